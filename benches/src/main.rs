@@ -22,6 +22,7 @@ mod report;
 mod resp;
 mod results;
 mod rng;
+mod scale;
 mod spread;
 mod stalls;
 mod store;
@@ -46,6 +47,8 @@ fn main() -> ExitCode {
     let outcome = match Task::parse(&arguments, seed()) {
         Ok(Task::Render) => store::render(),
         Ok(Task::Measure(plan)) => run(&plan),
+        Ok(Task::Scale { is_quick, seed }) => scale::run(is_quick, seed),
+        Ok(Task::Simulate) => scale::simulate(),
         Err(text) => Err(text),
     };
     match outcome {
@@ -70,7 +73,7 @@ fn run(plan: &Plan) -> Result<(), String> {
     placement::require_two_cores();
     let results = measure(plan)?;
     print!("{}", tables::everything(&results));
-    let path = if plan.is_full() || plan.is_alone("uncontended") && !store::is_main(&results) {
+    let path = if plan.is_full() || plan.is_alone("uncontended") && !store::is_main(&results.environment) {
         store::save(results)?
     } else if plan.is_alone("stalls")
         || plan.is_alone("clients") && results.clients.is_some()

@@ -6,11 +6,13 @@ use crate::uncontended::Setting;
 pub(crate) const BENCHMARKS: [&str; 8] =
     ["uncontended", "contention", "redisson", "memory", "readers", "client", "clients", "stalls"];
 
-const USAGE: &str = "usage: rlock-bench [BENCHMARK | render]... [OPTION VALUE | --quick]...
+const USAGE: &str = "usage: rlock-bench [BENCHMARK | scale | simulate | render]... [OPTION VALUE | --quick]...
 benchmarks: uncontended, contention, redisson, memory, readers, client, clients, stalls; without any: all, and the results
             are stored, as are those of uncontended alone on another server than the one that the targets are about, and
             those of redisson, clients or stalls alone beside the results of its server
-render: make docs/BENCHMARKS.md and its plots from the stored results again
+scale: alone or with --quick: where one server ends, and a simulated fleet, for docs/SCALE.md; stored if whole
+simulate: the simulated fleet again, from the stored measurements
+render: make docs/BENCHMARKS.md, docs/SCALE.md and its plots from the stored results again
 --quick           a few rounds of each, stalls with the fewest waiters, and nothing is stored
 --rounds N        so many rounds of each benchmark, and nothing is stored
 --setting NAME    uncontended: only plain, or only aof-replica
@@ -40,17 +42,24 @@ pub(crate) struct Plan {
 pub(crate) enum Task {
     Render,
     Measure(Plan),
+    Scale { is_quick: bool, seed: u64 },
+    Simulate,
 }
 
 impl Task {
     /// Reads the arguments after the program's name; the error is the text to show.
     pub(crate) fn parse(arguments: &[String], seed: u64) -> Result<Task, String> {
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        match words[..] {
+            ["render"] => return Ok(Task::Render),
+            ["simulate"] => return Ok(Task::Simulate),
+            ["scale"] => return Ok(Task::Scale { is_quick: false, seed }),
+            ["--quick", "scale"] | ["scale", "--quick"] => return Ok(Task::Scale { is_quick: true, seed }),
+            _ => {}
+        }
         let mut plan = Plan::full(seed);
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
-            if argument == "render" && arguments.len() == 1 {
-                return Ok(Task::Render);
-            }
             if BENCHMARKS.contains(&argument.as_str()) {
                 plan.benchmarks.push(argument.clone());
             } else if argument == "--quick" {
@@ -187,11 +196,22 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_refused() {
-        for line in
-            ["x", "--rounds", "--rounds 0", "--depth 2", "--setting x", "render memory", "memory render"]
-        {
+        for line in [
+            "x",
+            "--rounds",
+            "--rounds 0",
+            "--depth 2",
+            "--setting x",
+            "render memory",
+            "memory render",
+            "scale memory",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
         assert_eq!(parse("render"), Ok(Task::Render));
+        assert_eq!(parse("simulate"), Ok(Task::Simulate));
+        for (line, is_quick) in [("scale", false), ("scale --quick", true), ("--quick scale", true)] {
+            assert_eq!(parse(line), Ok(Task::Scale { is_quick, seed: 1 }));
+        }
     }
 }

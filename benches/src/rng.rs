@@ -22,6 +22,17 @@ impl Rng {
         self.next() % bound
     }
 
+    /// A number above 0, and at most 1.
+    pub(crate) fn unit(&mut self) -> f64 {
+        // As many bits as a float of this size keeps.
+        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A generator with a sequence of its own for each index of the same seed.
+    pub(crate) fn of(seed: u64, index: u64) -> Rng {
+        Rng(Rng(seed).next() ^ Rng(index).next())
+    }
+
     /// Puts the items in random order.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use crate::environment::root;
 use crate::instructions::{self, Instructions};
 use crate::report::{doc, plots};
-use crate::results::{Results, SCHEMA};
+use crate::results::{Environment, Results, SCHEMA};
+use crate::scale;
 
 /// The server that the targets are about.
 const MAIN: &str = "Redis 7.0.";
 
-/// Whether these are of the server that the targets are about.
-pub(crate) fn is_main(results: &Results) -> bool {
-    results.environment.server.starts_with(MAIN)
+/// Whether it is the server that the targets are about.
+pub(crate) fn is_main(environment: &Environment) -> bool {
+    environment.server.starts_with(MAIN)
 }
 
 /// All stored results: those of the main server first.
@@ -88,7 +89,7 @@ pub(crate) fn load() -> Result<Stored, String> {
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
     let mut all = paths.iter().map(|path| read(path)).collect::<Result<Vec<Results>, String>>()?;
-    let main = all.iter().position(is_main);
+    let main = all.iter().position(|results| is_main(&results.environment));
     let main = main.ok_or_else(|| format!("no results of {MAIN}* in {}", folder().display()))?;
     Ok(Stored { main: all.remove(main), others: all, instructions: instructions::load()? })
 }
@@ -105,8 +106,13 @@ fn read(path: &Path) -> Result<Results, String> {
 
 /// What the stored results make: files below docs, and their text.
 pub(crate) fn pages(stored: &Stored) -> Result<Vec<(PathBuf, String)>, String> {
-    let mut pages = vec![(root().join("docs/BENCHMARKS.md"), doc::page(stored))];
-    for (name, plot) in plots::all(&stored.main)? {
+    let of_scale = scale::stored()?;
+    let mut pages = vec![
+        (root().join("docs/BENCHMARKS.md"), doc::page(stored, of_scale.as_ref())),
+        (root().join("docs/SCALE.md"), scale::page(of_scale.as_ref(), &stored.main)),
+    ];
+    let fleet = of_scale.as_ref().map_or(Ok(None), scale::picture)?;
+    for (name, plot) in plots::all(&stored.main)?.into_iter().chain(fleet) {
         pages.push((folder().join(name), plot));
     }
     Ok(pages)
@@ -154,7 +160,7 @@ mod tests {
         for results in stored.all().filter(|results| results.schema == SCHEMA) {
             let server = &results.environment.server;
             assert_eq!(uncontended_of(results), expected_uncontended(results), "{server}");
-            if !is_main(results) && results.contention.is_empty() {
+            if !is_main(&results.environment) && results.contention.is_empty() {
                 continue;
             }
             let sizes = |one: Protocol| one.sizes().iter().map(move |size| (one.name().to_string(), *size));

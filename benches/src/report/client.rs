@@ -76,7 +76,7 @@ mod tests {
     fn the_page_has_what_was_measured_and_what_was_aimed_at() {
         let mut stored = store::load().unwrap();
         stored.main.client = None;
-        assert!(!doc::page(&stored).contains("renewal of 10,000 locks"));
+        assert!(!doc::page(&stored, None).contains("renewal of 10,000 locks"));
         stored.main.client = Some(Client {
             pairs: Placement::ALL.map(pairs).into(),
             hand_offs: vec![HandOff {
@@ -87,7 +87,7 @@ mod tests {
             }],
             renewal: Renewal { locks: 10_000, rounds: 3, percent: spread(0.5), idle_percent: 0.01 },
         });
-        let page = doc::page(&stored);
+        let page = doc::page(&stored, None);
         for line in [
             "| acquire + release, ratio to the raw commands, one core | ≤ 1.1 | 1.05 (1.04 to 1.06) | met |",
             "| hand-off between two processes, ratio to raw BLOCK | ≤ 2.2 | 2.50 (2.49 to 2.51) | **missed** |",

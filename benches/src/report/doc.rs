@@ -7,13 +7,14 @@ use crate::contender::Contender;
 use crate::placement::Placement;
 use crate::redisson::Release;
 use crate::results::{Environment, Results};
+use crate::scale::{self, Scale};
 use crate::store::Stored;
 use crate::uncontended::Setting;
 
 const TEMPLATE: &str = include_str!("../../BENCHMARKS.md.in");
 
 /// The page.
-pub(crate) fn page(stored: &Stored) -> String {
+pub(crate) fn page(stored: &Stored, of_scale: Option<&Scale>) -> String {
     let main = &stored.main;
     let mut text = TEMPLATE.to_string();
     let parts = [
@@ -32,6 +33,7 @@ pub(crate) fn page(stored: &Stored) -> String {
         ("client", of_client(main)),
         ("clients", clients::tables(main.clients.as_ref())),
         ("stalls", stalls::servers(main, &stored.others)),
+        ("scale", of_scale.map_or("No results are stored.".into(), scale::section)),
         ("others", others(&stored.others)),
     ];
     for (name, value) in parts {
@@ -42,7 +44,7 @@ pub(crate) fn page(stored: &Stored) -> String {
     text
 }
 
-pub(super) fn environment(environment: &Environment) -> String {
+pub(crate) fn environment(environment: &Environment) -> String {
     let Environment { server, cpu, cores, kernel, commit, date, seed, load: [before, after], seconds } =
         environment;
     let rows = [

@@ -10,4 +10,4 @@ mod redisson;
 mod stalls;
 pub(crate) mod tables;
 mod targets;
-mod theme;
+pub(crate) mod theme;

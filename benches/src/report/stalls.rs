@@ -127,7 +127,7 @@ mod tests {
         let mut stored = store::load().unwrap();
         stored.main.stalls = None;
         stored.others.iter_mut().for_each(|other| other.stalls = None);
-        assert!(!doc::page(&stored).contains("FAIR waiters time out"));
+        assert!(!doc::page(&stored, None).contains("FAIR waiters time out"));
         let rows = vec![
             stall(Scenario::FairTimeout, 10_000, 100.0, 3.0),
             stall(Scenario::FairTimeout, 50_000, 650.0, 5.0),
@@ -140,7 +140,7 @@ mod tests {
         ];
         let environment = Environment { server: "Redis 7.0.0".into(), ..stored.main.environment.clone() };
         stored.main.stalls = Some(Stalls { environment, rows });
-        let page = doc::page(&stored);
+        let page = doc::page(&stored, None);
         for line in [
             "### Redis 7.0.0",
             "| | 10,000: total, ms | PING, ms | 50,000: total, ms | PING, ms | growth | |\n|---|---|---|---|---|---|---|\n",

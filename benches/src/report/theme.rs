@@ -19,7 +19,7 @@ const COLOURS: [(&str, &str); 14] = [
 ];
 
 /// The plot on a ground of its own, light or dark as the reader's system is.
-pub(super) fn themed(svg: &str) -> String {
+pub(crate) fn themed(svg: &str) -> String {
     let mut dark = String::new();
     for (light, other) in COLOURS.iter().filter(|(light, _)| svg.contains(light)) {
         dark += &format!(

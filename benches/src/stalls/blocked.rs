@@ -27,7 +27,7 @@ pub(super) fn wait(streams: &mut [TcpStream], until: Instant) {
 
 /// Lets this process, and the servers that it starts, open as many files as the system allows: a limit of 1,024 is
 /// usual.
-pub(super) fn raise_file_limit() {
+pub(crate) fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
         .expect("raising the limit of open files to what the system allows");

@@ -19,8 +19,9 @@ use crate::results::Stall;
 use crate::spread::{Spread, rounded};
 
 use bed::Bed;
+pub(crate) use blocked::raise_file_limit;
 use ends::Trigger;
-use pings::Pings;
+pub(crate) use pings::Pings;
 pub(crate) use scenario::Scenario;
 
 /// No scenario takes this long, unless something has gone wrong.
@@ -39,7 +40,7 @@ struct Lane {
 
 /// Measures all scenarios in each round, on a fresh server each time.
 pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Stall> {
-    blocked::raise_file_limit();
+    raise_file_limit();
     let mut lanes: Vec<Lane> = Scenario::ALL.into_iter().flat_map(|scenario| lanes(scenario, plan)).collect();
     for round in 1..=plan.stalls_rounds {
         for lane in &mut lanes {

@@ -12,14 +12,14 @@ use crate::wire::Wire;
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// A thread that sends PINGs, one after the other, on a connection of its own.
-pub(super) struct Pings {
+pub(crate) struct Pings {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Duration>,
 }
 
 impl Pings {
     /// Begins; the first one has been answered.
-    pub(super) fn start(port: u16) -> Pings {
+    pub(crate) fn start(port: u16) -> Pings {
         let mut wire = Wire::connect(port).expect("a connection");
         let ping = command(&["PING"]);
         wire.exchange(&ping, b"+PONG\r\n");
@@ -39,7 +39,7 @@ impl Pings {
     }
 
     /// Ends: the longest that an answer took.
-    pub(super) fn longest(self) -> Duration {
+    pub(crate) fn longest(self) -> Duration {
         self.over.store(true, Ordering::Relaxed);
         self.thread.join().expect("PINGs are answered")
     }

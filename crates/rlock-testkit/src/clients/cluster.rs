@@ -32,6 +32,11 @@ impl Cluster {
         Cluster::start_as(failing_soon, primaries, primaries)
     }
 
+    /// Each with a replica that takes over when its primary has been silent for this time, in ms.
+    pub fn start_failing_after(primaries: usize, timeout: u32) -> Cluster {
+        Cluster::start_as(|| failing_after(timeout), primaries, primaries)
+    }
+
     fn start_as(node: impl Fn() -> ServerBuilder, primaries: usize, replicas: usize) -> Cluster {
         let primaries: Vec<_> = (0..primaries).map(|_| node().start()).collect();
         let replicas: Vec<_> = (0..replicas).map(|_| node().start()).collect();
@@ -162,7 +167,12 @@ fn node(timeout: u32) -> ServerBuilder {
 
 /// One that is replaced 3 seconds after its end.
 pub fn failing_soon() -> ServerBuilder {
-    node(3_000).conf("cluster-replica-validity-factor", "0")
+    failing_after(3_000)
+}
+
+/// One that is replaced this time after its end, in ms.
+fn failing_after(timeout: u32) -> ServerBuilder {
+    node(timeout).conf("cluster-replica-validity-factor", "0")
 }
 
 /// The name of a node in its cluster.
