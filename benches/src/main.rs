@@ -24,6 +24,7 @@ mod rng;
 mod spread;
 mod stalls;
 mod store;
+mod systems;
 mod uncontended;
 mod wire;
 
@@ -38,11 +39,12 @@ use results::{Environment, Results, SCHEMA, Stalls};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(code) = client::worker(&arguments) {
+    if let Some(code) = client::worker(&arguments).or_else(|| systems::worker(&arguments)) {
         return code;
     }
     let outcome = match Task::parse(&arguments, seed()) {
         Ok(Task::Render) => store::render(),
+        Ok(Task::Systems { seed, quick }) => systems::run(seed, quick),
         Ok(Task::Measure(plan)) => run(&plan),
         Err(text) => Err(text),
     };

@@ -6,11 +6,12 @@ use crate::uncontended::Setting;
 pub(crate) const BENCHMARKS: [&str; 7] =
     ["uncontended", "contention", "memory", "readers", "client", "clients", "stalls"];
 
-const USAGE: &str = "usage: rlock-bench [BENCHMARK | render]... [OPTION VALUE | --quick]...
+const USAGE: &str = "usage: rlock-bench [BENCHMARK | render | systems]... [OPTION VALUE | --quick]...
 benchmarks: uncontended, contention, memory, readers, client, clients, stalls; without any: all, and the results are stored,
             as are those of uncontended alone on another server than the one that the targets are about, and those of
             clients or stalls alone beside the results of its server
 render: make docs/BENCHMARKS.md and its plots from the stored results again
+systems: measure etcd, ZooKeeper, PostgreSQL and others beside rlock, and store that; alone, or with --quick
 --quick           a few rounds of each, stalls with the fewest waiters, and nothing is stored
 --rounds N        so many rounds of each benchmark, and nothing is stored
 --setting NAME    uncontended: only plain, or only aof-replica
@@ -39,11 +40,21 @@ pub(crate) struct Plan {
 pub(crate) enum Task {
     Render,
     Measure(Plan),
+    /// Other systems, which a run of everything leaves out: they are installed for it.
+    Systems {
+        seed: u64,
+        quick: bool,
+    },
 }
 
 impl Task {
     /// Reads the arguments after the program's name; the error is the text to show.
     pub(crate) fn parse(arguments: &[String], seed: u64) -> Result<Task, String> {
+        if arguments.iter().any(|one| one == "systems")
+            && arguments.iter().all(|one| one == "systems" || one == "--quick")
+        {
+            return Ok(Task::Systems { seed, quick: arguments.len() > 1 });
+        }
         let mut plan = Plan::full(seed);
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
@@ -183,11 +194,20 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_refused() {
-        for line in
-            ["x", "--rounds", "--rounds 0", "--depth 2", "--setting x", "render memory", "memory render"]
-        {
+        for line in [
+            "x",
+            "--rounds",
+            "--rounds 0",
+            "--depth 2",
+            "--setting x",
+            "render memory",
+            "memory render",
+            "systems memory",
+        ] {
             assert!(parse(line).is_err(), "{line}");
         }
         assert_eq!(parse("render"), Ok(Task::Render));
+        assert_eq!(parse("systems"), Ok(Task::Systems { seed: 1, quick: false }));
+        assert_eq!(parse("--quick systems"), Ok(Task::Systems { seed: 1, quick: true }));
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::environment::root;
 use crate::report::{doc, plots};
 use crate::results::{Results, SCHEMA};
+use crate::systems::{self, Systems};
 
 /// The server that the targets are about.
 const MAIN: &str = "Redis 7.0.";
@@ -19,6 +20,8 @@ pub(crate) fn is_main(results: &Results) -> bool {
 pub(crate) struct Stored {
     pub(crate) main: Results,
     pub(crate) others: Vec<Results>,
+    /// Nothing where they were not measured.
+    pub(crate) systems: Option<Systems>,
 }
 
 fn folder() -> PathBuf {
@@ -69,12 +72,14 @@ fn write_results(path: &Path, results: &Results) -> Result<(), String> {
 pub(crate) fn load() -> Result<Stored, String> {
     let listing = fs::read_dir(folder()).map_err(|error| format!("{}: {error}", folder().display()))?;
     let mut paths: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "json") && !path.ends_with(systems::FILE)
+    });
     paths.sort();
     let mut all = paths.iter().map(|path| read(path)).collect::<Result<Vec<Results>, String>>()?;
     let main = all.iter().position(is_main);
     let main = main.ok_or_else(|| format!("no results of {MAIN}* in {}", folder().display()))?;
-    Ok(Stored { main: all.remove(main), others: all })
+    Ok(Stored { main: all.remove(main), others: all, systems: systems::load()? })
 }
 
 fn read(path: &Path) -> Result<Results, String> {
@@ -132,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_results_have_every_benchmark_and_no_other() {
-        let Stored { main, others } = load().unwrap();
+        let Stored { main, others, .. } = load().unwrap();
         for results in [main].iter().chain(&others) {
             let server = &results.environment.server;
             assert_eq!(uncontended_of(results), expected_uncontended(results), "{server}");
@@ -168,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_is_measured_alone_is_whole() {
-        let Stored { main, others } = load().unwrap();
+        let Stored { main, others, .. } = load().unwrap();
         for results in [main].iter().chain(&others) {
             let server = &results.environment.server;
             if let Some(stalls) = &results.stalls {

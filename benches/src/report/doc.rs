@@ -7,6 +7,7 @@ use crate::contender::Contender;
 use crate::placement::Placement;
 use crate::results::{Environment, Results};
 use crate::store::Stored;
+use crate::systems;
 use crate::uncontended::Setting;
 
 const TEMPLATE: &str = include_str!("../../BENCHMARKS.md.in");
@@ -28,6 +29,7 @@ pub(crate) fn page(stored: &Stored) -> String {
         ("clients", clients::tables(main.clients.as_ref())),
         ("stalls", stalls::servers(main, &stored.others)),
         ("others", others(&stored.others)),
+        ("systems", systems::section(stored.systems.as_ref())),
     ];
     for (name, value) in parts {
         let slot = format!("@{name}@");
@@ -37,7 +39,7 @@ pub(crate) fn page(stored: &Stored) -> String {
     text
 }
 
-pub(super) fn environment(environment: &Environment) -> String {
+pub(crate) fn environment(environment: &Environment) -> String {
     let Environment { server, cpu, cores, kernel, commit, date, seed, load: [before, after], seconds } =
         environment;
     let rows = [
