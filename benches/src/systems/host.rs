@@ -114,6 +114,8 @@ fn start_postgres() -> Host {
         format!("port={port}"),
         "unix_socket_directories=".into(),
         format!("max_connections={CONNECTIONS}"),
+        // By default each waiter looks for a deadlock after a second, and with 1,000 waiters nothing else happens for minutes.
+        "deadlock_timeout=600s".into(),
     ] {
         words.extend(["-c".into(), setting]);
     }

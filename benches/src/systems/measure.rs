@@ -1,5 +1,6 @@
 //! Pairs without contention, and hand-offs: all systems take turns in each round, in random order.
 
+use super::Rounds;
 use super::cpu::Used;
 use super::host::Host;
 use super::results::{HandOff, Pair};
@@ -108,22 +109,28 @@ pub(super) fn pairs(lanes: &mut [Lane], rounds: usize, rng: &mut Rng, progress: 
 
 pub(super) fn hand_offs(
     lanes: &mut [Lane],
-    rounds: usize,
+    rounds: &Rounds,
     rng: &mut Rng,
     progress: &Progress,
 ) -> Vec<HandOff> {
     let cases = lanes.len() * SIZES.len();
     let mut figures = vec![Figures::new(); cases];
-    for round in 0..=rounds {
+    for round in 0..=rounds.hand_offs {
         for (step, case) in shuffled(cases, rng).into_iter().enumerate() {
             let (lane, waiters) = (&mut lanes[case / SIZES.len()], SIZES[case % SIZES.len()]);
-            // The first round warms up, with few.
-            if lane.system.only_recovers() || round == 0 && waiters > 10 {
+            let most = match round {
+                // It warms up.
+                0 => 10,
+                _ if round <= rounds.crowds => usize::MAX,
+                _ => 100,
+            };
+            if lane.system.only_recovers() || waiters > most {
                 continue;
             }
             let name = lane.system.name();
             progress.show(&format!(
-                "systems: hand-offs, round {round} of {rounds}, {step} of {cases}: {name}, {waiters} waiters"
+                "systems: hand-offs, round {round} of {}, {step} of {cases}: {name}, {waiters} waiters",
+                rounds.hand_offs
             ));
             let figure = lane.hand_offs(waiters, &format!("bench-{round}-{waiters}"));
             if round > 0 {
@@ -134,7 +141,7 @@ pub(super) fn hand_offs(
     let of = |(case, own): (usize, &Figures)| HandOff {
         system: lanes[case / SIZES.len()].system.name().into(),
         waiters: SIZES[case % SIZES.len()],
-        rounds,
+        rounds: own.len(),
         us: spread(own, |one| one.0),
         to_rlock: ratio(own, &figures[case % SIZES.len()]),
         server_us: spread(own, |one| one.1),

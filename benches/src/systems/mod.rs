@@ -42,12 +42,14 @@ pub(crate) const FILE: &str = "systems.json";
 struct Rounds {
     pairs: usize,
     hand_offs: usize,
+    /// With 1,000 waiters, since they take long to gather.
+    crowds: usize,
     recoveries: usize,
     restarts: usize,
 }
 
-const FULL: Rounds = Rounds { pairs: 20, hand_offs: 5, recoveries: 5, restarts: 5 };
-const QUICK: Rounds = Rounds { pairs: 2, hand_offs: 1, recoveries: 1, restarts: 1 };
+const FULL: Rounds = Rounds { pairs: 20, hand_offs: 5, crowds: 3, recoveries: 5, restarts: 5 };
+const QUICK: Rounds = Rounds { pairs: 2, hand_offs: 1, crowds: 0, recoveries: 1, restarts: 1 };
 
 /// Measures all, shows the tables, and stores a full run of all.
 pub(crate) fn run(seed: u64, quick: bool) -> Result<(), String> {
@@ -99,7 +101,7 @@ fn measure_all(systems: &[System], rounds: &Rounds, seed: u64, progress: &Progre
         |lane: &Lane| Version { system: lane.system.name().into(), server: lane.host.version.clone() };
     let versions = lanes.iter().map(version).collect();
     let pairs = measure::pairs(&mut lanes, rounds.pairs, &mut rng, progress);
-    let hand_offs = measure::hand_offs(&mut lanes, rounds.hand_offs, &mut rng, progress);
+    let hand_offs = measure::hand_offs(&mut lanes, rounds, &mut rng, progress);
     let recoveries = recovery::run(&lanes, rounds.recoveries, &mut rng, progress);
     drop(lanes);
     let restarts = restart::run(rounds.restarts, &mut rng, progress);

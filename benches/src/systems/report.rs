@@ -30,13 +30,20 @@ pub(super) fn tables(results: &Systems) -> String {
     );
     let count = rounds(results.pairs.first().map(|one| one.rounds));
     let _ = write!(text, "\n### A pair without contention\n\n{count} rounds.\n\n{}", pairs(results));
-    let count = rounds(results.hand_offs.first().map(|one| one.rounds));
+    let of_size = |size: usize| {
+        let one = results.hand_offs.iter().find(|one| one.waiters == size);
+        rounds(one.map(|one| one.rounds))
+    };
+    let (count, many) = (of_size(SIZES[0]), of_size(SIZES[3]));
     let parts: [(&str, Of); 3] = [
         ("Time in µs", |one| one.us),
         ("Server CPU in µs", |one| one.server_us),
         ("Time, ratio to rlock", |one| one.to_rlock),
     ];
-    let _ = write!(text, "\n### Hand-off by the number of waiters\n\n{count} rounds.\n");
+    let _ = write!(
+        text,
+        "\n### Hand-off by the number of waiters\n\n{count} rounds, with 1,000 waiters {many}.\n"
+    );
     for (what, of) in parts {
         let _ = write!(text, "\n{}", hand_offs(results, what, of));
     }

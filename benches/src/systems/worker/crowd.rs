@@ -15,7 +15,7 @@ const HOLD: Duration = Duration::from_millis(1);
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// How long all may take to connect and to wait.
-const SET_UP: Duration = Duration::from_secs(60);
+const SET_UP: Duration = Duration::from_secs(120);
 
 #[derive(Default)]
 struct State {

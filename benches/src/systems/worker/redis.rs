@@ -66,14 +66,14 @@ impl Rlock {
 }
 
 impl Way for Rlock {
-    fn acquire(&mut self, key: &str, _leaving: &AtomicBool) -> bool {
+    fn acquire(&mut self, key: &str, leaving: &AtomicBool) -> bool {
         self.owner = owner();
         // A lock that is free needs no renewal to be durable.
         let at_once = self.durable && self.ask_for(key, &[]);
         if !at_once {
             assert!(self.ask_for(key, &["BLOCK", "0"]), "a wait without end has ended");
         }
-        if self.durable {
+        if self.durable && !leaving.load(Ordering::SeqCst) {
             self.ensure(key, !at_once);
         }
         true

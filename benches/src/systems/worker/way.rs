@@ -8,7 +8,7 @@ use crate::systems::system::System;
 
 /// One client of a system, with a connection.
 pub(super) trait Way: Send {
-    /// Waits for the lock; `false` if `leaving` said meanwhile that it is not wanted any more. Only pollers look at it.
+    /// Waits for the lock; `false` if the client stops because of `leaving`, as pollers do. After that nothing is measured.
     fn acquire(&mut self, key: &str, leaving: &AtomicBool) -> bool;
     /// Gives the lock back, and awaits the answer.
     fn release(&mut self, key: &str);
