@@ -59,12 +59,13 @@ matrix: build ## Run every test on every supported server: Redis, Valkey, Redict
 cluster: build ## Run what needs many servers at a time: Sentinel, clusters with replicas
 	@$(ENV) ./integration/cluster.sh '$(ONLY)'
 
-# ONLY='go ioredis' runs fewer of them, ONLY=long those that take long. What is missing of the languages is installed, or named.
+# ONLY='go ioredis' runs fewer of them, ONLY=long those that take long. ONLY=fleet DOC=1 measures a fleet of Redisson before and after
+# its move, and remakes the figures in docs/clients/from-redisson.md; DOC=render only shows the stored ones there. What is missing of the languages is installed, or named.
 interop: build ## Run the module with Redisson and with clients of other languages
-	@$(ENV) ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
+	@$(ENV) RLOCK_FLEET_DOC='$(DOC)' ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
 # ONLY='python javascript' runs fewer of them. SCENARIO=cut_while runs those scenarios and nothing else, LONG=1 the suite with those
-# that take minutes. MIXED=seconds lets all clients contend for one lock while connections break. Without SCENARIO and MIXED, each
+# that take minutes. MIXED=seconds lets all clients and Redisson contend for one lock while connections break. Without SCENARIO and MIXED, each
 # package's own check.sh comes first, with at most CLIENT_SECONDS=900, and with LONG=1 it tries the oldest drivers too. What is
 # missing of the languages is named.
 MIXED ?=
@@ -125,6 +126,7 @@ lint: setup ## Check formatting, lengths, cycles, manifests, clippy, the documen
 	./scripts/cycles.sh
 	./scripts/mutants.sh lint
 	./scripts/crates.sh
+	./scripts/names.sh
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Those that only `make cluster` runs.
 	@$(ENV) set -x; $(CARGO) clippy --workspace --test sentinels --test shards --test shard_changes --test shard_moves --locked -- -D warnings

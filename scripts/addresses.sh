@@ -32,7 +32,7 @@ fill)
     repository=$(get repository)
     sed -i "s|^\[workspace\.package\]\$|&\nrepository = \"$repository\"|" "$manifest"
     for crate in "$2"/crates/rlock-client "$2"/crates/rlock-cli; do
-        sed -i 's|^license\.workspace = true$|&\nrepository.workspace = true|' "$crate/Cargo.toml"
+        sed -i '/^publish = false$/d; s|^license\.workspace = true$|&\nrepository.workspace = true|' "$crate/Cargo.toml"
     done
     ;;
 *)

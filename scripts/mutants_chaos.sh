@@ -49,6 +49,7 @@ why_not() {
     foreign-writer-too-early) echo 'natives are kept waiting a moment too early, which excludes nobody wrongly' ;;
     foreign-writer-behind-dead) echo 'one reader more comes before a turn, of a hundred' ;;
     edge-arriving-key-opened) echo 'a lease of a reader would have to end while its slot is copied, and be renewed before that' ;;
+    hot-denial-admits) echo 'RLOCK.HOT is for operators: it decides nothing for clients' ;;
     keep-streak) echo 'what is left in memory, and a turn that comes too early, excludes nobody wrongly' ;;
     esac
 }

@@ -7,11 +7,11 @@
 use std::cell::RefCell;
 
 use rlock_core::facts::WriteAccess;
-use rlock_core::slots::SlotRange;
+use rlock_core::slots::{SlotRange, SlotSet};
 
 use crate::ffi::{Ctx, Shared, StringRef};
 
-static ARRIVING: Shared<RefCell<Option<Vec<SlotRange>>>> = Shared::lazy();
+static ARRIVING: Shared<RefCell<Option<SlotSet>>> = Shared::lazy();
 
 /// Frees the memory; called when the module is unloaded.
 pub(crate) fn tear_down() {
@@ -20,16 +20,15 @@ pub(crate) fn tear_down() {
 
 /// The keys of these slots begin to come.
 pub(crate) fn begin(ranges: &[SlotRange]) {
-    ARRIVING.with(|arriving| arriving.extend(ranges));
+    ARRIVING.with(|arriving| arriving.add(&SlotSet::of(ranges)));
 }
 
 /// These slots have come, or do not come after all.
 pub(crate) fn end(ranges: &[SlotRange]) {
-    ARRIVING.with(|arriving| arriving.retain(|range| !ranges.contains(range)));
+    ARRIVING.with(|arriving| arriving.remove(&SlotSet::of(ranges)));
 }
 
 /// Whether a key's slot is still to come. The server has the last word: a slot that it owns is here.
 pub(crate) fn is_arriving(ctx: Ctx<'_>, key: StringRef<'_>) -> bool {
-    ARRIVING.with(|arriving| arriving.iter().any(|range| range.has(key.bytes())))
-        && ctx.write_access(key) != WriteAccess::Allowed
+    ARRIVING.with(|arriving| arriving.has(key.bytes())) && ctx.write_access(key) != WriteAccess::Allowed
 }

@@ -14,6 +14,7 @@ const nap = time.Second
 type acquisition struct {
 	client  *Client
 	order   order
+	named   bool // its owner is one of the caller's
 	machine *machine
 	began   time.Duration
 	heldAt  time.Duration
@@ -36,9 +37,9 @@ type acquisition struct {
 	levels   chan struct{} // commands that change the number of holds, one at a time
 }
 
-func (c *Client) acquisition(o order) *acquisition {
+func (c *Client) acquisition(o order, named bool) *acquisition {
 	a := &acquisition{
-		client: c, order: o, machine: newMachine(o.plan), began: now(), guards: 1, holderLease: longestLook,
+		client: c, order: o, named: named, machine: newMachine(o.plan), began: now(), guards: 1, holderLease: longestLook,
 		settled: make(chan struct{}), released: make(chan struct{}), gone: make(chan struct{}), levels: make(chan struct{}, 1),
 	}
 	a.loss, a.lose = context.WithCancelCause(context.Background())
@@ -111,6 +112,9 @@ func (a *acquisition) told(what output) {
 	switch what.kind {
 	case outHeld:
 		a.token, a.heldAt = what.token, at
+		if a.named {
+			c.named[a.order.claim()] = a
+		}
 		c.tell(Event{Kind: Acquired, Lock: lock, Took: at - a.began})
 		close(a.settled)
 	case outTimedOut:

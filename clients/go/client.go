@@ -64,9 +64,10 @@ type Client struct {
 
 	mutex        sync.Mutex // for all that follows, the links and the acquisitions
 	acquisitions map[claim]*acquisition
-	graces       map[time.Duration]int // how many sessions there are of each
-	links        map[string]*link      // for commands, by address
-	slots        map[int]string        // of a cluster: the addresses that are known
+	named        map[claim]*acquisition // that have guards, lost or not, by owners of the caller's
+	graces       map[time.Duration]int  // how many sessions there are of each
+	links        map[string]*link       // for commands, by address
+	slots        map[int]string         // of a cluster: the addresses that are known
 	messages     *link
 	hearing      hearing
 	failures     int // to connect
@@ -148,6 +149,7 @@ func newClient(endpoint *endpoint, options Options) (*Client, error) {
 		allTold:      make(chan struct{}),
 		settled:      make(chan error, 1),
 		acquisitions: map[claim]*acquisition{},
+		named:        map[claim]*acquisition{},
 		graces:       map[time.Duration]int{},
 		links:        map[string]*link{},
 		slots:        map[int]string{},

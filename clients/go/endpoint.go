@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -43,7 +44,7 @@ func endpointOfURL(address string) (*endpoint, error) {
 	if err != nil {
 		return nil, invalid("not the URL of a server (%v); %s", err, forms)
 	}
-	return &endpoint{options: private(*options), dial: dialerOf(options.TLSConfig), seeds: []string{options.Addr}}, nil
+	return &endpoint{options: private(*options), dial: dialerOf(nil, options.TLSConfig), seeds: []string{options.Addr}}, nil
 }
 
 func endpointLike(app redis.UniversalClient) (*endpoint, error) {
@@ -61,10 +62,7 @@ func endpointLike(app redis.UniversalClient) (*endpoint, error) {
 		}
 		node := redis.Options{Username: options.Username, Password: options.Password,
 			CredentialsProvider: options.CredentialsProvider, CredentialsProviderContext: options.CredentialsProviderContext}
-		dial := options.Dialer
-		if dial == nil {
-			dial = dialerOf(options.TLSConfig)
-		}
+		dial := dialerOf(options.Dialer, options.TLSConfig)
 		return &endpoint{options: private(node), dial: dial, cluster: true, seeds: slices.Clone(options.Addrs)}, nil
 	}
 	return nil, unsupported(fmt.Sprintf("locks are on one server or cluster, and not on a %T; use a redis.Client or redis.ClusterClient", app))
@@ -74,14 +72,10 @@ func endpointBySentinels(options *redis.FailoverOptions) (*endpoint, error) {
 	if options == nil || options.MasterName == "" || len(options.SentinelAddrs) == 0 {
 		return nil, invalid("FailoverOptions need a MasterName and SentinelAddrs")
 	}
-	dial := options.Dialer
-	if dial == nil {
-		dial = dialerOf(options.TLSConfig)
-	}
 	return &endpoint{
 		options:   private(redis.Options{Username: options.Username, Password: options.Password, DB: options.DB}),
 		sentinel:  private(redis.Options{Username: options.SentinelUsername, Password: options.SentinelPassword}),
-		dial:      dial,
+		dial:      dialerOf(options.Dialer, options.TLSConfig),
 		sentinels: slices.Clone(options.SentinelAddrs),
 		service:   options.MasterName,
 		seeds:     []string{""},
@@ -98,8 +92,10 @@ func private(options redis.Options) redis.Options {
 	return options
 }
 
-func dialerOf(config *tls.Config) dialer {
-	if config != nil {
+func dialerOf(own dialer, config *tls.Config) dialer {
+	if own != nil {
+		return own
+	} else if config != nil {
 		return (&tls.Dialer{Config: config}).DialContext
 	}
 	return (&net.Dialer{}).DialContext
@@ -172,11 +168,7 @@ func demoted(told any) bool {
 
 // open also sends a first command, which ends the handshake.
 func (e *endpoint) open(ctx context.Context, like *redis.Options, address string, first ...any) (net.Conn, any, error) {
-	network := like.Network
-	if network == "" {
-		network = "tcp"
-	}
-	raw, err := dialWithin(ctx, e.dial, network, address)
+	raw, err := dialWithin(ctx, e.dial, cmp.Or(like.Network, "tcp"), address)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -117,6 +117,7 @@ func (a *acquisition) reenter(ctx context.Context) error {
 func (a *acquisition) drop() {
 	a.guards--
 	if a.guards == 0 {
+		delete(a.client.named, a.order.claim())
 		a.release()
 	}
 }

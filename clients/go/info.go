@@ -1,8 +1,6 @@
 package rlock
 
-import (
-	"time"
-)
+import "time"
 
 // Info is a lock, as its server sees it.
 type Info struct {

@@ -206,9 +206,11 @@ func (c *Client) acquire(ctx context.Context, o order) (*acquisition, error) {
 	}
 }
 
-// begin begins an acquisition. If its owner has another one, that is returned instead, or what must end before.
+// begin begins an acquisition. If its owner has another one, that is returned instead, or what must end before. While a lost one
+// has guards, there is no next: their release would end its hold.
 func (c *Client) begin(o order) (a *acquisition, next <-chan struct{}, err error) {
 	c.do(func() {
+		named := o.owner != ""
 		switch {
 		case c.closing:
 			err = closed()
@@ -219,15 +221,17 @@ func (c *Client) begin(o order) (a *acquisition, next <-chan struct{}, err error
 		case c.endpoint.cluster && o.grace != 0:
 			err = unsupported("this client has no sessions in a cluster; leave SessionGrace out")
 			return
-		case o.owner == "":
+		case !named:
 			c.numbers++
 			o.owner = fmt.Sprintf("%s:%d", c.identity, c.numbers)
 		}
 		if other := c.acquisitions[o.claim()]; other != nil {
 			other.feed(other.machine.tick) // a deadline that has passed unseen is a loss
 		}
-		if other := c.acquisitions[o.claim()]; other == nil {
-			a = c.acquisition(o)
+		if before := c.named[o.claim()]; before != nil && before.loss.Err() != nil {
+			err = context.Cause(before.loss)
+		} else if other := c.acquisitions[o.claim()]; other == nil {
+			a = c.acquisition(o, named)
 			a.begin()
 		} else if other.machine.undecided() {
 			next = other.settled

@@ -64,26 +64,31 @@ mkdir -p "$project/src/main/java"
 cp examples/pom.xml "$project"
 cp examples/*.java "$project/src/main/java"
 port=$((20000 + $$ % 20000))
-# Each block of a page is a program; those of Spring need what only Spring has.
-awk -v port="$port" -v out="$project/src/main/java" '
-    /^```java/ { code = 1; text = ""; name = ""; next }
-    /^```/ && code { code = 0; if (name != "") printf "%s", text > (out "/" name ".java") }
-    code { text = text $0 "\n"; if ($1 == "public" && $2 == "class") name = $3 }' README.md ../../docs/clients/java.md
+# Each block of a page is a program, or a class of the Spring project.
+mkdir -p "$project/spring/src/main/java"
+awk -v out="$project/src/main/java" -v spring="$project/spring/src/main/java" -f programs.awk README.md ../../docs/clients/java.md
+cp spring/pom.xml "$project/spring"
+cp spring/*.java "$project/spring/src/main/java"
 sed -i "s/localhost:6399/localhost:$port/" "$project"/src/main/java/*.java
-maven --file "$project/pom.xml" compile dependency:build-classpath -Dmdep.outputFile=libraries.cp
+for each in "$project" "$project/spring"; do
+    maven --file "$each/pom.xml" compile dependency:build-classpath -Dmdep.outputFile=libraries.cp
+done
 module=$(realpath "${RLOCK_MODULE:-${CARGO_TARGET_DIR:-../../target}/release/librlock.so}")
 "${REDIS_SERVER:-redis-server}" --port "$port" --save '' --loadmodule "$module" >target/server.log 2>&1 &
 server=$!
 trap 'kill "$server"' EXIT
 sleep 1
-for program in "$project"/src/main/java/*.java; do
-    name=$(basename "$program" .java)
-    echo "== $name"
-    java -cp "$project/target/classes:$(cat "$project/libraries.cp")" "$name" 2>"target/$name.log" || {
-        cat "target/$name.log" >&2
+run() { # PROJECT CLASS
+    echo "== $2"
+    REDIS_URL=redis://localhost:$port java -cp "$1/target/classes:$(cat "$1/libraries.cp")" "$2" 2>"target/$2.log" || {
+        cat "target/$2.log" >&2
         exit 1
     }
+}
+for program in "$project"/src/main/java/*.java; do
+    run "$project" "$(basename "$program" .java)"
 done
+run "$project/spring" SpringCheck
 
 [ "${1:-}" = oldest ] || exit 0
 maven test -Dlettuce.version=6.4.0.RELEASE

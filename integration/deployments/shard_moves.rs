@@ -5,6 +5,7 @@ mod slots;
 
 use std::time::Duration;
 
+use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::commands::{SOON, counter, number, say, story};
 use rlock_testkit::held::{Awaited, KINDS, hold};
 use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
@@ -19,43 +20,38 @@ const FILLERS: usize = 100;
 /// Redis from 8.4 on, and Valkey from 9.0 on, which asks that every module declares that it can bear it.
 #[test]
 fn a_slot_moves_at_one_moment() {
-    let cluster = cluster();
-    let place = place_on(&cluster, 0);
+    let Some((cluster, place, slot)) = movable() else { return };
     let source = &cluster.primaries[0];
-    let slot = number(&mut source.connect(), &format!("CLUSTER KEYSLOT {place}"));
     let token = hold(&mut source.connect(), &place);
     let awaited = Awaited::start(source, &place);
-    match (AtOnce::of(source), move_at_once(&cluster, slot, 0, 1)) {
-        (AtOnce::Redis | AtOnce::Valkey, Ok(())) => {
-            await_slot(&cluster, slot, &cluster.primaries[1]);
-            awaited.were_sent_away();
-            eventually("an empty queue", SOON, || (counter(source, "waiters") == 0).then_some(()));
-            let there = &mut cluster.primaries[1].connect();
-            for kind in &KINDS {
-                story(there, &[(&kind.ask(&place, "s:1"), "null")]);
-            }
-            let awaited = Awaited::start(&cluster.primaries[1], &place);
-            awaited.are_served(there, token);
-            replica_agrees(&cluster.primaries[1], &cluster.replicas[1]);
-        }
-        (AtOnce::Never, Err(_)) => println!("this server moves no slots so"),
-        (way, outcome) => panic!("{way:?}: {outcome:?}"),
+    move_at_once(&cluster, slot, 0, 1).unwrap();
+    await_slot(&cluster, slot, &cluster.primaries[1]);
+    awaited.were_sent_away();
+    eventually("an empty queue", SOON, || (counter(source, "waiters") == 0).then_some(()));
+    all_are_served(&cluster.primaries[1], &place, token);
+    replica_agrees(&cluster.primaries[1], &cluster.replicas[1]);
+}
+
+/// A cluster, a place on its first primary, and the slot of that; none where the server refuses to move a slot at one moment.
+#[track_caller]
+fn movable() -> Option<(Cluster, String, i64)> {
+    let cluster = cluster();
+    let place = place_on(&cluster, 0);
+    let slot = number(&mut cluster.primaries[0].connect(), &format!("CLUSTER KEYSLOT {place}"));
+    if AtOnce::of(&cluster.primaries[0]) == AtOnce::Never {
+        move_at_once(&cluster, slot, 0, 1).expect_err("a server that moves no slots at one moment");
+        return None;
     }
+    Some((cluster, place, slot))
 }
 
 /// Leases end while the slot is copied, and the timer grants the locks to waiters. The other server has every grant.
 #[test]
 fn what_is_granted_while_a_slot_is_copied_is_held_there() {
     const LOCKS: usize = 60;
-    let cluster = cluster();
+    let Some((cluster, place, slot)) = movable() else { return };
     let source = &cluster.primaries[0];
-    if AtOnce::of(source) == AtOnce::Never {
-        println!("this server moves no slots so");
-        return;
-    }
-    let place = place_on(&cluster, 0);
     let client = &mut source.connect();
-    let slot = number(client, &format!("CLUSTER KEYSLOT {place}"));
     // The copy takes half a second and more.
     story(client, &[("CONFIG SET rdb-key-save-delay 1000", "OK")]);
     for key in 0..600 {
@@ -105,9 +101,6 @@ fn all_are_served(owner: &TestServer, place: &str, token: i64) {
     for kind in &KINDS {
         story(client, &[(&kind.ask(place, "s:1"), "null")]);
     }
-    for key in 0..FILLERS {
-        story(client, &[(&format!("DEL {place}:{key}"), "1")]);
-    }
     Awaited::start(owner, place).are_served(client, token);
 }
 
@@ -116,15 +109,9 @@ fn all_are_served(owner: &TestServer, place: &str, token: i64) {
 #[test]
 fn a_primary_that_dies_while_a_slot_is_copied() {
     for victim in [0, 1] {
-        let mut cluster = cluster();
+        let Some((mut cluster, place, slot)) = movable() else { return };
         let source = &cluster.primaries[0];
-        if AtOnce::of(source) == AtOnce::Never {
-            println!("this server moves no slots so");
-            return;
-        }
-        let place = place_on(&cluster, 0);
         let client = &mut source.connect();
-        let slot = number(client, &format!("CLUSTER KEYSLOT {place}"));
         let token = hold(client, &place);
         story(client, &[("CONFIG SET rdb-key-save-delay 50000", "OK")]);
         for key in 0..FILLERS {
@@ -146,6 +133,9 @@ fn a_primary_that_dies_while_a_slot_is_copied() {
         // Redis tries again, with the new primary.
         let _ = say(&mut other.connect(), "CLUSTER MIGRATION CANCEL ALL");
         await_slot(&cluster, slot, owner);
+        for key in 0..FILLERS {
+            story(&mut owner.connect(), &[(&format!("DEL {place}:{key}"), "1")]);
+        }
         all_are_served(owner, &place, token);
         eventually("the other shard to keep no key", FAILED_OVER, || {
             (say(&mut other.connect(), "DBSIZE") == "0").then_some(())

@@ -11,7 +11,7 @@ const BINARY: &[u8] = b"\0\r\n{\xff";
 
 /// Does everything to locks that can be done.
 #[track_caller]
-fn use_locks(client: &mut Connection) {
+pub(crate) fn use_locks(client: &mut Connection) {
     story(
         client,
         &[
@@ -44,7 +44,7 @@ fn use_locks(client: &mut Connection) {
 
 /// Every lock of [`use_locks`]: its hash and the time at which it expires.
 #[track_caller]
-fn locks(server: &TestServer) -> Vec<[String; 2]> {
+pub(crate) fn locks(server: &TestServer) -> Vec<[String; 2]> {
     let client = &mut server.connect();
     let keys: [&[u8]; 9] =
         [b"taken", b"again", b"renewed", b"rest", b"freed", b"forced", b"both", b"script", BINARY];

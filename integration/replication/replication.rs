@@ -3,41 +3,13 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use redis::Connection;
-use rlock_testkit::commands::{say, say_words, state, story};
+use rlock_testkit::commands::{say, state, story};
 use rlock_testkit::{Subscriber, TestServer, module_path, wait_for_replicas_in_sync};
+
+use crate::aof::{locks, use_locks};
 
 /// How long a message may take to a subscriber of a replica.
 const SOON: Duration = Duration::from_secs(20);
-
-/// Takes locks, changes them in every way and frees some; returns the names.
-#[track_caller]
-fn use_locks(client: &mut Connection) -> [&'static [u8]; 6] {
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE taken alice 1000000", "[1, 1000000, 0]"),
-            ("RLOCK.ACQUIRE again alice 1000000", "[1, 1000000, 0]"),
-            ("RLOCK.ACQUIRE again alice 2000000", "[2, 2000000, 0]"),
-            ("RLOCK.ACQUIRE again alice 2000000 HOLDS 3", "[3, ~2000000, 0]"),
-            ("RLOCK.RELEASE again alice LEASE 900000", "0"),
-            ("RLOCK.ACQUIRE renewed alice 1000000", "[1, 1000000, 0]"),
-            ("RLOCK.RENEW renewed alice 3000000", "1"),
-            ("HSET rest mode read", "1"),
-            ("RLOCK.ACQUIRE rest alice 1000000", "[1, 1000000, 0]"),
-            ("RLOCK.ACQUIRE freed alice 1000000", "[1, 1000000, 0]"),
-            ("RLOCK.RELEASE freed alice", "1"),
-        ],
-    );
-    let binary: &[u8] = b"\0\r\n{\xff";
-    assert_eq!(say_words(client, &[b"RLOCK.ACQUIRE", binary, b"\xfe\0", b"99999"]), "[1, 99999, 0]");
-    [b"taken", b"again", b"renewed", b"rest", b"freed", binary]
-}
-
-#[track_caller]
-fn hash(client: &mut Connection, key: &[u8]) -> String {
-    say_words(client, &[b"HGETALL", key])
-}
 
 #[test]
 fn a_replica_without_the_module_has_the_locks() {
@@ -47,16 +19,12 @@ fn a_replica_without_the_module_has_the_locks() {
     // One lock comes with the snapshot, the others as commands.
     assert_eq!(say(here, "RLOCK.ACQUIRE before alice 1000000"), "[1, 1000000, 0]");
     replica.replicate_from(&primary);
-    let locks = use_locks(here);
+    use_locks(here);
     wait_for_replicas_in_sync(&primary, &replica);
-    for key in locks.into_iter().chain([&b"before"[..]]) {
-        // The type, the hash and the time at which it expires.
-        assert_eq!(hash(there, key), hash(here, key), "{}", key.escape_ascii());
-        let expires = [&b"PEXPIRETIME"[..], key];
-        assert_eq!(say_words(there, &expires), say_words(here, &expires), "{}", key.escape_ascii());
-    }
-    assert_eq!(hash(there, b"again"), r#"["alice", "2"]"#);
-    assert_eq!(say(there, "DBSIZE"), "6");
+    assert_eq!(locks(&replica), locks(&primary));
+    assert_eq!(state(there, "before"), state(here, "before"));
+    assert_eq!(say(there, "HGETALL again"), r#"["alice", "2"]"#);
+    assert_eq!(say(there, "DBSIZE"), "8");
     assert!(say(there, "RLOCK.INFO taken").starts_with("!ERR unknown command"));
     assert_eq!(say(here, "RLOCK.FORCERELEASE before"), "1");
     wait_for_replicas_in_sync(&primary, &replica);

@@ -98,7 +98,9 @@ impl Ghost {
         connections.oldest += 1;
         for (party, belief) in &mut self.beliefs {
             if party.owner == owner && belief.by <= ended {
-                belief.ends = belief.ends.min(counts_until);
+                // A permit lasts until that moment, a key until after it.
+                let less = i64::from(party.mode == Mode::Permit);
+                belief.ends = belief.ends.min(UnixMs(counts_until.0 - less));
             }
         }
     }

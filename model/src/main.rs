@@ -117,3 +117,20 @@ fn tell(scene: &Scene, counterexample: &Counterexample) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_has_every_scene_and_its_depth() {
+        let doc = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/PROOF.md");
+        let doc = std::fs::read_to_string(doc).expect("docs/PROOF.md");
+        for scene in SCENES {
+            let row = doc.lines().find(|line| line.starts_with(&format!("| {} |", scene.name)));
+            let row = row.unwrap_or_else(|| panic!("no scene {} in docs/PROOF.md", scene.name));
+            let depth = row.split('|').nth(3).map(str::trim);
+            assert_eq!(depth, Some(scene.depth.to_string().as_str()), "{row}");
+        }
+    }
+}

@@ -2,14 +2,12 @@
 
 use redis::Connection;
 use rlock_testkit::commands::{SOON, number, say, server_time, story};
-use rlock_testkit::redisson;
+use rlock_testkit::fair_list::{MINUTE, ahead, list};
 use rlock_testkit::redisson::{FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES};
 use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer, eventually};
 
-const LIST: &str = "redisson_lock_queue:{lock}";
-const DEADLINES: &str = "redisson_lock_timeout:{lock}";
-const MINUTES: i64 = 60_000;
+use crate::scene::{DEADLINES, LIST, eventually_list, redisson, wait};
 
 fn scene() -> (TestServer, Connection) {
     let server = TestServer::start();
@@ -17,51 +15,19 @@ fn scene() -> (TestServer, Connection) {
     (server, client)
 }
 
-#[track_caller]
-fn wait(server: &TestServer, owner: &str) -> Waiting {
-    let line = format!("RLOCK.ACQUIRE lock {owner} 50000 FAIR BLOCK 0");
-    Waiting::start(server, &line.split(' ').collect::<Vec<_>>())
-}
-
-/// One of Redisson's scripts by this owner, with this budget; its clock is ahead of the server's by so much.
-#[track_caller]
-fn redisson(client: &mut Connection, script: &str, owner: &str, budget: i64, ahead: i64) -> String {
-    let now = server_time(client) + ahead;
-    redisson::run_fair(client, script, "lock", owner, budget, now)
-}
-
-#[track_caller]
-fn list(client: &mut Connection) -> String {
-    say(client, &format!("LRANGE {LIST} 0 -1"))
-}
-
-#[track_caller]
-fn eventually_list(client: &mut Connection, expected: &str) {
-    eventually(expected, SOON, || (list(client) == expected).then_some(()));
-}
-
-/// How far a deadline is ahead, in ms.
-#[track_caller]
-fn ahead(client: &mut Connection, owner: &str) -> i64 {
-    let now = server_time(client);
-    let score = say(client, &format!("ZSCORE {DEADLINES} {owner}"));
-    score.trim_matches('"').parse::<f64>().unwrap_or_else(|_| panic!("{owner}: {score}")) as i64 - now
-}
-
 #[test]
 fn native_fair_waiters_stand_in_redissons_list() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     story(
         client,
         &[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]"), (&format!("EXISTS {LIST}"), "0")],
     );
-    let b = wait(&server, "b");
-    let c = wait(&server, "c");
+    let b = wait(server, "b");
+    let c = wait(server, "c");
     assert_eq!(list(client), r#"["b", "c"]"#);
     // By Redisson's formula: what is left of the lease, or the one before, and the wait.
-    assert!((6 * MINUTES..=7 * MINUTES).contains(&ahead(client, "b")), "{}", ahead(client, "b"));
-    assert!((11 * MINUTES..=12 * MINUTES).contains(&ahead(client, "c")));
+    assert!((6 * MINUTE..=7 * MINUTE).contains(&ahead(client, "b")), "{}", ahead(client, "b"));
+    assert!((11 * MINUTE..=12 * MINUTE).contains(&ahead(client, "c")));
     story(client, &[("RLOCK.RELEASE lock a", "1")]);
     assert_eq!(b.answer(), "[1, 50000, 0]");
     assert_eq!(list(client), r#"["c"]"#);
@@ -72,13 +38,12 @@ fn native_fair_waiters_stand_in_redissons_list() {
 
 #[test]
 fn natives_and_redissons_are_served_in_one_order() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     story(client, &[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]")]);
-    let b = wait(&server, "b");
-    let mut called = Subscriber::channel(&server, "redisson_lock__channel:{lock}:f:1");
+    let b = wait(server, "b");
+    let mut called = Subscriber::channel(server, "redisson_lock__channel:{lock}:f:1");
     assert_ne!(redisson(client, FAIR_TAKES, "f:1", 30_000, 0), "null");
-    let c = wait(&server, "c");
+    let c = wait(server, "c");
     assert_eq!(list(client), r#"["b", "f:1", "c"]"#);
     let info = say(client, "RLOCK.INFO lock");
     let order: Vec<_> = info.match_indices("\"owner\", \"").map(|(at, _)| &info[at + 10..at + 11]).collect();
@@ -107,8 +72,7 @@ fn natives_and_redissons_are_served_in_one_order() {
 
 #[test]
 fn who_asks_without_waiting_does_not_overtake_redissons() {
-    let (_server, mut client) = scene();
-    let client = &mut client;
+    let (_, client) = &mut scene();
     redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
     assert_ne!(redisson(client, FAIR_TAKES, "f:2", 30_000, 0), "null");
     redisson(client, FAIR_GIVES_BACK, "f:1", 30_000, 0);
@@ -138,14 +102,13 @@ fn a_dead_foreign_waiter_is_passed() {
 /// Every way in which a native waiter goes: it leaves the list at once.
 #[test]
 fn a_native_waiter_that_goes_leaves_the_list() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     story(client, &[("RLOCK.ACQUIRE lock a 100000", "[1, 100000, 0]")]);
-    let b = wait(&server, "b");
+    let b = wait(server, "b");
     story(client, &[("RLOCK.CANCEL lock b", "1"), (&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
     assert_eq!(b.answer(), "null");
-    let c = wait(&server, "c");
-    let d = wait(&server, "d");
+    let c = wait(server, "c");
+    let d = wait(server, "d");
     say(client, &format!("CLIENT KILL ID {}", c.client_id()));
     eventually_list(client, r#"["d"]"#);
     story(client, &[("RLOCK.ACQUIRE lock e 1000 FAIR BLOCK 200", "null")]);
@@ -162,12 +125,11 @@ fn a_native_waiter_that_goes_leaves_the_list() {
 
 #[test]
 fn a_repeat_keeps_its_place_in_the_list() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     story(client, &[("RLOCK.ACQUIRE lock a 100000", "[1, 100000, 0]")]);
-    let first = wait(&server, "b");
-    let _c = wait(&server, "c");
-    let again = wait(&server, "b");
+    let first = wait(server, "b");
+    let _c = wait(server, "c");
+    let again = wait(server, "b");
     assert!(first.answer().starts_with("!UNBLOCKED "));
     assert_eq!(list(client), r#"["b", "c"]"#);
     story(client, &[("RLOCK.RELEASE lock a", "1")]);
@@ -178,23 +140,22 @@ fn a_repeat_keeps_its_place_in_the_list() {
 /// whoever seems dead by then.
 #[test]
 fn a_native_that_a_script_drops_is_put_back_in_its_place() {
-    let (server, mut client) = scene();
-    let client = &mut client;
-    let hour = 60 * MINUTES;
+    let (server, client) = &mut scene();
+    let hour = 60 * MINUTE;
     redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
     assert_ne!(redisson(client, FAIR_TAKES, "f:2", hour, 0), "null");
-    let (b, c) = (wait(&server, "b"), wait(&server, "c"));
+    let (b, c) = (wait(server, "b"), wait(server, "c"));
     redisson(client, FAIR_GIVES_BACK, "f:1", hour, 0);
     assert_eq!(redisson(client, FAIR_TAKES, "f:2", hour, 0), "null");
     // One of ours is the head now, and its deadline is far enough ahead.
     eventually("a deadline ahead", SOON, || {
-        (say(client, &format!("ZSCORE {DEADLINES} b")) != "null" && ahead(client, "b") > 5 * MINUTES)
+        (say(client, &format!("ZSCORE {DEADLINES} b")) != "null" && ahead(client, "b") > 5 * MINUTE)
             .then_some(())
     });
     // A client whose clock is an hour ahead drops both: they are put back before whoever comes.
     redisson(client, FAIR_TAKES, "f:3", 30_000, hour);
     eventually_list(client, r#"["b", "c", "f:3"]"#);
-    assert!(ahead(client, "b") > 5 * MINUTES);
+    assert!(ahead(client, "b") > 5 * MINUTE);
     // So they are when somebody deletes both keys.
     say(client, &format!("DEL {LIST} {DEADLINES}"));
     eventually_list(client, r#"["b", "c"]"#);
@@ -209,16 +170,15 @@ fn a_native_that_a_script_drops_is_put_back_in_its_place() {
 /// One of ours at the head that asked for a short wait: no client whose clock is some minutes ahead takes it for dead.
 #[test]
 fn the_deadline_of_a_native_at_the_head_is_kept_ahead() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     story(client, &[("RLOCK.ACQUIRE lock a 900000 FAIR", "[1, 900000, 0]"), ("PEXPIRE lock 60000", "1")]);
     let line = "RLOCK.ACQUIRE lock b 50000 FAIR BLOCK 60000";
-    let b = Waiting::start(&server, &line.split(' ').collect::<Vec<_>>());
+    let b = Waiting::start(server, &line.split(' ').collect::<Vec<_>>());
     eventually_list(client, r#"["b"]"#);
-    assert!(ahead(client, "b") > 5 * MINUTES, "as soon as it stands there");
+    assert!(ahead(client, "b") > 5 * MINUTE, "as soon as it stands there");
     redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
     // It is not dropped, nor put back.
-    redisson(client, FAIR_TAKES, "f:2", 30_000, 5 * MINUTES);
+    redisson(client, FAIR_TAKES, "f:2", 30_000, 5 * MINUTE);
     assert_eq!(list(client), r#"["b", "f:1", "f:2"]"#);
     story(client, &[("RLOCK.RELEASE lock a", "1")]);
     assert_eq!(b.answer(), "[1, 50000, 0]");
@@ -227,16 +187,15 @@ fn the_deadline_of_a_native_at_the_head_is_kept_ahead() {
 /// An owner that stood in the list before the server was restarted, and asks again, keeps its place.
 #[test]
 fn an_owner_that_comes_back_keeps_its_place() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     say(client, "RLOCK.ACQUIRE lock a 100000");
     let soon = server_time(client) + 60_000;
     for owner in ["b", "c"] {
         say(client, &format!("RPUSH {LIST} {owner}"));
         say(client, &format!("ZADD {DEADLINES} {soon} {owner}"));
     }
-    let c = wait(&server, "c");
-    let b = wait(&server, "b");
+    let c = wait(server, "c");
+    let b = wait(server, "b");
     assert_eq!(list(client), r#"["b", "c"]"#);
     story(client, &[("RLOCK.RELEASE lock a", "1")]);
     assert_eq!(b.answer(), "[1, 50000, 0]");
@@ -245,9 +204,8 @@ fn an_owner_that_comes_back_keeps_its_place() {
 
 #[test]
 fn a_fair_lock_may_be_fenced_and_enqueued() {
-    let (server, mut client) = scene();
-    let client = &mut client;
-    let mut grants = Subscriber::channel(&server, "grants");
+    let (server, client) = &mut scene();
+    let mut grants = Subscriber::channel(server, "grants");
     story(
         client,
         &[
@@ -264,8 +222,7 @@ fn a_fair_lock_may_be_fenced_and_enqueued() {
 
 #[test]
 fn fair_goes_with_plain_locks_only() {
-    let (_server, mut client) = scene();
-    let client = &mut client;
+    let (_, client) = &mut scene();
     let refused = "!ERR FAIR excludes READ and WRITE; leave FAIR out";
     story(
         client,

@@ -2,55 +2,13 @@
 //! without waiting, and gives back by force.
 
 use redis::Connection;
-use rlock_testkit::commands::{SOON, say, server_time, story};
-use rlock_testkit::redisson;
+use rlock_testkit::commands::{SOON, story};
+use rlock_testkit::fair_list::{HOUR, MINUTE, ahead, deadline};
 use rlock_testkit::redisson::{FAIR_FORCED, FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES, FAIR_TRIES};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::{Subscriber, eventually};
 
-const LIST: &str = "redisson_lock_queue:{lock}";
-const DEADLINES: &str = "redisson_lock_timeout:{lock}";
-const MINUTE: i64 = 60_000;
-const HOUR: i64 = 60 * MINUTE;
-
-/// One of Redisson's has its turn for longer than any test waits.
-fn scene() -> (TestServer, Connection) {
-    let server = TestServer::builder().conf("rlock.fair-turn-ms", "60000").start();
-    let mut client = server.connect();
-    story(&mut client, &[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]")]);
-    (server, client)
-}
-
-#[track_caller]
-fn wait(server: &TestServer, owner: &str) -> Waiting {
-    let line = format!("RLOCK.ACQUIRE lock {owner} 50000 FAIR BLOCK 0");
-    Waiting::start(server, &line.split(' ').collect::<Vec<_>>())
-}
-
-/// One of Redisson's scripts by this owner, with this budget; its clock is ahead of the server's by so much.
-#[track_caller]
-fn redisson(client: &mut Connection, script: &str, owner: &str, budget: i64, ahead: i64) -> String {
-    let now = server_time(client) + ahead;
-    redisson::run_fair(client, script, "lock", owner, budget, now)
-}
-
-#[track_caller]
-fn eventually_list(client: &mut Connection, expected: &str) {
-    eventually(expected, SOON, || (say(client, &format!("LRANGE {LIST} 0 -1")) == expected).then_some(()));
-}
-
-/// The deadline of one in the list, in ms.
-#[track_caller]
-fn deadline(client: &mut Connection, owner: &str) -> i64 {
-    let score = say(client, &format!("ZSCORE {DEADLINES} {owner}"));
-    score.trim_matches('"').parse::<f64>().unwrap_or_else(|_| panic!("{owner}: {score}")) as i64
-}
-
-/// How far it is ahead, in ms.
-#[track_caller]
-fn ahead(client: &mut Connection, owner: &str) -> i64 {
-    deadline(client, owner) - server_time(client)
-}
+use crate::scene::{DEADLINES, LIST, eventually_list, redisson, scene, wait};
 
 /// Each in turn has the lock and gives it back, and then nothing is left.
 #[track_caller]
@@ -68,11 +26,10 @@ fn are_served(client: &mut Connection, first: &str, waiting: &[(&str, &Waiting)]
 /// One that gives up lowers the deadlines of all behind it by what it would have waited, which was added to them.
 #[test]
 fn one_that_gives_up_before_natives_lowers_their_deadlines() {
-    let (server, mut client) = scene();
-    let client = &mut client;
-    let b = wait(&server, "b");
+    let (server, client) = &mut scene();
+    let b = wait(server, "b");
     assert_ne!(redisson(client, FAIR_TAKES, "f:1", 5 * MINUTE, 0), "null");
-    let (c, d) = (wait(&server, "c"), wait(&server, "d"));
+    let (c, d) = (wait(server, "c"), wait(server, "d"));
     eventually_list(client, r#"["b", "f:1", "c", "d"]"#);
     let before = ["b", "c", "d"].map(|owner| deadline(client, owner));
     redisson(client, FAIR_GIVES_UP, "f:1", 5 * MINUTE, 0);
@@ -87,10 +44,9 @@ fn one_that_gives_up_before_natives_lowers_their_deadlines() {
 /// One that was to wait for an hour lowers by an hour, and those behind it seem to be dead.
 #[test]
 fn natives_behind_one_that_gives_up_seem_dead_and_keep_their_places() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     assert_ne!(redisson(client, FAIR_TAKES, "f:1", 5 * MINUTE, 0), "null");
-    let (b, c) = (wait(&server, "b"), wait(&server, "c"));
+    let (b, c) = (wait(server, "b"), wait(server, "c"));
     redisson(client, FAIR_GIVES_UP, "f:1", HOUR, 0);
     // The head's is set ahead at once; the one behind it is dead by the numbers.
     eventually("a deadline ahead", SOON, || (ahead(client, "b") > 5 * MINUTE).then_some(()));
@@ -110,10 +66,9 @@ fn natives_behind_one_that_gives_up_seem_dead_and_keep_their_places() {
 /// In its turn one that gives up leaves the lock to the native behind it at once.
 #[test]
 fn one_that_gives_up_in_its_turn_leaves_the_lock_to_the_native_behind_it() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     assert_ne!(redisson(client, FAIR_TAKES, "f:1", HOUR, 0), "null");
-    let (b, c) = (wait(&server, "b"), wait(&server, "c"));
+    let (b, c) = (wait(server, "b"), wait(server, "c"));
     story(client, &[("RLOCK.RELEASE lock a", "1"), ("EXISTS lock", "0")]);
     assert!(b.still_waits());
     redisson(client, FAIR_GIVES_UP, "f:1", HOUR, 0);
@@ -123,10 +78,9 @@ fn one_that_gives_up_in_its_turn_leaves_the_lock_to_the_native_behind_it() {
 
 #[test]
 fn one_that_tries_without_waiting_overtakes_nobody() {
-    let (server, mut client) = scene();
-    let client = &mut client;
-    let mut called = Subscriber::channel(&server, "redisson_lock__channel:{lock}:f:1");
-    let (b, c) = (wait(&server, "b"), wait(&server, "c"));
+    let (server, client) = &mut scene();
+    let mut called = Subscriber::channel(server, "redisson_lock__channel:{lock}:f:1");
+    let (b, c) = (wait(server, "b"), wait(server, "c"));
     assert_ne!(redisson(client, FAIR_TAKES, "f:1", 5 * MINUTE, 0), "null");
     let before = ["b", "c", "f:1"].map(|owner| deadline(client, owner));
     assert_eq!(redisson(client, FAIR_TRIES, "f:2", 5 * MINUTE, 0), "1");
@@ -151,10 +105,9 @@ fn one_that_tries_without_waiting_overtakes_nobody() {
 /// The one thing that goes past natives: a lock that is free, for the turn of one before them, and a clock far ahead.
 #[test]
 fn one_that_tries_with_a_clock_ahead_passes_natives_once() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     assert_ne!(redisson(client, FAIR_TAKES, "f:1", 5 * MINUTE, 0), "null");
-    let (b, c) = (wait(&server, "b"), wait(&server, "c"));
+    let (b, c) = (wait(server, "b"), wait(server, "c"));
     story(client, &[("RLOCK.RELEASE lock a", "1"), ("EXISTS lock", "0")]);
     // All are dropped, and what the script lowers is nothing any more.
     assert_eq!(redisson(client, FAIR_TRIES, "f:2", HOUR, HOUR), "null");
@@ -170,12 +123,11 @@ fn one_that_tries_with_a_clock_ahead_passes_natives_once() {
 
 #[test]
 fn a_lock_given_back_by_force_goes_to_the_head_of_the_list() {
-    let (server, mut client) = scene();
-    let client = &mut client;
-    let mut called = Subscriber::channel(&server, "redisson_lock__channel:{lock}:f:1");
-    let b = wait(&server, "b");
+    let (server, client) = &mut scene();
+    let mut called = Subscriber::channel(server, "redisson_lock__channel:{lock}:f:1");
+    let b = wait(server, "b");
     assert_ne!(redisson(client, FAIR_TAKES, "f:1", 5 * MINUTE, 0), "null");
-    let c = wait(&server, "c");
+    let c = wait(server, "c");
     assert_eq!(redisson(client, FAIR_FORCED, "f:9", 5 * MINUTE, 0), "1");
     assert_eq!(b.answer(), "[1, 50000, 0]");
     eventually_list(client, r#"["f:1", "c"]"#);
@@ -195,13 +147,12 @@ fn a_lock_given_back_by_force_goes_to_the_head_of_the_list() {
 /// A native owner whose lock is given back by force learns it, and those who wait are served all the same.
 #[test]
 fn natives_force_a_fair_lock_of_redissons() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     story(client, &[("RLOCK.RELEASE lock a", "1")]);
     assert_eq!(redisson(client, FAIR_TRIES, "f:1", 5 * MINUTE, 0), "null");
-    let b = wait(&server, "b");
+    let b = wait(server, "b");
     assert_ne!(redisson(client, FAIR_TAKES, "f:2", 5 * MINUTE, 0), "null");
-    let c = wait(&server, "c");
+    let c = wait(server, "c");
     story(client, &[("RLOCK.FORCERELEASE lock f:1", "1")]);
     assert_eq!(b.answer(), "[1, 50000, 0]");
     assert_eq!(redisson(client, FAIR_GIVES_BACK, "f:1", 5 * MINUTE, 0), "null");

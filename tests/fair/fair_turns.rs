@@ -6,25 +6,11 @@ use redis::Connection;
 use rlock_testkit::commands;
 use rlock_testkit::commands::{SOON, number, say, server_time, story, transaction};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::{Subscriber, eventually};
 
-const LIST: &str = "redisson_lock_queue:{lock}";
-const DEADLINES: &str = "redisson_lock_timeout:{lock}";
+use crate::scene::{DEADLINES, LIST, scene, wait};
+
 const ITS_CHANNEL: &str = "redisson_lock__channel:{lock}:f:1";
-
-/// One of Redisson's has its turn for longer than any test waits: who is served before was not left to that.
-fn scene() -> (TestServer, Connection) {
-    let server = TestServer::builder().conf("rlock.fair-turn-ms", "60000").start();
-    let mut client = server.connect();
-    story(&mut client, &[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]")]);
-    (server, client)
-}
-
-#[track_caller]
-fn wait(server: &TestServer, owner: &str) -> Waiting {
-    let line = format!("RLOCK.ACQUIRE lock {owner} 50000 FAIR BLOCK 0");
-    Waiting::start(server, &line.split(' ').collect::<Vec<_>>())
-}
 
 /// The answer; sooner than the sweep that sets such things right every ten seconds mostly comes.
 #[track_caller]
@@ -42,10 +28,9 @@ fn foreign_joins(client: &mut Connection, after: i64) {
 /// one of Redisson's: the next does not wait out a turn that is nobody's.
 #[test]
 fn one_that_is_passed_over_has_no_turn() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     story(client, &[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 nobody", "[0, 0, 0]")]);
-    let c = wait(&server, "c");
+    let c = wait(server, "c");
     story(client, &[("RLOCK.RELEASE lock a", "1")]);
     assert_eq!(soon(&c), "[1, 50000, 0]");
     story(client, &[(&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
@@ -54,13 +39,12 @@ fn one_that_is_passed_over_has_no_turn() {
 /// The same where it can have no fencing token.
 #[test]
 fn one_that_can_have_no_token_has_no_turn() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     let b = Waiting::start(
-        &server,
+        server,
         &"RLOCK.ACQUIRE lock b 50000 FAIR FENCED BLOCK 0".split(' ').collect::<Vec<_>>(),
     );
-    let c = wait(&server, "c");
+    let c = wait(server, "c");
     story(client, &[("SET redisson_lock_token:{lock} x", "OK"), ("RLOCK.RELEASE lock a", "1")]);
     assert!(b.answer().starts_with("!ERR "));
     assert_eq!(soon(&c), "[1, 50000, 0]");
@@ -69,11 +53,10 @@ fn one_that_can_have_no_token_has_no_turn() {
 /// However soon one of Redisson's counts as gone, it is called when its turn comes, or it would sleep through it.
 #[test]
 fn a_foreign_waiter_is_called_however_little_time_it_has() {
-    let (server, mut client) = scene();
-    let client = &mut client;
-    let mut called = Subscriber::channel(&server, ITS_CHANNEL);
+    let (server, client) = &mut scene();
+    let mut called = Subscriber::channel(server, ITS_CHANNEL);
     foreign_joins(client, 30_000);
-    let b = wait(&server, "b");
+    let b = wait(server, "b");
     story(client, &[("RLOCK.RELEASE lock a", "1")]);
     assert!(called.next(SOON).is_some());
     assert!(b.still_waits());
@@ -85,10 +68,9 @@ fn a_foreign_waiter_is_called_however_little_time_it_has() {
 /// One of Redisson's that gives up, in its turn, leaves it to the next at once.
 #[test]
 fn a_foreign_waiter_that_gives_up_ends_its_turn() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     foreign_joins(client, 100_000);
-    let b = wait(&server, "b");
+    let b = wait(server, "b");
     story(client, &[("RLOCK.RELEASE lock a", "1"), ("EXISTS lock", "0")]);
     assert!(b.still_waits());
     story(client, &[(&format!("ZREM {DEADLINES} f:1"), "1"), (&format!("LREM {LIST} 0 f:1"), "1")]);
@@ -99,17 +81,16 @@ fn a_foreign_waiter_that_gives_up_ends_its_turn() {
 /// could not have, and its time cut to that of a turn, after which it would have lost its place.
 #[test]
 fn nobody_is_called_to_a_lock_that_a_reader_has_got() {
-    let (server, mut client) = scene();
-    let client = &mut client;
-    let mut called = Subscriber::channel(&server, "redisson_lock__channel:{lock}:f:2");
+    let (server, client) = &mut scene();
+    let mut called = Subscriber::channel(server, "redisson_lock__channel:{lock}:f:2");
     foreign_joins(client, 100_000);
     story(client, &[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 nobody", "[0, 0, 0]")]);
     story(client, &[("RLOCK.RELEASE lock a", "1")]);
     // While the first of Redisson's has its turn, nobody holds the lock: a reader may ask for it.
-    let reader = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "r", "100000", "READ", "BLOCK", "0"]);
+    let reader = Waiting::start(server, &["RLOCK.ACQUIRE", "lock", "r", "100000", "READ", "BLOCK", "0"]);
     let at = server_time(client) + 1_000_000;
     story(client, &[(&format!("RPUSH {LIST} f:2"), "3"), (&format!("ZADD {DEADLINES} {at} f:2"), "1")]);
-    let c = wait(&server, "c");
+    let c = wait(server, "c");
     // It gives up, and nobody hears that the lock is given to the next.
     let gone = [format!("ZREM {DEADLINES} f:1"), format!("LREM {LIST} 0 f:1")];
     assert_eq!(transaction(client, &gone.each_ref().map(String::as_str)), "[1, 1]");
@@ -125,9 +106,8 @@ fn nobody_is_called_to_a_lock_that_a_reader_has_got() {
 /// held up: neither other lists nor the leases of readers.
 #[test]
 fn a_key_that_holds_something_else_holds_nothing_else_up() {
-    let (server, mut client) = scene();
-    let client = &mut client;
-    let (b, _c) = (wait(&server, "b"), wait(&server, "c"));
+    let (server, client) = &mut scene();
+    let (b, _c) = (wait(server, "b"), wait(server, "c"));
     story(client, &[("SET lock x", "OK")]);
     say(client, &format!("CLIENT KILL ID {}", b.client_id()));
     eventually("the list without it", SOON, || {
@@ -142,9 +122,8 @@ fn a_key_that_holds_something_else_holds_nothing_else_up() {
 /// A hand-off costs the same whether ten wait or thousands: it does not look at each of them.
 #[test]
 fn a_hand_off_does_not_look_at_everybody_who_waits() {
-    let (server, mut client) = scene();
-    let client = &mut client;
-    let _grants = Subscriber::channel(&server, "grants");
+    let (server, client) = &mut scene();
+    let _grants = Subscriber::channel(server, "grants");
     for waiter in 0..2_000 {
         let line = format!("RLOCK.ACQUIRE lock {waiter} 50000 FAIR ENQUEUE 0 grants");
         story(client, &[(&line, "[0, 0, 0]")]);

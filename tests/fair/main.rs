@@ -4,3 +4,4 @@ mod fair;
 mod fair_after_load;
 mod fair_scripts;
 mod fair_turns;
+mod scene;

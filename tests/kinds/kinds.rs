@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::Connection;
 use rlock_testkit::commands::{SOON, counter, number, say, story, transaction};
 use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
-use rlock_testkit::waiting::waiters;
+use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer, eventually};
 
 const LOCK: &str = "lock";
@@ -116,18 +116,26 @@ fn a_forced_release_hands_on() {
 fn a_grant_whose_client_is_gone_goes_to_the_next() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    for (number, kind) in (1..).zip(KINDS) {
-        let gone = kind.held_and_awaited(&server, client, LOCK);
-        let next = kind.wait(&server, LOCK, "next");
-        let kill = format!("CLIENT KILL ID {}", gone.client_id());
-        at_once(client, &[kind.releases(LOCK), vec![kill]].concat());
-        kind.granted(&next, "a grant that went");
+    let revoked = |number| {
         eventually("the grant to be taken back", SOON, || {
             (counter(&server, "revokes") == number).then_some(())
         });
-        // Readers would share it with bob, who is gone.
+    };
+    for (number, kind) in (1..).step_by(2).zip(KINDS) {
+        let gone = kind.held_and_awaited(&server, client, LOCK);
+        let next = kind.wait(&server, LOCK, "next");
+        let kill = |waiting: &Waiting| format!("CLIENT KILL ID {}", waiting.client_id());
+        at_once(client, &[kind.releases(LOCK), vec![kill(&gone)]].concat());
+        kind.granted(&next, "a grant that went");
+        revoked(number);
+        assert!(gone.answer().starts_with("the connection ended"), "{kind:?}");
+        // Readers would share it with bob.
         assert_eq!(say(client, "HEXISTS lock bob"), "0", "{kind:?}");
-        story(client, &[("RLOCK.RELEASE lock next", "1"), ("EXISTS lock redisson_lock_queue:{lock}", "0")]);
+        // The same without another waiter: the lock is free.
+        let last = kind.alone().wait(&server, LOCK, "last");
+        at_once(client, &["RLOCK.RELEASE lock next".to_owned(), kill(&last)]);
+        revoked(number + 1);
+        kind.is_gone(client, LOCK);
     }
 }
 

@@ -38,8 +38,13 @@ fn a_step_forward_past_the_leases_wakes_the_next() {
     let server = builder().start();
     let client = &mut server.connect();
     let all = All::held_for(600_000, &server, client);
+    // The server's timers have a clock of their own: one for the end of this lease would fire in ten minutes.
     step(&server, client, HOUR);
-    all.bobs_have_them(client, "a step forward");
+    for (kind, bob) in &all.0 {
+        kind.granted(bob, "a step forward");
+        kind.is_held_by(client, kind.name, "bob", "a step forward");
+        story(client, &[(&format!("PTTL {}", kind.name), "~50000")]);
+    }
 }
 
 #[test]
@@ -84,6 +89,30 @@ fn leases_that_end_after_a_step_back_wake_the_next() {
     all.wait_on(Duration::from_millis(500));
     step(&server, client, HOUR);
     all.bobs_have_them(client, "a lease that ended");
+}
+
+/// The end of a turn was kept by the wall clock. If that was set back a little, the turn lasted longer; if it was set back
+/// much, or forward, the turn ended at once, and the Redisson clients that were called came too late.
+#[test]
+fn a_turn_of_redisson_waiters_lasts_as_long_whichever_way_the_clock_steps() {
+    for ahead in [HOUR, -HOUR] {
+        let server = builder().conf("rlock.foreign-turn-grants", 1).conf("rlock.foreign-window-ms", 2_000);
+        let server = server.start();
+        let client = &mut server.connect();
+        let _redisson = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
+        story(client, &[("RLOCK.ACQUIRE lock alice 9000000", "[1, 9000000, 0]")]);
+        let wait =
+            |owner| Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", owner, "9000000", "BLOCK", "0"]);
+        let (bob, carol) = (wait("bob"), wait("carol"));
+        story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+        assert_eq!(bob.answer(), "[1, 9000000, 0]");
+        let start = Instant::now();
+        story(client, &[("RLOCK.RELEASE lock bob", "1"), ("EXISTS lock", "0")]);
+        step(&server, client, ahead);
+        assert_eq!(carol.answer(), "[1, 9000000, 0]");
+        let waited = start.elapsed();
+        assert!(waited >= Duration::from_millis(1_900), "{ahead}: the turn was cut short: {waited:?}");
+    }
 }
 
 /// Readers who are kept waiting for one of Redisson's that writes have the lock when its moment is over, whichever way

@@ -73,12 +73,23 @@ fn a_grant_whose_owner_was_heard_of_is_not_taken_back() {
 fn a_grant_that_another_call_has_replaced_is_not_taken_back() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    let replaced: [&dyn Fn(Kind) -> Vec<String>; 2] = [
+    let replaced: [&dyn Fn(Kind) -> Vec<String>; 3] = [
         // The lock is mallory's by the time that bob's client is found dead.
         &|kind| {
             let fields =
                 if ["READ", "WRITE"].contains(&kind.waits) { "mode write mallory:write" } else { "mallory" };
             vec![format!("DEL {}", kind.name), format!("HSET {} {fields} 1", kind.name)]
+        },
+        // Or another client has made it bob's anew.
+        &|kind| {
+            let fields = match kind.waits {
+                "READ" => "mode read bob",
+                "WRITE" => "mode write bob:write",
+                _ => "bob",
+            };
+            let lease = format!("SET {{{}}}:bob:rwlock_timeout:1 1 PX 900000", kind.name);
+            let lock = vec![format!("DEL {}", kind.name), format!("HSET {} {fields} 1", kind.name)];
+            if kind.waits == "READ" { [lock, vec![lease]].concat() } else { lock }
         },
         // Or it is bob's, for another time than it was granted for.
         &|kind| {
@@ -87,7 +98,7 @@ fn a_grant_that_another_call_has_replaced_is_not_taken_back() {
             keys.iter().map(|key| format!("PEXPIRE {key} 900000")).collect()
         },
     ];
-    for (owner, replaced) in ["mallory", "bob"].iter().zip(replaced) {
+    for (owner, replaced) in ["mallory", "bob", "bob"].iter().zip(replaced) {
         let all = All::held_and_awaited(&server, client);
         granted_and_killed(client, &all, replaced);
         nobody_waits(&server);
@@ -109,10 +120,19 @@ fn a_client_that_goes_leaves_the_queue() {
     let all = All::held_and_awaited(&server, client);
     let nexts = nexts(&server);
     for (kill, kind) in all.kills().iter().zip(KINDS) {
+        // At once: the same connection asks next.
         story(client, &[(kill, "1")]);
         assert_eq!(waiters(client, kind.name), "next", "{kind:?}");
     }
-    assert_eq!(counter(&server, "waiters_gone"), ALL);
+    all.0.iter().for_each(|(_, bob)| assert!(bob.answer().starts_with("the connection ended")));
+    // One that closes its connection without a word.
+    let mut gone = server.connect();
+    gone.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let words = ["plain", "gone", "60000", "BLOCK", "0"];
+    redis::cmd("RLOCK.ACQUIRE").arg(&words[..]).query::<redis::Value>(&mut gone).unwrap_err();
+    drop(gone);
+    eventually("it to leave", SOON, || (waiters(client, "plain") == "next").then_some(()));
+    assert_eq!(counter(&server, "waiters_gone"), ALL + 1);
     at_once(client, &all.releases());
     nexts_have_them(client, &nexts, "bob went");
 }

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rlock_testkit::commands;
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::{ReplicaStream, Subscriber, TestServer, eventually};
 
 use crate::kinds_departures::{ALL, nexts, nexts_have_them};
 use rlock_testkit::commands::{SOON, ask, counter, number, say, server_time, story, text};
@@ -22,6 +22,7 @@ fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
         let client = &mut server.connect();
         let all = All::held_and_awaited(&server, client);
         let nexts = nexts(&server);
+        let mut stream = ReplicaStream::open(&server);
         let paused = server_time(client);
         let pause = vec![format!("CLIENT PAUSE 800 {mode}")];
         // The bobs are granted the locks and gone before they are told, and from then on nothing may be written.
@@ -33,6 +34,8 @@ fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
             kind.is_held_by(client, kind.name, "next", mode);
         }
         assert_eq!(counter(&server, "revokes"), ALL, "{mode}");
+        // A revoke and the next grant are one transaction.
+        assert_eq!(stream.so_far(&server).pop().unwrap(), [b"EXEC"], "{mode}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::{Connection, Value};
 use rlock_testkit::commands;
-use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text};
+use rlock_testkit::commands::{SOON, ask, counter, number, say, state, story, text};
 use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
 use rlock_testkit::{TestServer, eventually};
 
@@ -145,6 +145,7 @@ fn an_evicted_lock_wakes_the_next() {
     // The holds of those who get them may be evicted in turn.
     all.0.iter().for_each(|(kind, bob)| kind.granted(bob, "eviction"));
     assert!(counter(&server, "found_evicted") >= 1);
+    assert_ne!(server.info("stats")["evicted_keys"], "0");
 }
 
 #[test]
@@ -169,6 +170,9 @@ fn newcomers(kind: Kind) -> Vec<(String, &'static str)> {
     lines.extend(["bob", "carol"].map(|owner| (format!("RLOCK.CANCEL {key} {owner}"), "0")));
     lines.push((format!("RLOCK.RENEW {key} alice 1000"), "0"));
     lines.push((format!("RLOCK.RELEASE {key} alice"), "null"));
+    if kind.waits.is_empty() {
+        lines.push((format!("RLOCK.ACQUIRE {key} bob 1000"), "[2, 50000, 0]"));
+    }
     for mode in modes {
         let ask = |owner, rest| (format!("RLOCK.ACQUIRE {key} {owner} 1000 {mode}{rest}"), "null");
         lines.extend([
@@ -247,19 +251,28 @@ fn databases_are_apart() {
 fn waiters_wait_while_the_key_holds_something_else() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    for other in ["SET", "RPUSH", "HSET"] {
-        let all = All::held_and_awaited(&server, client);
+    let become_other = |client: &mut Connection, command: &str, value: &str| {
         for kind in KINDS {
-            let value = if other == "HSET" { "name value" } else { "x" };
-            at_once(client, &[format!("DEL {}", kind.name), format!("{other} {} {value}", kind.name)]);
+            at_once(client, &[format!("DEL {}", kind.name), format!("{command} {} {value}", kind.name)]);
         }
+    };
+    for (other, value) in [("SET", "x"), ("RPUSH", "x"), ("XADD", "* a b"), ("HSET", "name value")] {
+        let all = All::held_and_awaited(&server, client);
+        become_other(client, other, value);
         all.wait_on(Duration::from_millis(200));
         for kind in KINDS {
-            let refused = say(client, &format!("{} BLOCK 60000", kind.ask(kind.name, "carol")));
-            let wanted = if other == "HSET" { "!WRONGLOCK " } else { "!WRONGTYPE " };
-            assert!(refused.starts_with(wanted), "{kind:?}: {refused}");
+            let held = state(client, kind.name);
+            let acquire = format!("{} BLOCK 60000", kind.ask(kind.name, "carol"));
+            for line in [acquire, format!("RLOCK.RELEASE {} bob", kind.name)] {
+                let refused = say(client, &line);
+                let wanted = if other == "HSET" { "!WRONGLOCK " } else { "!WRONGTYPE " };
+                assert!(refused.starts_with(wanted), "{kind:?}: {refused}");
+            }
+            assert_eq!(state(client, kind.name), held, "{kind:?}");
         }
-        all.wait_on(Duration::ZERO);
+        // Another client's lock again, and then free.
+        become_other(client, "HSET", "carol 1");
+        all.wait_on(Duration::from_millis(100));
         KINDS.iter().for_each(|kind| story(client, &[(&format!("DEL {}", kind.name), "1")]));
         all.bobs_have_them(client, other);
         eventually("nobody to wait", SOON, || (counter(&server, "waiters") == 0).then_some(()));

@@ -60,10 +60,9 @@ fn log_says_where(server: &TestServer, kind: &str) {
 
 #[test]
 fn a_panic_in_a_command_is_answered_logged_and_counted() {
-    let (server, mut client) = server_with_a_lock();
-    let client = &mut client;
-    let (before, mut stream) = (state(client, "lock"), ReplicaStream::open(&server));
-    let mut listener = Subscriber::pattern(&server, "*");
+    let (server, client) = &mut server_with_a_lock();
+    let (before, mut stream) = (state(client, "lock"), ReplicaStream::open(server));
+    let mut listener = Subscriber::pattern(server, "*");
     let lines = [
         ALICE,
         BOB,
@@ -80,22 +79,21 @@ fn a_panic_in_a_command_is_answered_logged_and_counted() {
         assert!(said.ends_with("see the server's log and report it"), "{line}: {said}");
         // Exactly one reply: this one belongs to its own question.
         assert_eq!(say(client, "PING"), "PONG", "{line}");
-        assert_eq!(panics(&server), count, "{line}");
+        assert_eq!(panics(server), count, "{line}");
         assert_eq!(server.info("rlock")["rlock_errors"], count.to_string(), "{line}");
     }
-    log_says_where(&server, "Command");
+    log_says_where(server, "Command");
     // A panic with each command must not fill the disk.
     assert_eq!(server.log().matches("panic in a Command callback").count(), 1);
     assert_eq!(state(client, "lock"), before);
     assert_eq!(say(client, "EXISTS free"), "0");
-    assert!(listener.drain().is_empty() && stream.so_far(&server).is_empty());
+    assert!(listener.drain().is_empty() && stream.so_far(server).is_empty());
     works_as_before(client);
 }
 
 #[test]
 fn a_panic_in_a_transaction_or_a_script_is_an_error_of_that_command() {
-    let (_server, mut client) = server_with_a_lock();
-    let client = &mut client;
+    let (_, client) = &mut server_with_a_lock();
     plant(client, "command");
     for line in ["MULTI", BOB, BOB] {
         say(client, line);
@@ -121,8 +119,7 @@ fn a_panic_in_any_other_callback_leaves_the_server_alive() {
 
 /// A field that was not seen must not be taken for one that is not there.
 fn while_a_hash_is_read() {
-    let (server, mut client) = server_with_a_lock();
-    let client = &mut client;
+    let (server, client) = &mut server_with_a_lock();
     let before = state(client, "lock");
     let lines = [BOB, "RLOCK.RELEASE lock bob", "RLOCK.RENEW lock bob 1000", "RLOCK.INFO lock"];
     for (count, line) in (1..).zip(lines.into_iter().chain(["RLOCK.FORCERELEASE lock"])) {
@@ -131,23 +128,22 @@ fn while_a_hash_is_read() {
         assert!(said.starts_with(INTERNAL), "{line}: {said}");
         assert_eq!(say(client, "PING"), "PONG", "{line}");
         assert_eq!(state(client, "lock"), before, "{line}");
-        assert_eq!(panics(&server), count, "{line}");
+        assert_eq!(panics(server), count, "{line}");
     }
-    log_says_where(&server, "Scan");
+    log_says_where(server, "Scan");
     works_as_before(client);
 }
 
 fn while_an_option_is_read() {
-    let (server, mut client) = server_with_a_lock();
-    let client = &mut client;
+    let (server, client) = &mut server_with_a_lock();
     plant(client, "config");
     assert_eq!(say(client, "CONFIG GET rlock.accept"), r#"["rlock.accept", "yes"]"#, "the default");
-    assert_eq!(panics(&server), 1);
-    log_says_where(&server, "Config");
+    assert_eq!(panics(server), 1);
+    log_says_where(server, "Config");
     plant(client, "config");
     say(client, "CONFIG SET rlock.accept no");
     assert_eq!(say(client, "PING"), "PONG");
-    assert_eq!(panics(&server), 2);
+    assert_eq!(panics(server), 2);
     assert_eq!(say(client, "CONFIG SET rlock.accept no"), "OK");
     assert_eq!(say(client, "CONFIG GET rlock.accept"), r#"["rlock.accept", "no"]"#);
     assert_eq!(say(client, "CONFIG SET rlock.accept yes"), "OK");
@@ -155,38 +151,35 @@ fn while_an_option_is_read() {
 }
 
 fn while_an_option_is_set() {
-    let (server, mut client) = server_with_a_lock();
-    let client = &mut client;
+    let (server, client) = &mut server_with_a_lock();
     plant(client, "set-option");
     let refused = say(client, "CONFIG SET rlock.accept no");
     assert!(refused.starts_with("!ERR "), "{refused}");
     assert_eq!(say(client, "CONFIG GET rlock.accept"), r#"["rlock.accept", "yes"]"#);
-    assert_eq!(panics(&server), 1);
-    log_says_where(&server, "SetOption");
+    assert_eq!(panics(server), 1);
+    log_says_where(server, "SetOption");
     works_as_before(client);
 }
 
 fn in_the_section_of_info() {
-    let (server, mut client) = server_with_a_lock();
-    let client = &mut client;
+    let (server, client) = &mut server_with_a_lock();
     for (count, section) in (1..).zip(["rlock", "modules", "everything"]) {
         plant(client, "info");
         let said = say(client, &format!("INFO {section}"));
         assert!(said.starts_with('"') && !said.contains("rlock_acquired"), "{section}: {said}");
         assert_eq!(said.contains("used_memory:"), section == "everything", "{section}: {said}");
-        assert_eq!(panics(&server), count, "{section}");
+        assert_eq!(panics(server), count, "{section}");
     }
-    log_says_where(&server, "Info");
+    log_says_where(server, "Info");
     works_as_before(client);
 }
 
 fn in_a_server_event() {
-    let (server, mut client) = server_with_a_lock();
-    let client = &mut client;
+    let (server, client) = &mut server_with_a_lock();
     plant(client, "server-event");
     assert_eq!(say(client, "CONFIG SET maxmemory 200mb maxmemory-policy allkeys-lru"), "OK");
-    assert_eq!(panics(&server), 1);
-    log_says_where(&server, "ServerEvent");
+    assert_eq!(panics(server), 1);
+    log_says_where(server, "ServerEvent");
     // The next one is heard again.
     assert_eq!(say(client, "CONFIG SET maxmemory 300mb"), "OK");
     assert_eq!(server.info("rlock")["rlock_locks_may_be_evicted"], "1");
@@ -194,13 +187,12 @@ fn in_a_server_event() {
 }
 
 fn while_unloading() {
-    let (server, mut client) = server_with_a_lock();
-    let client = &mut client;
+    let (server, client) = &mut server_with_a_lock();
     plant(client, "unload");
     let said = say(client, "MODULE UNLOAD rlock");
     assert!(said.starts_with("!ERR "), "{said}");
-    assert_eq!(panics(&server), 1);
-    log_says_where(&server, "Unload");
+    assert_eq!(panics(server), 1);
+    log_says_where(server, "Unload");
     works_as_before(client);
     assert_eq!(say(client, "MODULE UNLOAD rlock"), "OK");
     let path = fault_module_path().to_str().unwrap();
@@ -210,8 +202,7 @@ fn while_unloading() {
 
 #[test]
 fn after_a_panic_too_a_reload_starts_the_counters_over() {
-    let (server, mut client) = server_with_a_lock();
-    let client = &mut client;
+    let (server, client) = &mut server_with_a_lock();
     plant(client, "command");
     assert!(say(client, BOB).starts_with(INTERNAL));
     assert_eq!(say(client, "MODULE UNLOAD rlock"), "OK");

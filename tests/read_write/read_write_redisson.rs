@@ -26,8 +26,7 @@ fn wait(server: &TestServer, owner: &str, mode: &str) -> Waiting {
 
 #[test]
 fn they_exclude_each_other_and_share() {
-    let (_server, mut client) = scene();
-    let client = &mut client;
+    let (_, client) = &mut scene();
     assert_eq!(redisson(client, READ, "j:1", 100_000), "null");
     story(
         client,
@@ -66,8 +65,7 @@ fn they_exclude_each_other_and_share() {
 /// What either of them takes, the other can renew and give back, by the same owner.
 #[test]
 fn the_layout_is_the_same() {
-    let (_server, mut client) = scene();
-    let client = &mut client;
+    let (_, client) = &mut scene();
     assert_eq!(redisson(client, READ, "j:1", 100_000), "null");
     assert_eq!(redisson(client, READ, "j:1", 100_000), "null");
     story(
@@ -91,12 +89,11 @@ fn the_layout_is_the_same() {
 
 #[test]
 fn every_release_of_redissons_wakes_natives() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     // The last reader goes.
     redisson(client, READ, "j:1", 100_000);
     redisson(client, READ, "j:2", 100_000);
-    let w = wait(&server, "w", "WRITE");
+    let w = wait(server, "w", "WRITE");
     redisson(client, UNREAD, "j:1", 100_000);
     assert!(w.still_waits());
     redisson(client, UNREAD, "j:2", 100_000);
@@ -108,7 +105,7 @@ fn every_release_of_redissons_wakes_natives() {
         if reads {
             redisson(client, READ, "j:1", 100_000);
         }
-        let (a, b) = (wait(&server, "a", "READ"), wait(&server, "b", "READ"));
+        let (a, b) = (wait(server, "a", "READ"), wait(server, "b", "READ"));
         redisson(client, UNWRITE, "j:1", 100_000);
         assert_eq!((a.answer(), b.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()), "{reads}");
         story(client, &[("RLOCK.RELEASE lock a", "1"), ("RLOCK.RELEASE lock b", "1")]);
@@ -116,7 +113,7 @@ fn every_release_of_redissons_wakes_natives() {
     }
     // It is deleted by force.
     redisson(client, WRITE, "j:1", 100_000);
-    let a = wait(&server, "a", "READ");
+    let a = wait(server, "a", "READ");
     say(client, "DEL lock");
     assert_eq!(a.answer(), "[1, 50000, 0]");
 }
@@ -124,11 +121,10 @@ fn every_release_of_redissons_wakes_natives() {
 /// A reader of Redisson's that died holds nothing up for longer than its own lease.
 #[test]
 fn a_dead_reader_of_redissons_delays_no_longer_than_its_lease() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     redisson(client, READ, "j:1", 500);
     redisson(client, READ, "j:2", 100_000);
-    let w = wait(&server, "w", "WRITE");
+    let w = wait(server, "w", "WRITE");
     // What is left of the key is what is left of j:1.
     redisson(client, UNREAD, "j:2", 100_000);
     assert_eq!(w.answer(), "[1, 50000, 0]");
@@ -137,8 +133,7 @@ fn a_dead_reader_of_redissons_delays_no_longer_than_its_lease() {
 /// Redisson sets the key's end to that of the reader that it renews, and so would end a longer lease of ours.
 #[test]
 fn a_renewal_of_redissons_does_not_end_a_longer_native_lease() {
-    let (_server, mut client) = scene();
-    let client = &mut client;
+    let (_, client) = &mut scene();
     redisson(client, READ, "j:1", 30_000);
     story(client, &[("RLOCK.ACQUIRE lock a 900000 READ", "[1, 900000, 0]")]);
     for _ in 0..3 {
@@ -158,11 +153,10 @@ fn a_renewal_of_redissons_does_not_end_a_longer_native_lease() {
 /// So it is where the longer lease was given by a hand-off, in the command that deleted the lock of the writer before.
 #[test]
 fn a_renewal_of_redissons_does_not_end_a_longer_lease_that_was_handed_on() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     for frees in ["RLOCK.RELEASE lock w", "RLOCK.FORCERELEASE lock"] {
         story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
-        let a = wait(&server, "a", "READ");
+        let a = wait(server, "a", "READ");
         story(client, &[(frees, "1")]);
         assert_eq!(a.answer(), "[1, 50000, 0]");
         assert_eq!(redisson(client, READ, "j:1", 1_000), "null");
@@ -179,8 +173,7 @@ fn a_renewal_of_redissons_does_not_end_a_longer_lease_that_was_handed_on() {
 /// looks like a lock at first sight, is looked at closely.
 #[test]
 fn what_is_known_of_readers_goes_with_the_keys() {
-    let (_server, mut client) = scene();
-    let client = &mut client;
+    let (_, client) = &mut scene();
     for flush in ["FLUSHALL", "FLUSHDB", "SWAPDB 0 1"] {
         story(client, &[("RLOCK.ACQUIRE lock a 900000 READ", "[1, 900000, 0]"), (flush, "OK")]);
         let fields: Vec<_> = (0..20).map(|field| format!("{field} text")).collect();
@@ -193,9 +186,8 @@ fn what_is_known_of_readers_goes_with_the_keys() {
 
 #[test]
 fn its_waiters_are_told() {
-    let (server, mut client) = scene();
-    let client = &mut client;
-    let mut heard = Subscriber::channel(&server, "redisson_rwlock:{lock}");
+    let (server, client) = &mut scene();
+    let mut heard = Subscriber::channel(server, "redisson_rwlock:{lock}");
     let mut next = || String::from_utf8(heard.next(SOON).expect("a message").1).unwrap();
     story(client, &[("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"), ("RLOCK.RELEASE lock a", "1")]);
     assert_eq!(next(), "0");
@@ -214,7 +206,7 @@ fn its_waiters_are_told() {
     story(client, &[("RLOCK.RELEASE lock w", "1")]);
     assert_eq!(next(), "0");
     story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
-    let a = wait(&server, "a", "READ");
+    let a = wait(server, "a", "READ");
     story(client, &[("RLOCK.RELEASE lock w", "1")]);
     assert_eq!(a.answer(), "[1, 50000, 0]");
     assert_eq!([next(), next()], ["0", "1"]);

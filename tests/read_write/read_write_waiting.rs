@@ -26,12 +26,11 @@ fn scene() -> (TestServer, Connection) {
 
 #[test]
 fn readers_at_the_head_go_together_and_a_writer_is_not_overtaken() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
-    let (a, b) = (wait(&server, "a", "READ BLOCK 0"), wait(&server, "b", "READ BLOCK 0"));
-    let x = wait(&server, "x", "WRITE BLOCK 0");
-    let c = wait(&server, "c", "READ BLOCK 0");
+    let (a, b) = (wait(server, "a", "READ BLOCK 0"), wait(server, "b", "READ BLOCK 0"));
+    let x = wait(server, "x", "WRITE BLOCK 0");
+    let c = wait(server, "c", "READ BLOCK 0");
     // Both in the command that frees it: after that the timer would see to the second.
     assert_eq!(
         transaction(client, &["RLOCK.RELEASE lock w", "HMGET lock mode a b c"]),
@@ -59,8 +58,7 @@ fn readers_at_the_head_go_together_and_a_writer_is_not_overtaken() {
 
 #[test]
 fn a_downgrade_lets_the_readers_in() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     story(
         client,
         &[
@@ -68,7 +66,7 @@ fn a_downgrade_lets_the_readers_in() {
             ("RLOCK.ACQUIRE lock w 100000 READ", "[1, 100000, 0]"),
         ],
     );
-    let a = wait(&server, "a", "READ BLOCK 0");
+    let a = wait(server, "a", "READ BLOCK 0");
     story(client, &[("RLOCK.RELEASE lock w WRITE", "1")]);
     assert_eq!(a.answer(), "[1, 50000, 0]");
     story(client, &[("HMGET lock mode w a", r#"["read", "1", "1"]"#)]);
@@ -77,20 +75,19 @@ fn a_downgrade_lets_the_readers_in() {
 /// Every way in which a writer goes that waits while others read: the readers behind it can have the lock.
 #[test]
 fn a_writer_that_goes_lets_the_readers_behind_it_in() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     story(client, &[("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]")]);
     for way in ["cancel", "kill", "time-out", "enqueued and gone"] {
-        let subscriber = (way == "enqueued and gone").then(|| Subscriber::channel(&server, "grants"));
+        let subscriber = (way == "enqueued and gone").then(|| Subscriber::channel(server, "grants"));
         let writer = match way {
-            "time-out" => Some(wait(&server, "w", "WRITE BLOCK 300")),
+            "time-out" => Some(wait(server, "w", "WRITE BLOCK 300")),
             "enqueued and gone" => {
                 story(client, &[("RLOCK.ACQUIRE lock w 50000 WRITE ENQUEUE 300 grants", "[0, 0, 0]")]);
                 None
             }
-            _ => Some(wait(&server, "w", "WRITE BLOCK 0")),
+            _ => Some(wait(server, "w", "WRITE BLOCK 0")),
         };
-        let b = wait(&server, "b", "READ BLOCK 0");
+        let b = wait(server, "b", "READ BLOCK 0");
         match (way, &writer) {
             ("cancel", _) => story(client, &[("RLOCK.CANCEL lock w", "1")]),
             ("kill", Some(writer)) => {
@@ -107,27 +104,25 @@ fn a_writer_that_goes_lets_the_readers_behind_it_in() {
 
 #[test]
 fn an_owner_may_wait_to_read_and_to_write() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     story(client, &[("RLOCK.ACQUIRE lock a 100000 WRITE", "[1, 100000, 0]")]);
-    let write = wait(&server, "b", "WRITE BLOCK 0");
-    let read = wait(&server, "b", "READ BLOCK 0");
+    let write = wait(server, "b", "WRITE BLOCK 0");
+    let read = wait(server, "b", "READ BLOCK 0");
     story(client, &[("RLOCK.RELEASE lock a", "1")]);
     assert_eq!(write.answer(), "[1, 50000, 0]");
     story(client, &[("RLOCK.RELEASE lock b WRITE", "1")]);
     assert_eq!(read.answer(), "[1, 50000, 0]");
     story(client, &[("RLOCK.RELEASE lock b", "1")]);
     story(client, &[("RLOCK.ACQUIRE lock a 100000 WRITE", "[1, 100000, 0]")]);
-    let (write, read) = (wait(&server, "b", "WRITE BLOCK 0"), wait(&server, "b", "READ BLOCK 0"));
+    let (write, read) = (wait(server, "b", "WRITE BLOCK 0"), wait(server, "b", "READ BLOCK 0"));
     story(client, &[("RLOCK.CANCEL lock b", "1")]);
     assert_eq!((write.answer(), read.answer()), ("null".into(), "null".into()));
 }
 
 #[test]
 fn enqueued_readers_and_writers_are_told_as_what() {
-    let (server, mut client) = scene();
-    let client = &mut client;
-    let mut subscriber = Subscriber::channel(&server, "grants");
+    let (server, client) = &mut scene();
+    let mut subscriber = Subscriber::channel(server, "grants");
     story(
         client,
         &[
@@ -155,8 +150,7 @@ fn enqueued_readers_and_writers_are_told_as_what() {
 /// key is there for much longer each time, so that its end checks nobody.
 #[test]
 fn a_dead_readers_lease_delays_a_writer_no_longer() {
-    let (server, mut client) = scene();
-    let client = &mut client;
+    let (server, client) = &mut scene();
     let ways: [&[(&str, &str)]; 3] = [
         // The one with the longest lease shortens it and dies: the key is left as it is.
         &[("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"), ("RLOCK.RENEW lock b 600 READ", "1")],
@@ -167,7 +161,7 @@ fn a_dead_readers_lease_delays_a_writer_no_longer() {
         story(client, &[("RLOCK.ACQUIRE lock a 300 READ", "[1, 300, 0]")]);
         story(client, way);
         let lives = number(client, "PEXPIRETIME {lock}:b:rwlock_timeout:1");
-        let w = wait(&server, "w", "WRITE BLOCK 0");
+        let w = wait(server, "w", "WRITE BLOCK 0");
         assert!(w.still_waits(), "{way:?}");
         let outcome = w.outcome(SOON);
         assert!(outcome.is_ok(), "{way:?}: {outcome:?}");
@@ -179,8 +173,7 @@ fn a_dead_readers_lease_delays_a_writer_no_longer() {
 /// Who waits by Redisson's protocol sleeps until the end of the lock's key: it is not to be that of a reader who has gone.
 #[test]
 fn the_key_does_not_outlast_the_readers_that_are_left() {
-    let (_server, mut client) = scene();
-    let client = &mut client;
+    let (_, client) = &mut scene();
     for (gives_back, answer) in [("RLOCK.RELEASE lock a", "1"), ("RLOCK.FORCERELEASE lock a", "1")] {
         story(
             client,
@@ -197,8 +190,7 @@ fn the_key_does_not_outlast_the_readers_that_are_left() {
 
 #[test]
 fn a_dead_owner_that_comes_back_counts_from_nothing() {
-    let (_server, mut client) = scene();
-    let client = &mut client;
+    let (_, client) = &mut scene();
     story(
         client,
         &[
@@ -228,8 +220,7 @@ fn a_dead_owner_that_comes_back_counts_from_nothing() {
 #[test]
 fn dead_readers_are_cleared_away_over_time() {
     for readers in [20_u32, 600] {
-        let (_server, mut client) = scene();
-        let client = &mut client;
+        let (_, client) = &mut scene();
         say(client, "RLOCK.ACQUIRE lock living 1000000 READ");
         for reader in 0..readers {
             say(client, &format!("RLOCK.ACQUIRE lock dead:{reader} 1 READ"));
@@ -248,9 +239,8 @@ fn dead_readers_are_cleared_away_over_time() {
 
 #[test]
 fn a_release_that_leaves_only_the_dead_frees_the_lock() {
-    let (server, mut client) = scene();
-    let client = &mut client;
-    let mut unlocked = Subscriber::channel(&server, "redisson_rwlock:{lock}");
+    let (server, client) = &mut scene();
+    let mut unlocked = Subscriber::channel(server, "redisson_rwlock:{lock}");
     story(
         client,
         &[

@@ -9,8 +9,8 @@ use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer, eventually};
 
 const GRACE: i64 = 300;
-const BOB: &str = "RLOCK.ACQUIRE lock bob 60000 SESSION 300";
-const HELD: &str = "[1, 60000, 0]";
+pub(crate) const BOB: &str = "RLOCK.ACQUIRE lock bob 60000 SESSION 300";
+pub(crate) const HELD: &str = "[1, 60000, 0]";
 const NO_CONNECTION: &str =
     "!ERR SESSION needs a connection; leave it out in scripts, functions and calls of other modules";
 
@@ -25,10 +25,16 @@ fn shortened(client: &mut Connection, key: &str) {
 
 /// The lease stays as it is: whoever watches the connection has had the time to shorten it.
 #[track_caller]
-fn stays(client: &mut Connection, key: &str) {
+pub(crate) fn stays(client: &mut Connection, key: &str) {
     std::thread::sleep(Duration::from_millis(250));
     let left = number(client, &format!("PTTL {key}"));
-    assert!(left > 30_000, "{left} ms are left");
+    assert!(left > 30_000, "{left} ms of {key} are left");
+}
+
+#[track_caller]
+pub(crate) fn freed(client: &mut Connection, how: &str) {
+    let end = format!("the lock to be free after {how}");
+    eventually(&end, SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
 }
 
 fn session_of(client: &mut Connection, key: &str) -> Option<String> {
@@ -93,7 +99,7 @@ fn every_end_of_a_connection_counts() {
             let left = number(client, "PTTL lock");
             (left <= GRACE).then_some(())
         });
-        eventually("the lock to be free", SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
+        freed(client, how);
         story(client, &[("CONFIG SET timeout 0", "OK")]);
     }
 }
@@ -132,7 +138,7 @@ fn the_last_success_sets_the_tie_or_removes_it() {
         assert_eq!(session_of(client, "lock"), Some(bobs), "{line}");
         drop(bob);
         shortened(client, "lock");
-        eventually("the lock to be free", SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
+        freed(client, line);
     }
 }
 

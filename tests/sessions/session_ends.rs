@@ -6,12 +6,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use rlock_testkit::commands::{SOON, ask, number, say, story, text};
+use rlock_testkit::commands::{SOON, ask, say, story, text};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{ReplicaStream, TestServer, eventually};
 
-const BOB: &str = "RLOCK.ACQUIRE lock bob 60000 SESSION 300";
-const HELD: &str = "[1, 60000, 0]";
+use crate::session::{BOB, HELD, freed, stays};
 
 /// bob holds the lock on a connection that sends these lines, and never reads an answer.
 fn deaf_bob(server: &TestServer, client: &mut Connection, lines: &[u8]) -> TcpStream {
@@ -24,19 +23,6 @@ fn deaf_bob(server: &TestServer, client: &mut Connection, lines: &[u8]) -> TcpSt
 
 fn held(client: &mut Connection) {
     eventually("bob to hold", SOON, || (say(client, "HGET lock bob") == "\"1\"").then_some(()));
-}
-
-fn freed(client: &mut Connection, how: &str) {
-    let end = format!("the lock to be free after {how}");
-    eventually(&end, SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
-}
-
-/// The lease stays as it is: the server has had the time to shorten it.
-#[track_caller]
-fn stays(client: &mut Connection) {
-    std::thread::sleep(Duration::from_millis(250));
-    let left = number(client, "PTTL lock");
-    assert!(left > 30_000, "{left} ms are left");
 }
 
 #[test]
@@ -121,7 +107,7 @@ fn what_changes_a_connection_keeps_its_ties() {
     for line in ["SELECT 3", "AUTH carol x", "CLIENT SETNAME other", "HELLO 2", "RESET"] {
         say(&mut bob, line);
     }
-    stays(client);
+    stays(client, "lock");
     drop(bob);
     freed(client, "the end of a connection that was reset");
 }
@@ -146,7 +132,7 @@ fn a_reload_ends_ties() {
     story(&mut bob, &[(BOB, HELD)]);
     story(client, &[("DEBUG RELOAD", "OK")]);
     drop(bob);
-    stays(client);
+    stays(client, "lock");
     // And it goes on with new ones.
     let mut bob = server.connect();
     story(&mut bob, &[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
@@ -163,9 +149,9 @@ fn a_demoted_server_forgets_its_ties() {
     // Its timer learns of it.
     std::thread::sleep(Duration::from_millis(300));
     drop(bob);
-    stays(client);
+    stays(client, "lock");
     story(client, &[("REPLICAOF NO ONE", "OK")]);
-    stays(client);
+    stays(client, "lock");
 }
 
 #[test]

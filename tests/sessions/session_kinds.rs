@@ -2,29 +2,14 @@
 
 use std::time::Duration;
 
-use redis::Connection;
 use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text, transaction};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually, reacting_module_path, wait_for_replicas_in_sync};
 
-const BOB: &str = "RLOCK.ACQUIRE lock bob 60000 SESSION 300";
-const HELD: &str = "[1, 60000, 0]";
+use crate::session::{BOB, HELD, freed, stays};
 
 /// All kinds of holds: what is said of them.
 const KINDS: [&str; 7] = ["", "FAIR", "FENCED", "READ", "WRITE", "WRITE FENCED", "PERMITS 2"];
-
-#[track_caller]
-fn ends(client: &mut Connection, how: &str) {
-    eventually(how, SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
-}
-
-/// The lease stays as it is: the server has had the time to shorten it.
-#[track_caller]
-fn stays(client: &mut Connection, key: &str) {
-    std::thread::sleep(Duration::from_millis(250));
-    let left = number(client, &format!("PTTL {key}"));
-    assert!(left > 30_000, "{left} ms of {key} are left");
-}
 
 #[test]
 fn every_kind_of_hold_ends_with_its_connection() {
@@ -41,7 +26,7 @@ fn every_kind_of_hold_ends_with_its_connection() {
                 story(&mut bob, &[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
             }
             drop(bob);
-            ends(client, &format!("the end of a hold, {kind}, {tie}"));
+            freed(client, &format!("the end of a hold, {kind}, {tie}"));
         }
     }
     eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
@@ -65,7 +50,7 @@ fn every_kind_of_grant_ends_with_its_connection() {
         story(client, &[(release, "1")]);
         assert!(bob.answer().starts_with("[1, 60000, "), "{kind}");
         // The connection of a call that was answered is closed.
-        ends(client, &format!("the end of a grant, {kind}"));
+        freed(client, &format!("the end of a grant, {kind}"));
     }
 }
 

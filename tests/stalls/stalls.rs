@@ -4,13 +4,15 @@
 //!
 //! The bounds hold on a loaded machine: each is far below what one look at the list for each waiter takes.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use rlock_testkit::commands::{counter, number, say, story};
+use rlock_testkit::commands::{counter, number, say, say_words, story};
 use rlock_testkit::{Subscriber, TestServer, eventually};
 
 /// As many as kept the server busy for some 3 s.
@@ -72,6 +74,7 @@ fn check(server: &TestServer, act: impl FnOnce(), done: impl FnMut() -> bool) {
     eventually("all of it to be done", WHOLE, || done().then_some(()));
     over.store(true, Ordering::Relaxed);
     let longest = pings.join().expect("the other client");
+    println!("another client waited for {longest:?} at most");
     assert!(longest < STALL, "another client waited for {longest:?}");
 }
 
@@ -273,4 +276,57 @@ fn expired_redisson_waiters_at_the_head() {
     }
     let acquire = || story(&mut act, &[("RLOCK.ACQUIRE lock alice 60000 FAIR BLOCK 0", "[1, 60000, 0]")]);
     check(&server, acquire, || is_over(&server, &mut client, 0));
+}
+
+/// This number of owners hold permits that are tied to one connection.
+fn tie(stream: &mut TcpStream, owners: usize) {
+    const ANSWER: &[u8] = b"*3\r\n:1\r\n:3600000\r\n:0\r\n";
+    for first in (0..owners).step_by(10_000) {
+        let line = |owner| format!("RLOCK.ACQUIRE slots w{owner} 3600000 PERMITS 1000000 SESSION 1000\r\n");
+        let lines: String = (first..first + 10_000).map(line).collect();
+        stream.write_all(lines.as_bytes()).expect("they ask");
+        let mut answers = vec![0; 10_000 * ANSWER.len()];
+        stream.read_exact(&mut answers).expect("they hold permits");
+        assert!(answers.ends_with(ANSWER));
+    }
+}
+
+/// All ties of a semaphore that was deleted were freed at once: 0.7 s for half a million.
+#[test]
+fn the_ties_of_a_semaphore_that_is_deleted() {
+    const TIES: usize = 500_000;
+    let server = TestServer::start();
+    let (mut client, mut act) = (TcpStream::connect(("127.0.0.1", server.port())).unwrap(), server.connect());
+    tie(&mut client, TIES);
+    assert_eq!(counter(&server, "ties"), TIES as u64);
+    check(&server, || story(&mut act, &[("UNLINK slots", "1")]), || counter(&server, "ties") == 0);
+}
+
+/// A key whose expiry another client has lowered gets it back by the leases of all readers, if these are few. Of 64 readers with
+/// a thousand holds each all were read, and that for many locks in one callback: 0.1 s for each.
+#[test]
+fn keys_of_many_readers_with_many_holds_that_are_shortened() {
+    const LOCKS: usize = 12;
+    let server = TestServer::start();
+    let (mut client, mut act) = (server.connect(), server.connect());
+    let readers = "for reader = 1, 63 do \
+        redis.call('HSET', KEYS[1], 'mode', 'read', 'r' .. reader, 1000) \
+        local lease = '{' .. KEYS[1] .. '}:r' .. reader .. ':rwlock_timeout:' \
+        for hold = 1, 1000 do redis.call('SET', lease .. hold, 1, 'PX', 3000000) end \
+        end return redis.call('PEXPIRE', KEYS[1], 3000000)";
+    for lock in 0..LOCKS {
+        let key = format!("lock{lock}");
+        assert_eq!(say_words(&mut client, &["EVAL", readers, "1", &key]), "1");
+        story(&mut client, &[(&format!("RLOCK.ACQUIRE {key} n:1 3600000 READ"), "[1, 3600000, 0]")]);
+    }
+    let shorten = || {
+        let mut pipe = redis::pipe();
+        for lock in 0..LOCKS {
+            pipe.cmd("PEXPIRE").arg(format!("lock{lock}")).arg(60_000).ignore();
+        }
+        pipe.query::<()>(&mut act).expect("they are shortened");
+    };
+    check(&server, shorten, || {
+        (0..LOCKS).all(|lock| number(&mut client, &format!("PTTL lock{lock}")) > 3_000_000)
+    });
 }

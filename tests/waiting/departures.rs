@@ -1,92 +1,16 @@
-//! Waiters that go: clients that die in the queue, or with a grant on its way to them; what the server
-//! does to clients and to the module. Panics are in `kinds_departures`.
+//! What the server does to waiting clients and to the module. Clients that disconnect are in `kinds_departures`.
 
 use std::time::Duration;
 
 use redis::Connection;
-use rlock_testkit::commands::{SOON, counter, say, story, transaction};
-use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{TestServer, eventually};
+use rlock_testkit::TestServer;
+use rlock_testkit::commands::{say, story};
+use rlock_testkit::waiting::Waiting;
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]");
 
 fn block(server: &TestServer, owner: &str) -> Waiting {
     Waiting::start(server, &["RLOCK.ACQUIRE", "lock", owner, "60000", "BLOCK", "0"])
-}
-
-fn nobody_waits(server: &TestServer) {
-    eventually("nobody to wait", SOON, || (counter(server, "waiters") == 0).then_some(()));
-}
-
-#[test]
-fn a_client_that_goes_leaves_the_queue() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[ALICE]);
-    let (killed, quiet, last) = (block(&server, "killed"), block(&server, "quiet"), block(&server, "last"));
-    assert_eq!(waiters(client, "lock"), "killed quiet last");
-    let kill = format!("CLIENT KILL ID {}", killed.client_id());
-    // At once: the same connection asks next, and the queue is short already.
-    assert_eq!(say(client, &kill), "1");
-    assert_eq!(waiters(client, "lock"), "quiet last");
-    assert!(killed.answer().starts_with("the connection ended"));
-    // One that closes its connection without a word.
-    let mut gone = server.connect();
-    gone.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    let words = ["lock", "gone", "60000", "BLOCK", "0"];
-    redis::cmd("RLOCK.ACQUIRE").arg(&words[..]).query::<redis::Value>(&mut gone).unwrap_err();
-    drop(gone);
-    eventually("it to leave", SOON, || (waiters(client, "lock") == "quiet last").then_some(()));
-    assert_eq!(counter(&server, "waiters_gone"), 2);
-    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
-    assert_eq!(quiet.answer(), "[1, 60000, 0]");
-    story(client, &[("RLOCK.RELEASE lock quiet", "1")]);
-    assert_eq!(last.answer(), "[1, 60000, 0]");
-}
-
-#[test]
-fn a_grant_whose_client_is_gone_goes_to_the_next() {
-    // In one transaction the lock is handed to bob and bob's client is killed: the grant is written and
-    // replicated, and its answer never arrives.
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[ALICE]);
-    let (bob, carol) = (block(&server, "bob"), block(&server, "carol"));
-    let kill = format!("CLIENT KILL ID {}", bob.client_id());
-    assert_eq!(transaction(client, &["RLOCK.RELEASE lock alice", &kill]), "[1, 1]");
-    assert_eq!(carol.answer(), "[1, 60000, 0]");
-    assert_eq!(counter(&server, "revokes"), 1);
-    assert!(bob.answer().starts_with("the connection ended"));
-    // The same where nobody is left after it: the lock is free then.
-    let dave = block(&server, "dave");
-    let kill = format!("CLIENT KILL ID {}", dave.client_id());
-    assert_eq!(transaction(client, &["RLOCK.RELEASE lock carol", &kill]), "[1, 1]");
-    eventually("the lock to be free", SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
-    assert_eq!(counter(&server, "revokes"), 2);
-    nobody_waits(&server);
-}
-
-#[test]
-fn a_grant_that_another_call_has_replaced_is_not_taken_back() {
-    // bob's grant is gone by the time that bob's client is found dead: the lock is mallory's, or somebody has made it
-    // bob's anew, or has changed its lease.
-    let replaced = |lines: &[&str], answers: &str, hash: &str| {
-        let server = TestServer::start();
-        let client = &mut server.connect();
-        story(client, &[ALICE]);
-        let bob = block(&server, "bob");
-        let kill = format!("CLIENT KILL ID {}", bob.client_id());
-        let lines = [&["RLOCK.RELEASE lock alice"], lines, &[&kill]].concat();
-        assert_eq!(transaction(client, &lines), answers);
-        nobody_waits(&server);
-        // The timer has looked, if it was to.
-        std::thread::sleep(Duration::from_millis(100));
-        let found = say(client, "HGETALL lock");
-        assert_eq!((found.as_str(), counter(&server, "revokes")), (hash, 0), "{lines:?}");
-    };
-    replaced(&["DEL lock", "HSET lock mallory 1"], "[1, 1, 1, 1]", r#"["mallory", "1"]"#);
-    replaced(&["DEL lock", "HSET lock bob 1"], "[1, 1, 1, 1]", r#"["bob", "1"]"#);
-    replaced(&["PEXPIRE lock 900000"], "[1, 1, 1]", r#"["bob", "1"]"#);
 }
 
 #[test]

@@ -8,30 +8,30 @@ use rlock_testkit::{Subscriber, TestServer, eventually};
 
 use rlock_testkit::waiting::{Waiting, queue, waiters};
 
-const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
-const WAITS: &str = "[0, 0, 0]";
+pub(crate) const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
+pub(crate) const WAITS: &str = "[0, 0, 0]";
 
 /// The next message, as text.
 #[track_caller]
-fn next(subscriber: &mut Subscriber) -> String {
+pub(crate) fn next(subscriber: &mut Subscriber) -> String {
     let (_, message) = subscriber.next(SOON).expect("a message");
     String::from_utf8(message).unwrap()
 }
 
 /// What has been heard up to now.
 #[track_caller]
-fn heard(subscriber: &mut Subscriber) -> Vec<String> {
+pub(crate) fn heard(subscriber: &mut Subscriber) -> Vec<String> {
     subscriber.drain().into_iter().map(|(_, message)| String::from_utf8(message).unwrap()).collect()
 }
 
 /// `owner` waits for `lock` on a channel, for ever and with a lease of 4 seconds.
 #[track_caller]
-fn enqueue(client: &mut Connection, owner: &str, channel: &str) {
+pub(crate) fn enqueue(client: &mut Connection, owner: &str, channel: &str) {
     story(client, &[(&format!("RLOCK.ACQUIRE lock {owner} 4000 ENQUEUE 0 {channel}"), WAITS)]);
 }
 
 #[track_caller]
-fn holder(client: &mut Connection) -> String {
+pub(crate) fn holder(client: &mut Connection) -> String {
     say(client, "HGETALL lock")
 }
 

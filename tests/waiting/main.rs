@@ -2,7 +2,6 @@
 
 mod block;
 mod cancel;
-mod clock;
 mod closing;
 mod departures;
 mod drain;

@@ -1,7 +1,6 @@
 //! A server with many waiters.
 
 use std::net::TcpStream;
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rlock_testkit::{Subscriber, TestServer, eventually};
@@ -30,10 +29,6 @@ pub(super) const FAR: i64 = 10_000_000_000;
 
 /// What a set-up may take.
 const SET_UP: Duration = Duration::from_secs(60);
-
-/// The module has found a list that the server has loaded: it searches at each run of the server's cron, every 100 ms. If
-/// it has not, the total is longer.
-const FOUND: Duration = Duration::from_millis(500);
 
 /// All have begun to wait this long before their waits end.
 const MARGIN: Duration = Duration::from_millis(50);
@@ -181,14 +176,13 @@ impl Bed {
         }
     }
 
-    /// The server has loaded such a list. It may not write yet, so that nothing is missed of what the module does.
+    /// The server has loaded such a list, which the module has not met yet.
     fn restarted(mut self) -> Bed {
         let deadline = self.now() + FAR;
         self.fill_list(deadline);
         let stopped = self.server.shutdown_with(&["SAVE"]);
-        let server = TestServer::builder().dir(stopped).conf("min-replicas-to-write", 1).start();
+        let server = TestServer::builder().dir(stopped).start();
         let wire = Wire::connect(server.port()).expect("a connection");
-        sleep(FOUND);
         Bed { server, wire, ..self }
     }
 

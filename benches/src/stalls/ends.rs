@@ -80,7 +80,8 @@ fn commands(scenario: Scenario, waiters: usize) -> (Vec<u8>, Vec<u8>) {
         Scenario::FlushOther => one(&["FLUSHDB"], "+OK\r\n"),
         // The server's own time to free many keys is not measured.
         Scenario::FlushOwn => one(&["FLUSHDB", "ASYNC"], "+OK\r\n"),
-        Scenario::FairLoad => one(&["CONFIG", "SET", "min-replicas-to-write", "0"], "+OK\r\n"),
+        // The first command that meets the list.
+        Scenario::FairLoad => one(&["RLOCK.ACQUIRE", LOCK, "bob", LEASE, "FAIR"], "*-1\r\n"),
         Scenario::FairRemoved => one(&["LREM", LIST, "1", "w0"], ":1\r\n"),
         Scenario::FairDeleted => one(&["DEL", LIST, DEADLINES], ":2\r\n"),
         // It may get the lock at once, or wait for it.

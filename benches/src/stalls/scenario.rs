@@ -92,7 +92,7 @@ impl Scenario {
             Scenario::TiedWaiters => "waiters with SESSION, their connection ends",
             Scenario::FlushOther => "locks with a waiter each, FLUSHDB of another database",
             Scenario::FlushOwn => "locks with a waiter each, FLUSHDB of their database",
-            Scenario::FairLoad => "entries of a fair list that is found after a restart",
+            Scenario::FairLoad => "entries of a fair list that is first met after a restart",
             Scenario::FairRemoved => "FAIR waiters, another client removes the first entry of the list",
             Scenario::FairDeleted => "FAIR waiters, another client deletes the list and its deadlines",
             Scenario::FairExpired => "dead Redisson waiters ahead of one ACQUIRE FAIR",

@@ -50,7 +50,10 @@ pub fn launch(client: &str, own: &Path) -> Result<Launch, String> {
     if client == "rust" {
         return Ok(Launch { command: vec![own.display().to_string()], dir: home() });
     }
-    let dir = home().join("..").join(client);
+    let dir = match client {
+        "redisson" => home().join("../../integration/redisson"),
+        _ => home().join("..").join(client),
+    };
     let file = dir.join("conformance.json");
     let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let read: ClientFile =
@@ -66,7 +69,7 @@ pub fn launch(client: &str, own: &Path) -> Result<Launch, String> {
     Ok(Launch { command: read.command, dir })
 }
 
-/// The clients that have a driver program, the reference first.
+/// The clients that have a driver program, the reference first. Redisson has one for the mixed run only.
 pub fn clients() -> Vec<String> {
     let found = fs::read_dir(home().join("..")).into_iter().flatten().filter_map(Result::ok);
     let mut names: Vec<String> = found
@@ -123,7 +126,7 @@ pub fn suite(client: &str, launch: Launch, choice: Choice<'_>) -> Result<Report,
                 let text = format!("the driver lacks {need}, and unsupported.json does not say so");
                 report.failed.push((scenario.name.clone(), text));
             }
-            None => one(&mut pool, scenario, list.contains_key(&scenario.name), &mut report),
+            None => one(client, &mut pool, scenario, list.contains_key(&scenario.name), &mut report),
         }
     }
     Ok(report)
@@ -156,23 +159,25 @@ fn stale(
     }
 }
 
-fn one(pool: &mut Pool, scenario: &Scenario, unsupported: bool, report: &mut Report) {
+fn one(client: &str, pool: &mut Pool, scenario: &Scenario, unsupported: bool, report: &mut Report) {
     let begun = Instant::now();
-    let (problem, log) = attempts(pool, scenario);
+    let (problem, log) = attempts(client, pool, scenario);
     let seconds = begun.elapsed().as_secs_f64();
+    // Another client's lines may stand between.
+    let line = |outcome: &str| println!("{client}: {outcome:5} {seconds:5.1} s  {}", scenario.name);
     match (problem, unsupported) {
         (None, false) => {
-            println!("  ok    {:5.1} s  {}", seconds, scenario.name);
+            line("ok");
             report.passed.push(scenario.name.clone());
         }
         (None, true) => {
             let text = "it is in unsupported.json, and passes".to_string();
-            println!("  FAIL  {:5.1} s  {}: {text}", seconds, scenario.name);
+            line("FAIL");
             report.failed.push((scenario.name.clone(), text));
         }
         (Some(_), true) => report.skipped.push(scenario.name.clone()),
         (Some(text), false) => {
-            println!("  FAIL  {:5.1} s  {}: {text}", seconds, scenario.name);
+            line("FAIL");
             println!("{log}");
             report.failed.push((scenario.name.clone(), text));
         }
@@ -180,7 +185,7 @@ fn one(pool: &mut Pool, scenario: &Scenario, unsupported: bool, report: &mut Rep
 }
 
 /// Runs it once, or again while a stall leaves its promptness open.
-fn attempts(pool: &mut Pool, scenario: &Scenario) -> (Option<String>, String) {
+fn attempts(client: &str, pool: &mut Pool, scenario: &Scenario) -> (Option<String>, String) {
     let mut number = 1;
     loop {
         let Outcome { problem, stall_ms, log } = run(pool, scenario);
@@ -195,10 +200,8 @@ fn attempts(pool: &mut Pool, scenario: &Scenario) -> (Option<String>, String) {
                 );
             }
             Some(Problem::Late(text)) => {
-                println!(
-                    "  again          {}: {text} (inconclusive: a stall of {stall_ms} ms)",
-                    scenario.name
-                );
+                let name = &scenario.name;
+                println!("{client}: again          {name}: {text} (inconclusive: a stall of {stall_ms} ms)");
                 number += 1;
             }
         }

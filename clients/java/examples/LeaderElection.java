@@ -25,7 +25,7 @@ public class LeaderElection {
         .thenAccept(
             held -> {
               try (held) {
-                held.check(); // before each step that cannot be undone
+                held.check(); // before each step that must not happen twice
                 System.out.println(name + " led with token " + held.token());
               }
             });

@@ -33,7 +33,7 @@ public class WorkerPool {
   private static Void work(Client client, String job) throws InterruptedException {
     try (Guard held = client.lock("example:job:" + job).tryAcquire()) {
       if (!DONE.contains(job)) {
-        held.check(); // before the step that cannot be undone
+        held.check(); // before the step that must not happen twice
         DONE.add(job);
       }
     } catch (Denied another) {

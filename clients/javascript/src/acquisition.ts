@@ -2,7 +2,7 @@
 import type { Client } from "./client.js";
 import { Closed, Denied, LockLost, OutcomeUnknown, Timeout, Unreachable, type LostReason } from "./errors.js";
 import { Machine, type Output } from "./machine.js";
-import { Unsent, answer, failure, words, type Order } from "./wire.js";
+import { Unsent, address, answer, failure, words, type Order } from "./wire.js";
 
 const NOT_SUBSCRIBED = new Unsent(new Unreachable("", "", new Error("not subscribed yet")));
 
@@ -62,7 +62,9 @@ export class Acquisition {
   /** Releases one of its guards. */
   leave(): Promise<void> {
     this.guards -= 1;
-    return this.guards > 0 ? this.level(-1) : this.release();
+    if (this.guards > 0) return this.level(-1);
+    this.client.named.delete(address(this.order));
+    return this.release();
   }
 
   release(): Promise<void> {

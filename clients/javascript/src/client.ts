@@ -52,6 +52,8 @@ export class Client {
   readonly tell: (event: Event) => void;
   /** @internal */
   readonly acquisitions = new Map<string, Acquisition>();
+  /** Those that have guards, lost or not, of owners that the caller named. @internal */
+  readonly named = new Map<string, Acquisition>();
   /** @internal */
   readonly timers = new Timers(this.clock, this.acquisitions);
   #numbers = 0;
@@ -201,9 +203,7 @@ export class Client {
 
   /** The shortest grace of the sessions in use. @internal */
   grace(): number {
-    let shortest = Infinity;
-    for (const { order } of this.acquisitions.values()) if (order.grace !== 0) shortest = Math.min(shortest, order.grace);
-    return shortest;
+    return [...this.acquisitions.values()].reduce((least, { order }) => Math.min(least, order.grace || Infinity), Infinity);
   }
 
   /** Locks that are held come first: their leases are running. @internal */

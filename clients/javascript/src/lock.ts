@@ -65,49 +65,50 @@ const OPTIONS = { READ, PERMIT: READ, WRITE: [...READ, "fenced"], "": [...READ, 
 
 /** A held lock. It is renewed until it is released or lost; one that is forgotten stays held while the process lives. */
 export class Guard {
-  readonly #acquisition: Acquisition;
+  /** @internal */
+  readonly acquisition: Acquisition;
   #released: Promise<void> | undefined;
 
   /** @internal */
   constructor(acquisition: Acquisition) {
-    this.#acquisition = acquisition;
+    this.acquisition = acquisition;
   }
 
   get name(): string {
-    return this.#acquisition.order.lock;
+    return this.acquisition.order.lock;
   }
 
   /** The owner, as the server knows it. */
   get owner(): string {
-    return this.#acquisition.order.owner;
+    return this.acquisition.order.owner;
   }
 
   /** The fencing token of a fenced lock, the newest one; 0 for others. */
   get token(): number {
-    return this.#acquisition.token;
+    return this.acquisition.token;
   }
 
   /** Aborted, with `LockLost` as its reason, as soon as the lock is lost. */
   get signal(): AbortSignal {
-    return this.#acquisition.loss.signal;
+    return this.acquisition.loss.signal;
   }
 
   /** Throws `LockLost` unless the lock is held by this client's clock; sends nothing. Returns for how many ms without a renewal. */
   check(): number {
     if (this.#released && !this.signal.aborted) throw new LockLost(this.name, "released");
-    return this.#acquisition.check();
+    return this.acquisition.check();
   }
 
   /** Adds a hold for the same owner. The lock is free when all its guards are released. */
   async reenter(): Promise<this> {
     this.check();
-    await this.#acquisition.level(1);
-    return new (this.constructor as new (acquisition: Acquisition) => this)(this.#acquisition);
+    await this.acquisition.level(1);
+    return new (this.constructor as new (acquisition: Acquisition) => this)(this.acquisition);
   }
 
   /** Rejects with `LockLost` if the lock was lost before, with `OutcomeUnknown` if a lost reply leaves that unknown. */
   release(): Promise<void> {
-    return (this.#released ??= this.#acquisition.leave());
+    return (this.#released ??= this.acquisition.leave());
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -117,19 +118,11 @@ export class Guard {
 
 /** A held write lock. */
 export class WriteGuard extends Guard {
-  readonly #read: () => Promise<Acquisition>;
-
-  /** @internal */
-  constructor(acquisition: Acquisition) {
-    super(acquisition);
-    const { client, order } = acquisition;
-    this.#read = () => client.acquire({ ...order, fenced: false, wait: 0, mode: "READ" }, undefined);
-  }
-
   /** Reads instead of writing, without letting another writer in between. This guard is released. */
   async downgrade(): Promise<Guard> {
     this.check();
-    const reader = new Guard(await this.#read());
+    const { client, order } = this.acquisition;
+    const reader = new Guard(await client.acquire({ ...order, fenced: false, wait: 0, mode: "READ" }, undefined));
     try {
       await this.release();
     } catch (error) {
@@ -210,9 +203,10 @@ export class Handle<G extends Guard> {
   async #acquire(wait: number, signal: AbortSignal | undefined): Promise<G> {
     const client = this.#client;
     const order = { ...this.#order, wait, owner: this.#owner ?? client.owner() };
+    const key = address(order);
     const began = performance.now();
     // A named owner has one acquisition of a lock at a time; a later one re-enters it.
-    for (let other = client.acquisitions.get(address(order)); other; other = client.acquisitions.get(address(order))) {
+    for (let other = client.acquisitions.get(key); other; other = client.acquisitions.get(key)) {
       signal?.throwIfAborted();
       if (other.machine.phase === "held") {
         await other.level(1);
@@ -222,7 +216,11 @@ export class Handle<G extends Guard> {
       if (waited >= wait) throw new Timeout(waited.toFixed(), this.name);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    return new this.#guard(await client.acquire(order, signal));
+    // While a lost one has guards, there is no next: their release would end its hold.
+    client.named.get(key)?.check();
+    const acquisition = await client.acquire(order, signal);
+    if (this.#owner !== undefined) client.named.set(key, acquisition);
+    return new this.#guard(acquisition);
   }
 }
 

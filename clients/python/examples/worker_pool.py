@@ -14,7 +14,7 @@ def work(job: str) -> None:
         with client.lock(f"example:job:{job}").try_acquire() as held:
             if job in done:
                 return
-            held.check()  # before the step that cannot be undone
+            held.check()  # before the step that must not happen twice
             done.append(job)
     except Denied:
         pass  # another worker has it

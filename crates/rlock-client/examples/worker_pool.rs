@@ -66,7 +66,7 @@ async fn work(name: usize, client: Client, todo: Todo) -> Result<(), Error> {
 async fn handle(name: usize, order: &Order, held: Held) -> Result<(), Error> {
     println!("worker {name}: begin {} order {}", order.customer, order.number);
     tokio::time::sleep(Duration::from_millis(20)).await;
-    // Before what cannot be undone: costs no round trip.
+    // Before what must not happen twice: costs no round trip.
     held.check()?;
     println!("worker {name}: end {} order {}", order.customer, order.number);
     Ok(())

@@ -14,7 +14,7 @@
 //! let client = Client::connect(url).await?; // one for the whole process
 //! let guard = client.lock("invoice:7").await?;
 //! // … work that no other owner may do now …
-//! guard.check()?; // before a step that cannot be undone: do you still hold the lock?
+//! guard.check()?; // before a step that must not happen twice: do you still hold the lock?
 //! // … and the rest of it …
 //! guard.release().await?; // or drop the guard
 //! # client.close(std::time::Duration::from_secs(5)).await
@@ -61,7 +61,7 @@
 //! reason ([`Lost`]). There are four ways to notice it:
 //!
 //! * [`Lock::run`] drops the work at its next `.await`;
-//! * [`Held::check`] compares the clock, without asking the server: use it before each step that cannot be undone;
+//! * [`Held::check`] compares the clock, without asking the server: use it before each step that must not happen twice;
 //! * [`Held::lost`] waits for it, and [`Held::cancellation_token`] is a [`CancellationToken`] for work that takes
 //!   one;
 //! * [`Guard::release`] fails if the lock was lost before.
@@ -108,7 +108,7 @@
 //! | | `tokio::sync::Mutex` | here |
 //! |---|---|---|
 //! | what it protects | the data inside it | nothing by itself: a name that all clients agree on |
-//! | the end of a hold | the guard's | the guard's, or **the lease's**: a lock can be [lost](Lost) under a living guard. Call [`check`](Held::check) before a step that cannot be undone, or let [`run`](Lock::run) drop the work |
+//! | the end of a hold | the guard's | the guard's, or **the lease's**: a lock can be [lost](Lost) under a living guard. Call [`check`](Held::check) before a step that must not happen twice, or let [`run`](Lock::run) drop the work |
 //! | `lock().await` | never fails | `acquire().await` returns a `Result`, because it asks a server. It waits while the server is out of reach; set a limit ([`Lock::wait`]) if you do not want that |
 //! | `try_lock()` | does not wait | [`try_acquire`](Lock::try_acquire) asks the server, so it is async and takes a moment. [`Error::Denied`] means that another owner holds the lock; other errors say more |
 //! | fairness | first come, first served | the same, between all clients of the server. Not with polling ([`Waiting::Polling`]), and after a restart or fail-over of the server all waiters queue anew |

@@ -5,7 +5,7 @@ use crate::fair;
 use crate::locks::{Cause, Databases, LockName, LockRef, Locks, Sweep};
 use crate::port::{Lock, Server};
 use crate::read_leases;
-use crate::slots::SlotRange;
+use crate::slots::{SlotRange, SlotSet};
 use crate::timing::{check_soon, entry};
 use crate::tying;
 
@@ -51,9 +51,7 @@ pub fn data_came<P: Server>(core: Core<'_, P>) {
 /// Slots are on another server: they have left as a whole, or are about to come as a whole. Their locks are forgotten, and their
 /// waiters are sent away.
 pub fn slots_elsewhere<P: Server>(core: Core<'_, P>, ranges: &[SlotRange]) {
-    for range in ranges {
-        sweep(core, Sweep::Elsewhere(*range));
-    }
+    sweep(core, Sweep::Elsewhere(SlotSet::of(ranges)));
 }
 
 /// Another client has set the expiry of a key: that may be before the lease ends of readers that this server does not know.

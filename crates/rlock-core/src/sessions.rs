@@ -15,7 +15,7 @@ use crate::read_leases;
 use crate::rules;
 use crate::serve::perform_and_serve;
 use crate::timing::{Outcome, check_soon, entry};
-use crate::types::{Expiry, Mode, UnixMs};
+use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
 use crate::view::{Need, Step, View};
 use crate::yielding::notify_redisson;
 
@@ -51,6 +51,12 @@ fn is_held<L: Lock>(lock: &mut L, owner: &[u8], mode: Mode) -> bool {
     })
 }
 
+/// Frees some ties of locks whose holds all ended at one moment. This writes nothing.
+pub(crate) fn free_untied<P: Server>(core: Core<'_, P>) {
+    let most = core.port.settings().at_once.ended;
+    core.locks(|locks| locks.free_untied(most));
+}
+
 /// Removes enqueued waiters whose connections have ended, and tells their channels. This writes nothing.
 pub(crate) fn drop_ended_waiters<P: Server>(core: Core<'_, P>) {
     let most = core.port.settings().at_once.ended;
@@ -62,19 +68,25 @@ pub(crate) fn drop_ended_waiters<P: Server>(core: Core<'_, P>) {
 pub(crate) fn end_sessions<P: InTask>(core: Core<'_, P>) -> Outcome {
     for _ in 0..core.port.settings().at_once.looked {
         let Some(tie) = core.locks(Locks::next_ended_tie) else { break };
-        if core.at(tie.lock.name(), |lock| end_session(core, lock, &tie)) == Some(Outcome::Refused) {
+        let end = |grace| core.at(tie.lock.name(), |lock| end_session(core, lock, &tie, grace));
+        if tie.grace.and_then(end) == Some(Outcome::Refused) {
             core.locks(Locks::park_sessions);
             return Outcome::Refused;
         }
-        core.locks(|locks| locks.untie(tie.lock.name(), &tie.owner, tie.mode));
+        core.locks(|locks| locks.tie_has_ended(tie));
     }
     tell_ends(core);
     Outcome::Done
 }
 
-fn end_session<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, tie: &EndedTie) -> Outcome {
+fn end_session<P: Server>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
+    tie: &EndedTie,
+    grace: LeaseMs,
+) -> Outcome {
     let owner = Some(&*tie.owner);
-    let (latest, end) = (last_read(lock, tie), core.port.now().after(tie.grace));
+    let (latest, end) = (last_read(lock, tie), core.port.now().after(grace));
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
     let first = look(core, lock, owner, Need::Mine).and_then(|picture| rule(picture.view()));
     if !first.is_ok_and(|step| !matches!(step, Step::Done(decision) if decision.change.is_empty())) {
@@ -87,7 +99,7 @@ fn end_session<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, tie: &Ended
         WriteAccess::SlotMoved => return Outcome::Done,
     }
     // Asking is a command, in which the lease may have ended; the grace period counts from now.
-    let (latest, end) = (last_read(lock, tie), core.port.now().after(tie.grace));
+    let (latest, end) = (last_read(lock, tie), core.port.now().after(grace));
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
     let mut picture = Picture::of(lock, owner);
     let Ok(decision) = picture.decide(core, |picture| rule(picture.view())) else { return Outcome::Done };

@@ -32,7 +32,7 @@ pub struct Settings {
 /// Waits and leases that end at one moment therefore delay no client, and fifty thousand ended waits delay no hand-off.
 #[derive(Clone, Copy, Debug)]
 pub struct AtOnce {
-    /// Ended waits, and waiters that are sent away.
+    /// Ended waits, waiters that are sent away, and ties that are freed.
     pub ended: usize,
     /// Entries of fair lists.
     pub listed: usize,

@@ -18,7 +18,7 @@ use crate::port::{FairList, InTask, Lock, Server};
 use crate::read_repair::repair_reads;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};
-use crate::sessions::{drop_ended_waiters, end_sessions};
+use crate::sessions::{drop_ended_waiters, end_sessions, free_untied};
 use crate::timing::{Outcome, Share, entry};
 use crate::types::{Mode, MonoMs};
 
@@ -33,6 +33,7 @@ pub fn on_timer<P: InTask>(core: Core<'_, P>) {
     // Waits end, and waiters are sent away, also while the server refuses writes.
     end_waits(core);
     drop_ended_waiters(core);
+    free_untied(core);
     if !core.port.is_primary() {
         demoted(core);
         return;

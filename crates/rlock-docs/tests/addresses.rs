@@ -114,6 +114,7 @@ fn addresses_that_are_set_are_taken_from_the_file() {
     );
     for manifest in ["crates/rlock-client/Cargo.toml", "crates/rlock-cli/Cargo.toml"] {
         assert_eq!(read(manifest).matches("\nrepository.workspace = true\n").count(), 1, "{manifest}");
+        assert!(!read(manifest).contains("publish = false"), "{manifest}");
     }
 }
 

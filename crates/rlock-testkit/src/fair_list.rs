@@ -30,12 +30,17 @@ pub fn list(client: &mut Connection) -> String {
     say(client, "LRANGE redisson_lock_queue:{lock} 0 -1")
 }
 
+/// The deadline of an owner in the fair list, in ms.
+#[track_caller]
+pub fn deadline(client: &mut Connection, owner: &str) -> i64 {
+    let score = say(client, &format!("ZSCORE redisson_lock_timeout:{{lock}} {owner}"));
+    score.trim_matches('"').parse::<f64>().unwrap_or_else(|_| panic!("{owner}: {score}")) as i64
+}
+
 /// How many ms are left before an owner counts as gone.
 #[track_caller]
 pub fn ahead(client: &mut Connection, owner: &str) -> i64 {
-    let score = say(client, &format!("ZSCORE redisson_lock_timeout:{{lock}} {owner}"));
-    let score: f64 = score.trim_matches('"').parse().unwrap_or_else(|_| panic!("{owner}: {score}"));
-    score as i64 - server_time(client)
+    deadline(client, owner) - server_time(client)
 }
 
 /// All are in their places still, and none counts as alive for longer than five minutes after the lease, and a turn more

@@ -9,7 +9,7 @@
 //! * [`kinds`] and [`held`] have locks of every kind, held and awaited: on one server, and on several.
 //! * [`clients`] has what the tests of the Rust client share: connections, proxies, processes, clusters.
 //! * [`nodes`] moves a slot between two nodes of a cluster, [`valgrind`] runs a server in valgrind.
-//! * [`docs`] holds what `tests/docs.rs` needs to run the examples of the documentation.
+//! * [`screenshot`] draws a terminal's screen. [`docs`] holds what `tests/docs.rs` needs to run the examples of the documentation.
 //!
 //! Everything panics with a message that says what to do: a test has no better use for an error.
 
@@ -36,6 +36,7 @@ mod process;
 pub mod redisson;
 mod replica_stream;
 mod replication;
+pub mod screenshot;
 mod server;
 mod subscriber;
 pub mod valgrind;

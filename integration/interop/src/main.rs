@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+mod figures;
+mod fleet;
 mod lanes;
 mod orders;
 mod parts;

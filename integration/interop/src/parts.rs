@@ -7,6 +7,7 @@ use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::docs::code;
 use rlock_testkit::{ServerBuilder, TestServer, module_path};
 
+use crate::fleet;
 use crate::orders::{self, on_a_changing_cluster};
 use crate::place::{Outcome, Place, address, cluster, root, url};
 use crate::rust_client;
@@ -53,7 +54,7 @@ const fn on(server: &'static str, part: Part) -> Part {
 }
 
 /// The newest Redisson, and the last of those before.
-const REDISSON: &str = "4.7.0";
+pub(crate) const REDISSON: &str = "4.7.0";
 const REDISSON_3: &str = "3.52.0";
 
 /// A selection of the scenarios, by parts of their names: something of each kind.
@@ -62,6 +63,7 @@ const SHORT: &str = "respects|fencing tokens|missed by|forceUnlock|listener|watc
 
 pub(crate) const PARTS: &[Part] = &[
     heavy("redisson", redisson_beside_rust),
+    heavy("fleet", fleet::run),
     heavy("redisson-cluster", || redisson_cluster(REDISSON)),
     part("redisson-replica", redisson_replica),
     part("redisson-changes", || redisson_changes(REDISSON)),

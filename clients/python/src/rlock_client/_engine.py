@@ -93,7 +93,7 @@ class Engine:
     def __init__(self, endpoint: Endpoint, name: str | None, response: int, hook: Callable[[Event], None]) -> None:
         self.endpoint, self.response, self.hook = endpoint, response, hook
         self.name = name or (Path(sys.argv[0]).stem if sys.argv else "")
-        self.closed = False
+        self.closed = self.reached = False  # reached: there was a connection
         self._reset()
         engines.add(self)
 

@@ -52,7 +52,7 @@ class Link:
 
     def __init__(self, engine: Engine, address: Address = None) -> None:
         self.engine, self.address, self.loop = engine, address, asyncio.get_running_loop()
-        self.up = self.connected_once = False
+        self.up = False
         self.trouble: Error = Unreachable("no connection yet")
         self.connection: Any = None
         self._closing, self._went_at, self._doubt = False, 0, ""
@@ -130,7 +130,7 @@ class Link:
                 self.trouble = connect_error(error)
                 self.went()
                 # A wrong password stays wrong, and an address where nothing was ever found may be wrong.
-                known = self.connected_once or self.engine.endpoint.cluster
+                known = self.engine.reached or self.engine.endpoint.cluster
                 if not isinstance(self.trouble, Unreachable) or not known:
                     for one in self.users():
                         self.engine.give(one, one.machine.cancel, self.trouble)
@@ -144,7 +144,7 @@ class Link:
 
     async def _use(self) -> None:
         server, hook, why = str(self.engine.endpoint), self.engine.hook, "it was closed"
-        self.up, self.connected_once, self._doubt = True, True, ""
+        self.up, self.engine.reached, self._doubt = True, True, ""
         try:
             if self._went_at:
                 hook(Event("reconnected", server=server, seconds=(now() - self._went_at) / 1e9))

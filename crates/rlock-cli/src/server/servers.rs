@@ -102,6 +102,15 @@ pub(crate) fn primaries(place: &Place) -> Result<Vec<Target>, Error> {
     outcome
 }
 
+/// As [`primaries`]. Where no server of the URL answers, the nodes of its cluster that were found before are asked.
+pub(crate) fn primaries_now(place: &Place, found: &[Target]) -> Result<Vec<Target>, Error> {
+    primaries(place).or_else(|error| {
+        let mut others =
+            found.iter().filter(|target| place.service().is_none() && !walk::is_start(place, target));
+        others.find_map(|node| primaries_by(node, &Kind::Cluster).ok()).ok_or(error)
+    })
+}
+
 fn primaries_by(target: &Target, kind: &Kind) -> Result<Vec<Target>, Error> {
     let mut link = Link::new(target.clone());
     let fields = about(&mut link)?;

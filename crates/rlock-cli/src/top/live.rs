@@ -153,8 +153,8 @@ pub(super) fn run(
 ) -> Result<(), Error> {
     let (sender, news) = channel();
     let mut workers = Workers { interval, news: sender.clone(), polls: HashMap::new() };
+    let _discovery = discover(place.clone(), targets.clone(), sender)?;
     workers.follow(targets, &mut view.servers)?;
-    let _discovery = discover(place.clone(), sender)?;
     // The terminal must be restored, whatever ends the table.
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP] {

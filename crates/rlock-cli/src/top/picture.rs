@@ -1,13 +1,12 @@
 //! The picture of `rlock top` in docs/OPERATIONS.md: three servers, one of them dead, with a stuck lock and a herd.
 
-use std::fmt::Write;
 use std::fs;
 use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
+use rlock_testkit::screenshot::{Cell, Ink, svg};
 
 use super::live::View;
 use super::sample::{Counters, Holder, Lock, Sample};
@@ -28,7 +27,19 @@ fn lock((key, waited_ms, error_ms, waits, longest_ms, denied, waiters, owner): H
     let holder = Holder { owner: owner.into(), process, lease_ms: 20_000, session: None };
     let (holders, holder) = if owner.is_empty() { (0, None) } else { (1, Some(holder)) };
     let (db, key, holders) = (0, key.into(), Some(holders));
-    Lock { db, key, waited_ms, error_ms, waits, longest_ms, denied, waiters, holders, holder }
+    Lock {
+        db,
+        key,
+        waited_ms,
+        error_ms,
+        waits,
+        longest_ms,
+        denied,
+        waiters,
+        holders,
+        holder,
+        holder_error: None,
+    }
 }
 
 /// A server whose counters have grown by these in a second.
@@ -56,61 +67,17 @@ fn scene() -> Servers {
     servers
 }
 
-fn colour(cell: &Cell) -> &'static str {
-    match cell.fg {
-        Color::Red => "#ff7b72",
-        Color::Yellow => "#e3b341",
-        _ if cell.modifier.contains(Modifier::REVERSED) => "#0d1117",
-        _ if cell.modifier.contains(Modifier::DIM) => "#9198a1",
-        _ => "#f0f6fc",
-    }
-}
+const DESCRIPTION: &str = "A terminal with three servers, one of which does not answer, and the four locks that cost most waiting: a stuck lock with six waiters, whose holder is process 4711 on db-1, a herd of 24 waiters for stock:42, a lock of a Redisson client, and a free one.";
 
-/// The screen as SVG: each word at its column, so that fonts of any width fit.
-fn svg(buffer: &Buffer) -> String {
-    let (columns, rows) = (usize::from(buffer.area.width), usize::from(buffer.area.height));
-    let (width, height) = (columns * 9 + 40, rows * 20 + 40);
-    let mut text = format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" aria-labelledby="t d">
-<title id="t">rlock top</title>
-<desc id="d">A terminal with three servers, one of which does not answer, and the four locks that cost most waiting: a stuck lock with six waiters, whose holder is process 4711 on db-1, a herd of 24 waiters for stock:42, a lock of a Redisson client, and a free one.</desc>
-<style>text {{ font-family: ui-monospace, SFMono-Regular, "SF Mono", Menlo, Consolas, "Liberation Mono", "DejaVu Sans Mono", monospace; font-size: 14px; white-space: pre; }} .b {{ font-weight: 600; }}</style>
-<rect width="{width}" height="{height}" rx="6" fill="#0d1117" stroke="#3d444d"/>
-"##
-    );
-    for (row, cells) in buffer.content.chunks(columns).enumerate() {
-        let y = row * 20 + 34;
-        if cells[0].modifier.contains(Modifier::REVERSED) {
-            let _ = writeln!(
-                text,
-                r##"<rect x="20" y="{}" width="{}" height="20" fill="#9198a1"/>"##,
-                y - 15,
-                columns * 9
-            );
-        }
-        for (column, word) in words(cells) {
-            let symbols: String = word.iter().map(Cell::symbol).collect();
-            let escaped = symbols.replace('&', "&amp;").replace('<', "&lt;");
-            let class = if word[0].modifier.contains(Modifier::BOLD) { r#" class="b""# } else { "" };
-            let (x, length, fill) = (column * 9 + 20, word.len() * 9, colour(&word[0]));
-            let _ = writeln!(
-                text,
-                r#"<text{class} x="{x}" y="{y}" textLength="{length}" lengthAdjust="spacingAndGlyphs" fill="{fill}">{escaped}</text>"#
-            );
-        }
-    }
-    text + "</svg>\n"
-}
-
-/// The words of a line, with their columns.
-fn words(cells: &[Cell]) -> impl Iterator<Item = (usize, &[Cell])> {
-    let is_blank = |cell: &Cell| cell.symbol() == " ";
-    let ends = cells.split(is_blank).scan(0, |column, word| {
-        let start = *column;
-        *column += word.len() + 1;
-        Some((start, word))
-    });
-    ends.filter(|(_, word)| !word.is_empty())
+fn cell(cell: &ratatui::buffer::Cell) -> Cell {
+    let ink = match cell.fg {
+        Color::Red => Ink::Red,
+        Color::Yellow => Ink::Yellow,
+        _ if cell.modifier.contains(Modifier::REVERSED) => Ink::Inverse,
+        _ if cell.modifier.contains(Modifier::DIM) => Ink::Dim,
+        _ => Ink::Plain,
+    };
+    Cell { symbol: cell.symbol().to_string(), ink, is_bold: cell.modifier.contains(Modifier::BOLD) }
 }
 
 /// `RLOCK_DRAW=1 cargo test -p rlock-cli picture` draws it anew.
@@ -119,7 +86,9 @@ fn the_stored_picture_is_what_is_drawn() {
     let mut view = View::new(scene(), Sort::Waited, String::new(), true);
     let mut terminal = Terminal::new(TestBackend::new(SIZE.0, SIZE.1)).expect("a terminal");
     terminal.draw(|frame| draw(frame, &mut view)).expect("drawn");
-    let drawn = svg(terminal.backend().buffer());
+    let rows = terminal.backend().buffer().content.chunks(SIZE.0.into());
+    let rows: Vec<Vec<Cell>> = rows.map(|row| row.iter().map(cell).collect()).collect();
+    let drawn = svg(&rows, "rlock top", DESCRIPTION);
     if std::env::var_os("RLOCK_DRAW").is_some() {
         fs::write(STORED, &drawn).expect("written");
     }

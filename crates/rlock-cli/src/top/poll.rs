@@ -34,9 +34,15 @@ pub(super) fn poll(target: Target, interval: Duration, news: Sender<News>) -> Re
     })
 }
 
-/// Looks for the primaries again and again.
-pub(super) fn discover(place: Place, news: Sender<News>) -> Result<Worker, Error> {
-    work(DISCOVERY, move || news.send(News::Primaries(servers::primaries(&place))).is_ok())
+/// Looks for the primaries again and again: from the URL, or from those that were found before.
+pub(super) fn discover(place: Place, mut found: Vec<Target>, news: Sender<News>) -> Result<Worker, Error> {
+    work(DISCOVERY, move || {
+        let primaries = servers::primaries_now(&place, &found);
+        if let Ok(primaries) = &primaries {
+            found.clone_from(primaries);
+        }
+        news.send(News::Primaries(primaries)).is_ok()
+    })
 }
 
 /// Runs `step` at this interval until it answers false.

@@ -43,10 +43,13 @@ pub(super) struct Lock {
     pub(super) longest_ms: u64,
     pub(super) denied: u64,
     pub(super) waiters: u64,
-    /// The holders; none where the user may not ask, or the key holds something else now.
+    /// The number of holders, unless the server answered with an error.
     pub(super) holders: Option<u64>,
     /// One of the holders.
     pub(super) holder: Option<Holder>,
+    /// The code of the error in place of the holders, such as NOPERM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) holder_error: Option<String>,
 }
 
 /// A holder of a lock.
@@ -105,7 +108,20 @@ impl Sample {
 impl From<HotLock> for Lock {
     fn from(hot: HotLock) -> Lock {
         let HotLock { db, key, waited_ms, error_ms, waits, longest_ms, denied, waiters } = hot;
-        Lock { db, key, waited_ms, error_ms, waits, longest_ms, denied, waiters, holders: None, holder: None }
+        let (holders, holder, holder_error) = (None, None, None);
+        Lock {
+            db,
+            key,
+            waited_ms,
+            error_ms,
+            waits,
+            longest_ms,
+            denied,
+            waiters,
+            holders,
+            holder,
+            holder_error,
+        }
     }
 }
 
@@ -129,20 +145,28 @@ fn ask_for_holders(link: &mut Link, database: i64, locks: &mut [Lock]) -> Result
         return Ok(());
     }
     let mut answers = link.ask_all(&questions, PATIENCE)?.into_iter();
-    let mut selected = database;
+    let (mut selected, mut elsewhere) = (database, None);
     for lock in locks {
         if lock.db != selected {
             selected = lock.db;
             // Without the permission the answers are those of another database.
-            if !matches!(answers.next(), Some(Value::Okay)) {
-                return Ok(());
-            }
+            elsewhere = answers.next().as_ref().and_then(code);
         }
-        if let Some(answer) = answers.next() {
+        let answer = answers.next().unwrap_or(Value::Nil);
+        lock.holder_error = elsewhere.clone().or_else(|| code(&answer));
+        if lock.holder_error.is_none() {
             (lock.holders, lock.holder) = read(answer);
         }
     }
     Ok(())
+}
+
+/// The code of an answer that is an error.
+fn code(answer: &Value) -> Option<String> {
+    match answer {
+        Value::ServerError(error) => Some(error.code().to_string()),
+        _ => None,
+    }
 }
 
 /// The number of holders and one of them.

@@ -53,7 +53,9 @@ fn draw_totals(frame: &mut Frame<'_>, view: &View, area: Rect) {
     frame.render_widget(totals, left);
     let right = match (&view.fault, view.is_paused()) {
         (_, true) => Span::styled("paused", Modifier::REVERSED),
-        (Some(fault), false) => Span::styled(names::cut(fault, area.width.into()), view.coloured(Color::Red)),
+        (Some(fault), false) => {
+            Span::styled(names::shortened(fault, area.width.into()), view.coloured(Color::Red))
+        }
         (None, false) => Span::raw(format!("by {}", view.sort.word())),
     };
     frame.render_widget(Paragraph::new(right).alignment(Alignment::Right), area);
@@ -85,6 +87,7 @@ fn draw_servers(frame: &mut Frame<'_>, view: &View, area: Rect) {
         let Some(error) = &server.error else { continue };
         let line = Rect { y: table.y.saturating_add(number), height: 1, ..table };
         let text = if error.contains(*address) { error.clone() } else { format!("{address}  {error}") };
+        let text = names::shortened(&text, table.width.into());
         frame.render_widget(Span::styled(text, view.coloured(Color::Red)), line.intersection(table));
     }
     if more > 0 {
@@ -94,7 +97,8 @@ fn draw_servers(frame: &mut Frame<'_>, view: &View, area: Rect) {
 
 fn server_row(view: &View, address: &str, server: &Server) -> Row<'static> {
     if server.error.is_some() {
-        return Row::default();
+        // Its error is drawn over an empty line: a row has no height by default.
+        return Row::default().height(1);
     }
     let [acquired, denied, hand_offs, timeouts, waiters] = server_columns(server);
     let waits = server.waiters().is_some_and(|waiters| waiters > 0);

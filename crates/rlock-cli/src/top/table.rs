@@ -124,7 +124,7 @@ pub(super) fn lock_name(lock: &Lock) -> String {
 pub(super) fn holder(lock: &Lock) -> String {
     match (&lock.holder, lock.holders) {
         (None, Some(0)) => "free".to_string(),
-        (None, None) => "?".to_string(),
+        (None, None) => lock.holder_error.clone().unwrap_or("?".to_string()),
         (None, Some(count)) => format!("{count} holders"),
         (Some(holder), count) => match count.unwrap_or(1).saturating_sub(1) {
             0 => owners::short(&holder.owner),

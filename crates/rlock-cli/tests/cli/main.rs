@@ -16,6 +16,7 @@ mod run_session;
 mod run_signals;
 mod support;
 mod terminal;
+mod terminal_servers;
 mod terminal_top;
 mod terminal_wait;
 mod terminal_watch;

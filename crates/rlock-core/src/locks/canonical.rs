@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::agenda::Agenda;
-use super::ties::Sessions;
-use super::{Due, Job, LockName, LockRef, Locks, Queue, ReadSearch, Ticket, Turns, Via, Waiter, Yielding};
-use crate::types::{Expiry, Mode, MonoMs, UnixMs};
+use super::ties::{Hold, Sessions};
+use super::{Due, Job, LockName, Locks, Queue, ReadSearch, Ticket, Turns, Via, Waiter, Yielding};
+use crate::types::{Expiry, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
 pub struct Lens<'a> {
@@ -101,6 +101,7 @@ impl Locks {
             Some([(lens.lock)(lock), state, count, age])
         });
         append_sorted(yielding, form);
+        self.tied_form(lens, form);
         self.sessions.canonical_form(lens, form);
         self.agenda.canonical_form(lens, form);
         form.push(self.is_synchronised.into());
@@ -123,6 +124,31 @@ impl Locks {
             form.extend([cursor, end(*latest), is_of_era.into()]);
             form.extend(readers.iter().flat_map(|reader| [(lens.name)(&reader.owner), reader.holds.get()]));
             form.push(NONE);
+        }
+        form.push(NONE);
+    }
+}
+
+impl Locks {
+    /// The entries of holds by connection, which of them are stale, and the ties that are still to be freed.
+    fn tied_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        let holds = self.sessions.holds.iter();
+        let holds = holds.flat_map(|(client, holds)| holds.iter().map(move |hold| (*client, hold)));
+        let row = |(client, hold): (u64, &Hold)| {
+            let (lock, owner, mode) = hold;
+            let (number, is_tied) = ((lens.client)(client), self.is_tied_to(client, hold));
+            [number, (lens.lock)(lock.name()), (lens.name)(owner), *mode as i64, is_tied.into()]
+        };
+        append_sorted(holds.map(row), form);
+        for (lock, ties) in &self.sessions.untied {
+            form.push((lens.lock)(lock.name()));
+            let ties = ties.sessions.iter();
+            append_sorted(
+                ties.map(|((owner, mode), tie)| {
+                    [(lens.name)(owner), *mode as i64, (lens.client)(tie.client)]
+                }),
+                form,
+            );
         }
         form.push(NONE);
     }
@@ -161,14 +187,8 @@ impl Yielding {
 }
 
 impl Sessions {
-    /// What is tied and what has ended; where the sweep goes on does not matter.
+    /// What has ended; where the sweep goes on does not matter.
     fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        let holds =
-            self.holds.iter().flat_map(|(client, holds)| holds.iter().map(move |hold| (client, hold)));
-        let row = |(client, (lock, owner, mode)): (&u64, &(LockRef, Box<[u8]>, Mode))| {
-            [(lens.client)(*client), (lens.lock)(lock.name()), (lens.name)(owner), *mode as i64]
-        };
-        append_sorted(holds.map(row), form);
         let ended = |clients: &BTreeSet<u64>| {
             clients.iter().map(|client| [(lens.client)(*client)]).collect::<Vec<_>>()
         };

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use super::ties::{EndedTie, Hold, Sessions};
-use super::{Job, LockName, LockRef, Locks, Session, Waiter};
+use super::{Job, LockName, LockRef, Locks, Waiter};
 use crate::types::{Mode, UnixMs};
 
 impl Locks {
@@ -41,22 +41,30 @@ impl Locks {
         tickets.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
     }
 
-    /// A hold whose connection has ended; the same one until it is untied. Grants are revoked before that.
+    /// A tie whose connection has ended; the same one until [`Self::tie_has_ended`]. Grants are revoked before that.
     pub fn next_ended_tie(&mut self) -> Option<EndedTie> {
         if self.agenda.has(Job::Revoke) {
             return None;
         }
         loop {
             let client = *self.sessions.ended_holds.first()?;
-            let first = self.sessions.holds.get(&client).and_then(|holds| holds.first().cloned());
-            let Some((lock, owner, mode)) = first else {
+            let Some(hold) = self.sessions.holds.get(&client).and_then(|holds| holds.first()) else {
                 self.sessions.ended_holds.remove(&client);
                 continue;
             };
-            match self.session(lock.name(), &owner, mode) {
-                Some(Session { grace, .. }) => return Some(EndedTie { lock, owner, mode, grace }),
-                None => self.untie(lock.name(), &owner, mode),
-            }
+            let (lock, owner, mode) = hold.clone();
+            let session = self.session(lock.name(), &owner, mode).filter(|tie| tie.client == client);
+            return Some(EndedTie { client, lock, owner, mode, grace: session.map(|tie| tie.grace) });
+        }
+    }
+
+    /// The end of a connection has had its effect on a hold, which may be tied to another one by now.
+    pub fn tie_has_ended(&mut self, EndedTie { client, lock, owner, mode, .. }: EndedTie) {
+        let hold = (lock, owner, mode);
+        if self.is_tied_to(client, &hold) {
+            self.untie(hold.0.name(), &hold.1, mode);
+        } else {
+            self.sessions.remove_hold(client, &hold);
         }
     }
 

@@ -39,7 +39,7 @@ impl Forgotten {
 
     /// Frees `most` members of each kind.
     pub(super) fn free(&mut self, most: usize) {
-        free(&mut self.ties, most, Ties::pop_first);
+        free(&mut self.ties, most, |ties| ties.sessions.pop_first());
         free(&mut self.holds, most, BTreeSet::pop_first);
         free(&mut self.ends, most, BTreeMap::pop_first);
         free(&mut self.by_end, most, BTreeSet::pop_first);

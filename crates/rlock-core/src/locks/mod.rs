@@ -24,6 +24,7 @@ mod role;
 mod seen;
 mod sweep;
 mod ties;
+mod untied;
 mod waited;
 mod yielding;
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 
 use super::{Cause, Due, Job, LockName, LockRef, Locks};
-use crate::slots::SlotRange;
+use crate::slots::SlotSet;
 use crate::types::UnixMs;
 
 /// One database or all.
@@ -18,12 +18,12 @@ pub enum Databases {
 }
 
 /// Why many locks must be checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sweep {
     /// Keys of these databases were created or removed without an event for each.
     Keys(Databases, Cause),
     /// The locks in these slots are on another server.
-    Elsewhere(SlotRange),
+    Elsewhere(SlotSet),
     /// The wall clock was set forward or back.
     Clock,
     /// Ten seconds have gone by: fair lists may have changed without an event, and waiters have waited.
@@ -31,7 +31,7 @@ pub enum Sweep {
 }
 
 /// The sweeps that are under way or to come, none of them twice: one that is asked for again while it is under way is
-/// done once more after that, so that each lock comes up however often it is asked for.
+/// done once more after that, so that each lock comes up however often it is asked for. All slots that are elsewhere are one sweep.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sweeps {
     under_way: Option<(Sweep, Option<LockRef>)>,
@@ -43,6 +43,17 @@ impl Sweeps {
         self.under_way.is_none() && self.to_come.is_empty()
     }
 
+    fn add(&mut self, sweep: Sweep) {
+        match sweep {
+            Sweep::Elsewhere(slots) => match self.to_come.iter_mut().find_map(Sweep::slots) {
+                Some(others) => others.add(&slots),
+                None => self.to_come.push_back(Sweep::Elsewhere(slots)),
+            },
+            sweep if self.to_come.contains(&sweep) => {}
+            sweep => self.to_come.push_back(sweep),
+        }
+    }
+
     /// Where it is, for the model checker: the lock that was swept last.
     pub(super) fn position(&self, number: &dyn Fn(LockName<'_>) -> i64) -> [i64; 3] {
         let last = self.under_way.as_ref().and_then(|(_, last)| last.as_ref());
@@ -52,9 +63,16 @@ impl Sweeps {
 }
 
 impl Sweep {
-    fn databases(self) -> Databases {
+    fn slots(&mut self) -> Option<&mut SlotSet> {
         match self {
-            Self::Keys(databases, _) => databases,
+            Self::Elsewhere(slots) => Some(slots),
+            Self::Keys(..) | Self::Clock | Self::Periodic => None,
+        }
+    }
+
+    fn databases(&self) -> Databases {
+        match self {
+            Self::Keys(databases, _) => *databases,
             Self::Elsewhere(_) | Self::Clock | Self::Periodic => Databases::All,
         }
     }
@@ -63,11 +81,13 @@ impl Sweep {
 impl Locks {
     /// Schedules a check of many locks for this reason.
     pub fn sweep(&mut self, sweep: Sweep) {
-        if !self.sweeps.to_come.contains(&sweep) {
-            self.sweeps.to_come.push_back(sweep);
-            self.agenda.change();
-        }
-        if let Sweep::Keys(databases, _) = sweep {
+        let keys_of = match &sweep {
+            Sweep::Keys(databases, _) => Some(*databases),
+            _ => None,
+        };
+        self.sweeps.add(sweep);
+        self.agenda.change();
+        if let Some(databases) = keys_of {
             self.void_ties(databases);
             self.begin_era();
             self.disturb_all_walks();
@@ -82,18 +102,19 @@ impl Locks {
             let Sweeps { under_way, to_come } = &mut self.sweeps;
             let next = || to_come.pop_front().map(|sweep| (sweep, None));
             let Some((sweep, after)) = under_way.take().or_else(next) else { return };
-            let locks = self.next_swept(sweep, after, left);
+            let locks = self.next_swept(&sweep, after, left);
             let done = locks.len() < left;
             left = left.saturating_sub(locks.len());
             for lock in &locks {
-                self.sweep_record(sweep, lock.name(), now);
+                self.sweep_record(&sweep, lock.name(), now);
             }
-            self.sweeps.under_way = locks.last().filter(|_| !done).map(|last| (sweep, Some(last.clone())));
+            let last = locks.last().filter(|_| !done).cloned();
+            self.sweeps.under_way = last.map(|last| (sweep, Some(last)));
         }
     }
 
     /// The next locks for a sweep after this one, `most` at most: only keys and slots concern locks that have no waiters.
-    fn next_swept(&self, sweep: Sweep, after: Option<LockRef>, most: usize) -> Vec<LockRef> {
+    fn next_swept(&self, sweep: &Sweep, after: Option<LockRef>, most: usize) -> Vec<LockRef> {
         let (first, one) = match sweep.databases() {
             Databases::One(db) => (Bound::Included(LockName { db, key: b"" }), Some(db)),
             Databases::All => (Bound::Unbounded, None),
@@ -107,7 +128,7 @@ impl Locks {
         self.awaited.range((from, Bound::Unbounded)).take(most).cloned().collect()
     }
 
-    fn sweep_record(&mut self, sweep: Sweep, lock: LockName<'_>, now: UnixMs) {
+    fn sweep_record(&mut self, sweep: &Sweep, lock: LockName<'_>, now: UnixMs) {
         let Some(record) = self.records.get(lock) else { return };
         let (awaited, read) = (record.queue.is_some(), self.read_end(lock).is_some());
         match sweep {
@@ -124,7 +145,7 @@ impl Locks {
                     self.agenda.push(Job::RepairReads, name);
                 }
                 self.remove_void_ties(lock);
-                if awaited { self.note_cause(lock, cause) } else { self.end_count(lock) }
+                if awaited { self.note_cause(lock, *cause) } else { self.end_count(lock) }
             }
             Sweep::Elsewhere(slots) if slots.has(lock.key) => self.forget_elsewhere(lock),
             Sweep::Elsewhere(_) => return,

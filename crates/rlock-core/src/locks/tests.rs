@@ -1,6 +1,7 @@
 //! The queues against what they promise, in virtual time.
 
 use super::*;
+use crate::slots::{SlotRange, SlotSet};
 use crate::types::{Expiry, LeaseMs, UnixMs};
 
 pub(super) fn lock(key: &str) -> LockName<'_> {
@@ -353,13 +354,42 @@ fn a_sweep_comes_to_every_lock_of_its_database() {
         locks.join(key.name(), waiter("a", ticket));
     }
     let sweep = Sweep::Keys(Databases::One(1), Cause::Flushed);
-    locks.sweep(sweep);
+    locks.sweep(sweep.clone());
     for _ in 0..2 {
         locks.continue_sweeps(UnixMs(7), 1);
-        locks.sweep(sweep);
+        locks.sweep(sweep.clone());
     }
     let due: Vec<_> = locks.due(UnixMs(7), 9).into_iter().map(|lock| lock.db).collect();
     assert_eq!(due, [1, 1]);
     locks.continue_sweeps(UnixMs(7), 9);
     assert_eq!(locks.due(UnixMs(7), 9).len(), 2);
+}
+
+/// A set of slots that moves in many pieces is one sweep, and so are those that follow while it is to come: each of them took a
+/// sweep of its own through all locks before. Slots that leave while it is under way are swept after it.
+#[test]
+fn slots_that_leave_in_many_pieces_are_one_sweep() {
+    let slots = |first: u16| -> Vec<SlotRange> {
+        (first..16_384).step_by(2).map(|slot| SlotRange { first: slot, last: slot }).collect()
+    };
+    let mut locks = Locks::default();
+    for ticket in 0..100 {
+        let key = LockRef { db: 0, key: format!("k{ticket}").into_bytes().into() };
+        locks.join(key.name(), waiter("a", ticket));
+    }
+    locks.sweep(Sweep::Elsewhere(SlotSet::of(&slots(0))));
+    locks.continue_sweeps(UnixMs(7), 60);
+    locks.sweep(Sweep::Elsewhere(SlotSet::of(&slots(1)[..1_000])));
+    locks.sweep(Sweep::Elsewhere(SlotSet::of(&slots(1)[1_000..])));
+    let swept = |locks: &mut Locks| {
+        for cycle in 1.. {
+            if locks.sweeps.is_empty() {
+                return cycle;
+            }
+            locks.continue_sweeps(UnixMs(7), 200);
+        }
+        0
+    };
+    assert!(swept(&mut locks) <= 3);
+    assert_eq!(locks.due(UnixMs(7), 200).len(), 100);
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
 use super::forgotten::Forgotten;
-use super::{Databases, LockName, LockRef, Locks, Place, Ticket, Via, Waiter};
+use super::{LockName, LockRef, Locks, Place, Ticket, Via, Waiter};
 use crate::types::{LeaseMs, Mode, UnixMs};
 
 /// What a call with SESSION asks for: its connection, and the lease that remains when the connection ends.
@@ -32,36 +32,38 @@ type Party = (Box<[u8]>, Mode);
 pub(super) type Hold = (LockRef, Box<[u8]>, Mode);
 
 /// The ties of the holds of one lock.
-pub(super) type Ties = BTreeMap<Party, Tie>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tie {
-    session: Session,
-    /// Its number: ties of before a FLUSHALL or SWAPDB count no more.
-    serial: u64,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ties {
+    pub(super) sessions: BTreeMap<Party, Session>,
+    /// The generation of the database: ties of before a FLUSHALL or SWAPDB do not count.
+    generation: u64,
 }
 
-/// A hold that a connection's end must shorten.
+/// A hold that was tied to a connection that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedTie {
+    /// The client id of the connection.
+    pub client: u64,
     /// Its lock.
     pub lock: LockRef,
     /// Its owner.
     pub owner: Box<[u8]>,
     /// Its mode.
     pub mode: Mode,
-    /// The longest lease that remains.
-    pub grace: LeaseMs,
+    /// The longest lease that remains; `None` if the hold is not tied to that connection any more.
+    pub grace: Option<LeaseMs>,
 }
 
 /// All ties, by connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions {
-    /// The tied holds.
+    /// The tied holds. An entry is stale while its tie is in `untied`, unless the same hold is tied to the connection again.
     pub(super) holds: BTreeMap<u64, BTreeSet<Hold>>,
+    /// The ties of locks whose holds all ended at one moment: `holds` may still have their entries.
+    pub(super) untied: Vec<(LockRef, Ties)>,
     /// The tied waiters that wait for a message; blocked ones leave by themselves.
     pub(super) waits: BTreeMap<u64, BTreeSet<Ticket>>,
-    /// How many ties there are, those of all waiters included.
+    /// How many entries `holds` has, and how many waiters are tied.
     pub(super) count: usize,
     /// The connections that have ended, and still have holds or waiters.
     pub(super) ended_holds: BTreeSet<u64>,
@@ -71,10 +73,11 @@ pub(super) struct Sessions {
     /// When the shortened leases end of locks that may have waiting Redisson clients.
     pub(super) ends: BTreeMap<LockRef, (UnixMs, Mode)>,
     pub(super) by_end: BTreeSet<(UnixMs, LockRef)>,
-    pub(super) last_serial: u64,
-    /// Ties up to this number, of all databases or of one, count no more.
-    pub(super) void: u64,
-    pub(super) void_in: BTreeMap<i32, u64>,
+    /// How often the keys of databases were replaced.
+    pub(super) replaced: u64,
+    /// That number when the keys of all databases were last replaced, and those of one: the larger one is its generation.
+    pub(super) all_replaced: u64,
+    pub(super) one_replaced: BTreeMap<i32, u64>,
     /// Where the sweep goes on.
     pub(super) swept_up_to: Option<(u64, Hold)>,
     /// What counts no more, and is still in memory.
@@ -86,11 +89,21 @@ impl Sessions {
         self.ended_holds.contains(&client) || self.ended_waits.contains(&client)
     }
 
-    fn counts(&self, db: i32, tie: &Tie) -> bool {
-        tie.serial > self.void.max(self.void_in.get(&db).copied().unwrap_or(0))
+    fn generation(&self, db: i32) -> u64 {
+        self.all_replaced.max(self.one_replaced.get(&db).copied().unwrap_or(0))
     }
 
-    fn remove_hold(&mut self, client: u64, entry: &Hold) {
+    pub(super) fn counts(&self, db: i32, ties: &Ties) -> bool {
+        ties.generation == self.generation(db)
+    }
+
+    fn add_hold(&mut self, client: u64, entry: Hold) {
+        if self.holds.entry(client).or_default().insert(entry) {
+            self.count = self.count.saturating_add(1);
+        }
+    }
+
+    pub(super) fn remove_hold(&mut self, client: u64, entry: &Hold) {
         let Some(holds) = self.holds.get_mut(&client) else { return };
         if holds.remove(entry) {
             self.count = self.count.saturating_sub(1);
@@ -124,7 +137,8 @@ impl Sessions {
 
     /// The time until its next work, in ms.
     pub(super) fn next_in(&self, now: UnixMs) -> Option<u64> {
-        let due = !self.ended_waits.is_empty() || !self.is_parked && !self.ended_holds.is_empty();
+        let ended = !self.ended_waits.is_empty() || !self.is_parked && !self.ended_holds.is_empty();
+        let due = ended || !self.untied.is_empty();
         let end = self.by_end.first().map(|(at, _)| at.0.saturating_sub(now.0).max(0).unsigned_abs());
         if due { Some(0) } else { end }
     }
@@ -153,9 +167,13 @@ impl Sessions {
 impl Locks {
     /// The connection to which a hold is tied.
     pub fn session(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Option<Session> {
-        let ties = self.known(lock)?.ties.as_deref()?;
-        let tie = ties.get(&(Box::from(owner), mode)).filter(|tie| self.sessions.counts(lock.db, tie));
-        tie.map(|tie| tie.session)
+        let ties = self.known(lock)?.ties.as_deref().filter(|ties| self.sessions.counts(lock.db, ties))?;
+        ties.sessions.get(&(Box::from(owner), mode)).copied()
+    }
+
+    /// Whether a hold is tied to this connection.
+    pub(super) fn is_tied_to(&self, client: u64, (lock, owner, mode): &Hold) -> bool {
+        self.session(lock.name(), owner, *mode).is_some_and(|tie| tie.client == client)
     }
 
     /// The tie of an entry in this place of a queue, which may replace an earlier one of its owner.
@@ -173,7 +191,7 @@ impl Locks {
         tied(before, asked, before.is_some_and(|before| self.sessions.has_ended(before.client)))
     }
 
-    fn has_tied_holds(&self, lock: LockName<'_>) -> bool {
+    pub(super) fn has_tied_holds(&self, lock: LockName<'_>) -> bool {
         // First what costs a plain lock nothing.
         self.has_ties() && self.known(lock).is_some_and(|record| record.ties.is_some())
     }
@@ -187,20 +205,23 @@ impl Locks {
     pub fn tie(&mut self, lock: LockName<'_>, owner: &[u8], mode: Mode, asked: Option<Session>) {
         let before = self.session(lock, owner, mode);
         let after = self.tied_after(before, asked);
+        self.remove_void_ties(lock);
         self.untie(lock, owner, mode);
         let Some(session) = after else { return };
-        self.sessions.last_serial = self.sessions.last_serial.saturating_add(1);
-        let tie = Tie { session, serial: self.sessions.last_serial };
-        self.edit(lock, |record| record.ties.get_or_insert_default().insert((owner.into(), mode), tie));
+        let generation = self.sessions.generation(lock.db);
+        self.edit(lock, |record| {
+            let ties = record.ties.get_or_insert_default();
+            ties.generation = generation;
+            ties.sessions.insert((owner.into(), mode), session);
+        });
         let name = self.shared_name(lock);
         let client = session.client;
-        self.sessions.count = self.sessions.count.saturating_add(1);
         if self.sessions.has_ended(client) {
             // A grant to a waiter whose connection has ended.
             self.sessions.ended_holds.insert(client);
             self.agenda.change();
         }
-        self.sessions.holds.entry(client).or_default().insert((name, owner.into(), mode));
+        self.sessions.add_hold(client, (name, owner.into(), mode));
     }
 
     /// A hold is not tied any more.
@@ -211,33 +232,14 @@ impl Locks {
         let name = self.shared_name(lock);
         let removed = self.edit_known(lock, |record| {
             let ties = record.ties.as_deref_mut()?;
-            let tie = ties.remove(&(Box::from(owner), mode));
-            if ties.is_empty() {
+            let tie = ties.sessions.remove(&(Box::from(owner), mode));
+            if ties.sessions.is_empty() {
                 record.ties = None;
             }
             tie
         });
-        if let Some(tie) = removed.flatten() {
-            self.sessions.remove_hold(tie.session.client, &(name, owner.into(), mode));
-        }
-    }
-
-    /// No hold of a lock is tied any more, and the end of its lease is not watched.
-    pub fn untie_all(&mut self, lock: LockName<'_>) {
-        self.forget_end(lock);
-        self.untie_holds(lock);
-    }
-
-    /// No hold of a lock is tied any more.
-    pub fn untie_holds(&mut self, lock: LockName<'_>) {
-        if !self.has_tied_holds(lock) {
-            return;
-        }
-        let name = self.shared_name(lock);
-        let ties = self.edit_known(lock, |record| record.ties.take()).flatten();
-        let Some(ties) = ties else { return };
-        for ((owner, mode), tie) in *ties {
-            self.sessions.remove_hold(tie.session.client, &(name.clone(), owner, mode));
+        if let Some(session) = removed.flatten() {
+            self.sessions.remove_hold(session.client, &(name, owner.into(), mode));
         }
     }
 
@@ -245,25 +247,6 @@ impl Locks {
     pub fn supersede_ended(&mut self, lock: LockName<'_>, owner: &[u8], mode: Mode) {
         if self.session(lock, owner, mode).is_some_and(|tie| self.sessions.has_ended(tie.client)) {
             self.untie(lock, owner, mode);
-        }
-    }
-
-    /// The keys of databases were replaced without an event for each: their ties count no more.
-    pub fn void_ties(&mut self, databases: Databases) {
-        let serial = self.sessions.last_serial;
-        match databases {
-            Databases::All => self.sessions.void = serial,
-            Databases::One(db) => drop(self.sessions.void_in.insert(db, serial)),
-        }
-    }
-
-    /// Removes the ties of a lock that count no more.
-    pub(super) fn remove_void_ties(&mut self, lock: LockName<'_>) {
-        let Some(ties) = self.known(lock).and_then(|record| record.ties.as_deref()) else { return };
-        let void = ties.iter().filter(|(_, tie)| !self.sessions.counts(lock.db, tie));
-        let void: Vec<Party> = void.map(|(party, _)| party.clone()).collect();
-        for (owner, mode) in void {
-            self.untie(lock, &owner, mode);
         }
     }
 }

@@ -47,6 +47,21 @@ pub async fn connect_with(server: &TestServer, builder: Builder) -> Client {
     within("a client to connect", builder.connect(&url(server))).await.expect("a client")
 }
 
+/// A client of servers that have only just started, many at a time: on a busy machine the first answer may take longer than
+/// a client waits for it.
+pub async fn connect_to_new(builder: &Builder, url: &str) -> Client {
+    within("a client to connect", async {
+        loop {
+            match builder.clone().connect(url).await {
+                Ok(client) => return client,
+                Err(Error::Transport { source }) => eprintln!("connecting again: {source}"),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    })
+    .await
+}
+
 /// Awaits with a deadline.
 pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, work).await.unwrap_or_else(|_| panic!("waited {SOON:?} in vain for: {what}"))

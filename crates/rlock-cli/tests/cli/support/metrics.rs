@@ -87,8 +87,13 @@ impl Exporter {
 
     #[track_caller]
     pub(crate) fn start(url: &str) -> Exporter {
+        Exporter::start_with(url, &[])
+    }
+
+    #[track_caller]
+    pub(crate) fn start_with(url: &str, arguments: &[&str]) -> Exporter {
         let mut command = bare();
-        command.env("REDIS_URL", url).args(["exporter", "--listen", "127.0.0.1:0"]);
+        command.env("REDIS_URL", url).args(["exporter", "--listen", "127.0.0.1:0"]).args(arguments);
         let running = Running::start(command);
         let address = eventually("the exporter's address", SOON, || {
             let told = running.told();

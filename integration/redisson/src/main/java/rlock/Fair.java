@@ -3,10 +3,6 @@ package rlock;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicLong;
-import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
 /** RFairLock and native clients that do not stand in its queue: its waiters are called, in their order. */
@@ -28,17 +24,8 @@ final class Fair {
 
     /** It has the machine to itself. */
     static List<Scenario> alone() {
-        return List.of(new Scenario("a crowd of native waiters lets who waits for a fair lock in", Fair::nativeCrowd));
-    }
-
-    private static Future<Long> takesAndReleases(RedissonClient redisson, String key) {
-        return Check.start(() -> {
-            RLock lock = redisson.getFairLock(key);
-            lock.lock(Check.LONG_LEASE_MS, TimeUnit.MILLISECONDS);
-            long now = System.nanoTime();
-            lock.unlock();
-            return now;
-        });
+        return List.of(new Scenario("a crowd of native waiters lets who waits for a fair lock in",
+            world -> Starvation.nativeCrowd(world, RedissonClient::getFairLock, SECONDS)));
     }
 
     private static String nativeReleaseCallsTheHead(World world) throws Exception {
@@ -48,8 +35,8 @@ final class Fair {
             for (int round = 0; round < ROUNDS; round++) {
                 String owner = world.owner();
                 Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, "BLOCK", "8000"), "the lock is not free");
-                Future<Long> first = takesAndReleases(world.one, key);
-                Future<Long> second = takesAndReleases(world.two, key);
+                Future<Long> first = WakeUps.takesAndReleases(world.one.getFairLock(key));
+                Future<Long> second = WakeUps.takesAndReleases(world.two.getFairLock(key));
                 WakeUps.aMoment();
                 long released = System.nanoTime();
                 client.release(key, owner);
@@ -61,31 +48,14 @@ final class Fair {
 
     private static String fairUnlockWakesNative(World world) throws Exception {
         String key = world.key("fair-to-native");
-        RLock lock = world.one.getFairLock(key);
-        long longest = 0;
-        try (Native client = world.client()) {
-            for (int round = 0; round < ROUNDS; round++) {
-                String owner = world.owner();
-                lock.lock();
-                Future<Long> waiter = Check.start(() -> {
-                    Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, "BLOCK", "60000"), "not acquired");
-                    return System.nanoTime();
-                });
-                WakeUps.aMoment();
-                long released = System.nanoTime();
-                lock.unlock();
-                longest = Math.max(longest, Check.soon(waiter) - released);
-                Check.equal(1L, client.release(key, owner), "release");
-            }
-        }
-        return ROUNDS + " times, within " + longest / 1_000_000 + " ms";
+        return WakeUps.unlockWakesNative(world, key, world.one.getFairLock(key), ROUNDS);
     }
 
     private static void nativeLeaseEnds(World world) throws Exception {
         String key = world.key("fair-ends");
         try (Native client = world.client()) {
             client.acquire(key, "native", 700);
-            Check.soon(takesAndReleases(world.one, key));
+            Check.soon(WakeUps.takesAndReleases(world.one.getFairLock(key)));
         }
     }
 
@@ -95,7 +65,7 @@ final class Fair {
             client.acquire(key, "native", Check.LONG_LEASE_MS);
             List<Future<Long>> waiting = new ArrayList<>();
             for (int i = 0; i < CROWD; i++) {
-                waiting.add(takesAndReleases(world.clients().get(i % 2), key));
+                waiting.add(WakeUps.takesAndReleases(world.clients().get(i % 2).getFairLock(key)));
                 long queued = i + 1;
                 Check.eventually("it stands in the queue", () -> client.at(key).llen(World.fairQueue(key)) == queued);
             }
@@ -107,34 +77,5 @@ final class Fair {
                 last = at;
             }
         }
-    }
-
-    private static String nativeCrowd(World world) throws Exception {
-        String key = world.key("fair-crowd");
-        AtomicBoolean stop = new AtomicBoolean();
-        AtomicLong handOffs = new AtomicLong();
-        List<Future<Void>> crowd = new ArrayList<>();
-        for (int i = 0; i < CROWD; i++) {
-            crowd.add(Check.start(() -> Starvation.nativeOfTheCrowd(world, key, stop, handOffs)));
-        }
-        List<Future<long[]>> threads = new ArrayList<>();
-        for (RedissonClient redisson : world.clients()) {
-            threads.add(Check.start(() -> Starvation.takeTurns(redisson.getFairLock(key), stop)));
-        }
-        Thread.sleep(SECONDS * 1_000);
-        stop.set(true);
-        long turns = 0;
-        long longest = 0;
-        for (Future<long[]> thread : threads) {
-            long[] turnsAndLongest = Check.soon(thread);
-            turns += turnsAndLongest[0];
-            longest = Math.max(longest, turnsAndLongest[1]);
-        }
-        for (Future<Void> one : crowd) {
-            Check.soon(one);
-        }
-        String found = handOffs + " native and " + turns + " fair turns in " + SECONDS + " s, the longest wait " + longest + " ms";
-        Check.that(turns >= SECONDS / 2 && longest < SECONDS * 1_000 / 2, found);
-        return found;
     }
 }

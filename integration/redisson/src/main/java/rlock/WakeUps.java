@@ -5,7 +5,6 @@ import java.util.concurrent.Future;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
-import org.redisson.api.RedissonClient;
 
 /** Whoever frees a lock wakes those who wait on the other side, long before the lease that they were told of ends. */
 final class WakeUps {
@@ -32,9 +31,9 @@ final class WakeUps {
         TimeUnit.MICROSECONDS.sleep(ThreadLocalRandom.current().nextInt(2_000));
     }
 
-    private static Future<Long> takesAndReleases(RedissonClient redisson, String key) {
+    /** When it had the lock. */
+    static Future<Long> takesAndReleases(RLock lock) {
         return Check.start(() -> {
-            RLock lock = redisson.getLock(key);
             lock.lock(Check.LONG_LEASE_MS, TimeUnit.MILLISECONDS);
             long now = System.nanoTime();
             lock.unlock();
@@ -49,7 +48,7 @@ final class WakeUps {
             for (int round = 0; round < ROUNDS; round++) {
                 String owner = world.owner();
                 Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, "BLOCK", "8000"), "the lock is not free");
-                Future<Long> waiter = takesAndReleases(world.clients().get(round % 2), key);
+                Future<Long> waiter = takesAndReleases(world.clients().get(round % 2).getLock(key));
                 if (round % 3 == 0) {
                     Check.eventually("the waiter listens", () -> world.listeners(client, World.channel(key)) > 0);
                 }
@@ -64,10 +63,13 @@ final class WakeUps {
 
     private static String redissonUnlockWakesNative(World world) throws Exception {
         String key = world.key("to-native");
-        RLock lock = world.one.getLock(key);
+        return unlockWakesNative(world, key, world.one.getLock(key), ROUNDS);
+    }
+
+    static String unlockWakesNative(World world, String key, RLock lock, int rounds) throws Exception {
         long longest = 0;
         try (Native client = world.client()) {
-            for (int round = 0; round < ROUNDS; round++) {
+            for (int round = 0; round < rounds; round++) {
                 String owner = world.owner();
                 lock.lock();
                 Future<Long> waiter = Check.start(() -> {
@@ -81,14 +83,14 @@ final class WakeUps {
                 Check.equal(1L, client.release(key, owner), "release");
             }
         }
-        return ROUNDS + " times, within " + longest / 1_000_000 + " ms";
+        return rounds + " times, within " + longest / 1_000_000 + " ms";
     }
 
     private static void nativeLeaseEnds(World world) throws Exception {
         String key = world.key("ends");
         try (Native client = world.client()) {
             client.acquire(key, "native", 700);
-            Check.soon(takesAndReleases(world.one, key));
+            Check.soon(takesAndReleases(world.one.getLock(key)));
             Check.equal(null, client.release(key, "native"), "release of the lost lock");
         }
     }
@@ -113,7 +115,7 @@ final class WakeUps {
             first.acquire(key, "first", Check.LONG_LEASE_MS);
             Future<Boolean> handedOver = Check.start(() -> second.acquire(key, "second", 500, "BLOCK", "60000"));
             Check.eventually("the second waits", () -> first.waiters(key) == 1);
-            Future<Long> waiter = takesAndReleases(world.one, key);
+            Future<Long> waiter = takesAndReleases(world.one.getLock(key));
             Check.eventually("Redisson listens", () -> world.listeners(first, World.channel(key)) > 0);
             first.release(key, "first");
             Check.equal(true, Check.soon(handedOver), "handed over");
@@ -143,7 +145,7 @@ final class WakeUps {
         RLock lock = world.one.getLock(key);
         lock.lock();
         try (Native client = world.client()) {
-            Future<Long> waiter = takesAndReleases(world.two, key);
+            Future<Long> waiter = takesAndReleases(world.two.getLock(key));
             Check.eventually("Redisson listens", () -> world.listeners(client, World.channel(key)) > 0);
             Check.equal(true, client.forceRelease(key), "RLOCK.FORCERELEASE");
             Check.soon(waiter);

@@ -42,7 +42,7 @@ final class Commands extends Link {
   @Override
   void refused(RlockException error) {
     elsewhere();
-    engine.unreachable(this, mine(), error);
+    engine.unreachable(mine(), error);
   }
 
   /** Four times in the shortest grace of a session. */

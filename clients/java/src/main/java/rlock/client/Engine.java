@@ -63,6 +63,8 @@ final class Engine {
   private final Set<CompletableFuture<?>> promises = new HashSet<>();
   private Subscription subscription;
   private boolean closing;
+  // There was a connection.
+  boolean reached;
 
   Engine(Endpoint endpoint, Settings settings) {
     this.endpoint = endpoint;
@@ -258,8 +260,8 @@ final class Engine {
    * No connection. A wrong password stays wrong, and an address where nothing was ever found may be
    * wrong.
    */
-  void unreachable(Link link, List<Acquisition> those, RlockException error) {
-    if (!(error instanceof Unreachable) || !(link.connectedOnce || endpoint.cluster)) {
+  void unreachable(List<Acquisition> those, RlockException error) {
+    if (!(error instanceof Unreachable) || !(reached || endpoint.cluster)) {
       those.forEach(one -> one.give(machine -> machine.cancel(error)));
     }
   }

@@ -57,7 +57,7 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
   }
 
   /**
-   * Compares the local deadline, and sends nothing. Call it before each step that cannot be undone.
+   * Compares the local deadline, and sends nothing. Call it before each step that must not happen twice.
    *
    * @return how much longer the lock is held without another renewal
    * @throws LockLost if others may hold the lock

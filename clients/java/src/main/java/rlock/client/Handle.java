@@ -155,7 +155,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
     /**
      * Works.
      *
-     * @param held the guard; call {@code check()} before each step that cannot be undone
+     * @param held the guard; call {@code check()} before each step that must not happen twice
      * @throws X whatever it throws
      */
     void accept(G held) throws X;

@@ -62,7 +62,6 @@ abstract class Link {
 
   final Engine engine;
   final Loop loop;
-  boolean connectedOnce;
   RlockException trouble = new Unreachable("no connection yet");
 
   private StatefulRedisConnection<byte[], byte[]> connection;
@@ -120,7 +119,7 @@ abstract class Link {
     int mine = ++attempt;
     // Holds that are tied to the last connection must be tied to this one within their grace.
     long within =
-        connectedOnce
+        engine.reached
             ? Math.min(Math.max(engine.response, LEAST_TO_CONNECT), engine.grace() / 2)
             : FIRST_TO_CONNECT;
     alarm =
@@ -173,7 +172,7 @@ abstract class Link {
   private void opened(int mine, StatefulRedisConnection<byte[], byte[]> made) {
     loop.cancel(alarm);
     connection = made;
-    connectedOnce = true;
+    engine.reached = true;
     beganAt = engine.now();
     made.addListener(
         new RedisConnectionStateListener() {

@@ -113,6 +113,6 @@ final class Subscription extends Link {
 
   @Override
   void refused(RlockException error) {
-    engine.unreachable(this, engine.waiting(), error);
+    engine.unreachable(engine.waiting(), error);
   }
 }

@@ -1,7 +1,10 @@
 //! The mixed run: clients of all languages contend for one lock while connections break and processes stand still.
 
+mod report;
+mod team;
+
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,71 +12,16 @@ use rlock_testkit::TestServer;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::driver::{Driver, Ear, Launch};
-use crate::proxy::Proxy;
+use crate::driver::Launch;
+use report::{Interval, Log, report};
+use team::{Team, stamp};
 
 const LOCK: &str = "mixed";
 const LEASE_MS: u64 = 1_500;
 const WORKERS: usize = 3;
-/// Longer than any wait, any outage and any lease together.
-const ANSWER: Duration = Duration::from_secs(30);
-
 /// Keeps the largest token that a holder brought, and returns it. A holder that stood still brings a smaller one.
 const WITNESS: &str = "local v = redis.call('GET', KEYS[1]) or '0' \
     if tonumber(ARGV[1]) > tonumber(v) then v = ARGV[1] redis.call('SET', KEYS[1], v) end return tonumber(v)";
-
-/// One language: its process, and a proxy for its client.
-struct Team {
-    name: String,
-    driver: Mutex<Driver>,
-    ear: Ear,
-    proxy: Proxy,
-    ids: AtomicU64,
-}
-
-/// From the answer to the last check that said that the lock was held.
-struct Interval {
-    from: i64,
-    to: i64,
-    guard: String,
-}
-
-#[derive(Default)]
-struct Log {
-    holds: Vec<Interval>,
-    outcomes: BTreeMap<String, u64>,
-}
-
-impl Team {
-    fn start(name: &str, launch: &Launch, server: &TestServer) -> Result<Team, String> {
-        let driver = Driver::start(launch)?;
-        let proxy = Proxy::to(server.port()).map_err(|error| error.to_string())?;
-        let ear = driver.ear();
-        let team =
-            Team { name: name.to_string(), driver: Mutex::new(driver), ear, proxy, ids: AtomicU64::new(1) };
-        let url = format!("redis://127.0.0.1:{}", team.proxy.port());
-        team.ask(json!({"do": "hello", "protocol": 1}))?;
-        let connect =
-            json!({"do": "connect", "client": "c", "url": url, "lease_ms": LEASE_MS, "response_ms": 250});
-        let answer = team.ask(connect)?;
-        match answer.get("ok") {
-            Some(Value::Bool(true)) => Ok(team),
-            _ => Err(format!("{name}: {answer}")),
-        }
-    }
-
-    fn ask(&self, mut request: Value) -> Result<Value, String> {
-        let id = self.ids.fetch_add(1, Ordering::Relaxed);
-        request["id"] = id.into();
-        self.driver.lock().unwrap_or_else(PoisonError::into_inner).send(&request)?;
-        let line = self.ear.take(id, ANSWER).map_err(|error| format!("{}: {error}: {request}", self.name))?;
-        Ok(Value::from(line.fields))
-    }
-
-    fn signal(&self, signal: Signal) {
-        self.driver.lock().unwrap_or_else(PoisonError::into_inner).signal(signal);
-    }
-}
 
 /// Runs for `time`; an error is a second holder, or a client that did not do what it should.
 pub fn mixed(launches: Vec<(String, Launch)>, time: Duration, seed: Option<u64>) -> Result<(), String> {
@@ -94,7 +42,7 @@ pub fn mixed(launches: Vec<(String, Launch)>, time: Duration, seed: Option<u64>)
                 workers.push(scope.spawn(move || work(team, number, random, server, log, over)));
             }
         }
-        let chaos = chaos(&teams, fastrand::Rng::with_seed(seed), end);
+        let chaos = chaos(&teams, &server, fastrand::Rng::with_seed(seed), end);
         over.store(true, Ordering::Relaxed);
         let done: Result<Vec<()>, String> = workers
             .into_iter()
@@ -104,7 +52,7 @@ pub fn mixed(launches: Vec<(String, Launch)>, time: Duration, seed: Option<u64>)
     });
     let faults = outcome?;
     let log = log.into_inner().unwrap_or_else(PoisonError::into_inner);
-    report(&teams, &log, faults)
+    report(&teams, &log, faults, time)
 }
 
 fn work(
@@ -120,8 +68,7 @@ fn work(
     while !over.load(Ordering::Relaxed) {
         turn += 1;
         let guard = format!("{}-{number}-{turn}", team.name);
-        let acquire = json!({"do": "acquire", "client": "c", "guard": guard, "lock": LOCK, "timeout_ms": 4_000, "fenced": true});
-        let answer = team.ask(acquire)?;
+        let answer = team.ask(Team::acquire(&guard))?;
         let outcome = match answer.get("ok").and_then(Value::as_bool) {
             Some(true) => hold(team, &guard, &answer, &mut random, &mut raw, log)?,
             _ => answer.get("error").and_then(Value::as_str).unwrap_or("no error").to_string(),
@@ -130,7 +77,11 @@ fn work(
             return Err(format!("{guard}: {outcome}: {answer}"));
         }
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        *log.outcomes.entry(format!("{} {outcome}", team.name)).or_default() += 1;
+        if outcome == "ok" {
+            let longest = log.longest_ms.entry(team.name.clone()).or_default();
+            *longest = (*longest).max((stamp(&answer, "at") - stamp(&answer, "from")) / 1_000_000);
+        }
+        *log.outcomes.entry(team.name.clone()).or_default().entry(outcome).or_default() += 1;
     }
     Ok(())
 }
@@ -144,7 +95,6 @@ fn hold(
     raw: &mut redis::Connection,
     log: &Mutex<Log>,
 ) -> Result<String, String> {
-    let stamp = |answer: &Value, name: &str| answer.get(name).and_then(Value::as_i64).unwrap_or_default();
     let from = stamp(acquired, "at");
     let mut interval = Interval { from, to: from, guard: guard.to_string() };
     let token = stamp(acquired, "token");
@@ -174,26 +124,37 @@ fn hold(
 }
 
 /// Breaks something now and then until the end; how often.
-fn chaos(teams: &[Team], mut random: fastrand::Rng, end: Instant) -> BTreeMap<&'static str, u64> {
+fn chaos(
+    teams: &[Team],
+    server: &TestServer,
+    mut random: fastrand::Rng,
+    end: Instant,
+) -> BTreeMap<&'static str, u64> {
     let mut faults: BTreeMap<&'static str, u64> = BTreeMap::new();
     while Instant::now() < end {
         std::thread::sleep(Duration::from_millis(random.u64(100..900)));
         let Some(team) = random.choice(teams) else { break };
         let pause = Duration::from_millis(random.u64(50..2_500));
-        let fault = match random.u32(0..4) {
-            0 => {
+        let fault = match random.u32(0..9) {
+            0 | 1 => {
                 team.proxy.cut();
                 "cut"
             }
-            1 => {
+            2 | 3 => {
                 team.proxy.silence(false);
                 "silenced"
             }
-            2 => {
+            4 | 5 => {
                 team.proxy.set_down(true);
                 std::thread::sleep(pause);
                 team.proxy.set_down(false);
                 "refused"
+            }
+            6 => {
+                server.signal(Signal::STOP.as_raw());
+                std::thread::sleep(pause);
+                server.signal(Signal::CONT.as_raw());
+                "server stopped"
             }
             _ => {
                 team.signal(Signal::STOP);
@@ -206,24 +167,4 @@ fn chaos(teams: &[Team], mut random: fastrand::Rng, end: Instant) -> BTreeMap<&'
         team.proxy.forget();
     }
     faults
-}
-
-fn report(teams: &[Team], log: &Log, faults: BTreeMap<&'static str, u64>) -> Result<(), String> {
-    let mut holds: Vec<&Interval> = log.holds.iter().collect();
-    holds.sort_by_key(|hold| hold.from);
-    println!("mixed: {} holds, outcomes {:?}, faults {faults:?}", holds.len(), log.outcomes);
-    let mut latest: Option<&Interval> = None;
-    for hold in holds {
-        if let Some(before) = latest.filter(|before| hold.from < before.to) {
-            return Err(format!("a second holder: {} and {}", before.guard, hold.guard));
-        }
-        latest = latest.filter(|before| before.to > hold.to).or(Some(hold));
-    }
-    for team in teams {
-        let mine = log.outcomes.get(&format!("{} ok", team.name)).copied().unwrap_or_default();
-        if mine < 3 {
-            return Err(format!("{} released {mine} locks: it does not get on", team.name));
-        }
-    }
-    Ok(())
 }

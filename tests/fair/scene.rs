@@ -1,0 +1,42 @@
+//! A fair lock, its waiters, and Redisson's scripts.
+
+use redis::Connection;
+use rlock_testkit::commands::{SOON, server_time, story};
+use rlock_testkit::fair_list::list;
+use rlock_testkit::waiting::Waiting;
+use rlock_testkit::{TestServer, eventually, redisson};
+
+pub(crate) const LIST: &str = "redisson_lock_queue:{lock}";
+pub(crate) const DEADLINES: &str = "redisson_lock_timeout:{lock}";
+
+/// A holds the lock. The turn of a Redisson waiter is longer than any test waits.
+pub(crate) fn scene() -> (TestServer, Connection) {
+    let server = TestServer::builder().conf("rlock.fair-turn-ms", "60000").start();
+    let mut client = server.connect();
+    story(&mut client, &[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]")]);
+    (server, client)
+}
+
+#[track_caller]
+pub(crate) fn wait(server: &TestServer, owner: &str) -> Waiting {
+    let line = format!("RLOCK.ACQUIRE lock {owner} 50000 FAIR BLOCK 0");
+    Waiting::start(server, &line.split(' ').collect::<Vec<_>>())
+}
+
+/// A script of Redisson's by this owner, with this budget; its clock is ahead of the server's by this many ms.
+#[track_caller]
+pub(crate) fn redisson(
+    client: &mut Connection,
+    script: &str,
+    owner: &str,
+    budget: i64,
+    ahead: i64,
+) -> String {
+    let now = server_time(client) + ahead;
+    redisson::run_fair(client, script, "lock", owner, budget, now)
+}
+
+#[track_caller]
+pub(crate) fn eventually_list(client: &mut Connection, expected: &str) {
+    eventually(expected, SOON, || (list(client) == expected).then_some(()));
+}
