@@ -1,6 +1,6 @@
 //! The CPU time that a server has used.
 
-use std::fs;
+use std::fs::{self, ReadDir};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,14 +25,22 @@ impl CpuMeter {
         let listing = fs::read_dir(&self.tasks).unwrap_or_else(|error| {
             panic!("{}: {error}; the benchmarks need Linux and its schedstat", self.tasks.display())
         });
-        let used = listing.map(|task| {
-            let path = task.expect("a thread of the server").path().join("schedstat");
-            // A thread that ends in between (there are none in a server at rest) counts no more.
-            let text = fs::read_to_string(path).unwrap_or_default();
-            text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
-        });
-        Duration::from_nanos(used.sum())
+        sum(listing)
     }
+}
+
+/// What all threads of a process have used so far; `None` if it has ended.
+pub(crate) fn used_by(pid: u32) -> Option<Duration> {
+    fs::read_dir(format!("/proc/{pid}/task")).ok().map(sum)
+}
+
+fn sum(listing: ReadDir) -> Duration {
+    let used = listing.flatten().map(|task| {
+        // A thread that ends in between (there are none in a server at rest) counts no more.
+        let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
+    });
+    Duration::from_nanos(used.sum())
 }
 
 #[cfg(test)]

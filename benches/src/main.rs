@@ -26,6 +26,7 @@ mod scale;
 mod spread;
 mod stalls;
 mod store;
+mod systems;
 mod uncontended;
 mod wire;
 
@@ -41,11 +42,12 @@ use results::{Environment, Results, SCHEMA, Stalls};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(code) = client::worker(&arguments) {
+    if let Some(code) = client::worker(&arguments).or_else(|| systems::worker(&arguments)) {
         return code;
     }
     let outcome = match Task::parse(&arguments, seed()) {
         Ok(Task::Render) => store::render(),
+        Ok(Task::Systems { is_quick, seed }) => systems::run(seed, is_quick),
         Ok(Task::Measure(plan)) => run(&plan),
         Ok(Task::Scale { is_quick, seed }) => scale::run(is_quick, seed),
         Ok(Task::Simulate) => scale::simulate(),

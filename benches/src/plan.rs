@@ -6,12 +6,13 @@ use crate::uncontended::Setting;
 pub(crate) const BENCHMARKS: [&str; 8] =
     ["uncontended", "contention", "redisson", "memory", "readers", "client", "clients", "stalls"];
 
-const USAGE: &str = "usage: rlock-bench [BENCHMARK | scale | simulate | render]... [OPTION VALUE | --quick]...
+const USAGE: &str = "usage: rlock-bench [BENCHMARK | scale | simulate | systems | render]... [OPTION VALUE | --quick]...
 benchmarks: uncontended, contention, redisson, memory, readers, client, clients, stalls; without any: all, and the results
             are stored, as are those of uncontended alone on another server than the one that the targets are about, and
             those of redisson, clients or stalls alone beside the results of its server
 scale: alone or with --quick: where one server ends, and a simulated fleet, for docs/SCALE.md; stored if whole
 simulate: the simulated fleet again, from the stored measurements
+systems: alone or with --quick: etcd, ZooKeeper, PostgreSQL and others beside rlock; stored if whole
 render: make docs/BENCHMARKS.md, docs/SCALE.md and its plots from the stored results again
 --quick           a few rounds of each, stalls with the fewest waiters, and nothing is stored
 --rounds N        so many rounds of each benchmark, and nothing is stored
@@ -44,6 +45,8 @@ pub(crate) enum Task {
     Measure(Plan),
     Scale { is_quick: bool, seed: u64 },
     Simulate,
+    /// Other systems, which a run of everything leaves out: they are installed for it.
+    Systems { is_quick: bool, seed: u64 },
 }
 
 impl Task {
@@ -55,6 +58,8 @@ impl Task {
             ["simulate"] => return Ok(Task::Simulate),
             ["scale"] => return Ok(Task::Scale { is_quick: false, seed }),
             ["--quick", "scale"] | ["scale", "--quick"] => return Ok(Task::Scale { is_quick: true, seed }),
+            ["systems"] => return Ok(Task::Systems { is_quick: false, seed }),
+            ["--quick", "systems"] | ["systems", "--quick"] => return Ok(Task::Systems { is_quick: true, seed }),
             _ => {}
         }
         let mut plan = Plan::full(seed);
@@ -205,13 +210,19 @@ mod tests {
             "render memory",
             "memory render",
             "scale memory",
+            "systems memory",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
         assert_eq!(parse("render"), Ok(Task::Render));
         assert_eq!(parse("simulate"), Ok(Task::Simulate));
-        for (line, is_quick) in [("scale", false), ("scale --quick", true), ("--quick scale", true)] {
-            assert_eq!(parse(line), Ok(Task::Scale { is_quick, seed: 1 }));
+        for (name, task) in [
+            ("scale", (|is_quick| Task::Scale { is_quick, seed: 1 }) as fn(bool) -> Task),
+            ("systems", |is_quick| Task::Systems { is_quick, seed: 1 }),
+        ] {
+            assert_eq!(parse(name), Ok(task(false)));
+            assert_eq!(parse(&format!("{name} --quick")), Ok(task(true)));
+            assert_eq!(parse(&format!("--quick {name}")), Ok(task(true)));
         }
     }
 }

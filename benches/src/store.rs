@@ -8,6 +8,7 @@ use crate::instructions::{self, Instructions};
 use crate::report::{doc, plots};
 use crate::results::{Environment, Results, SCHEMA};
 use crate::scale;
+use crate::systems::{self, Systems};
 
 /// The server that the targets are about.
 const MAIN: &str = "Redis 7.0.";
@@ -22,6 +23,8 @@ pub(crate) struct Stored {
     pub(crate) main: Results,
     pub(crate) others: Vec<Results>,
     instructions: Vec<Instructions>,
+    /// Nothing where they were not measured.
+    pub(crate) systems: Option<Systems>,
 }
 
 impl Stored {
@@ -86,12 +89,19 @@ fn write_results(path: &Path, results: &Results) -> Result<(), String> {
 pub(crate) fn load() -> Result<Stored, String> {
     let listing = fs::read_dir(folder()).map_err(|error| format!("{}: {error}", folder().display()))?;
     let mut paths: Vec<PathBuf> = listing.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "json") && !path.ends_with(systems::FILE)
+    });
     paths.sort();
     let mut all = paths.iter().map(|path| read(path)).collect::<Result<Vec<Results>, String>>()?;
     let main = all.iter().position(|results| is_main(&results.environment));
     let main = main.ok_or_else(|| format!("no results of {MAIN}* in {}", folder().display()))?;
-    Ok(Stored { main: all.remove(main), others: all, instructions: instructions::load()? })
+    Ok(Stored {
+        main: all.remove(main),
+        others: all,
+        instructions: instructions::load()?,
+        systems: systems::load()?,
+    })
 }
 
 fn read(path: &Path) -> Result<Results, String> {

@@ -24,6 +24,13 @@ impl Wire {
         Ok(Wire { stream, received: Vec::new() })
     }
 
+    /// Connects; a reply may take any time.
+    pub(crate) fn connect_patiently(port: u16) -> Result<Wire> {
+        let wire = Wire::connect(port)?;
+        wire.stream.set_read_timeout(None)?;
+        Ok(wire)
+    }
+
     /// Sends what was encoded before and expects exactly these bytes as the answer.
     ///
     /// Comparing is cheaper than parsing, and no benchmark can measure refusals by mistake.

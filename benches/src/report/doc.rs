@@ -9,6 +9,7 @@ use crate::redisson::Release;
 use crate::results::{Environment, Results};
 use crate::scale::{self, Scale};
 use crate::store::Stored;
+use crate::systems;
 use crate::uncontended::Setting;
 
 const TEMPLATE: &str = include_str!("../../BENCHMARKS.md.in");
@@ -35,6 +36,7 @@ pub(crate) fn page(stored: &Stored, of_scale: Option<&Scale>) -> String {
         ("stalls", stalls::servers(main, &stored.others)),
         ("scale", of_scale.map_or("No results are stored.".into(), scale::section)),
         ("others", others(&stored.others)),
+        ("systems", systems::section(stored.systems.as_ref())),
     ];
     for (name, value) in parts {
         let slot = format!("@{name}@");

@@ -1,0 +1,178 @@
+//! Pairs without contention, and hand-offs: all systems take turns in each round, in random order.
+
+use super::Rounds;
+use super::cpu::Used;
+use super::host::Host;
+use super::results::{HandOff, Pair};
+use super::system::System;
+use crate::client::Worker;
+use crate::progress::Progress;
+use crate::rng::Rng;
+use crate::spread::{Spread, quantile};
+
+/// With how many waiters a hand-off is measured.
+pub(crate) const SIZES: [usize; 4] = [2, 10, 100, 1_000];
+
+/// The lease, or the time that a session lasts, in seconds: it never ends here. It is etcd's default.
+const LEASE: u64 = 60;
+
+/// Pairs in one round, and of systems that wait for a disk.
+const PAIRS: usize = 300;
+const PAIRS_ON_DISK: usize = 60;
+
+/// Before the first round, so that all are warm; the Java programs take longest.
+const WARM_UP_ROUNDS: usize = 10;
+
+/// Hand-offs in one round, and of pollers, which are slow.
+const HAND_OFFS: usize = 40;
+const HAND_OFFS_POLLED: usize = 15;
+
+/// A system with its servers and a process of clients.
+pub(super) struct Lane {
+    pub(super) system: System,
+    pub(super) host: Host,
+    worker: Worker,
+}
+
+/// What a round gave: the time, and the CPU time of all servers, both in µs.
+type Figures = Vec<(f64, f64)>;
+
+impl Lane {
+    pub(super) fn start(system: System) -> Lane {
+        let host = Host::start(system);
+        Lane { system, worker: host.worker(LEASE), host }
+    }
+
+    fn tell(&mut self, work: &str) -> (u64, u64) {
+        self.worker.tell(work);
+        self.worker.answer()
+    }
+
+    fn pairs(&mut self) -> (f64, f64) {
+        let count = if self.system.waits_for_disks() { PAIRS_ON_DISK } else { PAIRS };
+        let (processes, per) = (self.host.pids(), 1e6 / count as f64);
+        let before = Used::by(&processes);
+        let (nanoseconds, _) = self.tell(&format!("pairs {count} bench-pairs"));
+        let used = Used::by(&processes).since(&before);
+        (nanoseconds as f64 / 1e9 * per, used.as_secs_f64() * per)
+    }
+
+    fn hand_offs(&mut self, waiters: usize, key: &str) -> (f64, f64) {
+        let count = if self.system.polls() { HAND_OFFS_POLLED } else { HAND_OFFS };
+        let processes = self.host.pids();
+        self.tell(&format!("wait {waiters} {key}"));
+        let before = Used::by(&processes);
+        self.worker.tell(&format!("hand-off {count}"));
+        let times: Vec<(u64, u64)> = (0..count).map(|_| self.worker.answer()).collect();
+        let used = Used::by(&processes).since(&before);
+        self.tell("leave");
+        (median_us(&times), used.as_secs_f64() * 1e6 / count as f64)
+    }
+}
+
+/// The median of the times from a release to the acquisition after it.
+fn median_us(times: &[(u64, u64)]) -> f64 {
+    let us = |(released, acquired): &(u64, u64)| {
+        assert!(released <= acquired, "the next holder had the lock before it was released");
+        (acquired - released) as f64 / 1e3
+    };
+    let mut times: Vec<f64> = times.iter().map(us).collect();
+    times.sort_by(f64::total_cmp);
+    quantile(&times, 0.5)
+}
+
+pub(super) fn pairs(lanes: &mut [Lane], rounds: usize, rng: &mut Rng, progress: &Progress) -> Vec<Pair> {
+    let mut figures = vec![Figures::new(); lanes.len()];
+    for round in 0..=rounds {
+        progress.show(&format!("systems: acquire and release, round {round} of {rounds}"));
+        for index in shuffled(lanes.len(), rng) {
+            if lanes[index].system.only_recovers() {
+                continue;
+            }
+            for _ in 0..if round == 0 { WARM_UP_ROUNDS } else { 0 } {
+                lanes[index].pairs();
+            }
+            if round > 0 {
+                figures[index].push(lanes[index].pairs());
+            }
+        }
+    }
+    let of = |(lane, own): (&Lane, &Figures)| Pair {
+        system: lane.system.name().into(),
+        rounds,
+        us: spread(own, |one| one.0),
+        to_rlock: ratio(own, &figures[0]),
+        server_us: spread(own, |one| one.1),
+    };
+    lanes.iter().zip(&figures).filter(|(_, own)| !own.is_empty()).map(of).collect()
+}
+
+pub(super) fn hand_offs(
+    lanes: &mut [Lane],
+    rounds: &Rounds,
+    rng: &mut Rng,
+    progress: &Progress,
+) -> Vec<HandOff> {
+    let cases = lanes.len() * SIZES.len();
+    let mut figures = vec![Figures::new(); cases];
+    for round in 0..=rounds.hand_offs {
+        for (step, case) in shuffled(cases, rng).into_iter().enumerate() {
+            let (lane, waiters) = (&mut lanes[case / SIZES.len()], SIZES[case % SIZES.len()]);
+            let most = match round {
+                // It warms up.
+                0 => 10,
+                _ if round <= rounds.crowds => usize::MAX,
+                _ => 100,
+            };
+            if lane.system.only_recovers() || waiters > most {
+                continue;
+            }
+            let name = lane.system.name();
+            progress.show(&format!(
+                "systems: hand-offs, round {round} of {}, {step} of {cases}: {name}, {waiters} waiters",
+                rounds.hand_offs
+            ));
+            let figure = lane.hand_offs(waiters, &format!("bench-{round}-{waiters}"));
+            if round > 0 {
+                figures[case].push(figure);
+            }
+        }
+    }
+    let of = |(case, own): (usize, &Figures)| HandOff {
+        system: lanes[case / SIZES.len()].system.name().into(),
+        waiters: SIZES[case % SIZES.len()],
+        rounds: own.len(),
+        us: spread(own, |one| one.0),
+        to_rlock: ratio(own, &figures[case % SIZES.len()]),
+        server_us: spread(own, |one| one.1),
+    };
+    figures.iter().enumerate().filter(|(_, own)| !own.is_empty()).map(of).collect()
+}
+
+fn shuffled(count: usize, rng: &mut Rng) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    rng.shuffle(&mut order);
+    order
+}
+
+fn spread(own: &Figures, figure: fn(&(f64, f64)) -> f64) -> Spread {
+    Spread::of(own.iter().map(figure).collect())
+}
+
+/// Of the times, round by round.
+fn ratio(own: &Figures, base: &Figures) -> Spread {
+    Spread::of(own.iter().zip(base).map(|(own, base)| own.0 / base.0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_that_of_times_of_one_round() {
+        let (own, base) = (vec![(4.0, 1.0), (9.0, 1.0)], vec![(2.0, 7.0), (3.0, 7.0)]);
+        assert_eq!(ratio(&own, &base), Spread::of(vec![2.0, 3.0]));
+        assert_eq!(spread(&own, |one| one.1), Spread::of(vec![1.0, 1.0]));
+        assert!((median_us(&[(1_000, 3_000), (5_000, 6_000), (0, 9_000)]) - 2.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,145 @@
+//! Other systems that lock, beside rlock: etcd, ZooKeeper, PostgreSQL, and plain SET with a compare-and-delete.
+//!
+//! Each has its own recipe and its usual client, and promises other things: the figures stand beside the promises. Nothing is bound
+//! to a core: some systems have many processes.
+
+mod cpu;
+mod daemon;
+mod host;
+mod install;
+mod measure;
+mod recovery;
+mod report;
+mod restart;
+mod results;
+mod system;
+mod worker;
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use rlock_testkit::DataDir;
+
+use crate::environment::{self, root};
+use crate::progress::Progress;
+use crate::results::Environment;
+use crate::rng::Rng;
+use crate::spread::Spread;
+use crate::store;
+use measure::Lane;
+pub(crate) use report::section;
+pub(crate) use results::Systems;
+use results::{SCHEMA, Version};
+use system::{Package, System};
+pub(crate) use worker::worker;
+
+/// The name of the stored results.
+pub(crate) const FILE: &str = "systems.json";
+
+/// How often each is measured.
+struct Rounds {
+    pairs: usize,
+    hand_offs: usize,
+    /// With 1,000 waiters, since they take long to gather.
+    crowds: usize,
+    recoveries: usize,
+    restarts: usize,
+}
+
+const FULL: Rounds = Rounds { pairs: 20, hand_offs: 5, crowds: 3, recoveries: 5, restarts: 5 };
+const QUICK: Rounds = Rounds { pairs: 2, hand_offs: 1, crowds: 0, recoveries: 1, restarts: 1 };
+
+/// Measures all, shows the tables, and stores a full run of all.
+pub(crate) fn run(seed: u64, quick: bool) -> Result<(), String> {
+    let progress = Progress::start();
+    let systems = install_all(&progress);
+    let missing = systems.len() < System::ALL.len();
+    if systems.first() != Some(&System::Rlock) {
+        return Err(
+            "systems: rlock needs the servers of integration/servers.sh, which could not be had".into()
+        );
+    }
+    let results = measure_all(&systems, if quick { &QUICK } else { &FULL }, seed, &progress);
+    progress.end();
+    print!("{}", report::tables(&results));
+    if quick || missing {
+        println!("\nnot stored: only a full run of all systems is");
+        return Ok(());
+    }
+    save(&results)?;
+    store::render()?;
+    println!("\nstored in {}, and docs/BENCHMARKS.md remade", path().display());
+    Ok(())
+}
+
+/// Installs what they need; the systems that this machine can have.
+fn install_all(progress: &Progress) -> Vec<System> {
+    let mut packages = Vec::new();
+    for package in Package::ALL {
+        progress.show(&format!("systems: installing {}, if it is missing", package.name()));
+        match install::install(package) {
+            Ok(()) => packages.push(package),
+            Err(why) => eprintln!("\n{} is left out, since it could not be installed: {why}", package.name()),
+        }
+    }
+    System::ALL.into_iter().filter(|system| packages.contains(&system.package())).collect()
+}
+
+fn measure_all(systems: &[System], rounds: &Rounds, seed: u64, progress: &Progress) -> Systems {
+    let (begin, mut rng) = (Instant::now(), Rng::new(seed));
+    let mut environment = Environment::now(seed);
+    environment.server = "as the first table says".into();
+    let fsync_us = fsync();
+    let start = |system: &System| {
+        progress.show(&format!("systems: starting {}", system.name()));
+        Lane::start(*system)
+    };
+    let mut lanes: Vec<Lane> = systems.iter().map(start).collect();
+    let version =
+        |lane: &Lane| Version { system: lane.system.name().into(), server: lane.host.version.clone() };
+    let versions = lanes.iter().map(version).collect();
+    let pairs = measure::pairs(&mut lanes, rounds.pairs, &mut rng, progress);
+    let hand_offs = measure::hand_offs(&mut lanes, rounds, &mut rng, progress);
+    let recoveries = recovery::run(&lanes, rounds.recoveries, &mut rng, progress);
+    drop(lanes);
+    let restarts = restart::run(rounds.restarts, &mut rng, progress);
+    environment.load[1] = environment::load();
+    environment.seconds = begin.elapsed().as_secs();
+    Systems { schema: SCHEMA, environment, fsync_us, versions, pairs, hand_offs, recoveries, restarts }
+}
+
+/// The time of writing a block to a new file, where the servers have theirs, until it is on the disk.
+fn fsync() -> Spread {
+    let data = DataDir::temporary();
+    let mut file = fs::File::create(data.path().join("block")).expect("a file");
+    let mut once = || {
+        let begin = Instant::now();
+        file.write_all(&[1; 512]).and_then(|()| file.sync_data()).expect("a disk that writes");
+        begin.elapsed().as_secs_f64() * 1e6
+    };
+    Spread::of((0..100).map(|_| once()).collect())
+}
+
+fn path() -> PathBuf {
+    root().join("docs/bench").join(FILE)
+}
+
+fn save(results: &Systems) -> Result<(), String> {
+    let mut text = serde_json::to_string_pretty(results).map_err(|error| error.to_string())?;
+    text.push('\n');
+    fs::write(path(), text).map_err(|error| format!("{}: {error}", path().display()))
+}
+
+/// Reads the stored results; nothing where there is no file.
+pub(crate) fn load() -> Result<Option<Systems>, String> {
+    let of_file =
+        |error: String| format!("{}: {error}; remake it by `make bench ONLY=systems`", path().display());
+    let Ok(text) = fs::read_to_string(path()) else { return Ok(None) };
+    let results: Systems = serde_json::from_str(&text).map_err(|error| of_file(error.to_string()))?;
+    match results.schema {
+        SCHEMA => Ok(Some(results)),
+        other => Err(of_file(format!("version {other} of the layout, not {SCHEMA}"))),
+    }
+}

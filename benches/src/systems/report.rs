@@ -1,0 +1,213 @@
+//! The section of docs/BENCHMARKS.md, and the same tables for the terminal.
+
+use std::fmt::Write;
+
+use super::measure::SIZES;
+use super::restart::What;
+use super::results::{HandOff, Recovery, Systems};
+use super::system::System;
+use crate::report::doc::environment;
+use crate::report::tables::{figure, grouped};
+use crate::spread::Spread;
+
+/// The section below its heading and introduction.
+pub(crate) fn section(results: Option<&Systems>) -> String {
+    let Some(results) = results else { return "No results are stored.".into() };
+    format!("{}\n{}", environment(&results.environment), tables(results))
+}
+
+/// One of a hand-off's figures.
+type Of = fn(&HandOff) -> Spread;
+
+/// All tables.
+pub(super) fn tables(results: &Systems) -> String {
+    let rounds = |count: Option<usize>| count.unwrap_or(0);
+    let mut text = format!("### What each promises\n\n{}", promises(results));
+    let fsync = figure(results.fsync_us);
+    let _ = write!(
+        text,
+        "\nTo write 512 bytes and wait for this machine's disk (`fdatasync`) takes {fsync} µs.\n"
+    );
+    let count = rounds(results.pairs.first().map(|one| one.rounds));
+    let _ = write!(text, "\n### A pair without contention\n\n{count} rounds.\n\n{}", pairs(results));
+    let of_size = |size: usize| {
+        let one = results.hand_offs.iter().find(|one| one.waiters == size);
+        rounds(one.map(|one| one.rounds))
+    };
+    let (count, many) = (of_size(SIZES[0]), of_size(SIZES[3]));
+    let parts: [(&str, Of); 3] = [
+        ("Time in µs", |one| one.us),
+        ("Server CPU in µs", |one| one.server_us),
+        ("Time, ratio to rlock", |one| one.to_rlock),
+    ];
+    let _ = write!(
+        text,
+        "\n### Hand-off by the number of waiters\n\n{count} rounds, with 1,000 waiters {many}.\n"
+    );
+    for (what, of) in parts {
+        let _ = write!(text, "\n{}", hand_offs(results, what, of));
+    }
+    let count = rounds(results.recoveries.first().map(|one| one.rounds));
+    let _ = write!(text, "\n### After `kill -9` of the holder\n\n{count} rounds.\n\n{}", recoveries(results));
+    let count = rounds(results.restarts.first().map(|one| one.rounds));
+    let _ = write!(text, "\n### After `kill -9` of the server\n\n{count} rounds.\n\n{}", restarts(results));
+    text
+}
+
+fn label(system: &str) -> &'static str {
+    System::named(system).map_or("?", |one| one.promise().label)
+}
+
+fn promises(results: &Systems) -> String {
+    let mut text = String::from(
+        "| | server | client | a hold is safe in | servers | what frees the lock of a killed holder |\n|---|---|---|---|---|---|\n",
+    );
+    for one in &results.versions {
+        let Some(promise) = System::named(&one.system).map(System::promise) else { continue };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} |",
+            promise.label, one.server, promise.client, promise.durability, promise.nodes, promise.freed_by
+        );
+    }
+    text
+}
+
+fn pairs(results: &Systems) -> String {
+    let mut text = String::from("| | µs | ratio to rlock | server CPU, µs |\n|---|---|---|---|\n");
+    for one in &results.pairs {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} |",
+            label(&one.system),
+            figure(one.us),
+            figure(one.to_rlock),
+            figure(one.server_us)
+        );
+    }
+    text
+}
+
+/// One row for each system, one column for each number of waiters.
+fn hand_offs(results: &Systems, what: &str, of: Of) -> String {
+    let mut text = format!("| {what} |");
+    for size in SIZES {
+        let _ = write!(text, " {} waiters |", grouped(size as u64));
+    }
+    let _ = writeln!(text, "\n|{}", "---|".repeat(SIZES.len() + 1));
+    let measured = |system: System| results.hand_offs.iter().filter(move |one| one.system == system.name());
+    for system in System::ALL.into_iter().filter(|system| measured(*system).next().is_some()) {
+        let _ = write!(text, "| {} |", system.promise().label);
+        for size in SIZES {
+            let one = measured(system).find(|one| one.waiters == size);
+            let _ = write!(text, " {} |", one.map_or("not measured".into(), |one| figure(of(one))));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn recoveries(results: &Systems) -> String {
+    let mut text = String::from("| | ms until the waiter holds | freed by |\n|---|---|---|\n");
+    for Recovery { system, ms, .. } in &results.recoveries {
+        let freed_by = System::named(system).map_or("?", |one| one.promise().freed_by);
+        let _ = writeln!(text, "| {} | {} | {freed_by} |", label(system), figure(*ms));
+    }
+    text
+}
+
+fn restarts(results: &Systems) -> String {
+    let mut text = String::from(
+        "| | locks | ms until the server answers | ratio to the server without the module |\n|---|---|---|---|\n",
+    );
+    for one in &results.restarts {
+        let what = What::ALL.into_iter().find(|what| what.name() == one.what).map_or("?", What::label);
+        let (locks, ratio) = (grouped(one.locks as u64), one.to_without_module);
+        let _ = writeln!(text, "| {what} | {locks} | {} | {} |", figure(one.ms), figure(ratio));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::{Pair, Restart, SCHEMA, Version};
+    use super::*;
+    use crate::store;
+
+    fn spread(median: f64) -> Spread {
+        Spread { median, p10: median, p90: median }
+    }
+
+    fn results() -> Systems {
+        let (rlock, etcd) = (System::Rlock.name().to_string(), System::Etcd.name().to_string());
+        let hand_off = |system: &str, waiters, us| HandOff {
+            system: system.into(),
+            waiters,
+            rounds: 5,
+            us: spread(us),
+            to_rlock: spread(us / 100.0),
+            server_us: spread(us / 4.0),
+        };
+        let pair = |system: &str, us| Pair {
+            system: system.into(),
+            rounds: 20,
+            us: spread(us),
+            to_rlock: spread(us / 50.0),
+            server_us: spread(us / 5.0),
+        };
+        Systems {
+            schema: SCHEMA,
+            environment: store::load().unwrap().main.environment,
+            fsync_us: spread(800.0),
+            versions: vec![Version { system: etcd.clone(), server: "etcd 3.7.3".into() }],
+            pairs: vec![pair(&rlock, 50.0), pair(&etcd, 2_000.0)],
+            hand_offs: vec![
+                hand_off(&rlock, 2, 100.0),
+                hand_off(&etcd, 2, 900.0),
+                hand_off(&etcd, 10, 950.0),
+            ],
+            recoveries: vec![Recovery { system: etcd, rounds: 5, ms: spread(9_000.0) }],
+            restarts: vec![Restart {
+                what: What::WithModule.name().into(),
+                locks: 100_000,
+                rounds: 5,
+                ms: spread(500.0),
+                to_without_module: spread(1.25),
+            }],
+        }
+    }
+
+    #[test]
+    fn every_figure_stands_beside_its_system() {
+        let text = section(Some(&results()));
+        for line in [
+            "| etcd, 1 node | etcd 3.7.3 | Go, `concurrency.Mutex` | fsync of the node | 1 | the session's lease, 10 s |",
+            "| etcd, 1 node | 2,000 (2,000 to 2,000) | 40.0 (40.0 to 40.0) | 400 (400 to 400) |",
+            "| Time in µs | 2 waiters | 10 waiters | 100 waiters | 1,000 waiters |\n|---|---|---|---|---|\n",
+            "| etcd, 1 node | 900 (900 to 900) | 950 (950 to 950) | not measured | not measured |",
+            "| etcd, 1 node | 9,000 (9,000 to 9,000) | the session's lease, 10 s |",
+            "| locks of rlock, server with the module | 100,000 | 500 (500 to 500) | 1.25 (1.25 to 1.25) |",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        assert_eq!(section(None), "No results are stored.");
+    }
+
+    /// An incomplete run is not stored.
+    #[test]
+    fn the_stored_results_are_whole() {
+        let Some(stored) = store::load().unwrap().systems else { return };
+        let all = System::ALL.map(System::name);
+        assert!(
+            stored.versions.iter().map(|one| one.system.as_str()).eq(all),
+            "run `make bench ONLY=systems`"
+        );
+        let expected = System::ALL.into_iter().filter(|system| !system.only_recovers());
+        assert!(stored.pairs.iter().map(|one| one.system.as_str()).eq(expected.clone().map(System::name)));
+        let sizes = |system: System| SIZES.map(|size| (system.name(), size));
+        let hand_offs = stored.hand_offs.iter().map(|one| (one.system.as_str(), one.waiters));
+        assert!(hand_offs.eq(expected.flat_map(sizes)), "other sizes; run `make bench ONLY=systems`");
+        assert!(stored.recoveries.iter().map(|one| one.system.as_str()).eq(all));
+        assert!(stored.restarts.iter().map(|one| one.what.as_str()).eq(What::ALL.map(What::name)));
+    }
+}

@@ -1,0 +1,126 @@
+//! A server with an append-only file is killed: how long until it serves again.
+
+use std::time::Instant;
+
+use rlock_testkit::{ServerBuilder, Stopped, TestServer};
+
+use super::install::redis_server;
+use super::results::Restart;
+use crate::progress::Progress;
+use crate::resp::{Reply, append};
+use crate::rng::Rng;
+use crate::spread::Spread;
+use crate::wire::Wire;
+
+const LOCKS: usize = 100_000;
+const BATCH: usize = 1_000;
+/// An hour: no lock ends in a measurement.
+const LEASE: &str = "3600000";
+
+/// What is in the file, and which server reads it.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum What {
+    WithModule,
+    WithoutModule,
+    Set,
+}
+
+impl What {
+    pub(super) const ALL: [What; 3] = [What::WithModule, What::WithoutModule, What::Set];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            What::WithModule => "rlock",
+            What::WithoutModule => "rlock-without-module",
+            What::Set => "set",
+        }
+    }
+
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            What::WithModule => "locks of rlock, server with the module",
+            What::WithoutModule => "the same file, server without the module",
+            What::Set => "locks by `SET NX PX`, server without the module",
+        }
+    }
+
+    fn builder(self) -> ServerBuilder {
+        let builder = TestServer::builder().binary(redis_server("redis-8.6"));
+        let builder = builder.conf("appendonly", "yes").conf("appendfsync", "everysec");
+        if self == What::WithModule { builder } else { builder.without_module() }
+    }
+
+    fn acquire(self, lock: usize) -> (Vec<String>, &'static str) {
+        let (key, owner) = (key(lock), format!("285475da-9152-4c83-822a-67ee2f116a79:{lock}"));
+        match self {
+            What::Set => (["SET", &key, &owner, "NX", "PX", LEASE].map(String::from).to_vec(), "+OK\r\n"),
+            _ => {
+                let words = ["RLOCK.ACQUIRE", &key, &owner, LEASE].map(String::from).to_vec();
+                (words, "*3\r\n:1\r\n:3600000\r\n:0\r\n")
+            }
+        }
+    }
+}
+
+fn key(lock: usize) -> String {
+    format!("lock:invoice:{lock}")
+}
+
+pub(super) fn run(rounds: usize, rng: &mut Rng, progress: &Progress) -> Vec<Restart> {
+    progress.show(&format!("systems: {LOCKS} locks"));
+    let mut of_rlock = Some(hold_all(What::WithModule));
+    let mut of_set = Some(hold_all(What::Set));
+    let mut figures = [const { Vec::new() }; 3];
+    for round in 1..=rounds {
+        progress.show(&format!("systems: kill -9 of the server, round {round} of {rounds}"));
+        let mut order = [0, 1, 2];
+        rng.shuffle(&mut order);
+        for index in order {
+            let what = What::ALL[index];
+            let data = if what == What::Set { &mut of_set } else { &mut of_rlock };
+            let (ms, stopped) = restart(what, data.take().expect("put back after each restart"));
+            figures[index].push(ms);
+            *data = Some(stopped);
+        }
+    }
+    let of = |(what, own): (What, &Vec<f64>)| Restart {
+        what: what.name().into(),
+        locks: LOCKS,
+        rounds,
+        ms: Spread::of(own.clone()),
+        to_without_module: Spread::of(own.iter().zip(&figures[1]).map(|(own, base)| own / base).collect()),
+    };
+    What::ALL.into_iter().zip(&figures).map(of).collect()
+}
+
+/// A server that was killed while it held all the locks.
+fn hold_all(what: What) -> Stopped {
+    let server = what.builder().start();
+    let mut wire = Wire::connect(server.port()).expect("a connection");
+    for first in (0..LOCKS).step_by(BATCH) {
+        let (mut request, mut answer) = (Vec::new(), String::new());
+        for lock in first..first + BATCH {
+            let (words, reply) = what.acquire(lock);
+            append(&mut request, &words);
+            answer.push_str(reply);
+        }
+        wire.exchange(&request, answer.as_bytes());
+    }
+    // The file is on the disk once a second.
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    server.kill9()
+}
+
+/// How long the start takes, in ms, and what is left after the next kill.
+fn restart(what: What, stopped: Stopped) -> (f64, Stopped) {
+    let begin = Instant::now();
+    let server = what.builder().dir(stopped).start();
+    let ms = begin.elapsed().as_secs_f64() * 1e3;
+    let mut wire = Wire::connect(server.port()).expect("a connection");
+    wire.ask(&["DBSIZE"], |reply| assert_eq!(*reply, Reply::Int(LOCKS as i64), "all locks are back"));
+    if what == What::WithModule {
+        let words = ["RLOCK.ACQUIRE", &key(LOCKS - 1), "another:1", LEASE];
+        wire.ask(&words, |reply| assert_eq!(*reply, Reply::Null, "the lock is still held"));
+    }
+    (ms, server.kill9())
+}

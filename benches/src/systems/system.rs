@@ -1,0 +1,178 @@
+//! The systems, and what each promises.
+
+/// A system with its settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum System {
+    Rlock,
+    RlockSession,
+    RlockDurable,
+    RlockValkey,
+    SetRedis,
+    SetValkey,
+    Postgres,
+    Etcd,
+    EtcdQuorum,
+    ZooKeeper,
+}
+
+/// The part of the installation that a system needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Package {
+    Redis,
+    Postgres,
+    Etcd,
+    ZooKeeper,
+}
+
+impl Package {
+    pub(super) const ALL: [Package; 4] =
+        [Package::Redis, Package::Postgres, Package::Etcd, Package::ZooKeeper];
+
+    /// Its name for install.sh.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Package::Redis => "redis",
+            Package::Postgres => "postgresql",
+            Package::Etcd => "etcd",
+            Package::ZooKeeper => "zookeeper",
+        }
+    }
+}
+
+/// What the tables say of a system besides figures.
+pub(crate) struct Promise {
+    pub(crate) label: &'static str,
+    pub(crate) client: &'static str,
+    /// What of a lock is safe once its holder knows that it holds it.
+    pub(crate) durability: &'static str,
+    pub(crate) nodes: &'static str,
+    /// What frees the lock of a process that was killed.
+    pub(crate) freed_by: &'static str,
+}
+
+impl System {
+    /// All of them, in the order of the tables.
+    pub(crate) const ALL: [System; 10] = [
+        System::Rlock,
+        System::RlockSession,
+        System::RlockDurable,
+        System::RlockValkey,
+        System::SetRedis,
+        System::SetValkey,
+        System::Postgres,
+        System::Etcd,
+        System::EtcdQuorum,
+        System::ZooKeeper,
+    ];
+
+    /// The one of this name.
+    pub(super) fn named(name: &str) -> Option<System> {
+        System::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    /// Its name in the results.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            System::Rlock => "rlock",
+            System::RlockSession => "rlock-session",
+            System::RlockDurable => "rlock-durable",
+            System::RlockValkey => "rlock-valkey",
+            System::SetRedis => "set-delex",
+            System::SetValkey => "set-delifeq",
+            System::Postgres => "postgresql",
+            System::Etcd => "etcd",
+            System::EtcdQuorum => "etcd-3",
+            System::ZooKeeper => "zookeeper",
+        }
+    }
+
+    pub(super) fn package(self) -> Package {
+        match self {
+            System::Postgres => Package::Postgres,
+            System::Etcd | System::EtcdQuorum => Package::Etcd,
+            System::ZooKeeper => Package::ZooKeeper,
+            _ => Package::Redis,
+        }
+    }
+
+    /// Whether it is another system only once a holder is gone.
+    pub(super) fn only_recovers(self) -> bool {
+        self == System::RlockSession
+    }
+
+    /// Whether its waiters ask again and again.
+    pub(super) fn polls(self) -> bool {
+        matches!(self, System::SetRedis | System::SetValkey)
+    }
+
+    /// Whether an acquisition waits for a disk.
+    pub(super) fn waits_for_disks(self) -> bool {
+        matches!(self, System::RlockDurable | System::Etcd | System::EtcdQuorum | System::ZooKeeper)
+    }
+
+    /// What it is and promises.
+    pub(crate) fn promise(self) -> Promise {
+        match self {
+            System::Rlock => RLOCK,
+            System::RlockSession => RLOCK_SESSION,
+            System::RlockDurable => RLOCK_DURABLE,
+            System::RlockValkey => Promise { label: "rlock on Valkey", ..RLOCK },
+            System::SetRedis => SET,
+            System::SetValkey => Promise { label: "`SET NX PX`, `DELIFEQ`", ..SET },
+            System::Postgres => POSTGRES,
+            System::Etcd => ETCD,
+            System::EtcdQuorum => ETCD_QUORUM,
+            System::ZooKeeper => ZOOKEEPER,
+        }
+    }
+}
+
+const RLOCK: Promise = Promise {
+    label: "rlock",
+    client: "raw commands, BLOCK",
+    durability: "memory",
+    nodes: "1",
+    freed_by: "the lease, 10 s",
+};
+
+const RLOCK_SESSION: Promise = Promise {
+    label: "rlock, SESSION 1000",
+    freed_by: "the end of the connection, and 1 s of grace",
+    ..RLOCK
+};
+
+const RLOCK_DURABLE: Promise = Promise {
+    label: "rlock, `appendfsync always`, `WAIT 1`",
+    durability: "fsync of the primary and of a replica; no quorum elects a primary",
+    nodes: "2",
+    ..RLOCK
+};
+
+const SET: Promise =
+    Promise { label: "`SET NX PX`, `DELEX`", client: "raw commands, polls every 100 ms", ..RLOCK };
+
+const POSTGRES: Promise = Promise {
+    label: "PostgreSQL, advisory lock",
+    client: "prepared statements on one connection",
+    durability: "memory; a lock ends with its connection",
+    nodes: "1",
+    freed_by: "the end of the connection",
+};
+
+const ETCD: Promise = Promise {
+    label: "etcd, 1 node",
+    client: "Go, `concurrency.Mutex`",
+    durability: "fsync of the node",
+    nodes: "1",
+    freed_by: "the session's lease, 10 s",
+};
+
+const ETCD_QUORUM: Promise =
+    Promise { label: "etcd, 3 nodes", durability: "fsync of a quorum, 2 of 3", nodes: "3", ..ETCD };
+
+const ZOOKEEPER: Promise = Promise {
+    label: "ZooKeeper, 1 node",
+    client: "Java, Curator's `InterProcessMutex`",
+    freed_by: "the session's timeout, 10 s",
+    ..ETCD
+};
