@@ -15,7 +15,8 @@ use rlock_testkit::valgrind;
 use rlock_testkit::{ServerBuilder, ServerName, TestServer, module_path};
 
 /// Counts what is done for clients' commands, and so neither the server's start nor its beats.
-const OPTIONS: &str = "--tool=callgrind --toggle-collect=processInputBuffer --callgrind-out-file=counted";
+const OPTIONS: &str =
+    "--tool=callgrind --trace-children=yes --toggle-collect=processInputBuffer --callgrind-out-file=counted";
 
 /// How many pairs of commands are counted: so many that what else is asked of the server does not count.
 const PAIRS: usize = 5_000;

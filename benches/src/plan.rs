@@ -98,7 +98,7 @@ impl Plan {
             quick: false,
             alone: false,
         };
-        plan.set_rounds(100, 8, 5, 3, 60, 3);
+        plan.set_rounds(80, 6, 4, 3, 60, 3);
         plan
     }
 
