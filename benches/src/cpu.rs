@@ -29,7 +29,7 @@ impl CpuMeter {
     }
 }
 
-/// What all threads of a process have used so far; `None` if it has ended.
+/// The CPU time of a process, all its threads; `None` if it has ended.
 pub(crate) fn used_by(pid: u32) -> Option<Duration> {
     fs::read_dir(format!("/proc/{pid}/task")).ok().map(sum)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::cpu::used_by;
 
-/// What each process has used so far.
+/// The CPU time of each process.
 pub(super) struct Used(BTreeMap<u32, Duration>);
 
 impl Used {
@@ -17,7 +17,7 @@ impl Used {
         Used(all.filter_map(|pid| Some((pid, used_by(pid)?))).collect())
     }
 
-    /// What was used since then; a child that has ended in between is left out.
+    /// The CPU time since `before`; a child that has ended in between is left out.
     pub(super) fn since(&self, before: &Used) -> Duration {
         let used = |(pid, now): (&u32, &Duration)| {
             now.saturating_sub(before.0.get(pid).copied().unwrap_or_default())

@@ -119,7 +119,7 @@ fn tail(log: &Path) -> String {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // One that has ended already cannot be told.
+        // It fails if the server has ended already.
         let _ = kill_process(Pid::from_child(&self.child), self.end.signal());
         let _ = self.child.wait();
     }

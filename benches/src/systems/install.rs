@@ -17,7 +17,7 @@ pub(super) fn folder() -> PathBuf {
     target().join("systems")
 }
 
-/// Installs what a package needs; the error is why it cannot be had.
+/// Installs a package; the error says why that failed.
 pub(super) fn install(package: Package) -> Result<(), String> {
     let script = root().join("benches/peers/systems/install.sh");
     match Command::new("sh").arg(script).arg(folder()).arg(package.name()).output() {

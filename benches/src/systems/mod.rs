@@ -58,7 +58,7 @@ pub(crate) fn run(seed: u64, quick: bool) -> Result<(), String> {
     let missing = systems.len() < System::ALL.len();
     if systems.first() != Some(&System::Rlock) {
         return Err(
-            "systems: rlock needs the servers of integration/servers.sh, which could not be had".into()
+            "systems: integration/servers.sh could not unpack Redis and Valkey: run it to see why".into()
         );
     }
     let results = measure_all(&systems, if quick { &QUICK } else { &FULL }, seed, &progress);

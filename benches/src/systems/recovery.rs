@@ -14,8 +14,8 @@ use crate::spread::Spread;
 /// The lease, or the time that a session lasts, in seconds.
 pub(super) const LEASE: u64 = 10;
 
-/// A holder was last heard of up to a third of the lease ago, as where it renews three times in each. At least so long before the
-/// kill it has acquired, in ms: all waiters wait by then.
+/// The time from the acquisition to the kill, in ms: at least until all waiters wait, at most a third of the lease, as for a
+/// holder that renews three times in each lease.
 const LEAST_MS: u64 = 500;
 const MOST_MS: u64 = LEASE * 1_000 / 3;
 

@@ -14,7 +14,7 @@ pub(crate) const SCHEMA: u32 = 1;
 pub(crate) struct Systems {
     pub(crate) schema: u32,
     pub(crate) environment: Environment,
-    /// What it takes to write a block to the disk that all use, and to know that it is there.
+    /// The time to write a block to the disk that all use, and to wait until it is there.
     pub(crate) fsync_us: Spread,
     pub(crate) versions: Vec<Version>,
     pub(crate) pairs: Vec<Pair>,

@@ -43,7 +43,7 @@ impl Package {
 pub(crate) struct Promise {
     pub(crate) label: &'static str,
     pub(crate) client: &'static str,
-    /// What of a lock is safe once its holder knows that it holds it.
+    /// Where a hold is safe once its holder knows of it.
     pub(crate) durability: &'static str,
     pub(crate) nodes: &'static str,
     /// What frees the lock of a process that was killed.
@@ -110,7 +110,7 @@ impl System {
         matches!(self, System::RlockDurable | System::Etcd | System::EtcdQuorum | System::ZooKeeper)
     }
 
-    /// What it is and promises.
+    /// Its texts for the tables.
     pub(crate) fn promise(self) -> Promise {
         match self {
             System::Rlock => RLOCK,

@@ -1,4 +1,4 @@
-//! Clients that wait for one lock while one of them holds it, each a thread with a connection.
+//! The holder and the waiters of one lock, each a thread with a connection.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};

@@ -68,7 +68,7 @@ fn serve(connect: &dyn Fn() -> Box<dyn Way>) {
                 crowd.take().into_iter().for_each(Crowd::leave);
                 println!("0 0");
             }
-            _ => panic!("no such work: {line}"),
+            _ => panic!("unknown work: {line}"),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::systems::system::System;
 pub(super) trait Way: Send {
     /// Waits for the lock; `false` if the client stops because of `leaving`, as pollers do. After that nothing is measured.
     fn acquire(&mut self, key: &str, leaving: &AtomicBool) -> bool;
-    /// Gives the lock back, and awaits the answer.
+    /// Releases the lock, and awaits the answer.
     fn release(&mut self, key: &str);
     /// How many clients wait for the lock.
     fn waiting(&mut self, key: &str) -> usize;
