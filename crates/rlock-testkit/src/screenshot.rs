@@ -92,8 +92,8 @@ fn words(cells: &[Cell]) -> impl Iterator<Item = (usize, &[Cell])> {
     ends.filter(|(_, word)| !word.is_empty())
 }
 
-/// A text in which each number is `#`, a time with its units too, each bar is `█`, and blanks are one: the rest is the same in
-/// each run.
+/// A text with `#` in place of each number and of each time with its units, `█` for each bar, and one blank for several. The rest
+/// does not differ between runs.
 pub fn without_numbers(text: &str) -> String {
     let mut plain = String::new();
     let mut letters = text.chars().peekable();

@@ -16,7 +16,7 @@ use crate::proxy::Proxy;
 /// Longer than any wait, any outage and any lease together.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// What two clocks of one machine may seem to differ by.
+/// Two clocks of one machine differ by at most this, in ns.
 const STAMP_ERROR: i64 = 1_000_000;
 
 pub(super) struct Team {
