@@ -43,10 +43,16 @@ pub(crate) struct Plan {
 pub(crate) enum Task {
     Render,
     Measure(Plan),
-    Scale { is_quick: bool, seed: u64 },
+    Scale {
+        is_quick: bool,
+        seed: u64,
+    },
     Simulate,
     /// Other systems, which a run of everything leaves out: they are installed for it.
-    Systems { is_quick: bool, seed: u64 },
+    Systems {
+        is_quick: bool,
+        seed: u64,
+    },
 }
 
 impl Task {
@@ -59,7 +65,9 @@ impl Task {
             ["scale"] => return Ok(Task::Scale { is_quick: false, seed }),
             ["--quick", "scale"] | ["scale", "--quick"] => return Ok(Task::Scale { is_quick: true, seed }),
             ["systems"] => return Ok(Task::Systems { is_quick: false, seed }),
-            ["--quick", "systems"] | ["systems", "--quick"] => return Ok(Task::Systems { is_quick: true, seed }),
+            ["--quick", "systems"] | ["systems", "--quick"] => {
+                return Ok(Task::Systems { is_quick: true, seed });
+            }
             _ => {}
         }
         let mut plan = Plan::full(seed);
