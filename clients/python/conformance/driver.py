@@ -25,6 +25,7 @@ CAPABILITIES = [
     "fair",
     "fenced",
     "reenter",
+    "owner",
     "cancel",
     "info",
     "force_release",
@@ -47,6 +48,7 @@ FIELDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             "fenced": TRUTH,
             "permits": NUMBER,
             "session_ms": NUMBER,
+            "owner": TEXT,
         },
     ),
     "cancel": ({"acquire": NUMBER}, {}),
@@ -163,6 +165,8 @@ class Driver:
             options = {"lease": request["lease_ms"] / 1000, "renew": False}
         if "session_ms" in request:
             options["session_grace"] = request["session_ms"] / 1000
+        if "owner" in request:
+            options["owner"] = request["owner"]
         fair, fenced = request.get("fair", False), request.get("fenced", False)
         if kind == "lock":
             return client.lock(request["lock"], fair=fair, fenced=fenced, **options)

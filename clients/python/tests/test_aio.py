@@ -46,6 +46,56 @@ def test_exclusion_and_release(server: Server, name: str) -> None:
     run(work())
 
 
+def test_tasks_of_one_owner(server: Server, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url) as client:
+            lock = client.lock(name, owner="me")
+            held = await client.lock(name).acquire()
+            tasks = [asyncio.create_task(lock.acquire()) for _ in range(5)]
+            await soon(lambda: server.waiters(name) == 1)
+            with pytest.raises(Timeout):
+                await lock.acquire(0.05)
+            with pytest.raises(Denied):
+                await lock.try_acquire()
+            # The others go on where the wait of the first one is cancelled.
+            tasks[0].cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await tasks[0]
+            await soon(lambda: server.waiters(name) == 1)
+            await held.release()
+            guards = await asyncio.gather(*tasks[1:])
+            assert server.do("HGET", name, "me") == b"4"
+            async with lock:
+                pass
+            for guard in guards:
+                guard.check()
+                await guard.release()
+            assert not await lock.locked()
+
+    run(work())
+
+
+def test_a_lost_hold_of_a_named_owner(server: Server, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url, lease=0.6) as client:
+            lock = client.lock(name, owner="me")
+            with pytest.raises(LockLost, match="forced release"):
+                async with lock as held:
+                    await lock.force_release()
+                    await asyncio.sleep(20)
+            held = await lock.acquire()
+            await lock.force_release()
+            await asyncio.wait_for(held.lost.wait(), 5)
+            with pytest.raises(LockLost, match="forced release"):
+                await lock.acquire()
+            with pytest.raises(LockLost):
+                await held.release()
+            async with lock:
+                assert server.do("HGET", name, "me") == b"1"
+
+    run(work())
+
+
 def test_tasks_exclude_each_other_with_one_handle(server: Server, name: str) -> None:
     async def work() -> None:
         inside = most = 0

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import redis
 
-from rlock_client import Client, Denied, Event, Invalid, LockLost, Timeout
+from rlock_client import Client, Closed, Denied, Event, Invalid, LockLost, Timeout
 from support import Proxy, Server, eventually
 
 
@@ -215,6 +215,134 @@ def test_reentry_is_by_the_guard(server: Server, client: Client, name: str) -> N
         outer.reenter()
 
 
+def test_a_named_owner_re_enters(server: Server, client: Client, name: str) -> None:
+    owner = "me \x00 %"
+    lock = client.lock(name, owner=owner)
+    with lock as outer:
+        assert outer.owner == owner.encode()
+        with lock as inner, client.lock(name, owner=owner.encode(), fenced=True).try_acquire():
+            assert server.do("HGET", name, owner) == b"3"
+        eventually(lambda: server.do("HGET", name, owner) == b"1")
+        outer.check()
+        with pytest.raises(LockLost, match="it was released"):
+            inner.check()
+        with pytest.raises(Denied):
+            client.lock(name, owner="another").try_acquire()
+    assert not lock.locked()
+    lock.try_acquire().release()
+    eventually(lambda: not lock._engine.acquisitions)
+
+
+def test_a_named_owner_waits_once(server: Server, client: Client, name: str) -> None:
+    lock = client.lock(name, owner="me")
+    held = client.lock(name).acquire()
+    with ThreadPoolExecutor() as pool:
+        short = pool.submit(lock.acquire, 0.3)
+        eventually(lambda: server.waiters(name) == 1)
+        both = [pool.submit(lock.acquire, 10) for _ in range(2)]
+        with pytest.raises(Denied):
+            lock.try_acquire()
+        began = time.monotonic()
+        with pytest.raises(Timeout):
+            lock.acquire(0.05)
+        assert 0.048 <= time.monotonic() - began < 0.25
+        # The end of the first wait is not that of the others.
+        with pytest.raises(Timeout):
+            short.result(10)
+        eventually(lambda: server.waiters(name) == 1)
+        held.release()
+        one, two = (each.result(10) for each in both)
+    assert server.do("HGET", name, "me") == b"2"
+    one.release()
+    two.release()
+    assert not lock.locked()
+
+
+def test_a_named_owner_waits_for_two_locks(server: Server, client: Client, name: str) -> None:
+    names = [f"{name}:1", f"{name}:2"]
+    held = [client.lock(each).acquire() for each in names]
+    with ThreadPoolExecutor() as pool:
+        waiting = [pool.submit(client.lock(each, owner="me").acquire, 10) for each in names]
+        eventually(lambda: server.waiters(names[0]) and server.waiters(names[1]))
+        for number in (1, 0):
+            held[number].release()
+            with waiting[number].result(1) as mine:
+                assert mine.name == names[number].encode()
+    assert not server.do("EXISTS", *names)
+
+
+def test_a_lost_hold_of_a_named_owner(server: Server, client: Client, name: str) -> None:
+    lock = client.lock(name, owner="me")
+    one = client.lock(name, owner="me", lease=0.3, renew=False).acquire()
+    two = lock.acquire()
+    assert one.lost.wait(5)
+    for guard in (one, two):
+        for acquire in (lock.try_acquire, lock.acquire):
+            with pytest.raises(LockLost, match="no renewal was confirmed"):
+                acquire()
+        with pytest.raises(LockLost):
+            guard.release()
+    with lock.acquire(5) as held:
+        assert server.do("HGET", name, "me") == b"1"
+        lock.force_release()
+        with pytest.raises(LockLost, match="forced release"):
+            held.reenter()
+        with pytest.raises(LockLost, match="forced release"):
+            lock.acquire()
+        with pytest.raises(LockLost):
+            held.release()
+    lock.try_acquire().release()
+
+
+def test_a_named_owner_reads_writes_and_has_a_permit(server: Server, client: Client, name: str) -> None:
+    pages = client.read_write_lock(name, owner="me")
+    writer = pages.write().acquire()
+    reader = writer.downgrade()
+    again = pages.read().try_acquire()
+    assert pages.read().info().holders[0]["holds"] == 2
+    reader.release()
+    again.release()
+    assert not pages.read().locked()
+    printers = client.semaphore(f"{name}:permits", 1, owner="me")
+    with printers, printers:
+        assert printers.info().holder_count == 1
+    assert not printers.locked()
+
+
+def test_threads_of_one_owner(server: Server, client: Client, name: str) -> None:
+    lock = client.lock(name, owner="me")
+    other = client.lock(name)
+
+    def work(number: int) -> None:
+        for _ in range(50):
+            with lock if number < 7 else other as held:
+                held.check()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert not lock.locked()
+    # Nor do re-entries at the same time lose the hold.
+    held = lock.acquire()
+    with ThreadPoolExecutor(8) as pool:
+        guards = list(pool.map(lambda _: held.reenter(), range(40)))
+    assert server.do("HGET", name, "me") == b"41"
+    for guard in [held, *guards]:
+        guard.release()
+    assert not lock.locked()
+
+
+def test_a_close_ends_the_wait_for_the_same_owner(server: Server, name: str) -> None:
+    with Client(server.url) as other, other.lock(name), ThreadPoolExecutor() as pool:
+        client = Client(server.url)
+        lock = client.lock(name, owner="me")
+        waiting = [pool.submit(lock.acquire) for _ in range(3)]
+        eventually(lambda: server.waiters(name) == 1)
+        client.close()
+        for each in waiting:
+            with pytest.raises(Closed):
+                each.result(10)
+
+
 def test_readers_and_writers(server: Server, client: Client, name: str) -> None:
     lock = client.read_write_lock(name)
     with lock.read(), lock.read(), pytest.raises(Denied):
@@ -377,6 +505,9 @@ def test_invalid_settings(client: Client) -> None:
     for name in ("", b"", None, 7):
         with pytest.raises(Invalid, match="the name of a lock is"):
             client.lock(name)  # type: ignore[arg-type]
+    for owner in ("", b"", "é" * 257, 7):
+        with pytest.raises(Invalid, match="an owner is a text or bytes, of 1 to 512 bytes"):
+            client.lock("a", owner=owner)  # type: ignore[arg-type]
     for server in ("localhost", "http://localhost", 7):
         with pytest.raises(Invalid, match=r"not the URL of a server|not a client of redis-py"):
             Client(server)

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from ._clock import now
 from ._engine import Acquisition
 from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
 from ._promise import Promise
@@ -67,8 +68,7 @@ class AsyncGuard(BaseGuard):
     async def reenter(self: G) -> G:
         """Another guard of the same hold. The lock is held until all of them are released."""
         self.check()
-        again = type(self)(self._lock, self._one)
-        return await again._acquired(again._again)
+        return await type(self)(self._lock, self._one)._acquired()
 
     async def __aenter__(self: G) -> G:
         self._task = asyncio.current_task()
@@ -101,11 +101,11 @@ class AsyncGuard(BaseGuard):
         if kind is None and failure is not None:
             raise failure
 
-    async def _acquired(self: G, begin: Callable[[], Promise[int]]) -> G:
+    async def _acquired(self: G) -> G:
         # The engine's promise must not keep this guard alive in a loop that has been closed.
         me = weakref.ref(self)
         try:
-            self.token = await outcome(begin(), lambda: (guard := me()) and guard._end())
+            self.token = await outcome(self._begin(), lambda: (guard := me()) and guard._end())
         except BaseException:
             self._end()
             raise
@@ -122,8 +122,7 @@ class AsyncWriteGuard(AsyncGuard):
 
     async def downgrade(self) -> AsyncGuard:
         """Turns this guard into a reader's, without another writer in between."""
-        read = AsyncGuard(self._lock, self._as_reader())
-        await read._acquired(read._begin)
+        read = await AsyncLock(self._lock._client, self._as_reader()).try_acquire()
         await self.release()
         return read
 
@@ -133,8 +132,10 @@ class AnyAsyncLock(BaseLock, Generic[G]):
 
     async def acquire(self, timeout: Seconds | None = None) -> G:
         """Waits for the lock, for at most `timeout`; 0 asks once, as `try_acquire` does."""
-        guard = self._guard(self, self._ask(timeout))
-        return await guard._acquired(guard._begin)
+        began = now()
+        while isinstance(guard := self._ask(self._guard, timeout, began), Promise):
+            await outcome(guard)
+        return await guard._acquired()
 
     async def try_acquire(self) -> G:
         """Asks once. Raises Denied if another owner holds the lock."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from ._clock import now
 from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
 from ._promise import Promise
 from ._wire import Info
@@ -29,8 +29,7 @@ class Guard(BaseGuard):
     def reenter(self: G) -> G:
         """Another guard of the same hold. The lock is held until all of them are released."""
         self.check()
-        again = type(self)(self._lock, self._one)
-        return again._acquired(again._again)
+        return type(self)(self._lock, self._one)._acquired()
 
     def __enter__(self: G) -> G:
         return self
@@ -43,9 +42,9 @@ class Guard(BaseGuard):
             if kind is None:
                 raise
 
-    def _acquired(self: G, begin: Callable[[], Promise[int]]) -> G:
+    def _acquired(self: G) -> G:
         try:
-            self.token = begin().result()
+            self.token = self._begin().result()
         except BaseException:
             self._end()
             raise
@@ -57,8 +56,7 @@ class WriteGuard(Guard):
 
     def downgrade(self) -> Guard:
         """Turns this guard into a reader's, without another writer in between."""
-        read = Guard(self._lock, self._as_reader())
-        read._acquired(read._begin)
+        read = Lock(self._lock._client, self._as_reader()).try_acquire()
         self.release()
         return read
 
@@ -68,8 +66,10 @@ class AnyLock(BaseLock, Generic[G]):
 
     def acquire(self, timeout: Seconds | None = None) -> G:
         """Waits for the lock, for at most `timeout`; 0 asks once, as `try_acquire` does."""
-        guard = self._guard(self, self._ask(timeout))
-        return guard._acquired(guard._begin)
+        began = now()
+        while isinstance(guard := self._ask(self._guard, timeout, began), Promise):
+            guard.result()
+        return guard._acquired()
 
     def try_acquire(self) -> G:
         """Asks once. Raises Denied if another owner holds the lock."""

@@ -28,7 +28,7 @@ from ._events import Event
 from ._link import Commands, Link, Subscription, ignore
 from ._machine import MS, WAITING, WINDOW, Failed, Granted, Machine, Send, Tell
 from ._promise import Flag, Promise
-from ._wire import Spec
+from ._wire import Claim, Spec
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -43,25 +43,24 @@ class Acquisition:
 
     def __init__(self, spec: Spec, owner: bytes) -> None:
         self.spec, self.owner, self.pid = spec, owner, os.getpid()
+        self.claim = (spec.key, owner, spec.mode)
         # The machine decides under this lock: `check` never sees a deadline that has passed and is moved later.
         self.mutex = threading.RLock()
         self.machine = Machine(spec.plan, up=False)
         self.acquired: Promise[int] = Promise()
         self.released: Promise[None] = Promise()
+        self.ended: Promise[None] = Promise()
         self.lost: threading.Event = Flag()
         self.on_lost: list[Callable[[], None]] = []
         self.guards: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.level = 1  # how many holds the server has at least, while no re-entry is under way
+        self.entry: Promise[int] = self.acquired  # the last re-entry
         self.began, self.held_since = now(), 0
         self.link: Link | None = None  # of the last command
         self.tied: Link | None = None  # of the last one that the server confirmed
         self.asking: Link | None = None  # where the next command goes, in a cluster whose slot moves
         self.timer: asyncio.TimerHandle | None = None
         self.holder_lease: Any = None
-
-    @property
-    def holds(self) -> int:
-        """In the server, which counts one permit however many guards there are here."""
-        return min(len(self.guards), 1) if self.spec.permits else len(self.guards)
 
     @property
     def waits(self) -> bool:
@@ -76,6 +75,12 @@ class Acquisition:
         if held and left > 0:
             return left / 1e9
         raise self.loss("expired" if held else "released")
+
+    def leave(self) -> None:
+        """An input: the last guard has ended. Under the mutex, since a guard of a named owner can come meanwhile."""
+        if not self.guards:
+            self.machine.cancel(None)
+            self.machine.release()
 
     def lose(self, error: LockLost) -> None:
         self.lost.set()
@@ -102,7 +107,9 @@ class Engine:
         self.pid, self.random = os.getpid(), secrets.token_hex(16)
         self.called = f"{plain(self.name) or 'rlock-client'}@{plain(socket.gethostname()) or 'localhost'}:{self.pid}"
         self.channel = f"rlock:grants:{self.random}".encode()
-        self.acquisitions: dict[tuple[bytes, bytes], Acquisition] = {}
+        self.acquisitions: dict[Claim, Acquisition] = {}
+        # Of owners that the caller named. Guards keep theirs here, lost or not.
+        self.named: weakref.WeakValueDictionary[Claim, Acquisition] = weakref.WeakValueDictionary()
         self.links: dict[Address, Commands] = {}
         self.slots: dict[int, Address] = {}
         self.subscription: Subscription | None = None
@@ -150,15 +157,33 @@ class Engine:
             assert self._loop is not None
             self._loop.call_soon_threadsafe(lambda: work(*arguments, **named))
 
-    def acquire(self, spec: Spec, owner: bytes = b"") -> Acquisition:
+    def acquire(self, spec: Spec) -> Acquisition:
+        """A new one; of an owner that the caller named, its earlier one of this lock while anything of that is left."""
         self._check_caller()
-        return Acquisition(spec, owner or f"{self.called}:{self.random}:{next(self._numbers)}".encode())
+        if not spec.owner:
+            return Acquisition(spec, f"{self.called}:{self.random}:{next(self._numbers)}".encode())
+        new = Acquisition(spec, spec.owner)
+        with self._start:
+            if self.closed:
+                raise Closed
+            one = self.named.get(new.claim)
+            if one is None or (one.machine.phase == "ended" and not (one.machine.why and one.guards)):
+                one = self.named[new.claim] = new
+        return one
+
+    def turn(self, change: Promise[Any], within: int | None) -> Promise[None]:
+        """When an owner with an earlier acquisition looks at it again: at this change, or after this time."""
+        turn: Promise[None] = Promise()
+        change.then(turn.settle)
+        delay = NAP if within is None else min(NAP, within / 1e9)
+        self.post(lambda: asyncio.get_running_loop().call_later(delay, turn.settle))
+        return turn
 
     def drop(self, one: Acquisition) -> None:
         """A guard has ended. For finalizers too: it does not block."""
         if self._loop is not None and one.pid == os.getpid():
             try:  # noqa: SIM105, a signal has less to interrupt
-                self._loop.call_soon_threadsafe(self._drop, one, one.holds)
+                self._loop.call_soon_threadsafe(self._drop, one)
             except RuntimeError:
                 pass  # the engine has ended
 
@@ -170,7 +195,9 @@ class Engine:
 
     def reenter(self, one: Acquisition) -> Promise[int]:
         """One more hold of the same owner: its token."""
-        return self.ask(one.spec.key, wire.acquire(one.spec, one.owner, one.holds), partial(self._reentered, one))
+        promise: Promise[int] = Promise()
+        self.post(self._enter, one, promise)
+        return promise
 
     def close(self, timeout: int) -> Promise[None]:
         """Ends all waits, marks held locks as lost, and ends the thread. Sends releases for at most this time."""
@@ -204,7 +231,8 @@ class Engine:
             for one in list(self.acquisitions.values()):
                 one.acquired.settle(error=Closed())
                 one.released.settle(error=OutcomeUnknown(lock=one.spec.lock))
-            for promise in self._promises:
+                one.ended.settle()
+            for promise in list(self._promises):
                 promise.settle(error=Closed())
             loop.close()
             self._ended.settle()
@@ -228,7 +256,7 @@ class Engine:
         for one in list(self.acquisitions.values()):
             # A signal can end a finalizer, or a release before it was posted.
             if not one.guards:
-                self._drop(one, 0)
+                self._drop(one)
             if one.machine.phase == "held" and now() >= one.machine.end:
                 self.give(one, one.machine.tick)
 
@@ -246,7 +274,7 @@ class Engine:
 
     def begin(self, one: Acquisition) -> None:
         grace = one.spec.plan.grace
-        self.acquisitions[one.owner, one.spec.mode] = one
+        self.acquisitions[one.claim] = one
         self.graces[grace] += 1
         if grace and self.graces[grace] == 1:
             for link in self.links.values():
@@ -264,12 +292,12 @@ class Engine:
             self.subscription.came()
         return self.subscription.hearing == "sure"
 
-    def _drop(self, one: Acquisition, holds: int) -> None:
-        if holds == 0:
-            self.give(one, one.machine.cancel, None)
-            self.give(one, one.machine.release)
-        elif one.link is not None and one.machine.phase == "held":
+    def _drop(self, one: Acquisition) -> None:
+        self.give(one, one.leave)
+        holds = len(one.guards)
+        if 0 < holds < one.level and one.entry.is_set() and one.link is not None and one.machine.phase == "held":
             # A courtesy: the last guard releases them all.
+            one.level = holds
             one.link.send(wire.release(one.spec, one.owner, holds), ignore)
 
     def give(self, one: Acquisition, work: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
@@ -334,8 +362,9 @@ class Engine:
         lock, at, what, error, why = one.spec.lock, now(), told.what, told.error, one.machine.why or ""
         waited, held = (at - one.began) / 1e9, (at - one.held_since) / 1e9
         if what == "ended":
-            if self.acquisitions.pop((one.owner, one.spec.mode), None):
+            if self.acquisitions.pop(one.claim, None):
                 self.graces[one.spec.plan.grace] -= 1
+            one.ended.settle()
             return
         if what == "acquired":
             one.held_since = at
@@ -382,11 +411,27 @@ class Engine:
 
         link.send(words, receive)
 
+    def _enter(self, one: Acquisition, promise: Promise[int]) -> None:
+        """One after the other: the server denies a hold that is not the next one."""
+        before, one.entry = one.entry, promise
+
+        def enter() -> None:
+            if self.closed or one.spec.permits:
+                # The server counts one permit, however many guards there are here.
+                promise.settle(0, Closed() if self.closed else None)
+            else:
+                # Never the first hold: one that was lost must not come back in silence.
+                words = wire.acquire(one.spec, one.owner, one.level + 1)
+                self._ask(promise, one.spec.key, words, partial(self._reentered, one), now() + self.response)
+
+        before.then(enter)
+
     def _reentered(self, one: Acquisition, value: Any, sent_at: int) -> int:
         answer = wire.answer("ACQUIRE", value)
         if isinstance(answer, Failed):
             raise answer.error
         if isinstance(answer, Granted):
+            one.level = value[0]
             self.give(one, one.machine.extend, sent_at)
         else:
             self.give(one, one.machine.lose, "taken")

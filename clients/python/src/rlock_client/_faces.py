@@ -8,8 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from . import _endpoint
+from ._clock import now
 from ._engine import Acquisition, Engine
-from ._errors import Invalid, Unsupported
+from ._errors import Denied, Invalid, Timeout, Unsupported
 from ._events import Event, hook
 from ._machine import MS, Plan
 from ._promise import Promise
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 Seconds = float | timedelta
 L = TypeVar("L", bound="BaseLock")
 W = TypeVar("W", bound="BaseLock")
+B = TypeVar("B", bound="BaseGuard")
 
 
 def nanoseconds(what: str, time: Seconds, least_ms: int = 0) -> int:
@@ -30,13 +32,19 @@ def nanoseconds(what: str, time: Seconds, least_ms: int = 0) -> int:
     return round(value * 1e9)
 
 
-class Options(TypedDict, total=False):
+class Times(TypedDict, total=False):
     """Of each lock: `lease`, `wait` and `session_grace` are those of the client by default; `renew` is true."""
 
     lease: Seconds | None
     wait: Seconds | None
     renew: bool
     session_grace: Seconds | None
+
+
+class Options(Times, total=False):
+    """`owner`: not a new one for each acquisition; acquiring a lock that it holds in this client re-enters it."""
+
+    owner: str | bytes | None
 
 
 def planned(
@@ -59,7 +67,7 @@ def planned(
 
 
 class BaseLock:
-    """A lock by its name. It does no I/O until it is acquired; each acquisition is another owner."""
+    """A lock by its name. It does no I/O until it is acquired; unless named, each acquisition is another owner."""
 
     def __init__(self, client: BaseClient[Any, Any], spec: Spec) -> None:
         # The client lives as long as its handles and guards.
@@ -75,13 +83,29 @@ class BaseLock:
         self._entered.remove(entry)
         return entry[1]
 
-    def _ask(self, timeout: Seconds | None) -> Acquisition:
-        spec = self._spec
-        if timeout is not None:
-            spec = spec._replace(plan=spec.plan._replace(wait=nanoseconds("a timeout", timeout)))
-        if spec.plan.wait != 0 and self._engine.endpoint.cluster:
+    def _ask(self, guard: type[B], timeout: Seconds | None, began: int) -> B | Promise[None]:
+        """A guard that can begin; or what to wait for, if its owner has an earlier acquisition."""
+        plan, waited = self._spec.plan, now() - began
+        wait = plan.wait if timeout is None else nanoseconds("a timeout", timeout)
+        if wait != 0 and self._engine.endpoint.cluster:
             raise Unsupported("this client does not wait in a cluster; use try_acquire, or a server without a cluster")
-        return self._engine.acquire(spec)
+        spec = self._spec._replace(plan=plan._replace(wait=wait and max(1, wait - waited)))
+        one = self._engine.acquire(spec)
+        if one.spec is spec:
+            return guard(self, one)
+        # Chosen before the look at the phase: a change in between is not missed.
+        change: Promise[Any] = one.ended if one.acquired.is_set() else one.acquired
+        with one.mutex:
+            if one.guards and (one.machine.phase == "held" or one.machine.why):
+                # While a lost one has guards, there is no next: their release would end its hold.
+                one.check()
+                again = guard(self, one)
+                if len(one.guards) > 1:
+                    return again
+                again._end()  # the others have ended in between, and the release is on its way
+        if wait is not None and waited >= wait:
+            raise Timeout(lock=spec.lock, waited=waited / 1e9) if wait else Denied(lock=spec.lock)
+        return self._engine.turn(change, spec.plan.wait)
 
     def _info(self) -> Promise[Info]:
         return self._engine.ask(self.name, (b"RLOCK.INFO", self.name), lambda value, _: info(value))
@@ -153,10 +177,16 @@ class BaseClient(Generic[L, W]):
             raise Invalid(f"a semaphore has from 1 to {2**31 - 1} permits, not {permits!r}")
         return self._lock(self, self._spec(name, **options)._replace(mode=b"PERMIT", permits=permits))
 
-    def _spec(self, lock: str | bytes, fenced: bool = False, **options: Unpack[Options]) -> Spec:
+    def _spec(
+        self, lock: str | bytes, fenced: bool = False, owner: str | bytes | None = None, **times: Unpack[Times]
+    ) -> Spec:
         if not isinstance(lock, (str, bytes)) or not lock:
             raise Invalid(f"the name of a lock is a text or bytes, not {lock!r}")
-        return Spec(lock.encode() if isinstance(lock, str) else lock, planned(self._plan, **options, fenced=fenced))
+        named = owner.encode() if isinstance(owner, str) else owner
+        if named is not None and not (isinstance(named, bytes) and 1 <= len(named) <= 512):
+            raise Invalid(f"an owner is a text or bytes, of 1 to 512 bytes, not {owner!r}")
+        plan = planned(self._plan, **times, fenced=fenced)
+        return Spec(lock.encode() if isinstance(lock, str) else lock, plan, owner=named or b"")
 
 
 class BaseGuard:
@@ -178,11 +208,10 @@ class BaseGuard:
         return self._one.check()
 
     def _begin(self) -> Promise[int]:
+        if self._one.machine.phase != "new":
+            return self._engine.reenter(self._one)
         self._engine.post(self._engine.begin, self._one)
         return self._one.acquired
-
-    def _again(self) -> Promise[int]:
-        return self._engine.reenter(self._one)
 
     def _drop(self) -> bool:
         """Begins the release; whether there is an outcome to wait for."""
@@ -200,11 +229,10 @@ class BaseGuard:
             self._engine.drop(self._one)
             self._over = True
 
-    def _as_reader(self) -> Acquisition:
+    def _as_reader(self) -> Spec:
         self.check()
         spec = self._one.spec
-        spec = spec._replace(mode=b"READ", plan=spec.plan._replace(wait=0, fenced=False))
-        return self._engine.acquire(spec, self._one.owner)
+        return spec._replace(mode=b"READ", plan=spec.plan._replace(fenced=False), owner=self._one.owner)
 
     def __del__(self) -> None:
         self._end()

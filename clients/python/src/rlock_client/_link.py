@@ -288,7 +288,7 @@ class Subscription(Link):
             self.engine.give(one, one.machine.cancel, refusal(error).error)
 
     def message(self, payload: bytes) -> None:
-        word, whose, token = parse(payload) or ("", (b"", b""), 0)
+        word, whose, token = parse(payload) or ("", (b"", b"", b""), 0)
         one = self.engine.acquisitions.get(whose)
         if one is not None:
             self.engine.give(one, one.machine.message, word, token)

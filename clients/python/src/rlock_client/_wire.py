@@ -12,6 +12,7 @@ from . import _errors as errors
 from ._machine import MS, Answer, Command, Failed, Failure, Granted, Plan, Send, Waits
 
 Words = tuple[bytes, ...]
+Claim = tuple[bytes, bytes, bytes]  # whose acquisition it is: key, owner and mode
 
 LONGEST_MS = 2**43  # the longest time that the server takes
 
@@ -24,6 +25,7 @@ class Spec(NamedTuple):
     mode: bytes = b""  # READ, WRITE, PERMIT, or none
     permits: int = 0  # of a semaphore
     fair: bool = False
+    owner: bytes = b""  # one that the caller named
 
     @property
     def lock(self) -> str:
@@ -116,8 +118,8 @@ def unexpected(command: str, value: Any) -> Failed:
     return Failed("final", errors.Unsupported(text))
 
 
-def parse(payload: bytes) -> tuple[str, tuple[bytes, bytes], int] | None:
-    """Reads a message: its word, whose it is (owner and mode), and a token. None for an unknown first word."""
+def parse(payload: bytes) -> tuple[str, Claim, int] | None:
+    """Reads a message: its word, whose it is, and a token. None for an unknown first word."""
     fields = payload.split(b" ")
     word = fields[0].decode("ascii", "replace")
     # Before the mode a grant has holds, lease and token, and a drop its reason.
@@ -126,7 +128,7 @@ def parse(payload: bytes) -> tuple[str, tuple[bytes, bytes], int] | None:
         return None
     mode = fields[at].upper() if len(fields) > at else b""
     token = int(fields[6]) if word == "granted" and len(fields) > 6 and fields[6].isdigit() else 0
-    return word, (unquote_to_bytes(fields[2]), mode), token
+    return word, (unquote_to_bytes(fields[3]), unquote_to_bytes(fields[2]), mode), token
 
 
 class Info(NamedTuple):
