@@ -40,7 +40,7 @@ import rlock.client.WriteLock;
 public final class Driver {
   private static final List<String> CAPABILITIES =
       List.of(
-          ("read_write downgrade fair fenced reenter cancel info force_release hook busy sentinel cluster"
+          ("read_write downgrade fair fenced reenter owner cancel info force_release hook busy sentinel cluster"
                   + " session semaphore")
               .split(" "));
 
@@ -52,7 +52,7 @@ public final class Driver {
           Map.entry(
               "acquire",
               "client:s guard:s lock:s kind:s? try:b? timeout_ms:n? lease_ms:n? fair:b? fenced:b? permits:n?"
-                  + " session_ms:n?"),
+                  + " session_ms:n? owner:s?"),
           Map.entry("cancel", "acquire:n"),
           Map.entry("check", "guard:s"),
           Map.entry("reenter", "guard:s as:s"),
@@ -346,6 +346,9 @@ public final class Driver {
     }
     if (request.has("session_ms")) {
       handle = handle.withSessionGrace(request.ms("session_ms"));
+    }
+    if (request.has("owner")) {
+      handle = handle.withOwner(request.text("owner"));
     }
     String name = request.text("guard");
     fresh(name);

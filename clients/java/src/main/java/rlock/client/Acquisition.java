@@ -4,8 +4,10 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import rlock.client.Engine.Answered;
 import rlock.client.Event.Kind;
 import rlock.client.Link.Refusal;
@@ -40,10 +42,21 @@ final class Acquisition {
   /** Completed in another thread, since the application's code follows it. */
   final CompletableFuture<LostReason> lost = new CompletableFuture<>();
 
+  /** Nothing is left of it in the server, as far as it is known. */
+  private final CompletableFuture<Void> gone = new CompletableFuture<>();
+
+  /** What its guard belongs to: of a named owner, maybe an earlier acquisition. */
+  Acquisition entered = this;
+
   /** Of a lock that ends with its thread; else null. */
   volatile Thread thread;
 
   private final AtomicInteger guards = new AtomicInteger(1);
+  // The server has as many, or more: it denies a re-entry that counts on others. So one change at a
+  // time.
+  private int holds = 1;
+  private final AtomicReference<CompletableFuture<Void>> turns =
+      new AtomicReference<>(CompletableFuture.completedFuture(null));
   // The machine decides under this lock: `check` never sees a deadline that has passed and is moved
   // later.
   private final ReentrantLock deciding = new ReentrantLock();
@@ -60,7 +73,7 @@ final class Acquisition {
   Acquisition(Engine engine, Spec spec, String owner) {
     this.engine = engine;
     this.spec = spec;
-    this.claim = new Claim(owner, spec.mode());
+    this.claim = new Claim(spec.lock(), owner, spec.mode());
     this.machine = new Machine(spec.plan(), false);
     this.began = engine.now();
   }
@@ -114,11 +127,19 @@ final class Acquisition {
     engine.post(this::start);
   }
 
-  /** A guard has ended, or no caller waits for one any more; whether it was the last. */
-  boolean drop() {
-    int left = guards.decrementAndGet();
-    engine.loop.execute(() -> dropped(left));
-    return left == 0;
+  /** A guard has ended, or no caller waits for one any more: completes with its release. */
+  CompletableFuture<Void> drop() {
+    if (guards.decrementAndGet() == 0) {
+      engine.loop.execute(this::dropped);
+      return released;
+    }
+    return inTurn(
+            () -> {
+              CompletableFuture<Void> answered = new CompletableFuture<>();
+              engine.post(() -> releaseOthers(answered));
+              return answered;
+            })
+        .exceptionally(closed -> null);
   }
 
   /** Ends the wait, if it is not over. */
@@ -126,21 +147,44 @@ final class Acquisition {
     engine.loop.execute(() -> give(machine -> machine.cancel(null)));
   }
 
-  /** One more hold: its token. */
+  /** Adds a guard, unless the last one has ended. */
+  boolean share() {
+    return guards.getAndUpdate(count -> count == 0 ? 0 : count + 1) > 0;
+  }
+
+  /** A hold for a guard that was added: its token. */
   CompletableFuture<Long> reenter() {
-    int holds = guards.incrementAndGet();
     if (spec.mode() == Mode.PERMIT) {
       // The server counts one permit, however many guards there are here.
       return CompletableFuture.completedFuture(0L);
     }
-    long lease = spec.plan().lease();
-    return extend(Wire.acquire(spec, claim.owner(), holds, lease), lease, spec.plan().renew())
+    Plan plan = spec.plan();
+    return inTurn(
+            () -> {
+              List<String> words = Wire.acquire(spec, claim.owner(), holds + 1, plan.lease());
+              return extend(words, plan.lease(), plan.renew()).thenApply(this::counted);
+            })
         .whenComplete(
             (token, error) -> {
               if (error != null) {
-                guards.decrementAndGet();
+                // It may be the last: others can end meanwhile.
+                drop();
               }
             });
+  }
+
+  private long counted(long token) {
+    holds++;
+    return token;
+  }
+
+  /** Changes the number of holds, after all earlier changes. */
+  private <T> CompletableFuture<T> inTurn(Supplier<CompletableFuture<T>> change) {
+    CompletableFuture<Void> done = new CompletableFuture<>();
+    return turns
+        .getAndSet(done)
+        .thenCompose(turn -> change.get())
+        .whenComplete((result, error) -> done.complete(null));
   }
 
   /** Another lease from now on. */
@@ -208,27 +252,82 @@ final class Acquisition {
     engine.loop.cancel(timer);
     acquired.completeExceptionally(new Closed());
     released.completeExceptionally(new OutcomeUnknown(lock()));
+    gone.complete(null);
   }
 
   private void start() {
-    engine.enter(this);
-    link = engine.linkFor(lock());
-    if ((spec.plan().limit() == 0 || engine.hears()) && link.up()) {
-      give(Machine::linkUp);
-    }
-    give(Machine::start);
+    give(Machine::start); // its wait has begun, with or without a link
+    enter();
   }
 
-  private void dropped(int left) {
-    if (left == 0) {
+  /**
+   * A named owner has one acquisition of a lock at a time: the next one re-enters it, or waits for
+   * its end. While it is lost and has guards, there is no next: their release would end its hold.
+   */
+  private void enter() {
+    Acquisition other = spec.owner() == null ? null : engine.acquisition(claim);
+    if (other != null) {
+      other.look();
+    }
+    if (engine.closing || acquired.isDone()) {
+      refuse(new Closed()); // nothing, if its wait is over
+    } else if (other == null) {
+      engine.enter(this);
+      link = engine.linkFor(lock());
+      if ((spec.plan().limit() == 0 || engine.hears()) && link.up()) {
+        give(Machine::linkUp);
+      }
+    } else if (engine.named.get(claim) == other && other.why() != null) {
+      refuse(new LockLost(lock(), other.why()));
+    } else if (other.phase() == Phase.HELD && other.share()) {
+      other.reenter().whenComplete((token, error) -> reentered(other, token, error));
+    } else if (spec.plan().limit() == 0) {
+      refuse(new Denied(lock()));
+    } else {
+      // Not for longer than its own wait: the other one may last, and would keep all that asked.
+      CompletableFuture.anyOf(acquired, other.acquired.isDone() ? other.gone : other.acquired)
+          .whenComplete((done, error) -> enter());
+    }
+  }
+
+  private void refuse(RlockException error) {
+    give(machine -> machine.cancel(error));
+  }
+
+  private void reentered(Acquisition other, Long token, Throwable error) {
+    if (error != null) {
+      acquired.completeExceptionally(error.getCause());
+    } else if (acquired.isDone()) {
+      // The caller waits no more.
+      other.drop();
+    } else {
+      entered = other;
+      acquired.complete(token);
+    }
+    refuse(null); // this machine has nothing to do
+  }
+
+  /** A courtesy, whatever comes of it: the last guard releases them all. */
+  private void releaseOthers(CompletableFuture<Void> answered) {
+    holds = Math.min(holds, guards.get());
+    if (holds > 0 && spec.mode() != Mode.PERMIT && phase() == Phase.HELD && link.up()) {
+      List<String> words = Wire.release(spec, claim.owner(), holds);
+      link.send(words, (value, sentAt) -> answered.complete(null));
+    } else {
+      answered.complete(null);
+    }
+  }
+
+  private void dropped() {
+    if (entered != this) {
+      entered.drop(); // the caller did not receive the guard
+    } else {
+      engine.named.remove(claim, this);
       if (machine.phase() == Phase.LOST) {
         engine.enter(this);
       }
       give(machine -> machine.cancel(null));
       give(Machine::release);
-    } else if (machine.phase() == Phase.HELD && spec.mode() != Mode.PERMIT) {
-      // A courtesy: the last guard releases them all.
-      link.send(Wire.release(spec, claim.owner(), left), Link.IGNORE);
     }
   }
 
@@ -286,6 +385,9 @@ final class Acquisition {
     switch (told.what()) {
       case ACQUIRED -> {
         heldSince = now;
+        if (spec.owner() != null) {
+          engine.named.put(claim, this);
+        }
         acquired.complete(told.token());
         tell(Kind.ACQUIRED, waited, null, null);
       }
@@ -322,12 +424,15 @@ final class Acquisition {
           released.completeExceptionally(error);
         }
       }
-      case ENDED -> engine.leave(this);
+      case ENDED -> {
+        engine.leave(this);
+        gone.complete(null);
+      }
     }
   }
 
   private RlockException trouble() {
-    return link == null ? new Closed() : link.trouble;
+    return (link == null ? engine.linkFor(lock()) : link).trouble;
   }
 
   private void lose(LostReason why, Duration held) {

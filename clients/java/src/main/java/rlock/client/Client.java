@@ -75,9 +75,8 @@ public final class Client implements AutoCloseable {
       return RedisURI.create(url);
     } catch (IllegalArgumentException error) {
       throw new Invalid(
-          "not the URL of a server ("
-              + error.getMessage()
-              + "); write redis://[user:password@]host[:port][/database], rediss://… or redis-sentinel://host:port,…#primary");
+          "not the URL of a server (%s); write redis://[user:password@]host[:port][/database], rediss://… or redis-sentinel://host:port,…#primary"
+              .formatted(error.getMessage()));
     }
   }
 
@@ -175,6 +174,6 @@ public final class Client implements AutoCloseable {
     long grace = settings.sessionGrace == null ? 0 : settings.sessionGrace.toNanos();
     long slack = Clock.SYSTEM.slack();
     Plan plan = new Plan(lease, wait, true, false, settings.response(lease), grace, slack);
-    return new Spec(name, plan, mode, permits, false);
+    return new Spec(name, plan, mode, permits, false, null);
   }
 }

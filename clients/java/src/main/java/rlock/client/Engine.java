@@ -57,12 +57,16 @@ final class Engine {
 
   // In the thread.
   private final Map<Claim, Acquisition> acquisitions = new LinkedHashMap<>();
+
+  /** Those that have guards, lost or not, of owners that the caller named. */
+  final Map<Claim, Acquisition> named = new HashMap<>();
+
   private final Map<Address, Commands> links = new HashMap<>();
   private final Map<Integer, Address> slots = new HashMap<>();
   private final TreeMap<Long, Integer> graces = new TreeMap<>();
   private final Set<CompletableFuture<?>> promises = new HashSet<>();
   private Subscription subscription;
-  private boolean closing;
+  boolean closing;
   // There was a connection.
   boolean reached;
 
@@ -197,8 +201,9 @@ final class Engine {
     return List.copyOf(acquisitions.values());
   }
 
+  /** What this owner has begun; of a named one also what it has lost and not released. */
   Acquisition acquisition(Claim claim) {
-    return acquisitions.get(claim);
+    return acquisitions.getOrDefault(claim, named.get(claim));
   }
 
   List<Acquisition> waiting() {
@@ -213,7 +218,7 @@ final class Engine {
   }
 
   void leave(Acquisition one) {
-    if (acquisitions.remove(one.claim) != null && one.grace() > 0) {
+    if (acquisitions.remove(one.claim, one) && one.grace() > 0) {
       graces.computeIfPresent(one.grace(), (grace, count) -> count == 1 ? null : count - 1);
     }
   }

@@ -16,7 +16,7 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
   private final AtomicBoolean over = new AtomicBoolean();
 
   Guard(Acquisition one, long token) {
-    this.one = one;
+    this.one = one.entered;
     this.token = token;
   }
 
@@ -32,7 +32,7 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
   /**
    * The owner, as the server knows it.
    *
-   * @return a new one for each acquisition
+   * @return a new one for each acquisition, unless {@code withOwner} named it
    */
   public final String owner() {
     return one.claim.owner();
@@ -77,6 +77,9 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
    */
   public final Guard reenter() {
     check();
+    if (!one.share()) {
+      throw new LockLost(name(), LostReason.RELEASED);
+    }
     return new Guard(one, RlockException.join(one.reenter()));
   }
 
@@ -113,11 +116,8 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
     if (why == LostReason.RELEASED) {
       return CompletableFuture.failedFuture(new LockLost(name(), why));
     }
-    boolean last = one.drop();
-    if (why != null) {
-      return CompletableFuture.failedFuture(new LockLost(name(), why));
-    }
-    return last ? one.released : CompletableFuture.completedFuture(null);
+    CompletableFuture<Void> released = one.drop();
+    return why == null ? released : CompletableFuture.failedFuture(new LockLost(name(), why));
   }
 
   @Override

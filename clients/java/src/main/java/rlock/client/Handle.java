@@ -1,14 +1,17 @@
 package rlock.client;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import rlock.client.RlockException.Invalid;
 import rlock.client.RlockException.Unsupported;
 import rlock.client.Wire.Spec;
 
 /**
- * A lock by its name. It does no I/O until it is acquired; each acquisition is another owner. The
- * methods that set options return a copy.
+ * A lock by its name. It does no I/O until it is acquired; each acquisition is another owner,
+ * unless {@code withOwner} names one. The methods that set options return a copy.
  *
  * @param <H> the kind of lock
  * @param <G> its guards
@@ -82,6 +85,22 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
   }
 
   /**
+   * Names the owner, instead of a new one for each acquisition: acquiring a lock that it holds in
+   * this client re-enters it. After a loss it gets {@code LockLost} until all guards of the lost
+   * hold are released.
+   *
+   * @param owner 1 to 512 bytes; no other client may use it
+   * @return a copy
+   */
+  public final H withOwner(String owner) {
+    int bytes = owner == null ? 0 : owner.getBytes(UTF_8).length;
+    if (bytes < 1 || bytes > 512) {
+      throw new Invalid("an owner has 1 to 512 bytes, not " + bytes);
+    }
+    return with(new Spec(name(), spec.plan(), spec.mode(), spec.permits(), spec.fair(), owner));
+  }
+
+  /**
    * Waits for the lock.
    *
    * @return a guard to release
@@ -89,7 +108,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    * @throws InterruptedException after it has left the queue
    */
   public final G acquire() throws InterruptedException {
-    return acquire(spec.plan().limit(), true, null);
+    return acquire(spec.plan().limit(), true, spec.owner());
   }
 
   /**
@@ -101,7 +120,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    * @throws InterruptedException after it has left the queue
    */
   public final G acquire(Duration timeout) throws InterruptedException {
-    return acquire(Settings.nanos("a timeout", timeout, 0), true, null);
+    return acquire(Settings.nanos("a timeout", timeout, 0), true, spec.owner());
   }
 
   /**
@@ -112,7 +131,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    * @throws InterruptedException after it has left nothing in the server
    */
   public final G tryAcquire() throws InterruptedException {
-    return acquire(0, true, null);
+    return acquire(0, true, spec.owner());
   }
 
   /**
@@ -218,7 +237,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
   }
 
   private CompletableFuture<G> acquireAsync(long wait) {
-    Acquisition one = begin(wait, null);
+    Acquisition one = begin(wait, spec.owner());
     CompletableFuture<G> result = new CompletableFuture<>();
     one.acquired.whenCompleteAsync(
         (token, error) -> {

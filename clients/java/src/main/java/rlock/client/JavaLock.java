@@ -6,6 +6,7 @@ import java.util.concurrent.locks.Condition;
 import rlock.client.Holds.Hold;
 import rlock.client.Holds.Key;
 import rlock.client.RlockException.Denied;
+import rlock.client.RlockException.Invalid;
 import rlock.client.RlockException.LockLost;
 import rlock.client.RlockException.Timeout;
 import rlock.client.Wire.Mode;
@@ -22,6 +23,9 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
   private final Handle<?, ?> handle;
 
   JavaLock(Client client, Handle<?, ?> handle) {
+    if (handle.spec.owner() != null) {
+      throw new Invalid("a JavaLock makes its own owners; leave withOwner out");
+    }
     this.client = client;
     this.handle = handle;
   }
@@ -101,11 +105,8 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
     Hold hold = client.holds.of(key());
     if (hold == null) {
       throw new IllegalMonitorStateException(
-          "the thread "
-              + Thread.currentThread().getName()
-              + " does not hold the lock "
-              + getName()
-              + "; only the one that locked it unlocks it");
+          "the thread %s does not hold the lock %s; only the one that locked it unlocks it"
+              .formatted(Thread.currentThread().getName(), getName()));
     }
     try {
       hold.guard.check();

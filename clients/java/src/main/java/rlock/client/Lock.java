@@ -23,7 +23,7 @@ public final class Lock extends Handle<Lock, Guard> {
    * @return a copy
    */
   public Lock fair() {
-    return with(new Wire.Spec(name(), spec.plan(), spec.mode(), 0, true));
+    return with(new Wire.Spec(name(), spec.plan(), spec.mode(), 0, true, spec.owner()));
   }
 
   /**

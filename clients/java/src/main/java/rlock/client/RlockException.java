@@ -69,11 +69,8 @@ public abstract sealed class RlockException extends RuntimeException {
 
     Timeout(String lock, long waitedMs) {
       super(
-          "the lock "
-              + lock
-              + " was not acquired within "
-              + waitedMs
-              + " ms; wait longer, or see its holder: lock.info()");
+          "the lock %s was not acquired within %s ms; wait longer, or see its holder: lock.info()"
+              .formatted(lock, waitedMs));
     }
   }
 
@@ -92,9 +89,8 @@ public abstract sealed class RlockException extends RuntimeException {
 
     OutcomeUnknown(String lock) {
       super(
-          "it is unknown whether the lock "
-              + lock
-              + " was still held at its release; it is free now or at its lease end");
+          "it is unknown whether the lock %s was still held at its release; it is free now or at its lease end"
+              .formatted(lock));
     }
   }
 
@@ -104,9 +100,8 @@ public abstract sealed class RlockException extends RuntimeException {
 
     ModuleMissing(String text) {
       super(
-          "this server has no rlock module ("
-              + text
-              + "); add `loadmodule /path/to/librlock.so` to its configuration");
+          "this server has no rlock module (%s); add `loadmodule /path/to/librlock.so` to its configuration"
+              .formatted(text));
     }
   }
 
@@ -125,10 +120,8 @@ public abstract sealed class RlockException extends RuntimeException {
 
     Permission(String text) {
       super(
-          "the server denies access: "
-              + text
-              + "; check the user's password, and grant it "
-              + RULES);
+          "the server denies access: %s; check the user's password, and grant it %s"
+              .formatted(text, RULES));
     }
   }
 
@@ -138,11 +131,8 @@ public abstract sealed class RlockException extends RuntimeException {
 
     QueueFull(String lock, String text) {
       super(
-          "the queue of the lock "
-              + lock
-              + " is full ("
-              + text
-              + "); try again later, or raise the server's limit");
+          "the queue of the lock %s is full (%s); try again later, or raise the server's limit"
+              .formatted(lock, text));
     }
   }
 

@@ -54,15 +54,20 @@ final class Wire {
     }
   }
 
-  /** What is asked for. `permits`: of a semaphore, else 0. */
-  record Spec(String lock, Plan plan, Mode mode, int permits, boolean fair) {
+  /**
+   * What is asked for.
+   *
+   * @param permits of a semaphore, else 0
+   * @param owner null for a new one
+   */
+  record Spec(String lock, Plan plan, Mode mode, int permits, boolean fair, String owner) {
     Spec with(Plan plan) {
-      return new Spec(lock, plan, mode, permits, fair);
+      return new Spec(lock, plan, mode, permits, fair, owner);
     }
   }
 
   /** Whose an acquisition is. */
-  record Claim(String owner, Mode mode) {}
+  record Claim(String lock, String owner, Mode mode) {}
 
   record Message(Notice notice, Claim claim, long token) {}
 
@@ -297,7 +302,8 @@ final class Wire {
     String word = fields.length > at ? fields[at].toUpperCase(Locale.ROOT) : "LOCK";
     try {
       long token = notice == Notice.GRANTED && fields.length > 6 ? Long.parseLong(fields[6]) : 0;
-      return new Message(notice, new Claim(decoded(fields[2]), Mode.valueOf(word)), token);
+      Claim claim = new Claim(decoded(fields[3]), decoded(fields[2]), Mode.valueOf(word));
+      return new Message(notice, claim, token);
     } catch (IllegalArgumentException unknown) {
       return null;
     }

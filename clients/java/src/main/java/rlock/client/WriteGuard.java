@@ -15,7 +15,7 @@ public final class WriteGuard extends Guard {
     check();
     Wire.Spec spec = one.spec();
     Plan plan = spec.plan().withWait(0).withFenced(false);
-    Wire.Spec read = new Wire.Spec(spec.lock(), plan, Wire.Mode.READ, 0, false);
+    Wire.Spec read = new Wire.Spec(spec.lock(), plan, Wire.Mode.READ, 0, false, spec.owner());
     Acquisition reader = new Acquisition(one.engine, read, owner());
     reader.begin();
     Guard guard = new Guard(reader, RlockException.join(reader.acquired));

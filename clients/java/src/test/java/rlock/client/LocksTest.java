@@ -10,11 +10,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
+import java.util.List;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
@@ -169,6 +173,174 @@ class LocksTest {
   }
 
   @Test
+  void aNamedOwnerReEnters() throws Exception {
+    String me = "me \0 %ü";
+    try (Client client = client()) {
+      Lock named = client.lock("a").withOwner(me);
+      Guard first = named.acquire();
+      Guard second = named.tryAcquire();
+      assertEquals(me, second.owner());
+      assertEquals("2", server.commands.hget("a", me));
+      first.release();
+      assertThrows(LockLost.class, first::check);
+      second.check();
+      assertEquals("1", server.commands.hget("a", me));
+      second.release();
+      assertEquals(0L, server.commands.exists("a"));
+    }
+  }
+
+  @Test
+  void anAcquisitionOfAWaitingOwnerWaitsWithTheFirst() throws Exception {
+    try (Client client = client()) {
+      Lock named = client.lock("a").withOwner("me");
+      Guard held = client.lock("a").acquire();
+      CompletableFuture<Guard> one = named.acquireAsync();
+      CompletableFuture<Guard> another = named.acquireAsync();
+      CompletableFuture<Guard> cancelled = named.acquireAsync();
+      Server.until("one waits", () -> server.waiters("a") == 1);
+      assertThrows(Denied.class, named::tryAcquire);
+      assertThrows(Timeout.class, () -> named.acquire(Duration.ofMillis(20)));
+      cancelled.cancel(true);
+      held.release();
+      Guard first = one.get(5, SECONDS);
+      Guard second = another.get(5, SECONDS);
+      assertEquals("2", server.commands.hget("a", "me"));
+      first.release();
+      second.release();
+      assertEquals(0L, server.commands.exists("a"));
+    }
+  }
+
+  @Test
+  void theNextOneAsksWhenTheFirstGivesUp() throws Exception {
+    try (Client client = client()) {
+      Lock named = client.lock("a").withOwner("me");
+      Guard held = client.lock("a").acquire();
+      CompletableFuture<Guard> brief = named.acquireAsync(Duration.ofMillis(200));
+      CompletableFuture<Guard> next = named.acquireAsync();
+      ExecutionException error =
+          assertThrows(ExecutionException.class, () -> brief.get(5, SECONDS));
+      assertInstanceOf(Timeout.class, error.getCause());
+      Server.until("the next one waits", () -> server.waiters("a") == 1);
+      held.release();
+      next.get(5, SECONDS).release();
+    }
+  }
+
+  @Test
+  void aNamedOwnerWaitsForTwoLocks() throws Exception {
+    try (Client client = client()) {
+      Guard a = client.lock("a").acquire();
+      Guard b = client.lock("b").acquire();
+      CompletableFuture<Guard> forA = client.lock("a").withOwner("me").acquireAsync();
+      CompletableFuture<Guard> forB = client.lock("b").withOwner("me").acquireAsync();
+      Server.until("both wait", () -> server.waiters("a") + server.waiters("b") == 2);
+      b.release();
+      forB.get(900, TimeUnit.MILLISECONDS).release(); // by the message, not by a repeat
+      assertFalse(forA.isDone());
+      a.release();
+      forA.get(900, TimeUnit.MILLISECONDS).release();
+    }
+  }
+
+  @Test
+  void aLostHoldOfANamedOwner() throws Exception {
+    try (Client client = client()) {
+      Lock named = client.lock("a").withOwner("me");
+      Guard lost = named.acquire();
+      Guard inner = lost.reenter();
+      server.force("a");
+      assertEquals(LostReason.TAKEN, lost.lost().join());
+      assertThrows(LockLost.class, named::tryAcquire);
+      assertThrows(LockLost.class, lost::release);
+      assertThrows(LockLost.class, () -> named.acquire(Duration.ofSeconds(5)));
+      assertThrows(LockLost.class, inner::release);
+      try (Guard next = named.acquire(Duration.ofSeconds(5))) {
+        next.check();
+      }
+    }
+  }
+
+  @Test
+  void aNamedWriterReadsOn() throws Exception {
+    try (Client client = client()) {
+      ReadWriteLock both = client.readWriteLock("a");
+      WriteGuard writer = both.write().withOwner("me").acquire();
+      Guard reader = both.read().withOwner("me").acquire();
+      Guard downgraded = writer.downgrade();
+      reader.release();
+      downgraded.check();
+      assertThrows(Denied.class, () -> both.write().tryAcquire());
+      downgraded.release();
+      both.write().tryAcquire().release();
+    }
+  }
+
+  private static void inFourThreads(Callable<Object> work) throws Exception {
+    List<FutureTask<Object>> threads =
+        Stream.generate(() -> new FutureTask<>(work)).limit(4).toList();
+    threads.forEach(each -> new Thread(each).start());
+    for (FutureTask<Object> each : threads) {
+      each.get(40, SECONDS);
+    }
+  }
+
+  @Test
+  void threadsReEnterByOneGuard() throws Exception {
+    try (Client client = client()) {
+      Guard held = client.lock("a").acquire();
+      inFourThreads(
+          () -> {
+            for (int turn = 0; turn < 200; turn++) {
+              held.reenter().release();
+            }
+            return held.check();
+          });
+      held.release();
+      assertEquals(0L, server.commands.exists("a"));
+    }
+  }
+
+  @Test
+  void threadsShareANamedOwner() throws Exception {
+    try (Client client = client()) {
+      Lock named = client.lock("a").withOwner("me");
+      inFourThreads(
+          () -> {
+            for (int turn = 0; turn < 100; turn++) {
+              Guard outer = named.acquire(Duration.ofSeconds(10));
+              Guard inner = outer.reenter();
+              outer.release();
+              inner.check();
+              inner.release();
+            }
+            return null;
+          });
+      assertEquals(0L, server.commands.exists("a"));
+    }
+  }
+
+  @Test
+  void closeEndsAllWaitsOfANamedOwner() throws Exception {
+    Client client = client();
+    Lock named = client.lock("a").withOwner("me");
+    try (Client another = client();
+        Guard held = another.lock("a").acquire()) {
+      CompletableFuture<Guard> one = named.acquireAsync();
+      CompletableFuture<Guard> next = named.acquireAsync();
+      Server.until("one waits", () -> server.waiters("a") == 1);
+      client.close();
+      for (CompletableFuture<Guard> each : List.of(one, next)) {
+        ExecutionException error =
+            assertThrows(ExecutionException.class, () -> each.get(5, SECONDS));
+        assertInstanceOf(Closed.class, error.getCause());
+      }
+      held.check();
+    }
+  }
+
+  @Test
   void closeWaitsForHoldsAndLeavesNoThread() throws Exception {
     Client client = client();
     Guard held = client.lock("a").acquire();
@@ -215,6 +387,10 @@ class LocksTest {
       assertThrows(Invalid.class, () -> nowhere.lock(""));
       assertThrows(Invalid.class, () -> nowhere.semaphore("a", 0));
       assertThrows(Invalid.class, () -> nowhere.lock("a").withWait(Duration.ofMillis(-1)));
+      assertThrows(Invalid.class, () -> nowhere.lock("a").withOwner(null));
+      assertThrows(Invalid.class, () -> nowhere.lock("a").withOwner(""));
+      assertThrows(Invalid.class, () -> nowhere.lock("a").withOwner("ü".repeat(257)));
+      assertThrows(Invalid.class, () -> nowhere.lock("a").withOwner("me").javaLock());
     }
     try (Server plain = new Server(false);
         Client client = new Client(plain.url)) {
