@@ -77,33 +77,34 @@ func (a *acquisition) reenter(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	if _, err := a.check(); err != nil {
-		return err
-	}
 	o, holds := a.order, 0
 	o.fair = false // it holds the lock already
 	a.client.do(func() {
-		a.guards++
-		holds = a.guards
+		// The last guard may just have been released: a hold that is added now would stay until the lease ends.
+		if a.guards > 0 {
+			a.guards++
+			holds = a.guards
+		}
 	})
-	var told answer
+	if holds == 0 {
+		return lost(o.lock, WhyReleased)
+	}
 	// The server counts one permit, however many guards there are here.
-	if o.mode != modePermit {
+	if _, err = a.check(); err == nil && o.mode != modePermit {
 		var reply any
 		reply, err = a.client.request(ctx, o.lock, o.acquire(holds)...)
-		if told = readAnswer(cmdAcquire, reply, 0); err == nil && told.failed() {
+		told := readAnswer(cmdAcquire, reply, 0)
+		if err == nil && told.failed() {
 			err = told.err
 		}
+		a.client.do(func() {
+			if told.kind == answeredHeld {
+				a.token = max(a.token, told.value)
+			} else if err == nil {
+				a.feed(func() { a.machine.lose(WhyTaken) })
+			}
+		})
 	}
-	a.client.do(func() {
-		switch {
-		case err != nil || o.mode == modePermit:
-		case told.kind == answeredHeld:
-			a.token = max(a.token, told.value)
-		default:
-			a.feed(func() { a.machine.lose(WhyTaken) })
-		}
-	})
 	if err == nil {
 		_, err = a.check()
 	}

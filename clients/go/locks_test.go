@@ -157,6 +157,21 @@ func TestRun(t *testing.T) {
 	wantError(t, client.Lock("a", Wait(time.Millisecond)).Run(ctx, nil), ErrTimeout)
 }
 
+// A re-entry saw that the lock was held, the last guard was released before it was counted, and it acquired the lock for nobody.
+func TestReentryAfterTheLastRelease(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	client := connectTo(t, s.url(), Options{})
+	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
+	guards := func(number int) { client.do(func() { held.acquisition.guards = number }) }
+	guards(0)
+	s.do(t, "CONFIG", "RESETSTAT")
+	_, err := held.Reenter(ctx)
+	wantError(t, err, ErrLost)
+	check(t, !strings.Contains(s.Info(ctx, "commandstats").Val(), "rlock.acquire"), "nothing was sent")
+	guards(1)
+	check(t, held.Release(ctx) == nil && !s.exists("a"), "free")
+}
+
 func TestReentryAndNamedOwners(t *testing.T) {
 	ctx, s := within(t, 30*time.Second), startServer(t)
 	client := connectTo(t, s.url(), Options{})
