@@ -15,6 +15,7 @@ use super::table::{Servers, Sort};
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::owners::Origin;
+use crate::server::HotLock;
 
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pictures/top.svg");
 const SIZE: (u16, u16) = (80, 14);
@@ -26,20 +27,8 @@ fn lock((key, waited_ms, error_ms, waits, longest_ms, denied, waiters, owner): H
     let process = Origin::of(owner.as_bytes()).process().cloned();
     let holder = Holder { owner: owner.into(), process, lease_ms: 20_000, session: None };
     let (holders, holder) = if owner.is_empty() { (0, None) } else { (1, Some(holder)) };
-    let (db, key, holders) = (0, key.into(), Some(holders));
-    Lock {
-        db,
-        key,
-        waited_ms,
-        error_ms,
-        waits,
-        longest_ms,
-        denied,
-        waiters,
-        holders,
-        holder,
-        holder_error: None,
-    }
+    let hot = HotLock { db: 0, key: key.into(), waited_ms, error_ms, waits, longest_ms, denied, waiters };
+    Lock { holders: Some(holders), holder, ..hot.into() }
 }
 
 /// A server whose counters have grown by these in a second.
