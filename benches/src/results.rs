@@ -6,8 +6,8 @@ use crate::clients::Clients;
 use crate::redisson::Redissons;
 use crate::spread::Spread;
 
-/// The version of this layout. Results of version 1 are shown as well: they have other contenders in the place of Redisson's
-/// releases.
+/// The version of this layout. Results of version 1 are shown as well: they have other contenders in place of the releases of
+/// Redisson.
 pub(crate) const SCHEMA: u32 = 2;
 
 /// One run of all benchmarks on one server.

@@ -1,4 +1,4 @@
-//! The cost of Redisson's releases, as they are: pairs, hand-offs and herds, beside this project's client for Java.
+//! The cost of three releases of Redisson: pairs, hand-offs and herds, beside this project's client for Java.
 
 use rlock_testkit::TestServer;
 

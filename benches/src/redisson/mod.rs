@@ -1,7 +1,6 @@
 //! Redisson: its releases as processes, a recording of what they send, and an imitation of that for the load generator.
 //!
-//! The texts of Redisson's scripts come from the recording: the imitation sends the same bytes, and a difference is an
-//! error.
+//! The script texts come from the recording: the imitation sends the same bytes, and a difference is an error.
 
 mod imitation;
 mod measure;

@@ -12,7 +12,7 @@ use crate::report::doc::environment;
 use crate::report::tables::{grouped, number};
 use crate::results::Results;
 use measured::{PLANNED, carries, rates, rest, stops, traffic};
-use simulated::{LEFT_OUT, checks, costs, crashes, outage, points};
+use simulated::{checks, costs, crashes, outage, picture, points};
 
 const TEMPLATE: &str = include_str!("../../SCALE.md.in");
 
@@ -22,7 +22,6 @@ pub(crate) fn page(scale: Option<&Scale>, main: &Results) -> String {
         return "# Scale\n\nNo results are stored yet: `make bench ONLY=scale` measures and simulates them.\n".into();
     };
     let measured = &scale.measured;
-    let picture = "![Left: locks acquired a second, by the number that a fleet asks for. Right: the same during a fail-over.](bench/scale/fleet.svg)";
     let parts = [
         ("environment", environment(&scale.environment)),
         ("answer", answer(scale)),
@@ -33,12 +32,10 @@ pub(crate) fn page(scale: Option<&Scale>, main: &Results) -> String {
         ("points", points(scale)),
         ("crashes", crashes(scale)),
         ("checks", checks(scale)),
-        ("picture", scale.fleet.as_ref().map_or(LEFT_OUT.into(), |_| picture.into())),
+        ("picture", picture(scale)),
         ("fullest", number(scale.fullest)),
         ("hold", number(fleet::HOLD_NS as f64 / 1e6)),
         ("round-trip", number(2.0 * fleet::HOP_NS as f64 / 1e6)),
-        ("share", number(fleet::SHARE * 100.0)),
-        ("names", fleet::NAMES.to_string()),
         ("retry", grouped(fleet::RETRY_MS)),
         ("planned", number(PLANNED * 100.0)),
         ("outage", outage(scale)),

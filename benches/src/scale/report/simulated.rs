@@ -3,15 +3,28 @@
 use super::{round, table};
 use crate::report::tables::{grouped, number};
 use crate::scale::checks::{Comparison, comparisons};
-use crate::scale::fleet::LINES;
+use crate::scale::fleet::{LINES, NAMES, SHARE};
 use crate::scale::results::{Measured, Scale};
 
 /// In place of what is simulated.
-pub(super) const LEFT_OUT: &str = "The simulated fleet is left out: its simulation was too far from the last measurements, as the table below shows.";
+const LEFT_OUT: &str = "The simulated fleet is left out: its simulation was too far from the last measurements, as the table below shows.";
+
+/// The plot, and how to read its lines.
+pub(super) fn picture(scale: &Scale) -> String {
+    if scale.fleet.is_none() {
+        return LEFT_OUT.into();
+    }
+    format!(
+        "![Left: locks acquired a second, by the number that a fleet asks for. Right: the same during a fail-over.](bench/scale/fleet.svg)\n\n\
+         The flat line: 16 primaries, and {} % of the acquisitions want one lock. \"That lock divided\" has {NAMES} names. In \
+         \"steep popularity\" the lock of rank n is wanted in proportion to 1/n, in the other lines to the square root of that.",
+        number(SHARE * 100.0)
+    )
+}
 
 /// The fleet at each load.
 pub(super) fn points(scale: &Scale) -> String {
-    let Some(fleet) = &scale.fleet else { return LEFT_OUT.into() };
+    let Some(fleet) = &scale.fleet else { return String::new() };
     let rows = fleet.points.iter().map(|point| {
         let label = LINES.into_iter().find(|line| line.name == point.line).map_or("?", |line| line.label);
         let figures = &point.figures;
