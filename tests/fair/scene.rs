@@ -23,7 +23,7 @@ pub(crate) fn wait(server: &TestServer, owner: &str) -> Waiting {
     Waiting::start(server, &line.split(' ').collect::<Vec<_>>())
 }
 
-/// A script of Redisson's by this owner, with this budget; its clock is ahead of the server's by this many ms.
+/// Runs a Redisson script for this owner, with this budget; its clock is ahead of the server's by this many ms.
 #[track_caller]
 pub(crate) fn redisson(
     client: &mut Connection,

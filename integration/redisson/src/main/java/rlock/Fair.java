@@ -16,15 +16,15 @@ final class Fair {
 
     static List<Scenario> scenarios() {
         return List.of(
-            new Scenario("no native release is missed by who waits for a fair lock", Fair::nativeReleaseCallsTheHead),
-            new Scenario("no unlock of a fair lock is missed by a native waiter", Fair::fairUnlockWakesNative),
-            Scenario.of("a native lease that ends lets who waits for a fair lock in", Fair::nativeLeaseEnds),
-            Scenario.of("those who wait for a fair lock keep their order beside a native holder", Fair::orderIsKept));
+            new Scenario("no Redisson fair waiter misses a native release", Fair::nativeReleaseCallsTheHead),
+            new Scenario("no native waiter misses the unlock of a fair lock", Fair::fairUnlockWakesNative),
+            Scenario.of("a native lease that ends lets the first Redisson fair waiter in", Fair::nativeLeaseEnds),
+            Scenario.of("Redisson fair waiters keep their order beside a native holder", Fair::orderIsKept));
     }
 
     /** It has the machine to itself. */
     static List<Scenario> alone() {
-        return List.of(new Scenario("a crowd of native waiters lets who waits for a fair lock in",
+        return List.of(new Scenario("a crowd of native waiters lets a Redisson fair waiter in",
             world -> Starvation.nativeCrowd(world, RedissonClient::getFairLock, SECONDS)));
     }
 

@@ -61,7 +61,7 @@ final class Shared {
         theirs.trySetPermits(2);
         try {
             client.semaphore(theirs.getName(), 2).tryAcquire();
-            throw new AssertionError("a permit of Redisson's semaphore");
+            throw new AssertionError("a permit of a Redisson semaphore");
         } catch (NotALock expected) {
             // The error says to choose another name.
         }
