@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +22,8 @@ func TestOneHoldsAndOthersAreDenied(t *testing.T) {
 	check(t, err == nil && left > 29*time.Second && left < 30*time.Second, left, err)
 	check(t, held.Token() > 0 && held.Name() == "a" && strings.HasPrefix(held.Owner(), client.Identity()+":"), held.Owner())
 	check(t, strings.HasPrefix(other.Identity(), "other_app_1@"), other.Identity())
+	form := fmt.Sprintf(`^[\w.-]+@[\w.-]+:%d:[0-9a-f]{32}:\d+$`, os.Getpid())
+	check(t, regexp.MustCompile(form).MatchString(held.Owner()), held.Owner())
 	_, err = other.Lock("a").TryAcquire(ctx)
 	wantError(t, err, ErrDenied)
 	check(t, err.Error() == "another owner holds the lock a; wait for it, or try again later", err)

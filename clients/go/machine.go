@@ -303,12 +303,10 @@ func (m *machine) message(word string, token int64) {
 	switch word {
 	case "granted":
 		m.confirm(token)
-	case "dropped":
+	case "dropped", "timeout":
+		// Either may be about an earlier wait of this owner: only the clock ends this one.
 		m.phase, m.pending = phaseAsking, 0
 		m.rest()
-	case "timeout":
-		// After a repeat, this may be the end of the wait before it.
-		m.refuse(outTimedOut, m.lastError, m.asks > 1)
 	}
 }
 

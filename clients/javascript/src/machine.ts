@@ -183,8 +183,7 @@ export class Machine {
   message(notice: Notice, token: number): void {
     if (this.phase !== "asking" && this.phase !== "queued") return;
     if (notice === "granted") return this.#confirm(token);
-    // After a repeat, this may be the end of the wait before it.
-    if (notice === "timeout") return this.#leave("timeout", undefined, this.#asks === 1);
+    // "dropped" or "timeout", maybe of an earlier wait of this owner: only the clock ends this one.
     this.phase = "asking";
     this.#pending = undefined;
     this.#rest();

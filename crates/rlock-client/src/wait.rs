@@ -151,7 +151,7 @@ async fn hear(attempt: &mut Attempt, place: &Place, bound: Duration, by: Option<
             // Not ours any more, or unknown: the next request finds out.
             Ok(None) | Err(_) => Heard::Lost,
         },
-        Notice::Timeout if by.is_some() => Heard::Over,
+        // Either may be about an earlier wait of this owner: only the clock ends this one.
         Notice::Timeout | Notice::Dropped => Heard::Dropped,
     }
 }

@@ -185,12 +185,10 @@ class Machine:
             return
         if word == "granted":
             self._confirm(token)
-        elif word == "dropped":
+        else:
+            # "dropped" or "timeout", maybe of an earlier wait of this owner: only the clock ends this one.
             self.phase, self._pending = "asking", None
             self._rest()
-        else:
-            # After a repeat, this may be the end of the wait before it.
-            self._leave("timed_out", clean=self._asks == 1)
 
     def release(self) -> None:
         if self.phase == "lost":

@@ -179,6 +179,22 @@ async fn a_wait_does_not_depend_on_one_message() {
     guard.release().await.unwrap();
 }
 
+/// The end of a named owner's wait was taken for the end of that owner's next one, which had just begun.
+#[tokio::test(start_paused = true)]
+async fn a_message_about_an_earlier_wait_does_not_end_the_next_one() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    server.occupy("lock", 3600 * SECOND);
+    let waiting = tokio::spawn(client.lock("lock").owner("me").acquire_timeout(10 * SECOND));
+    sleep(SECOND).await;
+    server.say("timeout 0 me lock");
+    sleep(SECOND).await;
+    server.free("lock");
+    let guard = tokio::time::timeout(2 * SECOND, waiting).await.expect("the lock").unwrap().unwrap();
+    assert_eq!(server.holder("lock").unwrap(), guard.owner());
+    guard.release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_renewal_has_ended_before_the_release_is_sent() {
     let server = VirtualServer::start();

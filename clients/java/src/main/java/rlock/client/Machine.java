@@ -271,15 +271,11 @@ final class Machine {
     }
     if (notice == Notice.GRANTED) {
       confirm(token);
-    } else if (notice == Notice.DROPPED) {
+    } else {
+      // DROPPED or TIMEOUT, maybe of an earlier wait of this owner: only the clock ends this one.
       phase = Phase.ASKING;
       pending = 0;
       rest();
-    } else if (asks > 1) {
-      // This may be the end of the wait before the repeat.
-      leave(What.TIMED_OUT, null);
-    } else {
-      refuse(What.TIMED_OUT, null);
     }
   }
 

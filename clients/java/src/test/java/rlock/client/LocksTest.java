@@ -102,6 +102,17 @@ class LocksTest {
   }
 
   @Test
+  void anOwnerNamesItsProcess() {
+    Settings settings = Settings.defaults().withName("other app/1");
+    try (Client client = new Client(server.url, settings);
+        Guard held = client.lock("a").acquire()) {
+      long process = ProcessHandle.current().pid();
+      String form = "other_app_1@[\\w.-]+:" + process + ":[0-9a-f]{32}:\\d+";
+      assertTrue(held.owner().matches(form), held.owner());
+    }
+  }
+
+  @Test
   void aCancelledFutureLeavesNothing() throws Exception {
     try (Client client = client()) {
       Guard held = client.lock("a").acquire();
