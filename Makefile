@@ -77,8 +77,8 @@ clients: build ## Check the clients' packages, and run the conformance suite wit
 	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED))
 
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls, clients or redisson is stored beside
-# the other results of its server. SERVER names another server, of which ONLY=uncontended is stored as well. ONLY=systems installs
-# other systems and measures them too, ONLY=scale measures where one server ends; a run of everything leaves both out.
+# the other results of its server. SERVER names another server, of which ONLY=targets is stored: what the table of targets shows.
+# ONLY=systems installs other systems and measures them too, ONLY=scale measures where one server ends; a run of everything leaves both out.
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") $(CARGO) run --release --locked -p rlock-bench -- \
 		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))

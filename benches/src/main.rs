@@ -75,7 +75,7 @@ fn run(plan: &Plan) -> Result<(), String> {
     placement::require_two_cores();
     let results = measure(plan)?;
     print!("{}", tables::everything(&results));
-    let path = if plan.is_full() || plan.is_alone("uncontended") && !store::is_main(&results.environment) {
+    let path = if plan.is_full() || plan.is_of_targets() && !store::is_main(&results.environment) {
         store::save(results)?
     } else if plan.is_alone("stalls")
         || plan.is_alone("clients") && results.clients.is_some()
@@ -84,7 +84,7 @@ fn run(plan: &Plan) -> Result<(), String> {
         store::save_beside(results)?
     } else {
         println!(
-            "\nnot stored: only a run of everything is, or of stalls, clients or redisson, or of uncontended on another server"
+            "\nnot stored: only a run of everything is, or of stalls, clients or redisson, or of targets on another server"
         );
         return Ok(());
     };

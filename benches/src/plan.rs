@@ -6,10 +6,17 @@ use crate::uncontended::Setting;
 pub(crate) const BENCHMARKS: [&str; 8] =
     ["uncontended", "contention", "redisson", "memory", "readers", "client", "clients", "stalls"];
 
+/// The name for all that the table of targets shows.
+const TARGETS: &str = "targets";
+
+/// What that is.
+const OF_TARGETS: [&str; 4] = ["uncontended", "contention", "memory", "stalls"];
+
 const USAGE: &str = "usage: rlock-bench [BENCHMARK | scale | simulate | systems | render]... [OPTION VALUE | --quick]...
 benchmarks: uncontended, contention, redisson, memory, readers, client, clients, stalls; without any: all, and the results
-            are stored, as are those of uncontended alone on another server than the one that the targets are about, and
-            those of redisson, clients or stalls alone beside the results of its server
+            are stored, as are those of redisson, clients or stalls alone, beside the other results of their server
+targets: what the table of targets shows (uncontended, contention, memory, stalls); alone and on another server than the
+         main one of docs/BENCHMARKS.md, it is stored
 scale: alone or with --quick: where one server ends, and a simulated fleet, for docs/SCALE.md; stored if whole
 simulate: the simulated fleet again, from the stored measurements
 systems: alone or with --quick: etcd, ZooKeeper, PostgreSQL and others beside rlock; stored if whole
@@ -73,7 +80,7 @@ impl Task {
         let mut plan = Plan::full(seed);
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
-            if BENCHMARKS.contains(&argument.as_str()) {
+            if BENCHMARKS.contains(&argument.as_str()) || argument == TARGETS {
                 plan.benchmarks.push(argument.clone());
             } else if argument == "--quick" {
                 plan.set_rounds(8, 1, 1, 1, 10, 1);
@@ -157,12 +164,19 @@ impl Plan {
 
     /// Whether the run is of this benchmark alone, with nothing else changed.
     pub(crate) fn is_alone(&self, benchmark: &str) -> bool {
-        self.alone && self.wants(benchmark)
+        self.alone && self.benchmarks.iter().any(|wanted| wanted == benchmark)
+    }
+
+    /// Whether the run is of all targets, with nothing else changed.
+    pub(crate) fn is_of_targets(&self) -> bool {
+        self.is_alone(TARGETS)
     }
 
     /// Whether this benchmark is part of the run.
     pub(crate) fn wants(&self, benchmark: &str) -> bool {
-        self.benchmarks.is_empty() || self.benchmarks.iter().any(|wanted| wanted == benchmark)
+        let is_it =
+            |wanted: &String| wanted == benchmark || wanted == TARGETS && OF_TARGETS.contains(&benchmark);
+        self.benchmarks.is_empty() || self.benchmarks.iter().any(is_it)
     }
 
     /// Whether this setting is.
@@ -193,6 +207,9 @@ mod tests {
         };
         assert!(plan("").is_full() && plan("").wants("client"));
         assert!(plan("uncontended").is_alone("uncontended") && plan("stalls").is_alone("stalls"));
+        let targets = plan("targets");
+        assert!(targets.is_of_targets() && targets.wants("memory") && !targets.wants("clients"));
+        assert!(!targets.is_alone("stalls") && !plan("targets --rounds 1").is_of_targets());
         for line in ["", "memory", "uncontended stalls", "uncontended --depth 1", "stalls --quick", "--quick"]
         {
             assert!(!["uncontended", "stalls"].iter().any(|one| plan(line).is_alone(one)), "{line}");

@@ -10,7 +10,7 @@ use crate::contention::Protocol;
 use crate::memory::What;
 use crate::placement::Placement;
 use crate::redisson::Release;
-use crate::results::{Client, Contention, Results, Stalls};
+use crate::results::{Client, Contention, Results};
 use crate::spread::Spread;
 use crate::store::Stored;
 use crate::uncontended::Setting;
@@ -57,6 +57,7 @@ pub(super) enum Goal {
     Script,
     Redisson,
     BlockGrowth,
+    NextHolder,
     Other,
 }
 
@@ -108,15 +109,27 @@ pub(super) fn missed(stored: &Stored) -> Vec<(Goal, String)> {
 fn rows(stored: &Stored) -> Vec<Row> {
     let mut rows: Vec<Row> = INSTRUCTIONS.iter().map(|target| instructions(stored, *target)).collect();
     rows.extend(RATIOS.iter().map(|target| ratio(stored, *target)));
-    let main = |row: fn(&Results) -> Vec<Row>| row(&stored.main);
-    rows.extend(main(contended));
-    rows.extend(main(|results| memory(results).into_iter().collect()));
-    rows.extend(main(|results| results.stalls.iter().flat_map(of_stalls).collect()));
+    for (server, results) in stored.all().enumerate() {
+        for of_server in [contended(results), memory(results), of_stalls(results)].into_iter().flatten() {
+            place(&mut rows, server, of_server);
+        }
+    }
     for row in &mut rows {
         row.cells.resize_with(stored.others.len() + 1, || None);
     }
     rows.retain(|row| row.cells.iter().any(Option::is_some));
     rows
+}
+
+/// Puts the only cell of a server's row into the row of all servers.
+fn place(rows: &mut Vec<Row>, server: usize, mut of_server: Row) {
+    let cell = of_server.cells.pop().flatten();
+    let at = rows.iter().position(|row| row.what == of_server.what).unwrap_or_else(|| {
+        rows.push(of_server);
+        rows.len() - 1
+    });
+    rows[at].cells.resize_with(server, || None);
+    rows[at].cells.push(cell);
 }
 
 fn instructions(stored: &Stored, (goal, way, most): (Goal, &str, f64)) -> Row {
@@ -148,6 +161,9 @@ fn ratio(stored: &Stored, (goal, base, most): (Goal, Contender, f64)) -> Row {
 }
 
 fn contended(results: &Results) -> Vec<Row> {
+    if results.contention.is_empty() {
+        return Vec::new();
+    }
     let mut rows: Vec<Row> = COMMANDS.iter().map(|target| commands(results, *target)).collect();
     rows.extend([Protocol::Block, Protocol::EnqueueShared].map(|protocol| growth(results, protocol)));
     rows.extend([Protocol::Block, Protocol::EnqueueShared].map(|protocol| latency(results, protocol)));
@@ -186,20 +202,24 @@ fn latency(results: &Results, protocol: Protocol) -> Row {
         protocol.label(),
         range(&sizes)
     );
-    row_of(Goal::Other, what, format!("≤ {LATENCY}"), figure(most), most.median <= LATENCY)
+    row_of(Goal::NextHolder, what, format!("≤ {LATENCY}"), figure(most), most.median <= LATENCY)
 }
 
-fn memory(results: &Results) -> Option<Row> {
-    let bytes = results.memory.iter().find(|one| one.what == What::Enqueued.name())?.bytes;
-    let what = "bytes per enqueued waiter, short names".into();
-    Some(row_of(Goal::Other, what, format!("< {BYTES}"), number(bytes.median), bytes.median < BYTES))
+fn memory(results: &Results) -> Vec<Row> {
+    let enqueued = results.memory.iter().filter(|one| one.what == What::Enqueued.name());
+    let row = |bytes: f64| {
+        let what = "bytes per enqueued waiter, short names".into();
+        row_of(Goal::Other, what, format!("< {BYTES}"), number(bytes), bytes < BYTES)
+    };
+    enqueued.map(|one| row(one.bytes.median)).collect()
 }
 
-fn of_stalls(results: &Stalls) -> Vec<Row> {
-    let cases = stalls::cases(results);
+fn of_stalls(results: &Results) -> Vec<Row> {
+    let Some(measured) = &results.stalls else { return Vec::new() };
+    let cases = stalls::cases(measured);
     let row = |what: &str, most: f64, figures: Vec<f64>| {
         let worst = figures.iter().copied().reduce(f64::max)?;
-        let what = format!("many waits that end at one moment: {what}, worst of {} cases", figures.len());
+        let what = format!("many waits that end at one moment: {what}, worst case");
         Some(row_of(Goal::Other, what, format!("≤ {most}"), number(worst), worst <= most))
     };
     let longest = cases.iter().map(stalls::Case::longest).collect();
