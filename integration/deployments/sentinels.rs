@@ -32,8 +32,8 @@ struct Users {
 
 impl Users {
     async fn start(watched: &Watched) -> Users {
-        let client = clients::connect_to_new(&Client::builder(), &watched.url()).await;
-        let held = client.lock("held").lease(LEASE).durability(Durability::Replicas(2)).await.unwrap();
+        let client = clients::connect_to_new(&Client::builder().lease(LEASE), &watched.url()).await;
+        let held = client.lock("held").renew(false).durability(Durability::Replicas(2)).await.unwrap();
         let wait = || {
             let lock = client.lock("held");
             tokio::spawn(async move { lock.await?.release().await })
@@ -154,10 +154,10 @@ async fn outlives_its_primary(durability: Durability, standing_still: usize) -> 
     }
     // It has to be this test that ends the primary.
     set_down_after(600_000);
-    let (builder, url) = (Client::builder().durability_wait(FAILED_OVER), clients::url(&server));
+    let (builder, url) = (Client::builder().lease(LEASE).durability_wait(FAILED_OVER), clients::url(&server));
     let client = clients::connect_to_new(&builder, &url).await;
     door.set_shut(true);
-    let mut asked = tokio::spawn(client.lock("lock").lease(LEASE).durability(durability).acquire());
+    let mut asked = tokio::spawn(client.lock("lock").renew(false).durability(durability).acquire());
     eventually("the lock on the primary", SOON, || {
         (say(&mut server.connect(), "EXISTS lock") == "1").then_some(())
     });

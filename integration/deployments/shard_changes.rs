@@ -209,7 +209,7 @@ async fn begin(contest: &Arc<Contest>, cluster: &Cluster) -> Vec<JoinHandle<()>>
     let mut workers = Vec::new();
     for _ in 0..3 {
         // A lease that outlasts a fail-over on a busy machine.
-        let builder = Client::builder().watchdog_timeout(Duration::from_secs(24));
+        let builder = Client::builder().lease(Duration::from_secs(24));
         let client = clients::connect_to_new(&builder, &cluster.url()).await;
         workers.extend((0..5).map(|_| tokio::spawn(contest.clone().take_part(client.clone()))));
     }

@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6399".into());
     // So long after a crash another one leads.
     let lease = Duration::from_millis(std::env::var("LEASE_MS").ok().map_or(Ok(10_000), |ms| ms.parse())?);
-    let client = Client::builder().watchdog_timeout(lease).connect(&url).await?;
+    let client = Client::builder().lease(lease).connect(&url).await?;
     println!("{} is ready", client.identity());
     let mut term = tokio::spawn(async { tokio::signal::ctrl_c().await });
     loop {

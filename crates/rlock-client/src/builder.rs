@@ -20,17 +20,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Sets a fixed lease for all locks that set none. Locks with a fixed lease are not renewed.
-    pub fn lease(mut self, lease: Duration) -> Builder {
-        self.config.lease = Some(lease);
-        self
-    }
-
-    /// Sets the lease of renewed locks, 30 seconds by default. They are renewed every third of it.
+    /// Sets the lease of all locks that set none, 30 seconds by default. Locks are renewed every third of their lease;
+    /// see [`Lock::renew`](crate::Lock::renew). From 1 ms to 2^43 ms.
     ///
     /// After a crash, the lock is free after this time; an outage of this length loses locks.
-    pub fn watchdog_timeout(mut self, lease: Duration) -> Builder {
-        self.config.watchdog = lease;
+    pub fn lease(mut self, lease: Duration) -> Builder {
+        self.config.lease = lease;
         self
     }
 
@@ -65,7 +60,9 @@ impl Builder {
     }
 
     /// Sets how long a server may take to answer before the client opens another connection. The default is a sixth
-    /// of the watchdog timeout, at least 50 ms and at most 5 seconds.
+    /// of the client's lease, at least 50 ms and at most 5 seconds.
+    ///
+    /// For renewals of a lock with a shorter lease than the client's, it is a sixth of the lock's lease, at least 50 ms.
     pub fn response_timeout(mut self, time: Duration) -> Builder {
         self.config.response = Some(time);
         self

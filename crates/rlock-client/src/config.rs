@@ -33,10 +33,8 @@ pub enum Waiting {
 /// The settings of a client.
 #[derive(Clone)]
 pub(crate) struct Config {
-    /// Where set, leases last so long and are not renewed.
-    pub(crate) lease: Option<Duration>,
-    /// The lease of locks that the watchdog renews.
-    pub(crate) watchdog: Duration,
+    /// The lease of locks that have none of their own.
+    pub(crate) lease: Duration,
     /// How long `acquire` waits; for ever where not set.
     pub(crate) wait: Option<Duration>,
     pub(crate) waiting: Waiting,
@@ -54,8 +52,7 @@ pub(crate) struct Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            lease: None,
-            watchdog: Duration::from_secs(30),
+            lease: Duration::from_secs(30),
             wait: None,
             waiting: Waiting::default(),
             session_grace: None,
@@ -71,13 +68,17 @@ impl Default for Config {
 impl Config {
     /// How long an answer may take: so that a renewal can be tried several times before a lease ends.
     pub(crate) fn response(&self) -> Duration {
-        let by_lease = self.watchdog / 6;
-        self.response.unwrap_or(by_lease.clamp(Duration::from_millis(50), Duration::from_secs(5)))
+        self.response.unwrap_or(sixth_of(self.lease).min(Duration::from_secs(5)))
+    }
+
+    /// The same for a lock with this lease: one that is shorter than the client's leaves less time.
+    pub(crate) fn response_for(&self, lease: Duration) -> Duration {
+        let response = self.response();
+        if lease < self.lease { response.min(sixth_of(lease)) } else { response }
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
-        check_lease(self.watchdog)?;
-        self.lease.map_or(Ok(()), check_lease)?;
+        check_lease(self.lease)?;
         self.session_grace.map_or(Ok(()), check_grace)?;
         let response = self.response();
         if response < Duration::from_millis(1) {
@@ -85,4 +86,9 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// A sixth of a lease, in which a server can be expected to answer.
+fn sixth_of(lease: Duration) -> Duration {
+    (lease / 6).max(Duration::from_millis(50))
 }

@@ -199,7 +199,7 @@ impl Error {
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Error::LockLost { .. } => Some(
-                "another owner may hold it by now; a longer lease (Builder::watchdog_timeout) outlasts longer \
+                "another owner may hold it by now; a longer lease (Builder::lease) outlasts longer \
                  outages, a fencing token (Lock::fenced) lets the resource refuse a late holder",
             ),
             Error::OutcomeUnknown { .. } => Some("RLOCK.INFO shows the present holder"),

@@ -13,7 +13,7 @@ fn advice(error: &Error) -> (usize, &'static [&'static str], &'static [&'static 
         Error::LockLost { .. } => (
             1,
             &["stop the work and check its results", "forced release"],
-            &["another owner may hold it", "Builder::watchdog_timeout", "Lock::fenced"],
+            &["another owner may hold it", "Builder::lease", "Lock::fenced"],
         ),
         Error::Denied { .. } => (2, &["another owner holds", "try again later"], &[]),
         Error::OutcomeUnknown { .. } => (3, &["it is free now or at its lease end"], &["RLOCK.INFO"]),

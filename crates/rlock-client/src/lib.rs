@@ -52,9 +52,9 @@
 //!
 //! # Leases and lost locks
 //!
-//! On the server, a lock is held until lease end. If you set no lease ([`Lock::lease`]), a lock has the watchdog's
-//! lease and is renewed every third of it. That lease is 30 seconds unless you set [`Builder::watchdog_timeout`]. A
-//! failed renewal is retried until lease end: it alone loses nothing.
+//! On the server, a lock is held until lease end, and it is renewed every third of its lease. The lease is 30 seconds
+//! unless you set it, for a lock ([`Lock::lease`]) or for the client ([`Builder::lease`]). A failed renewal is retried
+//! until lease end: it alone loses nothing. With [`Lock::renew`]`(false)`, the lock ends with its lease.
 //!
 //! A lock can still be lost: the server is out of reach for longer than the lease, an operator takes the lock away, a
 //! fail-over forgets it, or this process is paused. Its [`State`] is [`State::Lost`] from that time on, with the
@@ -80,7 +80,7 @@
 //! });
 //! assert_eq!(report.await??, "all is well");
 //!
-//! let hasty = client.lock("report").lease(Duration::from_millis(200));
+//! let hasty = client.lock("report").lease(Duration::from_millis(200)).renew(false);
 //! let work = hasty.run(|_| tokio::time::sleep(Duration::from_secs(60)));
 //! assert!(matches!(work.await, Err(Error::LockLost { why: Lost::Expired, .. })));
 //! # client.close(Duration::from_secs(5)).await

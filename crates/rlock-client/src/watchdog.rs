@@ -127,14 +127,16 @@ pub(crate) async fn run(shared: Arc<Shared>, restored: Arc<Notify>) {
 /// Renews locks of one server in one piece.
 async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
     let Some(first) = holds.first() else { return };
+    let responses = holds.iter().map(|hold| shared.config.response_for(hold.lease));
+    let response = responses.min().unwrap_or_default();
     // Where there is no connection the renewals go out as soon as there is one.
-    let patience = shared.clock.now().after(shared.config.response());
+    let patience = shared.clock.now().after(response);
     let live = shared.clock.until(Some(patience), shared.router.up(&first.party.key, Line::Main)).await;
     let sent = shared.clock.now();
     let outcome = match live {
         Some(Ok((_, live))) => {
             let renewals: Vec<Cmd> = holds.iter().map(|hold| hold.renewal(sent)).collect();
-            live.request(&renewals).await.map(|values| (values, live.life.clone()))
+            live.request_or_leave(&renewals, response).await.map(|values| (values, live.life.clone()))
         }
         failed => {
             // That was pause enough.
@@ -174,7 +176,7 @@ fn conclude(shared: &Arc<Shared>, hold: &Arc<Hold>, asked: (Instant, &Arc<Life>)
 /// Renews one lock that was not where it was looked for.
 async fn renew_elsewhere(shared: Arc<Shared>, hold: Arc<Hold>) {
     let sent = shared.clock.now();
-    let by = Manner::by(Some(sent.after(shared.config.response())));
+    let by = Manner::by(Some(sent.after(shared.config.response_for(hold.lease))));
     match exchange(&shared, &hold.party.key, &[hold.renewal(sent)], by, &mut None).await {
         Ok(mut replies) => {
             let reply = replies.take(0).map_err(|refusal| refusal.error);

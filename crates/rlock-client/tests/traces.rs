@@ -61,7 +61,7 @@ async fn spans_tell_what_is_done_and_events_what_went_wrong() {
     let diary = Diary::default();
     // The runtime of this test has no other thread.
     let _default = tracing::subscriber::set_default(diary.clone());
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
+    let client = connect_with(&server, Client::builder().lease(Duration::from_secs(3))).await;
     let guard = client.lock("a").acquire().await.unwrap();
     assert!(diary.has("acquire lock=a"), "{:?}", diary.0);
     eventually("a renewal", || diary.has("renew locks=1").then_some(())).await;

@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 /// Starts it, and says where it takes orders.
 pub(crate) fn serve(url: &str, durability: Durability) -> Result<String, String> {
     let connect = || {
-        let client = rlock_client::Client::builder().watchdog_timeout(LEASE).durability(durability);
+        let client = rlock_client::Client::builder().lease(LEASE).durability(durability);
         Client::connect_with(client, url).map_err(|error| format!("the Rust client: {error}"))
     };
     let clients = [connect()?, connect()?];

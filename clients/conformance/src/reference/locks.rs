@@ -243,7 +243,7 @@ fn with<K: Kinds>(mut lock: Lock<K>, owner: Option<String>, ask: &Acquire) -> Lo
         lock = lock.owner(owner);
     }
     if let Some(lease) = ask.lease_ms {
-        lock = lock.lease(Duration::from_millis(lease));
+        lock = lock.lease(Duration::from_millis(lease)).renew(false);
     }
     if let Some(grace) = ask.session_ms {
         lock = lock.session_grace(Duration::from_millis(grace));

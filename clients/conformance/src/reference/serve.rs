@@ -179,7 +179,7 @@ impl Driver {
             builder = builder.name(name);
         }
         if let Some(lease) = lease_ms {
-            builder = builder.watchdog_timeout(Duration::from_millis(lease));
+            builder = builder.lease(Duration::from_millis(lease));
         }
         if let Some(response) = response_ms {
             builder = builder.response_timeout(Duration::from_millis(response));

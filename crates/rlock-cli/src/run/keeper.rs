@@ -220,7 +220,7 @@ impl Work {
 
     async fn connect(&self, waiting: Waiting) -> Result<Client, Error> {
         let Request { place, key, timing, .. } = &self.request;
-        let builder = Client::builder().watchdog_timeout(timing.lease).waiting(waiting);
+        let builder = Client::builder().lease(timing.lease).waiting(waiting);
         let builder = match timing.session {
             Some(grace) => builder.session_grace(grace),
             None => builder,

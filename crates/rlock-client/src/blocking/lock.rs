@@ -149,7 +149,14 @@ impl<L: Lockable> Lock<L> {
 }
 
 impl<K: Kind> Lock<crate::Lock<K>> {
-    settings!(lease(lease: Duration) session_grace(grace: Duration) wait(wait: Duration) durability(durability: Durability) owner(owner: impl AsRef<[u8]>));
+    settings! {
+        lease(lease: Duration)
+        renew(renew: bool)
+        session_grace(grace: Duration)
+        wait(wait: Duration)
+        durability(durability: Durability)
+        owner(owner: impl AsRef<[u8]>)
+    }
 
     questions! {
         locked() -> bool;

@@ -55,7 +55,7 @@ impl RedLock {
         Ok(Lock::on(Thread::all(threads)?, lock))
     }
 
-    settings!(lease(lease: Duration) wait(wait: Duration));
+    settings!(lease(lease: Duration) renew(renew: bool) wait(wait: Duration));
 
     /// The lock's name.
     pub fn name(&self) -> &[u8] {

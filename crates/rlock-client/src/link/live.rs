@@ -66,15 +66,28 @@ impl Live {
     ///
     /// A connection that does not answer within the link's response time is given up.
     pub(crate) async fn request(&self, commands: &[Cmd]) -> Result<Vec<Value>, String> {
-        self.request_within(commands, self.pace.response).await
+        self.request_or_leave(commands, self.pace.response).await
     }
 
-    /// As [`Live::request`], with a time of its own.
+    /// As [`Live::request`], with a response time of its own.
+    pub(crate) async fn request_or_leave(
+        &self,
+        commands: &[Cmd],
+        time: Duration,
+    ) -> Result<Vec<Value>, String> {
+        self.ask(commands, time, time).await
+    }
+
+    /// As [`Live::request`], but waits for `time` at most. If that is less than the response time, the connection stays in use.
     pub(crate) async fn request_within(
         &self,
         commands: &[Cmd],
         time: Duration,
     ) -> Result<Vec<Value>, String> {
+        self.ask(commands, time, self.pace.response).await
+    }
+
+    async fn ask(&self, commands: &[Cmd], time: Duration, response: Duration) -> Result<Vec<Value>, String> {
         if std::process::id() != self.pace.process {
             return Err("the connection is that of the process before a fork".into());
         }
@@ -97,7 +110,7 @@ impl Live {
             Ok(Ok(values)) => Err(format!("{} replies to {expected} commands", values.len())),
             Ok(Err(error)) => Err(error),
             Err(_) => {
-                if time >= self.pace.response {
+                if time >= response {
                     self.suspect("a request on it was not answered in time");
                 }
                 Err(format!("no reply within {time:?}"))

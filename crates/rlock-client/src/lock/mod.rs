@@ -44,11 +44,17 @@ impl<K: Kind> Lock<K> {
         Lock::new(self.spec)
     }
 
-    /// Sets a fixed lease: the lock ends after this time and is not renewed. From 1 ms to 2^43 ms.
-    ///
-    /// Without a fixed lease, the lock is renewed until you release it.
+    /// Sets the lease, instead of the client's ([`Builder::lease`](crate::Builder::lease)). The lock is renewed every
+    /// third of it until you release it. From 1 ms to 2^43 ms.
     pub fn lease(mut self, lease: Duration) -> Lock<K> {
-        self.spec.lease = Some(lease);
+        self.spec.lease = lease;
+        self
+    }
+
+    /// Sets whether the lock is renewed, as it is by default. With `renew(false)`, the lock ends with its lease
+    /// ([`Lost::Expired`](crate::Lost::Expired)).
+    pub fn renew(mut self, renew: bool) -> Lock<K> {
+        self.spec.renew = renew;
         self
     }
 

@@ -92,8 +92,8 @@ impl Guard<Write> {
 
 /// The read side of the lock that is held so.
 fn reader_beside(handle: Arc<Handle>, hold: &Hold) -> Spec {
-    let lease = (!hold.is_renewed()).then_some(hold.lease);
+    let (lease, renew) = (hold.lease, hold.is_renewed());
     let spec = Spec::new(handle, hold.party.key.clone());
     let extras = Extras { session: hold.session, ..Extras::default() };
-    Spec { mode: Mode::Read, lease, extras, durability: Durability::None, ..spec }
+    Spec { mode: Mode::Read, lease, renew, extras, durability: Durability::None, ..spec }
 }

@@ -32,7 +32,9 @@ pub(crate) struct Spec {
     pub(crate) handle: Arc<Handle>,
     pub(crate) key: Vec<u8>,
     pub(super) owner: Option<Vec<u8>>,
-    pub(crate) lease: Option<Duration>,
+    pub(crate) lease: Duration,
+    /// Whether it is renewed every third of the lease.
+    pub(crate) renew: bool,
     pub(crate) wait: Option<Duration>,
     pub(super) durability: Durability,
     pub(crate) mode: Mode,
@@ -46,7 +48,7 @@ impl Spec {
         let (lease, wait, durability) = (config.lease, config.wait, config.durability);
         let (mode, session) = (Mode::Plain, config.session_grace);
         let extras = Extras { session, ..Extras::default() };
-        Spec { handle, key, owner: None, lease, wait, durability, mode, extras }
+        Spec { handle, key, owner: None, lease, renew: true, wait, durability, mode, extras }
     }
 
     /// The semaphore with this name.
@@ -59,11 +61,6 @@ impl Spec {
     /// An owner of this lock.
     pub(super) fn party(&self, owner: &[u8]) -> Party {
         Party { key: self.key.clone(), owner: owner.to_vec(), mode: self.mode }
-    }
-
-    /// The lease that is asked for.
-    pub(crate) fn lease(&self) -> Duration {
-        self.lease.unwrap_or(self.handle.shared.config.watchdog)
     }
 
     /// Acquires the lock if it is free now.
@@ -98,7 +95,7 @@ impl Spec {
     pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Guard<Any>>, Error> {
         let shared = &self.handle.shared;
         shared.check_open()?;
-        self.lease.map_or(Ok(()), check_lease)?;
+        check_lease(self.lease)?;
         self.extras.permits.map_or(Ok(()), check_permits)?;
         self.extras.session.map_or(Ok(()), check_grace)?;
         let span = tracing::debug_span!("acquire", lock = %name(&self.key));
@@ -163,8 +160,8 @@ impl Spec {
         let shared = &self.handle.shared;
         let order = Order {
             party: Arc::new(self.party(&owner)),
-            lease: self.lease(),
-            renewed: self.lease.is_none(),
+            lease: self.lease,
+            renewed: self.renew,
             extras: self.extras,
             durability: self.durability,
         };

@@ -41,8 +41,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// earlier commands if a later one is denied, and in a cluster it is bound to one slot.)
 ///
 /// Each lock keeps its settings, such as lease and durability. If two locks have one name on one server, they must be
-/// of one kind, and the first one counts. A fixed lease counts from that lock's acquisition, so make it long compared
-/// with the wait for the others.
+/// of one kind, and the first one counts. A lock that is not renewed ([`Lock::renew`]) ends a lease after its own
+/// acquisition, so make that lease long compared with the wait for the others.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -197,7 +197,7 @@ impl MultiLock {
 
     /// Until when to wait while these locks are held: not until the leases are over that are not renewed.
     fn end_of_wait(&self, guards: &[Guard<Any>], end: Instant) -> Instant {
-        let held = self.specs.iter().zip(guards).filter(|(lock, _)| lock.lease.is_some());
+        let held = self.specs.iter().zip(guards).filter(|(lock, _)| !lock.renew);
         let left = held.map(|(_, guard)| guard.check().unwrap_or_default()).min();
         left.map_or(end, |left| end.min(self.clock().now().after(left / 2)))
     }

@@ -93,7 +93,7 @@ impl Attempt {
 
 /// How long the servers have to answer.
 pub(super) fn patience(locks: &[Spec]) -> Duration {
-    let lease = locks.iter().map(Spec::lease).min().unwrap_or_default();
+    let lease = locks.iter().map(|lock| lock.lease).min().unwrap_or_default();
     (lease / PART).clamp(SHORTEST, LONGEST)
 }
 
@@ -119,10 +119,10 @@ async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: Unbounded
                 Err(Error::Denied { .. }) => _ = vote(Ok(false)),
                 Err(error) => _ = vote(Err(error)),
             }
-            if lock.lease.is_some() {
+            if !lock.renew {
                 return;
             }
-            tokio::time::sleep(lock.lease().mul_f64((0.75 + fastrand::f64() / 2.0) / 3.0)).await;
+            tokio::time::sleep(lock.lease.mul_f64((0.75 + fastrand::f64() / 2.0) / 3.0)).await;
         }
     };
     tokio::select! {

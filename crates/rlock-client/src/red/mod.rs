@@ -149,11 +149,17 @@ impl RedLock {
         Ok(RedLock { specs, wait })
     }
 
-    /// Sets a fixed lease: the lock ends after this time and is not renewed. From 1 ms to 2^43 ms.
-    ///
-    /// Without a fixed lease, the lock is renewed until you release it.
+    /// Sets the lease, instead of those of the clients. The lock is renewed every third of it until you release it. From
+    /// 1 ms to 2^43 ms.
     pub fn lease(mut self, lease: Duration) -> RedLock {
-        self.specs.iter_mut().for_each(|spec| spec.lease = Some(lease));
+        self.specs.iter_mut().for_each(|spec| spec.lease = lease);
+        self
+    }
+
+    /// Sets whether the lock is renewed, as it is by default. With `renew(false)`, the lock ends with its lease
+    /// ([`Lost::Expired`](crate::Lost::Expired)).
+    pub fn renew(mut self, renew: bool) -> RedLock {
+        self.specs.iter_mut().for_each(|spec| spec.renew = renew);
         self
     }
 

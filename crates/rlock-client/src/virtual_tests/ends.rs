@@ -64,7 +64,7 @@ async fn locks_are_renewed_when_the_connection_is_back() {
     let server = VirtualServer::start();
     let client = client(&server);
     let (kept, gone) = (client.lock("kept").await.unwrap(), client.lock("gone").await.unwrap());
-    let fixed = client.lock("fixed").lease(30 * SECOND).acquire().await.unwrap();
+    let fixed = client.lock("fixed").lease(30 * SECOND).renew(false).acquire().await.unwrap();
     sleep(SECOND).await;
     server.set(Mood::Down);
     server.free("gone");

@@ -1,6 +1,7 @@
 //! What only the client's own time decides, in virtual time: hours pass in milliseconds.
 
 mod ends;
+mod leases;
 mod red;
 mod server;
 mod session;
@@ -49,18 +50,6 @@ async fn a_lock_is_renewed_every_third_of_its_lease_for_hours() {
     guard.release().await.unwrap();
     sleep(100 * SECOND).await;
     assert_eq!(server.times("RLOCK.RENEW").len(), times.len(), "renewed after its end");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_explicit_lease_is_never_renewed_and_ends_on_time() {
-    let server = VirtualServer::start();
-    let client = client(&server);
-    let begin = Instant::now();
-    let guard = client.lock("lock").lease(30 * SECOND).acquire().await.unwrap();
-    assert_eq!(guard.lost().await, Lost::Expired);
-    let took = begin.elapsed();
-    assert!(took >= COUNTED && took < COUNTED + Duration::from_millis(5), "{took:?}");
-    assert!(server.times("RLOCK.RENEW").is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,12 +32,17 @@ async fn a_red_lock_is_valid_as_long_as_its_quorum() {
     let (servers, clients) = three();
     let lock = RedLock::new(&clients, "lock").unwrap();
     let begin = Instant::now();
-    let guard = lock.clone().lease(30 * SECOND).acquire().await.unwrap();
+    let guard = lock.clone().lease(30 * SECOND).renew(false).acquire().await.unwrap();
     assert!(guard.check().unwrap() <= COUNTED);
     assert_eq!(guard.lost().await, Lost::Expired);
     let took = begin.elapsed();
     assert!(took >= COUNTED && took < COUNTED + SECOND / 20, "{took:?}");
     drop(guard);
+    // A lease of its own is renewed on each server.
+    let guard = lock.clone().lease(6 * SECOND).acquire().await.unwrap();
+    sleep(3600 * SECOND).await;
+    assert!(guard.check().unwrap() <= 6 * SECOND);
+    guard.release().await.unwrap();
     // Renewed for hours, also by two of the three.
     let guard = lock.acquire().await.unwrap();
     sleep(SECOND).await;
@@ -59,7 +64,7 @@ async fn a_red_lock_is_valid_as_long_as_its_quorum() {
 async fn a_server_that_joins_does_not_cover_a_gap_up() {
     let (_servers, clients) = three();
     let members = Members::new(b"lock", 3, 2);
-    let short = clients[0].lock("lock").lease(SECOND).acquire().await.unwrap();
+    let short = clients[0].lock("lock").lease(SECOND).renew(false).acquire().await.unwrap();
     assert!(members.join(0, short.any()) && !members.are_enough());
     assert!(members.join(1, clients[1].lock("lock").acquire().await.unwrap().any()) && members.are_enough());
     // One of two is not held any more, and nobody has looked: somebody else may have had a quorum since.

@@ -37,11 +37,10 @@ async fn one_heartbeat_serves_all_locks_of_a_connection() {
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_lost_a_grace_after_the_connection_was_last_proven() {
     for mood in [Mood::Silent, Mood::Down] {
-        for lease in [None, Some(60 * SECOND)] {
+        for renew in [true, false] {
             let server = VirtualServer::start();
             let client = client(&server);
-            let lock = client.lock("lock").session_grace(SECOND);
-            let lock = if let Some(lease) = lease { lock.lease(lease) } else { lock };
+            let lock = client.lock("lock").session_grace(SECOND).renew(renew);
             let guard = lock.acquire().await.unwrap();
             sleep(2 * SECOND).await;
             let proven = server.times("PING").last().copied().unwrap();
@@ -67,7 +66,14 @@ async fn holds_are_tied_to_the_next_connection() {
         let server = VirtualServer::start();
         let client = client(&server);
         let watched = client.lock("watched").session_grace(SECOND).acquire().await.unwrap();
-        let fixed = client.lock("fixed").session_grace(SECOND).lease(60 * SECOND).acquire().await.unwrap();
+        let fixed = client
+            .lock("fixed")
+            .session_grace(SECOND)
+            .lease(60 * SECOND)
+            .renew(false)
+            .acquire()
+            .await
+            .unwrap();
         sleep(5 * SECOND).await;
         server.set(mood);
         sleep(SECOND / 2).await;

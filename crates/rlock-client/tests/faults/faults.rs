@@ -126,7 +126,7 @@ async fn a_renewal_that_fails_is_no_loss() {
         let server = server.clone();
         tasks.spawn(async move {
             let lock = format!("{fate:?}");
-            let (proxy, client) = through(&server, hasty().watchdog_timeout(Duration::from_secs(4))).await;
+            let (proxy, client) = through(&server, hasty().lease(Duration::from_secs(4))).await;
             let guard = client.lock(&lock).acquire().await.unwrap();
             let renewals = Arc::new(AtomicUsize::new(0));
             let seen = renewals.clone();
@@ -147,7 +147,7 @@ async fn a_renewal_that_fails_is_no_loss() {
 async fn a_lock_that_cannot_be_renewed_is_lost_before_the_server_ends_it() {
     let server = TestServer::start();
     let lease = Duration::from_secs(3);
-    let (proxy, client) = through(&server, hasty().watchdog_timeout(lease)).await;
+    let (proxy, client) = through(&server, hasty().lease(lease)).await;
     let mut raw = server.connect();
     proxy.rule(|words| if words[0] == "RLOCK.RENEW" { Fate::CutBefore } else { Fate::Pass });
     let guard = client.lock("lock").acquire().await.unwrap();
@@ -267,7 +267,7 @@ async fn waiters_and_holders_recover_from_an_outage_by_themselves() {
     let server = TestServer::start();
     let mut raw = server.connect();
     let (outage, lease) = outage();
-    let (proxy, client) = through(&server, Client::builder().watchdog_timeout(lease)).await;
+    let (proxy, client) = through(&server, Client::builder().lease(lease)).await;
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
     let held = client.lock("held").acquire().await.unwrap();
     let lock = client.lock("lock");

@@ -18,7 +18,7 @@ fn quick() -> rlock_client::Builder {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_forgot_everything_is_a_loss_for_holders_and_a_new_start_for_waiters() {
     let server = TestServer::start();
-    let client = connect_with(&server, quick().watchdog_timeout(Duration::from_secs(12))).await;
+    let client = connect_with(&server, quick().lease(Duration::from_secs(12))).await;
     let held = client.lock("lock").acquire().await.unwrap();
     let lock = client.lock("lock");
     let waiting = tokio::spawn(async move { lock.acquire().await });
@@ -88,7 +88,7 @@ const LEASE: Duration = Duration::from_millis(1_500);
 async fn a_request_that_a_stopped_server_carries_out_after_its_lease_leaves_no_lock() {
     let server = TestServer::start();
     let lease = Duration::from_secs(2);
-    let client = connect_with(&server, quick().watchdog_timeout(lease)).await;
+    let client = connect_with(&server, quick().lease(lease)).await;
     server.signal(libc::SIGSTOP);
     let error = client.lock("lock").acquire_timeout(Duration::from_millis(700)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
@@ -112,7 +112,7 @@ fn role() -> Option<(String, String)> {
 async fn in_a_process_of_its_own() {
     let Some((role, url)) = role() else { return };
     // With all the time for answers, lest the connection with what lies in its buffer is given up after the stop.
-    let builder = Client::builder().watchdog_timeout(LEASE).response_timeout(SOON);
+    let builder = Client::builder().lease(LEASE).response_timeout(SOON);
     let client = within("a client to connect", builder.connect(&url)).await.unwrap();
     let guard = within("the lock", client.lock("lock").acquire()).await.unwrap();
     // Before the test can know, and stop this process.

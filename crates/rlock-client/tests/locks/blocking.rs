@@ -22,7 +22,7 @@ fn locks_block_threads() {
     guard.check().unwrap();
     guard.release().unwrap();
     waiting.join().unwrap().unwrap();
-    let short = client.lock("lock").lease(Duration::from_millis(200)).acquire().unwrap();
+    let short = client.lock("lock").lease(Duration::from_millis(200)).renew(false).acquire().unwrap();
     assert_eq!(short.lost(), Lost::Expired);
     drop(short);
     let guard = client.lock("lock").acquire().unwrap();
@@ -120,10 +120,10 @@ fn work_until_lost(guard: &Guard) -> u64 {
 fn work_that_blocks_is_told_of_a_loss_and_its_result_is_refused() {
     let server = TestServer::start();
     // Renewed every 200 ms: so soon it learns that the lock was taken away.
-    let builder = rlock_client::Client::builder().watchdog_timeout(Duration::from_millis(600));
+    let builder = rlock_client::Client::builder().lease(Duration::from_millis(600));
     let client = Client::connect_with(builder, &url(&server)).unwrap();
     let lost = |why| Err(Error::LockLost { lock: "lock".into(), why });
-    let short = client.lock("lock").lease(Duration::from_millis(150));
+    let short = client.lock("lock").lease(Duration::from_millis(150)).renew(false);
     assert_eq!(short.run(work_until_lost), lost(Lost::Expired));
     let lock = client.lock("lock");
     let taken = lock.run(|guard| {

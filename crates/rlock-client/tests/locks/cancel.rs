@@ -113,7 +113,7 @@ async fn a_hundred_thousand_races_leave_nothing_that_is_renewed() {
     // A busy machine is no reason to give a connection up: try_lock would say so.
     // Nor is it to lose locks because it had no time to renew them.
     let lease = Duration::from_secs(9);
-    let builder = Client::builder().watchdog_timeout(lease).response_timeout(SOON);
+    let builder = Client::builder().lease(lease).response_timeout(SOON);
     let client = connect_with(&server, builder).await;
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..100 {

@@ -66,7 +66,7 @@ impl Diary {
 async fn diary_of(server: &TestServer, lease: Duration) -> (Diary, Client) {
     let diary = Diary::default();
     let told = diary.clone();
-    let builder = Client::builder().watchdog_timeout(lease).on_event(move |event| told.note(event));
+    let builder = Client::builder().lease(lease).on_event(move |event| told.note(event));
     (diary, connect_with(server, builder).await)
 }
 
@@ -75,7 +75,7 @@ async fn acquisitions_and_their_ends_are_told() {
     let server = TestServer::start();
     let (diary, client) = diary_of(&server, Duration::from_secs(30)).await;
     client.lock("a").await.unwrap().release().await.unwrap();
-    let guard = client.lock("b").lease(Duration::from_millis(100)).await.unwrap();
+    let guard = client.lock("b").lease(Duration::from_millis(100)).renew(false).await.unwrap();
     within("the loss", guard.lost()).await;
     drop(guard);
     drop(client.lock("c").try_acquire().await.unwrap());
@@ -140,7 +140,7 @@ async fn receivers_may_look_at_the_lock_and_their_panics_end_nothing() {
         *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard.held());
     };
     for _ in 0..2 {
-        let guard = client.lock("a").lease(Duration::from_millis(50)).await.unwrap();
+        let guard = client.lock("a").lease(Duration::from_millis(50)).renew(false).await.unwrap();
         show(&guard);
         assert_eq!(within("the loss", guard.lost()).await, Lost::Expired);
     }
@@ -169,14 +169,16 @@ async fn receivers_may_look_at_a_red_lock() {
                 looked.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
             }
         };
-        let builder = Client::builder().watchdog_timeout(Duration::from_secs(1)).on_event(look);
+        let builder = Client::builder().lease(Duration::from_secs(1)).on_event(look);
         clients.push(connect_with(server, builder).await);
     }
     let lock = RedLock::new(&clients, "red").unwrap();
     let show = |guard: &RedGuard| {
         *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard.held());
     };
-    let guard = within("the lock", lock.clone().lease(Duration::from_millis(300)).acquire()).await.unwrap();
+    let guard = within("the lock", lock.clone().lease(Duration::from_millis(300)).renew(false).acquire())
+        .await
+        .unwrap();
     show(&guard);
     // Asked all the time, so that it is the question that notices the loss.
     eventually("the loss", || guard.check().is_err().then_some(())).await;

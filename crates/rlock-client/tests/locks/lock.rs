@@ -76,9 +76,8 @@ async fn a_wait_outlasts_all_limits_of_time() {
     let server = TestServer::start();
     let idle = (response * 3).as_secs().max(3);
     run::<()>(&mut server.connect(), &format!("CONFIG SET timeout {idle}"));
-    let client = async || {
-        connect_with(&server, Client::builder().response_timeout(response).watchdog_timeout(lease)).await
-    };
+    let client =
+        async || connect_with(&server, Client::builder().response_timeout(response).lease(lease)).await;
     let (holder_s, waiter_s) = (client().await, client().await);
     let guard = holder_s.lock("lock").acquire().await.unwrap();
     let waiting = tokio::spawn(waiter_s.lock("lock").acquire());
@@ -119,12 +118,10 @@ async fn a_wait_ends_in_time() {
 }
 
 #[tokio::test]
-async fn an_explicit_lease_ends_and_is_not_renewed() {
+async fn a_lock_that_is_not_renewed_ends_with_its_lease() {
     let server = TestServer::start();
-    // Shorter than the lease: were it renewed, it would be before its end.
-    let builder = Client::builder().watchdog_timeout(Duration::from_millis(300)).response_timeout(SOON);
-    let client = connect_with(&server, builder).await;
-    let guard = client.lock("lock").lease(Duration::from_secs(1)).acquire().await.unwrap();
+    let client = connect(&server).await;
+    let guard = client.lock("lock").lease(Duration::from_secs(1)).renew(false).acquire().await.unwrap();
     assert_eq!(within("the loss", guard.lost()).await, Lost::Expired);
     let error = guard.check().unwrap_err();
     assert_eq!(error, Error::LockLost { lock: "lock".into(), why: Lost::Expired });
@@ -136,7 +133,7 @@ async fn an_explicit_lease_ends_and_is_not_renewed() {
 #[tokio::test]
 async fn the_watchdog_renews_as_long_as_the_guard_lives() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
+    let client = connect_with(&server, Client::builder().lease(Duration::from_secs(3))).await;
     let mut raw = server.connect();
     let guard = client.lock("lock").acquire().await.unwrap();
     let begin = std::time::Instant::now();
@@ -152,7 +149,7 @@ async fn the_watchdog_renews_as_long_as_the_guard_lives() {
 #[tokio::test]
 async fn a_forced_release_is_a_loss_and_says_so() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
+    let client = connect_with(&server, Client::builder().lease(Duration::from_secs(3))).await;
     let lock = client.lock("lock");
     assert!(!lock.force_release().await.unwrap());
     let guard = lock.acquire().await.unwrap();
@@ -244,7 +241,7 @@ async fn named_owners_wait_for_their_turn() {
 #[tokio::test]
 async fn work_runs_under_the_lock_and_is_dropped_when_it_is_lost() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
+    let client = connect_with(&server, Client::builder().lease(Duration::from_secs(3))).await;
     let (lock, mut raw) = (client.lock("lock"), server.connect());
     let value = lock
         .run(|held| async move {
@@ -276,7 +273,7 @@ async fn a_server_without_the_module_is_told_apart_at_once() {
 #[tokio::test]
 async fn something_else_under_the_locks_name_is_a_loss_at_once() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(9))).await;
+    let client = connect_with(&server, Client::builder().lease(Duration::from_secs(9))).await;
     let mut raw = server.connect();
     // Of another type, and a hash that is no lock.
     for command in ["SET lock value", "HSET lock some data"] {

@@ -93,19 +93,21 @@ async fn a_downgrade_lets_readers_in_and_no_writer() {
     })
     .await;
     // An owner of the user's own, and a lease.
-    let named = pages.write().owner("me").lease(Duration::from_secs(60)).acquire().await.unwrap();
-    let reader = named.downgrade().await.unwrap();
-    assert_eq!(reader.owner(), b"me");
-    assert!(reader.check().unwrap() > Duration::from_secs(50));
-    reader.release().await.unwrap();
-    assert!(!pages.read().locked().await.unwrap());
+    for renew in [true, false] {
+        let named = pages.write().owner("me").lease(Duration::from_secs(60)).renew(renew);
+        let reader = named.acquire().await.unwrap().downgrade().await.unwrap();
+        assert_eq!(reader.owner(), b"me");
+        assert!(reader.check().unwrap() > Duration::from_secs(50));
+        reader.release().await.unwrap();
+        assert!(!pages.read().locked().await.unwrap());
+    }
 }
 
 #[tokio::test]
 async fn both_sides_are_renewed() {
     let server = TestServer::start();
     let url = format!("redis://127.0.0.1:{}", server.port());
-    let client = Client::builder().watchdog_timeout(Duration::from_millis(900)).connect(&url).await.unwrap();
+    let client = Client::builder().lease(Duration::from_millis(900)).connect(&url).await.unwrap();
     let (a, b) = (client.read_write_lock("a"), client.read_write_lock("b"));
     let (reader, writer) = (a.read().acquire().await.unwrap(), b.write().acquire().await.unwrap());
     tokio::time::sleep(Duration::from_millis(2_500)).await;
@@ -121,7 +123,7 @@ async fn both_sides_are_renewed() {
 async fn a_reader_that_was_forced_out_learns_it() {
     let server = TestServer::start();
     let url = format!("redis://127.0.0.1:{}", server.port());
-    let client = Client::builder().watchdog_timeout(Duration::from_millis(600)).connect(&url).await.unwrap();
+    let client = Client::builder().lease(Duration::from_millis(600)).connect(&url).await.unwrap();
     let mut raw = server.connect();
     let lock = client.read_write_lock("pages");
     let (one, two) = (lock.read().acquire().await.unwrap(), lock.read().acquire().await.unwrap());

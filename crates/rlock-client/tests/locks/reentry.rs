@@ -89,7 +89,7 @@ async fn a_lost_guard_of_a_named_owner_is_to_be_dropped_first() {
     let server = TestServer::start();
     let client = connect(&server).await;
     let lock = client.lock("lock").owner("job");
-    let guard = lock.clone().lease(Duration::from_millis(100)).acquire().await.unwrap();
+    let guard = lock.clone().lease(Duration::from_millis(100)).renew(false).acquire().await.unwrap();
     within("the loss", guard.lost()).await;
     for outcome in [within("an answer", lock.acquire()).await, within("an answer", lock.try_acquire()).await]
     {

@@ -54,7 +54,7 @@ async fn ten_thousand_wait_in_order_on_one_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_locks_are_renewed() {
     let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().watchdog_timeout(Duration::from_secs(8))).await;
+    let client = connect_with(&server, Client::builder().lease(Duration::from_secs(8))).await;
     let mut guards = Vec::new();
     for number in 0..MANY {
         guards.push(client.lock(format!("lock{number}")).acquire().await.unwrap());

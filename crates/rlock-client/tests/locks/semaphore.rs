@@ -55,7 +55,7 @@ async fn a_permit_is_one_however_many_guards_it_has() {
 async fn a_permit_is_renewed_and_a_loss_is_noticed() {
     let server = TestServer::start();
     let url = format!("redis://127.0.0.1:{}", server.port());
-    let client = Client::builder().watchdog_timeout(Duration::from_millis(300)).connect(&url).await.unwrap();
+    let client = Client::builder().lease(Duration::from_millis(300)).connect(&url).await.unwrap();
     let printers = client.semaphore("printers", 1);
     let guard = printers.acquire().await.unwrap();
     tokio::time::sleep(Duration::from_millis(900)).await;

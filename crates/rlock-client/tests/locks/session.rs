@@ -77,7 +77,7 @@ async fn a_broken_connection_loses_nothing_that_is_tied_to_the_next_in_time() {
         guards.push(client.lock(format!("lock:{number}")).acquire().await.unwrap().any());
     }
     guards.push(client.read_write_lock("rw").read().acquire().await.unwrap().any());
-    guards.push(client.semaphore("permits", 2).lease(60 * GRACE).acquire().await.unwrap().any());
+    guards.push(client.semaphore("permits", 2).lease(60 * GRACE).renew(false).acquire().await.unwrap().any());
     let before = sessions(&client, "lock:7").await;
     assert_eq!(before.len(), 1, "{before:?}");
     for _ in 0..3 {

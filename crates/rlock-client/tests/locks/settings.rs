@@ -157,21 +157,21 @@ async fn a_clients_settings_are_those_of_its_locks() {
     let server = TestServer::start();
     let builder = Client::builder().lease(Duration::from_secs(2)).wait(Duration::from_millis(100));
     let client = connect_with(&server, builder).await;
-    let guard = client.lock("lock").acquire().await.unwrap();
+    let guard = client.lock("lock").renew(false).acquire().await.unwrap();
     assert!(guard.check().unwrap() < Duration::from_secs(2));
     let error = client.lock("lock").acquire().await.unwrap_err();
     assert!(
         matches!(error, Error::Timeout { waited, .. } if waited >= Duration::from_millis(100)),
         "{error}"
     );
-    // Unless a lock says otherwise: it waits for the end of the lease, which is not renewed.
+    // Unless a lock says otherwise: it waits for the end of the lease of the first, which is not renewed.
     let next = within("the lock", client.lock("lock").wait(SOON).lease(SOON).acquire()).await.unwrap();
     assert_eq!(guard.release().await, Err(Error::LockLost { lock: "lock".into(), why: Lost::Expired }));
     assert!(next.check().unwrap() > Duration::from_secs(2));
     next.release().await.unwrap();
     for builder in [
         Client::builder().lease(Duration::ZERO),
-        Client::builder().watchdog_timeout(Duration::from_micros(10)),
+        Client::builder().lease(Duration::from_micros(10)),
         Client::builder().response_timeout(Duration::ZERO),
     ] {
         let error = builder.connect(&url(&server)).await.unwrap_err();

@@ -35,7 +35,7 @@ async fn a_slot_moves_with_locks_that_are_held_and_awaited() {
     let cluster = Cluster::start(3);
     let (from, to) = (&cluster.primaries[0], &cluster.primaries[2]);
     // Renewed every second.
-    let client = connect(&cluster, Client::builder().watchdog_timeout(Duration::from_secs(3))).await;
+    let client = connect(&cluster, Client::builder().lease(Duration::from_secs(3))).await;
     let tag = cluster.lock_on(0, 'a');
     let names = ["1", "2", "3"].map(|end| format!("{{{tag}}}{end}"));
     let held = client.lock(&names[0]).acquire().await.unwrap();
@@ -79,7 +79,7 @@ async fn a_slot_moves_with_locks_that_are_held_and_awaited() {
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_and_waits_outlive_a_primary() {
     let mut cluster = Cluster::start_with_replicas(3);
-    let client = connect(&cluster, Client::builder().watchdog_timeout(LEASE)).await;
+    let client = connect(&cluster, Client::builder().lease(LEASE)).await;
     let [name, other] = [0, 1].map(|number| cluster.lock_on(number, 'a'));
     let held = client.lock(&name).durability(Durability::Replicas(1)).acquire().await.unwrap();
     let elsewhere = client.lock(&other).acquire().await.unwrap();
@@ -106,7 +106,7 @@ async fn locks_and_waits_outlive_a_primary() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_needs_an_answer_waits_while_the_cluster_is_down() {
     let mut cluster = Cluster::start_with_replicas(3);
-    let client = connect(&cluster, Client::builder().watchdog_timeout(LEASE)).await;
+    let client = connect(&cluster, Client::builder().lease(LEASE)).await;
     let [failing, other] = [0, 1].map(|number| client.lock(cluster.lock_on(number, 'a')));
     assert!(!failing.locked().await.unwrap());
     cluster.kill(0);
@@ -123,7 +123,7 @@ async fn what_needs_an_answer_waits_while_the_cluster_is_down() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_moves_at_one_moment() {
     let cluster = Cluster::start(2);
-    let client = connect(&cluster, Client::builder().watchdog_timeout(LEASE)).await;
+    let client = connect(&cluster, Client::builder().lease(LEASE)).await;
     let name = cluster.lock_on(0, 'z');
     let held = client.lock(&name).acquire().await.unwrap();
     let waiting = wait_for(&client, &name);

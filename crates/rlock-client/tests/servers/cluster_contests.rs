@@ -41,7 +41,7 @@ impl Contest {
     async fn begin(self: &Arc<Self>, cluster: &Cluster, tasks: usize) -> Vec<JoinHandle<()>> {
         let mut workers = Vec::new();
         for _ in 0..3 {
-            let client = connect(cluster, Client::builder().watchdog_timeout(LEASE)).await;
+            let client = connect(cluster, Client::builder().lease(LEASE)).await;
             workers.extend((0..tasks).map(|_| tokio::spawn(self.clone().take_part(client.clone()))));
         }
         workers
@@ -163,7 +163,7 @@ async fn slots_that_move_at_one_moment() {
 #[expect(clippy::too_many_lines, reason = "one history")]
 async fn cancellations_while_slots_move_leave_nothing_behind() {
     let cluster = Cluster::start(3);
-    let client = connect(&cluster, Client::builder().watchdog_timeout(LEASE)).await;
+    let client = connect(&cluster, Client::builder().lease(LEASE)).await;
     let mut random = fastrand::Rng::with_seed(seed());
     let names: Arc<Vec<_>> = Arc::new(['a', 'b', 'c', 'd'].map(|letter| cluster.lock_on(0, letter)).into());
     let mut tasks = Vec::new();

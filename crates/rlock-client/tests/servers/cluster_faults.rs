@@ -103,7 +103,7 @@ async fn waiters_and_holders_recover_from_an_outage_by_themselves() {
     let (server, proxy) = behind_a_proxy().await;
     let mut raw = server.connect();
     let (outage, lease) = outage();
-    let client = connect_with(&proxy, Client::builder().watchdog_timeout(lease)).await;
+    let client = connect_with(&proxy, Client::builder().lease(lease)).await;
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
     let held = client.lock("held").acquire().await.unwrap();
     let lock = client.lock("lock");

@@ -106,9 +106,9 @@ fn owner(connection: &mut Connection, lock: &str) -> Option<Vec<u8>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_and_waits_outlive_the_primary() {
     let Watched { primary, replica, sentinels } = watched().await;
-    let client = connect(&sentinels, Client::builder().watchdog_timeout(LEASE)).await;
+    let client = connect(&sentinels, Client::builder().lease(LEASE)).await;
     let held = client.lock("held").durability(Durability::Replicas(1)).acquire().await.unwrap();
-    let fixed = client.lock("fixed").lease(Duration::from_secs(300)).acquire().await.unwrap();
+    let fixed = client.lock("fixed").lease(Duration::from_secs(300)).renew(false).acquire().await.unwrap();
     let waiting: Vec<_> = ["held", "held", "fixed"].iter().map(|name| wait_for(&client, name)).collect();
     await_waiters(&primary, 3).await;
     wait_for_replicas_in_sync(&primary, &replica);
@@ -140,7 +140,7 @@ async fn locks_and_waits_outlive_the_primary() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_is_replaced_on_purpose() {
     let Watched { primary, replica, sentinels } = watched().await;
-    let client = connect(&sentinels, Client::builder().watchdog_timeout(LEASE)).await;
+    let client = connect(&sentinels, Client::builder().lease(LEASE)).await;
     let held = client.lock("held").acquire().await.unwrap();
     let waiting = wait_for(&client, "held");
     await_waiters(&primary, 1).await;
@@ -163,7 +163,7 @@ async fn a_server_that_was_demoted_unnoticed_is_left() {
     let mut raw = server.connect();
     // Which goes on naming it: it would take minutes to notice.
     let sentinels = [sentinel(&server, 300_000)];
-    let quick = Client::builder().response_timeout(Duration::from_millis(300)).watchdog_timeout(LEASE);
+    let quick = Client::builder().response_timeout(Duration::from_millis(300)).lease(LEASE);
     let client = connect(&sentinels, quick).await;
     let held = client.lock("held").acquire().await.unwrap();
     let waiting = wait_for(&client, "held");
@@ -200,7 +200,7 @@ async fn who_waits_for_replicas_while_the_primary_is_replaced_has_the_lock_from_
     let (old, new) = (TestServer::start(), TestServer::start());
     new.replicate_from(&old);
     let sentinels = [sentinel(&old, 300_000)];
-    let builder = Client::builder().watchdog_timeout(LEASE).durability_wait(FAIL_OVER);
+    let builder = Client::builder().lease(LEASE).durability_wait(FAIL_OVER);
     let client = connect(&sentinels, builder.durability(Durability::Replicas(1))).await;
     new.signal(libc::SIGSTOP);
     let waiting = tokio::spawn(client.lock("lock").acquire());
@@ -226,7 +226,7 @@ async fn an_idle_connection_for_durability_to_a_server_that_was_demoted_is_left(
     new.replicate_from(&old);
     let sentinels = [sentinel(&old, 300_000)];
     // So seldom does the client ask by itself whether a server is still the primary.
-    let builder = Client::builder().watchdog_timeout(LEASE * 10).response_timeout(FAIL_OVER * 5);
+    let builder = Client::builder().lease(LEASE * 10).response_timeout(FAIL_OVER * 5);
     let builder = builder.durability_wait(FAIL_OVER).durability(Durability::Replicas(1));
     let client = connect(&sentinels, builder).await;
     client.lock("lock").acquire().await.unwrap().release().await.unwrap();

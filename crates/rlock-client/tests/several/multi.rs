@@ -134,7 +134,7 @@ async fn who_keeps_to_no_order_is_not_in_its_way_for_ever() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_is_lost_is_a_loss_of_all() {
     let servers = [TestServer::start(), TestServer::start()];
-    let builder = || Client::builder().watchdog_timeout(Duration::from_secs(3));
+    let builder = || Client::builder().lease(Duration::from_secs(3));
     let clients = [connect_with(&servers[0], builder()).await, connect_with(&servers[1], builder()).await];
     let locks = MultiLock::new(clients.iter().map(|client| client.lock("lock"))).unwrap();
     let guard = within("the locks", locks.acquire()).await.unwrap();
@@ -202,7 +202,7 @@ async fn settings_are_those_of_the_locks() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());
     assert!(matches!(MultiLock::new::<Plain>([]), Err(Error::Invalid { .. })));
-    let short = client.lock("b").lease(Duration::from_secs(1));
+    let short = client.lock("b").lease(Duration::from_secs(1)).renew(false);
     let locks = MultiLock::new([client.lock("a"), short.clone(), short]).unwrap();
     assert_eq!(locks.names().count(), 2);
     let guard = within("the locks", locks.acquire()).await.unwrap();
@@ -253,7 +253,7 @@ async fn a_wait_of_very_many_rounds_goes_on() {
     let (client, mut raw) = (connect(&server).await, server.connect());
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE b somebody 60000");
     let lease = Duration::from_millis(20);
-    let locks = MultiLock::new(["a", "b"].map(|name| client.lock(name).lease(lease))).unwrap();
+    let locks = MultiLock::new(["a", "b"].map(|name| client.lock(name).lease(lease).renew(false))).unwrap();
     let rounds = || counter(&server, "released");
     let waiting = tokio::spawn(locks.acquire());
     within("a hundred rounds", async {

@@ -97,7 +97,7 @@ async fn with_three_or_all_servers_gone_nothing_is_acquired_and_nothing_stays() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quorum_renews_it_and_without_one_it_is_lost_in_time() {
     let lease = Duration::from_secs(4);
-    let builder = || hasty().watchdog_timeout(lease).response_timeout(Duration::from_millis(600));
+    let builder = || hasty().lease(lease).response_timeout(Duration::from_millis(600));
     let case = async |way| {
         let mut five = Five::start().await;
         let lock = five.lock(builder, "lock");
@@ -136,7 +136,7 @@ async fn a_quorum_renews_it_and_without_one_it_is_lost_in_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_whose_servers_all_fail_is_lost_in_time() {
     let lease = Duration::from_secs(4);
-    let builder = || hasty().watchdog_timeout(lease).response_timeout(Duration::from_millis(600));
+    let builder = || hasty().lease(lease).response_timeout(Duration::from_millis(600));
     let case = async |way| {
         let mut five = Five::start().await;
         let guard = within("the lock", five.lock(builder, "lock").acquire()).await.unwrap();
@@ -177,7 +177,7 @@ impl Drop for Dropped {
 #[tokio::test(flavor = "multi_thread")]
 async fn work_under_a_lock_that_is_lost_is_dropped() {
     let five = Five::start().await;
-    let lock = five.lock(|| hasty().watchdog_timeout(Duration::from_secs(12)), "lock");
+    let lock = five.lock(|| hasty().lease(Duration::from_secs(12)), "lock");
     five.proxies[0].once("RLOCK.ACQUIRE", Fate::Slow(500));
     let takers = five.clients(Client::builder);
     let (dropped, ended) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
@@ -207,7 +207,7 @@ async fn work_under_a_lock_that_is_lost_is_dropped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_restart_one_after_the_other_join_again() {
     let mut five = Five::start().await;
-    let lock = five.lock(|| hasty().watchdog_timeout(Duration::from_secs(4)), "lock");
+    let lock = five.lock(|| hasty().lease(Duration::from_secs(4)), "lock");
     let guard = within("the lock", lock.acquire()).await.unwrap();
     for server in [0, 1, 2, 3] {
         five.fail(server, Way::Killed);
@@ -246,7 +246,7 @@ async fn what_was_granted_and_not_heard_of_is_given_back_everywhere() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_of_its_own_ends_everywhere() {
     let five = Five::start().await;
-    let lock = five.lock(hasty, "lock").lease(Duration::from_secs(2));
+    let lock = five.lock(hasty, "lock").lease(Duration::from_secs(2)).renew(false);
     let guard = within("the lock", lock.acquire()).await.unwrap();
     assert!(guard.check().unwrap() < Duration::from_secs(2));
     assert_eq!(within("the end of the lease", guard.lost()).await, Lost::Expired);

@@ -16,7 +16,7 @@ const LEASE: Duration = Duration::from_millis(1_500);
 type Hold = (Instant, Instant, usize);
 
 fn builder() -> rlock_client::Builder {
-    Client::builder().watchdog_timeout(LEASE)
+    Client::builder().lease(LEASE)
 }
 
 /// Takes the lock again and again, and looks all the time whether it is still held.

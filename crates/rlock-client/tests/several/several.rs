@@ -45,7 +45,7 @@ async fn a_multi_lock_reaches_over_a_cluster() {
 fn locks_that_are_several_block_threads() {
     let servers: Vec<_> = (0..3).map(|_| TestServer::start()).collect();
     // Renewed every second.
-    let builder = || Client::builder().watchdog_timeout(Duration::from_secs(3));
+    let builder = || Client::builder().lease(Duration::from_secs(3));
     let clients: Vec<_> = servers
         .iter()
         .map(|server| blocking::Client::connect_lazy_with(builder(), &url(server)).unwrap())
@@ -78,14 +78,14 @@ fn locks_that_are_several_block_threads() {
     assert_eq!(locks.run(|_| held_by_all("multi")), Ok(3));
     let lock = blocking::RedLock::new(&clients, "red").unwrap().wait(Duration::from_secs(10));
     assert_eq!(lock.run(|guard| guard.check().is_ok()), Ok(true));
-    let late = lock.clone().lease(Duration::from_millis(500)).run(|guard| guard.lost());
+    let late = lock.clone().lease(Duration::from_millis(500)).renew(false).run(|guard| guard.lost());
     assert_eq!(late, Err(Error::LockLost { lock: "red".into(), why: Lost::Expired }));
     let guard = lock.acquire().unwrap();
     assert!(denied(lock.try_acquire()));
     assert!(matches!(lock.acquire_timeout(limit), Err(Error::Timeout { .. })));
     guard.check().unwrap();
     guard.release().unwrap();
-    let short = lock.lease(Duration::from_secs(1)).acquire().unwrap();
+    let short = lock.lease(Duration::from_secs(1)).renew(false).acquire().unwrap();
     assert_eq!(short.lost(), Lost::Expired);
     let held = short.held();
     drop((short, clients, locks));

@@ -84,7 +84,7 @@ impl User {
     async fn work(mut self) {
         let url = self.shared.place.url();
         let client = loop {
-            match Client::builder().watchdog_timeout(LEASE).connect(&url).await {
+            match Client::builder().lease(LEASE).connect(&url).await {
                 Ok(client) => break client,
                 Err(_) if self.stopped() => return,
                 Err(_) => sleep(Duration::from_millis(50)).await,
