@@ -1,14 +1,14 @@
 //! SESSION: the ways in which a connection ends, and what happens to a tie meanwhile.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use rlock_testkit::commands::{SOON, ask, say, story, text};
+use rlock_testkit::commands::{SOON, ask, number, say, story, text};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{ReplicaStream, TestServer, eventually};
+use rlock_testkit::{ReplicaStream, Subscriber, TestServer, eventually};
 
 use crate::session::{BOB, HELD, freed, stays};
 
@@ -180,4 +180,54 @@ fn a_permit_is_not_tied_as_the_one_before_it_that_has_ended() {
     drop(younger);
     std::thread::sleep(Duration::from_millis(300));
     story(client, &[("RLOCK.RENEW many bob 60000", "1")]);
+}
+
+/// bob asks again on an older connection while a younger one is blocked. The younger one gets `UNBLOCKED` and is closed, and its end
+/// was not noticed: the grant was tied to it for ever, outlived bob, and RENEW could not tie it to another connection.
+#[test]
+fn a_grant_is_tied_to_the_connection_that_was_blocked_for_it() {
+    const WAIT: &str = "RLOCK.ACQUIRE lock bob 60000 SESSION 300 BLOCK 0\r\n";
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
+    let connect = || TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let (mut older, mut younger) = (connect(), connect());
+    for stream in [&mut younger, &mut older] {
+        stream.write_all(WAIT.as_bytes()).unwrap();
+        eventually("bob to wait", SOON, || (say(client, "RLOCK.LIST 0") != r#"["0", []]"#).then_some(()));
+    }
+    let mut answer = [0; 10];
+    younger.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"-UNBLOCKED");
+    drop(younger);
+    eventually("its end to be noticed", SOON, || {
+        (say(client, "CLIENT LIST").matches("id=").count() == 2).then_some(())
+    });
+    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    held(client);
+    drop(older);
+    freed(client, "the end of the connection that was granted it");
+}
+
+/// The end of a shortened lease is watched for the sake of Redisson waiters. After a release the watch continued: the server raised
+/// `rlock.expire` for a lock that had not expired, kept a note of its name for the whole grace period, and did not unload the module.
+#[test]
+fn a_shortened_lease_that_is_released_does_not_end_again() {
+    let server = TestServer::builder().conf("notify-keyspace-events", "KEA").start();
+    let client = &mut server.connect();
+    let mut events = Subscriber::channel(&server, "__keyevent@0__:rlock.expire");
+    for release in ["RLOCK.RELEASE lock bob", "RLOCK.FORCERELEASE lock"] {
+        let mut bob = server.connect();
+        story(&mut bob, &[(BOB, HELD)]);
+        drop(bob);
+        eventually("the lease to be shortened", SOON, || (number(client, "PTTL lock") <= 300).then_some(()));
+        story(client, &[(release, "1")]);
+        assert_eq!(events.next(Duration::from_millis(500)), None, "{release}");
+    }
+    let mut bob = server.connect();
+    story(&mut bob, &[("RLOCK.ACQUIRE lock bob 600000 SESSION 60000", "[1, 600000, 0]")]);
+    drop(bob);
+    eventually("the lease to be shortened", SOON, || (number(client, "PTTL lock") <= 60_000).then_some(()));
+    assert!(say(client, "MODULE UNLOAD rlock").starts_with("!ERR"), "its end is still watched");
+    story(client, &[("RLOCK.RELEASE lock bob", "1"), ("MODULE UNLOAD rlock", "OK")]);
 }

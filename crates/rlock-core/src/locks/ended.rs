@@ -118,6 +118,7 @@ impl Locks {
         let name = lock.to_ref();
         if let Some((at, _)) = self.sessions.ends.remove(&name) {
             self.sessions.by_end.remove(&(at, name));
+            self.agenda.change();
         }
     }
 

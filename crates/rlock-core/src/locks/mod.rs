@@ -123,15 +123,15 @@ impl Locks {
         self.places.is_empty() && self.granted.is_empty() && !revoke && !leave
     }
 
-    /// Whether a command must read records of locks: some lock has waiters, pending or counted grants, or departed owners.
-    /// Native readers alone do not count.
+    /// Whether a command must read records of locks: some lock has waiters, pending or counted grants, departed owners, or a
+    /// shortened lease. Native readers alone do not count.
     pub fn is_watched(&self) -> bool {
-        self.counts.is_watched()
+        self.counts.is_watched() || self.knows_ends()
     }
 
     /// Whether a command on this lock must read its record.
     pub fn watches(&self, lock: LockName<'_>) -> bool {
-        self.records.get(lock).is_some_and(|record| record.is_watched(self.term))
+        self.records.get(lock).is_some_and(|record| record.is_watched(self.term)) || self.knows_end(lock)
     }
 
     /// Whether anything is known of this lock.
@@ -178,7 +178,7 @@ impl Locks {
         let place = place.or(left).unwrap_or_else(|| self.new_place());
         let changed = self.queue(lock).is_some_and(|queue| queue.fair_changed);
         // Before the removal: with the last waiter of a connection that has ended, its end is forgotten.
-        waiter.session = self.session_in(lock, place, waiter.session);
+        waiter.session = self.session_in(lock, place, &waiter);
         let replaced = self.remove(lock, place);
         if let Some(before) = &replaced {
             if before.fair && waiter.fair {

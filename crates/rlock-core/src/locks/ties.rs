@@ -176,15 +176,14 @@ impl Locks {
         self.session(lock.name(), owner, *mode).is_some_and(|tie| tie.client == client)
     }
 
-    /// The tie of an entry in this place of a queue, which may replace an earlier one of its owner.
-    pub(super) fn session_in(
-        &self,
-        lock: LockName<'_>,
-        place: Place,
-        asked: Option<Session>,
-    ) -> Option<Session> {
+    /// The tie of a waiter in this place of a queue, which may replace an earlier one of its owner. A blocked waiter is tied to
+    /// the connection that it blocks, with which it leaves: the end of a younger one would not be noticed.
+    pub(super) fn session_in(&self, lock: LockName<'_>, place: Place, waiter: &Waiter) -> Option<Session> {
+        if waiter.via == Via::Block {
+            return waiter.session;
+        }
         let entry = self.queue(lock).and_then(|queue| queue.order.get(&place));
-        self.tied_after(entry.and_then(|entry| entry.session), asked)
+        self.tied_after(entry.and_then(|entry| entry.session), waiter.session)
     }
 
     fn tied_after(&self, before: Option<Session>, asked: Option<Session>) -> Option<Session> {

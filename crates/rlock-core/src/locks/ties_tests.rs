@@ -309,6 +309,17 @@ fn parked_ends_arm_no_timer() {
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), Some(0));
 }
 
+/// The connection of the call before it was younger: its end is not noticed once no call of it waits.
+#[test]
+fn a_blocked_waiter_is_tied_to_the_connection_that_it_blocks() {
+    let mut locks = Locks::default();
+    for client in [6, 5] {
+        let waiter = Waiter { session: by(client), ..crate::locks::tests::waiter("a", 10 - client) };
+        locks.join(LOCK, waiter);
+        assert_eq!(locks.head(LOCK).and_then(|waiter| waiter.session), by(client));
+    }
+}
+
 #[test]
 fn the_number_of_ties_is_bounded() {
     let mut locks = Locks::default();

@@ -153,7 +153,11 @@ impl Follow {
                 set(&mut self.ties.holds, party, tie);
                 self.ties.untold[lock.0] = false;
             }
-            (Op::Acquire { lock, owner, word, .. }, Some(Answer::Blocked | Answer::Enqueued)) => {
+            (Op::Acquire { lock, owner, word, .. }, Some(Answer::Blocked)) => {
+                // A blocked waiter leaves with its own connection.
+                set(&mut self.ties.waits, (lock, owner, word), Some(asked));
+            }
+            (Op::Acquire { lock, owner, word, .. }, Some(Answer::Enqueued)) => {
                 let party = (lock, owner, word);
                 let waited = before.queues[lock.0].iter().any(|by| (by.owner, by.word) == (owner, word));
                 let known = if waited { self.ties.waits.get(&party).copied() } else { Some(None) };
