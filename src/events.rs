@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use rlock_core::events::ListChange;
 use rlock_core::locks::{Cause, Databases, LockName, LockRef};
 use rlock_core::slots::SlotRange;
-use rlock_core::{MonoMs, departures, events, names, sessions, timing};
+use rlock_core::{MonoMs, UnixMs, departures, events, names, sessions, timing};
 
 use crate::ffi::{EventCtx, ServerEvent, Shared, SlotMove, StringRef, TaskCtx, is_primary};
 use crate::site::SiteLock;
@@ -16,17 +16,43 @@ use crate::{arriving, discovery, effects, eviction, keyspace, perform, waiters};
 /// Wall clock minus the clock that never steps, in ms, as of the last beat.
 static CLOCK_OFFSET: Shared<Cell<Option<i64>>> = Shared::cell(None);
 
-/// Beats so far.
-static BEATS: Shared<Cell<u32>> = Shared::cell(0);
+/// Regular work of the server's heartbeat, and its interval in ms. The server decides how often its heart beats: up to 500 times a
+/// second, by `hz` and by the number of its clients.
+struct Regular {
+    every_ms: u64,
+    last: Shared<Cell<u64>>,
+}
 
-/// About ten seconds.
-const BEATS_BETWEEN_SWEEPS: u32 = 100;
+impl Regular {
+    const fn new(every_ms: u64) -> Self {
+        Self { every_ms, last: Shared::cell(0) }
+    }
 
-/// How many locks' records are looked at in a beat for what time has ended: a million in some two minutes.
-const RECORDS_AT_A_BEAT: usize = 1_000;
+    /// Whether it is time for it again. The first time counts from the first call.
+    fn is_due(&self, MonoMs(clock): MonoMs) -> bool {
+        let last = self.last.get();
+        let is_over = clock.saturating_sub(last) >= self.every_ms;
+        if is_over {
+            self.last.replace(clock);
+        }
+        is_over && last > 0
+    }
+}
 
-/// About a second: what could not be written, since its slot is on its way, is tried as often.
-const BEATS_BETWEEN_TRIES: u32 = 10;
+/// The check of some records and ties: at each beat of a server that beats ten times a second.
+static LOOK: Regular = Regular::new(90);
+
+/// The retry of changes that wait for the migration of their slot.
+static TRY: Regular = Regular::new(1_000);
+
+/// The check of all fair lists and running waits.
+static SWEEP: Regular = Regular::new(10_000);
+
+/// The number of records of locks that are checked at once for what time has ended: a million in some two minutes.
+const RECORDS_AT_ONCE: usize = 1_000;
+
+/// The same at the beats between: time has its effect on a few locks at once.
+const RECORDS_AT_A_BEAT: usize = 20;
 
 /// A step of the wall clock that is worth looking at every lock, in ms: more than it drifts between beats.
 const CLOCK_STEP_MS: i64 = 50;
@@ -153,31 +179,39 @@ fn slots_move(ctx: EventCtx<'_>, moves: SlotMove, ranges: &[SlotRange]) {
 
 /// The server's heart beats.
 pub(crate) fn beat(ctx: TaskCtx<'_>) {
-    effects::look(*ctx);
     waiters::clear_doubt(&ctx);
-    let beats = BEATS.get().wrapping_add(1);
-    BEATS.replace(beats);
-    if ctx.in_cluster() && beats.is_multiple_of(BEATS_BETWEEN_TRIES) {
+    let clock = ctx.clock();
+    if has_stepped(ctx.real_time(), clock) && waiters::locks(|locks| locks.is_watched()) {
+        events::clock_stepped(waiters::core(&ctx));
+        timing::restart_timer(waiters::core(&ctx));
+    }
+    let is_due = LOOK.is_due(clock);
+    let records = if is_due { RECORDS_AT_ONCE } else { RECORDS_AT_A_BEAT };
+    waiters::locks(|locks| locks.forget_old(ctx.real_time(), clock, records));
+    if !is_due {
+        return;
+    }
+    effects::look(*ctx);
+    if ctx.in_cluster() && TRY.is_due(clock) {
         events::retry_deferred(waiters::core(&ctx));
     }
-    let MonoMs(clock) = ctx.clock();
-    let offset = ctx.real_time().0.saturating_sub_unsigned(clock);
-    let before = CLOCK_OFFSET.replace(Some(offset));
-    let stepped = before.is_some_and(|before| before.abs_diff(offset) > CLOCK_STEP_MS.unsigned_abs());
-    waiters::locks(|locks| locks.forget_old(ctx.real_time(), ctx.clock(), RECORDS_AT_A_BEAT));
+    let sweeps = SWEEP.is_due(clock);
     if !waiters::locks(|locks| locks.is_watched()) {
         return;
     }
     sessions::on_beat(waiters::core(&ctx));
-    if stepped {
-        events::clock_stepped(waiters::core(&ctx));
-        timing::restart_timer(waiters::core(&ctx));
-    }
-    if beats.is_multiple_of(BEATS_BETWEEN_SWEEPS) {
+    if sweeps {
         events::sweep_periodically(waiters::core(&ctx));
     }
     if ctx.in_cluster() {
         // A slot that leaves this server takes its keys along without an event on some versions.
         events::check_some(waiters::core(&ctx));
     }
+}
+
+/// Whether the wall clock was set since the last beat.
+fn has_stepped(now: UnixMs, MonoMs(clock): MonoMs) -> bool {
+    let offset = now.0.saturating_sub_unsigned(clock);
+    let before = CLOCK_OFFSET.replace(Some(offset));
+    before.is_some_and(|before| before.abs_diff(offset) > CLOCK_STEP_MS.unsigned_abs())
 }

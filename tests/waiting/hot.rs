@@ -120,10 +120,11 @@ fn every_end_of_a_wait_counts() {
     assert!((150..=most).contains(&k.longest) && (450..=5 * most).contains(&k.waited), "{k:?} of {most}");
 }
 
-/// No wait for it ends: without the sweep it would never appear.
+/// No wait for it ends: without the sweep it would never appear. A server with `hz` 500, or with many clients, beats fifty times as
+/// often: it swept every 0.2 s, and fifty thousand waiters cost it a quarter of its time.
 #[test]
 fn a_lock_that_is_stuck_shows_after_the_next_sweep() {
-    let server = TestServer::start();
+    let server = TestServer::builder().conf("hz", 500).start();
     let client = &mut server.connect();
     enqueue(client, "stuck", "b1");
     enqueue(client, "stuck", "b2");
@@ -131,7 +132,7 @@ fn a_lock_that_is_stuck_shows_after_the_next_sweep() {
     let begun = Instant::now();
     // Every ten seconds.
     let stuck = eventually("the sweep", 2 * SOON, || hot(client).pop());
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!((5..15).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
     assert_eq!((stuck.lock.as_str(), stuck.waits, stuck.waiters), ("0:stuck", 0, 2));
     assert!(
         stuck.longest > 0 && (stuck.longest..=2 * stuck.longest + 2).contains(&stuck.waited),
