@@ -330,3 +330,68 @@ fn keys_of_many_readers_with_many_holds_that_are_shortened() {
         (0..LOCKS).all(|lock| number(&mut client, &format!("PTTL lock{lock}")) > 3_000_000)
     });
 }
+
+/// A connection ends with readers that have a thousand holds each: one callback wrote the lease keys of 250 of them, which took
+/// 0.7 s.
+#[test]
+fn readers_with_many_holds_whose_connection_ends() {
+    const READERS: usize = 250;
+    let server = TestServer::start();
+    let (mut client, mut bob) = (server.connect(), server.connect());
+    for reader in 0..READERS {
+        let mut pipe = redis::pipe();
+        for _ in 0..1_000 {
+            let words = [&format!("lock{reader}"), "bob", "3600000", "READ", "SESSION", "60000"];
+            pipe.cmd("RLOCK.ACQUIRE").arg(&words[..]).ignore();
+        }
+        pipe.query::<()>(&mut bob).expect("bob reads");
+    }
+    check(&server, || drop(bob), || counter(&server, "ties") == 0);
+    let lease = format!("PTTL {{lock{}}}:bob:rwlock_timeout:1000", READERS - 1);
+    assert!(number(&mut client, &lease) <= 60_000);
+}
+
+/// The messages of one event-loop cycle name an owner and a lock of many bytes that must be percent-encoded: to format each of these
+/// bytes took a second.
+#[test]
+fn waits_with_long_names_that_end_together() {
+    let server = TestServer::start();
+    let mut client = server.connect();
+    let (key, ends) = (vec![0xff_u8; 16 << 10], Instant::now() + Duration::from_secs(3));
+    let mut pipe = redis::pipe();
+    pipe.cmd("RLOCK.ACQUIRE").arg(&key).arg("alice").arg(3_600_000).ignore();
+    pipe.query::<()>(&mut client).expect("alice holds it");
+    for waiter in 0..500 {
+        let left = ends.saturating_duration_since(Instant::now()).as_millis().max(1);
+        let mut pipe = redis::pipe();
+        let command = pipe.cmd("RLOCK.ACQUIRE").arg(&key).arg(format!("w{waiter}")).arg(60_000);
+        command.arg("ENQUEUE").arg(left.to_string()).arg("news").ignore();
+        pipe.query::<()>(&mut client).expect("it is enqueued");
+    }
+    check(&server, || {}, || counter(&server, "waiters") == 0);
+    assert_eq!(counter(&server, "timeouts"), 500);
+}
+
+/// Databases are swapped a hundred times before the fair lists of many locks are cleared: each time all of these locks were
+/// visited, which took 25 ms.
+#[test]
+fn swaps_before_many_fair_lists_are_cleared() {
+    let server = TestServer::start();
+    let mut act = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    let (mut client, mut looks) = (server.connect(), server.connect());
+    for first in (0..MANY).step_by(1_000) {
+        let mut pipe = redis::pipe();
+        for lock in first..first + 1_000 {
+            pipe.cmd("RLOCK.ACQUIRE").arg(format!("lock{lock}")).arg("alice").arg(3_600_000).ignore();
+            let command = pipe.cmd("RLOCK.ACQUIRE").arg(format!("lock{lock}")).arg("bob").arg(3_600_000);
+            command.arg("FAIR").arg("ENQUEUE").arg(0).arg("news").ignore();
+        }
+        pipe.query::<()>(&mut client).expect("they are enqueued");
+    }
+    story(&mut client, &[("CLIENT PAUSE 60000 WRITE", "OK"), ("CONFIG SET rlock.accept no", "OK")]);
+    eventually("all waiters to be sent away", WHOLE, || (counter(&server, "waiters") == 0).then_some(()));
+    let swaps = format!("MULTI\r\n{}EXEC\r\n", "SWAPDB 5 6\r\n".repeat(100));
+    act.write_all(swaps.as_bytes()).expect("they wait for the end of the pause");
+    let swap = || story(&mut client, &[("CLIENT UNPAUSE", "OK")]);
+    check(&server, swap, || number(&mut looks, "DBSIZE") == MANY as i64);
+}

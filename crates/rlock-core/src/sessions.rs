@@ -14,6 +14,7 @@ use crate::port::{InTask, Lock, Server};
 use crate::read_leases;
 use crate::rules;
 use crate::serve::perform_and_serve;
+use crate::shape::Fields;
 use crate::timing::{Outcome, check_soon, entry};
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
 use crate::view::{Need, Step, View};
@@ -64,15 +65,21 @@ pub(crate) fn drop_ended_waiters<P: Server>(core: Core<'_, P>) {
     drop_waiters(core, gone, DropReason::Session);
 }
 
-/// Shortens the leases of holds whose connections have ended, and tells of the ends of those that were shortened.
+/// Shortens the leases of holds whose connections have ended, and tells of the ends of those that were shortened. A reader counts
+/// as often as it has lease keys.
 pub(crate) fn end_sessions<P: InTask>(core: Core<'_, P>) -> Outcome {
-    for _ in 0..core.port.settings().at_once.looked {
+    let (most, mut done) = (core.port.settings().at_once.looked, 0_usize);
+    while done < most {
         let Some(tie) = core.locks(Locks::next_ended_tie) else { break };
-        let end = |grace| core.at(tie.lock.name(), |lock| end_session(core, lock, &tie, grace));
-        if tie.grace.and_then(end) == Some(Outcome::Refused) {
+        let end = |grace| {
+            core.at(tie.lock.name(), |lock| (end_session(core, lock, &tie, grace), lease_keys(lock, &tie)))
+        };
+        let (outcome, keys) = tie.grace.and_then(end).unwrap_or((Outcome::Done, 0));
+        if outcome == Outcome::Refused {
             core.locks(Locks::park_sessions);
             return Outcome::Refused;
         }
+        done = done.saturating_add(keys.max(1));
         core.locks(|locks| locks.tie_has_ended(tie));
     }
     tell_ends(core);
@@ -120,11 +127,21 @@ fn end_session<P: Server>(
 
 /// The latest lease end of all of the owner's read holds.
 fn last_read<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Expiry> {
-    if tie.mode != Mode::Read {
-        return None;
-    }
-    let fields = fields(lock, Some(&tie.owner)).ok().filter(|fields| fields.is_read_write())?;
+    let fields = tied_reader(lock, tie)?;
     read_leases::last_lease_end(lock, &tie.owner, fields.reads?, fields.key_end)
+}
+
+/// How many lease keys the end of a connection reads and writes for this tie.
+fn lease_keys<L: Lock>(lock: &mut L, tie: &EndedTie) -> usize {
+    let reads = tied_reader(lock, tie).and_then(|fields| fields.reads);
+    let keys = reads.map(|reads| reads.get().min(read_leases::MAX_LEASE_KEYS));
+    keys.and_then(|keys| usize::try_from(keys).ok()).unwrap_or(0)
+}
+
+/// The content of the lock's hash, if the tie is that of a reader.
+fn tied_reader<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Fields> {
+    let is_reader = tie.mode == Mode::Read;
+    is_reader.then(|| fields(lock, Some(&tie.owner)).ok())?.filter(Fields::is_read_write)
 }
 
 fn tell_ends<P: InTask>(core: Core<'_, P>) {

@@ -9,13 +9,16 @@ use crate::port::{FairList, InTask, Lock, Server};
 use crate::timing::Outcome;
 use crate::view::Kind;
 
+/// A visit of a list costs as much as this number of entries: it asks for write access, and whether the list is here.
+const VISIT: usize = 4;
+
 /// Takes those out of lists who wait no more.
 pub(crate) fn clear_fair_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
     let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
     while done < most {
         let Some(lock) = core.locks(|locks| locks.next_with(Job::LeaveFairList)) else { break };
         match core.at(lock.name(), |lock| remove_departed(core, lock)) {
-            Some(Some(looked_at)) => done = done.saturating_add(looked_at),
+            Some(Some(looked_at)) => done = done.saturating_add(looked_at).saturating_add(VISIT),
             Some(None) => return Outcome::Refused,
             // There is no such database, or it is not this server that decides about the lock.
             None => core.locks(|locks| locks.forget_all_departed(lock.name())),

@@ -83,7 +83,7 @@ impl Locks {
             self.records.iter().filter_map(|(lock, record)| Some((lock, record.leaving.as_deref()?)));
         for (lock, leaving) in leaving {
             form.push((lens.lock)(lock));
-            form.extend(leaving.position());
+            form.extend(leaving.position(self.era));
             append_sorted(leaving.owners().map(|(owner, later)| [(lens.name)(owner), later.into()]), form);
         }
         form.push(NONE);

@@ -131,15 +131,16 @@ impl Locks {
 
     /// The number of entries at the end of a lock's fair list that were checked; `None` without a list to check.
     pub fn capped_so_far(&self, lock: LockName<'_>) -> Option<usize> {
-        Some(self.known(lock)?.uncapped?.passed())
+        Some(self.known(lock)?.uncapped?.passed(self.era))
     }
 
     /// This number of entries at the end of the fair list was checked, and the entries before them are next; `None`: all
     /// of them were.
     pub fn capped(&mut self, lock: LockRef, passed: Option<usize>) {
-        let met = self.doubts_fair_lists();
+        let (met, era) = (self.doubts_fair_lists(), self.era);
         self.edit(lock.name(), |record| {
-            (record.uncapped, record.is_capped) = (passed.map(Walk::at), met && passed.is_none());
+            (record.uncapped, record.is_capped) =
+                (passed.map(|passed| Walk::at(passed, era)), met && passed.is_none());
         });
         if passed.is_none() {
             self.agenda.remove(Job::CapFairList, &lock);

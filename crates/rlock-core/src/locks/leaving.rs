@@ -33,15 +33,22 @@ pub(super) struct Walk {
     passed: usize,
     /// Whether somebody else has changed the list in the middle since the walk began.
     disturbed: bool,
+    /// The era in which it began: with the next one all lists may have changed.
+    era: u64,
 }
 
 impl Walk {
-    pub(super) fn at(passed: usize) -> Self {
-        Self { passed, disturbed: false }
+    pub(super) fn at(passed: usize, era: u64) -> Self {
+        Self { passed, disturbed: false, era }
     }
 
-    pub(super) fn passed(self) -> usize {
-        self.passed
+    /// How many entries at the end of the list need no other look; none in another era.
+    pub(super) fn passed(self, era: u64) -> usize {
+        if self.era == era { self.passed } else { 0 }
+    }
+
+    fn is_disturbed(self, era: u64) -> bool {
+        self.disturbed || self.era != era
     }
 }
 
@@ -65,9 +72,9 @@ impl Leaving {
     }
 
     /// The walk begins, with all who have left by now.
-    fn begin(&mut self) {
+    fn begin(&mut self, era: u64) {
         self.now.append(&mut self.later);
-        (self.walk, self.absent) = (Walk::default(), false);
+        (self.walk, self.absent) = (Walk::at(0, era), false);
     }
 
     /// Everybody there is, for the model checker.
@@ -77,9 +84,9 @@ impl Leaving {
     }
 
     /// Where the walk is, for the model checker.
-    pub(super) fn position(&self) -> [i64; 4] {
+    pub(super) fn position(&self, era: u64) -> [i64; 4] {
         let passed = i64::try_from(self.walk.passed).unwrap_or(i64::MAX);
-        [passed, self.walk.disturbed.into(), self.absent.into(), self.departed_heads.into()]
+        [passed, self.walk.is_disturbed(era).into(), self.absent.into(), self.departed_heads.into()]
     }
 }
 
@@ -148,7 +155,9 @@ impl Locks {
 
     /// The same, with the owner's former place in the queue.
     pub(super) fn note_departed_from(&mut self, lock: LockName<'_>, owner: &[u8], place: Place) {
-        self.edit_leaving(lock, |leaving| leaving.get_or_insert_default().add(owner.into(), place));
+        let walk = Walk::at(0, self.era);
+        let none = || Box::new(Leaving { walk, ..Leaving::default() });
+        self.edit_leaving(lock, |leaving| leaving.get_or_insert_with(none).add(owner.into(), place));
     }
 
     /// The owner has left the fair list, or stays in it; returns its former place in the queue.
@@ -160,10 +169,11 @@ impl Locks {
 
     /// Where the walk has nobody left to look for, the next one begins.
     fn restart_or_forget(&mut self, lock: LockName<'_>) {
+        let era = self.era;
         let Some(leaving) = self.leaving_mut(lock).filter(|leaving| leaving.now.is_empty()) else {
             return;
         };
-        leaving.begin();
+        leaving.begin(era);
         if leaving.now.is_empty() && !leaving.departed_heads {
             self.edit_leaving(lock, |leaving| *leaving = None);
         }
@@ -190,14 +200,15 @@ impl Locks {
 
     /// A part of a lock's fair list was walked.
     pub fn walked(&mut self, lock: LockName<'_>, walked: &Walked) {
+        let era = self.era;
         let Some(leaving) = self.leaving_mut(lock) else { return };
         for owner in &walked.taken {
             leaving.remove(owner);
         }
         leaving.walk.passed = leaving.walk.passed.saturating_add(walked.passed);
         if walked.at_head {
-            let disturbed = leaving.walk.disturbed;
-            if disturbed { leaving.begin() } else { leaving.absent = true }
+            let disturbed = leaving.walk.is_disturbed(era);
+            if disturbed { leaving.begin(era) } else { leaving.absent = true }
         }
         // Only now: whoever left during the walk was not looked for in all of the list.
         self.restart_or_forget(lock);
@@ -225,15 +236,6 @@ impl Locks {
         }
         if let Some(walk) = self.known_mut(lock).and_then(|record| record.uncapped.as_mut()) {
             *walk = Walk::default();
-        }
-    }
-
-    /// Other clients have changed all fair lists in the middle.
-    pub fn disturb_all_walks(&mut self) {
-        for job in [Job::LeaveFairList, Job::CapFairList] {
-            for lock in self.agenda.all(job) {
-                self.disturb_walk(lock.name());
-            }
         }
     }
 }

@@ -90,7 +90,6 @@ impl Locks {
         if let Some(databases) = keys_of {
             self.void_ties(databases);
             self.begin_era();
-            self.disturb_all_walks();
         }
     }
 

@@ -310,20 +310,24 @@ fn whoever_leaves_during_a_walk_is_looked_for_by_the_next() {
 /// Somebody else took an entry out of the middle, and those before it came nearer to the end: the walk may have missed one.
 #[test]
 fn a_walk_that_was_disturbed_is_repeated() {
-    let (mut locks, key) = (Locks::default(), lock("k"));
-    for (owner, ticket) in [("a", 1), ("b", 2)] {
-        locks.join(key, Waiter { fair: true, ..waiter(owner, ticket) });
-        locks.leave(Ticket(ticket));
+    let key = lock("k");
+    let flush = |locks: &mut Locks| locks.sweep(Sweep::Keys(Databases::All, Cause::Flushed));
+    for disturb in [|locks: &mut Locks| locks.disturb_walk(lock("k")), flush] {
+        let mut locks = Locks::default();
+        for (owner, ticket) in [("a", 1), ("b", 2)] {
+            locks.join(key, Waiter { fair: true, ..waiter(owner, ticket) });
+            locks.leave(Ticket(ticket));
+        }
+        let none = Walked { taken: Vec::new(), passed: 1, at_head: true };
+        disturb(&mut locks);
+        locks.walked(key, &none);
+        assert_eq!(locks.walked_so_far(key), Some(0));
+        locks.walked(key, &none);
+        assert_eq!(locks.walked_so_far(key), None, "they are not in the list");
+        assert_eq!(locks.next_absent(key, 1), [Box::from(*b"a")]);
+        assert_eq!(locks.next_absent(key, 9), [Box::from(*b"b")]);
+        assert!(locks.is_idle());
     }
-    let none = Walked { taken: Vec::new(), passed: 1, at_head: true };
-    locks.disturb_walk(key);
-    locks.walked(key, &none);
-    assert_eq!(locks.walked_so_far(key), Some(0));
-    locks.walked(key, &none);
-    assert_eq!(locks.walked_so_far(key), None, "they are not in the list");
-    assert_eq!(locks.next_absent(key, 1), [Box::from(*b"a")]);
-    assert_eq!(locks.next_absent(key, 9), [Box::from(*b"b")]);
-    assert!(locks.is_idle());
 }
 
 /// Whoever comes after the mark waits.
