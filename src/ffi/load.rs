@@ -199,7 +199,12 @@ fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
 pub(crate) unsafe fn on_unload(module: &'static dyn Callbacks, ctx: *mut raw::RedisModuleCtx) -> c_int {
     guarded(Callback::Unload, raw::REDISMODULE_ERR as c_int, || {
         // SAFETY: the context is valid for this call.
-        if unsafe { Ctx::from_raw(ctx) }.is_named_in_rules() {
+        let ctx = unsafe { Ctx::from_raw(ctx) };
+        if ctx.has_queued_commands() {
+            warn(c"not unloaded: a client has queued commands in a transaction; try again after its EXEC (see CLIENT LIST)");
+            return raw::REDISMODULE_ERR as c_int;
+        }
+        if ctx.is_named_in_rules() {
             warn(c"not unloaded: ACL rules name commands of rlock; remove them (see ACL LIST)");
             return raw::REDISMODULE_ERR as c_int;
         }

@@ -153,6 +153,22 @@ fn the_module_stays_while_the_rules_of_a_user_name_its_commands() {
     assert_eq!(say(client, "PING"), "PONG");
 }
 
+/// The server keeps a pointer to each queued command: at EXEC it crashed, since the command was gone with the module.
+#[test]
+fn the_module_stays_while_a_transaction_has_queued_commands() {
+    let server = TestServer::start();
+    let (client, other) = (&mut server.connect(), &mut server.connect());
+    says_each(other, &[("MULTI", "OK"), ("RLOCK.ACQUIRE lock alice 60000", "QUEUED")]);
+    let refused = |said: String| assert!(said.contains("Error unloading module"), "{said}");
+    refused(say(client, "MODULE UNLOAD rlock"));
+    assert!(server.log().contains("not unloaded: a client has queued commands in a transaction"));
+    says_each(other, &[("EXEC", "[[1, 60000, 0]]"), ("MULTI", "OK"), ("MODULE UNLOAD rlock", "QUEUED")]);
+    // A command of the module may follow in the same transaction.
+    assert_eq!(say(other, "RLOCK.RENEW lock alice 60000"), "QUEUED");
+    refused(say(other, "EXEC"));
+    says_each(client, &[("MODULE UNLOAD rlock", "OK"), ("PING", "PONG")]);
+}
+
 #[test]
 fn locks_can_be_changed_while_the_module_is_away() {
     let server = TestServer::start();
