@@ -102,7 +102,7 @@ class LocksTest {
   }
 
   @Test
-  void anOwnerNamesItsProcess() {
+  void anOwnerNamesItsProcess() throws Exception {
     Settings settings = Settings.defaults().withName("other app/1");
     try (Client client = new Client(server.url, settings);
         Guard held = client.lock("a").acquire()) {
