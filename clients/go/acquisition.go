@@ -162,7 +162,7 @@ func (a *acquisition) end(err error) {
 
 func (a *acquisition) lost(why Why) {
 	a.client.tell(Event{Kind: Lost, Lock: a.order.lock, Why: why, Took: now() - a.heldAt})
-	if why != WhyClosed {
+	if why == WhyExpired {
 		// A lost lock needs no release. Its release would enter it again.
 		a.client.leave(a)
 	}

@@ -2,7 +2,6 @@ package rlock
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 )
@@ -73,16 +72,6 @@ func (h *Held) Release(ctx context.Context) error {
 		h.outcome = h.acquisition.leave(ctx)
 	})
 	return h.outcome
-}
-
-func (h *Held) run(ctx context.Context, work func(context.Context) error) error {
-	defer func() { _ = h.Release(ctx) }() // work may panic
-	err := work(h.Context(ctx))
-	released := h.Release(ctx)
-	if err == nil || errors.Is(err, context.Canceled) && errors.Is(released, ErrLost) {
-		return released
-	}
-	return err
 }
 
 // WriteHeld is a held write lock.

@@ -32,20 +32,20 @@ func (a *acquisition) leave(ctx context.Context) error {
 		return err
 	}
 	if left > 0 {
-		return a.leaveOthers(ctx)
+		a.leaveOthers(ctx)
+		return nil
 	}
 	select {
 	case <-a.released:
-		return a.outcome
 	case <-ctx.Done():
+		// The release is on its way, and is repeated in the background if necessary.
+		select {
+		case <-a.released:
+		case <-time.After(a.order.response):
+			return outcomeUnknown(a.order.lock, context.Cause(ctx))
+		}
 	}
-	// The release is on its way, and is repeated in the background if necessary.
-	select {
-	case <-a.released:
-		return a.outcome
-	case <-time.After(a.order.response):
-		return outcomeUnknown(a.order.lock, context.Cause(ctx))
-	}
+	return a.outcome
 }
 
 func (a *acquisition) release() {
@@ -124,10 +124,10 @@ func (a *acquisition) drop() {
 }
 
 // leaveOthers releases one of several holds. Whatever comes of it: the last one removes all.
-func (a *acquisition) leaveOthers(ctx context.Context) error {
+func (a *acquisition) leaveOthers(ctx context.Context) {
 	done, err := a.level(ctx)
 	if err != nil {
-		return err
+		return
 	}
 	defer done()
 	holds := 0
@@ -135,5 +135,4 @@ func (a *acquisition) leaveOthers(ctx context.Context) error {
 	if holds > 0 && a.order.mode != modePermit {
 		_, _ = a.client.request(ctx, a.order.lock, a.order.releaseBut(holds)...)
 	}
-	return nil
 }

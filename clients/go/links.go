@@ -176,9 +176,13 @@ func (c *Client) count() {
 
 // unheard: this user gets no messages, so waits end. The next one subscribes again, since the rules may have changed.
 func (c *Client) unheard(refused serverError) {
+	told := refused.refusal("", false)
+	if told.kind == failedPassing {
+		c.messages.drop(told.err) // the next connection subscribes again
+		return
+	}
 	c.hearing = deaf
-	err := refused.refusal("", false).err
-	c.each((*acquisition).waits, func(a *acquisition) { a.feed(func() { a.machine.cancel(err) }) })
+	c.each((*acquisition).waits, func(a *acquisition) { a.feed(func() { a.machine.cancel(told.err) }) })
 }
 
 // refuse: the server does not let this user in.

@@ -94,11 +94,7 @@ func (l *Lock) TryAcquire(ctx context.Context) (*Held, error) { return l.acquire
 // Run holds the lock while work runs. The context of work ends when the lock is lost, with the cause ErrLost. Run returns that
 // loss unless work has failed otherwise. When ctx is done, both the wait and the context of work end.
 func (l *Lock) Run(ctx context.Context, work func(ctx context.Context, held *Held) error) error {
-	held, err := l.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return held.run(ctx, func(ctx context.Context) error { return work(ctx, held) })
+	return l.run(ctx, work)
 }
 
 // Acquire is Lock.Acquire.
@@ -113,11 +109,7 @@ func (l *WriteLock) TryAcquire(ctx context.Context) (*WriteHeld, error) {
 
 // Run is Lock.Run.
 func (l *WriteLock) Run(ctx context.Context, work func(ctx context.Context, held *WriteHeld) error) error {
-	held, err := l.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return held.run(ctx, func(ctx context.Context) error { return work(ctx, held) })
+	return l.run(ctx, func(ctx context.Context, held *Held) error { return work(ctx, &WriteHeld{held}) })
 }
 
 func writeHeld(held *Held, err error) (*WriteHeld, error) {
@@ -176,6 +168,20 @@ func (h *handle) acquire(ctx context.Context, once bool) (*Held, error) {
 	return newHeld(a), nil
 }
 
+func (h *handle) run(ctx context.Context, work func(context.Context, *Held) error) error {
+	held, err := h.acquire(ctx, false)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = held.Release(ctx) }() // work may panic
+	err = work(held.Context(ctx), held)
+	released := held.Release(ctx)
+	if err == nil || errors.Is(err, context.Canceled) && errors.Is(released, ErrLost) {
+		return released
+	}
+	return err
+}
+
 // acquire is for a new owner, or for one of the caller's: that has one acquisition of a lock at a time, which a later one re-enters.
 func (c *Client) acquire(ctx context.Context, o order) (*acquisition, error) {
 	began, wait := now(), o.wait
@@ -192,17 +198,20 @@ func (c *Client) acquire(ctx context.Context, o order) (*acquisition, error) {
 		case err != nil:
 			return nil, err
 		case a != nil && next != nil:
-			return a, a.reenter(ctx)
+			if err = a.reenter(ctx); !errors.Is(err, ErrLost) || a.loss.Err() != nil {
+				return a, err
+			} // else its last guard was released meanwhile
 		case a != nil:
 			return a, a.await(ctx)
 		case wait == 0:
 			return nil, denied(o.lock)
 		}
+		wake, cancel := context.WithTimeout(ctx, o.wait)
 		select {
 		case <-next:
-		case <-ctx.Done():
-		case <-time.After(o.wait):
+		case <-wake.Done():
 		}
+		cancel()
 	}
 }
 

@@ -214,6 +214,50 @@ func TestReentryAndNamedOwners(t *testing.T) {
 	check(t, first.Release(ctx) == nil && second.Release(ctx) == nil && !s.exists("n"), "free")
 }
 
+// The last guard is released after the next acquisition has found the hold, and before that adds one.
+func TestANamedOwnerAcquiresBesideItsRelease(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	client := connectTo(t, s.url(), Options{})
+	lock := client.Lock("n", Owner("me"))
+	for _, acquire := range []func(context.Context) (*Held, error){lock.Acquire, lock.TryAcquire} {
+		first := must[*Held](t)(lock.Acquire(ctx))
+		// Another change of the number of holds is under way.
+		first.acquisition.levels <- struct{}{}
+		type outcome struct {
+			held *Held
+			err  error
+		}
+		next := make(chan outcome)
+		go func() {
+			held, err := acquire(ctx)
+			next <- outcome{held, err}
+		}()
+		time.Sleep(50 * time.Millisecond)
+		check(t, first.Release(ctx) == nil, "released")
+		<-first.acquisition.levels
+		got := <-next
+		check(t, got.err == nil || errors.Is(got.err, ErrDenied), got.err)
+		if got.err == nil {
+			check(t, s.HGet(ctx, "n", "me").Val() == "1" && got.held.Release(ctx) == nil, "acquired")
+		}
+	}
+}
+
+// The end of a context is no error of a release that sends nothing that matters.
+func TestAnInnerGuardIsReleasedWithoutItsContext(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	outer := must[*Held](t)(connectTo(t, s.url(), Options{}).Lock("a").Acquire(ctx))
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	outer.acquisition.levels <- struct{}{}
+	inner := newHeld(outer.acquisition)
+	outer.acquisition.client.do(func() { outer.acquisition.guards++ })
+	check(t, inner.Release(done) == nil, "released")
+	<-outer.acquisition.levels
+	_, err := outer.Check()
+	check(t, err == nil && outer.Release(ctx) == nil && !s.exists("a"), err)
+}
+
 func TestReadersWritersAndPermits(t *testing.T) {
 	ctx, s := within(t, 30*time.Second), startServer(t)
 	client := connectTo(t, s.url(), Options{})

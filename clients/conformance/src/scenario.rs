@@ -79,6 +79,9 @@ pub(crate) enum Step {
         /// New connections are silent too, until `up`.
         #[serde(default)]
         new: bool,
+        /// The server does not notice the end of those that are open.
+        #[serde(default)]
+        kept: bool,
     },
     Lost {
         guard: String,
@@ -92,6 +95,9 @@ pub(crate) enum Step {
     Server {
         command: Vec<String>,
         reply: Option<String>,
+        /// The next step does not wait for its end.
+        #[serde(default)]
+        aside: bool,
     },
     Pause {
         ms: u64,

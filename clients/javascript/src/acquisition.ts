@@ -14,6 +14,7 @@ export class Acquisition {
   /** Guards that were not released yet. */
   guards = 1;
   readonly #began: number;
+  readonly #response: number;
   #acquired = 0;
   /** The caller that waits, for the lock or the end of its release. */
   #caller: { resolve(): void; reject(error: unknown): void } | undefined;
@@ -24,7 +25,8 @@ export class Acquisition {
     readonly client: Client,
     readonly order: Order,
   ) {
-    this.machine = new Machine({ ...order, response: client.response, slack: client.clock.slack });
+    this.#response = Math.min(client.response, Math.max(order.lease / 6, 50));
+    this.machine = new Machine({ ...order, response: this.#response, slack: client.clock.slack });
     this.#began = client.clock.now();
   }
 
@@ -62,7 +64,7 @@ export class Acquisition {
   /** Releases one of its guards. */
   leave(): Promise<void> {
     this.guards -= 1;
-    if (this.guards > 0) return this.level(-1);
+    if (this.guards > 0) return this.level(-1).then(() => undefined);
     this.client.named.delete(address(this.order));
     return this.release();
   }
@@ -81,23 +83,24 @@ export class Acquisition {
     this.#caller?.reject(new OutcomeUnknown("", this.order.lock, new Closed()));
   }
 
-  /** Adds a hold, or removes one that is not the last. */
-  level(change: 1 | -1): Promise<void> {
+  /** Adds a hold, or removes one that is not the last; `false`: the last guard was released meanwhile, and all holds with it. */
+  level(change: 1 | -1): Promise<boolean> {
     const done = this.#levels.then(() => this.#level(change));
     this.#levels = done.catch(() => undefined);
     return done;
   }
 
-  async #level(change: 1 | -1): Promise<void> {
+  async #level(change: 1 | -1): Promise<boolean> {
+    if (this.guards === 0 && !this.lostBy) return false;
     this.check();
     const { client, order } = this;
     if (change === 1) this.guards += 1;
     try {
       // The server counts one permit, however many guards there are here.
-      if (order.mode === "PERMIT") return;
-      const holds = this.guards;
+      if (order.mode === "PERMIT") return true;
       // Never the first hold: one that was lost must not come back in silence.
-      const request = change === 1 ? words("ACQUIRE", { ...order, fair: false }, { holds }) : words("RELEASE", order, { holds });
+      const more = { holds: this.guards };
+      const request = change === 1 ? words("ACQUIRE", { ...order, fair: false }, more) : words("RELEASE", order, more);
       const reply = client.request(order.lock, request);
       if (change === 1) {
         const held = answer("ACQUIRE", await reply);
@@ -107,8 +110,10 @@ export class Acquisition {
       // Whatever comes of a release of some: the last one removes all holds.
       await reply.catch(() => undefined);
       this.check();
+      return true;
     } catch (error) {
-      if (change === 1) this.guards -= 1;
+      // It may be the last: others can end meanwhile.
+      if (change === 1) this.leave().catch(() => undefined);
       throw error;
     }
   }
@@ -157,7 +162,7 @@ export class Acquisition {
     const { lock } = this.order;
     this.client.tell({ type: "lost", lock, why, held: this.client.clock.now() - this.#acquired });
     // A lost lock needs no release; one that is released all the same enters again.
-    if (why !== "closed") this.client.leave(this);
+    if (why === "expired") this.client.leave(this);
     this.loss.abort(new LockLost(lock, why));
   }
 
@@ -174,7 +179,7 @@ export class Acquisition {
     const { commands, heard, driver } = client.link;
     const sentAt = client.clock.now();
     const request = words(command, order, { ...(lease !== undefined && { lease }), enqueue: [wait, client.channel] });
-    const requested = command === "ENQUEUE" && !heard ? Promise.reject(NOT_SUBSCRIBED) : commands.request(request);
+    const requested = command === "ENQUEUE" && !heard ? Promise.reject(NOT_SUBSCRIBED) : commands.request(request, this.#response);
     // A repeat also asks how long the holder's lease can last, which not every user may.
     const holder = look === true ? commands.request(["PTTL", order.lock]).catch(() => undefined) : undefined;
     Promise.all([requested, holder]).then(

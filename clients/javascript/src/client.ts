@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { basename } from "node:path";
 import { Acquisition } from "./acquisition.js";
 import { Clock } from "./clock.js";
-import { Closed, Invalid, ModuleMissing, RlockError, Unflushed, Unsupported } from "./errors.js";
+import { Closed, Denied, Invalid, ModuleMissing, RlockError, Timeout, Unflushed, Unsupported } from "./errors.js";
 import { hook, type Event, type OnEvent } from "./events.js";
 import { Link, type Driver } from "./link.js";
 import { Guard, Handle, WriteGuard, known, times, type Times } from "./lock.js";
@@ -136,9 +136,26 @@ export class Client {
     return `${this.identity}:${String(this.#numbers)}`;
   }
 
-  /** Acquires a lock; what it leaves in the server when that fails is taken care of. @internal */
-  async acquire(order: Order, signal: AbortSignal | undefined): Promise<Acquisition> {
+  /**
+   * Acquires a lock; what it leaves in the server when that fails is taken care of. An owner that the caller named has one
+   * acquisition of a lock at a time: a later one re-enters it, or waits for its end. @internal
+   */
+  async acquire(asked: Order, signal: AbortSignal | undefined): Promise<Acquisition> {
+    const key = address(asked);
+    const began = this.clock.now();
+    let order = asked;
+    for (let other = this.acquisitions.get(key); other && !this.#closing; other = this.acquisitions.get(key)) {
+      signal?.throwIfAborted();
+      if (other.machine.phase === "held" && (await other.level(1))) return other;
+      if (asked.wait === 0) throw new Denied("", asked.lock);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      const waited = this.clock.now() - began;
+      if (waited >= asked.wait) throw new Timeout(waited.toFixed(), asked.lock);
+      order = { ...asked, wait: asked.wait - waited };
+    }
     if (this.#closing) throw new Closed();
+    // While a lost one has guards, there is no next: their release would end its hold.
+    this.named.get(key)?.check();
     if (this.link.driver.cluster) {
       if (order.wait !== 0) throw new Unsupported("this client does not wait in a cluster; use tryAcquire, or a server without a cluster");
       if (order.grace !== 0) throw new Unsupported("this client has no sessions in a cluster; leave sessionGrace out");
@@ -148,14 +165,11 @@ export class Client {
     const acquisition = new Acquisition(this, order);
     const abort = () => acquisition.feed((machine) => machine.cancel(signal?.reason));
     signal?.addEventListener("abort", abort, { once: true });
-    try {
-      await acquisition.start();
-    } finally {
-      signal?.removeEventListener("abort", abort);
-    }
+    await acquisition.start().finally(() => signal?.removeEventListener("abort", abort));
+    if (!order.owner.startsWith(`${this.identity}:`)) this.named.set(key, acquisition);
     if (!signal?.aborted) return acquisition;
     // It was granted in the same moment.
-    acquisition.release().catch(() => undefined);
+    acquisition.leave().catch(() => undefined);
     throw signal.reason;
   }
 
@@ -167,7 +181,9 @@ export class Client {
 
   /** @internal */
   leave(acquisition: Acquisition): void {
-    this.acquisitions.delete(address(acquisition.order));
+    const key = address(acquisition.order);
+    // Code that heard of a loss may have acquired the lock anew.
+    if (this.acquisitions.get(key) === acquisition) this.acquisitions.delete(key);
     if (this.acquisitions.size === 0) this.#emptied();
   }
 

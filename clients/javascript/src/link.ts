@@ -132,6 +132,7 @@ export class Line {
 
   async #open(): Promise<void> {
     const { client } = this;
+    const began = client.clock.now();
     let connection: Connection | undefined;
     const fail = (cause: unknown) => {
       if (this.fail !== fail) return;
@@ -140,6 +141,8 @@ export class Line {
       this.connection = undefined;
       this.ready = false;
       if (this.#error instanceof Closed) return;
+      // One that was lost at once must not be replaced at once, for ever.
+      if (client.clock.now() - began > LONGEST_PAUSE) this.#pause = FIRST_PAUSE;
       this.#error = failure("", asReply(cause)).error;
       clearTimeout(this.#next);
       this.#next = setTimeout(() => void this.#open(), this.#pause * (0.5 + Math.random() / 2)).unref();
@@ -166,7 +169,6 @@ export class Line {
       this.beat();
       await this.on.up(this);
       if (this.fail !== fail) return;
-      this.#pause = FIRST_PAUSE;
       this.ready = true;
       this.on.ready();
     } catch (error) {
@@ -274,7 +276,8 @@ export class Link {
     try {
       const reply = await commands.request(["PUBSUB", "NUMSUB", client.channel]);
       if (!same()) return;
-      if (!Array.isArray(reply) || Number(reply[1]) !== 1) throw new Error("the subscription is on another server");
+      // A connection before it that the server has not given up yet counts too.
+      if (!Array.isArray(reply) || Number(reply[1]) < 1) throw new Error("the subscription is on another server");
       this.heard = true;
       client.each(waits, up);
     } catch (cause) {

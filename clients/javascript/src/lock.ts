@@ -1,8 +1,8 @@
 /** Locks by their names, and what one holds. */
 import type { Acquisition } from "./acquisition.js";
 import type { Client } from "./client.js";
-import { Invalid, LockLost, Timeout } from "./errors.js";
-import { address, info, milliseconds, type Info, type Mode, type Order } from "./wire.js";
+import { Invalid, LockLost } from "./errors.js";
+import { info, milliseconds, type Info, type Mode, type Order } from "./wire.js";
 
 export interface ReadOptions {
   /** How long a hold lasts unless it is renewed, in ms. */
@@ -102,7 +102,7 @@ export class Guard {
   /** Adds a hold for the same owner. The lock is free when all its guards are released. */
   async reenter(): Promise<this> {
     this.check();
-    await this.acquisition.level(1);
+    if (!(await this.acquisition.level(1))) throw new LockLost(this.name, "released");
     return new (this.constructor as new (acquisition: Acquisition) => this)(this.acquisition);
   }
 
@@ -201,26 +201,8 @@ export class Handle<G extends Guard> {
   }
 
   async #acquire(wait: number, signal: AbortSignal | undefined): Promise<G> {
-    const client = this.#client;
-    const order = { ...this.#order, wait, owner: this.#owner ?? client.owner() };
-    const key = address(order);
-    const began = performance.now();
-    // A named owner has one acquisition of a lock at a time; a later one re-enters it.
-    for (let other = client.acquisitions.get(key); other; other = client.acquisitions.get(key)) {
-      signal?.throwIfAborted();
-      if (other.machine.phase === "held") {
-        await other.level(1);
-        return new this.#guard(other);
-      }
-      const waited = performance.now() - began;
-      if (waited >= wait) throw new Timeout(waited.toFixed(), this.name);
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
-    // While a lost one has guards, there is no next: their release would end its hold.
-    client.named.get(key)?.check();
-    const acquisition = await client.acquire(order, signal);
-    if (this.#owner !== undefined) client.named.set(key, acquisition);
-    return new this.#guard(acquisition);
+    const owner = this.#owner ?? this.#client.owner();
+    return new this.#guard(await this.#client.acquire({ ...this.#order, wait, owner }, signal));
   }
 }
 

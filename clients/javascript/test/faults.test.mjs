@@ -293,6 +293,32 @@ for (const driver of await drivers()) {
       await client.close();
     });
 
+    test("a user who may not ask for its subscription: the connection is not made again and again", async () => {
+      const user = `${driver.name.split(" ")[0]}-deaf`;
+      await raw.send("ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", "-pubsub|numsub");
+      const client = await driver.connect(`redis://${user}:pw@127.0.0.1:${server.port}`);
+      await assert.rejects(client.lock(fresh()).acquire(), is(Permission));
+      const made = async () => Number(/total_connections_received:(\d+)/.exec(await raw.send("INFO", "stats"))[1]);
+      const start = await made();
+      await sleep(1_000);
+      assert((await made()) - start < 12, `${(await made()) - start} connections in a second`);
+      await client.close();
+    });
+
+    test("a lock whose lease is shorter than the client's outlives a silent connection", () =>
+      through(
+        async (client, way) => {
+          const held = await client.lock(fresh(), { lease: 1_500 }).acquire();
+          Object.assign(way, { seen: "", swallow: "RLOCK.RENEW" });
+          await until("it is renewed", () => way.seen.includes("RLOCK.RENEW"));
+          way.swallow = undefined;
+          await sleep(2_000);
+          held.check();
+          await held.release();
+        },
+        { lease: 30_000, responseTimeout: 5_000 },
+      ));
+
     test("draining and read-only servers", async () => {
       const other = await startServer();
       const look = new Raw(other.port);

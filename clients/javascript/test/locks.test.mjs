@@ -117,6 +117,46 @@ for (const driver of await drivers()) {
         await (await cron.acquire()).release();
       }));
 
+    test("two guards that are released at once: neither is told that the other was", () =>
+      using({}, async (client) => {
+        const lock = client.lock(fresh());
+        const outer = await lock.acquire();
+        const inner = await outer.reenter();
+        await Promise.all([inner.release(), outer.release()]);
+        assert.equal(await lock.locked(), false);
+      }));
+
+    test("a named owner acquires beside the release of its last guard", () =>
+      using({}, async (client) => {
+        const lock = client.lock(fresh(), { owner: "cron" });
+        const held = await lock.acquire();
+        const next = lock.acquire();
+        const once = assert.rejects(lock.tryAcquire(), is(Denied));
+        await held.release();
+        await once;
+        (await next).check();
+        await (await next).release();
+        assert.equal(await lock.locked(), false);
+      }));
+
+    test("a named owner that acquires anew as it is told of a loss", () =>
+      using({ lease: 600 }, async (client) => {
+        const lock = client.lock(fresh(), { owner: "cron" });
+        const held = await lock.acquire();
+        const next = new Promise((resolve) => {
+          held.signal.addEventListener("abort", () => {
+            held.release().catch(() => undefined);
+            resolve(lock.acquire());
+          });
+        });
+        await lock.forceRelease();
+        const again = await next;
+        await sleep(1_000);
+        again.check();
+        await again.release();
+        assert.equal(await lock.locked(), false);
+      }));
+
     test("readers together, a writer alone, and a downgrade", () =>
       using({}, async (client) => {
         const both = client.readWriteLock(fresh());

@@ -46,6 +46,16 @@ def test_exclusion_and_release(server: Server, name: str) -> None:
     run(work())
 
 
+def test_re_entries_leave_nothing_in_memory(server: Server, name: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(server.url) as client, client.lock(name) as held:
+            for _ in range(20):
+                await (await held.reenter()).release()
+            assert len(held._one.on_lost) == 1
+
+    run(work())
+
+
 def test_tasks_of_one_owner(server: Server, name: str) -> None:
     async def work() -> None:
         async with AsyncClient(server.url) as client:

@@ -170,6 +170,48 @@ time.sleep(0.2)
     eventually(lambda: not server.do("KEYS", f"{name}*"), 5)
 
 
+def test_a_client_that_its_own_thread_collects(server: Server, name: str) -> None:
+    """The collector runs in any thread. Refused as a call by a receiver of events, the close left thread and links."""
+    client: Any = Client(server.url, on_event=lambda event: gc.collect() if event.kind == "released" else None)
+    client.itself = client  # only the collector finds it
+    gc.disable()
+    try:
+        held = client.lock(name).acquire()
+        thread = held._engine._thread
+        del client, held
+        eventually(lambda: not thread.is_alive(), 5)
+    finally:
+        gc.enable()
+
+
+def test_a_fork_beside_a_connection_that_is_given_up(server: Server, client: Client, name: str) -> None:
+    """It is closed, and its end is not noticed yet."""
+    held = client.lock(name).acquire()
+    engine, given_up, forked = held._engine, threading.Event(), threading.Event()
+
+    def stand_still() -> None:
+        given_up.set()
+        forked.wait(10)
+
+    def give_up() -> None:
+        engine.links[None].drop("enough")
+        asyncio.get_running_loop().call_soon(stand_still)
+
+    assert engine._loop is not None
+    engine._loop.call_soon_threadsafe(give_up)
+    given_up.wait(10)
+
+    def child() -> None:
+        client.lock(f"{name}:child").try_acquire().release()
+        client.close()
+
+    try:
+        assert in_child(child) == 0
+    finally:
+        forked.set()
+    held.release()
+
+
 def test_a_guard_that_outlives_its_loop(server: Server, name: str) -> None:
 
     client = AsyncClient(server.url)

@@ -281,11 +281,12 @@ def test_who_is_dropped_asks_again() -> None:
     assert run.at(22, "tick")[0] == ("send", "ENQUEUE", 7_978)
 
 
-def test_the_servers_timeout_ends_the_wait() -> None:
+def test_only_the_clock_ends_the_wait() -> None:
     run = Run()
     run.at(0, "start")
     run.at(1, "reply", 1, 0, Waits())
-    assert run.at(7_999, "message", "timeout", 0)[:2] == [("timed_out", "ok"), ("ended", "ok")]
+    assert run.at(7_999, "message", "timeout", 0) == [("timer", 8_000)]
+    assert run.at(8_000, "tick")[0] == ("timed_out", "ok")
 
 
 def test_a_lease_without_renewal() -> None:

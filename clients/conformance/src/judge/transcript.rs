@@ -49,7 +49,7 @@ fn nothing_after_close(book: &Book) -> Result<(), Problem> {
     }
 }
 
-/// A waiter asks again for a reason: a message, another connection, an error; or after a second. One that was denied may
+/// A waiter asks again for a reason: a message, another connection or subscription, an error; or after a second. One that was denied may
 /// ask for a place in the queue.
 fn no_polling(book: &Book) -> Result<(), Problem> {
     let mut last: HashMap<(String, String), (i64, u64, bool)> = HashMap::new();
@@ -60,9 +60,8 @@ fn no_polling(book: &Book) -> Result<(), Problem> {
             let owner = payload.split(' ').nth(2).unwrap_or_default();
             last.retain(|(_, waiter), _| encoded(waiter) != owner);
         }
-        let refused = entry.command("SUBSCRIBE").and_then(|(_, reply)| reply);
-        if refused.is_some_and(|reply| matches!(reply.value, Frame::Error(_))) {
-            last.retain(|_, (_, connection, _)| *connection != entry.connection);
+        if entry.command("SUBSCRIBE").is_some() {
+            last.clear();
         }
         let Some((words, reply)) = entry.command("RLOCK.ACQUIRE") else { continue };
         let (Some(lock), Some(owner)) = (words.get(1), words.get(2)) else { continue };

@@ -91,14 +91,12 @@ impl Machine {
         }
         match word {
             Word::Granted { token } => self.confirm(token),
-            Word::Dropped => {
+            // Either may be about an earlier wait of this owner: only the clock ends this one.
+            Word::Dropped | Word::Timeout => {
                 self.state = State::Asking;
                 self.pending = None;
                 self.rest();
             }
-            // This may be the end of the wait before the repeat.
-            Word::Timeout if self.asks > 1 => self.leave("timeout"),
-            Word::Timeout => self.refuse("timeout"),
         }
     }
 

@@ -141,7 +141,7 @@ fn chaos(
                 "cut"
             }
             2 | 3 => {
-                team.proxy.silence(false);
+                team.proxy.silence(false, false);
                 "silenced"
             }
             4 | 5 => {

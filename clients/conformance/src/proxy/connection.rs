@@ -23,6 +23,7 @@ pub(super) fn start(shared: &Arc<Shared>, client: TcpStream) -> io::Result<()> {
         client: client.try_clone()?,
         server: server.try_clone()?,
         silent: false,
+        kept: false,
         subscriber: false,
         pending: Default::default(),
     };
@@ -66,7 +67,12 @@ impl Way {
         let _ = self.relay(judge);
         let mut state = self.shared.lock();
         if let Some(open) = state.open.remove(&self.id) {
-            open.cut();
+            if open.kept {
+                let _ = open.client.shutdown(Shutdown::Both);
+                state.kept.push(open.server);
+            } else {
+                open.cut();
+            }
             state.note(self.id, What::Closed);
         }
         drop(state);

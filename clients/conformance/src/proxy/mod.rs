@@ -34,6 +34,8 @@ struct State {
     silent: bool,
     gates: Vec<Gate>,
     open: HashMap<u64, Open>,
+    /// The server's ends of connections whose end it does not notice.
+    kept: Vec<TcpStream>,
     connections: u64,
     entries: Vec<Entry>,
 }
@@ -44,6 +46,7 @@ struct Open {
     server: TcpStream,
     /// Nothing passes any more, either way.
     silent: bool,
+    kept: bool,
     subscriber: bool,
     /// The requests without a reply: their entries, and the gates for their replies.
     pending: VecDeque<(usize, Option<(usize, gate::Act)>)>,
@@ -147,11 +150,15 @@ impl Proxy {
         }
     }
 
-    /// Open connections stay open, and become silent; with `new`, later ones are silent too.
-    pub(crate) fn silence(&self, new: bool) {
+    /// Open connections stay open, and become silent; with `new`, later ones are silent too; with `kept`, the server does not
+    /// notice when the client gives those up that are open.
+    pub(crate) fn silence(&self, new: bool, kept: bool) {
         let mut state = self.shared.lock();
         state.silent |= new;
-        state.open.values_mut().for_each(|open| open.silent = true);
+        for open in state.open.values_mut() {
+            open.silent = true;
+            open.kept = kept;
+        }
     }
 
     /// Whether no connection is open, at the latest after `within`.
@@ -185,6 +192,9 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Relaxed);
         self.cut();
+        for server in &self.shared.lock().kept {
+            let _ = server.shutdown(Shutdown::Both);
+        }
         // Wakes the thread that accepts, which then ends.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
     }

@@ -24,7 +24,8 @@ impl Run<'_> {
             Step::Gate(gate) => self.gate(gate),
             Step::Lost { guard, why, within_ms } => self.lost(guard, why, Duration::from_millis(*within_ms)),
             Step::Quiet { guard } => self.quiet(guard),
-            Step::Server { command, reply } => self.raw(command, reply.as_deref()),
+            Step::Server { command, aside: true, .. } => self.aside(command.clone()),
+            Step::Server { command, reply, .. } => self.raw(command, reply.as_deref()),
             Step::Pause { ms } => {
                 std::thread::sleep(Duration::from_millis(*ms));
                 Ok(())
@@ -61,7 +62,7 @@ impl Run<'_> {
             Step::Cut { client } => self.on(client, Proxy::cut),
             Step::Down { client } => self.on(client, |proxy| proxy.set_down(true)),
             Step::Up { client } => self.on(client, |proxy| proxy.set_down(false)),
-            Step::Silence { client, new } => self.on(client, |proxy| proxy.silence(*new)),
+            Step::Silence { client, new, kept } => self.on(client, |proxy| proxy.silence(*new, *kept)),
             step => Err(format!("no step of a proxy: {step:?}").into()),
         }
     }

@@ -35,6 +35,16 @@ impl Run<'_> {
         }
     }
 
+    /// A slow command: the next step does not wait for it.
+    pub(super) fn aside(&self, words: Vec<String>) -> Result<(), Problem> {
+        let mut connection = self.server.as_ref().ok_or("the server is down")?.connect();
+        std::thread::spawn(move || {
+            let (name, arguments) = words.split_first()?;
+            redis::cmd(name).arg(arguments).query::<redis::Value>(&mut connection).ok()
+        });
+        Ok(())
+    }
+
     pub(super) fn signal(&mut self, process: &str, signal: Signal) -> Result<(), Problem> {
         let driver = self.driver(process)?;
         match signal {

@@ -50,7 +50,7 @@ class AsyncGuard(BaseGuard):
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(lambda: guard._lose() if (guard := me()) else None)
 
-        one.on_lost.append(tell)
+        one.on_lost[id(self)] = tell
         if one.lost.is_set():
             tell()
 

@@ -51,7 +51,7 @@ class Acquisition:
         self.released: Promise[None] = Promise()
         self.ended: Promise[None] = Promise()
         self.lost: threading.Event = Flag()
-        self.on_lost: list[Callable[[], None]] = []
+        self.on_lost: dict[int, Callable[[], None]] = {}  # by the guard that it tells
         self.guards: weakref.WeakSet[Any] = weakref.WeakSet()
         self.level = 1  # how many holds the server has at least, while no re-entry is under way
         self.entry: Promise[int] = self.acquired  # the last re-entry
@@ -84,7 +84,7 @@ class Acquisition:
 
     def lose(self, error: LockLost) -> None:
         self.lost.set()
-        for tell in self.on_lost:
+        for tell in list(self.on_lost.values()):
             tell()
         self.released.settle(error=error)
 
@@ -128,9 +128,10 @@ class Engine:
         inherited.append((self._loop, self._thread, self._links(), self.acquisitions))
         null = os.open(os.devnull, os.O_RDWR)
         for link in self._links():
-            if link.up:
+            # Not of one that was given up, and is closed.
+            if link.up and (number := link.connection._writer.get_extra_info("socket").fileno()) >= 0:
                 # In its place, since the parent's objects still own the number.
-                os.dup2(null, link.connection._writer.get_extra_info("socket").fileno())
+                os.dup2(null, number)
         os.close(null)
         for one in self.acquisitions.values():
             one.machine.why, one.lost = "forked", Flag()
@@ -199,11 +200,13 @@ class Engine:
         self.post(self._enter, one, promise)
         return promise
 
-    def close(self, timeout: int) -> Promise[None]:
+    def close(self, timeout: int | None = None) -> Promise[None]:
         """Ends all waits, marks held locks as lost, and ends the thread. Sends releases for at most this time."""
-        self._check_caller()
+        # A finalizer, which gives no time, may run in the engine's thread.
+        if timeout is not None:
+            self._check_caller()
         with self._start:
-            self.closed, self._end_by = True, now() + timeout
+            self.closed, self._end_by = True, now() + (timeout or 0)
             if self._loop is None:
                 self._ended.settle()
             else:

@@ -157,7 +157,7 @@ class BaseClient(Generic[L, W]):
             plan = plan._replace(response=nanoseconds("a response timeout", response_timeout, 1))
         self._plan = plan
         self._engine = Engine(_endpoint.of(server), name, plan.response, hook(on_event))
-        weakref.finalize(self, self._engine.close, 0)
+        weakref.finalize(self, self._engine.close)
 
     @property
     def identity(self) -> str:
@@ -226,6 +226,7 @@ class BaseGuard:
         if not self._over:
             # A signal may end this method at any point: then it is called again, at the latest by the finalizer.
             self._one.guards.discard(self)
+            self._one.on_lost.pop(id(self), None)
             self._engine.drop(self._one)
             self._over = True
 
@@ -234,8 +235,7 @@ class BaseGuard:
         spec = self._one.spec
         return spec._replace(mode=b"READ", plan=spec.plan._replace(fenced=False), owner=self._one.owner)
 
-    def __del__(self) -> None:
-        self._end()
+    __del__ = _end
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._one.spec.lock}>"

@@ -14,7 +14,7 @@ from redis import exceptions as driver
 
 from ._clock import now
 from ._endpoint import Address
-from ._errors import Error, Unreachable
+from ._errors import Error, Permission, Unreachable
 from ._events import Event
 from ._machine import Failed
 from ._version import __version__
@@ -131,7 +131,7 @@ class Link:
                 self.went()
                 # A wrong password stays wrong, and an address where nothing was ever found may be wrong.
                 known = self.engine.reached or self.engine.endpoint.cluster
-                if not isinstance(self.trouble, Unreachable) or not known:
+                if isinstance(self.trouble, Permission) or not known:
                     for one in self.users():
                         self.engine.give(one, one.machine.cancel, self.trouble)
             else:
@@ -283,9 +283,12 @@ class Subscription(Link):
 
     def _unheard(self, error: Exception) -> None:
         """No messages for this user: waits end. The next one subscribes again, for the rules may have changed."""
-        self.hearing = "no"
+        refused, self.hearing = refusal(error), "no"
+        if refused.failure == "passing":
+            self.drop(str(refused.error))  # the next connection subscribes again
+            return
         for one in self.users():
-            self.engine.give(one, one.machine.cancel, refusal(error).error)
+            self.engine.give(one, one.machine.cancel, refused.error)
 
     def message(self, payload: bytes) -> None:
         word, whose, token = parse(payload) or ("", (b"", b"", b""), 0)

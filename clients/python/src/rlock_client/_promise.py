@@ -26,9 +26,6 @@ class Flag(threading.Event):
         self._gate = threading.Lock()
         self._gate.acquire()
 
-    def is_set(self) -> bool:
-        return self._flag
-
     def set(self) -> None:
         if not self._flag:
             self._flag = True

@@ -27,7 +27,7 @@ import rlock.client.Link.Refusal;
 import rlock.client.Machine.Failed;
 import rlock.client.Machine.Failure;
 import rlock.client.RlockException.Closed;
-import rlock.client.RlockException.Unreachable;
+import rlock.client.RlockException.Permission;
 import rlock.client.Wire.Claim;
 
 /** One per client: its identity, its links, its acquisitions, and the thread that they live in. */
@@ -266,7 +266,7 @@ final class Engine {
    * wrong.
    */
   void unreachable(List<Acquisition> those, RlockException error) {
-    if (!(error instanceof Unreachable) || !(reached || endpoint.cluster)) {
+    if (error instanceof Permission || !(reached || endpoint.cluster)) {
       those.forEach(one -> one.give(machine -> machine.cancel(error)));
     }
   }

@@ -14,6 +14,7 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
   final Acquisition one;
   private final long token;
   private final AtomicBoolean over = new AtomicBoolean();
+  private volatile CompletableFuture<LostReason> told;
 
   Guard(Acquisition one, long token) {
     this.one = one.entered;
@@ -53,7 +54,13 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
    * @return why it was lost
    */
   public final CompletableFuture<LostReason> lost() {
-    return one.lost.copy();
+    CompletableFuture<LostReason> last = told;
+    // Each copy stays in memory until the loss. The caller may have completed the last one.
+    if (last == null || last.isDone()) {
+      last = one.lost.copy();
+      told = last;
+    }
+    return last;
   }
 
   /**

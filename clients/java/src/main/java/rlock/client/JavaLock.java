@@ -217,6 +217,9 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
       client.holds.put(key(), new Hold(guard));
       return true;
     } catch (Denied | Timeout others) {
+      if (wait == Machine.NEVER) {
+        throw others; // a server without queues: a writable replica
+      }
       return false;
     }
   }

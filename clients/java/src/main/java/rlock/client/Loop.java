@@ -62,7 +62,8 @@ final class Loop implements Executor, Runnable {
   @Override
   public void run() {
     List<Runnable> turn = new ArrayList<>();
-    while (!ended) {
+    // Also what is put there in the last turn: somebody may wait for it.
+    while (!ended || !inbox.isEmpty()) {
       long nap = timers.isEmpty() ? NAP : Math.min(NAP, timers.first().at - clock.now());
       Runnable first = next(nap);
       if (first != null) {

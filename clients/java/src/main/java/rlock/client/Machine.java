@@ -412,7 +412,7 @@ final class Machine {
   }
 
   private void hold(long sentAt) {
-    deadline = plan.endOf(sentAt, plan.lease());
+    extend(sentAt);
     proven = sentAt;
     if (end() <= now) {
       // The reply lay in a buffer for longer than the lease: only the server can tell.
@@ -421,7 +421,6 @@ final class Machine {
     }
     phase = Phase.HELD;
     tied = true;
-    renewAt = sentAt + plan.lease() / 3;
     pending = 0;
     next = NEVER;
     out.add(new Told(What.ACQUIRED, null, token, null));
@@ -474,7 +473,6 @@ final class Machine {
       failures = 0;
       tied = true;
       proven = Math.max(proven, sentAt);
-      renewAt = sentAt + plan.lease() / 3;
       if (plan.renew()) {
         extend(sentAt);
       }

@@ -80,7 +80,8 @@ final class Subscription extends Link {
     if (value instanceof Refusal refusal) {
       unheard(refusal);
     } else if (hearing == Hearing.HEARD && value instanceof List<?> list) {
-      if (list.size() < 2 || !list.get(1).equals(1L)) {
+      // A connection before it that the server has not given up yet counts too.
+      if (list.size() < 2 || list.get(1).equals(0L)) {
         drop("the subscription is on another server");
         return;
       }
@@ -92,8 +93,12 @@ final class Subscription extends Link {
   /** No messages for this user: waits end. */
   private void unheard(Refusal refusal) {
     hearing = Hearing.NO;
-    RlockException error = Wire.refusal(refusal.text(), "", engine.endpoint).error();
-    engine.waiting().forEach(one -> one.give(machine -> machine.cancel(error)));
+    Failed refused = Wire.refusal(refusal.text(), "", engine.endpoint);
+    if (refused.failure() == Machine.Failure.PASSING) {
+      drop(refusal.text()); // the next connection subscribes again
+      return;
+    }
+    engine.waiting().forEach(one -> one.give(machine -> machine.cancel(refused.error())));
   }
 
   private void heard(byte[] payload) {

@@ -24,6 +24,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import rlock.client.RlockException.Denied;
 import rlock.client.RlockException.LockLost;
 import rlock.client.RlockException.Refused;
 
@@ -100,6 +101,23 @@ class JavaLockTest {
     assertFalse(elsewhere(() -> lock.tryLock(50, MILLISECONDS)));
     lock.unlock();
     assertTrue(other.get(10, SECONDS));
+  }
+
+  /** A replica has no queue, even one that may be written: it denies at once. */
+  @Test
+  void lockDoesNotReturnWithoutTheLock() {
+    try (Server replica = new Server();
+        Client other = new Client(replica.url)) {
+      replica.commands.configSet("replica-read-only", "no");
+      replica.commands.replicaof("127.0.0.1", 1);
+      replica.commands.eval(
+          "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'other', 60000)",
+          io.lettuce.core.ScriptOutputType.MULTI,
+          "a");
+      assertThrows(Denied.class, () -> other.javaLock("a").lock());
+      assertFalse(other.javaLock("a").isHeldByCurrentThread());
+      assertFalse(other.javaLock("a").tryLock());
+    }
   }
 
   @Test

@@ -102,7 +102,7 @@ class LocksTest {
   }
 
   @Test
-  void anOwnerNamesItsProcess() {
+  void anOwnerNamesItsProcess() throws Exception {
     Settings settings = Settings.defaults().withName("other app/1");
     try (Client client = new Client(server.url, settings);
         Guard held = client.lock("a").acquire()) {
@@ -373,6 +373,35 @@ class LocksTest {
             .filter(name -> name.equals("rlock-client"))
             .collect(Collectors.toSet());
     assertEquals(Set.of(), names);
+  }
+
+  @Test
+  void askingForTheLossAgainAndAgainKeepsNothing() throws Exception {
+    try (Client client = client();
+        Guard held = client.lock("a").acquire()) {
+      for (int i = 0; i < 1_000; i++) {
+        assertFalse(held.lost().isDone());
+      }
+      assertEquals(1, held.one.lost.getNumberOfDependents());
+      // One that the caller has completed is not told to others.
+      held.lost().complete(LostReason.CLOSED);
+      assertFalse(held.lost().isDone());
+      server.force("a");
+      assertEquals(LostReason.TAKEN, held.lost().get(10, SECONDS));
+      assertThrows(LockLost.class, held::release);
+    }
+  }
+
+  /** A re-entry that is answered in the turn in which the client ends waited for ever. */
+  @Test
+  void whatComesInTheLastTurnIsDone() {
+    CompletableFuture<Long> answered = new CompletableFuture<>();
+    Loop loop = new Loop(Clock.SYSTEM, () -> {});
+    CompletableFuture<Long> told = answered.thenApplyAsync(token -> token, loop);
+    loop.execute(() -> answered.complete(7L));
+    loop.execute(loop::end);
+    loop.run();
+    assertTrue(told.isDone());
   }
 
   @Test
