@@ -28,6 +28,8 @@ pub(crate) struct Way {
     pub(crate) rlock: f64,
     /// Those of the module's own code.
     pub(crate) own: f64,
+    /// Those of the calls by which it gives its effects to the server.
+    pub(crate) effects: f64,
     pub(crate) set_del: f64,
 }
 

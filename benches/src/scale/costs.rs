@@ -7,7 +7,7 @@ use rlock_testkit::{Subscriber, TestServer};
 use super::driver::{self, Run};
 use super::outcome::Figures;
 use super::results::{Contended, Measured, Paced, Piped, Single};
-use super::sim::Costs;
+use super::sim::{Costs, Wake};
 use super::workload::{Popularity, Profile};
 use super::{Effort, UUID};
 use crate::cpu::CpuMeter;
@@ -30,8 +30,8 @@ const CONNECTIONS: [u32; 4] = [1, 50, 1_000, 9_000];
 /// Connections and locks of the contended measurements.
 const CONTENDED: [(u32, u32); 2] = [(11, 1), (500, 50)];
 
-/// Connections that pause, and for how long.
-const PACED: (u32, u64) = (100, 5_000_000);
+/// Connections that pause, and for how long: the server sleeps shortly, and for longer.
+const PACED: [(u32, u64); 2] = [(50, 1_000_000), (100, 5_000_000)];
 
 /// What is sent 50 at a time.
 const WORK: [&str; 3] = ["pair", "renew", "hand-off"];
@@ -153,17 +153,35 @@ pub(super) fn contended(effort: Effort, seed: u64, show: &dyn Fn(&str)) -> Vec<C
 }
 
 /// Clients that pause for a while before each command.
-pub(super) fn paced(effort: Effort, seed: u64) -> Paced {
-    let (connections, pause) = PACED;
-    let profile = Profile { think_ns: pause, hold_ns: pause, ..Profile::restless(seed, connections) };
-    let Run { figures, cpu_us, sleeps } = effort.measure(&profile);
-    Paced {
-        connections,
-        per_second: figures.per_second,
-        cpu_us: rounded(cpu_us),
-        sleeps: rounded(sleeps),
-        reply_us: rounded(figures.mean_ms * 1e3),
+pub(super) fn paced(effort: Effort, seed: u64) -> [Paced; 2] {
+    PACED.map(|(connections, pause)| {
+        let profile = Profile { think_ns: pause, hold_ns: pause, ..Profile::restless(seed, connections) };
+        let Run { figures, cpu_us, sleeps } = effort.measure(&profile);
+        Paced {
+            connections,
+            per_second: figures.per_second,
+            cpu_us: rounded(cpu_us),
+            sleeps: rounded(sleeps),
+            reply_us: rounded(figures.mean_ms * 1e3),
+        }
+    })
+}
+
+impl Paced {
+    /// What a wake-up costs at this pace, where `base` never sleeps. Commands that come at random find the server asleep as often
+    /// as it is idle, after the mean time between two of them. (It sleeps less often than that: the load generator sends
+    /// some together, which the simulation does not.)
+    fn wake(&self, base: &Single) -> Wake {
+        let commands = 2.0;
+        let idle = 1.0 - self.per_second * self.cpu_us / 1e6;
+        let cost_us = (self.cpu_us - base.cpu_us) / (commands * idle);
+        Wake { slept_ns: ns(1e6 / (commands * self.per_second)), cost_ns: ns(cost_us) }
     }
+}
+
+/// The cast saturates, at 0 too.
+fn ns(us: f64) -> u64 {
+    (us * 1e3).round() as u64
 }
 
 impl Effort {
@@ -175,24 +193,21 @@ impl Effort {
 impl Measured {
     /// The simulation's costs for primaries with this number of connections each.
     ///
-    /// Two commands and their sleeps make up the cost of a pair: two measurements with different numbers of sleeps give
-    /// both.
+    /// Two commands and their sleeps make up the cost of a pair. From 50 connections that never pause, the server does not
+    /// sleep; with pauses the rest is what the sleeps cost.
     pub(crate) fn costs(&self, connections: u32) -> Costs {
         let base = self.single.iter().find(|one| one.connections >= 50).expect("50 connections are measured");
-        let paced = &self.paced;
-        let wake_us = ((paced.cpu_us - base.cpu_us) / (paced.sleeps - base.sleeps)).max(0.0);
-        let command = |cpu_us: f64, sleeps: f64| (cpu_us - sleeps * wake_us) / 2.0;
+        let wakes = self.paced.map(|paced| paced.wake(base));
         let near = self.single.iter().filter(|one| one.connections >= base.connections);
         let near = near.min_by_key(|one| one.connections.abs_diff(connections)).unwrap_or(base);
         let waits = &self.contended[0];
-        let wait_us = (waits.cpu_us - waits.sleeps * wake_us - base.cpu_us + base.sleeps * wake_us).max(0.0);
-        let reply_us = command(base.cpu_us, base.sleeps) + wake_us;
-        let ns = |us: f64| (us * 1e3).round() as u64;
+        let [_, long] = &self.paced;
+        let reply_us = base.cpu_us / 2.0 + wakes[1].cost_ns as f64 / 1e3;
         Costs {
-            command_ns: ns(command(near.cpu_us, near.sleeps)),
-            wait_ns: ns(wait_us),
-            wake_ns: ns(wake_us),
-            hop_ns: ns((paced.reply_us - reply_us).max(0.0) / 2.0),
+            command_ns: ns(near.cpu_us / 2.0),
+            wait_ns: ns(waits.cpu_us - base.cpu_us),
+            wakes,
+            hop_ns: ns((long.reply_us - reply_us) / 2.0),
         }
     }
 }

@@ -104,7 +104,7 @@ pub(super) fn interval_ns(measured: &Measured) -> u64 {
 }
 
 fn interval(costs: &Costs) -> u64 {
-    HOLD_NS + 2 * HOP_NS + costs.command_ns + costs.wake_ns
+    HOLD_NS + 2 * HOP_NS + costs.command_ns + costs.wakes[1].cost_ns
 }
 
 struct Ground {

@@ -7,7 +7,7 @@ use crate::results::Environment;
 use crate::spread::Spread;
 
 /// The version of this layout; a reader of another one refuses the file.
-pub(crate) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 2;
 
 /// One run, and the simulation that it was the basis of.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -33,7 +33,8 @@ pub(crate) struct Measured {
     pub(crate) piped: Vec<Piped>,
     pub(crate) single: Vec<Single>,
     pub(crate) contended: Vec<Contended>,
-    pub(crate) paced: Paced,
+    /// With short pauses, and with long ones.
+    pub(crate) paced: [Paced; 2],
     pub(crate) tied: Vec<Tied>,
     pub(crate) stops: Vec<Stop>,
     pub(crate) checks: Vec<Figures>,
@@ -112,7 +113,7 @@ pub(crate) struct Contended {
     pub(crate) sleeps: f64,
 }
 
-/// Clients with pauses: the server sleeps before most commands.
+/// Clients with pauses: the server often sleeps.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Paced {

@@ -21,10 +21,27 @@ pub(crate) struct Costs {
     pub(crate) command_ns: u64,
     /// More for an acquisition that waits until another owner's release hands the lock over.
     pub(crate) wait_ns: u64,
-    /// More for a cycle that begins when the primary sleeps.
-    pub(crate) wake_ns: u64,
+    /// More for a cycle that begins when the primary sleeps: after a short sleep, and after a long one.
+    pub(crate) wakes: [Wake; 2],
     /// From a process to the primary, or back.
     pub(crate) hop_ns: u64,
+}
+
+/// What it costs to be woken: the longer a server has slept, the colder are its core and its caches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Wake {
+    pub(crate) slept_ns: u64,
+    pub(crate) cost_ns: u64,
+}
+
+impl Costs {
+    /// The cost of a wake-up after this sleep: on the line between the two, and never beyond them.
+    fn wake_ns(&self, slept_ns: u64) -> u64 {
+        let [short, long] = self.wakes;
+        let span = long.slept_ns.saturating_sub(short.slept_ns).max(1) as f64;
+        let share = (slept_ns.saturating_sub(short.slept_ns) as f64 / span).min(1.0);
+        (short.cost_ns as f64 + (long.cost_ns as f64 - short.cost_ns as f64) * share) as u64
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,6 +81,8 @@ struct Primary {
     replies: Vec<u32>,
     is_working: bool,
     is_down: bool,
+    /// When it last had nothing more to do.
+    idle_since_ns: u64,
 }
 
 /// When it begins: some have waited before.
@@ -176,7 +195,8 @@ impl Simulation {
         let it = &mut self.primaries[primary as usize];
         it.inbox.push(input);
         if !it.is_working && !it.is_down {
-            self.begins_cycle(primary, self.costs.wake_ns);
+            let slept_ns = self.now.saturating_sub(it.idle_since_ns);
+            self.begins_cycle(primary, self.costs.wake_ns(slept_ns));
         }
     }
 
@@ -236,8 +256,9 @@ impl Simulation {
         for process in replies.drain(..) {
             self.answered(process);
         }
+        let now = self.now;
         let it = &mut self.primaries[primary as usize];
-        it.replies = replies;
+        (it.replies, it.idle_since_ns) = (replies, now);
         if !is_down && !it.inbox.is_empty() {
             self.begins_cycle(primary, 0);
         }

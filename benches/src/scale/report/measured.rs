@@ -43,10 +43,14 @@ pub(super) fn rates(measured: &Measured) -> String {
         };
         row(format!("acquire + release, {clients} with one command in flight"), one.cpu_us, one.per_second)
     });
-    let paced = &measured.paced;
-    let what =
-        format!("acquire + release, {} clients that pause: the server often sleeps", paced.connections);
-    let paced = row(what, paced.cpu_us, paced.per_second);
+    let paced = measured.paced.iter().map(|one| {
+        let what = format!(
+            "acquire + release, {} clients that pause: the server sleeps {} times",
+            one.connections,
+            number(one.sleeps),
+        );
+        row(what, one.cpu_us, one.per_second)
+    });
     let contended = measured.contended.iter().map(|one| {
         let clients = grouped(one.connections.into());
         let locks = if one.locks == 1 { "one lock".into() } else { format!("{} locks", one.locks) };
@@ -54,7 +58,7 @@ pub(super) fn rates(measured: &Measured) -> String {
     });
     table(
         "| server CPU, µs | a second on a whole core | reached by one load generator",
-        piped.chain(single).chain([paced]).chain(contended),
+        piped.chain(single).chain(paced).chain(contended),
     )
 }
 

@@ -108,7 +108,10 @@ pub(super) fn costs(measured: &Measured) -> String {
     let rows = [
         ("a command, on a server with the most connections", us(costs.command_ns)),
         ("more for an acquisition that waits", us(costs.wait_ns)),
-        ("more where the server sleeps", us(costs.wake_ns)),
     ];
-    table("| µs", rows.map(|(what, us)| format!("{what} | {us}")))
+    let rows = rows.map(|(what, us)| format!("{what} | {us}")).into_iter();
+    let wakes = costs.wakes.into_iter().map(|wake| {
+        format!("more where the server has slept for {} µs | {}", us(wake.slept_ns), us(wake.cost_ns))
+    });
+    table("| µs", rows.chain(wakes))
 }

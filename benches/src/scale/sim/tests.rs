@@ -3,7 +3,10 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-const COSTS: Costs = Costs { command_ns: 6_000, wait_ns: 3_000, wake_ns: 4_000, hop_ns: 20_000 };
+const WAKES: [Wake; 2] =
+    [Wake { slept_ns: 10_000, cost_ns: 2_000 }, Wake { slept_ns: 50_000, cost_ns: 4_000 }];
+
+const COSTS: Costs = Costs { command_ns: 6_000, wait_ns: 3_000, wakes: WAKES, hop_ns: 20_000 };
 
 fn profile() -> Profile {
     Profile {
@@ -71,6 +74,12 @@ fn an_idle_fleet_takes_its_costs() {
     // Both commands of a round wake the primary: 20 µs of 20 ms.
     assert!((0.095..0.105).contains(&figures.busiest), "{figures:?}");
     assert!((49.0..51.0).contains(&figures.per_second), "{figures:?}");
+}
+
+#[test]
+fn a_longer_sleep_costs_more_within_what_was_measured() {
+    let costs = [0, 10_000, 20_000, 30_000, 50_000, 1_000_000].map(|slept_ns| COSTS.wake_ns(slept_ns));
+    assert_eq!(costs, [2_000, 2_000, 2_500, 3_000, 4_000, 4_000]);
 }
 
 #[test]
