@@ -148,8 +148,8 @@ mod tests {
             "| 0.10 | 2.00 | 1.50 | 2.50 | - | met |",
             "| 40.0 | 20.0 | 320 | **26.0** | **8.00** | **missed** |\n\n| | 1,000: total, ms |",
             "| blocked waiters (BLOCK) time out | 10.0 | 4.00 | 50.0 | 4.50 | 5.00 | met |",
-            "| many waits that end at one moment: the longest PING of another client, ms, worst of 4 cases | ≤ 25 | **26.0** |",
-            "| many waits that end at one moment: total, growth with five times as many, worst of 3 cases | ≤ 7 | **8.00** |",
+            "| many waits that end at one moment: the longest PING of another client, ms, worst case | ≤ 25 | **26.0** |",
+            "| many waits that end at one moment: total, growth with five times as many, worst case | ≤ 7 | **8.00** |",
         ] {
             assert!(page.contains(line), "{line}\n{page}");
         }
