@@ -27,7 +27,7 @@ pub(crate) struct Costs {
     pub(crate) hop_ns: u64,
 }
 
-/// What it costs to be woken: the longer a server has slept, the colder are its core and its caches.
+/// The cost of a wake-up: the longer a server has slept, the colder are its core and its caches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Wake {
     pub(crate) slept_ns: u64,
