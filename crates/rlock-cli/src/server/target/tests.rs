@@ -1,0 +1,48 @@
+use super::*;
+
+#[test]
+fn urls_name_places() {
+    let cases = [
+        ("redis://a:1", "a:1", None),
+        ("rediss://u:p@[::1]:7/3", "[::1]:7", None),
+        ("unix:///run/redis", "/run/redis", None),
+        ("redis+cluster://u:p@a:1,b", "a:1, b:6379", None),
+        ("redis+sentinel://u:p@a:1,b,[::1]/app/3", "a:1, b:26379, [::1]:26379", Some("app")),
+    ];
+    for (url, address, service) in cases {
+        let place = Place::parse(url).unwrap();
+        assert_eq!((place.address().as_str(), place.service()), (address, service), "{url}");
+        assert_eq!(place.url, url);
+    }
+    for url in ["nonsense", "http://a", "redis+sentinel://a", "redis+other://a/b"] {
+        assert!(matches!(Place::parse(url), Err(Error::Url(_))), "{url}");
+    }
+}
+
+/// The user and the password are those of the servers: Sentinels have their own, or none.
+#[test]
+fn other_servers_are_reached_as_the_same_user() {
+    let cases = [
+        ("redis://u:p%40%2F@a:1/3", "redis://u:p%40%2F@c:5/3"),
+        ("redis://:p@a", "redis://:p@c:5/0"),
+        ("rediss://a:1/#insecure", "rediss://c:5/0#insecure"),
+        ("redis+cluster://u:p@a:1,b", "redis://u:p@c:5/0"),
+        ("redis+sentinel://u:p@a:1,b/app/3", "redis://u:p@c:5/3"),
+        ("unix:///run/redis?db=2&user=u&pass=p", "redis://u:p@c:5/2"),
+    ];
+    for (url, other) in cases {
+        let place = Place::parse(url).unwrap();
+        assert_eq!(Place::only(place.starts[0].at("c", 5)).url, other);
+    }
+    let sentinel = Place::parse("redis+sentinel://u:p@a:1/app").unwrap().starts.remove(0);
+    assert_eq!(sentinel.url(), "redis://a:1/0");
+    let url = "redis+sentinel://u:p@a:1/app/3?sentinel_username=asker&sentinel_password=p%40/w";
+    let place = Place::parse(url).unwrap();
+    assert_eq!(
+        (place.starts[0].url(), place.service()),
+        ("redis://asker:p%40%2Fw@a:1/0".into(), Some("app"))
+    );
+    assert_eq!(Place::only(place.starts[0].at("c", 5)).url, "redis://u:p@c:5/3");
+    let socket = Place::only(Place::parse("unix:///run/redis?db=2&user=u&pass=p").unwrap().starts.remove(0));
+    assert_eq!(socket.url, "unix:///run/redis?db=2&user=u&pass=p");
+}
