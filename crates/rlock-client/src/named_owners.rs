@@ -20,13 +20,15 @@ const PRUNE_FROM: usize = 64;
 pub(crate) struct Turn {
     pub(crate) gate: Arc<tokio::sync::Mutex<()>>,
     hold: Mutex<Weak<Hold>>,
+    /// A hold was published, or an acquisition has begun.
     pub(crate) changed: Notify,
 }
 
 impl Turn {
     /// The hold that has the turn, if it was acquired.
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
-        self.hold.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+        let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        hold.filter(|hold| hold.has_turn())
     }
 
     /// Others may enter this hold.

@@ -146,7 +146,11 @@ impl Spec {
                 None => return Ok(None),
                 Some(Ok(None)) => continue,
                 Some(Err(closed)) => return Err(closed),
-                Some(Ok(Some(gate))) => return self.attempt(owner.to_vec(), Some(gate), patience).await,
+                Some(Ok(Some(gate))) => {
+                    // Those that do not wait for this acquisition leave the line.
+                    turn.changed.notify_waiters();
+                    return self.attempt(owner.to_vec(), Some(gate), patience).await;
+                }
             }
         }
     }
