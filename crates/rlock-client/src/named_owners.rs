@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedMutexGuard};
 
 use crate::hold::Hold;
 use crate::message::Party;
@@ -29,6 +29,13 @@ impl Turn {
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
         let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         hold.filter(|hold| hold.has_turn())
+    }
+
+    /// Waits for the right to use the owner. Acquisitions that wait for no other one leave the line then.
+    pub(crate) async fn take(&self) -> OwnedMutexGuard<()> {
+        let gate = self.gate.clone().lock_owned().await;
+        self.changed.notify_waiters();
+        gate
     }
 
     /// Others may enter this hold.

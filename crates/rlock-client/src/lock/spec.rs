@@ -134,10 +134,9 @@ impl Spec {
                 Patience::None if hold.is_none() && turn.gate.try_lock().is_err() => return Ok(None),
                 Patience::None => Some(shared.clock.now().after(shared.config.response())),
             };
-            let gate = turn.gate.clone().lock_owned();
             let next = shared.clock.until(by, async {
                 tokio::select! {
-                    gate = gate => Ok(Some(gate)),
+                    gate = turn.take() => Ok(Some(gate)),
                     () = changed => Ok(None),
                     () = shared.closing.cancelled() => Err(Error::Closed),
                 }
@@ -146,11 +145,7 @@ impl Spec {
                 None => return Ok(None),
                 Some(Ok(None)) => continue,
                 Some(Err(closed)) => return Err(closed),
-                Some(Ok(Some(gate))) => {
-                    // Those that do not wait for this acquisition leave the line.
-                    turn.changed.notify_waiters();
-                    return self.attempt(owner.to_vec(), Some(gate), patience).await;
-                }
+                Some(Ok(Some(gate))) => return self.attempt(owner.to_vec(), Some(gate), patience).await,
             }
         }
     }

@@ -128,13 +128,10 @@ async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: Unbounded
             if !lock.renew {
                 return;
             }
+            rest(&mut pause, lock.lease).await;
             // Only a held lock needs another server: what an attempt gets later than it counts keeps others from a quorum.
-            loop {
-                tokio::time::sleep(pause.min(lock.lease / 3).mul_f64(0.75 + fastrand::f64() / 2.0)).await;
-                pause = pause.saturating_mul(4);
-                if members.are_enough() {
-                    break;
-                }
+            while !members.are_enough() {
+                rest(&mut pause, lock.lease).await;
             }
         }
     };
@@ -142,6 +139,12 @@ async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: Unbounded
         () = lost.cancelled() => (),
         () = kept => (),
     }
+}
+
+/// Sleeps for the pause, at most for a third of the lease, and makes it four times as long.
+async fn rest(pause: &mut Duration, lease: Duration) {
+    tokio::time::sleep((*pause).min(lease / 3).mul_f64(0.75 + fastrand::f64() / 2.0)).await;
+    *pause = pause.saturating_mul(4);
 }
 
 /// Asks for the lock, but not a server that is known to be out of reach.
