@@ -31,7 +31,7 @@ impl Turn {
         hold.filter(|hold| hold.has_turn())
     }
 
-    /// Waits for the right to use the owner. Acquisitions that wait for no other one leave the line then.
+    /// Waits for the right to use the owner. At that moment, acquisitions that wait for no other one leave the line.
     pub(crate) async fn take(&self) -> OwnedMutexGuard<()> {
         let gate = self.gate.clone().lock_owned().await;
         self.changed.notify_waiters();

@@ -129,7 +129,7 @@ async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: Unbounded
                 return;
             }
             rest(&mut pause, lock.lease).await;
-            // Only a held lock needs another server: what an attempt gets later than it counts keeps others from a quorum.
+            // Only a held lock needs another server: a late grant to an attempt keeps others from a quorum.
             while !members.are_enough() {
                 rest(&mut pause, lock.lease).await;
             }
