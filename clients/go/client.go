@@ -75,8 +75,7 @@ type Client struct {
 	numbers      int // of owners
 	closing      bool
 	lostAt       time.Duration // when the first link was lost; 0 while all are up
-	events       []Event
-	told         chan struct{}
+	events       chan Event
 }
 
 // Connect connects by a URL: redis://[user:password@]host[:port][/database], rediss://… or unix://…. It fails if the server
@@ -153,7 +152,9 @@ func newClient(endpoint *endpoint, options Options) (*Client, error) {
 		graces:       map[time.Duration]int{},
 		links:        map[string]*link{},
 		slots:        map[int]string{},
-		told:         make(chan struct{}, 1),
+	}
+	if c.onEvent != nil {
+		c.events = make(chan Event, mostEvents)
 	}
 	c.identity = c.called + ":" + hex.EncodeToString(random[:])
 	c.emptied, c.empty = context.WithCancel(context.Background())

@@ -26,36 +26,44 @@ type Event struct {
 	Took time.Duration
 	Why  Why   // of lost
 	Err  error // of renewal_failed and disconnected
+	// Dropped is how many earlier events the hook missed, because it was slow: of those that it has not received yet, the latest
+	// 1000 are kept.
+	Dropped int
 }
+
+const mostEvents = 1000
 
 // tell queues an event for the hook, which runs in a goroutine of its own: it may be slow, and use locks.
 func (c *Client) tell(event Event) {
-	if c.onEvent != nil {
-		c.events = append(c.events, event)
-		poke(c.told)
+	if c.onEvent == nil {
+		return
 	}
+	if len(c.events) == mostEvents {
+		select {
+		case oldest := <-c.events:
+			event.Dropped = oldest.Dropped + 1
+		default:
+		}
+	}
+	c.events <- event
 }
 
 func (c *Client) tellEvents() {
 	defer close(c.allTold)
-	for over := false; !over; {
+	for over := false; !over || len(c.events) > 0; {
 		select {
-		case <-c.told:
+		case event := <-c.events:
+			c.onEvent(event)
 		case <-c.ended.Done():
 			over = true
-		}
-		var events []Event
-		c.do(func() { events, c.events = c.events, nil })
-		for _, event := range events {
-			c.onEvent(event)
 		}
 	}
 }
 
-// poke wakes the reader of a channel with room for one.
-func poke(wake chan<- struct{}) {
+// offer puts something into a channel that has room for it.
+func offer[T any](to chan<- T, what T) {
 	select {
-	case wake <- struct{}{}:
+	case to <- what:
 	default:
 	}
 }

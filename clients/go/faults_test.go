@@ -118,6 +118,38 @@ func TestOutages(t *testing.T) {
 	check(t, count(Disconnected) == 4 && count(Reconnected) == 4 && count(Lost) == 0, kinds)
 }
 
+// The events that a hook had not received yet were kept without a limit.
+func TestAHookThatBlocksDelaysNoLossAndFillsNoMemory(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	goOn := make(chan struct{})
+	var events []Event
+	client := connectTo(t, s.url(), Options{Lease: time.Second, OnEvent: func(e Event) {
+		<-goOn
+		events = append(events, e)
+	}})
+	lock := client.Lock("a")
+	held := must[*Held](t)(lock.Acquire(ctx))
+	for range 1500 {
+		_, err := lock.TryAcquire(ctx)
+		wantError(t, err, ErrDenied)
+	}
+	s.do(t, "RLOCK.FORCERELEASE", "a")
+	select {
+	case <-held.Lost():
+	case <-ctx.Done():
+		t.Fatal("the loss waited for the hook")
+	}
+	close(goOn)
+	check(t, client.Close() == nil, "closed")
+	dropped := 0
+	for _, each := range events {
+		dropped += each.Dropped
+	}
+	// One more was on its way to the hook.
+	check(t, len(events) <= 1001 && len(events)+dropped >= 1502, len(events), dropped)
+	check(t, events[0].Kind == Acquired && events[len(events)-1].Kind == Lost, events[0], events[len(events)-1])
+}
+
 // Requests of each kind lose their connection after the server has carried them out.
 func TestLostReplies(t *testing.T) {
 	ctx, s := within(t, 60*time.Second), startServer(t)

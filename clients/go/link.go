@@ -69,7 +69,7 @@ func (l *link) send(words []string, within time.Duration, receive receiver) {
 		return
 	}
 	l.outbox = append(l.outbox, &sent{words: words, within: within, receive: receive})
-	poke(l.woken)
+	offer(l.woken, struct{}{})
 }
 
 // drop gives the connection up; another one follows.
@@ -77,7 +77,7 @@ func (l *link) drop(why error) {
 	if l.up() && l.broken == nil {
 		l.broken = why
 		_ = l.conn.Close()
-		poke(l.woken)
+		offer(l.woken, struct{}{})
 	}
 }
 

@@ -60,7 +60,7 @@ func (c *Client) commandsCame(l *link) {
 	// Before anything else, held locks are renewed, and tied to this connection.
 	c.each(func(a *acquisition) bool { return !a.machine.waits() && c.linkFor(a.order.lock) == l }, (*acquisition).linkUp)
 	c.introduce(l)
-	c.settle(nil)
+	offer(c.settled, nil)
 	c.reconnected()
 	if c.hearing >= subscribed {
 		c.count()
@@ -69,7 +69,7 @@ func (c *Client) commandsCame(l *link) {
 
 func (c *Client) commandsWent(l *link, wasUp bool, err *Error) {
 	if c.failures++; c.failures >= len(c.endpoint.seeds) {
-		c.settle(err)
+		offer(c.settled, error(err))
 	}
 	c.disconnected(wasUp, err)
 	mine := func(a *acquisition) bool { return a.link == l }
@@ -200,13 +200,6 @@ func (c *Client) introduce(l *link) {
 }
 
 func ignore(any, time.Duration) {}
-
-func (c *Client) settle(err error) {
-	select {
-	case c.settled <- err:
-	default:
-	}
-}
 
 func (c *Client) disconnected(wasUp bool, err *Error) {
 	if wasUp && c.lostAt == 0 && c.ended.Err() == nil {

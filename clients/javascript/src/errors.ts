@@ -1,7 +1,7 @@
 /** Errors: what is wrong, then what to do. Compare by `code` where two copies of the package may meet. */
 
 const REASONS = {
-  expired: "no renewal was confirmed before its lease ended (server unreachable or process paused)",
+  expired: "no renewal was confirmed before its lease or session ended (server unreachable or process paused)",
   taken: "the server no longer has it (forced release, deletion or fail-over)",
   closed: "its client was closed",
   released: "it was released",

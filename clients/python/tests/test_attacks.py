@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from rlock_client import AsyncClient, Client, Error
+from rlock_client import AsyncClient, Client, Error, LockLost
+from rlock_client._client import Guard
 from support import Server, eventually
 from test_links import in_child
 
@@ -225,3 +226,23 @@ def test_a_guard_that_outlives_its_loop(server: Server, name: str) -> None:
 
 async def acquire(client: AsyncClient, name: str) -> Any:
     return await client.lock(name).acquire()
+
+
+def test_a_release_beside_a_re_entry_of_its_guard_ends(client: Client, name: str) -> None:
+    """The re-entry counted from a moment at which the release had taken its guard away: the release waited for it."""
+    release: list[threading.Thread] = []
+
+    class Late(Guard):
+        def __init__(self, lock: Any, one: Any) -> None:
+            release.append(threading.Thread(target=held.release, daemon=True))
+            release[0].start()
+            eventually(lambda: held not in one.guards)
+            super().__init__(lock, one)
+
+    held = client.lock(name).acquire()
+    held.__class__ = Late
+    with pytest.raises(LockLost, match="it was released"):
+        held.reenter().check()
+    release[0].join(10)
+    assert not release[0].is_alive()
+    assert not client.lock(name).locked()

@@ -169,8 +169,10 @@ pub enum Lost {
     /// The server answered that this owner holds nothing: after a forced release, a deletion, or lost writes.
     #[error("the server no longer has it (forced release, deletion or fail-over)")]
     Taken,
-    /// No renewal was confirmed before the lease ended, by this client's clock.
-    #[error("no renewal was confirmed before its lease ended (server unreachable or process paused)")]
+    /// No renewal was confirmed before the lease or the session ended, by this client's clock.
+    #[error(
+        "no renewal was confirmed before its lease or session ended (server unreachable or process paused)"
+    )]
     Unreachable,
     /// The client was closed, which ends its renewals.
     #[error("its client was closed")]

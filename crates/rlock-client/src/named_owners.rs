@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedMutexGuard};
 
 use crate::hold::Hold;
 use crate::message::Party;
@@ -20,13 +20,22 @@ const PRUNE_FROM: usize = 64;
 pub(crate) struct Turn {
     pub(crate) gate: Arc<tokio::sync::Mutex<()>>,
     hold: Mutex<Weak<Hold>>,
+    /// A hold was published, or an acquisition has begun.
     pub(crate) changed: Notify,
 }
 
 impl Turn {
     /// The hold that has the turn, if it was acquired.
     pub(crate) fn hold(&self) -> Option<Arc<Hold>> {
-        self.hold.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+        let hold = self.hold.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        hold.filter(|hold| hold.has_turn())
+    }
+
+    /// Waits for the right to use the owner. At that moment, acquisitions that wait for no other one leave the line.
+    pub(crate) async fn take(&self) -> OwnedMutexGuard<()> {
+        let gate = self.gate.clone().lock_owned().await;
+        self.changed.notify_waiters();
+        gate
     }
 
     /// Others may enter this hold.

@@ -67,8 +67,7 @@ class AsyncGuard(BaseGuard):
 
     async def reenter(self: G) -> G:
         """Another guard of the same hold. The lock is held until all of them are released."""
-        self.check()
-        return await type(self)(self._lock, self._one)._acquired()
+        return await type(self)(self._lock, self._one)._acquired(self)
 
     async def __aenter__(self: G) -> G:
         self._task = asyncio.current_task()
@@ -101,11 +100,11 @@ class AsyncGuard(BaseGuard):
         if kind is None and failure is not None:
             raise failure
 
-    async def _acquired(self: G) -> G:
+    async def _acquired(self: G, entered: BaseGuard | None = None) -> G:
         # The engine's promise must not keep this guard alive in a loop that has been closed.
         me = weakref.ref(self)
         try:
-            self.token = await outcome(self._begin(), lambda: (guard := me()) and guard._end())
+            self.token = await outcome(self._begin(entered), lambda: (guard := me()) and guard._end())
         except BaseException:
             self._end()
             raise

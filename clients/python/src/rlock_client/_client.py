@@ -28,8 +28,7 @@ class Guard(BaseGuard):
 
     def reenter(self: G) -> G:
         """Another guard of the same hold. The lock is held until all of them are released."""
-        self.check()
-        return type(self)(self._lock, self._one)._acquired()
+        return type(self)(self._lock, self._one)._acquired(self)
 
     def __enter__(self: G) -> G:
         return self
@@ -42,9 +41,9 @@ class Guard(BaseGuard):
             if kind is None:
                 raise
 
-    def _acquired(self: G) -> G:
+    def _acquired(self: G, entered: BaseGuard | None = None) -> G:
         try:
-            self.token = self._begin().result()
+            self.token = self._begin(entered).result()
         except BaseException:
             self._end()
             raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 REASONS = {
-    "expired": "no renewal was confirmed before its lease ended (server unreachable or process paused)",
+    "expired": "no renewal was confirmed before its lease or session ended (server unreachable or process paused)",
     "taken": "the server no longer has it (forced release, deletion or fail-over)",
     "closed": "its client was closed",
     "forked": "it belongs to the process before the fork",

@@ -203,11 +203,14 @@ class BaseGuard:
 
     def check(self) -> float:
         """The seconds left by the local clock. Raises LockLost if others may hold the lock. It sends nothing."""
-        if self._over:
+        if self not in self._one.guards:
             raise self._one.loss("released")
         return self._one.check()
 
-    def _begin(self) -> Promise[int]:
+    def _begin(self, entered: BaseGuard | None) -> Promise[int]:
+        if entered is not None:
+            # Checked when this guard counts too: one that is released before that waits for the end of the hold.
+            entered.check()
         if self._one.machine.phase != "new":
             return self._engine.reenter(self._one)
         self._engine.post(self._engine.begin, self._one)

@@ -172,6 +172,11 @@ impl Hold {
         self.with_book(|book| book.guards)
     }
 
+    /// Whether the right to use its owner, which the user named, is still its own: until the server has answered the release.
+    pub(crate) fn has_turn(&self) -> bool {
+        self.with_book(|book| book.turn.is_some())
+    }
+
     /// Adds a guard to those there are; `false` where the last one is gone or the lock is lost.
     pub(crate) fn add_guard(&self) -> bool {
         self.with_book(|book| {

@@ -134,10 +134,9 @@ impl Spec {
                 Patience::None if hold.is_none() && turn.gate.try_lock().is_err() => return Ok(None),
                 Patience::None => Some(shared.clock.now().after(shared.config.response())),
             };
-            let gate = turn.gate.clone().lock_owned();
             let next = shared.clock.until(by, async {
                 tokio::select! {
-                    gate = gate => Ok(Some(gate)),
+                    gate = turn.take() => Ok(Some(gate)),
                     () = changed => Ok(None),
                     () = shared.closing.cancelled() => Err(Error::Closed),
                 }

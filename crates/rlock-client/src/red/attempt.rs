@@ -23,6 +23,10 @@ const SHORTEST: Duration = Duration::from_millis(20);
 /// … and at most this.
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// The pause before a server that did not have the lock is asked again; each next is four times as long, up to a third of the
+/// lease.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
 /// What came of an attempt.
 pub(super) enum Outcome {
     Held(RedGuard),
@@ -106,6 +110,7 @@ async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: Unbounded
         votes.take().is_some_and(|votes| votes.send(vote).is_ok())
     };
     let kept = async {
+        let mut pause = FIRST_PAUSE;
         loop {
             match get(&lock).await {
                 Ok(guard) => {
@@ -115,6 +120,7 @@ async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: Unbounded
                     }
                     vote(Ok(true));
                     members.leave(server, held.lost().await);
+                    pause = FIRST_PAUSE;
                 }
                 Err(Error::Denied { .. }) => _ = vote(Ok(false)),
                 Err(error) => _ = vote(Err(error)),
@@ -122,13 +128,23 @@ async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: Unbounded
             if !lock.renew {
                 return;
             }
-            tokio::time::sleep(lock.lease.mul_f64((0.75 + fastrand::f64() / 2.0) / 3.0)).await;
+            rest(&mut pause, lock.lease).await;
+            // Only a held lock needs another server: a late grant to an attempt keeps others from a quorum.
+            while !members.are_enough() {
+                rest(&mut pause, lock.lease).await;
+            }
         }
     };
     tokio::select! {
         () = lost.cancelled() => (),
         () = kept => (),
     }
+}
+
+/// Sleeps for the pause, at most for a third of the lease, and makes it four times as long.
+async fn rest(pause: &mut Duration, lease: Duration) {
+    tokio::time::sleep((*pause).min(lease / 3).mul_f64(0.75 + fastrand::f64() / 2.0)).await;
+    *pause = pause.saturating_mul(4);
 }
 
 /// Asks for the lock, but not a server that is known to be out of reach.

@@ -36,7 +36,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 ///
 /// A hold counts from the sending of each request, less 1 % and 2 ms for clocks of different speed. It is renewed on
 /// each server separately, and is lost when more than half of the servers can no longer have it. Servers that lost
-/// it, or did not have it at first, are asked again every third of the lease.
+/// it, or did not have it at first, are asked again: after 50 ms, then less and less often, at last every third of the lease.
 ///
 /// # What it does not guarantee
 ///

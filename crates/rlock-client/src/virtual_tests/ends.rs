@@ -95,3 +95,37 @@ async fn owners_are_not_made_of_what_a_snapshot_copies() {
     sleep(SECOND).await;
     assert_eq!(server.times("RLOCK.RELEASE").len(), released, "a grant of the other copy was given back");
 }
+
+/// The view of a hold that was released kept its turn alive: a `try` beside another acquisition of that owner waited for it.
+#[tokio::test(start_paused = true)]
+async fn a_view_of_a_released_hold_does_not_delay_a_try() {
+    let server = VirtualServer::start();
+    let lock = client(&server).lock("lock").owner("me");
+    let guard = lock.acquire().await.unwrap();
+    let _view = guard.held();
+    guard.release().await.unwrap();
+    server.occupy("lock", 3600 * SECOND);
+    let _waiting = tokio::spawn(lock.acquire());
+    sleep(SECOND).await;
+    let begin = Instant::now();
+    assert!(matches!(lock.try_acquire().await, Err(Error::Denied { .. })));
+    assert!(begin.elapsed() < SECOND / 10, "{:?}", begin.elapsed());
+}
+
+/// A `try` during a release waited for its end, and after it for another acquisition of that owner.
+#[tokio::test(start_paused = true)]
+async fn a_try_during_a_release_waits_for_no_other_acquisition() {
+    let server = VirtualServer::start();
+    let lock = client(&server).lock("lock").owner("me");
+    let guard = lock.acquire().await.unwrap();
+    server.set(Mood::Answers(SECOND));
+    let release = tokio::spawn(guard.release());
+    sleep(SECOND / 10).await;
+    server.occupy("lock", 3600 * SECOND);
+    let _waiting = tokio::spawn(lock.acquire());
+    sleep(SECOND / 10).await;
+    let begin = Instant::now();
+    assert!(matches!(lock.try_acquire().await, Err(Error::Denied { .. })));
+    assert!(begin.elapsed() < SECOND, "{:?}", begin.elapsed());
+    release.await.unwrap().unwrap();
+}

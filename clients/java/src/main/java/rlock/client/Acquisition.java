@@ -442,7 +442,7 @@ final class Acquisition {
   }
 
   private void tell(Kind kind, Duration duration, LostReason why, RlockException error) {
-    engine.tell(new Event(kind, lock(), duration, why, error, ""));
+    engine.tell(kind, lock(), duration, why, error);
   }
 
   private void setTimer() {

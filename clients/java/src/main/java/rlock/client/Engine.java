@@ -5,6 +5,7 @@ import java.lang.System.Logger.Level;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.security.SecureRandom;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -15,9 +16,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ArrayBlockingQueue;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.ThreadPoolExecutor.DiscardOldestPolicy;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
@@ -34,6 +39,8 @@ import rlock.client.Wire.Claim;
 final class Engine {
   private static final long LOOK = 1_000 * Machine.MS;
   private static final long AGAIN = 5 * Machine.MS;
+  // Of those that the receiver has not received yet, the latest are kept.
+  private static final int MOST_EVENTS = 1_000;
 
   final Endpoint endpoint;
   final long response;
@@ -54,6 +61,8 @@ final class Engine {
   private final CompletableFuture<Integer> ended = new CompletableFuture<>();
   // The application's code, which may block, runs in another thread than the renewals.
   private final ExecutorService events;
+  private int told; // events, in the client's thread
+  private int received; // in that of the events
 
   // In the thread.
   private final Map<Claim, Acquisition> acquisitions = new LinkedHashMap<>();
@@ -81,10 +90,10 @@ final class Engine {
     called = name + "@" + plain(host()) + ":" + ProcessHandle.current().pid();
     identity = called + ":" + hex;
     channel = "rlock:grants:" + hex;
-    events =
-        receiver == null
-            ? null
-            : Executors.newSingleThreadExecutor(work -> daemon(work, "rlock-client-events"));
+    BlockingQueue<Runnable> queue = new ArrayBlockingQueue<>(MOST_EVENTS);
+    ThreadFactory threads = work -> daemon(work, "rlock-client-events");
+    DiscardOldestPolicy latest = new DiscardOldestPolicy();
+    events = new ThreadPoolExecutor(1, 1, 0, TimeUnit.SECONDS, queue, threads, latest);
     thread = daemon(loop, "rlock-client");
     loop.execute(this::look);
     // The first lock finds a connection.
@@ -175,22 +184,26 @@ final class Engine {
     }
   }
 
-  void tell(Event event) {
-    if (event.kind() == Event.Kind.LOST && event.why() != LostReason.CLOSED) {
-      Loop.LOG.log(Level.WARNING, "the lock {0} was lost: {1}", event.lock(), event.why().text);
-    } else if (event.kind() == Event.Kind.DISCONNECTED || event.kind() == Event.Kind.RECONNECTED) {
-      Loop.LOG.log(Level.WARNING, "{0}: {1}", event.server(), event.kind());
+  void tell(Event.Kind kind, String lock, Duration duration, LostReason why, RlockException error) {
+    String server = lock.isEmpty() ? endpoint.toString() : "";
+    if (kind == Event.Kind.LOST && why != LostReason.CLOSED) {
+      Loop.LOG.log(Level.WARNING, "the lock {0} was lost: {1}", lock, why.text);
+    } else if (lock.isEmpty()) {
+      Loop.LOG.log(Level.WARNING, "{0}: {1}", server, kind);
     }
-    if (events == null) {
+    if (receiver == null) {
       return;
     }
+    int number = ++told;
     events.execute(
         () -> {
+          int dropped = number - received - 1;
+          received = number;
           try {
-            receiver.accept(event);
-          } catch (RuntimeException error) {
+            receiver.accept(new Event(kind, lock, duration, why, error, server, dropped));
+          } catch (RuntimeException failure) {
             Loop.LOG.log(
-                Level.ERROR, "the receiver of events failed; locks are not affected", error);
+                Level.ERROR, "the receiver of events failed; locks are not affected", failure);
           }
         });
   }
@@ -366,10 +379,8 @@ final class Engine {
           .completeOnTimeout(null, LAST_CONNECTIONS, TimeUnit.SECONDS)
           .join();
       endpoint.close();
-      if (events != null) {
-        events.shutdown();
-        awaitEvents();
-      }
+      events.shutdown();
+      awaitEvents();
     } finally {
       ended.complete(left);
     }

@@ -12,6 +12,8 @@ import java.time.Duration;
  * @param why of lost; else null
  * @param error of renewal failed and disconnected; else null
  * @param server of disconnected and reconnected; else empty
+ * @param dropped how many events directly before it the receiver missed, because it was slow: of
+ *     those that it has not received yet, the latest 1000 are kept
  */
 public record Event(
     Kind kind,
@@ -19,7 +21,8 @@ public record Event(
     Duration duration,
     LostReason why,
     RlockException error,
-    String server) {
+    String server,
+    int dropped) {
 
   /** The kinds of events. */
   public enum Kind {

@@ -186,18 +186,12 @@ abstract class Link {
       return;
     }
     if (wentAt > 0) {
-      engine.tell(
-          new Event(
-              Event.Kind.RECONNECTED,
-              "",
-              Duration.ofNanos(beganAt - wentAt),
-              null,
-              null,
-              engine.endpoint.toString()));
+      Duration outage = Duration.ofNanos(beganAt - wentAt);
+      engine.tell(Event.Kind.RECONNECTED, "", outage, null, null);
     }
-    came();
-    // A user without this permission leaves the connection without a name.
+    // Refused after SUBSCRIBE. A user without this permission leaves the connection without a name.
     send(List.of("CLIENT", "SETNAME", engine.called), IGNORE);
+    came();
     beat();
   }
 
@@ -217,9 +211,7 @@ abstract class Link {
       pause = FIRST_PAUSE;
     }
     wentAt = engine.now();
-    engine.tell(
-        new Event(
-            Event.Kind.DISCONNECTED, "", Duration.ZERO, null, trouble, engine.endpoint.toString()));
+    engine.tell(Event.Kind.DISCONNECTED, "", Duration.ZERO, null, trouble);
     went();
     rest();
   }

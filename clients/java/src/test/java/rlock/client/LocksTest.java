@@ -11,9 +11,12 @@ import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import java.util.List;
+import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
@@ -168,6 +171,63 @@ class LocksTest {
         Guard held = client.lock("a").acquire()) {
       Server.pause(4_000);
       held.check();
+    }
+  }
+
+  /** The events that a receiver had not received yet were kept without a limit. */
+  @Test
+  void aReceiverThatBlocksDelaysNoLossAndFillsNoMemory() throws Exception {
+    CountDownLatch goOn = new CountDownLatch(1);
+    Queue<Event> events = new ConcurrentLinkedQueue<>();
+    Settings settings =
+        Settings.defaults()
+            .withLease(Duration.ofSeconds(1))
+            .withOnEvent(
+                event -> {
+                  try {
+                    goOn.await();
+                  } catch (InterruptedException end) {
+                    Thread.currentThread().interrupt();
+                  }
+                  events.add(event);
+                });
+    try (Client client = new Client(server.url, settings)) {
+      Guard held = client.lock("a").acquire();
+      for (int number = 0; number < 1_500; number++) {
+        assertThrows(Denied.class, client.lock("a")::tryAcquire);
+      }
+      server.force("a");
+      assertEquals(LostReason.TAKEN, held.lost().get(20, SECONDS));
+      goOn.countDown();
+    }
+    int dropped = events.stream().mapToInt(Event::dropped).sum();
+    // One more was on its way to the receiver, and the loss may be told a little later than it is
+    // known.
+    assertTrue(
+        events.size() <= 1_002 && events.size() + dropped >= 1_502, events.size() + " " + dropped);
+    assertEquals(Event.Kind.ACQUIRED, events.peek().kind());
+    assertEquals(Event.Kind.LOST, events.stream().reduce((one, next) -> next).get().kind());
+  }
+
+  /** The server refused the name after SUBSCRIBE. */
+  @Test
+  void theSubscriptionHasTheNameToo() throws Exception {
+    Settings settings = Settings.defaults().withName("named");
+    try (Client client = new Client(server.url, settings);
+        Guard held = client.lock("a").acquire()) {
+      CompletableFuture<Guard> waits = client.lock("a").acquireAsync();
+      Server.until("it waits", () -> server.waiters("a") == 1);
+      List<String> named =
+          server
+              .commands
+              .clientList()
+              .lines()
+              .filter(line -> line.contains(" name=named@"))
+              .toList();
+      assertEquals(2, named.size(), named.toString());
+      assertEquals(1, named.stream().filter(line -> line.contains(" sub=1 ")).count());
+      held.release();
+      waits.get(20, SECONDS).release();
     }
   }
 
