@@ -41,8 +41,7 @@ fn replies_have_exactly_these_bytes() {
 
 #[test]
 fn writes_redissons_hash() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for (holds, hash) in [(1, r#"["u-1:7", "1"]"#), (2, r#"["u-1:7", "2"]"#), (3, r#"["u-1:7", "3"]"#)] {
         let answer = say(client, "RLOCK.ACQUIRE ours u-1:7 100000");
         assert_eq!(answer.split(',').next(), Some(format!("[{holds}").as_str()));
@@ -66,19 +65,17 @@ fn writes_redissons_hash() {
 
 #[test]
 fn pttl_tells_a_denied_caller_how_long_to_wait() {
-    let server = TestServer::start();
-    let mut client = server.connect();
-    story(&mut client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+    let (_server, client) = &mut TestServer::start_and_connect();
+    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
     let mut pipeline = redis::pipe();
     pipeline.cmd("RLOCK.ACQUIRE").arg("lock").arg("bob").arg(500_000).cmd("PTTL").arg("lock");
-    let answers: redis::Value = pipeline.query(&mut client).unwrap();
+    let answers: redis::Value = pipeline.query(client).unwrap();
     assert!(agrees(&text(&answers), "[null, ~100000]"), "{answers:?}");
 }
 
 #[test]
 fn a_lock_whose_lease_ended_is_free() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let before = Instant::now();
     story(client, &[("RLOCK.ACQUIRE lock alice 500", "[1, 500, 0]")]);
     eventually("the lease to end", Duration::from_secs(30), || {
@@ -99,8 +96,7 @@ fn a_lock_whose_lease_ended_is_free() {
 
 #[test]
 fn an_ended_lease_ends_the_lock_before_the_server_has_cleared_it_away() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("DEBUG SET-ACTIVE-EXPIRE 0", "OK")]);
     let cases = [
         ("RLOCK.RELEASE lock alice", "null"),
@@ -124,10 +120,9 @@ fn an_ended_lease_ends_the_lock_before_the_server_has_cleared_it_away() {
 
 #[test]
 fn takes_the_longest_lease() {
-    let server = TestServer::start();
-    let mut client = server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
-        &mut client,
+        client,
         &[
             ("RLOCK.ACQUIRE lock alice 8796093022208", "[1, 8796093022208, 0]"),
             ("PTTL lock", "~8796093022208"),
@@ -144,8 +139,7 @@ fn takes_the_longest_lease() {
 
 #[test]
 fn a_re_entry_never_shortens_the_lease() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 300000", "[1, 300000, 0]")]);
     let end = say(client, "PEXPIRETIME lock");
     story(
@@ -169,10 +163,9 @@ fn a_re_entry_never_shortens_the_lease() {
 
 #[test]
 fn a_lock_without_an_expiry_keeps_none() {
-    let server = TestServer::start();
-    let mut client = server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
-        &mut client,
+        client,
         &[
             ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"),
             ("PERSIST lock", "1"),
@@ -232,10 +225,9 @@ fn a_repeat_with_holds_never_holds_twice() {
 
 #[test]
 fn databases_are_separate() {
-    let server = TestServer::start();
-    let mut client = server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
-        &mut client,
+        client,
         &[
             ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"),
             ("SELECT 9", "OK"),

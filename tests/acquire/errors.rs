@@ -45,8 +45,7 @@ fn unknown(word: &str) -> String {
 
 #[test]
 fn wrong_numbers_of_arguments_are_refused() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let cases = [
         ("ACQUIRE", ["", "lock", "lock me"].as_slice()),
         ("RELEASE", &["", "lock"]),
@@ -64,8 +63,7 @@ fn wrong_numbers_of_arguments_are_refused() {
 
 #[test]
 fn bad_owners_are_refused() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let (too_long, write) = ([b'o'; 513], [&[b'o'; 506][..], b":write"].concat());
     let owners: [&[u8]; 8] =
         [b"", b"mode", b":write", b"me:write", b"\0:write", b":write:write", &too_long, &write];
@@ -87,8 +85,7 @@ fn bad_owners_are_refused() {
 
 #[test]
 fn bad_leases_are_refused() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE held me 100000", "[1, 100000, 0]"), ("HSET held me 5", "0")]);
     let before = state(client, "held");
     let out_of_range = ["0", "-1", "-30000", "8796093022209", "9223372036854775807", "-9223372036854775808"];
@@ -113,8 +110,7 @@ fn bad_leases_are_refused() {
 
 #[test]
 fn bad_counts_and_limits_are_refused() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let counts = ["-1", "9007199254740993", "9223372036854775807", "ALL", "LEASE"];
     for count in counts.iter().chain(&NO_INTEGERS) {
         let acquire = ["RLOCK.ACQUIRE", "lock", "me", "100000", "HOLDS", count];
@@ -131,8 +127,7 @@ fn bad_counts_and_limits_are_refused() {
 
 #[test]
 fn words_come_in_any_case_and_order_but_once() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let seven = ("HSET lock me 7", "0");
     story(
         client,
@@ -153,8 +148,7 @@ fn words_come_in_any_case_and_order_but_once() {
 
 #[test]
 fn words_are_given_once_and_with_their_value() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for (line, word) in [
         ("RLOCK.ACQUIRE lock me 100000 HOLDS 1 HOLDS 1", "HOLDS"),
         ("RLOCK.ACQUIRE lock me 100000 HOLDS 1 holds 2", "HOLDS"),
@@ -178,10 +172,9 @@ fn words_are_given_once_and_with_their_value() {
 
 #[test]
 fn all_and_holds_exclude_each_other() {
-    let server = TestServer::start();
-    let mut client = server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
-        &mut client,
+        client,
         &[
             ("RLOCK.ACQUIRE lock me 100000", "[1, 100000, 0]"),
             ("RLOCK.RELEASE lock me ALL HOLDS 0", ALL_AND_HOLDS),
@@ -194,8 +187,7 @@ fn all_and_holds_exclude_each_other() {
 
 #[test]
 fn unknown_words_are_repeated_readably() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let lines = [
         ("RLOCK.ACQUIRE lock me 5 HOLD 1", "HOLD"),
         ("RLOCK.ACQUIRE lock me 5 ALL", "ALL"),
@@ -226,10 +218,9 @@ fn unknown_words_are_repeated_readably() {
 #[test]
 fn holds_cannot_exceed_the_maximum() {
     let most = "!ERR the owner has 9007199254740992 holds, the maximum; release some first";
-    let server = TestServer::start();
-    let mut client = server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
-        &mut client,
+        client,
         &[
             ("HSET lock me 9007199254740991", "1"),
             ("RLOCK.ACQUIRE lock me 5", "[9007199254740992, -1, 0]"),

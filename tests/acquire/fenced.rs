@@ -42,8 +42,7 @@ fn redisson_token(client: &mut Connection) -> i64 {
 
 #[test]
 fn each_acquisition_has_a_larger_token() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let mut last = 0;
     let mut grows = |client: &mut Connection, line: &str| {
         let before = server_time(client);
@@ -70,8 +69,7 @@ fn each_acquisition_has_a_larger_token() {
 
 #[test]
 fn without_fenced_there_is_no_token() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"), ("DBSIZE", "1")]);
     let token = token(client, "RLOCK.ACQUIRE lock alice 1000 FENCED");
     assert_eq!(token_in(&say(client, "RLOCK.ACQUIRE lock alice 1000")), 0, "not even the holder's own");
@@ -82,8 +80,7 @@ fn without_fenced_there_is_no_token() {
 
 #[test]
 fn it_goes_on_from_redissons_tokens() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     // Redisson counts from 1; in a fleet that has begun with rlock it counts on.
     assert_eq!(redisson_token(client), 1);
     let first = token(client, "RLOCK.ACQUIRE lock alice 100000 FENCED");
@@ -216,8 +213,7 @@ fn unusable() -> [(String, &'static str); 5] {
 
 #[test]
 fn a_token_key_that_cannot_be_used_is_an_error_that_changes_nothing() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for (spoil, error) in unusable() {
         for given in ["EXISTS lock", "RLOCK.ACQUIRE lock alice 100000", "RLOCK.ACQUIRE lock bob 100000"] {
             story(client, &[("FLUSHALL", "OK")]);
@@ -263,8 +259,7 @@ fn a_waiter_that_can_have_no_token_is_told_and_the_next_has_the_lock() {
 
 #[test]
 fn the_token_key_must_be_allowed_by_acl() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let rules = "reset on >secret +rlock.acquire +rlock.release +eval +multi +exec";
     for keys in
         ["~locks:*", "~locks:* %R~redisson_lock_token:{locks:*}", "~locks:* %W~redisson_lock_token:{locks:*}"]
@@ -297,8 +292,7 @@ fn the_token_key_must_be_allowed_by_acl() {
 
 #[test]
 fn tokens_grow_in_transactions_scripts_and_databases_of_their_own() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let script = "local last = 0
         for n = 1, 1000 do
             local token = redis.call('RLOCK.ACQUIRE', KEYS[1], 'alice', 100000, 'HOLDS', 1, 'FENCED')[3]
@@ -322,10 +316,9 @@ fn tokens_grow_in_transactions_scripts_and_databases_of_their_own() {
 
 #[test]
 fn memory_that_is_full_does_not_stop_a_hand_off_with_a_token() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let first = token(client, "RLOCK.ACQUIRE lock alice 100000 FENCED");
-    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "50000", "FENCED", "BLOCK", "0"]);
+    let bob = Waiting::start(server, &["RLOCK.ACQUIRE", "lock", "bob", "50000", "FENCED", "BLOCK", "0"]);
     story(client, &[("CONFIG SET maxmemory 1", "OK"), ("RLOCK.RELEASE lock alice", "1")]);
     assert!(token_in(&bob.answer()) > first);
 }

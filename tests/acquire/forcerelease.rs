@@ -30,8 +30,7 @@ fn takes_the_lock_from_anybody() {
 
 #[test]
 fn takes_only_from_the_owner_given() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[

@@ -6,8 +6,7 @@ use rlock_testkit::commands::{say, story};
 
 #[test]
 fn a_name_and_the_same_in_braces_share_what_belongs_to_them() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -53,8 +52,7 @@ fn a_writer_comes_in(client: &mut Connection, read: [&str; 2], also_read: [&str;
 
 #[test]
 fn a_name_with_a_brace_and_the_same_with_a_colon_and_more_share_leases() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for name in ["h", "{h}"] {
         assert!(a_writer_comes_in(client, [name, "b:c"], ["{h}:b", "c"]), "{name}");
         // What begins an owner is by chance no part of a name where it is random.
@@ -69,8 +67,7 @@ fn a_name_with_a_brace_and_the_same_with_a_colon_and_more_share_leases() {
 
 #[test]
 fn the_name_of_a_key_that_belongs_to_a_lock_is_no_name_for_another() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let wrong_type = "!WRONGTYPE Operation against a key holding the wrong kind of value";
     story(
         client,

@@ -16,8 +16,7 @@ const NO: &str = r#"["rlock.accept", "no"]"#;
 
 #[test]
 fn accept_no_lets_only_holders_in() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let drained = "!ERR this server is drained (rlock.accept is no); \
         ask another server or an operator";
     story(

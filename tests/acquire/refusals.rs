@@ -80,8 +80,7 @@ fn out_of_memory_refuses_acquire_only() {
 
 #[test]
 fn out_of_memory_refuses_acquire_in_a_script_as_well() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[HELD, ("CONFIG SET maxmemory 1", "OK")]);
     let mut run = |line: &str| {
         // Without a shebang line a script runs although memory is full, up to such a command.
@@ -103,25 +102,23 @@ fn a_read_only_replica_refuses_writes() {
 
 #[test]
 fn too_few_replicas_refuse_writes() {
-    let server = TestServer::start();
-    let mut client = server.connect();
-    story(&mut client, &[HELD, ("CONFIG SET min-replicas-to-write 1", "OK")]);
-    refuses_every_write(&mut client, "!NOREPLICAS ");
-    story(&mut client, &[("CONFIG SET min-replicas-to-write 0", "OK"), ("RLOCK.RELEASE held alice", "1")]);
+    let (_server, client) = &mut TestServer::start_and_connect();
+    story(client, &[HELD, ("CONFIG SET min-replicas-to-write 1", "OK")]);
+    refuses_every_write(client, "!NOREPLICAS ");
+    story(client, &[("CONFIG SET min-replicas-to-write 0", "OK"), ("RLOCK.RELEASE held alice", "1")]);
 }
 
 #[test]
 fn a_failed_snapshot_refuses_writes() {
-    let server = TestServer::builder().conf("save", "3600 1").start();
-    let mut client = server.connect();
-    story(&mut client, &[HELD]);
+    let (server, client) = &mut TestServer::builder().conf("save", "3600 1").start_and_connect();
+    story(client, &[HELD]);
     // The snapshot cannot take the place of a directory.
     fs::create_dir(server.dir().join("dump.rdb")).unwrap();
-    say(&mut client, "BGSAVE");
+    say(client, "BGSAVE");
     eventually("the snapshot to fail", Duration::from_secs(30), || {
         (server.info("persistence")["rdb_last_bgsave_status"] == "err").then_some(())
     });
-    refuses_every_write(&mut client, "!MISCONF ");
+    refuses_every_write(client, "!MISCONF ");
 }
 
 #[test]
@@ -137,15 +134,14 @@ fn a_replica_that_has_lost_its_primary_may_refuse_to_tell() {
 
 #[test]
 fn a_server_that_is_loading_refuses_everything() {
-    let server = TestServer::builder().conf("save", "3600 1").start();
-    let mut client = server.connect();
-    story(&mut client, &[HELD]);
+    let (server, client) = &mut TestServer::builder().conf("save", "3600 1").start_and_connect();
+    story(client, &[HELD]);
     // Keys that take a second to be loaded, and between which the server answers.
     for key in 0..100 {
-        say_words(&mut client, &["SET", &format!("slow:{key}"), &"x".repeat(2048)]);
+        say_words(client, &["SET", &format!("slow:{key}"), &"x".repeat(2048)]);
     }
     story(
-        &mut client,
+        client,
         &[
             ("CONFIG SET rdbcompression no", "OK"),
             ("CONFIG SET loading-process-events-interval-bytes 1024", "OK"),
@@ -154,7 +150,7 @@ fn a_server_that_is_loading_refuses_everything() {
     );
     let mut other = server.connect();
     thread::scope(|scope| {
-        let reload = scope.spawn(|| say(&mut client, "DEBUG RELOAD"));
+        let reload = scope.spawn(|| say(client, "DEBUG RELOAD"));
         eventually("the server to load", Duration::from_secs(10), || {
             say(&mut other, "RLOCK.RENEW held alice 300000").starts_with("!LOADING ").then_some(())
         });

@@ -36,8 +36,7 @@ fn replies_have_exactly_these_bytes() {
 
 #[test]
 fn who_holds_nothing_changes_nothing() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
     let before = state(client, "lock");
     for options in ["", "ALL", "HOLDS 0", "HOLDS 1", "HOLDS 5 LEASE 900000", "LEASE 1", "ALL LEASE 1"] {
@@ -53,8 +52,7 @@ fn who_holds_nothing_changes_nothing() {
 #[test]
 fn takes_one_all_or_down_to_n() {
     const MOST: i64 = 1 << 53;
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     // held, what is said, left
     let cases = [
         (1, "", 0),
@@ -96,8 +94,7 @@ fn takes_one_all_or_down_to_n() {
 
 #[test]
 fn leaves_the_lease_unless_told() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 300000", "[1, 300000, 0]"), ("HSET lock alice 9", "0")]);
     let end = say(client, "PEXPIRETIME lock");
     story(

@@ -30,8 +30,7 @@ fn answers_one_or_zero() {
 
 #[test]
 fn a_caller_learns_that_its_lock_is_lost() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 1", "[1, 1, 0]")]);
     eventually("the lease to end", Duration::from_secs(30), || {
         (say(client, "EXISTS lock") == "0").then_some(())
@@ -49,8 +48,7 @@ fn a_caller_learns_that_its_lock_is_lost() {
 
 #[test]
 fn who_holds_nothing_changes_nothing() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 300000", "[1, 300000, 0]")]);
     let before = state(client, "lock");
     for lease in [1, 300_000, 900_000] {
@@ -61,8 +59,7 @@ fn who_holds_nothing_changes_nothing() {
 
 #[test]
 fn counts_from_now_also_when_shorter() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 300000", "[1, 300000, 0]"), ("HSET lock alice 3", "0")]);
     let hash = say(client, "DUMP lock");
     story(
@@ -84,10 +81,9 @@ fn counts_from_now_also_when_shorter() {
 
 #[test]
 fn gives_an_expiry_to_a_lock_without_one() {
-    let server = TestServer::start();
-    let mut client = server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
-        &mut client,
+        client,
         &[
             ("RLOCK.ACQUIRE lock alice 300000", "[1, 300000, 0]"),
             ("PERSIST lock", "1"),

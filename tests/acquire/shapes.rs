@@ -132,8 +132,7 @@ fn a_large_hash_is_refused_and_left_alone() {
 
 #[test]
 fn a_read_write_lock_is_refused_as_a_plain_one() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let makers = [
         "mode read me 1",
         "mode read you 1",
@@ -156,8 +155,7 @@ fn a_read_write_lock_is_refused_as_a_plain_one() {
 
 #[test]
 fn a_hash_with_only_mode_is_free() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for (mode, expiry) in
         [("read", "PERSIST"), ("write", "PERSIST"), ("read", "PEXPIRE"), ("write", "PEXPIRE")]
     {
@@ -194,8 +192,7 @@ fn a_hash_with_only_mode_is_free() {
 
 #[test]
 fn one_field_with_a_canonical_count_is_a_lock() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for holds in [1_i64, 2, 10, 99, 65_536, 4_294_967_296, (1 << 53) - 1, 1 << 53] {
         let (left, hash) = (holds - 1, format!(r#"["you", "{holds}"]"#));
         say(client, "DEL thing");
@@ -225,8 +222,7 @@ fn one_field_with_a_canonical_count_is_a_lock() {
 
 #[test]
 fn a_foreign_clients_lock_excludes_and_is_released() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let redisson = |client: &mut Connection, script, owner| run(client, script, "thing", owner, 100_000);
     // A Redisson client holds: rlock keeps others out, and serves the owner.
     assert_eq!(redisson(client, TAKES, "u-1:7"), "null");

@@ -186,13 +186,12 @@ fn any_bytes_are_replicated_as_they_are() {
 
 #[test]
 fn effects_go_to_the_database_that_the_client_selected() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut stream = ReplicaStream::open(&server).with_select();
+    let (server, client) = &mut TestServer::start_and_connect();
+    let mut stream = ReplicaStream::open(server).with_select();
     say(client, "SELECT 3");
     say(client, "RLOCK.ACQUIRE lock alice 100000");
     say(client, "RLOCK.RELEASE lock alice");
-    let mut seen = stream.so_far(&server);
+    let mut seen = stream.so_far(server);
     // Which of them opens the transaction is the server's own business.
     seen.retain(|command| ![&b"MULTI"[..], b"EXEC", b"PEXPIREAT"].contains(&command[0].as_slice()));
     let effects = "SELECT 3; HSET lock alice 1; DEL lock; PUBLISH redisson_lock__channel:{lock} 0";

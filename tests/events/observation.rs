@@ -69,9 +69,8 @@ fn counters(server: &TestServer) -> [u64; 12] {
 
 #[test]
 fn the_section_counts_what_happened() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut expected = counters(&server);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let mut expected = counters(server);
     assert_eq!(expected, [0; 12]);
     for (line, answer, counts) in COUNTED {
         let said = say(client, line);
@@ -79,7 +78,7 @@ fn the_section_counts_what_happened() {
         for (counter, name) in expected.iter_mut().zip(COUNTERS) {
             *counter += u64::from(counts.contains(&name));
         }
-        assert_eq!(counters(&server), expected, "{line}");
+        assert_eq!(counters(server), expected, "{line}");
     }
     let info = server.info("rlock");
     assert_eq!(info["rlock_version"], "0.1.0");
@@ -196,8 +195,7 @@ fn command_docs_describe_every_command() {
 
 #[test]
 fn the_server_knows_which_argument_is_the_key() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for (line, keys) in [
         ("RLOCK.ACQUIRE k o 1 HOLDS 1", r#"["k"]"#),
         ("RLOCK.RELEASE k o ALL", r#"["k"]"#),
@@ -214,8 +212,7 @@ fn the_server_knows_which_argument_is_the_key() {
 
 #[test]
 fn commands_say_what_they_do() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for (name, arity, flags) in [
         ("acquire", -4, &["write", "denyoom"][..]),
         ("release", -3, &["write"]),

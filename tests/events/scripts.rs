@@ -67,13 +67,12 @@ fn commands_work_in_multi() {
 
 #[test]
 fn a_transaction_that_is_discarded_or_refused_does_nothing() {
-    let server = TestServer::start();
-    let mut client = server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let take = ("RLOCK.ACQUIRE lock alice 100000", "QUEUED");
     let arity = ("RLOCK.ACQUIRE lock", "!ERR wrong number of arguments for 'rlock.acquire' command");
     let aborted = "!EXECABORT Transaction discarded because of previous errors.";
-    story(&mut client, &[("MULTI", "OK"), take, ("DISCARD", "OK"), ("EXISTS lock", "0")]);
-    story(&mut client, &[("MULTI", "OK"), take, arity, ("EXEC", aborted), ("EXISTS lock", "0")]);
+    story(client, &[("MULTI", "OK"), take, ("DISCARD", "OK"), ("EXISTS lock", "0")]);
+    story(client, &[("MULTI", "OK"), take, arity, ("EXEC", aborted), ("EXISTS lock", "0")]);
 }
 
 #[test]
@@ -89,8 +88,7 @@ fn commands_work_in_lua() {
 
 #[test]
 fn lua_tells_null_as_false_and_integers_as_numbers() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let script = "
         local taken = redis.call('RLOCK.ACQUIRE', 'lock', 'alice', 100000)
         local seen = {
@@ -144,8 +142,7 @@ fn an_error_in_lua_ends_the_script_or_is_a_value() {
 
 #[test]
 fn a_script_that_only_reads_may_ask_but_not_lock() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
     let before = state(client, "lock");
     let script = "return redis.call(unpack(ARGV))";
@@ -166,8 +163,7 @@ fn a_script_that_only_reads_may_ask_but_not_lock() {
 
 #[test]
 fn commands_work_in_a_function() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let library = "#!lua name=locks
         redis.register_function('take', function(keys, args)
             return redis.call('RLOCK.ACQUIRE', keys[1], args[1], args[2])
@@ -186,8 +182,7 @@ fn commands_work_in_a_function() {
 /// For the server time stands still while a script runs, and with it every lease.
 #[test]
 fn a_lease_does_not_end_inside_a_script() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let script = "
         redis.call('RLOCK.ACQUIRE', 'lock', 'alice', 1)
         for _ = 1, 5000000 do end
@@ -210,16 +205,15 @@ fn a_lease_does_not_end_inside_a_script() {
 
 #[test]
 fn a_script_is_replicated_in_one_transaction() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut stream = ReplicaStream::open(&server);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let mut stream = ReplicaStream::open(server);
     let script = "
         redis.call('RLOCK.ACQUIRE', 'lock', 'alice', 100000)
         redis.call('RLOCK.ACQUIRE', 'lock', 'bob', 100000)
         return redis.call('RLOCK.RELEASE', 'lock', 'alice')";
     assert_eq!(text(&eval(client, script, &[])), "1");
     let names: Vec<String> = stream
-        .so_far(&server)
+        .so_far(server)
         .iter()
         .map(|command| String::from_utf8_lossy(&command[0]).to_uppercase())
         .collect();

@@ -86,12 +86,11 @@ fn who_asks_without_waiting_does_not_overtake_redissons() {
 
 #[test]
 fn a_dead_foreign_waiter_is_passed() {
-    let server = TestServer::builder().conf("rlock.fair-turn-ms", "300").start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().conf("rlock.fair-turn-ms", "300").start_and_connect();
     redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
     assert_ne!(redisson(client, FAIR_TAKES, "f:2", 3_600_000, 0), "null");
     assert_ne!(redisson(client, FAIR_TAKES, "f:3", 3_600_000, 0), "null");
-    let b = wait(&server, "b");
+    let b = wait(server, "b");
     assert_eq!(list(client), r#"["f:2", "f:3", "b"]"#);
     redisson(client, FAIR_GIVES_BACK, "f:1", 30_000, 0);
     // Each of the two has its 300 ms, and neither takes the lock.

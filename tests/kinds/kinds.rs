@@ -20,18 +20,17 @@ fn gives_back(kind: Kind, client: &mut Connection) {
 
 #[test]
 fn a_lease_that_ends_wakes_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         kind.held(client, LOCK, 150);
         let ends = number(client, "PEXPIRETIME lock");
-        let bob = kind.wait(&server, LOCK, "bob");
+        let bob = kind.wait(server, LOCK, "bob");
         assert!(bob.answer().starts_with("[1, 50000, "), "{kind:?}");
         let granted = number(client, "PEXPIRETIME lock") - 50_000;
         assert!((0..2_000).contains(&(granted - ends)), "{kind:?}: {} ms late", granted - ends);
         story(client, &[("RLOCK.RELEASE lock bob", "1")]);
     }
-    assert_eq!(counter(&server, "found_expired"), KINDS.len() as u64);
+    assert_eq!(counter(server, "found_expired"), KINDS.len() as u64);
 }
 
 /// Lines after each of which bob has the lock: foreign commands only, without a command of ours.
@@ -68,12 +67,11 @@ fn lines_for_all(way: &[&str]) -> Vec<Vec<String>> {
 
 #[test]
 fn every_way_to_free_a_lock_wakes_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for way in WAYS {
         // Word by word, and at once: the timer looks in between or only after it all.
         for in_one in [false, true] {
-            let all = All::held_and_awaited(&server, client);
+            let all = All::held_and_awaited(server, client);
             for lines in lines_for_all(way) {
                 if in_one {
                     at_once(client, &lines);
@@ -90,11 +88,10 @@ fn every_way_to_free_a_lock_wakes_the_next() {
 
 #[test]
 fn a_forced_release_hands_on() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         for way in ["RLOCK.FORCERELEASE lock", "RLOCK.FORCERELEASE lock ", "RLOCK.RELEASE lock ALL "] {
-            let bob = kind.held_and_awaited(&server, client, LOCK);
+            let bob = kind.held_and_awaited(server, client, LOCK);
             // All at once, or each by itself.
             let lines = match way.split_once("ALL") {
                 Some((release, _)) => kind.each_says(|holder| format!("{release}{holder} ALL")),
@@ -114,16 +111,15 @@ fn a_forced_release_hands_on() {
 /// never arrives.
 #[test]
 fn a_grant_whose_client_is_gone_goes_to_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let revoked = |number| {
         eventually("the grant to be taken back", SOON, || {
-            (counter(&server, "revokes") == number).then_some(())
+            (counter(server, "revokes") == number).then_some(())
         });
     };
     for (number, kind) in (1..).step_by(2).zip(KINDS) {
-        let gone = kind.held_and_awaited(&server, client, LOCK);
-        let next = kind.wait(&server, LOCK, "next");
+        let gone = kind.held_and_awaited(server, client, LOCK);
+        let next = kind.wait(server, LOCK, "next");
         let kill = |waiting: &Waiting| format!("CLIENT KILL ID {}", waiting.client_id());
         at_once(client, &[kind.releases(LOCK), vec![kill(&gone)]].concat());
         kind.granted(&next, "a grant that went");
@@ -132,7 +128,7 @@ fn a_grant_whose_client_is_gone_goes_to_the_next() {
         // Readers would share it with bob.
         assert_eq!(say(client, "HEXISTS lock bob"), "0", "{kind:?}");
         // The same without another waiter: the lock is free.
-        let last = kind.alone().wait(&server, LOCK, "last");
+        let last = kind.alone().wait(server, LOCK, "last");
         at_once(client, &["RLOCK.RELEASE lock next".to_owned(), kill(&last)]);
         revoked(number + 1);
         kind.is_gone(client, LOCK);
@@ -142,12 +138,11 @@ fn a_grant_whose_client_is_gone_goes_to_the_next() {
 /// Of readers that were granted the lock together one is gone: only its grant is taken back.
 #[test]
 fn one_grant_of_many_is_taken_back() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
     let kind = KINDS[0];
     let (a, b, c) =
-        (kind.wait(&server, LOCK, "a"), kind.wait(&server, LOCK, "b"), kind.wait(&server, LOCK, "c"));
+        (kind.wait(server, LOCK, "a"), kind.wait(server, LOCK, "b"), kind.wait(server, LOCK, "c"));
     let kill = format!("CLIENT KILL ID {}", b.client_id());
     assert_eq!(transaction(client, &["RLOCK.RELEASE lock w", &kill]), "[1, 1]");
     assert_eq!((a.answer(), c.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()));
@@ -164,9 +159,8 @@ fn one_grant_of_many_is_taken_back() {
 /// The leases end, and nobody has any of the locks before something is over.
 #[track_caller]
 fn nothing_is_granted_between(begins: &str, ends: &str) {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let all = All::held_and_awaited(&server, client);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let all = All::held_and_awaited(server, client);
     for kind in KINDS {
         at_once(client, &kind.each_says(|holder| format!("RLOCK.RENEW {} {holder} 500", kind.name)));
     }
@@ -235,13 +229,12 @@ fn an_enqueued_grant_that_nobody_confirms_passes_on() {
 /// What is killed and blocked in the many ways of the others leaves no key behind and nobody asleep.
 #[test]
 fn an_enqueued_channel_that_nobody_hears_is_dropped() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         kind.held(client, LOCK, 100_000);
         let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 nobody", kind.waits);
         story(client, &[(&line, "[0, 0, 0]")]);
-        let bob = kind.wait(&server, LOCK, "bob");
+        let bob = kind.wait(server, LOCK, "bob");
         gives_back(kind, client);
         kind.bob_has_it(client, LOCK, &bob, "a channel that nobody hears");
     }
@@ -250,8 +243,7 @@ fn an_enqueued_channel_that_nobody_hears_is_dropped() {
 /// Of several readers each goes in its own way, and the writer has the lock when the last has gone.
 #[test]
 fn the_last_of_several_readers_hands_on() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let kind = KINDS[2];
     for (last, answer) in [
         ("RLOCK.RELEASE lock anna", "1"),
@@ -260,7 +252,7 @@ fn the_last_of_several_readers_hands_on() {
         ("HDEL lock anna", "1"),
         ("UNLINK lock", "1"),
     ] {
-        let bob = kind.held_and_awaited(&server, client, LOCK);
+        let bob = kind.held_and_awaited(server, client, LOCK);
         // Who comes later waits behind bob, and who reads may read again.
         story(client, &[("RLOCK.ACQUIRE lock late 1000 READ", "null"), ("RLOCK.RELEASE lock alice", "1")]);
         story(client, &[("RLOCK.RENEW lock amy 100 READ", "1")]);

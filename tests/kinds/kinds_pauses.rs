@@ -18,11 +18,10 @@ const A_WHILE: Duration = Duration::from_millis(400);
 #[test]
 fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
     for mode in ["WRITE", "ALL"] {
-        let server = TestServer::start();
-        let client = &mut server.connect();
-        let all = All::held_and_awaited(&server, client);
-        let nexts = nexts(&server);
-        let mut stream = ReplicaStream::open(&server);
+        let (server, client) = &mut TestServer::start_and_connect();
+        let all = All::held_and_awaited(server, client);
+        let nexts = nexts(server);
+        let mut stream = ReplicaStream::open(server);
         let paused = server_time(client);
         let pause = vec![format!("CLIENT PAUSE 800 {mode}")];
         // The bobs are granted the locks and gone before they are told, and from then on nothing may be written.
@@ -33,18 +32,17 @@ fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
             assert!(granted >= paused + 800, "{mode}, {kind:?}: {paused} {granted}");
             kind.is_held_by(client, kind.name, "next", mode);
         }
-        assert_eq!(counter(&server, "revokes"), ALL, "{mode}");
+        assert_eq!(counter(server, "revokes"), ALL, "{mode}");
         // A revoke and the next grant are one transaction.
-        assert_eq!(stream.so_far(&server).pop().unwrap(), [b"EXEC"], "{mode}");
+        assert_eq!(stream.so_far(server).pop().unwrap(), [b"EXEC"], "{mode}");
     }
 }
 
 #[test]
 fn nothing_is_taken_back_while_too_few_replicas_are_there() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let all = All::held_and_awaited(&server, client);
-    let nexts = nexts(&server);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let all = All::held_and_awaited(server, client);
+    let nexts = nexts(server);
     let fewer = vec!["CONFIG SET min-replicas-to-write 1".to_owned()];
     at_once(client, &[all.releases(), fewer, all.kills()].concat());
     sleep(A_WHILE);
@@ -54,15 +52,14 @@ fn nothing_is_taken_back_while_too_few_replicas_are_there() {
     }
     story(client, &[("CONFIG SET min-replicas-to-write 0", "OK")]);
     nexts_have_them(client, &nexts, "replicas");
-    assert_eq!(counter(&server, "revokes"), ALL);
+    assert_eq!(counter(server, "revokes"), ALL);
 }
 
 #[test]
 fn a_client_that_goes_during_a_pause_leaves_the_queue() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let all = All::held_for(1_500, &server, client);
-    let nexts = nexts(&server);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let all = All::held_for(1_500, server, client);
+    let nexts = nexts(server);
     story(client, &[("CLIENT PAUSE 60000 WRITE", "OK")]);
     all.kills().iter().for_each(|kill| story(client, &[(kill, "1")]));
     for kind in KINDS {
@@ -73,14 +70,13 @@ fn a_client_that_goes_during_a_pause_leaves_the_queue() {
     assert!(nexts.iter().all(|(_, next)| next.still_waits()));
     story(client, &[("CLIENT UNPAUSE", "OK")]);
     nexts_have_them(client, &nexts, "the pause");
-    assert_eq!(counter(&server, "waiters_gone"), ALL);
+    assert_eq!(counter(server, "waiters_gone"), ALL);
 }
 
 #[test]
 fn nothing_is_granted_while_the_disk_fails() {
-    let server = TestServer::builder().conf("save", "3600 1").start();
-    let client = &mut server.connect();
-    let all = All::held_and_awaited(&server, client);
+    let (server, client) = &mut TestServer::builder().conf("save", "3600 1").start_and_connect();
+    let all = All::held_and_awaited(server, client);
     for kind in KINDS {
         at_once(client, &kind.each_says(|holder| format!("RLOCK.RENEW {} {holder} 2000", kind.name)));
     }
@@ -104,10 +100,9 @@ fn nothing_is_granted_while_the_disk_fails() {
 
 #[test]
 fn memory_that_is_full_does_not_stop_a_hand_off() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let all = All::held_and_awaited(&server, client);
-    let nexts = nexts(&server);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let all = All::held_and_awaited(server, client);
+    let nexts = nexts(server);
     story(client, &[("CONFIG SET maxmemory-policy noeviction", "OK"), ("CONFIG SET maxmemory 1", "OK")]);
     for kind in KINDS {
         assert!(say(client, &kind.ask(kind.name, "carol")).starts_with("!OOM "), "{kind:?}");
@@ -123,10 +118,9 @@ fn memory_that_is_full_does_not_stop_a_hand_off() {
 
 #[test]
 fn a_release_in_a_script_hands_on() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
-        let bob = kind.held_and_awaited(&server, client, kind.name);
+        let bob = kind.held_and_awaited(server, client, kind.name);
         let release = "for _,owner in ipairs(ARGV)do redis.call('RLOCK.RELEASE',KEYS[1],owner)end";
         let script = format!("{release} return redis.call('HKEYS',KEYS[1])");
         let words = [&["EVAL", &script, "1", kind.name], kind.holders].concat();

@@ -68,8 +68,7 @@ fn an_older_server_refuses_it() {
 
 #[test]
 fn the_module_is_unloaded_after_use_and_loaded_again() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     // Another connection that used the module and stays.
     let other = &mut server.connect();
     assert_eq!(say(client, "RLOCK.ACQUIRE lock alice 1000000"), "[1, 1000000, 0]");
@@ -114,8 +113,7 @@ fn the_module_is_unloaded_after_use_and_loaded_again() {
 
 #[test]
 fn a_user_of_our_category_may_lock_again_after_a_reload() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let ours = say(client, "ACL SETUSER app on >secret ~* +@rlock") == "OK";
     if !ours {
         assert_eq!(say(client, "ACL SETUSER app on >secret ~* +rlock.acquire +rlock.release"), "OK");
@@ -133,8 +131,7 @@ fn a_user_of_our_category_may_lock_again_after_a_reload() {
 /// that is gone.
 #[test]
 fn the_module_stays_while_the_rules_of_a_user_name_its_commands() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for rules in ["+rlock.acquire", "+@all -RLOCK.forcerelease", "+@read (+rlock.info ~*)"] {
         assert_eq!(say(client, &format!("ACL SETUSER app on nopass ~* {rules}")), "OK");
         let unloaded = say(client, "MODULE UNLOAD rlock");
@@ -171,8 +168,7 @@ fn the_module_stays_while_a_transaction_has_queued_commands() {
 
 #[test]
 fn locks_can_be_changed_while_the_module_is_away() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     says_each(
         client,
         &[

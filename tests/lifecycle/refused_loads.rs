@@ -70,18 +70,17 @@ fn a_server_goes_on_after_a_refused_load() {
         ("LOAD", &["bogus", "1"]),
         ("LOAD", &["accept", "no", "accept", "no"]),
     ];
-    let server = TestServer::builder().without_module().start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().without_module().start_and_connect();
     for (how, arguments) in refusals {
         let refused = load(client, path, how, arguments);
         assert!(refused.starts_with("!ERR "), "{arguments:?}: {refused}");
-        goes_on(&server, &format!("{arguments:?}"));
+        goes_on(server, &format!("{arguments:?}"));
     }
     // All of them, with nothing in between.
     for (how, arguments) in refusals {
         assert!(load(client, path, how, arguments).starts_with("!ERR "), "{arguments:?}");
     }
-    goes_on(&server, "all refusals");
+    goes_on(server, "all refusals");
 }
 
 #[test]

@@ -32,8 +32,7 @@ fn expires_with_the_last(client: &mut Connection) {
 
 #[test]
 fn so_many_owners_hold_it_at_once() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -61,8 +60,7 @@ fn so_many_owners_hold_it_at_once() {
 
 #[test]
 fn an_owner_has_one_permit_which_never_gets_shorter_by_asking_again() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -87,8 +85,7 @@ fn an_owner_has_one_permit_which_never_gets_shorter_by_asking_again() {
 
 #[test]
 fn a_lease_is_renewed_and_cut_short() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -114,8 +111,7 @@ fn a_lease_is_renewed_and_cut_short() {
 
 #[test]
 fn a_permit_that_has_ended_counts_no_more_and_is_removed() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -141,8 +137,7 @@ fn a_permit_that_has_ended_counts_no_more_and_is_removed() {
 
 #[test]
 fn thousands_of_ended_permits_keep_nobody_out() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE slots last 60000 PERMITS 2", "[1, 60000, 0]")]);
     for batch in 0..10 {
         let batch: Vec<String> =
@@ -183,8 +178,7 @@ fn own_data() -> [(&'static str, Vec<&'static str>); 7] {
 
 #[test]
 fn no_other_sorted_set_is_ever_changed() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let lines = [
         ("RLOCK.ACQUIRE slots a 1000 PERMITS 5", OWN_DATA),
         ("RLOCK.ACQUIRE slots a 1000 PERMITS 5 BLOCK 10", OWN_DATA),
@@ -213,8 +207,7 @@ fn no_other_sorted_set_is_ever_changed() {
 
 #[test]
 fn permits_whose_key_is_persisted_are_no_lock_any_more() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -229,8 +222,7 @@ fn permits_whose_key_is_persisted_are_no_lock_any_more() {
 
 #[test]
 fn locks_of_different_kinds_are_not_taken_for_each_other() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -257,8 +249,7 @@ fn locks_of_different_kinds_are_not_taken_for_each_other() {
 
 #[test]
 fn wrong_arguments_change_nothing() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -280,8 +271,7 @@ fn wrong_arguments_change_nothing() {
 
 #[test]
 fn info_shows_the_permits_by_their_ends() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -292,7 +282,7 @@ fn info_shows_the_permits_by_their_ends() {
     );
     std::thread::sleep(std::time::Duration::from_millis(10));
     let _waits =
-        Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "w", "9000", "PERMITS", "2", "BLOCK", "0"]);
+        Waiting::start(server, &["RLOCK.ACQUIRE", "slots", "w", "9000", "PERMITS", "2", "BLOCK", "0"]);
     let info = say(client, "RLOCK.INFO slots");
     for part in [
         r#""kind", "permits""#,

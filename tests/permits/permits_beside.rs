@@ -55,8 +55,7 @@ fn only_a_change_of_permits_breaks_watch() {
 /// A permit has no keys but the lock's own, and needs no right but those of every lock.
 #[test]
 fn permits_need_the_rights_of_their_key_alone() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("ACL SETUSER app on nopass ~locks:* +rlock.acquire +rlock.release +rlock.renew", "OK")]);
     let app = &mut server.connect_as("app", "x");
     story(
@@ -81,12 +80,11 @@ fn permits_need_the_rights_of_their_key_alone() {
 
 #[test]
 fn waiters_for_permits_are_listed_and_sent_away_by_a_drain() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut heard = Subscriber::channel(&server, "news");
+    let (server, client) = &mut TestServer::start_and_connect();
+    let mut heard = Subscriber::channel(server, "news");
     story(client, &TWO);
     let carol =
-        Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "carol", "9000", "PERMITS", "2", "BLOCK", "0"]);
+        Waiting::start(server, &["RLOCK.ACQUIRE", "slots", "carol", "9000", "PERMITS", "2", "BLOCK", "0"]);
     story(client, &[("RLOCK.ACQUIRE slots dave 9000 PERMITS 2 ENQUEUE 0 news", "[0, 0, 0]")]);
     let list = say(client, "RLOCK.LIST 0");
     assert!(list.contains(r#""key", "slots", "waiter-count", 2"#), "{list}");
@@ -103,8 +101,7 @@ fn waiters_for_permits_are_listed_and_sent_away_by_a_drain() {
 /// Several permits become free at once, in a transaction and by a script: as many waiters get one, and no more.
 #[test]
 fn as_many_waiters_are_served_as_permits_become_free_at_once() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for way in [
         ["RLOCK.RELEASE slots alice", "RLOCK.RELEASE slots bob"],
         ["ZREM slots alice bob", "PING"],
@@ -113,7 +110,7 @@ fn as_many_waiters_are_served_as_permits_become_free_at_once() {
     ] {
         story(client, &TWO);
         let waiting = ["c", "d", "e"].map(|owner| {
-            Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", owner, "50000", "PERMITS", "2", "BLOCK", "0"])
+            Waiting::start(server, &["RLOCK.ACQUIRE", "slots", owner, "50000", "PERMITS", "2", "BLOCK", "0"])
         });
         transaction(client, &way);
         for waiting in &waiting[..2] {
@@ -123,6 +120,6 @@ fn as_many_waiters_are_served_as_permits_become_free_at_once() {
         story(client, &[("ZRANGE slots 0 -1", r#"["c", "d"]"#), ("RLOCK.RELEASE slots c", "1")]);
         assert_eq!(waiting[2].answer(), "[1, 50000, 0]", "{way:?}");
         story(client, &[("RLOCK.FORCERELEASE slots", "1")]);
-        eventually("the queue to be empty", SOON, || (counter(&server, "waiters") == 0).then_some(()));
+        eventually("the queue to be empty", SOON, || (counter(server, "waiters") == 0).then_some(()));
     }
 }

@@ -13,8 +13,7 @@ fn score(client: &mut Connection, owner: &str) -> i64 {
 
 #[test]
 fn waiters_get_permits_in_their_order() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -23,7 +22,7 @@ fn waiters_get_permits_in_their_order() {
         ],
     );
     let wait = |owner: &str, permits: &str| {
-        Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", owner, "50000", "PERMITS", permits, "BLOCK", "0"])
+        Waiting::start(server, &["RLOCK.ACQUIRE", "slots", owner, "50000", "PERMITS", permits, "BLOCK", "0"])
     };
     let (c, d, e) = (wait("c", "1"), wait("d", "2"), wait("e", "3"));
     // c waits to be alone; nobody overtakes it, though there is room for e.
@@ -38,16 +37,15 @@ fn waiters_get_permits_in_their_order() {
 
 #[test]
 fn who_waits_behind_one_that_leaves_is_served() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE slots a 60000 PERMITS 1", "[1, 60000, 0]")]);
-    let b = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "b", "9000", "PERMITS", "1", "BLOCK", "0"]);
-    let c = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "c", "9000", "PERMITS", "2", "BLOCK", "0"]);
+    let b = Waiting::start(server, &["RLOCK.ACQUIRE", "slots", "b", "9000", "PERMITS", "1", "BLOCK", "0"]);
+    let c = Waiting::start(server, &["RLOCK.ACQUIRE", "slots", "c", "9000", "PERMITS", "2", "BLOCK", "0"]);
     story(client, &[("RLOCK.CANCEL slots b", "1")]);
     assert_eq!(b.answer(), "null");
     assert_eq!(c.answer(), "[1, 9000, 0]");
-    let d = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "d", "9000", "PERMITS", "1", "BLOCK", "100"]);
-    let e = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "e", "9000", "PERMITS", "3", "BLOCK", "0"]);
+    let d = Waiting::start(server, &["RLOCK.ACQUIRE", "slots", "d", "9000", "PERMITS", "1", "BLOCK", "100"]);
+    let e = Waiting::start(server, &["RLOCK.ACQUIRE", "slots", "e", "9000", "PERMITS", "3", "BLOCK", "0"]);
     assert_eq!(d.answer(), "null");
     assert_eq!(e.answer(), "[1, 9000, 0]");
 }
@@ -82,8 +80,7 @@ fn the_end_of_one_permit_wakes_the_next_waiter() {
 
 #[test]
 fn every_way_to_end_a_permit_wakes_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let ways: [&[&str]; 11] = [
         &["ZREM slots a"],
         &["DEL slots"],
@@ -106,7 +103,7 @@ fn every_way_to_end_a_permit_wakes_the_next() {
             ],
         );
         let c =
-            Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "c", "9000", "PERMITS", "2", "BLOCK", "0"]);
+            Waiting::start(server, &["RLOCK.ACQUIRE", "slots", "c", "9000", "PERMITS", "2", "BLOCK", "0"]);
         for line in way {
             let answer = say(client, line);
             assert!(!answer.starts_with('!'), "{line}: {answer}");
@@ -121,8 +118,7 @@ fn every_way_to_end_a_permit_wakes_the_next() {
 /// one; after its end the key was `WRONGLOCK`, and the waiter waited until it expired.
 #[test]
 fn a_key_that_outlasts_its_permits_keeps_no_waiter() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let changes = ["ZREM slots a", "PEXPIRE slots 60000", "PEXPIRE slots 90000 GT"];
     // A waiter that comes after the change gets no event of it.
     for (change, comes_after) in changes.into_iter().flat_map(|change| [(change, false), (change, true)]) {
@@ -139,7 +135,7 @@ fn a_key_that_outlasts_its_permits_keeps_no_waiter() {
         }
         let wait = |owner, permits| {
             let words = ["RLOCK.ACQUIRE", "slots", owner, "9000", "PERMITS", permits, "BLOCK", "0"];
-            Waiting::start(&server, &words)
+            Waiting::start(server, &words)
         };
         let (c, d) = (wait("c", "1"), wait("d", "2"));
         if !comes_after {
@@ -154,9 +150,8 @@ fn a_key_that_outlasts_its_permits_keeps_no_waiter() {
 
 #[test]
 fn an_enqueued_waiter_receives_its_permit_by_a_message() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut heard = Subscriber::channel(&server, "grants");
+    let (server, client) = &mut TestServer::start_and_connect();
+    let mut heard = Subscriber::channel(server, "grants");
     let mut next = || heard.next(SOON).map(|(_, message)| String::from_utf8(message).unwrap());
     story(
         client,
@@ -176,13 +171,12 @@ fn an_enqueued_waiter_receives_its_permit_by_a_message() {
 
 #[test]
 fn a_client_that_goes_gives_its_permit_to_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE slots a 60000 PERMITS 1", "[1, 60000, 0]")]);
-    let b = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "b", "60000", "PERMITS", "2", "BLOCK", "0"]);
+    let b = Waiting::start(server, &["RLOCK.ACQUIRE", "slots", "b", "60000", "PERMITS", "2", "BLOCK", "0"]);
     assert_eq!(b.answer(), "[1, 60000, 0]");
-    let c = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "c", "60000", "PERMITS", "2", "BLOCK", "0"]);
-    let d = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "d", "60000", "PERMITS", "2", "BLOCK", "0"]);
+    let c = Waiting::start(server, &["RLOCK.ACQUIRE", "slots", "c", "60000", "PERMITS", "2", "BLOCK", "0"]);
+    let d = Waiting::start(server, &["RLOCK.ACQUIRE", "slots", "d", "60000", "PERMITS", "2", "BLOCK", "0"]);
     // In one transaction: the grant is on its way to a client that is gone.
     let kill = format!("CLIENT KILL ID {}", c.client_id());
     transaction(client, &["RLOCK.RELEASE slots b", &kill]);

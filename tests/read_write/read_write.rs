@@ -6,8 +6,7 @@ use rlock_testkit::commands::{say, story};
 
 #[test]
 fn readers_share_and_a_writer_is_alone() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -40,8 +39,7 @@ fn readers_share_and_a_writer_is_alone() {
 
 #[test]
 fn both_sides_are_re_entered() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -75,8 +73,7 @@ fn both_sides_are_re_entered() {
 
 #[test]
 fn a_writer_may_read_and_keeps_that() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -111,8 +108,7 @@ fn a_writer_may_read_and_keeps_that() {
 
 #[test]
 fn a_reader_that_asks_to_write_is_denied() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let waits_for_itself = "!ERR the owner is a reader and would wait for itself; release READ first, or acquire WRITE before READ";
     story(
         client,
@@ -129,8 +125,7 @@ fn a_reader_that_asks_to_write_is_denied() {
 
 #[test]
 fn a_plain_lock_and_a_read_write_lock_are_not_taken_for_each_other() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let plain = "!WRONGLOCK the key holds a plain lock; leave READ and WRITE out, or use another key";
     let read_write = "!WRONGLOCK the key holds a read/write lock; pass READ or WRITE, or use another key";
     story(
@@ -152,8 +147,7 @@ fn a_plain_lock_and_a_read_write_lock_are_not_taken_for_each_other() {
 
 #[test]
 fn renew_is_for_the_holds_that_are_meant() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -179,8 +173,7 @@ fn renew_is_for_the_holds_that_are_meant() {
 
 #[test]
 fn force_release_ends_holds_of_every_kind() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -208,8 +201,7 @@ fn force_release_ends_holds_of_every_kind() {
 
 #[test]
 fn a_writer_may_have_a_fencing_token() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let first = say(client, "RLOCK.ACQUIRE lock w 100000 WRITE FENCED");
     let token =
         |answer: &str| answer.trim_end_matches(']').rsplit(' ').next().unwrap().parse::<i64>().unwrap();
@@ -223,8 +215,7 @@ fn a_writer_may_have_a_fencing_token() {
 
 #[test]
 fn info_shows_readers_and_writers() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for line in [
         "RLOCK.ACQUIRE lock a 100000 READ",
         "RLOCK.ACQUIRE lock a 100000 READ",
@@ -255,8 +246,7 @@ fn info_shows_readers_and_writers() {
 
 #[test]
 fn somebodys_own_hash_is_no_read_write_lock() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let no_lock = "!WRONGLOCK the key holds a hash that is not a lock; use another key";
     for maker in ["mode read title War", "mode write a:write 0", "mode read a -1", "mode read a 1 b x"] {
         say(client, "DEL book");
@@ -277,8 +267,7 @@ fn somebodys_own_hash_is_no_read_write_lock() {
 
 #[test]
 fn words_that_exclude_each_other_are_refused() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for start in ["ACQUIRE lock me 5", "RELEASE lock me", "RENEW lock me 5"] {
         story(
             client,
@@ -295,8 +284,7 @@ fn words_that_exclude_each_other_are_refused() {
 #[test]
 fn many_readers_are_kept_in_a_table() {
     // The server would search a list of up to 128 fields from its start for each of them.
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let reader = |index: i32| format!("owner-{index}");
     let encoding = |client: &mut _| say(client, "OBJECT ENCODING lock");
     for index in 1..15 {

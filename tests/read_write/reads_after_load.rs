@@ -84,8 +84,7 @@ fn those_that_the_primary_before_gave_are_known() {
 
 #[test]
 fn those_that_were_given_before_the_module_was_loaded_again_are_known() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     read(client);
     let load = format!("MODULE LOAD {}", module_path().display());
     story(client, &[("MODULE UNLOAD rlock", "OK"), (&load, "OK")]);
@@ -154,8 +153,7 @@ fn those_that_come_to_where_nobody_has_waited_or_read_are_known_from_the_first_c
 /// A renewal that nobody repaired before the module was gone: the key ends with it, unless a command comes before.
 #[test]
 fn a_shortening_of_before_the_load_is_repaired_by_the_first_command() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     read(client);
     story(client, &[("MODULE UNLOAD rlock", "OK")]);
     for lock in LOCKS {
@@ -235,8 +233,7 @@ fn among_more_readers_than_one_cycle_looks_at() {
 /// A user's own hash may look like a read lock by its `mode`. It loses no field.
 #[test]
 fn a_users_own_hash_keeps_its_fields() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
     commands::ask(client, &["HSET", "own", "mode", "read", "", "precious", "x", "y"]);
     story(client, &[("EXPIRE own 1000", "1")]);
@@ -248,8 +245,7 @@ fn a_users_own_hash_keeps_its_fields() {
 #[test]
 fn a_users_own_hash_in_place_of_a_known_lock_keeps_its_fields_and_expiry() {
     for fields in [4, 20, 100, 1_000] {
-        let server = TestServer::start();
-        let client = &mut server.connect();
+        let (_server, client) = &mut TestServer::start_and_connect();
         story(client, &[("RLOCK.ACQUIRE lock x 900000 READ", "[1, 900000, 0]")]);
         let mut pipe = redis::pipe();
         pipe.atomic().cmd("DEL").arg("lock").cmd("HSET").arg("lock").arg(&["mode", "read", "", "precious"]);

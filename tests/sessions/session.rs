@@ -68,8 +68,7 @@ type End = fn(&mut Connection, &mut Connection);
 
 #[test]
 fn every_end_of_a_connection_counts() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("ACL SETUSER bob on nopass ~* &* +@all", "OK")]);
     let ends: [(&str, End); 4] = [
         ("killed", |client, bob| {
@@ -106,8 +105,7 @@ fn every_end_of_a_connection_counts() {
 
 #[test]
 fn the_last_success_sets_the_tie_or_removes_it() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for (line, answer) in [
         ("RLOCK.RENEW lock bob 60000", "1"),
         ("RLOCK.ACQUIRE lock bob 60000", "[2, 60000, 0]"),
@@ -164,8 +162,7 @@ fn a_tie_moves_only_to_a_younger_connection() {
 
 #[test]
 fn a_lock_that_was_released_or_lost_is_not_touched() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for line in
         ["RLOCK.RELEASE lock bob", "DEL lock", "RLOCK.FORCERELEASE lock", "RENAME lock other", "FLUSHALL"]
     {
@@ -199,8 +196,7 @@ fn a_grace_period_never_lengthens_a_lease() {
 
 #[test]
 fn readers_and_writers_are_tied_one_by_one() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 60000 READ", HELD)]);
     let mut bob = server.connect();
     story(
@@ -249,11 +245,10 @@ fn an_enqueued_waiter_leaves_with_its_connection_and_is_told() {
 
 #[test]
 fn a_grant_takes_over_the_tie_of_its_entry() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
     let words = ["RLOCK.ACQUIRE", "lock", "bob", "60000", "SESSION", "300", "BLOCK", "0"];
-    let bob = Waiting::start(&server, &words);
+    let bob = Waiting::start(server, &words);
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), HELD);
     // The connection of a call that was answered is closed.
@@ -283,8 +278,7 @@ fn a_transaction_ties_and_scripts_are_refused() {
 
 #[test]
 fn wrong_grace_periods_are_refused() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let wrong = "!ERR invalid SESSION: use an integer from 0 to 8796093022208 (milliseconds; 0 counts as 1)";
     for grace in ["-1", "8796093022209", "soon", "01"] {
         for command in ["RLOCK.ACQUIRE", "RLOCK.RENEW"] {
@@ -304,8 +298,7 @@ fn wrong_grace_periods_are_refused() {
 
 #[test]
 fn no_more_is_tied_than_may() {
-    let server = TestServer::builder().conf("rlock.max-ties", 1).start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().conf("rlock.max-ties", 1).start_and_connect();
     let full =
         "!QUEUEFULL too many calls with SESSION (rlock.max-ties); try again later, or leave SESSION out";
     story(

@@ -27,9 +27,8 @@ fn held(client: &mut Connection) {
 
 #[test]
 fn a_reset_ends_a_session() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let bob = deaf_bob(&server, client, b"PING\r\n");
+    let (server, client) = &mut TestServer::start_and_connect();
+    let bob = deaf_bob(server, client, b"PING\r\n");
     // What was not read makes this a reset.
     std::thread::sleep(Duration::from_millis(100));
     drop(bob);
@@ -38,25 +37,23 @@ fn a_reset_ends_a_session() {
 
 #[test]
 fn a_client_over_its_output_limit_ends_its_session() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     // Redis 8.6 counts no string of the database that it sends as it stands.
     for _ in 0..100 {
         ask(client, &["RPUSH", "large", &"x".repeat(10_000)]);
     }
     ask(client, &["CONFIG", "SET", "client-output-buffer-limit", "normal 100000 0 0"]);
-    let _bob = deaf_bob(&server, client, &b"LRANGE large 0 -1\r\n".repeat(20));
+    let _bob = deaf_bob(server, client, &b"LRANGE large 0 -1\r\n".repeat(20));
     freed(client, "the output limit");
 }
 
 #[test]
 fn an_evicted_client_ends_its_session() {
-    let server = TestServer::builder().conf("maxmemory-clients", "1gb").start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().conf("maxmemory-clients", "1gb").start_and_connect();
     story(client, &[("CLIENT NO-EVICT on", "OK")]);
     // A part of a command, which makes bob the largest client.
     let part = format!("*2\r\n$4\r\nECHO\r\n$2000000\r\n{}", "x".repeat(1_000_000));
-    let _bob = deaf_bob(&server, client, part.as_bytes());
+    let _bob = deaf_bob(server, client, part.as_bytes());
     story(client, &[("CONFIG SET maxmemory-clients 300000", "OK")]);
     freed(client, "an eviction");
 }
@@ -65,8 +62,7 @@ fn an_evicted_client_ends_its_session() {
 /// best of five counts, and none may be early.
 #[test]
 fn the_lock_of_a_killed_process_is_free_a_grace_period_later() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let mut best = Duration::MAX;
     for _ in 0..5 {
         let cli = std::env::var("REDIS_CLI").unwrap_or_else(|_| "redis-cli".into());
@@ -79,7 +75,7 @@ fn the_lock_of_a_killed_process_is_free_a_grace_period_later() {
         let line = b"RLOCK.ACQUIRE lock bob 60000 SESSION 1000\n";
         process.stdin.as_mut().expect("its input").write_all(line).unwrap();
         held(client);
-        let carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "carol", "60000", "BLOCK", "0"]);
+        let carol = Waiting::start(server, &["RLOCK.ACQUIRE", "lock", "carol", "60000", "BLOCK", "0"]);
         let began = Instant::now();
         // SIGKILL.
         process.kill().unwrap();
@@ -99,8 +95,7 @@ fn the_lock_of_a_killed_process_is_free_a_grace_period_later() {
 
 #[test]
 fn what_changes_a_connection_keeps_its_ties() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("ACL SETUSER carol on nopass ~* &* +@all", "OK")]);
     let mut bob = server.connect();
     story(&mut bob, &[(BOB, HELD)]);
@@ -114,8 +109,7 @@ fn what_changes_a_connection_keeps_its_ties() {
 
 #[test]
 fn functions_have_no_connection() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let library = "#!lua name=mine\nredis.register_function('lock', function(keys) \
                    return redis.call('RLOCK.ACQUIRE', keys[1], 'bob', 60000, 'SESSION', 300) end)";
     ask(client, &["FUNCTION", "LOAD", library]);
@@ -187,8 +181,7 @@ fn a_permit_is_not_tied_as_the_one_before_it_that_has_ended() {
 #[test]
 fn a_grant_is_tied_to_the_connection_that_was_blocked_for_it() {
     const WAIT: &str = "RLOCK.ACQUIRE lock bob 60000 SESSION 300 BLOCK 0\r\n";
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
     let connect = || TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     let (mut older, mut younger) = (connect(), connect());

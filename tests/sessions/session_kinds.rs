@@ -13,8 +13,7 @@ const KINDS: [&str; 7] = ["", "FAIR", "FENCED", "READ", "WRITE", "WRITE FENCED",
 
 #[test]
 fn every_kind_of_hold_ends_with_its_connection() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         for tie in ["acquired", "renewed"] {
             let mut bob = server.connect();
@@ -29,14 +28,13 @@ fn every_kind_of_hold_ends_with_its_connection() {
             freed(client, &format!("the end of a hold, {kind}, {tie}"));
         }
     }
-    eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
+    eventually("no tie to be left", SOON, || (counter(server, "ties") == 0).then_some(()));
 }
 
 /// The hold that a blocked waiter is granted is tied, whatever its kind.
 #[test]
 fn every_kind_of_grant_ends_with_its_connection() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         let (holder, release) = match kind {
             "READ" | "WRITE" | "WRITE FENCED" => ("WRITE", "RLOCK.RELEASE lock alice WRITE"),
@@ -46,7 +44,7 @@ fn every_kind_of_grant_ends_with_its_connection() {
         let hold = format!("RLOCK.ACQUIRE lock alice 60000 {holder}");
         story(client, &[(hold.trim_end(), HELD)]);
         let waits = format!("RLOCK.ACQUIRE lock bob 60000 {} SESSION 300 BLOCK 0", kind.replace('2', "1"));
-        let bob = Waiting::start(&server, &waits.split_ascii_whitespace().collect::<Vec<_>>());
+        let bob = Waiting::start(server, &waits.split_ascii_whitespace().collect::<Vec<_>>());
         story(client, &[(release, "1")]);
         assert!(bob.answer().starts_with("[1, 60000, "), "{kind}");
         // The connection of a call that was answered is closed.
@@ -87,8 +85,7 @@ fn a_hold_that_moves_is_untied() {
 /// The lease of a tied hold ends, or the lock is taken over by a script: the same owner holds anew, without a tie.
 #[test]
 fn a_hold_that_was_lost_leaves_no_tie() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for loss in ["PEXPIRE lock 1", "SET lock x", "HDEL lock bob"] {
         let mut bob = server.connect();
         story(&mut bob, &[(BOB, HELD)]);
@@ -101,30 +98,28 @@ fn a_hold_that_was_lost_leaves_no_tie() {
         stays(client, "lock");
         story(client, &[("RLOCK.RELEASE lock bob", "1")]);
     }
-    eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
+    eventually("no tie to be left", SOON, || (counter(server, "ties") == 0).then_some(()));
 }
 
 /// The client is gone before the answer: the grant is revoked at once, not after the grace period of its tie.
 #[test]
 fn a_grant_that_is_revoked_is_not_kept_for_the_grace_period() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
     let words = ["RLOCK.ACQUIRE", "lock", "bob", "60000", "SESSION", "50000", "BLOCK", "0"];
-    let bob = Waiting::start(&server, &words);
-    let carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "carol", "60000", "BLOCK", "0"]);
+    let bob = Waiting::start(server, &words);
+    let carol = Waiting::start(server, &["RLOCK.ACQUIRE", "lock", "carol", "60000", "BLOCK", "0"]);
     let kill = format!("CLIENT KILL ID {}", bob.client_id());
     transaction(client, &["RLOCK.RELEASE lock alice", &kill]);
     assert_eq!(carol.answer(), HELD);
-    eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
+    eventually("no tie to be left", SOON, || (counter(server, "ties") == 0).then_some(()));
     stays(client, "lock");
 }
 
 /// A call of another module, from a thread, has no connection. To ask the server for the client of this call crashed Valkey 9.1.2.
 #[test]
 fn another_module_has_no_connection() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
     assert_eq!(text(&ask(client, &load)), "OK");
     story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
@@ -141,7 +136,7 @@ fn another_module_has_no_connection() {
     eventually("the calls to be done", SOON, || (say(client, "GET done") == "\"1\"").then_some(()));
     std::thread::sleep(Duration::from_millis(100));
     story(client, &[("EXISTS free", "0"), ("HGETALL lock", r#"["alice", "1"]"#)]);
-    assert_eq!((counter(&server, "ties"), counter(&server, "waiters")), (0, 0));
+    assert_eq!((counter(server, "ties"), counter(server, "waiters")), (0, 0));
     assert!((30_000..=60_000).contains(&number(client, "PTTL lock")));
 }
 

@@ -21,16 +21,15 @@ fn wait(server: &TestServer, owner: &str) -> Waiting {
 
 #[test]
 fn a_blocked_client_gets_the_lock() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
-    let bob = wait(&server, "bob");
+    let bob = wait(server, "bob");
     assert!(bob.still_waits());
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 50000, 0]");
     story(client, &[("HGETALL lock", r#"["bob", "1"]"#)]);
     let words = ["rlock.acquire", "lock", "carol", "30000", "block", "60000", "holds", "1"];
-    let carol = Waiting::start_on(&server, server.connect_resp3(), &words);
+    let carol = Waiting::start_on(server, server.connect_resp3(), &words);
     story(client, &[("RLOCK.RELEASE lock bob", "1")]);
     assert_eq!(carol.answer(), "[1, 30000, 0]");
     // Who can have the lock at once does not wait.
@@ -45,8 +44,7 @@ fn a_blocked_client_gets_the_lock() {
 
 #[test]
 fn a_connection_goes_on_after_its_wait() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
     let mut pipeline = redis::pipe();
     for line in ["ACQUIRE lock bob 50000 BLOCK 60000", "RELEASE lock bob", "ACQUIRE lock bob 50000 BLOCK 1"] {
@@ -67,8 +65,7 @@ fn a_connection_goes_on_after_its_wait() {
 
 #[test]
 fn a_wait_ends_with_null() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
     for (mut waiter, wait) in [(server.connect(), 300), (server.connect_resp3(), 300), (server.connect(), 1)]
     {
@@ -86,11 +83,10 @@ fn a_wait_ends_with_null() {
 
 #[test]
 fn waits_end_each_at_its_own_time() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
     let wait =
-        |owner, wait| Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", owner, "50000", "BLOCK", wait]);
+        |owner, wait| Waiting::start(server, &["RLOCK.ACQUIRE", "lock", owner, "50000", "BLOCK", wait]);
     let (long, short, longest) = (wait("long", "2000"), wait("short", "500"), wait("longest", "60000"));
     assert_eq!(waiters(client, "lock"), "long short longest");
     assert_eq!(short.answer(), "null");
@@ -103,11 +99,10 @@ fn waits_end_each_at_its_own_time() {
 
 #[test]
 fn a_wait_of_zero_is_for_ever() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
     let wait =
-        |owner, wait| Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", owner, "50000", "BLOCK", wait]);
+        |owner, wait| Waiting::start(server, &["RLOCK.ACQUIRE", "lock", owner, "50000", "BLOCK", wait]);
     let (ever, longest) = (wait("ever", "0"), wait("longest", "8796093022208"));
     let left: Vec<i64> = queue(client, "lock").iter().map(|entry| entry.wait_left_ms).collect();
     assert!(left[0] == -1 && left[1] > 8_796_093_000_000, "{left:?}");
@@ -125,8 +120,7 @@ fn a_wait_of_zero_is_for_ever() {
 
 #[test]
 fn nobody_blocks_in_multi_or_a_script() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
     let held = "RLOCK.ACQUIRE lock bob 50000 BLOCK 0";
     assert_eq!(transaction(client, &[held, "RLOCK.ACQUIRE free bob 9 BLOCK 0"]), "[null, [1, 9, 0]]");
@@ -139,8 +133,7 @@ fn nobody_blocks_in_multi_or_a_script() {
 
 #[test]
 fn only_the_first_hold_is_waited_for() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -153,15 +146,14 @@ fn only_the_first_hold_is_waited_for() {
     );
     assert_eq!((waiters(client, "lock"), waiters(client, "free")), (String::new(), String::new()));
     let words = ["RLOCK.ACQUIRE", "lock", "bob", "50000", "HOLDS", "1", "BLOCK", "60000"];
-    let bob = Waiting::start(&server, &words);
+    let bob = Waiting::start(server, &words);
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 50000, 0]");
 }
 
 #[test]
 fn waiters_are_served_in_the_order_they_came() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
     // Neither by name, nor by lease, nor by wait.
     let owners: Vec<String> = (0..20).map(|number| format!("owner:{}", number * 7 % 20)).collect();
@@ -171,7 +163,7 @@ fn waiters_are_served_in_the_order_they_came() {
         let words = format!("RLOCK.ACQUIRE lock {owner} {lease} BLOCK {wait}");
         waiting.push((
             format!("[1, {lease}, 0]"),
-            Waiting::start(&server, &words.split(' ').collect::<Vec<_>>()),
+            Waiting::start(server, &words.split(' ').collect::<Vec<_>>()),
         ));
     }
     assert_eq!(waiters(client, "lock"), owners.join(" "));
@@ -186,15 +178,14 @@ fn waiters_are_served_in_the_order_they_came() {
 
 #[test]
 fn one_owner_has_one_place() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE, ("RLOCK.ACQUIRE other alice 100000", "[1, 100000, 0]")]);
     story(client, &[("SELECT 1", "OK"), ALICE, ("SELECT 0", "OK")]);
-    let (first, second) = (wait(&server, "bob"), wait(&server, "bob"));
+    let (first, second) = (wait(server, "bob"), wait(server, "bob"));
     assert_eq!(first.answer(), REPLACED);
     let words = |key| ["RLOCK.ACQUIRE", key, "bob", "50000", "BLOCK", "60000"];
-    let other_key = Waiting::start(&server, &words("other"));
-    let other_db = Waiting::start_in(&server, 1, &words("lock"));
+    let other_key = Waiting::start(server, &words("other"));
+    let other_db = Waiting::start_in(server, 1, &words("lock"));
     assert_eq!(waiters(client, "lock"), "bob");
     assert_eq!(waiters(client, "other"), "bob");
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
@@ -209,12 +200,11 @@ fn one_owner_has_one_place() {
 
 #[test]
 fn a_repeat_takes_the_place_over() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE, ("CONFIG SET rlock.max-waiters 2", "OK")]);
-    let (first, carol) = (wait(&server, "bob"), wait(&server, "carol"));
+    let (first, carol) = (wait(server, "bob"), wait(server, "carol"));
     // The queue is full, but this needs no more room.
-    let again = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "20000", "BLOCK", "0"]);
+    let again = Waiting::start(server, &["RLOCK.ACQUIRE", "lock", "bob", "20000", "BLOCK", "0"]);
     assert_eq!(first.answer(), REPLACED);
     assert_eq!(waiters(client, "lock"), "bob carol");
     let bob = &queue(client, "lock")[0];
@@ -224,7 +214,7 @@ fn a_repeat_takes_the_place_over() {
     assert!(carol.still_waits());
     story(client, &[("RLOCK.RELEASE lock bob", "1")]);
     assert_eq!(carol.answer(), "[1, 50000, 0]");
-    a_call_that_was_replaced_does_not_end_the_wait(&server);
+    a_call_that_was_replaced_does_not_end_the_wait(server);
 }
 
 /// Neither by its own time nor by its client's end.
@@ -242,10 +232,9 @@ fn a_call_that_was_replaced_does_not_end_the_wait(server: &TestServer) {
 
 #[test]
 fn a_repeat_after_the_grant_is_a_re_entry() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
-    let bob = wait(&server, "bob");
+    let bob = wait(server, "bob");
     // In one transaction: bob's client has not been answered yet.
     let repeats = [
         "RLOCK.RELEASE lock alice",
@@ -255,7 +244,7 @@ fn a_repeat_after_the_grant_is_a_re_entry() {
     let answers = transaction(client, &repeats);
     assert!(answers.starts_with("[1, [1, 70000, 0], [2, "), "{answers}");
     assert_eq!(bob.answer(), "[1, 50000, 0]");
-    let carol = wait(&server, "carol");
+    let carol = wait(server, "carol");
     story(client, &[("RLOCK.ACQUIRE lock bob 90000 HOLDS 1 BLOCK 0", "[2, 90000, 0]")]);
     story(client, &[("RLOCK.ACQUIRE lock bob 90000 BLOCK 0", "[3, 90000, 0]")]);
     story(client, &[("RLOCK.RELEASE lock bob ALL", "1")]);
@@ -292,8 +281,7 @@ fn no_more_wait_than_may() {
 }
 
 fn a_blocked_client_takes_some_memory() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
     let used = || server.info("memory")["used_memory"].parse::<i64>().unwrap();
     // Besides what any connection takes.
@@ -305,7 +293,7 @@ fn a_blocked_client_takes_some_memory() {
         .map(|connection| {
             let owner = format!("owner:{}", say(client, "INCR owners"));
             Waiting::start_on(
-                &server,
+                server,
                 connection,
                 &["RLOCK.ACQUIRE", "lock", &owner, "50000", "BLOCK", "60000"],
             )
@@ -318,11 +306,10 @@ fn a_blocked_client_takes_some_memory() {
 
 #[test]
 fn info_shows_the_queue_in_order() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
-    let bob = wait(&server, "bob");
-    let carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "carol", "50000", "BLOCK", "0"]);
+    let bob = wait(server, "bob");
+    let carol = Waiting::start(server, &["RLOCK.ACQUIRE", "lock", "carol", "50000", "BLOCK", "0"]);
     bob.waits_on(Duration::from_millis(20));
     for mut asking in [server.connect(), server.connect_resp3()] {
         let entries = queue(&mut asking, "lock");

@@ -15,16 +15,15 @@ fn block(server: &TestServer, owner: &str) -> Waiting {
 
 #[test]
 fn client_unblock_and_no_evict_change_nothing() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE, ("CLIENT NO-EVICT on", "OK")]);
-    let bob = block(&server, "bob");
+    let bob = block(server, "bob");
     for how in ["", " TIMEOUT", " ERROR"] {
         assert_eq!(say(client, &format!("CLIENT UNBLOCK {}{how}", bob.client_id())), "0");
     }
     bob.waits_on(Duration::from_millis(100));
     // What ends a wait is CANCEL.
-    let carol = block(&server, "carol");
+    let carol = block(server, "carol");
     story(client, &[("RLOCK.CANCEL lock carol", "1")]);
     assert_eq!(carol.answer(), "null");
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
@@ -33,14 +32,13 @@ fn client_unblock_and_no_evict_change_nothing() {
 
 #[test]
 fn the_module_is_not_unloaded_while_somebody_waits() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let refused = |client: &mut Connection| {
         let said = say(client, "MODULE UNLOAD rlock");
         assert!(said.starts_with("!ERR "), "{said}");
     };
     story(client, &[ALICE]);
-    let bob = block(&server, "bob");
+    let bob = block(server, "bob");
     refused(client);
     story(client, &[("RLOCK.CANCEL lock bob", "1")]);
     assert_eq!(bob.answer(), "null");

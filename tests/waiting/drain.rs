@@ -17,8 +17,7 @@ fn wait(server: &TestServer, owner: &str, key: &str, how: &str) -> Waiting {
 #[test]
 #[expect(clippy::too_many_lines, reason = "one history")]
 fn who_waits_is_sent_away_in_each_mode() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[
@@ -26,13 +25,13 @@ fn who_waits_is_sent_away_in_each_mode() {
             ("RLOCK.ACQUIRE shared alice 100000 WRITE", "[1, 100000, 0]"),
         ],
     );
-    let mut channel = Subscriber::channel(&server, "news");
+    let mut channel = Subscriber::channel(server, "news");
     let waiting = [
-        wait(&server, "bob", "plain", ""),
-        wait(&server, "carol", "plain", "FAIR"),
-        wait(&server, "dave", "plain", "FENCED"),
-        wait(&server, "bob", "shared", "READ"),
-        wait(&server, "carol", "shared", "WRITE"),
+        wait(server, "bob", "plain", ""),
+        wait(server, "carol", "plain", "FAIR"),
+        wait(server, "dave", "plain", "FENCED"),
+        wait(server, "bob", "shared", "READ"),
+        wait(server, "carol", "shared", "WRITE"),
     ];
     story(
         client,
@@ -49,7 +48,7 @@ fn who_waits_is_sent_away_in_each_mode() {
         let (_, message) = channel.next(SOON).expect("a message");
         assert_eq!(String::from_utf8_lossy(&message), expected);
     }
-    assert_eq!((counter(&server, "waiters"), counter(&server, "waiters_sent_away")), (0, 7));
+    assert_eq!((counter(server, "waiters"), counter(server, "waiters_sent_away")), (0, 7));
     // Holders are left alone, and nothing is left of Redisson's fair queue.
     eventually("the fair queue to be cleared", SOON, || {
         let left = say(client, "EXISTS redisson_lock_queue:{plain} redisson_lock_timeout:{plain}");
@@ -68,8 +67,7 @@ fn who_waits_is_sent_away_in_each_mode() {
 
 #[test]
 fn nobody_begins_to_wait_until_it_is_yes_again() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(
         client,
         &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"), ("CONFIG SET rlock.accept no", "OK")],
@@ -79,7 +77,7 @@ fn nobody_begins_to_wait_until_it_is_yes_again() {
         assert!(refused.starts_with("!ERR this server is drained"), "{how}: {refused}");
     }
     story(client, &[("CONFIG SET rlock.accept yes", "OK")]);
-    let bob = wait(&server, "bob", "lock", "");
+    let bob = wait(server, "bob", "lock", "");
     // Setting what is set already sends nobody away.
     story(client, &[("CONFIG SET rlock.accept yes", "OK"), ("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 60000, 0]");
@@ -89,10 +87,9 @@ fn nobody_begins_to_wait_until_it_is_yes_again() {
 /// what has to be taken back is not forgotten with those who waited.
 #[test]
 fn a_grant_on_its_way_is_still_taken_back() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
-    let (bob, carol) = (wait(&server, "bob", "lock", ""), wait(&server, "carol", "lock", ""));
+    let (bob, carol) = (wait(server, "bob", "lock", ""), wait(server, "carol", "lock", ""));
     let kill = format!("CLIENT KILL ID {}", bob.client_id());
     let answers = transaction(client, &["RLOCK.RELEASE lock alice", &kill, "CONFIG SET rlock.accept no"]);
     assert_eq!(answers, "[1, 1, OK]");
@@ -103,10 +100,9 @@ fn a_grant_on_its_way_is_still_taken_back() {
 
 #[test]
 fn the_module_can_be_unloaded_once_it_is_drained() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-    let bob = wait(&server, "bob", "lock", "");
+    let bob = wait(server, "bob", "lock", "");
     assert!(say(client, "MODULE UNLOAD rlock").starts_with("!ERR"));
     story(client, &[("CONFIG SET rlock.accept no", "OK")]);
     assert_eq!(bob.answer(), UNBLOCKED);
@@ -119,10 +115,9 @@ fn the_module_can_be_unloaded_once_it_is_drained() {
 /// A CONFIG SET that fails as a whole leaves who waits where they are.
 #[test]
 fn a_config_set_that_fails_sends_nobody_away() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-    let bob = wait(&server, "bob", "lock", "");
+    let bob = wait(server, "bob", "lock", "");
     let refused = say(client, "CONFIG SET rlock.accept no rlock.foreign-window-ms -1");
     assert!(refused.starts_with("!ERR"), "{refused}");
     bob.waits_on(Duration::from_millis(200));

@@ -149,16 +149,15 @@ fn a_channel_that_nobody_hears_is_dropped() {
 
 #[test]
 fn a_repeat_keeps_the_place_and_takes_the_new_channel() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut one = Subscriber::channel(&server, "one");
-    let mut two = Subscriber::channel(&server, "two");
+    let (server, client) = &mut TestServer::start_and_connect();
+    let mut one = Subscriber::channel(server, "one");
+    let mut two = Subscriber::channel(server, "two");
     story(client, &[ALICE]);
     for owner in ["bob", "carol", "dave"] {
         enqueue(client, owner, "one");
     }
     // Enqueued, then blocked, then enqueued again: always the first.
-    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "4000", "BLOCK", "0"]);
+    let bob = Waiting::start(server, &["RLOCK.ACQUIRE", "lock", "bob", "4000", "BLOCK", "0"]);
     let vias = |client: &mut Connection| {
         let entries = queue(client, "lock").into_iter();
         entries.map(|entry| format!("{} {}", entry.owner, entry.via)).collect::<Vec<_>>().join(", ")
@@ -177,7 +176,7 @@ fn a_repeat_keeps_the_place_and_takes_the_new_channel() {
     assert!(heard(&mut one).is_empty());
     story(client, &[("RLOCK.RELEASE lock bob", "1")]);
     assert_eq!(heard(&mut one), ["granted 0 dave lock 1 4000 0"]);
-    assert_eq!(counter(&server, "waiters"), 0);
+    assert_eq!(counter(server, "waiters"), 0);
 }
 
 /// The message of the first wait is on its way, or held up with the repeat: who takes it for the end of both, and
@@ -251,8 +250,7 @@ fn names_of_any_bytes_are_percent_encoded() {
 
 #[test]
 fn bad_channels_are_refused() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
     let (longest, too_long) = (["x"; 512].concat(), ["x"; 513].concat());
     const CHANNEL: &str = "!ERR invalid channel: ENQUEUE wait-ms needs one of 1 to 512 bytes";
@@ -277,7 +275,7 @@ fn bad_channels_are_refused() {
             assert_eq!(text(&ask(client, &words)), *refusal, "{words:?}");
         }
     }
-    assert_eq!((counter(&server, "waiters"), say(client, "DBSIZE")), (0, "1".into()));
+    assert_eq!((counter(server, "waiters"), say(client, "DBSIZE")), (0, "1".into()));
     for (owner, channel) in [("bob", longest.as_str()), ("carol", "x"), ("dave", "ENQUEUE")] {
         enqueue(client, owner, channel);
     }
@@ -347,8 +345,7 @@ fn ten_thousand_owners_wait_on_one_connection() {
 #[test]
 fn an_enqueued_waiter_takes_less_than_512_bytes() {
     const OWNERS: i64 = 20_000;
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     // The connection has its buffers, and the observer its own, before anything is measured.
     let line = |n, owner: &str| format!("RLOCK.ACQUIRE lock {owner}{n} 4000 ENQUEUE 900000 grants");
     story(client, &[ALICE]);
@@ -358,19 +355,18 @@ fn an_enqueued_waiter_takes_less_than_512_bytes() {
     let before = used();
     pipelined(client, (0..OWNERS).map(|n| line(n, "o")));
     let each = (used() - before) / OWNERS;
-    assert_eq!(counter(&server, "waiters"), 20_000);
+    assert_eq!(counter(server, "waiters"), 20_000);
     assert!((32..512).contains(&each), "{each} bytes for each");
     // And gives nearly all of it back.
     pipelined(client, (0..OWNERS).map(|n| format!("RLOCK.CANCEL lock o{n}")));
     let kept = (used() - before) / OWNERS;
-    assert!(counter(&server, "waiters") == 0 && kept < 128, "{kept} bytes for each are kept");
+    assert!(counter(server, "waiters") == 0 && kept < 128, "{kept} bytes for each are kept");
 }
 
 /// A client that asks again now and then was shown as one that had just come.
 #[test]
 fn a_repeat_has_waited_since_it_came() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
     enqueue(client, "bob", "grants");
     eventually("some time in the queue", SOON, || (queue(client, "lock")[0].age_ms >= 100).then_some(()));

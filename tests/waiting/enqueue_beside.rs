@@ -125,10 +125,9 @@ fn a_pattern_subscriber_confirms_no_grant() {
     let release = "RLOCK.RELEASE lock alice";
     let script = "EVAL return(redis.call('RLOCK.RELEASE','lock','alice')) 1 lock";
     for how in ["command", "transaction", "script", "timer"] {
-        let server = TestServer::start();
-        let client = &mut server.connect();
-        let mut all = Subscriber::pattern(&server, "*");
-        let mut grants = Subscriber::channel(&server, "grants");
+        let (server, client) = &mut TestServer::start_and_connect();
+        let mut all = Subscriber::pattern(server, "*");
+        let mut grants = Subscriber::channel(server, "grants");
         story(client, &[ALICE]);
         let channels = ["dead:1", "dead:2", "dead:3", "grants"];
         for (owner, channel) in ["one", "two", "three", "bob"].into_iter().zip(channels) {
@@ -144,7 +143,7 @@ fn a_pattern_subscriber_confirms_no_grant() {
         assert_eq!(next(&mut grants), "granted 0 bob lock 1 4000 0", "{how}");
         assert!(began.elapsed() < Duration::from_millis(4_000), "{how}: a dead waiter had it first");
         assert_eq!(
-            (holder(client).as_str(), counter(&server, "waiters_gone")),
+            (holder(client).as_str(), counter(server, "waiters_gone")),
             (r#"["bob", "1"]"#, 3),
             "{how}"
         );

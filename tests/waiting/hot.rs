@@ -61,8 +61,7 @@ fn wait(client: &mut Connection, key: &str, ms: u64) {
 
 #[test]
 fn shows_the_locks_with_the_most_waiting_first() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.HOT", "[]"), ("RLOCK.HOT LIMIT 7", "[]")]);
     // A lock without waiters is not hot.
     story(client, &[("RLOCK.ACQUIRE calm alice 1000", "[1, 1000, 0]"), ("RLOCK.RELEASE calm alice", "1")]);
@@ -97,20 +96,19 @@ fn is_a_map_in_resp3() {
 /// A hand-off, a time-out, a cancelled wait, a client that has gone, a waiter that was sent away.
 #[test]
 fn every_end_of_a_wait_counts() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let _listener = Subscriber::channel(&server, "news");
+    let (server, client) = &mut TestServer::start_and_connect();
+    let _listener = Subscriber::channel(server, "news");
     story(client, &[("RLOCK.ACQUIRE k alice 1000000", "[1, 1000000, 0]")]);
     let begun = Instant::now();
-    let handed = Waiting::start(&server, &["RLOCK.ACQUIRE", "k", "a", "1000000", "BLOCK", "0"]);
-    let timed_out = Waiting::start(&server, &["RLOCK.ACQUIRE", "k", "b", "1000000", "BLOCK", "150"]);
-    let cancelled = Waiting::start(&server, &["RLOCK.ACQUIRE", "k", "c", "1000000", "BLOCK", "0"]);
+    let handed = Waiting::start(server, &["RLOCK.ACQUIRE", "k", "a", "1000000", "BLOCK", "0"]);
+    let timed_out = Waiting::start(server, &["RLOCK.ACQUIRE", "k", "b", "1000000", "BLOCK", "150"]);
+    let cancelled = Waiting::start(server, &["RLOCK.ACQUIRE", "k", "c", "1000000", "BLOCK", "0"]);
     enqueue(client, "k", "d");
     assert_eq!(timed_out.answer(), "null");
     story(client, &[("RLOCK.CANCEL k c", "1"), ("RLOCK.RELEASE k alice", "1")]);
     assert_eq!((cancelled.answer(), handed.answer()), ("null".into(), "[1, 1000000, 0]".into()));
     // A blocked client that is killed, and a waiter that is sent away.
-    let gone = Waiting::start(&server, &["RLOCK.ACQUIRE", "k", "e", "1000000", "BLOCK", "0"]);
+    let gone = Waiting::start(server, &["RLOCK.ACQUIRE", "k", "e", "1000000", "BLOCK", "0"]);
     story(client, &[(&format!("CLIENT KILL ID {}", gone.client_id()), "1")]);
     eventually("the client to go", SOON, || (hot(client)[0].waits == 4).then_some(()));
     story(client, &[("CONFIG SET rlock.accept no", "OK")]);
@@ -124,8 +122,7 @@ fn every_end_of_a_wait_counts() {
 /// often: it swept every 0.2 s, and fifty thousand waiters cost it a quarter of its time.
 #[test]
 fn a_lock_that_is_stuck_shows_after_the_next_sweep() {
-    let server = TestServer::builder().conf("hz", 500).start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::builder().conf("hz", 500).start_and_connect();
     enqueue(client, "stuck", "b1");
     enqueue(client, "stuck", "b2");
     assert_eq!(hot(client), [], "the sweep has not come by");
@@ -153,8 +150,7 @@ fn a_lock_that_is_stuck_shows_after_the_next_sweep() {
 
 #[test]
 fn a_new_lock_replaces_the_one_with_the_least_waiting() {
-    let server = TestServer::builder().conf("rlock.hot-locks", 2).start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::builder().conf("rlock.hot-locks", 2).start_and_connect();
     wait(client, "most", 200);
     wait(client, "least", 30);
     wait(client, "new", 10);
@@ -166,8 +162,7 @@ fn a_new_lock_replaces_the_one_with_the_least_waiting() {
 
 #[test]
 fn the_table_has_the_configured_size() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for key in ["a", "b", "c"] {
         wait(client, key, 5);
     }
@@ -181,8 +176,7 @@ fn the_table_has_the_configured_size() {
 
 #[test]
 fn a_denial_needs_room() {
-    let server = TestServer::builder().conf("rlock.hot-locks", 2).start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::builder().conf("rlock.hot-locks", 2).start_and_connect();
     let held = |client: &mut Connection, key: &str| {
         say(client, &format!("RLOCK.ACQUIRE {key} alice 1000000"));
     };
@@ -205,8 +199,7 @@ fn a_denial_needs_room() {
 
 #[test]
 fn long_names_are_left_out() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let (longest, too_long) = ("x".repeat(1_024), "y".repeat(1_025));
     for key in [&longest, &too_long] {
         wait(client, key, 2);
@@ -225,9 +218,8 @@ fn long_names_are_left_out() {
 
 #[test]
 fn a_flush_and_a_swap_of_databases_keep_the_table() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let _listener = Subscriber::channel(&server, "news");
+    let (server, client) = &mut TestServer::start_and_connect();
+    let _listener = Subscriber::channel(server, "news");
     wait(client, "k", 5);
     enqueue(client, "held", "bob");
     let before = locks(&hot(client)).join(" ");
@@ -243,8 +235,7 @@ fn a_flush_and_a_swap_of_databases_keep_the_table() {
 
 #[test]
 fn a_demoted_server_keeps_the_table() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     enqueue(client, "k", "bob");
     sleep(Duration::from_millis(5));
     story(client, &[("REPLICAOF 127.0.0.1 1", "OK")]);
@@ -261,11 +252,10 @@ fn a_demoted_server_keeps_the_table() {
 
 #[test]
 fn works_in_transactions_and_scripts_and_changes_no_data() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     wait(client, "k", 2);
     let changes = |server: &TestServer| server.info("persistence")["rdb_changes_since_last_save"].clone();
-    let before = changes(&server);
+    let before = changes(server);
     let answer = transaction(client, &["RLOCK.HOT LIMIT 1", "RLOCK.HOT RESET", "RLOCK.HOT"]);
     assert!(answer.starts_with(r#"[[["db", 0, "key", "k", "waited-ms", "#), "{answer}");
     assert!(answer.ends_with(r#""OK", []]"#) || answer.ends_with("OK, []]"), "{answer}");
@@ -273,7 +263,7 @@ fn works_in_transactions_and_scripts_and_changes_no_data() {
     assert_eq!(script, "[]");
     let script = say_words(client, &["EVAL_RO", "return redis.call('RLOCK.HOT', 'RESET')", "0"]);
     assert_eq!(script, "OK");
-    assert_eq!(changes(&server), before);
+    assert_eq!(changes(server), before);
     assert_eq!(say(client, "COMMAND GETKEYS RLOCK.HOT LIMIT 1"), "!ERR The command has no key arguments");
 }
 
@@ -300,8 +290,7 @@ fn wrong_arguments_are_refused() {
 /// It shows the names of the locks of all databases, so permission to lock does not include it.
 #[test]
 fn is_for_operators() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let version = server.version();
     if version.name == ServerName::Redis && !version.is_at_least(ServerName::Redis, 7, 4) {
         return;

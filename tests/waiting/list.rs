@@ -47,11 +47,10 @@ fn awaited(client: &mut Connection, locks: &[(&[u8], usize)]) {
 
 #[test]
 fn shows_what_is_waited_for_and_by_how_many() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     assert_eq!(page(client, &[b"RLOCK.LIST", b"0"]), (b"0".to_vec(), vec![]));
     awaited(client, &[(b"b", 2), (b"a", 1), (b"held", 0), (b"nul\0 and \n", 3)]);
-    let _blocked = Waiting::start(&server, &["RLOCK.ACQUIRE", "b", "carol", "60000", "FAIR", "BLOCK", "0"]);
+    let _blocked = Waiting::start(server, &["RLOCK.ACQUIRE", "b", "carol", "60000", "FAIR", "BLOCK", "0"]);
     let all = ["a 1", r"b 3", r"nul\x00 and \n 3"].map(String::from).to_vec();
     assert_eq!(page(client, &[b"rlock.list", b"0"]), (b"0".to_vec(), all));
     // Those of other databases are theirs, and who has gone is not there.
@@ -64,8 +63,7 @@ fn shows_what_is_waited_for_and_by_how_many() {
 
 #[test]
 fn the_longest_wait_is_that_of_the_first() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     awaited(client, &[(b"lock", 1)]);
     std::thread::sleep(Duration::from_millis(50));
     awaited(client, &[(b"later", 1)]);
@@ -79,8 +77,7 @@ fn the_longest_wait_is_that_of_the_first() {
 /// While others come and go, whoever is waited for all the time is shown once.
 #[test]
 fn a_cursor_shows_each_lock_once() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let keys: Vec<String> = (0..25).map(|number| format!("stays:{number:02}")).collect();
     for key in &keys {
         awaited(client, &[(key.as_bytes(), 1)]);
@@ -135,8 +132,7 @@ fn wrong_arguments_are_refused() {
 /// It shows the names of all locks, so it is not for everybody who may lock.
 #[test]
 fn is_for_operators_and_changes_nothing() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     awaited(client, &[(b"lock", 1)]);
     let dirty = |client: &mut Connection| {
         (say(client, "LASTSAVE"), server.info("persistence")["rdb_changes_since_last_save"].clone())

@@ -18,10 +18,9 @@ fn block(server: &TestServer, owner: &str, lease_ms: &str) -> Waiting {
 #[test]
 fn a_lease_that_is_handed_on_late_in_a_transaction_counts_from_the_hand_off() {
     for script in [false, true] {
-        let server = TestServer::start();
-        let client = &mut server.connect();
+        let (server, client) = &mut TestServer::start_and_connect();
         story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
-        let (bob, carol) = (block(&server, "bob", "1500"), block(&server, "carol", "1500"));
+        let (bob, carol) = (block(server, "bob", "1500"), block(server, "carol", "1500"));
         if script {
             // Where TIME stands still in a script, `os.clock` is there, and the other way round. It counts what the
             // processor does for the server: that takes longer where the machine is busy.
@@ -50,8 +49,7 @@ fn a_lease_that_is_handed_on_late_in_a_transaction_counts_from_the_hand_off() {
 /// The same for a lock that a late command takes or renews.
 #[test]
 fn a_lease_that_is_taken_late_in_a_transaction_counts_from_the_command() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE mine alice 50000", "[1, 50000, 0]")]);
     let lines = ["DEBUG SLEEP 1.2", "RLOCK.ACQUIRE new alice 1000", "RLOCK.RENEW mine alice 1000"];
     assert_eq!(commands::transaction(client, &lines), "[OK, [1, 1000, 0], 1]");
@@ -64,10 +62,9 @@ fn a_lease_that_is_taken_late_in_a_transaction_counts_from_the_command() {
 /// in 600,000 years wrapped around into the past, on 7.0 that in an hour, and the timer fired without end.
 #[test]
 fn a_lease_that_ends_in_an_hour_or_in_ages_keeps_the_server_idle() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
-    let bob = block(&server, "bob", "1000");
+    let bob = block(server, "bob", "1000");
     for far in
         ["PEXPIRE lock 3600000", "PEXPIREAT lock 20000000000000000", "PEXPIREAT lock 9000000000000000000"]
     {
@@ -87,11 +84,10 @@ fn a_lease_that_ends_in_an_hour_or_in_ages_keeps_the_server_idle() {
 /// been told, was not published, and they overslept.
 #[test]
 fn foreign_waiters_are_called_if_the_new_lease_ends_before_any_that_they_were_told_of() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut foreign = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
+    let (server, client) = &mut TestServer::start_and_connect();
+    let mut foreign = Subscriber::channel(server, "redisson_lock__channel:{lock}");
     story(client, &[("RLOCK.ACQUIRE lock alice 60000", "[1, 60000, 0]")]);
-    let bob = block(&server, "bob", "20000");
+    let bob = block(server, "bob", "20000");
     story(client, &[("RLOCK.RENEW lock alice 5000", "1"), ("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 20000, 0]");
     assert_eq!(foreign.next(SOON).map(|(_, message)| message), Some(b"0".to_vec()));
@@ -164,21 +160,20 @@ fn another_module_may_delete_the_lock_itself_when_it_hears_of_our_event() {
 /// never told anything.
 #[test]
 fn another_module_may_work_from_a_thread_of_its_own() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
     assert_eq!(commands::text(&commands::ask(client, &load)), "OK");
     for frees in ["DEL lock", "RLOCK.RELEASE lock alice", "RLOCK.FORCERELEASE lock"] {
         story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]"), ("PERSIST lock", "1")]);
-        let bob = block(&server, "bob", "50000");
+        let bob = block(server, "bob", "50000");
         story(client, &[(&format!("REACTS.THREAD {frees}"), "OK")]);
         assert_eq!(bob.answer(), "[1, 50000, 0]", "{frees}");
         story(client, &[("RLOCK.RELEASE lock bob", "1")]);
     }
     story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
-    let mut grants = Subscriber::channel(&server, "grants");
+    let mut grants = Subscriber::channel(server, "grants");
     story(client, &[("REACTS.THREAD RLOCK.ACQUIRE lock carol 40000 ENQUEUE 0 grants", "OK")]);
-    eventually("carol in the queue", SOON, || (counter(&server, "waiters") == 1).then_some(()));
+    eventually("carol in the queue", SOON, || (counter(server, "waiters") == 1).then_some(()));
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     let (_, message) = grants.next(SOON).expect("a grant");
     // Until it is confirmed.

@@ -47,56 +47,54 @@ fn block(server: &TestServer, owner: &str, wait_ms: &str) -> Waiting {
 
 #[test]
 fn the_section_counts_what_waiting_did() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut expected = counters(&server);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let mut expected = counters(server);
     assert!(expected.values().all(|count| *count == 0));
     story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
-    let (bob, carol) = (block(&server, "bob", "0"), block(&server, "carol", "0"));
+    let (bob, carol) = (block(server, "bob", "0"), block(server, "carol", "0"));
     expected = changed(&expected, &[("waiters", 2), ("waiters_peak", 2)]);
-    assert_eq!(counters(&server), expected);
+    assert_eq!(counters(server), expected);
 
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 60000, 0]");
     expected = changed(&expected, &[("hand_offs", 1)]);
     expected.insert("waiters", 1);
-    assert_eq!(counters(&server), expected, "a hand-off");
+    assert_eq!(counters(server), expected, "a hand-off");
 
     story(client, &[("RLOCK.CANCEL lock carol", "1")]);
     assert_eq!(carol.answer(), "null");
     expected = changed(&expected, &[("cancelled", 1)]);
     expected.insert("waiters", 0);
-    assert_eq!(counters(&server), expected, "a cancelled wait");
+    assert_eq!(counters(server), expected, "a cancelled wait");
 
-    assert_eq!(block(&server, "carol", "50").answer(), "null");
+    assert_eq!(block(server, "carol", "50").answer(), "null");
     expected = changed(&expected, &[("timeouts", 1)]);
-    assert_eq!(counters(&server), expected, "a wait that ended");
+    assert_eq!(counters(server), expected, "a wait that ended");
 
-    let carol = block(&server, "carol", "0");
+    let carol = block(server, "carol", "0");
     assert_eq!(say(client, &format!("CLIENT KILL ID {}", carol.client_id())), "1");
     expected = changed(&expected, &[("waiters_gone", 1)]);
-    assert_eq!(counters(&server), expected, "a client that went");
+    assert_eq!(counters(server), expected, "a client that went");
 
-    let carol = block(&server, "carol", "0");
+    let carol = block(server, "carol", "0");
     story(client, &[("DEL lock", "1")]);
     assert_eq!(carol.answer(), "[1, 60000, 0]");
     expected = changed(&expected, &[("hand_offs", 1), ("found_deleted", 1)]);
-    assert_eq!(counters(&server), expected, "a foreign delete");
+    assert_eq!(counters(server), expected, "a foreign delete");
 
-    let bob = block(&server, "bob", "0");
+    let bob = block(server, "bob", "0");
     story(client, &[("PEXPIRE lock 20", "1")]);
     assert_eq!(bob.answer(), "[1, 60000, 0]");
     expected = changed(&expected, &[("hand_offs", 1), ("found_expired", 1)]);
-    assert_eq!(counters(&server), expected, "a lease that ended");
-    assert_eq!((counter(&server, "waited"), counter(&server, "waited_up_to_60000_ms")), (3, 3));
+    assert_eq!(counters(server), expected, "a lease that ended");
+    assert_eq!((counter(server, "waited"), counter(server, "waited_up_to_60000_ms")), (3, 3));
 }
 
 /// A lock with somebody who waits for it, and what frees it: INFO tells why it was found free.
 #[test]
 fn what_freed_a_lock_is_told_apart() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut expected = counters(&server);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let mut expected = counters(server);
     for (frees, counter) in [
         (&[("DEL lock", "1")][..], "found_deleted"),
         (&[("UNLINK lock", "1")], "found_deleted"),
@@ -113,12 +111,12 @@ fn what_freed_a_lock_is_told_apart() {
         (&[("SET lock x", "OK"), ("GETDEL lock", "\"x\"")], "found_deleted"),
     ] {
         story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
-        let bob = block(&server, "bob", "0");
+        let bob = block(server, "bob", "0");
         story(client, frees);
         assert_eq!(bob.answer(), "[1, 60000, 0]", "{frees:?}");
         expected = changed(&expected, &[("hand_offs", 1), (counter, 1)]);
         expected.insert("waiters_peak", 1);
-        assert_eq!(counters(&server), expected, "{frees:?}");
+        assert_eq!(counters(server), expected, "{frees:?}");
         story(client, &[("FLUSHALL", "OK")]);
     }
 }
@@ -183,32 +181,30 @@ fn who_comes_after_an_unconfirmed_grant_is_not_taken_for_it() {
 
 #[test]
 fn waits_are_counted_by_how_long_they_were() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
-    let bob = block(&server, "bob", "0");
+    let bob = block(server, "bob", "0");
     bob.waits_on(Duration::from_millis(150));
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 60000, 0]");
     let bounds = [1, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 300_000];
-    let up_to = bounds.map(|bound| counter(&server, &format!("waited_up_to_{bound}_ms")));
+    let up_to = bounds.map(|bound| counter(server, &format!("waited_up_to_{bound}_ms")));
     assert_eq!(up_to[..5], [0; 5], "it waited for 150 ms at least");
     assert!(up_to.is_sorted() && up_to[11] == 1, "{up_to:?}");
-    let waited_ms = counter(&server, "waited_ms");
+    let waited_ms = counter(server, "waited_ms");
     let fitting = bounds.map(|bound| u64::from(waited_ms <= bound));
     assert_eq!((up_to, waited_ms >= 150), (fitting, true), "{waited_ms} ms");
-    assert_eq!(counter(&server, "waited"), 1);
+    assert_eq!(counter(server, "waited"), 1);
     // A wait that ends without the lock is none of these.
-    assert_eq!(block(&server, "carol", "20").answer(), "null");
-    assert_eq!((counter(&server, "waited"), counter(&server, "waited_ms")), (1, waited_ms));
+    assert_eq!(block(server, "carol", "20").answer(), "null");
+    assert_eq!((counter(server, "waited"), counter(server, "waited_ms")), (1, waited_ms));
 }
 
 /// A reader of INFO sees how near the limits are, without a permission for CONFIG.
 #[test]
 fn the_section_shows_the_limits_beside_what_they_bound() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let limits = || ["max_waiters", "max_ties"].map(|name| counter(&server, name));
+    let (server, client) = &mut TestServer::start_and_connect();
+    let limits = || ["max_waiters", "max_ties"].map(|name| counter(server, name));
     assert_eq!(limits(), [100_000, 1_000_000]);
     story(client, &[("CONFIG SET rlock.max-waiters 7", "OK"), ("CONFIG SET rlock.max-ties 8", "OK")]);
     assert_eq!(limits(), [7, 8]);

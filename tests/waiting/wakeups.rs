@@ -68,10 +68,9 @@ fn delay_of_a_grant(server: &TestServer, client: &mut Connection) -> i64 {
 
 #[test]
 fn a_lease_that_ends_wakes_also_where_the_server_does_not_look_for_expired_keys() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[("DEBUG SET-ACTIVE-EXPIRE 0", "OK")]);
-    let delay = delay_of_a_grant(&server, client);
+    let delay = delay_of_a_grant(server, client);
     assert!((0..2_000).contains(&delay), "{delay}");
 }
 
@@ -101,12 +100,11 @@ const WAYS: [&[&str]; 19] = [
 
 #[test]
 fn every_way_to_free_a_lock_wakes_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for way in WAYS {
         // Word by word, and at once: the timer looks in between or only after it all.
         for at_once in [false, true] {
-            let bob = alice_and_bob(&server, client);
+            let bob = alice_and_bob(server, client);
             if at_once {
                 let answers = transaction(client, way);
                 assert!(!answers.contains('!'), "{way:?}: {answers}");
@@ -122,10 +120,9 @@ fn every_way_to_free_a_lock_wakes_the_next() {
 
 #[test]
 fn expire_and_persist_are_followed() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for shorter in ["PEXPIRE lock 300", "RLOCK.RENEW lock alice 300", "PEXPIRE lock 300 LT"] {
-        let bob = alice_and_bob(&server, client);
+        let bob = alice_and_bob(server, client);
         story(client, &[(shorter, "1")]);
         let ends = number(client, "PEXPIRETIME lock");
         assert_eq!(bob.answer(), "[1, 50000, 0]", "{shorter}");
@@ -133,7 +130,7 @@ fn expire_and_persist_are_followed() {
         story(client, &[("RLOCK.RELEASE lock bob", "1")]);
     }
     for longer in ["PEXPIRE lock 100000", "PERSIST lock", "RLOCK.RENEW lock alice 100000"] {
-        let bob = alice_and_bob(&server, client);
+        let bob = alice_and_bob(server, client);
         assert_eq!(transaction(client, &["PEXPIRE lock 500", longer]), "[1, 1]");
         bob.waits_on(Duration::from_millis(900));
         story(client, &[("HGETALL lock", r#"["alice", "1"]"#), ("DEL lock", "1")]);
@@ -143,23 +140,22 @@ fn expire_and_persist_are_followed() {
 
 #[test]
 fn flushes_and_swaps_wake() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let flushes = ["FLUSHDB", "FLUSHALL", "FLUSHDB ASYNC", "FLUSHALL ASYNC", "FLUSHALL SYNC"];
     for way in flushes.into_iter().chain(["SWAPDB 0 1", "SWAPDB 1 0"]) {
-        let bob = alice_and_bob(&server, client);
+        let bob = alice_and_bob(server, client);
         story(client, &[(way, "OK")]);
         bob_has_it(client, &bob, way);
         // What was swapped away would come back.
         story(client, &[("FLUSHALL", "OK")]);
-        let bob = alice_and_bob(&server, client);
+        let bob = alice_and_bob(server, client);
         assert_eq!(transaction(client, &[way]), "[OK]");
         bob_has_it(client, &bob, way);
         story(client, &[("FLUSHALL", "OK")]);
     }
     // A waiter belongs to its database, whatever data is swapped into it.
     story(client, &[("SELECT 1", "OK"), (ALICE, "[1, 100000, 0]"), ("SELECT 0", "OK")]);
-    let bob = alice_and_bob(&server, client);
+    let bob = alice_and_bob(server, client);
     story(client, &[("SWAPDB 0 1", "OK"), ("DEL lock", "1")]);
     bob_has_it(client, &bob, "a swapped lock that is deleted");
     story(client, &[("SELECT 1", "OK"), ("HGETALL lock", r#"["alice", "1"]"#)]);
@@ -167,9 +163,8 @@ fn flushes_and_swaps_wake() {
 
 #[test]
 fn a_foreign_scripts_unlock_wakes() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let bob = alice_and_bob(&server, client);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let bob = alice_and_bob(server, client);
     story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[2, 100000, 0]")]);
     let mut give_back = || run(client, GIVES_BACK, "lock", "alice", 30_000);
     assert_eq!(give_back(), "0");
@@ -180,15 +175,14 @@ fn a_foreign_scripts_unlock_wakes() {
 
 #[test]
 fn nobody_barges_in_outside_transactions() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let bob = alice_and_bob(&server, client);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let bob = alice_and_bob(server, client);
     let script =
         "EVAL redis.call('DEL',KEYS[1])return{redis.call('RLOCK.ACQUIRE',KEYS[1],'carol','1000')} 1 lock";
     story(client, &[(script, "[null]")]);
     bob_has_it(client, &bob, script);
     for _ in 0..20 {
-        let bob = alice_and_bob(&server, client);
+        let bob = alice_and_bob(server, client);
         let mut pipeline = redis::pipe();
         pipeline.cmd("DEL").arg("lock").cmd("RLOCK.ACQUIRE").arg(&["lock", "carol", "1000"]);
         let answers: Vec<redis::Value> = pipeline.query(client).unwrap();
@@ -199,18 +193,16 @@ fn nobody_barges_in_outside_transactions() {
 
 #[test]
 fn a_wait_ends_also_while_the_key_holds_something_else() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     story(client, &[(ALICE, "[1, 100000, 0]")]);
-    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "500"]);
+    let bob = Waiting::start(server, &["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "500"]);
     story(client, &[("SET lock x", "OK")]);
     assert_eq!(bob.answer(), "null");
 }
 
 #[test]
 fn a_lock_that_nobody_here_takes_is_published() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     // Its messages reach nobody, so that it cannot take the lock.
     let deaf = "RLOCK.ACQUIRE lock bob 50000 ENQUEUE 60000 nobody:listens";
     for freed in [
@@ -221,7 +213,7 @@ fn a_lock_that_nobody_here_takes_is_published() {
         "PEXPIREAT lock 1",
     ] {
         story(client, &[(ALICE, "[1, 100000, 0]"), (deaf, "[0, 0, 0]")]);
-        let mut listener = Subscriber::channel(&server, UNLOCKED);
+        let mut listener = Subscriber::channel(server, UNLOCKED);
         story(client, &[(freed, "1")]);
         let heard = listener.next(SOON).unwrap_or_else(|| panic!("no message after {freed}"));
         assert_eq!(heard, (UNLOCKED.into(), b"0".to_vec()), "{freed}");

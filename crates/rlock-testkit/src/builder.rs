@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use redis::Connection;
+
 use crate::binary::{binary_version, server_binary};
 use crate::client::{Health, health};
 use crate::conf::{Conf, words};
@@ -146,6 +148,15 @@ impl ServerBuilder {
             Ok(server) => server,
             Err(failure) => panic!("the server did not start: {failure}"),
         }
+    }
+
+    /// Starts the server, and a connection to it.
+    #[must_use]
+    #[track_caller]
+    pub fn start_and_connect(self) -> (TestServer, Connection) {
+        let server = self.start();
+        let client = server.connect();
+        (server, client)
     }
 
     /// Starts the server, for tests that expect it to refuse.

@@ -7,6 +7,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use redis::Connection;
 use rustix::process::Signal;
 
 use crate::builder::ServerBuilder;
@@ -69,6 +70,13 @@ impl TestServer {
     #[track_caller]
     pub fn start() -> TestServer {
         TestServer::builder().start()
+    }
+
+    /// Starts a server with the kit's defaults, and a connection to it.
+    #[must_use]
+    #[track_caller]
+    pub fn start_and_connect() -> (TestServer, Connection) {
+        TestServer::builder().start_and_connect()
     }
 
     /// A server to be configured first.
