@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use redis::Connection;
 use rlock_testkit::commands;
-use rlock_testkit::commands::{SOON, server_time, story};
+use rlock_testkit::commands::{server_time, story};
 use rlock_testkit::fair_list::{HOUR, MINUTE, ahead, awaited, counted_as_gone_in_time, list};
-use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
+use rlock_testkit::{TestServer, wait_for, wait_for_replicas_in_sync};
 
 #[test]
 fn who_waited_before_a_restart_counts_as_gone_in_time() {
@@ -54,7 +54,7 @@ fn a_release_meets_the_list() {
     drop(primary);
     let client = &mut replica.connect();
     story(client, &[("REPLICAOF NO ONE", "OK"), ("RLOCK.RELEASE lock alice", "1")]);
-    eventually("the deadlines to be bounded", SOON, || (ahead(client, "java:1") < HOUR / 2).then_some(()));
+    wait_for("the deadlines to be bounded", || ahead(client, "java:1") < HOUR / 2);
     // That was the first time. From now on this server knows the waiters.
     let far = server_time(client) + 3 * HOUR;
     story(client, &[(&format!("ZADD redisson_lock_timeout:{{lock}} {far} java:1"), "0")]);
@@ -96,7 +96,7 @@ fn natives_that_wait_again_are_left_alone() {
     both.cmd("REPLICAOF").arg(&["NO", "ONE"]);
     both.cmd("RLOCK.ACQUIRE").arg(&["lock", "n3", "60000", "FAIR", "ENQUEUE", "0", "news:{lock}"]);
     assert_eq!(commands::text(&both.query(client).unwrap()), "[OK, [0, 0, 0]]");
-    eventually("the deadlines to be bounded", SOON, || (ahead(client, "java:1") < HOUR / 2).then_some(()));
+    wait_for("the deadlines to be bounded", || ahead(client, "java:1") < HOUR / 2);
     assert!(ahead(client, "n2") < 7 * MINUTE && ahead(client, "n3") > 15 * MINUTE);
 }
 
@@ -118,6 +118,6 @@ fn who_waits_for_a_lock_in_braces_does_not_count_as_gone_before_its_lease_ends()
     let server = TestServer::builder().conf("appendonly", "yes").dir(server.kill9()).start();
     let client = &mut server.connect();
     story(client, &[("RLOCK.ACQUIRE {lock} stranger 1000 FAIR", "null")]);
-    eventually("the deadline to be bounded", SOON, || (ahead(client, "java:1") < 2 * HOUR).then_some(()));
+    wait_for("the deadline to be bounded", || ahead(client, "java:1") < 2 * HOUR);
     assert!(ahead(client, "java:1") > HOUR, "{}", ahead(client, "java:1"));
 }

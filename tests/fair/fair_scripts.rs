@@ -6,7 +6,7 @@ use rlock_testkit::commands::{SOON, story};
 use rlock_testkit::fair_list::{HOUR, MINUTE, ahead, deadline};
 use rlock_testkit::redisson::{FAIR_FORCED, FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES, FAIR_TRIES};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, eventually};
+use rlock_testkit::{Subscriber, wait_for};
 
 use crate::scene::{DEADLINES, LIST, eventually_list, redisson, scene, wait};
 
@@ -49,7 +49,7 @@ fn natives_behind_one_that_gives_up_seem_dead_and_keep_their_places() {
     let (b, c) = (wait(server, "b"), wait(server, "c"));
     redisson(client, FAIR_GIVES_UP, "f:1", HOUR, 0);
     // The head's is set ahead at once; the one behind it is dead by the numbers.
-    eventually("a deadline ahead", SOON, || (ahead(client, "b") > 5 * MINUTE).then_some(()));
+    wait_for("a deadline ahead", || ahead(client, "b") > 5 * MINUTE);
     assert!(ahead(client, "c") < 0);
     assert_ne!(redisson(client, FAIR_TAKES, "f:2", 5 * MINUTE, 0), "null");
     eventually_list(client, r#"["b", "c", "f:2"]"#);
@@ -58,7 +58,7 @@ fn natives_behind_one_that_gives_up_seem_dead_and_keep_their_places() {
     assert_eq!(b.answer(), "[1, 50000, 0]");
     redisson(client, FAIR_TAKES, "f:2", 5 * MINUTE, 0);
     eventually_list(client, r#"["c", "f:2"]"#);
-    eventually("a deadline ahead", SOON, || (ahead(client, "c") > 5 * MINUTE).then_some(()));
+    wait_for("a deadline ahead", || ahead(client, "c") > 5 * MINUTE);
     redisson(client, FAIR_GIVES_UP, "f:2", 5 * MINUTE, 0);
     are_served(client, "b", &[("c", &c)]);
 }

@@ -6,7 +6,7 @@ use redis::Connection;
 use rlock_testkit::commands;
 use rlock_testkit::commands::{SOON, number, say, server_time, story, transaction};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, eventually};
+use rlock_testkit::{Subscriber, eventually, wait_for};
 
 use crate::scene::{DEADLINES, LIST, scene, wait};
 
@@ -114,9 +114,7 @@ fn a_key_that_holds_something_else_holds_nothing_else_up() {
         (say(client, &format!("LRANGE {LIST} 0 -1")) == r#"["c"]"#).then_some(())
     });
     story(client, &[("RLOCK.ACQUIRE page r 900000 READ", "[1, 900000, 0]"), ("PEXPIRE page 30000", "1")]);
-    eventually("the key to last as long as the lease", SOON, || {
-        (number(client, "PTTL page") > 800_000).then_some(())
-    });
+    wait_for("the key to last as long as the lease", || number(client, "PTTL page") > 800_000);
 }
 
 /// A hand-off costs the same whether ten wait or thousands: it does not look at each of them.

@@ -90,9 +90,7 @@ fn against_natives(server: &TestServer, rounds: u32) -> Vec<(u64, Duration)> {
             scope.spawn(move || hand_round(server, &format!("native{n}"), stop, grants));
         }
         let client = &mut server.connect();
-        rlock_testkit::eventually("natives to hand round", SOON, || {
-            (grants.load(Ordering::Relaxed) > 100).then_some(())
-        });
+        rlock_testkit::wait_for("natives to hand round", || grants.load(Ordering::Relaxed) > 100);
         let mut waits = Vec::new();
         for _ in 0..rounds {
             let (before, begin) = (grants.load(Ordering::Relaxed), Instant::now());
@@ -171,7 +169,7 @@ fn the_turn_comes_after_so_many_hand_offs() {
     assert_eq!((holder(client), counter(&server, "foreign_turns")), (r#"["foreign"]"#.into(), 1));
     // Given back, it goes to the next at once, and not when the window would have ended.
     assert_eq!(run(client, GIVES_BACK, "lock", "foreign", 100_000), "1");
-    rlock_testkit::eventually("the next to have it", SOON, || (holder(client) == r#"["n11"]"#).then_some(()));
+    rlock_testkit::wait_for("the next to have it", || holder(client) == r#"["n11"]"#);
     hand_on(client, 11, 12);
     release(client, "n12");
     assert_eq!(block.answer(), "[1, 4000, 0]");

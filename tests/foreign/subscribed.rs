@@ -99,7 +99,7 @@ fn a_connection_with_subscriptions_waits_or_is_told_that_it_cannot() {
 /// Returns once somebody waits for the lock.
 #[track_caller]
 fn waits(client: &mut Connection) {
-    rlock_testkit::eventually("a waiter", SOON, || (!queue(client, "lock").is_empty()).then_some(()));
+    rlock_testkit::wait_for("a waiter", || !queue(client, "lock").is_empty());
 }
 
 /// Nothing has changed when a command is answered with an error: so the owner's own wait on another connection goes on.

@@ -8,7 +8,7 @@ use redis::Connection;
 use rlock_testkit::commands::{SOON, counter, number, say, story, transaction};
 use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
 use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::{Subscriber, TestServer, eventually, wait_for};
 
 const LOCK: &str = "lock";
 
@@ -113,9 +113,7 @@ fn a_forced_release_hands_on() {
 fn a_grant_whose_client_is_gone_goes_to_the_next() {
     let (server, client) = &mut TestServer::start_and_connect();
     let revoked = |number| {
-        eventually("the grant to be taken back", SOON, || {
-            (counter(server, "revokes") == number).then_some(())
-        });
+        wait_for("the grant to be taken back", || counter(server, "revokes") == number);
     };
     for (number, kind) in (1..).step_by(2).zip(KINDS) {
         let gone = kind.held_and_awaited(server, client, LOCK);
@@ -146,7 +144,7 @@ fn one_grant_of_many_is_taken_back() {
     let kill = format!("CLIENT KILL ID {}", b.client_id());
     assert_eq!(transaction(client, &["RLOCK.RELEASE lock w", &kill]), "[1, 1]");
     assert_eq!((a.answer(), c.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()));
-    eventually("b's grant to be taken back", SOON, || (say(client, "HEXISTS lock b") == "0").then_some(()));
+    wait_for("b's grant to be taken back", || say(client, "HEXISTS lock b") == "0");
     story(
         client,
         &[
@@ -171,7 +169,7 @@ fn nothing_is_granted_between(begins: &str, ends: &str) {
             "READ" => format!("PTTL {{{}}}:alice:rwlock_timeout:1", kind.name),
             _ => format!("PTTL {}", kind.name),
         };
-        eventually("the lease to end", SOON, || (say(client, &lease) == "-2").then_some(()));
+        wait_for("the lease to end", || say(client, &lease) == "-2");
     }
     all.wait_on(Duration::from_millis(200));
     story(client, &[(ends, "OK")]);

@@ -9,13 +9,13 @@ use redis::Connection;
 use rlock_testkit::commands::{SOON, counter, number, say, story};
 use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
 use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer, eventually, fault_module_path};
+use rlock_testkit::{Subscriber, TestServer, eventually, fault_module_path, wait_for};
 
 /// As many locks as there are kinds.
 pub(crate) const ALL: u64 = KINDS.len() as u64;
 
 fn nobody_waits(server: &TestServer) {
-    eventually("nobody to wait", SOON, || (counter(server, "waiters") == 0).then_some(()));
+    wait_for("nobody to wait", || counter(server, "waiters") == 0);
 }
 
 /// Behind bob waits next, whom nobody shares the lock with.
@@ -128,7 +128,7 @@ fn a_client_that_goes_leaves_the_queue() {
     let words = ["plain", "gone", "60000", "BLOCK", "0"];
     redis::cmd("RLOCK.ACQUIRE").arg(&words[..]).query::<redis::Value>(&mut gone).unwrap_err();
     drop(gone);
-    eventually("it to leave", SOON, || (waiters(client, "plain") == "next").then_some(()));
+    wait_for("it to leave", || waiters(client, "plain") == "next");
     assert_eq!(counter(server, "waiters_gone"), ALL + 1);
     at_once(client, &all.releases());
     nexts_have_them(client, &nexts, "bob went");

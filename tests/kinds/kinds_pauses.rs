@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rlock_testkit::commands;
-use rlock_testkit::{ReplicaStream, Subscriber, TestServer, eventually};
+use rlock_testkit::{ReplicaStream, Subscriber, TestServer, eventually, wait_for};
 
 use crate::kinds_departures::{ALL, nexts, nexts_have_them};
 use rlock_testkit::commands::{SOON, ask, counter, number, say, server_time, story, text};
@@ -64,7 +64,7 @@ fn a_client_that_goes_during_a_pause_leaves_the_queue() {
     all.kills().iter().for_each(|kill| story(client, &[(kill, "1")]));
     for kind in KINDS {
         let lease = format!("PTTL {}", kind.name);
-        eventually("the lease to end", SOON, || (say(client, &lease) == "-2").then_some(()));
+        wait_for("the lease to end", || say(client, &lease) == "-2");
     }
     sleep(Duration::from_millis(100));
     assert!(nexts.iter().all(|(_, next)| next.still_waits()));

@@ -8,7 +8,7 @@ use redis::{Connection, Value};
 use rlock_testkit::commands;
 use rlock_testkit::commands::{SOON, ask, counter, number, say, state, story, text};
 use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
-use rlock_testkit::{TestServer, eventually};
+use rlock_testkit::{TestServer, eventually, wait_for};
 
 #[test]
 fn a_lock_that_is_restored_over_wakes_the_next() {
@@ -266,7 +266,7 @@ fn waiters_wait_while_the_key_holds_something_else() {
         all.wait_on(Duration::from_millis(100));
         KINDS.iter().for_each(|kind| story(client, &[(&format!("DEL {}", kind.name), "1")]));
         all.bobs_have_them(client, other);
-        eventually("nobody to wait", SOON, || (counter(server, "waiters") == 0).then_some(()));
+        wait_for("nobody to wait", || counter(server, "waiters") == 0);
         // Lease keys of those who read before.
         story(client, &[("FLUSHALL", "OK")]);
         assert_eq!(number(client, "DBSIZE"), 0);

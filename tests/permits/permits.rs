@@ -1,9 +1,9 @@
 //! PERMITS: a limited number of owners hold a lock at once, each with a lease of its own.
 
 use redis::Connection;
-use rlock_testkit::commands::{SOON, say, story, transaction};
+use rlock_testkit::commands::{say, story, transaction};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{TestServer, eventually};
+use rlock_testkit::{TestServer, wait_for};
 
 const WITHOUT: &str =
     "!WRONGLOCK the key holds a lock with permits; acquire it with PERMITS, and leave READ and WRITE out";
@@ -299,9 +299,7 @@ fn info_shows_the_permits_by_their_ends() {
     // What a denied caller may wait is the lowest score.
     assert_eq!(say(client, "RLOCK.FORCERELEASE slots late"), "1");
     assert_eq!(say(client, "RLOCK.FORCERELEASE slots late"), "0");
-    eventually("the waiter to have it", SOON, || {
-        (say(client, "ZRANGE slots 0 -1") == r#"["w", "soon"]"#).then_some(())
-    });
+    wait_for("the waiter to have it", || say(client, "ZRANGE slots 0 -1") == r#"["w", "soon"]"#);
     assert_eq!(say(client, "RLOCK.FORCERELEASE slots"), "1");
     assert_eq!(say(client, "EXISTS slots"), "0");
 }

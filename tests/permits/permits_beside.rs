@@ -3,7 +3,7 @@
 use redis::Connection;
 use rlock_testkit::commands::{SOON, counter, say, story, transaction};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::{Subscriber, TestServer, wait_for};
 
 const TWO: [(&str, &str); 2] = [
     ("RLOCK.ACQUIRE slots alice 60000 PERMITS 2", "[1, 60000, 0]"),
@@ -120,6 +120,6 @@ fn as_many_waiters_are_served_as_permits_become_free_at_once() {
         story(client, &[("ZRANGE slots 0 -1", r#"["c", "d"]"#), ("RLOCK.RELEASE slots c", "1")]);
         assert_eq!(waiting[2].answer(), "[1, 50000, 0]", "{way:?}");
         story(client, &[("RLOCK.FORCERELEASE slots", "1")]);
-        eventually("the queue to be empty", SOON, || (counter(server, "waiters") == 0).then_some(()));
+        wait_for("the queue to be empty", || counter(server, "waiters") == 0);
     }
 }

@@ -9,7 +9,7 @@ use rlock_testkit::commands::{SOON, number, say, story, transaction};
 use rlock_testkit::redisson;
 use rlock_testkit::redisson::{READ, RENEW_READ, UNWRITE, WRITE};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
+use rlock_testkit::{Subscriber, TestServer, eventually, wait_for, wait_for_replicas_in_sync};
 
 const CHANNEL: &str = "redisson_rwlock:{lock}";
 
@@ -121,7 +121,7 @@ fn a_turn_that_nobody_takes_ends() {
     read_in_a_row(client, 3);
     assert!(!reads(client, "late"));
     story(client, &[("RLOCK.RELEASE lock r2", "1")]);
-    eventually("the moment to pass", SOON, || reads(client, "late").then_some(()));
+    wait_for("the moment to pass", || reads(client, "late"));
 }
 
 /// A lock that was free before the next reader came, though nobody has looked since: a new row of readers begins.
@@ -140,7 +140,7 @@ fn where_nobody_told_that_the_lock_was_free_readers_are_counted_anew() {
         }
         assert!(!reads(client, "late"), "{gone}");
         story(client, &[("FLUSHALL", "OK")]);
-        eventually("the moment of the writers to be over", SOON, || reads(client, "x").then_some(()));
+        wait_for("the moment of the writers to be over", || reads(client, "x"));
         story(client, &[("RLOCK.RELEASE lock x", "1")]);
     }
 }
@@ -209,8 +209,8 @@ fn leases_that_are_found_keep_no_native_out() {
     let _java = Subscriber::channel(&replica, CHANNEL);
     story(client, &[("REPLICAOF NO ONE", "OK")]);
     assert_eq!(redisson::run(client, RENEW_READ, "lock", "j:2", 2_000), "1");
-    eventually("the leases to be known, and the lock to last as long as they do", SOON, || {
-        (number(client, "PTTL lock") > 2_000).then_some(())
+    wait_for("the leases to be known, and the lock to last as long as they do", || {
+        number(client, "PTTL lock") > 2_000
     });
     thread::sleep(Duration::from_millis(150));
     assert!(reads(client, "first"));
@@ -239,7 +239,7 @@ fn writers_of_redissons_come_in_among_busy_readers() {
                 }
             });
         }
-        eventually("readers to read", SOON, || (reads_done.load(Ordering::Relaxed) > 100).then_some(()));
+        wait_for("readers to read", || reads_done.load(Ordering::Relaxed) > 100);
         let client = &mut server.connect();
         let mut waits = Vec::new();
         for _ in 0..5 {

@@ -5,7 +5,7 @@ use rlock_testkit::commands::{SOON, number, say, story};
 use rlock_testkit::redisson;
 use rlock_testkit::redisson::{READ, RENEW_READ, UNREAD, UNWRITE, WRITE};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::{Subscriber, TestServer, wait_for};
 
 /// One of its scripts by this owner, for a lease of so many ms.
 #[track_caller]
@@ -138,9 +138,7 @@ fn a_renewal_of_redissons_does_not_end_a_longer_native_lease() {
     story(client, &[("RLOCK.ACQUIRE lock a 900000 READ", "[1, 900000, 0]")]);
     for _ in 0..3 {
         redisson(client, RENEW_READ, "j:1", 30_000);
-        eventually("the key to last as long as the lease", SOON, || {
-            (number(client, "PTTL lock") > 800_000).then_some(())
-        });
+        wait_for("the key to last as long as the lease", || number(client, "PTTL lock") > 800_000);
     }
     // When it is gone nothing is set right any more.
     story(client, &[("RLOCK.RELEASE lock a", "1")]);
@@ -161,9 +159,7 @@ fn a_renewal_of_redissons_does_not_end_a_longer_lease_that_was_handed_on() {
         assert_eq!(a.answer(), "[1, 50000, 0]");
         assert_eq!(redisson(client, READ, "j:1", 1_000), "null");
         assert_eq!(redisson(client, RENEW_READ, "j:1", 1_000), "1");
-        eventually("the key to last as long as the lease", SOON, || {
-            (number(client, "PTTL lock") > 30_000).then_some(())
-        });
+        wait_for("the key to last as long as the lease", || number(client, "PTTL lock") > 30_000);
         redisson(client, UNREAD, "j:1", 1_000);
         story(client, &[("RLOCK.RELEASE lock a", "1"), ("DBSIZE", "0")]);
     }

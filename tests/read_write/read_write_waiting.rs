@@ -3,7 +3,7 @@
 use redis::Connection;
 use rlock_testkit::commands::{SOON, number, say, story, transaction};
 use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::{Subscriber, TestServer, eventually, wait_for};
 
 #[track_caller]
 fn wait(server: &TestServer, owner: &str, rest: &str) -> Waiting {
@@ -98,7 +98,7 @@ fn a_writer_that_goes_lets_the_readers_behind_it_in() {
         drop(subscriber);
         assert_eq!(b.answer(), "[1, 50000, 0]", "{way}");
         story(client, &[("RLOCK.RELEASE lock b", "1")]);
-        eventually("an empty queue", SOON, || waiters(client, "lock").is_empty().then_some(()));
+        wait_for("an empty queue", || waiters(client, "lock").is_empty());
     }
 }
 

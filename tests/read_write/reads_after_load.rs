@@ -6,7 +6,9 @@ use rlock_testkit::commands;
 use rlock_testkit::commands::{SOON, number, say, story};
 use rlock_testkit::redisson;
 use rlock_testkit::redisson::{READ, RENEW_READ};
-use rlock_testkit::{ServerBuilder, TestServer, eventually, module_path, wait_for_replicas_in_sync};
+use rlock_testkit::{
+    ServerBuilder, TestServer, eventually, module_path, wait_for, wait_for_replicas_in_sync,
+};
 
 /// The lease of a Redisson reader beside others, in ms.
 const SHORT: i64 = 2_000;
@@ -225,9 +227,7 @@ fn among_more_readers_than_one_cycle_looks_at() {
     keys.sort_by_key(|key| key == "page");
     keys.iter().for_each(|key| copy(key, source, client));
     assert_eq!(redisson::run(client, RENEW_READ, "page", "j:1", SHORT), "1");
-    eventually("the key to last as long as the longest lease", SOON, || {
-        (number(client, "PTTL page") > 800_000).then_some(())
-    });
+    wait_for("the key to last as long as the longest lease", || number(client, "PTTL page") > 800_000);
 }
 
 /// A user's own hash may look like a read lock by its `mode`. It loses no field.

@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use rlock_testkit::commands::{SOON, ask, number, say, story, text};
+use rlock_testkit::commands::{ask, number, say, story, text};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{ReplicaStream, Subscriber, TestServer, eventually};
+use rlock_testkit::{ReplicaStream, Subscriber, TestServer, wait_for};
 
 use crate::session::{BOB, HELD, freed, stays};
 
@@ -22,7 +22,7 @@ fn deaf_bob(server: &TestServer, client: &mut Connection, lines: &[u8]) -> TcpSt
 }
 
 fn held(client: &mut Connection) {
-    eventually("bob to hold", SOON, || (say(client, "HGET lock bob") == "\"1\"").then_some(()));
+    wait_for("bob to hold", || say(client, "HGET lock bob") == "\"1\"");
 }
 
 #[test]
@@ -187,15 +187,13 @@ fn a_grant_is_tied_to_the_connection_that_was_blocked_for_it() {
     let (mut older, mut younger) = (connect(), connect());
     for stream in [&mut younger, &mut older] {
         stream.write_all(WAIT.as_bytes()).unwrap();
-        eventually("bob to wait", SOON, || (say(client, "RLOCK.LIST 0") != r#"["0", []]"#).then_some(()));
+        wait_for("bob to wait", || say(client, "RLOCK.LIST 0") != r#"["0", []]"#);
     }
     let mut answer = [0; 10];
     younger.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"-UNBLOCKED");
     drop(younger);
-    eventually("its end to be noticed", SOON, || {
-        (say(client, "CLIENT LIST").matches("id=").count() == 2).then_some(())
-    });
+    wait_for("its end to be noticed", || say(client, "CLIENT LIST").matches("id=").count() == 2);
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     held(client);
     drop(older);
@@ -213,14 +211,14 @@ fn a_shortened_lease_that_is_released_does_not_end_again() {
         let mut bob = server.connect();
         story(&mut bob, &[(BOB, HELD)]);
         drop(bob);
-        eventually("the lease to be shortened", SOON, || (number(client, "PTTL lock") <= 300).then_some(()));
+        wait_for("the lease to be shortened", || number(client, "PTTL lock") <= 300);
         story(client, &[(release, "1")]);
         assert_eq!(events.next(Duration::from_millis(500)), None, "{release}");
     }
     let mut bob = server.connect();
     story(&mut bob, &[("RLOCK.ACQUIRE lock bob 600000 SESSION 60000", "[1, 600000, 0]")]);
     drop(bob);
-    eventually("the lease to be shortened", SOON, || (number(client, "PTTL lock") <= 60_000).then_some(()));
+    wait_for("the lease to be shortened", || number(client, "PTTL lock") <= 60_000);
     assert!(say(client, "MODULE UNLOAD rlock").starts_with("!ERR"), "its end is still watched");
     story(client, &[("RLOCK.RELEASE lock bob", "1"), ("MODULE UNLOAD rlock", "OK")]);
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text, transaction};
+use rlock_testkit::commands::{ask, counter, number, say, story, text, transaction};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{TestServer, eventually, reacting_module_path, wait_for_replicas_in_sync};
+use rlock_testkit::{TestServer, reacting_module_path, wait_for, wait_for_replicas_in_sync};
 
 use crate::session::{BOB, HELD, freed, stays};
 
@@ -28,7 +28,7 @@ fn every_kind_of_hold_ends_with_its_connection() {
             freed(client, &format!("the end of a hold, {kind}, {tie}"));
         }
     }
-    eventually("no tie to be left", SOON, || (counter(server, "ties") == 0).then_some(()));
+    wait_for("no tie to be left", || counter(server, "ties") == 0);
 }
 
 /// The hold that a blocked waiter is granted is tied, whatever its kind.
@@ -78,7 +78,7 @@ fn a_hold_that_moves_is_untied() {
             story(client, &[(line, "OK")]);
         }
         stays(client, key);
-        eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
+        wait_for("no tie to be left", || counter(&server, "ties") == 0);
     }
 }
 
@@ -98,7 +98,7 @@ fn a_hold_that_was_lost_leaves_no_tie() {
         stays(client, "lock");
         story(client, &[("RLOCK.RELEASE lock bob", "1")]);
     }
-    eventually("no tie to be left", SOON, || (counter(server, "ties") == 0).then_some(()));
+    wait_for("no tie to be left", || counter(server, "ties") == 0);
 }
 
 /// The client is gone before the answer: the grant is revoked at once, not after the grace period of its tie.
@@ -112,7 +112,7 @@ fn a_grant_that_is_revoked_is_not_kept_for_the_grace_period() {
     let kill = format!("CLIENT KILL ID {}", bob.client_id());
     transaction(client, &["RLOCK.RELEASE lock alice", &kill]);
     assert_eq!(carol.answer(), HELD);
-    eventually("no tie to be left", SOON, || (counter(server, "ties") == 0).then_some(()));
+    wait_for("no tie to be left", || counter(server, "ties") == 0);
     stays(client, "lock");
 }
 
@@ -133,7 +133,7 @@ fn another_module_has_no_connection() {
     }
     // The next call from there comes after these.
     story(client, &[("REACTS.THREAD SET done 1", "OK")]);
-    eventually("the calls to be done", SOON, || (say(client, "GET done") == "\"1\"").then_some(()));
+    wait_for("the calls to be done", || say(client, "GET done") == "\"1\"");
     std::thread::sleep(Duration::from_millis(100));
     story(client, &[("EXISTS free", "0"), ("HGETALL lock", r#"["alice", "1"]"#)]);
     assert_eq!((counter(server, "ties"), counter(server, "waiters")), (0, 0));

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use rlock_testkit::commands::{SOON, ask, fields, say, story, text, transaction};
+use rlock_testkit::commands::{ask, fields, say, story, text, transaction};
 use rlock_testkit::waiting::{Waiting, queue, waiters};
-use rlock_testkit::{TestServer, eventually};
+use rlock_testkit::{TestServer, wait_for};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
 
@@ -55,7 +55,7 @@ fn a_connection_goes_on_after_its_wait() {
     let mut other = server.connect();
     let answers = std::thread::scope(|scope| {
         let answers = scope.spawn(|| pipeline.query::<Vec<redis::Value>>(&mut other).unwrap());
-        eventually("bob to wait", SOON, || (waiters(client, "lock") == "bob").then_some(()));
+        wait_for("bob to wait", || waiters(client, "lock") == "bob");
         story(client, &[("RLOCK.RELEASE lock alice", "1")]);
         answers.join().unwrap()
     });

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use redis::Connection;
 use rlock_testkit::commands::{SOON, ask, counter, say, story, transaction};
 use rlock_testkit::waiting::{Waiting, queue};
-use rlock_testkit::{DataDir, ServerBuilder, ServerName, TestServer, eventually};
+use rlock_testkit::{DataDir, ServerBuilder, ServerName, TestServer, eventually, wait_for};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 600000", "[1, 600000, 0]");
 const RELEASE: &str = "RLOCK.RELEASE lock alice";
@@ -48,9 +48,7 @@ impl Deaf {
 }
 
 fn waits(client: &mut Connection, owner: &str) {
-    eventually("it to wait", SOON, || {
-        queue(client, "lock").iter().any(|entry| entry.owner == owner).then_some(())
-    });
+    wait_for("it to wait", || queue(client, "lock").iter().any(|entry| entry.owner == owner));
 }
 
 #[test]
@@ -82,7 +80,7 @@ fn a_grant_to_a_client_that_is_being_closed_goes_to_the_next() {
             .arg(&["lock", "alice"])
             .exec(client)
             .unwrap();
-        eventually("the lock to be free", SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
+        wait_for("the lock to be free", || say(client, "EXISTS lock") == "0");
         assert!(bob.answer().starts_with("the connection ended"));
         // Nothing is left of it: the module can go.
         story(client, &[("MODULE UNLOAD rlock", "OK")]);

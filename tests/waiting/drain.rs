@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rlock_testkit::commands::{SOON, counter, say, story, transaction};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::{Subscriber, TestServer, eventually, wait_for};
 
 const UNBLOCKED: &str = "!UNBLOCKED this server is drained (rlock.accept is no); \
     try again later, or on the server that takes over";
@@ -95,7 +95,7 @@ fn a_grant_on_its_way_is_still_taken_back() {
     assert_eq!(answers, "[1, 1, OK]");
     assert!(bob.answer().starts_with("the connection ended"));
     assert_eq!(carol.answer(), UNBLOCKED);
-    eventually("bob's grant to be taken back", SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
+    wait_for("bob's grant to be taken back", || say(client, "EXISTS lock") == "0");
 }
 
 #[test]
@@ -106,9 +106,7 @@ fn the_module_can_be_unloaded_once_it_is_drained() {
     assert!(say(client, "MODULE UNLOAD rlock").starts_with("!ERR"));
     story(client, &[("CONFIG SET rlock.accept no", "OK")]);
     assert_eq!(bob.answer(), UNBLOCKED);
-    eventually("the module to be unloaded", SOON, || {
-        (say(client, "MODULE UNLOAD rlock") == "OK").then_some(())
-    });
+    wait_for("the module to be unloaded", || say(client, "MODULE UNLOAD rlock") == "OK");
     story(client, &[("HGETALL lock", r#"["alice", "1"]"#)]);
 }
 

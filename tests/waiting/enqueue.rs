@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Connection, Pipeline, Value};
 use rlock_testkit::commands::{SOON, agrees, ask, counter, number, say, story, text, transaction};
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::{Subscriber, TestServer, wait_for};
 
 use rlock_testkit::waiting::{Waiting, queue, waiters};
 
@@ -369,7 +369,7 @@ fn a_repeat_has_waited_since_it_came() {
     let (_server, client) = &mut TestServer::start_and_connect();
     story(client, &[ALICE]);
     enqueue(client, "bob", "grants");
-    eventually("some time in the queue", SOON, || (queue(client, "lock")[0].age_ms >= 100).then_some(()));
+    wait_for("some time in the queue", || queue(client, "lock")[0].age_ms >= 100);
     enqueue(client, "bob", "grants");
     assert!(queue(client, "lock")[0].age_ms >= 100);
 }

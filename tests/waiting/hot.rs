@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use redis::{Connection, Value};
 use rlock_testkit::commands::{SOON, ask, fields, on_the_wire, say, say_words, story, text, transaction};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{ServerName, Subscriber, TestServer, eventually};
+use rlock_testkit::{ServerName, Subscriber, TestServer, eventually, wait_for};
 
 /// An entry of the reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,7 +110,7 @@ fn every_end_of_a_wait_counts() {
     // A blocked client that is killed, and a waiter that is sent away.
     let gone = Waiting::start(server, &["RLOCK.ACQUIRE", "k", "e", "1000000", "BLOCK", "0"]);
     story(client, &[(&format!("CLIENT KILL ID {}", gone.client_id()), "1")]);
-    eventually("the client to go", SOON, || (hot(client)[0].waits == 4).then_some(()));
+    wait_for("the client to go", || hot(client)[0].waits == 4);
     story(client, &[("CONFIG SET rlock.accept no", "OK")]);
     let k = hot(client).remove(0);
     let most = i64::try_from(begun.elapsed().as_millis()).unwrap();
@@ -226,7 +226,7 @@ fn a_flush_and_a_swap_of_databases_keep_the_table() {
     assert_eq!(before, "0:k");
     story(client, &[("FLUSHALL", "OK")]);
     // The waiter got the lock that the flush removed.
-    eventually("the hand-off", SOON, || (hot(client).len() == 2).then_some(()));
+    wait_for("the hand-off", || hot(client).len() == 2);
     story(client, &[("SWAPDB 0 1", "OK"), ("FLUSHDB", "OK")]);
     let mut after = hot(client);
     after.sort_by(|a, b| a.lock.cmp(&b.lock));

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redis::Connection;
-use rlock_testkit::commands::{SOON, number, say, server_time, story, transaction};
+use rlock_testkit::commands::{number, say, server_time, story, transaction};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{ReplicaStream, TestServer, eventually};
+use rlock_testkit::{ReplicaStream, TestServer, wait_for};
 
 /// Long enough for a timer that does not care to have fired many times.
 const A_WHILE: Duration = Duration::from_millis(500);
@@ -77,7 +77,7 @@ fn a_command_that_came_during_a_pause_queues_behind_the_waiters() {
     let mut newcomer = server.connect();
     std::thread::scope(|scope| {
         let newcomer = scope.spawn(|| say(&mut newcomer, "RLOCK.ACQUIRE lock dave 1000"));
-        eventually("alice's lease to end", SOON, || (say(&mut client, "PTTL lock") == "-2").then_some(()));
+        wait_for("alice's lease to end", || say(&mut client, "PTTL lock") == "-2");
         story(&mut client, &[("CLIENT UNPAUSE", "OK")]);
         assert_eq!(newcomer.join().unwrap(), "null");
     });

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rlock_testkit::commands;
 use rlock_testkit::commands::{SOON, counter, number, say, story};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, TestServer, eventually, reacting_module_path};
+use rlock_testkit::{Subscriber, TestServer, reacting_module_path, wait_for};
 
 fn block(server: &TestServer, owner: &str, lease_ms: &str) -> Waiting {
     Waiting::start(server, &["RLOCK.ACQUIRE", "lock", owner, lease_ms, "BLOCK", "0"])
@@ -173,7 +173,7 @@ fn another_module_may_work_from_a_thread_of_its_own() {
     story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
     let mut grants = Subscriber::channel(server, "grants");
     story(client, &[("REACTS.THREAD RLOCK.ACQUIRE lock carol 40000 ENQUEUE 0 grants", "OK")]);
-    eventually("carol in the queue", SOON, || (counter(server, "waiters") == 1).then_some(()));
+    wait_for("carol in the queue", || counter(server, "waiters") == 1);
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     let (_, message) = grants.next(SOON).expect("a grant");
     // Until it is confirmed.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rlock_testkit::commands::{SOON, counter, say, story, transaction};
+use rlock_testkit::commands::{counter, say, story, transaction};
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::{Subscriber, TestServer, wait_for};
 
 /// The counters of waiting, but for the histogram.
 const COUNTERS: [&str; 17] = [
@@ -143,7 +143,7 @@ fn grants_by_message_and_turns_are_counted() {
             ("RLOCK.RELEASE lock alice", "1"),
         ],
     );
-    eventually("carol to have the lock", SOON, || (counter(&server, "hand_offs") == 2).then_some(()));
+    wait_for("carol to have the lock", || counter(&server, "hand_offs") == 2);
     let counts = counters(&server);
     let of = |name| counts[name];
     assert_eq!((of("unconfirmed_grants"), of("waiters_gone"), of("found_expired")), (1, 1, 1));

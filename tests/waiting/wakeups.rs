@@ -8,7 +8,7 @@ use redis::Connection;
 use rlock_testkit::commands::{SOON, counter, number, say, story, text, transaction};
 use rlock_testkit::redisson::{GIVES_BACK, run};
 use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::{Subscriber, TestServer, wait_for};
 
 const ALICE: &str = "RLOCK.ACQUIRE lock alice 100000";
 
@@ -26,7 +26,7 @@ fn alice_and_bob(server: &TestServer, client: &mut Connection) -> Waiting {
 /// Bob has the lock without anybody's asking, and gives it back.
 #[track_caller]
 fn bob_has_it(client: &mut Connection, bob: &Waiting, after: &str) {
-    eventually(&format!("bob to have the lock after {after}"), SOON, || (!bob.still_waits()).then_some(()));
+    wait_for(&format!("bob to have the lock after {after}"), || !bob.still_waits());
     assert_eq!(bob.answer(), "[1, 50000, 0]", "{after}");
     assert_eq!(say(client, "HGETALL lock"), r#"["bob", "1"]"#, "{after}");
     assert_eq!(say(client, "RLOCK.RELEASE lock bob"), "1", "{after}");

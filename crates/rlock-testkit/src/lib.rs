@@ -2,7 +2,7 @@
 //!
 //! * [`TestServer`] runs one server of its own per test, on a free port and in a temporary
 //!   directory, with the freshly built module loaded ([`module_path()`]).
-//! * [`eventually`] and [`Subscriber`] wait for things without fixed sleeps.
+//! * [`eventually`], [`wait_for`] and [`Subscriber`] wait for things without fixed sleeps.
 //! * [`ReplicaStream`] and [`aof_commands`] show exactly what a server replicates and persists.
 //! * [`commands`] sends lines and shows replies as text, [`waiting::Waiting`] is a call that waits.
 //! * [`redisson`] has Redisson's scripts, [`fair_list`] a fair list of owners that are gone.
@@ -56,7 +56,7 @@ pub use replication::wait_for_replicas_in_sync;
 pub use server::{Stopped, TestServer};
 pub use subscriber::Subscriber;
 pub use version::{ServerName, ServerVersion};
-pub use wait::eventually;
+pub use wait::{eventually, wait_for};
 
 /// A command as a server replicates or persists it: its words, the name first.
 pub type Command = Vec<Vec<u8>>;
