@@ -1,8 +1,6 @@
 //! Keys and owners of any bytes.
 
-use redis::{Connection, Value};
-use rlock_testkit::commands::{agrees, ask, say, say_words, state, story, text};
-use rlock_testkit::{Subscriber, TestServer};
+use rlock_testkit::prelude::*;
 
 /// All bytes there are, each once.
 fn every_byte() -> Vec<u8> {
@@ -162,15 +160,12 @@ fn a_foreign_owner_that_could_not_ask_us_holds_all_the_same() {
         let told = format!(r#"["owner", "{owner}", "mode", null, "holds", 2, "lease-ms", -1]"#);
         let info = say(client, "RLOCK.INFO lock");
         assert!(info.contains(&told), "{info}");
-        story(
-            client,
-            &[
-                ("RLOCK.ACQUIRE lock me 100000", "null"),
-                ("RLOCK.RELEASE lock me ALL", "null"),
-                ("RLOCK.RENEW lock me 100000", "0"),
-                ("RLOCK.FORCERELEASE lock me", "0"),
-            ],
-        );
+        client.story(&[
+            ("RLOCK.ACQUIRE lock me 100000", "null"),
+            ("RLOCK.RELEASE lock me ALL", "null"),
+            ("RLOCK.RENEW lock me 100000", "0"),
+            ("RLOCK.FORCERELEASE lock me", "0"),
+        ]);
         for words in [
             &["RLOCK.ACQUIRE", "lock", owner, "100000"][..],
             &["RLOCK.RELEASE", "lock", owner],
@@ -181,6 +176,6 @@ fn a_foreign_owner_that_could_not_ask_us_holds_all_the_same() {
             assert!(answer.starts_with("!ERR invalid owner"), "{answer}");
         }
         assert_eq!(state(client, "lock"), before);
-        story(client, &[("RLOCK.FORCERELEASE lock", "1"), ("EXISTS lock", "0")]);
+        client.story(&[("RLOCK.FORCERELEASE lock", "1"), ("EXISTS lock", "0")]);
     }
 }

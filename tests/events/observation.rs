@@ -2,11 +2,8 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::time::Duration;
 
-use redis::{Connection, Value};
-use rlock_testkit::TestServer;
-use rlock_testkit::commands::{agrees, ask, say, story};
+use rlock_testkit::prelude::*;
 
 const PAGE: &str = include_str!("../../docs/COMMANDS.md");
 
@@ -252,8 +249,7 @@ fn monitored(monitor: &mut BufReader<TcpStream>, client: &mut Connection) -> Vec
 /// Outside a command the module asks whether it may write, by a write that does nothing: operators see it in MONITOR.
 #[test]
 fn monitor_shows_the_permission_probe() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream.write_all(b"MONITOR\r\n").unwrap();
@@ -267,10 +263,10 @@ fn monitor_shows_the_permission_probe() {
     // Commands alone, also one that hands the lock on: no probe.
     let mut bob = server.connect();
     let answer = std::thread::scope(|scope| {
-        story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+        client.story(&[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
         let answer = scope.spawn(move || say(&mut bob, "RLOCK.ACQUIRE lock bob 100000 BLOCK 60000"));
         while !say(client, "RLOCK.INFO lock").contains(r#""waiter-count", 1"#) {}
-        story(client, &[("RLOCK.RENEW lock alice 100000", "1"), ("RLOCK.RELEASE lock alice", "1")]);
+        client.story(&[("RLOCK.RENEW lock alice 100000", "1"), ("RLOCK.RELEASE lock alice", "1")]);
         answer.join().unwrap()
     });
     assert_eq!(answer, "[1, 100000, 0]");
@@ -280,7 +276,7 @@ fn monitor_shows_the_permission_probe() {
     let answer = std::thread::scope(|scope| {
         let answer = scope.spawn(move || say(&mut carol, "RLOCK.ACQUIRE lock carol 100000 BLOCK 60000"));
         while !say(client, "RLOCK.INFO lock").contains(r#""waiter-count", 1"#) {}
-        story(client, &[("DEL lock", "1")]);
+        client.story(&[("DEL lock", "1")]);
         answer.join().unwrap()
     });
     assert_eq!((answer.as_str(), keys), ("[1, 100000, 0]", say(client, "DBSIZE")));

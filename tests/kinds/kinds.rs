@@ -2,20 +2,15 @@
 //!
 //! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
 
-use std::time::Duration;
-
-use redis::Connection;
-use rlock_testkit::commands::{SOON, counter, number, say, story, transaction};
-use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
-use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer, eventually, wait_for};
+use rlock_testkit::kinds::{All, KINDS, Kind, at_once, renew_all};
+use rlock_testkit::prelude::*;
 
 const LOCK: &str = "lock";
 
 /// All who hold the lock give it back.
 #[track_caller]
 fn gives_back(kind: Kind, client: &mut Connection) {
-    kind.releases(LOCK).iter().for_each(|line| story(client, &[(line, "1")]));
+    kind.releases(LOCK).iter().for_each(|line| client.story(&[(line, "1")]));
 }
 
 #[test]
@@ -28,7 +23,7 @@ fn a_lease_that_ends_wakes_the_next() {
         assert!(bob.answer().starts_with("[1, 50000, "), "{kind:?}");
         let granted = number(client, "PEXPIRETIME lock") - 50_000;
         assert!((0..2_000).contains(&(granted - ends)), "{kind:?}: {} ms late", granted - ends);
-        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+        client.story(&[("RLOCK.RELEASE lock bob", "1")]);
     }
     assert_eq!(counter(server, "found_expired"), KINDS.len() as u64);
 }
@@ -81,7 +76,7 @@ fn every_way_to_free_a_lock_wakes_the_next() {
                 }
             }
             all.bobs_have_them(client, &format!("{way:?} at once: {in_one}"));
-            story(client, &[("FLUSHALL", "OK")]);
+            client.story(&[("FLUSHALL", "OK")]);
         }
     }
 }
@@ -100,7 +95,7 @@ fn a_forced_release_hands_on() {
             };
             for line in lines {
                 assert!(bob.still_waits(), "{line}");
-                story(client, &[(&line, "1")]);
+                client.story(&[(&line, "1")]);
             }
             kind.bob_has_it(client, LOCK, &bob, way);
         }
@@ -137,7 +132,7 @@ fn a_grant_whose_client_is_gone_goes_to_the_next() {
 #[test]
 fn one_grant_of_many_is_taken_back() {
     let (server, client) = &mut TestServer::start_and_connect();
-    story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
     let kind = KINDS[0];
     let (a, b, c) =
         (kind.wait(server, LOCK, "a"), kind.wait(server, LOCK, "b"), kind.wait(server, LOCK, "c"));
@@ -145,13 +140,10 @@ fn one_grant_of_many_is_taken_back() {
     assert_eq!(transaction(client, &["RLOCK.RELEASE lock w", &kill]), "[1, 1]");
     assert_eq!((a.answer(), c.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()));
     wait_for("b's grant to be taken back", || say(client, "HEXISTS lock b") == "0");
-    story(
-        client,
-        &[
-            ("HMGET lock mode a b c", r#"["read", "1", null, "1"]"#),
-            ("EXISTS {lock}:b:rwlock_timeout:1", "0"),
-        ],
-    );
+    client.story(&[
+        ("HMGET lock mode a b c", r#"["read", "1", null, "1"]"#),
+        ("EXISTS {lock}:b:rwlock_timeout:1", "0"),
+    ]);
 }
 
 /// The leases end, and nobody has any of the locks before something is over.
@@ -159,10 +151,8 @@ fn one_grant_of_many_is_taken_back() {
 fn nothing_is_granted_between(begins: &str, ends: &str) {
     let (server, client) = &mut TestServer::start_and_connect();
     let all = All::held_and_awaited(server, client);
-    for kind in KINDS {
-        at_once(client, &kind.each_says(|holder| format!("RLOCK.RENEW {} {holder} 500", kind.name)));
-    }
-    story(client, &[(begins, "OK")]);
+    renew_all(client, 500);
+    client.story(&[(begins, "OK")]);
     for kind in KINDS {
         let lease = match kind.holds {
             // The key is left to end as it was to.
@@ -172,7 +162,7 @@ fn nothing_is_granted_between(begins: &str, ends: &str) {
         wait_for("the lease to end", || say(client, &lease) == "-2");
     }
     all.wait_on(Duration::from_millis(200));
-    story(client, &[(ends, "OK")]);
+    client.story(&[(ends, "OK")]);
     all.bobs_have_them(client, begins);
 }
 
@@ -188,22 +178,21 @@ fn nothing_is_granted_while_too_few_replicas_are_there() {
 
 #[test]
 fn a_demoted_server_sends_its_waiters_away() {
-    let server = TestServer::start();
-    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    let (server, client, grants) = &mut TestServer::start_and_listen("grants");
     for kind in KINDS {
-        let bob = kind.held_and_awaited(&server, client, LOCK);
+        let bob = kind.held_and_awaited(server, client, LOCK);
         let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 grants", kind.waits);
-        story(client, &[(&line, "[0, 0, 0]"), ("REPLICAOF 127.0.0.1 1", "OK")]);
+        client.story(&[(&line, "[0, 0, 0]"), ("REPLICAOF 127.0.0.1 1", "OK")]);
         assert!(bob.answer().starts_with("!UNBLOCKED "), "{kind:?}");
-        let (_, message) = grants.next(SOON).expect("a message");
-        assert!(message.starts_with(b"dropped 0 carol lock demoted"), "{}", message.escape_ascii());
-        story(client, &[("REPLICAOF NO ONE", "OK")]);
+        let message = grants.next_text();
+        assert!(message.starts_with("dropped 0 carol lock demoted"), "{message}");
+        client.story(&[("REPLICAOF NO ONE", "OK")]);
         assert_eq!(waiters(client, "lock").replace("bob carol", ""), "", "{kind:?}");
         // Of its entries in Redisson's list nobody takes one for a living waiter's any more.
-        let again = kind.wait(&server, LOCK, "bob");
+        let again = kind.wait(server, LOCK, "bob");
         gives_back(kind, client);
         assert!(again.answer().starts_with("[1, 50000, "), "{kind:?}");
-        story(client, &[("RLOCK.RELEASE lock bob", "1"), ("FLUSHALL", "OK")]);
+        client.story(&[("RLOCK.RELEASE lock bob", "1"), ("FLUSHALL", "OK")]);
     }
 }
 
@@ -214,7 +203,7 @@ fn an_enqueued_grant_that_nobody_confirms_passes_on() {
     for kind in KINDS {
         kind.held(client, LOCK, 100_000);
         let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 grants", kind.waits);
-        story(client, &[(&line, "[0, 0, 0]")]);
+        client.story(&[(&line, "[0, 0, 0]")]);
         // A writer behind: readers would share the lock.
         let behind = kind.alone();
         let bob = behind.wait(&server, LOCK, "bob");
@@ -231,7 +220,7 @@ fn an_enqueued_channel_that_nobody_hears_is_dropped() {
     for kind in KINDS {
         kind.held(client, LOCK, 100_000);
         let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 nobody", kind.waits);
-        story(client, &[(&line, "[0, 0, 0]")]);
+        client.story(&[(&line, "[0, 0, 0]")]);
         let bob = kind.wait(server, LOCK, "bob");
         gives_back(kind, client);
         kind.bob_has_it(client, LOCK, &bob, "a channel that nobody hears");
@@ -252,14 +241,12 @@ fn the_last_of_several_readers_hands_on() {
     ] {
         let bob = kind.held_and_awaited(server, client, LOCK);
         // Who comes later waits behind bob, and who reads may read again.
-        story(client, &[("RLOCK.ACQUIRE lock late 1000 READ", "null"), ("RLOCK.RELEASE lock alice", "1")]);
-        story(client, &[("RLOCK.RENEW lock amy 100 READ", "1")]);
-        eventually("amy's lease to end", SOON, || {
-            (say(client, "EXISTS {lock}:amy:rwlock_timeout:1") == "0").then_some(())
-        });
+        client.story(&[("RLOCK.ACQUIRE lock late 1000 READ", "null"), ("RLOCK.RELEASE lock alice", "1")]);
+        client.story(&[("RLOCK.RENEW lock amy 100 READ", "1")]);
+        wait_for("amy's lease to end", || say(client, "EXISTS {lock}:amy:rwlock_timeout:1") == "0");
         bob.waits_on(Duration::from_millis(50));
-        story(client, &[("HEXISTS lock anna", "1"), (last, answer)]);
+        client.story(&[("HEXISTS lock anna", "1"), (last, answer)]);
         kind.bob_has_it(client, LOCK, &bob, last);
-        story(client, &[("FLUSHALL", "OK")]);
+        client.story(&[("FLUSHALL", "OK")]);
     }
 }

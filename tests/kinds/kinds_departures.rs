@@ -3,13 +3,9 @@
 //! There is a lock of each kind at a time, so that what has to be waited for is waited for once.
 
 use std::thread::sleep;
-use std::time::Duration;
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, counter, number, say, story};
 use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
-use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer, eventually, fault_module_path, wait_for};
+use rlock_testkit::prelude::*;
 
 /// As many locks as there are kinds.
 pub(crate) const ALL: u64 = KINDS.len() as u64;
@@ -30,7 +26,7 @@ pub(crate) fn nexts_have_them(client: &mut Connection, nexts: &[(Kind, Waiting)]
     for (kind, next) in nexts {
         kind.granted(next, after);
         kind.is_held_by(client, kind.name, "next", after);
-        story(client, &[(&format!("RLOCK.RELEASE {} next", kind.name), "1")]);
+        client.story(&[(&format!("RLOCK.RELEASE {} next", kind.name), "1")]);
         kind.is_gone(client, kind.name);
     }
 }
@@ -61,7 +57,7 @@ fn a_grant_whose_owner_was_heard_of_is_not_taken_back() {
         }
         for (kind, _) in &all.0 {
             kind.is_held_by(client, kind.name, "bob", &heard(*kind));
-            story(client, &[(&format!("RLOCK.RELEASE {} bob", kind.name), "1")]);
+            client.story(&[(&format!("RLOCK.RELEASE {} bob", kind.name), "1")]);
         }
         assert_eq!(counter(server, "revokes"), 0);
         nexts_have_them(client, &nexts, "bob");
@@ -107,7 +103,7 @@ fn a_grant_that_another_call_has_replaced_is_not_taken_back() {
             assert_eq!(number(client, &format!("HEXISTS {} {field}", kind.name)), 1, "{owner}, {kind:?}");
         }
         assert_eq!(counter(server, "revokes"), 0, "{owner}");
-        story(client, &[("FLUSHALL", "OK")]);
+        client.story(&[("FLUSHALL", "OK")]);
     }
 }
 
@@ -118,7 +114,7 @@ fn a_client_that_goes_leaves_the_queue() {
     let nexts = nexts(server);
     for (kill, kind) in all.kills().iter().zip(KINDS) {
         // At once: the same connection asks next.
-        story(client, &[(kill, "1")]);
+        client.story(&[(kill, "1")]);
         assert_eq!(waiters(client, kind.name), "next", "{kind:?}");
     }
     all.0.iter().for_each(|(_, bob)| assert!(bob.answer().starts_with("the connection ended")));
@@ -126,7 +122,7 @@ fn a_client_that_goes_leaves_the_queue() {
     let mut gone = server.connect();
     gone.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let words = ["plain", "gone", "60000", "BLOCK", "0"];
-    redis::cmd("RLOCK.ACQUIRE").arg(&words[..]).query::<redis::Value>(&mut gone).unwrap_err();
+    redis::cmd("RLOCK.ACQUIRE").arg(&words[..]).query::<Value>(&mut gone).unwrap_err();
     drop(gone);
     wait_for("it to leave", || waiters(client, "plain") == "next");
     assert_eq!(counter(server, "waiters_gone"), ALL + 1);
@@ -164,7 +160,7 @@ fn a_panic_sends_everybody_who_waits_away() {
             let all = All::held_and_awaited(server, client);
             for kind in KINDS {
                 let line = format!("{} ENQUEUE 0 grants", kind.ask(kind.name, "eve"));
-                story(client, &[(&line, "[0, 0, 0]")]);
+                client.story(&[(&line, "[0, 0, 0]")]);
             }
             let bob = all.0.iter().find(|(kind, _)| kind.name == by.name).expect("bob").1.client_id();
             assert_eq!(say(client, &format!("RLOCK.FAULT {fault}")), "1");
@@ -177,8 +173,7 @@ fn a_panic_sends_everybody_who_waits_away() {
                     if gone { "the connection ended" } else { "!UNBLOCKED the module had an internal error" };
                 assert!(told.starts_with(wanted), "{fault}, {kind:?}: {told}");
             }
-            let heard = |_| String::from_utf8(grants.next(SOON).expect("a message").1).expect("ASCII");
-            let mut dropped = KINDS.map(heard);
+            let mut dropped = KINDS.map(|_| grants.next_text());
             dropped.sort();
             let mut wanted =
                 KINDS.map(|kind| format!("dropped 0 eve {} in-doubt{}", kind.name, told_as(kind)));
@@ -189,8 +184,8 @@ fn a_panic_sends_everybody_who_waits_away() {
             // Then all is as ever: nobody is left in the lists of fair locks, where they would count as Redisson's.
             let lists = ["queue", "timeout"].map(|list| format!("redisson_lock_{list}"));
             let lists = lists.map(|list| format!("{list}:{{fair}} {list}:{{both}}")).join(" ");
-            eventually(&format!("the lists to be cleared after {fault}, {by:?}"), SOON, || {
-                (number(client, &format!("EXISTS {lists}")) == 0).then_some(())
+            wait_for(&format!("the lists to be cleared after {fault}, {by:?}"), || {
+                number(client, &format!("EXISTS {lists}")) == 0
             });
             let again = KINDS.map(|kind| (kind, kind.wait(server, kind.name, "bob")));
             at_once(client, &all.releases());
@@ -213,7 +208,7 @@ fn a_panic_before_an_answer_leaves_nobody_blocked() {
                 _ => vec![format!("DEL {}", kind.name)],
             };
             let last = lines.pop().expect("a line");
-            lines.iter().for_each(|line| story(client, &[(line, "1")]));
+            lines.iter().for_each(|line| client.story(&[(line, "1")]));
             assert_eq!(say(client, "RLOCK.FAULT answer"), "1");
             let said = say(client, &last);
             assert_eq!(said.starts_with("!ERR rlock: internal error"), refused, "{last}: {said}");
@@ -223,7 +218,7 @@ fn a_panic_before_an_answer_leaves_nobody_blocked() {
                 assert!(told.starts_with(wanted), "{last}, {kind:?}: {told}");
             }
             assert_eq!((counter(server, "panics"), counter(server, "waiters")), (round, 0), "{last}");
-            story(client, &[("FLUSHALL", "OK")]);
+            client.story(&[("FLUSHALL", "OK")]);
         }
     }
 }
@@ -240,6 +235,6 @@ fn a_panic_after_a_client_was_blocked_is_answered_once() {
         assert!(told.starts_with("!UNBLOCKED the module had an internal error"), "{kind:?}: {told}");
         assert_eq!(say(other, "PING"), "PONG");
         assert_eq!((counter(&server, "panics"), counter(&server, "waiters")), (round, 0));
-        story(other, &[(&kind.ask(kind.name, "bob"), "null")]);
+        other.story(&[(&kind.ask(kind.name, "bob"), "null")]);
     }
 }

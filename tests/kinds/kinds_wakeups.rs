@@ -2,18 +2,13 @@
 //!
 //! There is a lock of each kind at a time, so that what has to be waited for is waited for once.
 
-use std::time::Duration;
-
-use redis::{Connection, Value};
-use rlock_testkit::commands;
-use rlock_testkit::commands::{SOON, ask, counter, number, say, state, story, text};
-use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
-use rlock_testkit::{TestServer, eventually, wait_for};
+use rlock_testkit::kinds::{All, KINDS, Kind, at_once, renew_all};
+use rlock_testkit::prelude::*;
 
 #[test]
 fn a_lock_that_is_restored_over_wakes_the_next() {
     let (server, client) = &mut TestServer::start_and_connect();
-    story(client, &[("HSET foreign carol 1", "1")]);
+    client.story(&[("HSET foreign carol 1", "1")]);
     let Value::BulkString(foreign) = ask(client, &["DUMP", "foreign"]) else { panic!("no dump") };
     let ways: [&[&[u8]]; 2] = [&[b"300", &foreign, b"REPLACE"], &[b"1", &foreign, b"REPLACE", b"ABSTTL"]];
     for way in ways {
@@ -51,7 +46,7 @@ fn a_lock_that_migrates_away_wakes_the_next() {
     let all = All::held_and_awaited(&server, client);
     for kind in KINDS {
         let line = format!("MIGRATE 127.0.0.1 {} {} 0 5000", target.port(), kind.name);
-        story(client, &[(&line, "OK")]);
+        client.story(&[(&line, "OK")]);
     }
     all.bobs_have_them(client, "MIGRATE");
 }
@@ -78,9 +73,9 @@ fn shorter_and_longer_leases_are_followed() {
         set_leases(client, 1_000, by_hand);
         set_leases(client, 100_000, by_hand);
         all.wait_on(Duration::from_millis(1_200));
-        KINDS.iter().for_each(|kind| story(client, &[(&format!("DEL {}", kind.name), "1")]));
+        KINDS.iter().for_each(|kind| client.story(&[(&format!("DEL {}", kind.name), "1")]));
         all.bobs_have_them(client, "DEL");
-        story(client, &[("FLUSHALL", "OK")]);
+        client.story(&[("FLUSHALL", "OK")]);
     }
 }
 
@@ -94,7 +89,7 @@ fn persist_and_expire_by_hand_keep_no_dead_reader() {
             let line = format!("{way} {} 900000", kind.name);
             let line = if way == "PERSIST" { line.replace(" 900000", "") } else { line };
             // A lease that has ended before this has shown nothing, and the test failed.
-            story(client, &[(&line, "1")]);
+            client.story(&[(&line, "1")]);
         }
         std::thread::sleep(Duration::from_millis(1_000));
         for (kind, bob) in &all.0 {
@@ -102,28 +97,25 @@ fn persist_and_expire_by_hand_keep_no_dead_reader() {
                 kind.bob_has_it(client, kind.name, bob, way);
             } else {
                 assert!(bob.still_waits(), "{way}, {kind:?}");
-                story(client, &[(&format!("DEL {}", kind.name), "1")]);
+                client.story(&[(&format!("DEL {}", kind.name), "1")]);
                 kind.bob_has_it(client, kind.name, bob, way);
             }
         }
-        story(client, &[("FLUSHALL", "OK")]);
+        client.story(&[("FLUSHALL", "OK")]);
     }
 }
 
 #[test]
 fn a_reload_keeps_the_waiters() {
-    let server = TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always").start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().with_aof().start_and_connect();
     for way in ["DEBUG RELOAD", "DEBUG LOADAOF"] {
-        let all = All::held_and_awaited(&server, client);
-        story(client, &[(way, "OK")]);
+        let all = All::held_and_awaited(server, client);
+        client.story(&[(way, "OK")]);
         all.wait_on(Duration::from_millis(100));
-        for kind in KINDS {
-            at_once(client, &kind.each_says(|holder| format!("RLOCK.RENEW {} {holder} 300", kind.name)));
-        }
-        story(client, &[(way, "OK")]);
+        renew_all(client, 300);
+        client.story(&[(way, "OK")]);
         all.bobs_have_them(client, way);
-        story(client, &[("FLUSHALL", "OK")]);
+        client.story(&[("FLUSHALL", "OK")]);
     }
 }
 
@@ -131,10 +123,10 @@ fn a_reload_keeps_the_waiters() {
 fn an_evicted_lock_wakes_the_next() {
     let (server, client) = &mut TestServer::start_and_connect();
     let all = All::held_and_awaited(server, client);
-    story(client, &[("CONFIG SET maxmemory-policy allkeys-lru", "OK"), ("CONFIG SET maxmemory 1", "OK")]);
+    client.story(&[("CONFIG SET maxmemory-policy allkeys-lru", "OK"), ("CONFIG SET maxmemory 1", "OK")]);
     // A server that was interrupted while it evicts goes on with the next command.
     eventually("all to be evicted", SOON, || {
-        story(client, &[("PING", "PONG")]);
+        client.story(&[("PING", "PONG")]);
         all.0.iter().all(|(_, bob)| !bob.still_waits()).then_some(())
     });
     // The holds of those who get them may be evicted in turn.
@@ -146,7 +138,7 @@ fn an_evicted_lock_wakes_the_next() {
 #[test]
 fn a_lease_that_ends_wakes_also_where_the_server_does_not_look_for_expired_keys() {
     let (server, client) = &mut TestServer::start_and_connect();
-    story(client, &[("DEBUG SET-ACTIVE-EXPIRE 0", "OK")]);
+    client.story(&[("DEBUG SET-ACTIVE-EXPIRE 0", "OK")]);
     let all = All::held_for(500, server, client);
     all.bobs_have_them(client, "a lease");
 }
@@ -195,10 +187,10 @@ fn nobody_barges_in_after_a_foreign_delete() {
                     _ => hdel.clone(),
                 };
                 let lines = [freed.as_str(), &newcomer, &format!("HKEYS {key}")];
-                let answers = commands::transaction(client, &lines);
+                let answers = transaction(client, &lines);
                 assert_eq!(answers, format!("[{count}, {answer}, [{}]]", bobs.join(", ")), "{lines:?}");
                 kind.granted(&bob, &newcomer);
-                story(client, &[(&format!("RLOCK.RELEASE {key} bob ALL"), "1"), ("FLUSHALL", "OK")]);
+                client.story(&[(&format!("RLOCK.RELEASE {key} bob ALL"), "1"), ("FLUSHALL", "OK")]);
             }
         }
     }
@@ -208,7 +200,7 @@ fn nobody_barges_in_after_a_foreign_delete() {
 fn databases_are_apart() {
     let (server, client) = &mut TestServer::start_and_connect();
     let databases = [0, 3, 15];
-    let select = |client: &mut Connection, db: u32| story(client, &[(&format!("SELECT {db}"), "OK")]);
+    let select = |client: &mut Connection, db: u32| client.story(&[(&format!("SELECT {db}"), "OK")]);
     let waiting = databases.map(|db| {
         select(client, db);
         KINDS.map(|kind| {
@@ -221,7 +213,7 @@ fn databases_are_apart() {
         for (kind, bob) in &waiting[number] {
             match way {
                 "RLOCK.RELEASE" => at_once(client, &kind.releases(kind.name)),
-                _ => story(client, &[(&format!("{way} {}", kind.name), "1")]),
+                _ => client.story(&[(&format!("{way} {}", kind.name), "1")]),
             }
             kind.bob_has_it(client, kind.name, bob, way);
         }
@@ -231,7 +223,7 @@ fn databases_are_apart() {
                 assert!(bob.still_waits(), "{kind:?}");
                 let holds = format!("HEXISTS {} {}", kind.name, kind.fields_of_holders());
                 if kind.holders.len() == 1 {
-                    story(client, &[(&holds, "1")]);
+                    client.story(&[(&holds, "1")]);
                 }
             }
         }
@@ -264,11 +256,11 @@ fn waiters_wait_while_the_key_holds_something_else() {
         // Another client's lock again, and then free.
         become_other(client, "HSET", "carol 1");
         all.wait_on(Duration::from_millis(100));
-        KINDS.iter().for_each(|kind| story(client, &[(&format!("DEL {}", kind.name), "1")]));
+        KINDS.iter().for_each(|kind| client.story(&[(&format!("DEL {}", kind.name), "1")]));
         all.bobs_have_them(client, other);
         wait_for("nobody to wait", || counter(server, "waiters") == 0);
         // Lease keys of those who read before.
-        story(client, &[("FLUSHALL", "OK")]);
+        client.story(&[("FLUSHALL", "OK")]);
         assert_eq!(number(client, "DBSIZE"), 0);
     }
 }

@@ -1,10 +1,6 @@
 //! SESSION with each kind of lock, and what becomes of a tie when its hold moves, is revoked, or is on another server.
 
-use std::time::Duration;
-
-use rlock_testkit::commands::{ask, counter, number, say, story, text, transaction};
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{TestServer, reacting_module_path, wait_for, wait_for_replicas_in_sync};
+use rlock_testkit::prelude::*;
 
 use crate::session::{BOB, HELD, freed, stays};
 
@@ -22,7 +18,7 @@ fn every_kind_of_hold_ends_with_its_connection() {
             let answer = say(&mut bob, format!("{}{session}", said.trim_end()).as_str());
             assert!(answer.starts_with("[1, 60000, "), "{kind}: {answer}");
             if tie == "renewed" {
-                story(&mut bob, &[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
+                bob.story(&[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
             }
             drop(bob);
             freed(client, &format!("the end of a hold, {kind}, {tie}"));
@@ -42,10 +38,10 @@ fn every_kind_of_grant_ends_with_its_connection() {
             _ => ("", "RLOCK.RELEASE lock alice"),
         };
         let hold = format!("RLOCK.ACQUIRE lock alice 60000 {holder}");
-        story(client, &[(hold.trim_end(), HELD)]);
+        client.story(&[(hold.trim_end(), HELD)]);
         let waits = format!("RLOCK.ACQUIRE lock bob 60000 {} SESSION 300 BLOCK 0", kind.replace('2', "1"));
-        let bob = Waiting::start(server, &waits.split_ascii_whitespace().collect::<Vec<_>>());
-        story(client, &[(release, "1")]);
+        let bob = Waiting::line(server, &waits);
+        client.story(&[(release, "1")]);
         assert!(bob.answer().starts_with("[1, 60000, "), "{kind}");
         // The connection of a call that was answered is closed.
         freed(client, &format!("the end of a grant, {kind}"));
@@ -63,7 +59,7 @@ fn a_hold_that_moves_is_untied() {
     for (moves, looks, key) in ways {
         let server = TestServer::start();
         let (client, mut bob) = (&mut server.connect(), server.connect());
-        story(&mut bob, &[(BOB, HELD)]);
+        bob.story(&[(BOB, HELD)]);
         for line in moves {
             let said = say(client, line);
             assert!(["OK", "1"].contains(&said.as_str()), "{line}: {said}");
@@ -71,11 +67,11 @@ fn a_hold_that_moves_is_untied() {
         // Valkey 8.1.1 leaves any key behind that it moves, while a module listens to key events.
         say(client, "DEL lock");
         // The same owner again where it was before, without a tie.
-        story(client, &[("RLOCK.ACQUIRE lock bob 50000", "[1, 50000, 0]")]);
+        client.story(&[("RLOCK.ACQUIRE lock bob 50000", "[1, 50000, 0]")]);
         drop(bob);
         stays(client, "lock");
         for line in looks {
-            story(client, &[(line, "OK")]);
+            client.story(&[(line, "OK")]);
         }
         stays(client, key);
         wait_for("no tie to be left", || counter(&server, "ties") == 0);
@@ -88,15 +84,15 @@ fn a_hold_that_was_lost_leaves_no_tie() {
     let (server, client) = &mut TestServer::start_and_connect();
     for loss in ["PEXPIRE lock 1", "SET lock x", "HDEL lock bob"] {
         let mut bob = server.connect();
-        story(&mut bob, &[(BOB, HELD)]);
+        bob.story(&[(BOB, HELD)]);
         let said = say(client, loss);
         assert!(["OK", "1"].contains(&said.as_str()), "{loss}: {said}");
         std::thread::sleep(Duration::from_millis(20));
         say(client, "DEL lock");
-        story(client, &[("RLOCK.ACQUIRE lock bob 60000", HELD)]);
+        client.story(&[("RLOCK.ACQUIRE lock bob 60000", HELD)]);
         drop(bob);
         stays(client, "lock");
-        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+        client.story(&[("RLOCK.RELEASE lock bob", "1")]);
     }
     wait_for("no tie to be left", || counter(server, "ties") == 0);
 }
@@ -104,11 +100,9 @@ fn a_hold_that_was_lost_leaves_no_tie() {
 /// The client is gone before the answer: the grant is revoked at once, not after the grace period of its tie.
 #[test]
 fn a_grant_that_is_revoked_is_not_kept_for_the_grace_period() {
-    let (server, client) = &mut TestServer::start_and_connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
-    let words = ["RLOCK.ACQUIRE", "lock", "bob", "60000", "SESSION", "50000", "BLOCK", "0"];
-    let bob = Waiting::start(server, &words);
-    let carol = Waiting::start(server, &["RLOCK.ACQUIRE", "lock", "carol", "60000", "BLOCK", "0"]);
+    let (server, client) = &mut held();
+    let bob = Waiting::line(server, "RLOCK.ACQUIRE lock bob 60000 SESSION 50000 BLOCK 0");
+    let carol = Waiting::line(server, "RLOCK.ACQUIRE lock carol 60000 BLOCK 0");
     let kill = format!("CLIENT KILL ID {}", bob.client_id());
     transaction(client, &["RLOCK.RELEASE lock alice", &kill]);
     assert_eq!(carol.answer(), HELD);
@@ -122,20 +116,20 @@ fn another_module_has_no_connection() {
     let (server, client) = &mut TestServer::start_and_connect();
     let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
     assert_eq!(text(&ask(client, &load)), "OK");
-    story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
+    client.story(&[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
     for line in [
         "RLOCK.ACQUIRE free bob 60000 SESSION 300",
         "RLOCK.ACQUIRE lock alice 90000 SESSION 300",
         "RLOCK.RENEW lock alice 90000 SESSION 300",
         "RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 news",
     ] {
-        story(client, &[(&format!("REACTS.THREAD {line}"), "OK")]);
+        client.story(&[(&format!("REACTS.THREAD {line}"), "OK")]);
     }
     // The next call from there comes after these.
-    story(client, &[("REACTS.THREAD SET done 1", "OK")]);
+    client.story(&[("REACTS.THREAD SET done 1", "OK")]);
     wait_for("the calls to be done", || say(client, "GET done") == "\"1\"");
     std::thread::sleep(Duration::from_millis(100));
-    story(client, &[("EXISTS free", "0"), ("HGETALL lock", r#"["alice", "1"]"#)]);
+    client.story(&[("EXISTS free", "0"), ("HGETALL lock", r#"["alice", "1"]"#)]);
     assert_eq!((counter(server, "ties"), counter(server, "waiters")), (0, 0));
     assert!((30_000..=60_000).contains(&number(client, "PTTL lock")));
 }
@@ -143,19 +137,15 @@ fn another_module_has_no_connection() {
 /// Ties are in memory of the server that was asked: a promoted replica, and a server that was restarted, know the lease alone.
 #[test]
 fn a_promoted_replica_and_a_restarted_server_know_no_tie() {
-    let primary = TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always").start();
+    let primary = TestServer::builder().with_aof().start();
     let replica = TestServer::start();
     replica.replicate_from(&primary);
     let mut bob = primary.connect();
-    story(&mut bob, &[(BOB, HELD)]);
+    bob.story(&[(BOB, HELD)]);
     wait_for_replicas_in_sync(&primary, &replica);
     let client = &mut replica.connect();
-    story(client, &[("REPLICAOF NO ONE", "OK")]);
-    let restarted = TestServer::builder()
-        .dir(primary.kill9())
-        .conf("appendonly", "yes")
-        .conf("appendfsync", "always")
-        .start();
+    client.story(&[("REPLICAOF NO ONE", "OK")]);
+    let restarted = TestServer::builder().dir(primary.kill9()).with_aof().start();
     drop(bob);
     stays(client, "lock");
     stays(&mut restarted.connect(), "lock");

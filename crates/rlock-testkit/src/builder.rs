@@ -150,6 +150,20 @@ impl ServerBuilder {
         }
     }
 
+    /// Redisson waiters have a turn after this number of hand-offs or this long, and for this long.
+    #[must_use]
+    pub fn foreign_turns(self, grants: u64, turn_ms: u64, window_ms: u64) -> Self {
+        self.conf("rlock.foreign-turn-grants", grants)
+            .conf("rlock.foreign-turn-ms", turn_ms)
+            .conf("rlock.foreign-window-ms", window_ms)
+    }
+
+    /// Writes each change to the AOF before its answer: with the default, everysec, the file lags behind.
+    #[must_use]
+    pub fn with_aof(self) -> Self {
+        self.conf("appendonly", "yes").conf("appendfsync", "always")
+    }
+
     /// Starts the server, and a connection to it.
     #[must_use]
     #[track_caller]

@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use crate::builder::ServerBuilder;
 use crate::datadir::DataDir;
 use crate::process::Process;
+use crate::subscriber::Subscriber;
 use crate::version::ServerVersion;
 use crate::wait::eventually;
 
@@ -77,6 +78,15 @@ impl TestServer {
     #[track_caller]
     pub fn start_and_connect() -> (TestServer, Connection) {
         TestServer::builder().start_and_connect()
+    }
+
+    /// The same, and a subscriber of this channel.
+    #[must_use]
+    #[track_caller]
+    pub fn start_and_listen(channel: &str) -> (TestServer, Connection, Subscriber) {
+        let (server, client) = TestServer::start_and_connect();
+        let listener = Subscriber::channel(&server, channel);
+        (server, client, listener)
     }
 
     /// A server to be configured first.
