@@ -1,16 +1,12 @@
 //! Who may use the keys that belong to a lock: the lease keys of its readers, its fencing token and its fair queue.
 
-use redis::Connection;
-use rlock_testkit::commands::{say, state, story};
-use rlock_testkit::{Subscriber, TestServer};
+use rlock_testkit::prelude::*;
 
 /// A connection of a user that may lock, with these keys and what else these rules say.
 #[track_caller]
 fn user(server: &TestServer, rules: &str) -> Connection {
     let commands = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info";
-    let added = format!("ACL SETUSER app reset on >secret resetchannels {commands} {rules}");
-    assert_eq!(say(&mut server.connect(), &added), "OK", "{rules}");
-    server.connect_as("app", "secret")
+    crate::acl::user(server, &format!("resetchannels {commands} {rules}"))
 }
 
 #[test]
@@ -20,48 +16,37 @@ fn readers_need_their_lease_keys() {
     let app = &mut user(&server, "~locks:*");
     assert_eq!(say(app, "RLOCK.ACQUIRE locks:1 alice 100000 READ"), refused);
     assert_eq!(say(app, "RLOCK.ACQUIRE locks:1 alice 100000 READ BLOCK 0"), refused);
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000 WRITE", "[1, 100000, 0]"),
-            ("RLOCK.RELEASE locks:1 alice", "1"),
-            // Where the name has a tag of its own the lease keys begin as the lock does.
-            ("RLOCK.ACQUIRE locks:{1} alice 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.RELEASE locks:{1} alice", "1"),
-        ],
-    );
+    app.story(&[
+        ("RLOCK.ACQUIRE locks:1 alice 100000 WRITE", "[1, 100000, 0]"),
+        ("RLOCK.RELEASE locks:1 alice", "1"),
+        // Where the name has a tag of its own the lease keys begin as the lock does.
+        ("RLOCK.ACQUIRE locks:{1} alice 100000 READ", "[1, 100000, 0]"),
+        ("RLOCK.RELEASE locks:{1} alice", "1"),
+    ]);
     let app = &mut user(&server, "~locks:* ~{locks:*}:*:rwlock_timeout:*");
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.RELEASE locks:1 alice", "1"),
-        ],
-    );
+    app.story(&[
+        ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[1, 100000, 0]"),
+        ("RLOCK.RELEASE locks:1 alice", "1"),
+    ]);
 }
 
 /// Only ACQUIRE once asked whether its user may use lease keys: who may use `locks:*` and nothing else could end and
 /// prolong the leases of readers.
 #[test]
-#[expect(clippy::too_many_lines, reason = "one history")]
 fn whoever_gives_reads_back_or_renews_them_needs_the_lease_keys() {
-    let server = TestServer::start();
-    let admin = &mut server.connect();
-    story(
-        admin,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[2, 100000, 0]"),
-            ("RLOCK.ACQUIRE locks:2 alice 100000 WRITE", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE locks:2 alice 100000 READ", "[1, 100000, 0]"),
-            // Has died: a release that is let through clears its field away.
-            ("HSET locks:1 dead 1", "1"),
-        ],
-    );
+    let (server, admin) = &mut TestServer::start_and_connect();
+    admin.story(&[
+        ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[2, 100000, 0]"),
+        ("RLOCK.ACQUIRE locks:2 alice 100000 WRITE", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE locks:2 alice 100000 READ", "[1, 100000, 0]"),
+        // Has died: a release that is let through clears its field away.
+        ("HSET locks:1 dead 1", "1"),
+    ]);
     let keys = ["locks:1", "{locks:1}:alice:rwlock_timeout:1", "{locks:1}:alice:rwlock_timeout:2", "locks:2"];
     let before = keys.map(|key| state(admin, key));
     let refused = "!NOPERM No permissions to access the lease keys of the lock's readers";
-    let app = &mut user(&server, "~locks:* +rlock.forcerelease +eval");
+    let app = &mut user(server, "~locks:* +rlock.forcerelease +eval");
     for line in [
         "RLOCK.RENEW locks:1 alice 50000",
         "RLOCK.RENEW locks:1 alice 50000 READ",
@@ -78,17 +63,14 @@ fn whoever_gives_reads_back_or_renews_them_needs_the_lease_keys() {
         assert!(said.starts_with(refused), "{line}: {said}");
     }
     assert_eq!(keys.map(|key| state(admin, key)), before);
-    story(
-        app,
-        &[
-            // Here there is no lease key of theirs to be touched.
-            ("RLOCK.RENEW locks:1 bob 50000 READ", "0"),
-            ("RLOCK.RELEASE locks:1 bob READ", "null"),
-            ("RLOCK.RENEW locks:2 alice 50000 WRITE", "1"),
-            ("RLOCK.RELEASE locks:2 alice WRITE", "1"),
-            ("RLOCK.FORCERELEASE locks:1", "1"),
-        ],
-    );
+    app.story(&[
+        // Here there is no lease key of theirs to be touched.
+        ("RLOCK.RENEW locks:1 bob 50000 READ", "0"),
+        ("RLOCK.RELEASE locks:1 bob READ", "null"),
+        ("RLOCK.RENEW locks:2 alice 50000 WRITE", "1"),
+        ("RLOCK.RELEASE locks:2 alice WRITE", "1"),
+        ("RLOCK.FORCERELEASE locks:1", "1"),
+    ]);
     assert_eq!(say(admin, "EXISTS {locks:1}:alice:rwlock_timeout:2 {locks:2}:alice:rwlock_timeout:1"), "2");
 }
 
@@ -103,14 +85,11 @@ fn fair_waiters_need_the_fair_queue() {
     }
     let rules = format!("~locks:* {queue} ~redisson_lock_timeout:{{locks:*}}");
     let app = &mut user(&server, &rules);
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000 FAIR", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE locks:1 bob 100000 FAIR BLOCK 1", "null"),
-            ("RLOCK.RELEASE locks:1 alice", "1"),
-        ],
-    );
+    app.story(&[
+        ("RLOCK.ACQUIRE locks:1 alice 100000 FAIR", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE locks:1 bob 100000 FAIR BLOCK 1", "null"),
+        ("RLOCK.RELEASE locks:1 alice", "1"),
+    ]);
 }
 
 #[test]
@@ -120,17 +99,13 @@ fn what_belongs_to_a_lock_with_a_hash_tag_begins_as_the_lock_does() {
     let keys: String = kinds.iter().map(|kind| format!(" ~redisson_lock_{kind}:locks:*")).collect();
     let app = &mut user(&server, &format!("~locks:*{keys}"));
     assert_eq!(say(&mut server.connect(), "SET redisson_lock_token:locks:{1} 9007199254740000"), "OK");
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:{1} alice 100000 FAIR FENCED", "[1, 100000, 9007199254740001]"),
-            ("RLOCK.RELEASE locks:{1} alice", "1"),
-            ("RLOCK.ACQUIRE locks:{1} alice 100000 READ", "[1, 100000, 0]"),
-        ],
-    );
+    app.story(&[
+        ("RLOCK.ACQUIRE locks:{1} alice 100000 FAIR FENCED", "[1, 100000, 9007199254740001]"),
+        ("RLOCK.RELEASE locks:{1} alice", "1"),
+        ("RLOCK.ACQUIRE locks:{1} alice 100000 READ", "[1, 100000, 0]"),
+    ]);
     for option in ["FAIR", "FENCED"] {
-        let said = say(app, &format!("RLOCK.ACQUIRE locks:1 alice 100000 {option}"));
-        assert!(said.starts_with("!NOPERM "), "{option}: {said}");
+        app.story(&[(&format!("RLOCK.ACQUIRE locks:1 alice 100000 {option}"), "!NOPERM …")]);
     }
 }
 
@@ -141,26 +116,20 @@ fn who_waits_gets_what_it_may_have_by_a_command_of_whoever_frees_the_lock() {
     let server = TestServer::start();
     let (admin, _listener) = (&mut server.connect(), Subscriber::channel(&server, "news"));
     let app = &mut user(&server, "~locks:*");
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE locks:2 alice 100000 WRITE", "[1, 100000, 0]"),
-        ],
-    );
-    story(
-        admin,
-        &[
-            ("CONFIG SET rlock.grant-confirm-ms 100000", "OK"),
-            ("RLOCK.ACQUIRE locks:1 bob 100000 FENCED ENQUEUE 0 news", "[0, 0, 0]"),
-            ("RLOCK.ACQUIRE locks:1 carol 100000 FAIR ENQUEUE 0 news", "[0, 0, 0]"),
-            ("RLOCK.ACQUIRE locks:2 bob 100000 READ ENQUEUE 0 news", "[0, 0, 0]"),
-        ],
-    );
+    app.story(&[
+        ("RLOCK.ACQUIRE locks:1 alice 100000", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE locks:2 alice 100000 WRITE", "[1, 100000, 0]"),
+    ]);
+    admin.story(&[
+        ("CONFIG SET rlock.grant-confirm-ms 100000", "OK"),
+        ("RLOCK.ACQUIRE locks:1 bob 100000 FENCED ENQUEUE 0 news", "[0, 0, 0]"),
+        ("RLOCK.ACQUIRE locks:1 carol 100000 FAIR ENQUEUE 0 news", "[0, 0, 0]"),
+        ("RLOCK.ACQUIRE locks:2 bob 100000 READ ENQUEUE 0 news", "[0, 0, 0]"),
+    ]);
     let kept =
         "EXISTS redisson_lock_queue:{locks:1} redisson_lock_token:{locks:1} {locks:2}:bob:rwlock_timeout:1";
     assert_eq!(say(admin, kept), "1");
-    story(app, &[("RLOCK.RELEASE locks:1 alice", "1"), ("RLOCK.RELEASE locks:2 alice", "1")]);
+    app.story(&[("RLOCK.RELEASE locks:1 alice", "1"), ("RLOCK.RELEASE locks:2 alice", "1")]);
     assert_eq!(say(admin, kept), "3");
     assert_eq!(say(app, "RLOCK.CANCEL locks:1 carol"), "1");
     assert_eq!(say(admin, kept), "2");

@@ -4,9 +4,7 @@
 //! The module once asked only whether any selector allows the key beside the lock. With one selector for locks and
 //! another for SET and RPUSH, RLOCK.ACQUIRE wrote tokens, leases and fair queues that no selector let it write.
 
-use redis::Connection;
-use rlock_testkit::commands::{say, state, story};
-use rlock_testkit::{Subscriber, TestServer};
+use rlock_testkit::prelude::*;
 
 const LOCK: &str = "+rlock.acquire +rlock.release +rlock.renew +rlock.forcerelease";
 
@@ -35,9 +33,7 @@ const BESIDE: [(&str, &str, &str, &str); 3] = [
 /// A connection of a user with these rules alone.
 #[track_caller]
 fn user(server: &TestServer, rules: &str) -> Connection {
-    let added = format!("ACL SETUSER app reset on >secret resetchannels {rules}");
-    assert_eq!(say(&mut server.connect(), &added), "OK", "{rules}");
-    server.connect_as("app", "secret")
+    crate::acl::user(server, &format!("resetchannels {rules}"))
 }
 
 #[track_caller]
@@ -48,8 +44,7 @@ fn is_refused(app: &mut Connection, line: &str, what: &str) {
 
 #[test]
 fn one_selector_allows_the_command_and_the_key_beside_the_lock() {
-    let server = TestServer::start();
-    let admin = &mut server.connect();
+    let (server, admin) = &mut TestServer::start_and_connect();
     for (option, keys, what, beside) in BESIDE {
         for rules in [
             // Allowed for this first argument only, and the key beside the lock is another.
@@ -67,7 +62,7 @@ fn one_selector_allows_the_command_and_the_key_beside_the_lock() {
             ),
         ] {
             assert_eq!(say(admin, "ACL LOG RESET"), "OK");
-            let app = &mut user(&server, &rules);
+            let app = &mut user(server, &rules);
             for wait in ["", " HOLDS 1", " BLOCK 0", " BLOCK 100000"] {
                 is_refused(app, &format!("RLOCK.ACQUIRE locks:1 alice 100000 {option}{wait}"), what);
             }
@@ -75,13 +70,10 @@ fn one_selector_allows_the_command_and_the_key_beside_the_lock() {
             assert!(log.contains(beside) && log.contains(r#""reason", "key""#), "{log}");
             // Nothing is written, and a plain lock needs none of it.
             assert_eq!(say(admin, "DBSIZE"), "0", "{rules}");
-            story(
-                app,
-                &[
-                    ("RLOCK.ACQUIRE locks:1 alice 100000", "[1, 100000, 0]"),
-                    ("RLOCK.RELEASE locks:1 alice", "1"),
-                ],
-            );
+            app.story(&[
+                ("RLOCK.ACQUIRE locks:1 alice 100000", "[1, 100000, 0]"),
+                ("RLOCK.RELEASE locks:1 alice", "1"),
+            ]);
         }
     }
 }
@@ -107,32 +99,26 @@ fn a_selector_that_allows_all_of_it_is_enough() {
 
 #[track_caller]
 fn can_use(app: &mut Connection, option: &str) {
-    let said = say(app, &format!("RLOCK.ACQUIRE locks:1 alice 100000 {option}"));
-    assert!(said.starts_with("[1, 100000, "), "{option}: {said}");
+    app.story(&[(&format!("RLOCK.ACQUIRE locks:1 alice 100000 {option}"), "[1, 100000, …")]);
     // The case of the command's name makes no difference.
-    let said = say(app, &format!("rLock.Acquire locks:1 alice 100000 {option}"));
-    assert!(said.starts_with("[2, 100000, "), "{option}: {said}");
-    story(app, &[("RLOCK.RENEW locks:1 alice 100000", "1"), ("RLOCK.RELEASE locks:1 alice ALL", "1")]);
+    app.story(&[(&format!("rLock.Acquire locks:1 alice 100000 {option}"), "[2, 100000, …")]);
+    app.story(&[("RLOCK.RENEW locks:1 alice 100000", "1"), ("RLOCK.RELEASE locks:1 alice ALL", "1")]);
 }
 
 #[test]
 fn each_command_is_asked_for_by_its_own_name() {
-    let server = TestServer::start();
-    let admin = &mut server.connect();
+    let (server, admin) = &mut TestServer::start_and_connect();
     let (_, leases, what, _) = BESIDE[1];
     let app = &mut user(
-        &server,
+        server,
         &format!(
             "{LOCK} ~locks:* (+rlock.acquire +@write -rlock.renew -rlock.release -rlock.forcerelease {leases})"
         ),
     );
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[2, 100000, 0]"),
-        ],
-    );
+    app.story(&[
+        ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[2, 100000, 0]"),
+    ]);
     let keys = ["locks:1", "{locks:1}:alice:rwlock_timeout:1", "{locks:1}:alice:rwlock_timeout:2"];
     let before = keys.map(|key| state(admin, key));
     for line in [
@@ -151,27 +137,26 @@ fn each_command_is_asked_for_by_its_own_name() {
         ("RLOCK.RELEASE locks:1 alice HOLDS 1", "0", "+rlock.release"),
         ("RLOCK.FORCERELEASE locks:1 alice", "1", "+rlock.forcerelease"),
     ] {
-        let app = &mut user(&server, &format!("{LOCK} ~locks:* ({commands} {leases})"));
+        let app = &mut user(server, &format!("{LOCK} ~locks:* ({commands} {leases})"));
         assert_eq!(say(app, line), said, "{line}");
     }
 }
 
 #[test]
 fn scripts_and_transactions_lend_no_selector() {
-    let server = TestServer::start();
-    let admin = &mut server.connect();
+    let (server, admin) = &mut TestServer::start_and_connect();
     for (option, keys, what, _) in BESIDE {
         let app =
-            &mut user(&server, &format!("{LOCK} +eval +multi +exec ~locks:* (+@all -rlock.acquire {keys})"));
+            &mut user(server, &format!("{LOCK} +eval +multi +exec ~locks:* (+@all -rlock.acquire {keys})"));
         let script =
             format!("EVAL return{{redis.call('RLOCK.ACQUIRE',KEYS[1],'alice',100000,'{option}')}} 1 locks:1");
         let said = say(app, &script);
         assert!(said.starts_with("!NOPERM ") && said.contains(what), "{said}");
-        story(app, &[("MULTI", "OK"), (&format!("RLOCK.ACQUIRE locks:1 alice 100000 {option}"), "QUEUED")]);
+        app.story(&[("MULTI", "OK"), (&format!("RLOCK.ACQUIRE locks:1 alice 100000 {option}"), "QUEUED")]);
         let said = say(app, "EXEC");
         assert!(said.contains(what), "{said}");
         assert_eq!(say(admin, "DBSIZE"), "0", "{option}");
-        let app = &mut user(&server, &format!("+eval ~locks:* ({LOCK} ~locks:* {keys})"));
+        let app = &mut user(server, &format!("+eval ~locks:* ({LOCK} ~locks:* {keys})"));
         let said = say(app, &script);
         assert!(said.starts_with("[[1, 100000, "), "{said}");
         assert_eq!(say(admin, "RLOCK.RELEASE locks:1 alice"), "1");
@@ -185,12 +170,9 @@ fn the_channel_of_enqueue_may_be_allowed_by_any_selector() {
     let server = TestServer::start();
     let _listener = Subscriber::channel(&server, "news");
     let app = &mut user(&server, &format!("{LOCK} ~locks:* (+subscribe &news)"));
-    story(
-        app,
-        &[
-            ("RLOCK.ACQUIRE locks:1 alice 100000", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE locks:1 bob 100000 ENQUEUE 0 news", "[0, 0, 0]"),
-        ],
-    );
+    app.story(&[
+        ("RLOCK.ACQUIRE locks:1 alice 100000", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE locks:1 bob 100000 ENQUEUE 0 news", "[0, 0, 0]"),
+    ]);
     is_refused(app, "RLOCK.ACQUIRE locks:1 carol 100000 ENQUEUE 0 olds", "the channel of ENQUEUE");
 }

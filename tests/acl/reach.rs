@@ -4,12 +4,9 @@
 //! seed, and `RLOCK_SEED` runs it again.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use redis::Connection;
-use rlock_testkit::commands::{ask, say, text};
-use rlock_testkit::waiting;
-use rlock_testkit::{Subscriber, TestServer};
+use rlock_testkit::prelude::*;
 
 const COMMANDS: usize = 30_000;
 
@@ -179,7 +176,7 @@ fn others(admin: &mut Connection) {
 }
 
 fn waiters(admin: &mut Connection) -> Vec<String> {
-    ["other:1", "other:2"].map(|key| waiting::waiters(admin, key)).to_vec()
+    ["other:1", "other:2"].map(|key| rlock_testkit::waiting::waiters(admin, key)).to_vec()
 }
 
 /// What an acquisition that was let through asked for.
@@ -199,10 +196,9 @@ fn reach_of(patterns: &[&str]) -> BTreeMap<&'static str, usize> {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
     let seed = std::env::var("RLOCK_SEED").map_or((clock % 1_000_000) as u64, |seed| seed.parse().unwrap());
     println!("RLOCK_SEED={seed}");
-    let server = TestServer::start();
-    let admin = &mut server.connect();
+    let (server, admin) = &mut TestServer::start_and_connect();
     others(admin);
-    let mut heard = Subscriber::pattern(&server, "*");
+    let mut heard = Subscriber::pattern(server, "*");
     let commands = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info";
     let keys: String = patterns.iter().map(|pattern| format!(" ~{pattern}")).collect();
     let rules = format!("ACL SETUSER app on >secret resetchannels &locks.*{keys} {commands}");

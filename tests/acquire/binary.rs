@@ -1,8 +1,6 @@
 //! Keys and owners of any bytes.
 
-use redis::{Connection, Value};
-use rlock_testkit::commands::{agrees, ask, say, say_words, state, story, text};
-use rlock_testkit::{Subscriber, TestServer};
+use rlock_testkit::prelude::*;
 
 /// All bytes there are, each once.
 fn every_byte() -> Vec<u8> {
@@ -57,21 +55,19 @@ fn owner_told(client: &mut Connection, key: &[u8]) -> Vec<u8> {
 
 #[test]
 fn every_byte_value_works_in_key_and_owner() {
-    let server = TestServer::start();
-    let mut client = server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for byte in every_byte() {
-        lock_and_unlock(&mut client, &[byte], &[byte]);
-        lock_and_unlock(&mut client, &[b'k', byte, b'k'], &[b'o', byte, b'o']);
-        lock_and_unlock(&mut client, &[byte, byte], b"owner");
-        lock_and_unlock(&mut client, b"key", &[byte, byte]);
+        lock_and_unlock(client, &[byte], &[byte]);
+        lock_and_unlock(client, &[b'k', byte, b'k'], &[b'o', byte, b'o']);
+        lock_and_unlock(client, &[byte, byte], b"owner");
+        lock_and_unlock(client, b"key", &[byte, byte]);
     }
-    lock_and_unlock(&mut client, &every_byte(), &every_byte());
+    lock_and_unlock(client, &every_byte(), &every_byte());
 }
 
 #[test]
 fn keys_may_be_empty_long_or_look_like_protocol() {
-    let server = TestServer::start();
-    let mut client = server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let long = vec![b'k'; 100_000];
     let keys: [&[u8]; 9] = [
         b"",
@@ -87,7 +83,7 @@ fn keys_may_be_empty_long_or_look_like_protocol() {
     for key in keys {
         for owner in [&b"owner"[..], b"\0\r\n", key] {
             if (1..=512).contains(&owner.len()) {
-                lock_and_unlock(&mut client, key, owner);
+                lock_and_unlock(client, key, owner);
             }
         }
     }
@@ -95,8 +91,7 @@ fn keys_may_be_empty_long_or_look_like_protocol() {
 
 #[test]
 fn names_that_differ_after_a_nul_differ() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let steps: [(&[&[u8]], &str); 5] = [
         (&[b"RLOCK.ACQUIRE", b"a\0b", b"o\0p", b"100000"], "[1, 100000, 0]"),
         (&[b"RLOCK.ACQUIRE", b"a\0b", b"o\0q", b"100000"], "null"),
@@ -111,8 +106,7 @@ fn names_that_differ_after_a_nul_differ() {
 
 #[test]
 fn an_owner_of_512_bytes_is_taken() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     // From 65 bytes on the server keeps a hash in another encoding.
     for length in [1, 63, 64, 65, 255, 256, 511, 512] {
         lock_and_unlock(client, b"lock", &vec![b'o'; length]);
@@ -125,21 +119,19 @@ fn an_owner_of_512_bytes_is_taken() {
 
 #[test]
 fn owners_may_look_like_numbers_and_like_our_words() {
-    let server = TestServer::start();
-    let mut client = server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let numbers = ["0", "1", "-1", "01", "1.0", "9223372036854775807", "-9223372036854775808", "1e5"];
     let words = ["HOLDS", "ALL", "LEASE", "LIMIT", "READ", "read", "Mode", "MODE", "modes", ":", "write"];
     let almost = [":WRITE", ":write ", "x:writes", " ", "mode\0"];
     for owner in numbers.iter().chain(&words).chain(&almost) {
-        lock_and_unlock(&mut client, owner.as_bytes(), owner.as_bytes());
+        lock_and_unlock(client, owner.as_bytes(), owner.as_bytes());
     }
 }
 
 #[test]
 fn the_unlock_message_goes_out_for_any_key() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut messages = Subscriber::pattern(&server, "*");
+    let (server, client) = &mut TestServer::start_and_connect();
+    let mut messages = Subscriber::pattern(server, "*");
     let keys = [b"".to_vec(), b"\0\r\n".to_vec(), b"a\0b".to_vec(), (0..=b'z').collect(), every_byte()];
     for key in &keys {
         let acquire: [&[u8]; 4] = [b"RLOCK.ACQUIRE", key, b"owner", b"100000"];
@@ -160,8 +152,7 @@ fn the_unlock_message_goes_out_for_any_key() {
 
 #[test]
 fn a_foreign_owner_that_could_not_ask_us_holds_all_the_same() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let long = "o".repeat(600);
     for owner in [long.as_str(), "", "you:write"] {
         say_words(client, &["HSET", "lock", owner, "2"]);
@@ -169,15 +160,12 @@ fn a_foreign_owner_that_could_not_ask_us_holds_all_the_same() {
         let told = format!(r#"["owner", "{owner}", "mode", null, "holds", 2, "lease-ms", -1]"#);
         let info = say(client, "RLOCK.INFO lock");
         assert!(info.contains(&told), "{info}");
-        story(
-            client,
-            &[
-                ("RLOCK.ACQUIRE lock me 100000", "null"),
-                ("RLOCK.RELEASE lock me ALL", "null"),
-                ("RLOCK.RENEW lock me 100000", "0"),
-                ("RLOCK.FORCERELEASE lock me", "0"),
-            ],
-        );
+        client.story(&[
+            ("RLOCK.ACQUIRE lock me 100000", "null"),
+            ("RLOCK.RELEASE lock me ALL", "null"),
+            ("RLOCK.RENEW lock me 100000", "0"),
+            ("RLOCK.FORCERELEASE lock me", "0"),
+        ]);
         for words in [
             &["RLOCK.ACQUIRE", "lock", owner, "100000"][..],
             &["RLOCK.RELEASE", "lock", owner],
@@ -188,6 +176,6 @@ fn a_foreign_owner_that_could_not_ask_us_holds_all_the_same() {
             assert!(answer.starts_with("!ERR invalid owner"), "{answer}");
         }
         assert_eq!(state(client, "lock"), before);
-        story(client, &[("RLOCK.FORCERELEASE lock", "1"), ("EXISTS lock", "0")]);
+        client.story(&[("RLOCK.FORCERELEASE lock", "1"), ("EXISTS lock", "0")]);
     }
 }

@@ -1,8 +1,6 @@
 //! Wrong arguments: each error line exactly, and that nothing happens besides.
 
-use redis::Connection;
-use rlock_testkit::commands::{say, say_words, state, story};
-use rlock_testkit::{ReplicaStream, Subscriber, TestServer};
+use rlock_testkit::prelude::*;
 
 const OWNER: &str = "!ERR invalid owner: use 1 to 512 bytes, not 'mode' and not ending in ':write'";
 const LEASE: &str = "!ERR invalid lease: use an integer from 1 to 8796093022208 (milliseconds)";
@@ -12,7 +10,7 @@ const LIMIT: &str = "!ERR invalid LIMIT: use an integer from 0 to 4294967295";
 const ALL_AND_HOLDS: &str = "!ERR ALL and HOLDS exclude each other; ALL means HOLDS 0";
 
 /// What is no integer as the server writes it, whatever its size.
-const NO_INTEGERS: [&str; 24] = [
+pub(crate) const NO_INTEGERS: [&str; 24] = [
     "",
     "-",
     "+1",
@@ -45,8 +43,7 @@ fn unknown(word: &str) -> String {
 
 #[test]
 fn wrong_numbers_of_arguments_are_refused() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let cases = [
         ("ACQUIRE", ["", "lock", "lock me"].as_slice()),
         ("RELEASE", &["", "lock"]),
@@ -64,8 +61,7 @@ fn wrong_numbers_of_arguments_are_refused() {
 
 #[test]
 fn bad_owners_are_refused() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let (too_long, write) = ([b'o'; 513], [&[b'o'; 506][..], b":write"].concat());
     let owners: [&[u8]; 8] =
         [b"", b"mode", b":write", b"me:write", b"\0:write", b":write:write", &too_long, &write];
@@ -87,9 +83,8 @@ fn bad_owners_are_refused() {
 
 #[test]
 fn bad_leases_are_refused() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE held me 100000", "[1, 100000, 0]"), ("HSET held me 5", "0")]);
+    let (_server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE held me 100000", "[1, 100000, 0]"), ("HSET held me 5", "0")]);
     let before = state(client, "held");
     let out_of_range = ["0", "-1", "-30000", "8796093022209", "9223372036854775807", "-9223372036854775808"];
     for lease in out_of_range.iter().chain(&NO_INTEGERS) {
@@ -113,8 +108,7 @@ fn bad_leases_are_refused() {
 
 #[test]
 fn bad_counts_and_limits_are_refused() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let counts = ["-1", "9007199254740993", "9223372036854775807", "ALL", "LEASE"];
     for count in counts.iter().chain(&NO_INTEGERS) {
         let acquire = ["RLOCK.ACQUIRE", "lock", "me", "100000", "HOLDS", count];
@@ -131,30 +125,25 @@ fn bad_counts_and_limits_are_refused() {
 
 #[test]
 fn words_come_in_any_case_and_order_but_once() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let seven = ("HSET lock me 7", "0");
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE lock me 100000 holds 1", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE lock me 100000 HoLdS 2", "[2, ~100000, 0]"),
-            seven,
-            ("RLOCK.RELEASE lock me HOLDS 5 LEASE 300000", "0"),
-            ("PTTL lock", "~300000"),
-            ("RLOCK.RELEASE lock me lease 600000 holds 4", "0"),
-            ("PTTL lock", "~600000"),
-            ("HGET lock me", r#""4""#),
-            ("rlock.release lock me Lease 100000 all", "1"),
-            ("RLOCK.INFO lock limit 4294967296", LIMIT),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.ACQUIRE lock me 100000 holds 1", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE lock me 100000 HoLdS 2", "[2, ~100000, 0]"),
+        seven,
+        ("RLOCK.RELEASE lock me HOLDS 5 LEASE 300000", "0"),
+        ("PTTL lock", "~300000"),
+        ("RLOCK.RELEASE lock me lease 600000 holds 4", "0"),
+        ("PTTL lock", "~600000"),
+        ("HGET lock me", r#""4""#),
+        ("rlock.release lock me Lease 100000 all", "1"),
+        ("RLOCK.INFO lock limit 4294967296", LIMIT),
+    ]);
 }
 
 #[test]
 fn words_are_given_once_and_with_their_value() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for (line, word) in [
         ("RLOCK.ACQUIRE lock me 100000 HOLDS 1 HOLDS 1", "HOLDS"),
         ("RLOCK.ACQUIRE lock me 100000 HOLDS 1 holds 2", "HOLDS"),
@@ -164,7 +153,7 @@ fn words_are_given_once_and_with_their_value() {
         ("RLOCK.RELEASE lock me LEASE 5 all LEASE 5", "LEASE"),
         ("RLOCK.INFO lock LIMIT 1 LIMIT 1", "LIMIT"),
     ] {
-        story(client, &[(line, &format!("!ERR {word} appears twice; use it once"))]);
+        client.story(&[(line, &format!("!ERR {word} appears twice; use it once"))]);
     }
     for (line, word) in [
         ("RLOCK.ACQUIRE lock me 100000 HOLDS", "HOLDS"),
@@ -172,30 +161,25 @@ fn words_are_given_once_and_with_their_value() {
         ("RLOCK.RELEASE lock me ALL LEASE", "LEASE"),
         ("RLOCK.INFO lock LIMIT", "LIMIT"),
     ] {
-        story(client, &[(line, &format!("!ERR {word} needs a value"))]);
+        client.story(&[(line, &format!("!ERR {word} needs a value"))]);
     }
 }
 
 #[test]
 fn all_and_holds_exclude_each_other() {
-    let server = TestServer::start();
-    let mut client = server.connect();
-    story(
-        &mut client,
-        &[
-            ("RLOCK.ACQUIRE lock me 100000", "[1, 100000, 0]"),
-            ("RLOCK.RELEASE lock me ALL HOLDS 0", ALL_AND_HOLDS),
-            ("RLOCK.RELEASE lock me HOLDS 0 ALL", ALL_AND_HOLDS),
-            ("RLOCK.RELEASE lock me holds 3 lease 100000 all", ALL_AND_HOLDS),
-            ("HGETALL lock", r#"["me", "1"]"#),
-        ],
-    );
+    let (_server, client) = &mut TestServer::start_and_connect();
+    client.story(&[
+        ("RLOCK.ACQUIRE lock me 100000", "[1, 100000, 0]"),
+        ("RLOCK.RELEASE lock me ALL HOLDS 0", ALL_AND_HOLDS),
+        ("RLOCK.RELEASE lock me HOLDS 0 ALL", ALL_AND_HOLDS),
+        ("RLOCK.RELEASE lock me holds 3 lease 100000 all", ALL_AND_HOLDS),
+        ("HGETALL lock", r#"["me", "1"]"#),
+    ]);
 }
 
 #[test]
 fn unknown_words_are_repeated_readably() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let lines = [
         ("RLOCK.ACQUIRE lock me 5 HOLD 1", "HOLD"),
         ("RLOCK.ACQUIRE lock me 5 ALL", "ALL"),
@@ -226,21 +210,17 @@ fn unknown_words_are_repeated_readably() {
 #[test]
 fn holds_cannot_exceed_the_maximum() {
     let most = "!ERR the owner has 9007199254740992 holds, the maximum; release some first";
-    let server = TestServer::start();
-    let mut client = server.connect();
-    story(
-        &mut client,
-        &[
-            ("HSET lock me 9007199254740991", "1"),
-            ("RLOCK.ACQUIRE lock me 5", "[9007199254740992, -1, 0]"),
-            ("RLOCK.ACQUIRE lock me 5", most),
-            ("RLOCK.ACQUIRE lock me 5 HOLDS 9007199254740992", "[9007199254740992, -1, 0]"),
-            ("HGETALL lock", r#"["me", "9007199254740992"]"#),
-            ("RLOCK.RELEASE lock me", "0"),
-            ("RLOCK.ACQUIRE lock me 5", "[9007199254740992, -1, 0]"),
-            ("RLOCK.ACQUIRE lock you 5", "null"),
-        ],
-    );
+    let (_server, client) = &mut TestServer::start_and_connect();
+    client.story(&[
+        ("HSET lock me 9007199254740991", "1"),
+        ("RLOCK.ACQUIRE lock me 5", "[9007199254740992, -1, 0]"),
+        ("RLOCK.ACQUIRE lock me 5", most),
+        ("RLOCK.ACQUIRE lock me 5 HOLDS 9007199254740992", "[9007199254740992, -1, 0]"),
+        ("HGETALL lock", r#"["me", "9007199254740992"]"#),
+        ("RLOCK.RELEASE lock me", "0"),
+        ("RLOCK.ACQUIRE lock me 5", "[9007199254740992, -1, 0]"),
+        ("RLOCK.ACQUIRE lock you 5", "null"),
+    ]);
 }
 
 /// Commands that are wrong whatever the key `_` holds.
@@ -284,26 +264,23 @@ fn make_every_error(client: &mut Connection) {
 fn an_error_changes_nothing() {
     let server = TestServer::builder().conf("notify-keyspace-events", "KEA").start();
     let (client, mut watcher) = (&mut server.connect(), server.connect());
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE held me 100000", "[1, 100000, 0]"),
-            ("HSET full me 9007199254740992", "1"),
-            ("HSET shared mode read me 1", "2"),
-            ("HSET hash name value", "1"),
-            ("SET text 1", "OK"),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.ACQUIRE held me 100000", "[1, 100000, 0]"),
+        ("HSET full me 9007199254740992", "1"),
+        ("HSET shared mode read me 1", "2"),
+        ("HSET hash name value", "1"),
+        ("SET text 1", "OK"),
+    ]);
     let before = KEYS.map(|key| state(client, key));
     let mut heard = Subscriber::connect(&server).psubscribe(&["__key*", "redisson*"]);
     let mut stream = ReplicaStream::open(&server);
     let changes = || server.info("persistence")["rdb_changes_since_last_save"].clone();
     let changes_before = changes();
-    story(&mut watcher, &[("WATCH held full shared hash text free", "OK")]);
+    watcher.story(&[("WATCH held full shared hash text free", "OK")]);
     make_every_error(client);
     assert_eq!(KEYS.map(|key| state(client, key)), before);
     assert!(stream.so_far(&server).is_empty(), "nothing is replicated");
     assert_eq!(heard.drain(), [], "nothing is published");
     assert_eq!(changes(), changes_before);
-    story(&mut watcher, &[("MULTI", "OK"), ("PING", "QUEUED"), ("EXEC", "[PONG]")]);
+    watcher.story(&[("MULTI", "OK"), ("PING", "QUEUED"), ("EXEC", "[PONG]")]);
 }

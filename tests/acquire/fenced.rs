@@ -1,9 +1,7 @@
 //! FENCED: a token for every acquisition, larger than all before, in the key where Redisson keeps it.
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, ask, counter, number, say, server_time, story, text, transaction};
-use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Command, ReplicaStream, Subscriber, TestServer, aof_commands};
+use rlock_testkit::Command;
+use rlock_testkit::prelude::*;
 
 const TOKEN_KEY: &str = "redisson_lock_token:{lock}";
 const WAITS: &str = "[0, 0, 0]";
@@ -42,8 +40,7 @@ fn redisson_token(client: &mut Connection) -> i64 {
 
 #[test]
 fn each_acquisition_has_a_larger_token() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let mut last = 0;
     let mut grows = |client: &mut Connection, line: &str| {
         let before = server_time(client);
@@ -59,31 +56,29 @@ fn each_acquisition_has_a_larger_token() {
     grows(client, "RLOCK.ACQUIRE lock alice 100000 HOLDS 3 FENCED");
     grows(client, "RLOCK.ACQUIRE lock alice 100000 FENCED HOLDS 3");
     grows(client, "RLOCK.ACQUIRE lock alice 1000 Fenced HOLDS 1");
-    story(client, &[("HGETALL lock", r#"["alice", "3"]"#), ("RLOCK.RELEASE lock alice ALL", "1")]);
+    client.story(&[("HGETALL lock", r#"["alice", "3"]"#), ("RLOCK.RELEASE lock alice ALL", "1")]);
     grows(client, "RLOCK.ACQUIRE lock bob 100000 FENCED BLOCK 0");
     for gone in ["RLOCK.RELEASE lock bob", "DEL lock", "RLOCK.FORCERELEASE lock", "PEXPIREAT lock 1"] {
-        story(client, &[(gone, "1")]);
+        client.story(&[(gone, "1")]);
         grows(client, "RLOCK.ACQUIRE lock bob 100000 ENQUEUE 0 nobody FENCED");
     }
-    story(client, &[(&format!("PTTL {TOKEN_KEY}"), "-1"), (&format!("TYPE {TOKEN_KEY}"), "string")]);
+    client.story(&[(&format!("PTTL {TOKEN_KEY}"), "-1"), (&format!("TYPE {TOKEN_KEY}"), "string")]);
 }
 
 #[test]
 fn without_fenced_there_is_no_token() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"), ("DBSIZE", "1")]);
+    let (_server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"), ("DBSIZE", "1")]);
     let token = token(client, "RLOCK.ACQUIRE lock alice 1000 FENCED");
     assert_eq!(token_in(&say(client, "RLOCK.ACQUIRE lock alice 1000")), 0, "not even the holder's own");
-    story(client, &[("RLOCK.ACQUIRE lock bob 1000 FENCED", "null")]);
-    story(client, &[("RLOCK.ACQUIRE lock alice 1000 HOLDS 9 FENCED", "null")]);
+    client.story(&[("RLOCK.ACQUIRE lock bob 1000 FENCED", "null")]);
+    client.story(&[("RLOCK.ACQUIRE lock alice 1000 HOLDS 9 FENCED", "null")]);
     assert_eq!(stored(client), token, "who is denied uses no token");
 }
 
 #[test]
 fn it_goes_on_from_redissons_tokens() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     // Redisson counts from 1; in a fleet that has begun with rlock it counts on.
     assert_eq!(redisson_token(client), 1);
     let first = token(client, "RLOCK.ACQUIRE lock alice 100000 FENCED");
@@ -92,59 +87,53 @@ fn it_goes_on_from_redissons_tokens() {
     assert!(token(client, "RLOCK.ACQUIRE lock alice 100000 FENCED") > first + 1);
     // A token that is ahead of the clock, by a clock that was wrong or by many acquisitions in little time.
     let ahead = server_time(client) + 3_600_000;
-    story(client, &[(&format!("SET {TOKEN_KEY} {ahead} EX 1000"), "OK")]);
+    client.story(&[(&format!("SET {TOKEN_KEY} {ahead} EX 1000"), "OK")]);
     for n in 1..=3 {
         assert_eq!(token(client, "RLOCK.ACQUIRE lock alice 100000 FENCED"), ahead + n);
     }
     // A token that ended would begin anew: an expiry that somebody has set goes.
-    story(client, &[(&format!("PTTL {TOKEN_KEY}"), "-1")]);
+    client.story(&[(&format!("PTTL {TOKEN_KEY}"), "-1")]);
 }
 
 #[test]
 fn who_waits_gets_the_token_with_the_grant() {
-    let server = TestServer::start();
-    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    let (server, client, grants) = &mut TestServer::start_and_listen("grants");
     let first = token(client, "RLOCK.ACQUIRE lock alice 100000 FENCED");
-    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "50000", "FENCED", "BLOCK", "0"]);
-    story(client, &[("RLOCK.ACQUIRE lock carol 4000 ENQUEUE 0 grants FENCED", WAITS)]);
-    story(client, &[("RLOCK.ACQUIRE lock dave 4000 ENQUEUE 0 grants", WAITS)]);
+    let bob = Waiting::line(server, "RLOCK.ACQUIRE lock bob 50000 FENCED BLOCK 0");
+    client.story(&[("RLOCK.ACQUIRE lock carol 4000 ENQUEUE 0 grants FENCED", WAITS)]);
+    client.story(&[("RLOCK.ACQUIRE lock dave 4000 ENQUEUE 0 grants", WAITS)]);
     // The later call counts: with FENCED, or without.
-    story(client, &[("RLOCK.ACQUIRE lock erin 4000 ENQUEUE 0 grants", WAITS)]);
-    story(client, &[("RLOCK.ACQUIRE lock erin 4000 ENQUEUE 0 grants FENCED", WAITS)]);
+    client.story(&[("RLOCK.ACQUIRE lock erin 4000 ENQUEUE 0 grants", WAITS)]);
+    client.story(&[("RLOCK.ACQUIRE lock erin 4000 ENQUEUE 0 grants FENCED", WAITS)]);
     assert_eq!(stored(client), first, "who waits has no token yet");
-    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    client.story(&[("RLOCK.RELEASE lock alice", "1")]);
     let second = token_in(&bob.answer());
     assert!(second > first && stored(client) == second, "{second} after {first}");
     // A lease that ends, found by the timer; then a foreign DEL.
-    story(client, &[("PEXPIRE lock 1", "1")]);
-    let third = granted(&mut grants, "carol");
+    client.story(&[("PEXPIRE lock 1", "1")]);
+    let third = granted(grants, "carol");
     assert!(third > second && stored(client) == third, "{third} after {second}");
-    story(client, &[("DEL lock", "1")]);
-    assert_eq!(granted(&mut grants, "dave"), 0);
+    client.story(&[("DEL lock", "1")]);
+    assert_eq!(granted(grants, "dave"), 0);
     assert_eq!(stored(client), third);
     let released = transaction(client, &["RLOCK.RELEASE lock dave", "RLOCK.ACQUIRE lock erin 4000 HOLDS 1"]);
     assert_eq!(released, "[1, [1, 4000, 0]]");
-    let fourth = granted(&mut grants, "erin");
+    let fourth = granted(grants, "erin");
     assert!(fourth > third && stored(client) == fourth, "{fourth} after {third}");
-    assert_eq!(counter(&server, "hand_offs"), 4);
+    assert_eq!(counter(server, "hand_offs"), 4);
 }
 
 /// The token of the next message, which grants the lock to this owner.
 #[track_caller]
 fn granted(grants: &mut Subscriber, owner: &str) -> i64 {
-    let (_, message) = grants.next(SOON).expect("a message");
-    let message = String::from_utf8(message).unwrap();
+    let message = grants.next_text();
     assert!(message.starts_with(&format!("granted 0 {owner} lock 1 4000 ")), "{message}");
     message.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
 /// Commands as one line, a transaction in parentheses, tokens as `#`.
 fn shown(commands: &[Command], token: i64, expires: &str) -> String {
-    let word = |word: &Vec<u8>| word.escape_ascii().to_string();
-    let line = |command: &Command| command.iter().map(word).collect::<Vec<_>>().join(" ");
-    let lines = commands.iter().map(line).collect::<Vec<_>>().join("; ");
-    let lines = lines.replace("MULTI; ", "(").replace("; EXEC", ")");
-    lines.replace(&token.to_string(), "#").replace(expires, "@")
+    rlock_testkit::shown(commands).replace(&token.to_string(), "#").replace(expires, "@")
 }
 
 #[test]
@@ -196,10 +185,10 @@ fn the_token_key_raises_set_and_breaks_watch() {
     assert_eq!(raised(), taken);
     // A repeat changes the token, and nothing else.
     for (watched, executed) in [(TOKEN_KEY, "null"), ("lock", "[PONG]")] {
-        story(other, &[(&format!("WATCH {watched}"), "OK"), ("MULTI", "OK"), ("PING", "QUEUED")]);
+        other.story(&[(&format!("WATCH {watched}"), "OK"), ("MULTI", "OK"), ("PING", "QUEUED")]);
         token(client, "RLOCK.ACQUIRE lock alice 1000 HOLDS 1 FENCED");
         assert_eq!(raised(), [format!("set {TOKEN_KEY}")]);
-        story(other, &[("EXEC", executed)]);
+        other.story(&[("EXEC", executed)]);
     }
 }
 
@@ -216,11 +205,10 @@ fn unusable() -> [(String, &'static str); 5] {
 
 #[test]
 fn a_token_key_that_cannot_be_used_is_an_error_that_changes_nothing() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for (spoil, error) in unusable() {
         for given in ["EXISTS lock", "RLOCK.ACQUIRE lock alice 100000", "RLOCK.ACQUIRE lock bob 100000"] {
-            story(client, &[("FLUSHALL", "OK")]);
+            client.story(&[("FLUSHALL", "OK")]);
             say(client, given);
             say(client, &spoil);
             let before = ["lock", TOKEN_KEY].map(|key| text(&ask(client, &["DUMP", key])));
@@ -236,60 +224,54 @@ fn a_token_key_that_cannot_be_used_is_an_error_that_changes_nothing() {
         }
     }
     // The last that there is can be had.
-    story(client, &[("FLUSHALL", "OK"), (&format!("SET {TOKEN_KEY} {}", LARGEST - 1), "OK")]);
+    client.story(&[("FLUSHALL", "OK"), (&format!("SET {TOKEN_KEY} {}", LARGEST - 1), "OK")]);
     assert_eq!(token(client, "RLOCK.ACQUIRE lock alice 100000 FENCED"), LARGEST);
 }
 
 #[test]
 fn a_waiter_that_can_have_no_token_is_told_and_the_next_has_the_lock() {
-    let server = TestServer::start();
-    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    let (server, client, grants) = &mut TestServer::start_and_listen("grants");
     for (round, (spoil, error)) in (1..).zip(unusable()) {
-        story(client, &[("FLUSHALL", "OK"), ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-        let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "0", "FENCED"]);
-        story(client, &[("RLOCK.ACQUIRE lock carol 4000 ENQUEUE 0 grants FENCED", WAITS)]);
-        story(client, &[("RLOCK.ACQUIRE lock dave 4000 ENQUEUE 0 grants", WAITS)]);
+        client.story(&[("FLUSHALL", "OK"), ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+        let bob = Waiting::line(server, "RLOCK.ACQUIRE lock bob 50000 BLOCK 0 FENCED");
+        client.story(&[("RLOCK.ACQUIRE lock carol 4000 ENQUEUE 0 grants FENCED", WAITS)]);
+        client.story(&[("RLOCK.ACQUIRE lock dave 4000 ENQUEUE 0 grants", WAITS)]);
         say(client, &spoil);
         assert_eq!(waiters(client, "lock"), "bob carol dave");
-        story(client, &[("RLOCK.RELEASE lock alice", "1"), ("HGETALL lock", r#"["dave", "1"]"#)]);
+        client.story(&[("RLOCK.RELEASE lock alice", "1"), ("HGETALL lock", r#"["dave", "1"]"#)]);
         let said = bob.answer();
         assert!(said.starts_with(error), "{spoil}: {said}");
-        let (_, message) = grants.next(SOON).expect("a message");
-        assert_eq!(String::from_utf8(message).unwrap(), "dropped 0 carol lock no-token");
-        assert_eq!(granted(&mut grants, "dave"), 0);
-        assert_eq!((counter(&server, "waiters"), counter(&server, "waiters_sent_away")), (0, 2 * round));
+        assert_eq!(grants.next_text(), "dropped 0 carol lock no-token");
+        assert_eq!(granted(grants, "dave"), 0);
+        assert_eq!((counter(server, "waiters"), counter(server, "waiters_sent_away")), (0, 2 * round));
     }
 }
 
 #[test]
 fn the_token_key_must_be_allowed_by_acl() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let rules = "reset on >secret +rlock.acquire +rlock.release +eval +multi +exec";
+    let refused = "!NOPERM No permissions to access the key of the lock's fencing token";
     for keys in
         ["~locks:*", "~locks:* %R~redisson_lock_token:{locks:*}", "~locks:* %W~redisson_lock_token:{locks:*}"]
     {
-        story(client, &[(&format!("ACL SETUSER app {rules} {keys}"), "OK"), ("ACL LOG RESET", "OK")]);
+        client.story(&[(&format!("ACL SETUSER app {rules} {keys}"), "OK"), ("ACL LOG RESET", "OK")]);
         let app = &mut server.connect_as("app", "secret");
         for wait in ["", "BLOCK 0", "HOLDS 1"] {
-            let said = say(app, &format!("RLOCK.ACQUIRE locks:1 alice 1000 FENCED {wait}"));
-            assert_eq!(
-                said, "!NOPERM No permissions to access the key of the lock's fencing token",
-                "{keys}"
-            );
+            app.story(&[(&format!("RLOCK.ACQUIRE locks:1 alice 1000 FENCED {wait}"), refused)]);
         }
         let script = "return redis.call('RLOCK.ACQUIRE', KEYS[1], 'alice', 1000, 'FENCED')";
         let said = text(&ask(app, &["EVAL", script, "1", "locks:1"]));
         assert!(said.starts_with('!') && said.contains("fencing token"), "{said}");
         assert!(say(client, "ACL LOG").contains("redisson_lock_token:{locks:1}"));
-        story(client, &[("DBSIZE", "0")]);
+        client.story(&[("DBSIZE", "0")]);
         // Without FENCED it is not used.
-        story(
-            app,
-            &[("RLOCK.ACQUIRE locks:1 alice 1000", "[1, 1000, 0]"), ("RLOCK.RELEASE locks:1 alice", "1")],
-        );
+        app.story(&[
+            ("RLOCK.ACQUIRE locks:1 alice 1000", "[1, 1000, 0]"),
+            ("RLOCK.RELEASE locks:1 alice", "1"),
+        ]);
     }
-    story(client, &[(&format!("ACL SETUSER app {rules} ~locks:* ~redisson_lock_token:{{locks:*}}"), "OK")]);
+    client.story(&[(&format!("ACL SETUSER app {rules} ~locks:* ~redisson_lock_token:{{locks:*}}"), "OK")]);
     let app = &mut server.connect_as("app", "secret");
     assert!(token(app, "RLOCK.ACQUIRE locks:1 alice 1000 FENCED") > 0);
     assert!(transaction(app, &["RLOCK.ACQUIRE locks:1 alice 1000 FENCED"]).starts_with("[[2, "));
@@ -297,8 +279,7 @@ fn the_token_key_must_be_allowed_by_acl() {
 
 #[test]
 fn tokens_grow_in_transactions_scripts_and_databases_of_their_own() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let script = "local last = 0
         for n = 1, 1000 do
             local token = redis.call('RLOCK.ACQUIRE', KEYS[1], 'alice', 100000, 'HOLDS', 1, 'FENCED')[3]
@@ -315,17 +296,7 @@ fn tokens_grow_in_transactions_scripts_and_databases_of_their_own() {
         .map(|one| token_in(&format!("[{}]", one.trim_matches(['[', ']']))))
         .collect();
     assert!(tokens[0] < tokens[1], "{both}");
-    story(client, &[("SELECT 3", "OK"), (&format!("EXISTS {TOKEN_KEY}"), "0")]);
+    client.story(&[("SELECT 3", "OK"), (&format!("EXISTS {TOKEN_KEY}"), "0")]);
     token(client, line);
-    story(client, &[(&format!("EXISTS {TOKEN_KEY}"), "1")]);
-}
-
-#[test]
-fn memory_that_is_full_does_not_stop_a_hand_off_with_a_token() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let first = token(client, "RLOCK.ACQUIRE lock alice 100000 FENCED");
-    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "50000", "FENCED", "BLOCK", "0"]);
-    story(client, &[("CONFIG SET maxmemory 1", "OK"), ("RLOCK.RELEASE lock alice", "1")]);
-    assert!(token_in(&bob.answer()) > first);
+    client.story(&[(&format!("EXISTS {TOKEN_KEY}"), "1")]);
 }

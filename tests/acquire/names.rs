@@ -1,38 +1,27 @@
 //! Names that are not to be used side by side: what belongs to their locks has the same names, as it has in Redisson.
 
-use redis::Connection;
-use rlock_testkit::TestServer;
-use rlock_testkit::commands::{say, story};
+use rlock_testkit::prelude::*;
 
 #[test]
 fn a_name_and_the_same_in_braces_share_what_belongs_to_them() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(
-        client,
-        &[
-            // They are two locks.
-            ("SET redisson_lock_token:{x} 9007199254740000", "OK"),
-            ("RLOCK.ACQUIRE x alice 100000 FENCED", "[1, 100000, 9007199254740001]"),
-            ("RLOCK.ACQUIRE {x} bob 100000 FENCED", "[1, 100000, 9007199254740002]"),
-            ("RLOCK.RELEASE {x} bob", "1"),
-            // Who waits for one of them in the fair queue keeps others from the other.
-            ("RLOCK.ACQUIRE x carol 100000 FAIR ENQUEUE 0 news", "[0, 0, 0]"),
-            ("RLOCK.ACQUIRE {x} bob 100000 FAIR", "null"),
-            ("RLOCK.ACQUIRE {y} bob 100000 FAIR", "[1, 100000, 0]"),
-        ],
-    );
-    story(
-        client,
-        &[
-            // An owner that reads both loses both when it gives one of them back.
-            ("RLOCK.ACQUIRE r alice:1 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE {r} alice:1 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE {r} bob:1 100000 WRITE", "null"),
-            ("RLOCK.RELEASE r alice:1", "1"),
-            ("RLOCK.ACQUIRE {r} bob:1 100000 WRITE", "[1, 100000, 0]"),
-        ],
-    );
+    let (_server, client) = &mut TestServer::start_and_connect();
+    client.story(&[
+        // They are two locks.
+        ("SET redisson_lock_token:{x} 9007199254740000", "OK"),
+        ("RLOCK.ACQUIRE x alice 100000 FENCED", "[1, 100000, 9007199254740001]"),
+        ("RLOCK.ACQUIRE {x} bob 100000 FENCED", "[1, 100000, 9007199254740002]"),
+        ("RLOCK.RELEASE {x} bob", "1"),
+        // Who waits for one of them in the fair queue keeps others from the other.
+        ("RLOCK.ACQUIRE x carol 100000 FAIR ENQUEUE 0 news", "[0, 0, 0]"),
+        ("RLOCK.ACQUIRE {x} bob 100000 FAIR", "null"),
+        ("RLOCK.ACQUIRE {y} bob 100000 FAIR", "[1, 100000, 0]"),
+        // An owner that reads both loses both when it gives one of them back.
+        ("RLOCK.ACQUIRE r alice:1 100000 READ", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE {r} alice:1 100000 READ", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE {r} bob:1 100000 WRITE", "null"),
+        ("RLOCK.RELEASE r alice:1", "1"),
+        ("RLOCK.ACQUIRE {r} bob:1 100000 WRITE", "[1, 100000, 0]"),
+    ]);
 }
 
 /// One reads a lock; another reads and gives back a lock whose name is that and a colon and more. Answers whether a
@@ -53,8 +42,7 @@ fn a_writer_comes_in(client: &mut Connection, read: [&str; 2], also_read: [&str;
 
 #[test]
 fn a_name_with_a_brace_and_the_same_with_a_colon_and_more_share_leases() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for name in ["h", "{h}"] {
         assert!(a_writer_comes_in(client, [name, "b:c"], ["{h}:b", "c"]), "{name}");
         // What begins an owner is by chance no part of a name where it is random.
@@ -69,17 +57,13 @@ fn a_name_with_a_brace_and_the_same_with_a_colon_and_more_share_leases() {
 
 #[test]
 fn the_name_of_a_key_that_belongs_to_a_lock_is_no_name_for_another() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let wrong_type = "!WRONGTYPE Operation against a key holding the wrong kind of value";
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE h alice 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE {h}:alice:rwlock_timeout:1 bob 100000", wrong_type),
-            ("RLOCK.ACQUIRE redisson_lock_token:{i} bob 100000", "[1, 100000, 0]"),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.ACQUIRE h alice 100000 READ", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE {h}:alice:rwlock_timeout:1 bob 100000", wrong_type),
+        ("RLOCK.ACQUIRE redisson_lock_token:{i} bob 100000", "[1, 100000, 0]"),
+    ]);
     assert!(say(client, "RLOCK.ACQUIRE i alice 100000 FENCED").starts_with("!WRONGTYPE "));
 }
 
@@ -87,8 +71,7 @@ fn the_name_of_a_key_that_belongs_to_a_lock_is_no_name_for_another() {
 /// `{h}` that belong to `b…`.
 #[test]
 fn who_may_use_names_beneath_a_lock_reaches_its_readers() {
-    let server = TestServer::start();
-    let admin = &mut server.connect();
+    let (server, admin) = &mut TestServer::start_and_connect();
     let commands = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info";
     let rules = format!("ACL SETUSER app on >secret resetchannels ~{{h}}:b* {commands}");
     assert_eq!(say(admin, &rules), "OK");

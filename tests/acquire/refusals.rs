@@ -2,11 +2,8 @@
 
 use std::fs;
 use std::thread;
-use std::time::Duration;
 
-use redis::Connection;
-use rlock_testkit::commands::{say, say_words, state, story};
-use rlock_testkit::{TestServer, eventually};
+use rlock_testkit::prelude::*;
 
 const OOM: &str = "!OOM command not allowed when used memory > 'maxmemory'.";
 
@@ -36,7 +33,7 @@ fn refuses_every_write(client: &mut Connection, prefix: &str) {
         assert!(answer.starts_with(prefix), "{line}: {answer}");
     }
     assert_eq!(state(client, "held"), before);
-    story(client, &[("EXISTS free", "0")]);
+    client.story(&[("EXISTS free", "0")]);
     let info = say(client, "RLOCK.INFO held");
     assert!(info.contains(r#""owner", "alice""#), "{info}");
 }
@@ -47,42 +44,35 @@ fn out_of_memory_refuses_acquire_only() {
     let mut client = server.connect();
     let full = ("CONFIG SET maxmemory 1", "OK");
     let more_holds = ("HSET held alice 3", "0");
-    story(&mut client, &[HELD, more_holds, ("RLOCK.ACQUIRE other bob 100000", "[1, 100000, 0]"), full]);
+    client.story(&[HELD, more_holds, ("RLOCK.ACQUIRE other bob 100000", "[1, 100000, 0]"), full]);
     let before = state(&mut client, "held");
-    story(
-        &mut client,
-        &[
-            ("RLOCK.ACQUIRE free bob 100000", OOM),
-            ("RLOCK.ACQUIRE held bob 100000", OOM),
-            ("RLOCK.ACQUIRE held alice 300000", OOM),
-            ("RLOCK.ACQUIRE held alice 300000 HOLDS 3", OOM),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.ACQUIRE free bob 100000", OOM),
+        ("RLOCK.ACQUIRE held bob 100000", OOM),
+        ("RLOCK.ACQUIRE held alice 300000", OOM),
+        ("RLOCK.ACQUIRE held alice 300000 HOLDS 3", OOM),
+    ]);
     assert_eq!(state(&mut client, "held"), before);
-    story(
-        &mut client,
-        &[
-            ("RLOCK.RELEASE held alice", "0"),
-            ("RLOCK.RELEASE held alice HOLDS 1 LEASE 300000", "0"),
-            ("RLOCK.RENEW held alice 600000", "1"),
-            ("PTTL held", "~600000"),
-            ("HGETALL held", r#"["alice", "1"]"#),
-            ("RLOCK.RELEASE held alice", "1"),
-            ("RLOCK.RELEASE held alice", "null"),
-            ("RLOCK.FORCERELEASE other", "1"),
-            ("RLOCK.FORCERELEASE other", "0"),
-            ("DBSIZE", "0"),
-            ("CONFIG SET maxmemory 0", "OK"),
-            ("RLOCK.ACQUIRE free bob 100000", "[1, 100000, 0]"),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.RELEASE held alice", "0"),
+        ("RLOCK.RELEASE held alice HOLDS 1 LEASE 300000", "0"),
+        ("RLOCK.RENEW held alice 600000", "1"),
+        ("PTTL held", "~600000"),
+        ("HGETALL held", r#"["alice", "1"]"#),
+        ("RLOCK.RELEASE held alice", "1"),
+        ("RLOCK.RELEASE held alice", "null"),
+        ("RLOCK.FORCERELEASE other", "1"),
+        ("RLOCK.FORCERELEASE other", "0"),
+        ("DBSIZE", "0"),
+        ("CONFIG SET maxmemory 0", "OK"),
+        ("RLOCK.ACQUIRE free bob 100000", "[1, 100000, 0]"),
+    ]);
 }
 
 #[test]
 fn out_of_memory_refuses_acquire_in_a_script_as_well() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[HELD, ("CONFIG SET maxmemory 1", "OK")]);
+    let (_server, client) = &mut TestServer::start_and_connect();
+    client.story(&[HELD, ("CONFIG SET maxmemory 1", "OK")]);
     let mut run = |line: &str| {
         // Without a shebang line a script runs although memory is full, up to such a command.
         let script = ["EVAL", "return redis.call(unpack(ARGV))", "0"];
@@ -96,32 +86,30 @@ fn out_of_memory_refuses_acquire_in_a_script_as_well() {
 #[test]
 fn a_read_only_replica_refuses_writes() {
     let (primary, replica) = (TestServer::start(), TestServer::start());
-    story(&mut primary.connect(), &[HELD]);
+    primary.connect().story(&[HELD]);
     replica.replicate_from(&primary);
     refuses_every_write(&mut replica.connect(), "!READONLY ");
 }
 
 #[test]
 fn too_few_replicas_refuse_writes() {
-    let server = TestServer::start();
-    let mut client = server.connect();
-    story(&mut client, &[HELD, ("CONFIG SET min-replicas-to-write 1", "OK")]);
-    refuses_every_write(&mut client, "!NOREPLICAS ");
-    story(&mut client, &[("CONFIG SET min-replicas-to-write 0", "OK"), ("RLOCK.RELEASE held alice", "1")]);
+    let (_server, client) = &mut TestServer::start_and_connect();
+    client.story(&[HELD, ("CONFIG SET min-replicas-to-write 1", "OK")]);
+    refuses_every_write(client, "!NOREPLICAS ");
+    client.story(&[("CONFIG SET min-replicas-to-write 0", "OK"), ("RLOCK.RELEASE held alice", "1")]);
 }
 
 #[test]
 fn a_failed_snapshot_refuses_writes() {
-    let server = TestServer::builder().conf("save", "3600 1").start();
-    let mut client = server.connect();
-    story(&mut client, &[HELD]);
+    let (server, client) = &mut TestServer::builder().conf("save", "3600 1").start_and_connect();
+    client.story(&[HELD]);
     // The snapshot cannot take the place of a directory.
     fs::create_dir(server.dir().join("dump.rdb")).unwrap();
-    say(&mut client, "BGSAVE");
+    say(client, "BGSAVE");
     eventually("the snapshot to fail", Duration::from_secs(30), || {
         (server.info("persistence")["rdb_last_bgsave_status"] == "err").then_some(())
     });
-    refuses_every_write(&mut client, "!MISCONF ");
+    refuses_every_write(client, "!MISCONF ");
 }
 
 #[test]
@@ -129,36 +117,30 @@ fn a_replica_that_has_lost_its_primary_may_refuse_to_tell() {
     let server = TestServer::builder().conf("replica-serve-stale-data", "no").start();
     let mut client = server.connect();
     // Nobody answers there.
-    story(&mut client, &[HELD, ("REPLICAOF 127.0.0.1 1", "OK")]);
-    let answer = say(&mut client, "RLOCK.INFO held");
-    assert!(answer.starts_with("!MASTERDOWN "), "{answer}");
-    story(&mut client, &[("REPLICAOF NO ONE", "OK"), ("RLOCK.RENEW held alice 300000", "1")]);
+    client.story(&[HELD, ("REPLICAOF 127.0.0.1 1", "OK"), ("RLOCK.INFO held", "!MASTERDOWN …")]);
+    client.story(&[("REPLICAOF NO ONE", "OK"), ("RLOCK.RENEW held alice 300000", "1")]);
 }
 
 #[test]
 fn a_server_that_is_loading_refuses_everything() {
-    let server = TestServer::builder().conf("save", "3600 1").start();
-    let mut client = server.connect();
-    story(&mut client, &[HELD]);
+    let (server, client) = &mut TestServer::builder().conf("save", "3600 1").start_and_connect();
+    client.story(&[HELD]);
     // Keys that take a second to be loaded, and between which the server answers.
     for key in 0..100 {
-        say_words(&mut client, &["SET", &format!("slow:{key}"), &"x".repeat(2048)]);
+        say_words(client, &["SET", &format!("slow:{key}"), &"x".repeat(2048)]);
     }
-    story(
-        &mut client,
-        &[
-            ("CONFIG SET rdbcompression no", "OK"),
-            ("CONFIG SET loading-process-events-interval-bytes 1024", "OK"),
-            ("CONFIG SET key-load-delay 20000", "OK"),
-        ],
-    );
+    client.story(&[
+        ("CONFIG SET rdbcompression no", "OK"),
+        ("CONFIG SET loading-process-events-interval-bytes 1024", "OK"),
+        ("CONFIG SET key-load-delay 20000", "OK"),
+    ]);
     let mut other = server.connect();
     thread::scope(|scope| {
-        let reload = scope.spawn(|| say(&mut client, "DEBUG RELOAD"));
+        let reload = scope.spawn(|| say(client, "DEBUG RELOAD"));
         eventually("the server to load", Duration::from_secs(10), || {
             say(&mut other, "RLOCK.RENEW held alice 300000").starts_with("!LOADING ").then_some(())
         });
         assert_eq!(reload.join().unwrap(), "OK");
     });
-    story(&mut other, &[("RLOCK.RENEW held alice 600000", "1"), ("PTTL held", "~600000")]);
+    other.story(&[("RLOCK.RENEW held alice 600000", "1"), ("PTTL held", "~600000")]);
 }

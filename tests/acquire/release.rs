@@ -1,60 +1,50 @@
 //! RLOCK.RELEASE: giving holds back, one, all or down to a count.
 
-use rlock_testkit::TestServer;
-use rlock_testkit::commands::{on_the_wire, say, state, story};
+use rlock_testkit::prelude::*;
+
+use crate::in_both_protocols;
+
+const RELEASE: &str = "RLOCK.RELEASE lock alice";
 
 #[test]
 fn answers_one_zero_or_null() {
-    let server = TestServer::start();
-    for mut client in [server.connect(), server.connect_resp3()] {
-        story(
-            &mut client,
-            &[
-                ("RLOCK.RELEASE lock alice", "null"),
-                ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"),
-                ("RLOCK.ACQUIRE lock alice 100000", "[2, ~100000, 0]"),
-                ("RLOCK.RELEASE lock alice", "0"),
-                ("HGET lock alice", r#""1""#),
-                ("RLOCK.RELEASE lock bob", "null"),
-                ("RLOCK.RELEASE lock alice", "1"),
-                ("EXISTS lock", "0"),
-                ("RLOCK.RELEASE lock alice", "null"),
-                ("DBSIZE", "0"),
-            ],
-        );
-    }
-}
-
-#[test]
-fn replies_have_exactly_these_bytes() {
-    let server = TestServer::start();
-    let lines = ["HSET lock alice 2", "RLOCK.RELEASE lock alice", "RLOCK.RELEASE lock alice"];
-    let lines = [&lines[..], &["RLOCK.RELEASE lock alice"]].concat();
-    assert_eq!(on_the_wire(&server, 2, &lines), ":1\r\n:0\r\n:1\r\n$-1\r\n");
-    assert_eq!(on_the_wire(&server, 3, &lines), ":1\r\n:0\r\n:1\r\n_\r\n");
+    let lines = ["HSET lock alice 2", RELEASE, RELEASE, RELEASE];
+    let story = &[
+        ("RLOCK.RELEASE lock alice", "null"),
+        ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE lock alice 100000", "[2, ~100000, 0]"),
+        ("RLOCK.RELEASE lock alice", "0"),
+        ("HGET lock alice", r#""1""#),
+        ("RLOCK.RELEASE lock bob", "null"),
+        ("RLOCK.RELEASE lock alice", "1"),
+        ("EXISTS lock", "0"),
+        ("RLOCK.RELEASE lock alice", "null"),
+        ("DBSIZE", "0"),
+    ];
+    in_both_protocols(story, &lines, [":1\r\n:0\r\n:1\r\n$-1\r\n", ":1\r\n:0\r\n:1\r\n_\r\n"]);
 }
 
 #[test]
 fn who_holds_nothing_changes_nothing() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+    let (_server, client) = &mut held();
     let before = state(client, "lock");
-    for options in ["", "ALL", "HOLDS 0", "HOLDS 1", "HOLDS 5 LEASE 900000", "LEASE 1", "ALL LEASE 1"] {
+    let releases = ["", "ALL", "HOLDS 0", "HOLDS 1", "HOLDS 5 LEASE 900000", "LEASE 1", "ALL LEASE 1"]
+        .map(|options| ("RELEASE", options, "null"));
+    let renewals = ["1", "100000", "900000"].map(|lease| ("RENEW", lease, "0"));
+    for (command, options, answer) in releases.into_iter().chain(renewals) {
         for key in ["lock", "free"] {
-            let line = format!("RLOCK.RELEASE {key} bob {options}");
-            assert_eq!(say(client, &line), "null", "{line}");
+            let line = format!("RLOCK.{command} {key} bob {options}");
+            assert_eq!(say(client, &line), answer, "{line}");
         }
-        assert_eq!(state(client, "lock"), before, "{options}");
+        assert_eq!(state(client, "lock"), before, "{command} {options}");
     }
-    story(client, &[("DBSIZE", "1")]);
+    client.story(&[("DBSIZE", "1")]);
 }
 
 #[test]
 fn takes_one_all_or_down_to_n() {
     const MOST: i64 = 1 << 53;
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     // held, what is said, left
     let cases = [
         (1, "", 0),
@@ -90,42 +80,38 @@ fn takes_one_all_or_down_to_n() {
         let hash = if left == 0 { "[]".to_owned() } else { format!(r#"["alice", "{left}"]"#) };
         assert_eq!(say(client, "HGETALL lock"), hash, "{told}");
         let ttl = if left == 0 { "-2" } else { "~100000" };
-        story(client, &[("PTTL lock", ttl), ("EXISTS lock", if left == 0 { "0" } else { "1" })]);
+        client.story(&[("PTTL lock", ttl), ("EXISTS lock", if left == 0 { "0" } else { "1" })]);
     }
 }
 
 #[test]
 fn leaves_the_lease_unless_told() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 300000", "[1, 300000, 0]"), ("HSET lock alice 9", "0")]);
+    let (_server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE lock alice 300000", "[1, 300000, 0]"), ("HSET lock alice 9", "0")]);
     let end = say(client, "PEXPIRETIME lock");
-    story(
-        client,
-        &[
-            ("RLOCK.RELEASE lock alice", "0"),
-            ("RLOCK.RELEASE lock alice HOLDS 7", "0"),
-            ("RLOCK.RELEASE lock alice HOLDS 7", "0"),
-            ("PEXPIRETIME lock", &end),
-            ("RLOCK.RELEASE lock alice LEASE 600000", "0"),
-            ("PTTL lock", "~600000"),
-            ("RLOCK.RELEASE lock alice LEASE 100000", "0"),
-            ("PTTL lock", "~100000"),
-            // Also where no hold is taken away: some are left.
-            ("RLOCK.RELEASE lock alice HOLDS 5 LEASE 300000", "0"),
-            ("PTTL lock", "~300000"),
-            ("RLOCK.RELEASE lock alice HOLDS 8 LEASE 200000", "0"),
-            ("PTTL lock", "~200000"),
-            ("HGETALL lock", r#"["alice", "5"]"#),
-            ("PERSIST lock", "1"),
-            ("RLOCK.RELEASE lock alice", "0"),
-            ("PTTL lock", "-1"),
-            ("RLOCK.RELEASE lock alice LEASE 100000", "0"),
-            ("PTTL lock", "~100000"),
-            ("RLOCK.RELEASE lock alice ALL LEASE 100000", "1"),
-            ("PTTL lock", "-2"),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.RELEASE lock alice", "0"),
+        ("RLOCK.RELEASE lock alice HOLDS 7", "0"),
+        ("RLOCK.RELEASE lock alice HOLDS 7", "0"),
+        ("PEXPIRETIME lock", &end),
+        ("RLOCK.RELEASE lock alice LEASE 600000", "0"),
+        ("PTTL lock", "~600000"),
+        ("RLOCK.RELEASE lock alice LEASE 100000", "0"),
+        ("PTTL lock", "~100000"),
+        // Also where no hold is taken away: some are left.
+        ("RLOCK.RELEASE lock alice HOLDS 5 LEASE 300000", "0"),
+        ("PTTL lock", "~300000"),
+        ("RLOCK.RELEASE lock alice HOLDS 8 LEASE 200000", "0"),
+        ("PTTL lock", "~200000"),
+        ("HGETALL lock", r#"["alice", "5"]"#),
+        ("PERSIST lock", "1"),
+        ("RLOCK.RELEASE lock alice", "0"),
+        ("PTTL lock", "-1"),
+        ("RLOCK.RELEASE lock alice LEASE 100000", "0"),
+        ("PTTL lock", "~100000"),
+        ("RLOCK.RELEASE lock alice ALL LEASE 100000", "1"),
+        ("PTTL lock", "-2"),
+    ]);
 }
 
 #[test]
@@ -134,14 +120,14 @@ fn a_repeat_with_holds_releases_once() {
     let (mut here, mut there) = (server.connect(), server.connect());
     let taken = ("RLOCK.ACQUIRE lock u:1 100000 HOLDS 1", "[1, ~100000, 0]");
     let inner = ("RLOCK.RELEASE lock u:1 HOLDS 2", "0");
-    story(&mut here, &[taken, ("HSET lock u:1 3", "0"), inner, inner]);
-    story(&mut there, &[inner, ("HGETALL lock", r#"["u:1", "2"]"#)]);
-    story(&mut here, &[("RLOCK.RELEASE lock u:1 HOLDS 1", "0")]);
+    here.story(&[taken, ("HSET lock u:1 3", "0"), inner, inner]);
+    there.story(&[inner, ("HGETALL lock", r#"["u:1", "2"]"#)]);
+    here.story(&[("RLOCK.RELEASE lock u:1 HOLDS 1", "0")]);
     // A late repeat of what the owner has gone past gives nothing more back.
-    story(&mut there, &[inner, ("HGETALL lock", r#"["u:1", "1"]"#)]);
+    there.story(&[inner, ("HGETALL lock", r#"["u:1", "1"]"#)]);
     let outer = "RLOCK.RELEASE lock u:1 HOLDS 0";
-    story(&mut here, &[(outer, "1"), (outer, "null")]);
+    here.story(&[(outer, "1"), (outer, "null")]);
     // A repeat never takes the lock from whoever has it by then.
-    story(&mut there, &[("RLOCK.ACQUIRE lock u:2 100000", "[1, 100000, 0]")]);
-    story(&mut here, &[(outer, "null"), ("HGETALL lock", r#"["u:2", "1"]"#)]);
+    there.story(&[("RLOCK.ACQUIRE lock u:2 100000", "[1, 100000, 0]")]);
+    here.story(&[(outer, "null"), ("HGETALL lock", r#"["u:2", "1"]"#)]);
 }

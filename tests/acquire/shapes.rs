@@ -1,12 +1,11 @@
 //! What a key may hold, and what each command makes of it.
 
 use std::thread;
-use std::time::Duration;
 
-use redis::Connection;
-use rlock_testkit::commands::{agrees, say, say_words, state, story};
+use rlock_testkit::prelude::*;
 use rlock_testkit::redisson::{GIVES_BACK, TAKES, run};
-use rlock_testkit::{ReplicaStream, ServerName, TestServer, eventually};
+
+use crate::errors::NO_INTEGERS;
 
 const WRONGTYPE: &str = "!WRONGTYPE Operation against a key holding the wrong kind of value";
 const NO_LOCK: &str = "!WRONGLOCK the key holds a hash that is not a lock; use another key";
@@ -76,34 +75,15 @@ fn every_other_type_is_refused_and_left_alone() {
     refused_and_left_alone(&TestServer::start(), makers, WRONGTYPE);
 }
 
-/// Values that are no count of holds in its one form.
-const NO_COUNTS: [&str; 19] = [
-    "",
-    "0",
-    "-1",
-    "01",
-    "+1",
-    "1.5",
-    "1.0",
-    "1e3",
-    " 1",
-    "1 ",
-    "1\n",
-    "1\0",
-    "one",
-    "-0",
-    "0x1",
-    "9007199254740993",
-    "9223372036854775807",
-    "9223372036854775808",
-    "-9223372036854775808",
-];
+/// Integers that are no count of holds: it is from 1 to 2^53.
+const NO_COUNTS: [&str; 5] = ["0", "-1", "9007199254740993", "9223372036854775807", "-9223372036854775808"];
 
 #[test]
 fn every_other_hash_is_refused_and_left_alone() {
     let server = TestServer::start();
-    let of_me = NO_COUNTS.map(|value| ["HSET", "thing", "me", value]);
-    let of_others = NO_COUNTS.map(|value| ["HSET", "thing", "you", value]);
+    let no_counts = NO_INTEGERS.iter().chain(&NO_COUNTS);
+    let of_one = |owner| no_counts.clone().map(move |value| ["HSET", "thing", owner, *value]);
+    let (of_me, of_others): (Vec<_>, Vec<_>) = (of_one("me").collect(), of_one("you").collect());
     let odd_modes = ["1", "READ", "Write", "dark", "", "0", "read ", "fair"];
     let odd_modes = odd_modes.map(|value| ["HSET", "thing", "mode", value]);
     let one_field = of_me.iter().chain(&of_others).chain(&odd_modes).map(|maker| &maker[..]);
@@ -132,8 +112,7 @@ fn a_large_hash_is_refused_and_left_alone() {
 
 #[test]
 fn a_read_write_lock_is_refused_as_a_plain_one() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let makers = [
         "mode read me 1",
         "mode read you 1",
@@ -156,46 +135,37 @@ fn a_read_write_lock_is_refused_as_a_plain_one() {
 
 #[test]
 fn a_hash_with_only_mode_is_free() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    for (mode, expiry) in
-        [("read", "PERSIST"), ("write", "PERSIST"), ("read", "PEXPIRE"), ("write", "PEXPIRE")]
-    {
+    let (_server, client) = &mut TestServer::start_and_connect();
+    let cases = ["read", "write"].map(|mode| [(mode, "PERSIST thing"), (mode, "PEXPIRE thing 900000")]);
+    for (mode, expiry) in cases.into_iter().flatten() {
         say(client, "DEL thing");
         say(client, &format!("HSET thing mode {mode}"));
-        say(
-            client,
-            &if expiry == "PERSIST" { "PERSIST thing".into() } else { format!("{expiry} thing 900000") },
-        );
+        say(client, expiry);
         let before = state(client, "thing");
         let info = say(client, "RLOCK.INFO thing");
         assert!(info.starts_with(r#"["kind", "none", "mode", null, "lease-ms", -2,"#), "{info}");
-        story(
-            client,
-            &[
-                ("RLOCK.ACQUIRE thing me 100000 HOLDS 2", "null"),
-                ("RLOCK.RELEASE thing me", "null"),
-                ("RLOCK.RELEASE thing me ALL LEASE 5", "null"),
-                ("RLOCK.RENEW thing me 100000", "0"),
-                ("RLOCK.FORCERELEASE thing", "0"),
-                ("RLOCK.FORCERELEASE thing me", "0"),
-            ],
-        );
+        client.story(&[
+            ("RLOCK.ACQUIRE thing me 100000 HOLDS 2", "null"),
+            ("RLOCK.RELEASE thing me", "null"),
+            ("RLOCK.RELEASE thing me ALL LEASE 5", "null"),
+            ("RLOCK.RENEW thing me 100000", "0"),
+            ("RLOCK.FORCERELEASE thing", "0"),
+            ("RLOCK.FORCERELEASE thing me", "0"),
+        ]);
         assert_eq!(state(client, "thing"), before, "{mode}");
         for holds in ["", "HOLDS 1"] {
             say(client, &format!("HSET thing mode {mode}"));
             say(client, "HDEL thing me");
-            story(client, &[(format!("RLOCK.ACQUIRE thing me 100000 {holds}").as_str(), "[1, 100000, 0]")]);
-            story(client, &[("HGETALL thing", r#"["me", "1"]"#), ("PTTL thing", "~100000")]);
+            client.story(&[(format!("RLOCK.ACQUIRE thing me 100000 {holds}").as_str(), "[1, 100000, 0]")]);
+            client.story(&[("HGETALL thing", r#"["me", "1"]"#), ("PTTL thing", "~100000")]);
         }
-        story(client, &[("RLOCK.ACQUIRE thing you 100000", "null"), ("RLOCK.RELEASE thing me", "1")]);
+        client.story(&[("RLOCK.ACQUIRE thing you 100000", "null"), ("RLOCK.RELEASE thing me", "1")]);
     }
 }
 
 #[test]
 fn one_field_with_a_canonical_count_is_a_lock() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for holds in [1_i64, 2, 10, 99, 65_536, 4_294_967_296, (1 << 53) - 1, 1 << 53] {
         let (left, hash) = (holds - 1, format!(r#"["you", "{holds}"]"#));
         say(client, "DEL thing");
@@ -203,19 +173,16 @@ fn one_field_with_a_canonical_count_is_a_lock() {
         let info = say(client, "RLOCK.INFO thing");
         let holder = format!(r#"["owner", "you", "mode", null, "holds", {holds}, "lease-ms", -1]"#);
         assert!(info.contains(r#""kind", "mutex""#) && info.contains(&holder), "{info}");
-        story(
-            client,
-            &[
-                ("RLOCK.ACQUIRE thing me 100000", "null"),
-                ("RLOCK.RENEW thing me 100000", "0"),
-                ("RLOCK.RELEASE thing me ALL", "null"),
-                ("RLOCK.FORCERELEASE thing me", "0"),
-                ("HGETALL thing", &hash),
-                ("RLOCK.RENEW thing you 100000", "1"),
-                ("HGETALL thing", &hash),
-                ("RLOCK.RELEASE thing you", if left == 0 { "1" } else { "0" }),
-            ],
-        );
+        client.story(&[
+            ("RLOCK.ACQUIRE thing me 100000", "null"),
+            ("RLOCK.RENEW thing me 100000", "0"),
+            ("RLOCK.RELEASE thing me ALL", "null"),
+            ("RLOCK.FORCERELEASE thing me", "0"),
+            ("HGETALL thing", &hash),
+            ("RLOCK.RENEW thing you 100000", "1"),
+            ("HGETALL thing", &hash),
+            ("RLOCK.RELEASE thing you", if left == 0 { "1" } else { "0" }),
+        ]);
         let hash = if left == 0 { "[]".into() } else { format!(r#"["you", "{left}"]"#) };
         assert_eq!(say(client, "HGETALL thing"), hash);
         say(client, "RLOCK.FORCERELEASE thing");
@@ -225,35 +192,31 @@ fn one_field_with_a_canonical_count_is_a_lock() {
 
 #[test]
 fn a_foreign_clients_lock_excludes_and_is_released() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let redisson = |client: &mut Connection, script, owner| run(client, script, "thing", owner, 100_000);
     // A Redisson client holds: rlock keeps others out, and serves the owner.
     assert_eq!(redisson(client, TAKES, "u-1:7"), "null");
     assert_eq!(redisson(client, TAKES, "u-1:7"), "null");
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE thing u-2:1 300000", "null"),
-            ("RLOCK.RELEASE thing u-2:1", "null"),
-            ("RLOCK.RENEW thing u-1:7 300000", "1"),
-            ("RLOCK.ACQUIRE thing u-1:7 100000", "[3, ~300000, 0]"),
-            ("RLOCK.RELEASE thing u-1:7", "0"),
-            ("RLOCK.RELEASE thing u-1:7", "0"),
-            ("RLOCK.RELEASE thing u-1:7", "1"),
-            ("EXISTS thing", "0"),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.ACQUIRE thing u-2:1 300000", "null"),
+        ("RLOCK.RELEASE thing u-2:1", "null"),
+        ("RLOCK.RENEW thing u-1:7 300000", "1"),
+        ("RLOCK.ACQUIRE thing u-1:7 100000", "[3, ~300000, 0]"),
+        ("RLOCK.RELEASE thing u-1:7", "0"),
+        ("RLOCK.RELEASE thing u-1:7", "0"),
+        ("RLOCK.RELEASE thing u-1:7", "1"),
+        ("EXISTS thing", "0"),
+    ]);
     // rlock holds: Redisson keeps others out, and serves the owner.
-    story(client, &[("RLOCK.ACQUIRE thing u-2:1 100000 HOLDS 1", "[1, 100000, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE thing u-2:1 100000 HOLDS 1", "[1, 100000, 0]")]);
     assert!(agrees(&redisson(client, TAKES, "u-1:7"), "~100000"));
     assert_eq!(redisson(client, GIVES_BACK, "u-1:7"), "null");
     assert_eq!(redisson(client, TAKES, "u-2:1"), "null");
-    story(client, &[("RLOCK.ACQUIRE thing u-2:1 100000 HOLDS 3", "[3, ~100000, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE thing u-2:1 100000 HOLDS 3", "[3, ~100000, 0]")]);
     assert_eq!(["0", "0", "1"].map(|_| redisson(client, GIVES_BACK, "u-2:1")), ["0", "0", "1"]);
     // Either side's lock is taken away by force.
     assert_eq!(redisson(client, TAKES, "u-1:7"), "null");
-    story(client, &[("RLOCK.FORCERELEASE thing u-2:1", "0"), ("RLOCK.FORCERELEASE thing u-1:7", "1")]);
+    client.story(&[("RLOCK.FORCERELEASE thing u-2:1", "0"), ("RLOCK.FORCERELEASE thing u-1:7", "1")]);
     assert_eq!(redisson(client, GIVES_BACK, "u-1:7"), "null");
 }
 
@@ -267,7 +230,7 @@ fn server_with_expiring_fields() -> Option<TestServer> {
     let has = version.is_at_least(ServerName::Redis, 7, 4) || version.is_at_least(ServerName::Valkey, 9, 0);
     let knows = say(client, "COMMAND INFO HPEXPIRE") != "[null]";
     assert_eq!(knows, has, "{version:?}");
-    story(client, &[("DEBUG SET-ACTIVE-EXPIRE 0", "OK")]);
+    client.story(&[("DEBUG SET-ACTIVE-EXPIRE 0", "OK")]);
     has.then_some(server)
 }
 
@@ -286,13 +249,13 @@ fn a_field_that_has_expired_is_no_hold() {
         ] {
             say(client, "DEL thing");
             say(client, &format!("HSET thing {owner} 1"));
-            story(client, &[(format!("HPEXPIRE thing 5 FIELDS 1 {owner}").as_str(), "[1]")]);
+            client.story(&[(format!("HPEXPIRE thing 5 FIELDS 1 {owner}").as_str(), "[1]")]);
             thread::sleep(Duration::from_millis(50));
             let info = say(client, "RLOCK.INFO thing");
             assert!(info.starts_with(r#"["kind", "none","#), "{owner}: {info}");
             assert_eq!(say(client, command), answer, "{owner}: {command}");
         }
-        story(client, &[("HGETALL thing", r#"["me", "1"]"#), ("PTTL thing", "~100000")]);
+        client.story(&[("HGETALL thing", r#"["me", "1"]"#), ("PTTL thing", "~100000")]);
         assert_eq!(say(client, "HPTTL thing FIELDS 1 me"), "[-1]", "the new hold has no end of its own");
     }
 }
@@ -301,40 +264,29 @@ fn a_field_that_has_expired_is_no_hold() {
 fn a_field_that_has_not_expired_yet_is_a_hold() {
     let Some(server) = server_with_expiring_fields() else { return };
     let mut client = server.connect();
-    story(
-        &mut client,
-        &[
-            ("HSET thing you 2", "1"),
-            ("HPEXPIRE thing 100000 FIELDS 1 you", "[1]"),
-            ("RLOCK.ACQUIRE thing me 100000", "null"),
-            ("RLOCK.RENEW thing you 100000", "1"),
-            ("RLOCK.RELEASE thing you", "0"),
-            // As on a replica, which is sent HSET.
-            ("HPTTL thing FIELDS 1 you", "[-1]"),
-            ("RLOCK.RELEASE thing you", "1"),
-            ("EXISTS thing", "0"),
-        ],
-    );
+    client.story(&[
+        ("HSET thing you 2", "1"),
+        ("HPEXPIRE thing 100000 FIELDS 1 you", "[1]"),
+        ("RLOCK.ACQUIRE thing me 100000", "null"),
+        ("RLOCK.RENEW thing you 100000", "1"),
+        ("RLOCK.RELEASE thing you", "0"),
+        // As on a replica, which is sent HSET.
+        ("HPTTL thing FIELDS 1 you", "[-1]"),
+        ("RLOCK.RELEASE thing you", "1"),
+        ("EXISTS thing", "0"),
+    ]);
 }
 
 #[test]
 fn an_expired_field_beside_a_hold_counts_until_the_server_clears_it_away() {
     let Some(server) = server_with_expiring_fields() else { return };
     let mut client = server.connect();
-    story(
-        &mut client,
-        &[
-            ("DEBUG SET-ACTIVE-EXPIRE 0", "OK"),
-            ("HSET thing me 1 you 1", "2"),
-            ("HPEXPIRE thing 5 FIELDS 1 you", "[1]"),
-        ],
-    );
+    client.story(&[("HSET thing me 1 you 1", "2"), ("HPEXPIRE thing 5 FIELDS 1 you", "[1]")]);
     thread::sleep(Duration::from_millis(50));
-    let refused = say(&mut client, "RLOCK.ACQUIRE thing them 100000");
-    assert!(refused.starts_with("!WRONGLOCK"), "{refused}");
-    story(&mut client, &[("HGETALL thing", r#"["me", "1"]"#), ("DEBUG SET-ACTIVE-EXPIRE 1", "OK")]);
+    client.story(&[("RLOCK.ACQUIRE thing them 100000", "!WRONGLOCK…")]);
+    client.story(&[("HGETALL thing", r#"["me", "1"]"#), ("DEBUG SET-ACTIVE-EXPIRE 1", "OK")]);
     eventually("the server to clear the field away", Duration::from_secs(20), || {
         (say(&mut client, "RLOCK.ACQUIRE thing them 100000") == "null").then_some(())
     });
-    story(&mut client, &[("RLOCK.RELEASE thing me", "1")]);
+    client.story(&[("RLOCK.RELEASE thing me", "1")]);
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rlock_testkit::TestServer;
 use rlock_testkit::docs::{check_examples, code, untraced_statements};
+use rlock_testkit::prelude::*;
 
 /// The workspace's root.
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");

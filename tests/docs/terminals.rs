@@ -8,9 +8,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::Duration;
 
-use rlock_testkit::{TestServer, eventually};
+use rlock_testkit::prelude::*;
 
 const PAGES: [(&str, &str); 3] = [
     ("README.md", include_str!("../../README.md")),

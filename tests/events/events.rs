@@ -1,8 +1,6 @@
 //! What a change tells those who listen: keyspace events and the unlock message.
 
-use redis::Connection;
-use rlock_testkit::commands::{agrees, say, say_words};
-use rlock_testkit::{Subscriber, TestServer};
+use rlock_testkit::prelude::*;
 
 /// A client, and somebody who hears every message of the server.
 struct Scene {
@@ -30,11 +28,7 @@ impl Scene {
     /// What was published since the last look: channel and message.
     #[track_caller]
     fn heard(&mut self) -> Vec<String> {
-        let messages = self.listener.drain().into_iter();
-        let line = |(channel, message): (Vec<u8>, Vec<u8>)| {
-            format!("{} {}", channel.escape_ascii(), message.escape_ascii())
-        };
-        messages.map(line).map(|line| line.replace("__keyevent@0__:", "")).collect()
+        self.listener.events()
     }
 }
 

@@ -1,15 +1,13 @@
 //! RLOCK.INFO: who holds a lock, told without a trace.
 
 use std::thread;
-use std::time::Duration;
 
-use rlock_testkit::commands::{on_the_wire, say, state, story};
-use rlock_testkit::{ReplicaStream, ServerName, Subscriber, TestServer, eventually};
+use rlock_testkit::prelude::*;
 
 const FREE: &str = r#"{"kind": "none", "mode": null, "lease-ms": -2, "token": 0, "holder-count": 0, "waiter-count": 0, "holders": [], "queue": []}"#;
 
 /// What a lock that `owner` holds answers in RESP3.
-fn held(owner: &str, holds: i64, lease_ms: &str) -> String {
+fn held_by(owner: &str, holds: i64, lease_ms: &str) -> String {
     let holder = format!(r#"{{"owner": "{owner}", "mode": null, "holds": {holds}, "lease-ms": {lease_ms}}}"#);
     format!(
         r#"{{"kind": "mutex", "mode": null, "lease-ms": {lease_ms}, "token": 0, "holder-count": 1, "waiter-count": 0, "holders": [{holder}], "queue": []}}"#
@@ -20,88 +18,51 @@ fn held(owner: &str, holds: i64, lease_ms: &str) -> String {
 fn tells_who_holds_the_lock() {
     let server = TestServer::start();
     let mut client = server.connect_resp3();
-    story(
-        &mut client,
-        &[
-            ("RLOCK.ACQUIRE lock alice:1 100000", "[1, 100000, 0]"),
-            ("RLOCK.INFO lock", &held("alice:1", 1, "~100000")),
-            ("RLOCK.ACQUIRE lock alice:1 300000", "[2, 300000, 0]"),
-            ("RLOCK.ACQUIRE lock bob:1 300000", "null"),
-            ("RLOCK.INFO lock", &held("alice:1", 2, "~300000")),
-            ("RLOCK.RENEW lock alice:1 100000", "1"),
-            ("RLOCK.RELEASE lock alice:1", "0"),
-            ("RLOCK.INFO lock", &held("alice:1", 1, "~100000")),
-            ("RLOCK.RELEASE lock alice:1", "1"),
-            ("RLOCK.ACQUIRE lock bob:1 200000", "[1, 200000, 0]"),
-            ("RLOCK.INFO lock", &held("bob:1", 1, "~200000")),
-            ("RLOCK.INFO other", FREE),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.ACQUIRE lock alice:1 100000", "[1, 100000, 0]"),
+        ("RLOCK.INFO lock", &held_by("alice:1", 1, "~100000")),
+        ("RLOCK.ACQUIRE lock alice:1 300000", "[2, 300000, 0]"),
+        ("RLOCK.ACQUIRE lock bob:1 300000", "null"),
+        ("RLOCK.INFO lock", &held_by("alice:1", 2, "~300000")),
+        ("RLOCK.RENEW lock alice:1 100000", "1"),
+        ("RLOCK.RELEASE lock alice:1", "0"),
+        ("RLOCK.INFO lock", &held_by("alice:1", 1, "~100000")),
+        ("RLOCK.RELEASE lock alice:1", "1"),
+        ("RLOCK.ACQUIRE lock bob:1 200000", "[1, 200000, 0]"),
+        ("RLOCK.INFO lock", &held_by("bob:1", 1, "~200000")),
+        ("RLOCK.INFO other", FREE),
+    ]);
 }
 
 #[test]
 fn a_free_lock_is_none() {
     let server = TestServer::start();
     let client = &mut server.connect_resp3();
-    story(
-        client,
-        &[
-            ("RLOCK.INFO lock", FREE),
-            ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"),
-            ("RLOCK.RELEASE lock alice", "1"),
-            ("RLOCK.INFO lock", FREE),
-            ("RLOCK.ACQUIRE lock alice 1", "[1, 1, 0]"),
-        ],
-    );
-    eventually("the lease to end", Duration::from_secs(30), || {
-        (say(client, "RLOCK.INFO lock") == FREE).then_some(())
-    });
-}
-
-#[test]
-fn a_lock_without_an_expiry_says_minus_one() {
-    let server = TestServer::start();
-    let mut client = server.connect_resp3();
-    story(
-        &mut client,
-        &[
-            ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"),
-            ("PERSIST lock", "1"),
-            ("RLOCK.INFO lock", &held("alice", 1, "-1")),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.INFO lock", FREE),
+        ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"),
+        ("RLOCK.RELEASE lock alice", "1"),
+        ("RLOCK.INFO lock", FREE),
+        ("RLOCK.ACQUIRE lock alice 1", "[1, 1, 0]"),
+    ]);
+    wait_for("the lease to end", || say(client, "RLOCK.INFO lock") == FREE);
 }
 
 #[test]
 fn is_a_map_in_resp3_and_flat_in_resp2() {
     let server = TestServer::start();
     let lines = ["HSET lock alice 2", "RLOCK.INFO lock", "DEL lock"];
-    let words = |words: &[&str]| -> Vec<String> {
-        words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect()
-    };
-    let [kind, mutex, mode, lease, token, count, waiters, holders, queue, owner, alice, holds]: [String; 12] =
-        words(&[
-            "kind",
-            "mutex",
-            "mode",
-            "lease-ms",
-            "token",
-            "holder-count",
-            "waiter-count",
-            "holders",
-            "queue",
-            "owner",
-            "alice",
-            "holds",
-        ])
-        .try_into()
-        .unwrap();
+    let bulk = |word: &str| format!("${}\r\n{word}\r\n", word.len());
     for (protocol, outer, inner, null) in [(2, "*16", "*8", "$-1"), (3, "%8", "%4", "_")] {
-        let holder = format!("{inner}\r\n{owner}{alice}{mode}{null}\r\n{holds}:2\r\n{lease}:-1\r\n");
-        let expected = format!(
-            "{outer}\r\n{kind}{mutex}{mode}{null}\r\n{lease}:-1\r\n{token}:0\r\n{count}:1\r\n{waiters}:0\r\n\
-             {holders}*1\r\n{holder}{queue}*0\r\n"
+        // Words, and what is sent as it stands.
+        let reply = format!(
+            "{outer} kind mutex mode {null} lease-ms :-1 token :0 holder-count :1 waiter-count :0 holders *1 \
+             {inner} owner alice mode {null} holds :2 lease-ms :-1 queue *0"
         );
+        let sent = |part: &str| {
+            if part.starts_with(char::is_alphabetic) { bulk(part) } else { format!("{part}\r\n") }
+        };
+        let expected: String = reply.split(' ').map(sent).collect();
         assert_eq!(on_the_wire(&server, protocol, &lines), format!(":1\r\n{expected}:1\r\n"));
     }
 }
@@ -130,7 +91,7 @@ fn shows_redissons_last_token() {
         let free = say(client, &format!("RLOCK.INFO {lock}"));
         assert!(free.contains(r#""kind": "none""#) && free.contains(&shown), "{key}, free: {free}");
         // Held, the reply of ACQUIRE has no token; and the key stays as it is.
-        story(client, &[(format!("RLOCK.ACQUIRE {lock} alice 100000").as_str(), "[1, 100000, 0]")]);
+        client.story(&[(format!("RLOCK.ACQUIRE {lock} alice 100000").as_str(), "[1, 100000, 0]")]);
         let held = say(client, &format!("RLOCK.INFO {lock}"));
         assert!(held.contains(r#""kind": "mutex""#) && held.contains(&shown), "{key}, held: {held}");
         assert_eq!((state(client, key), say(client, &encoding)), (before, stored));
@@ -141,14 +102,14 @@ fn shows_redissons_last_token() {
 fn limit_cuts_the_lists_not_the_counts() {
     let server = TestServer::start();
     let client = &mut server.connect_resp3();
-    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-    let whole = held("alice", 1, "~100000");
+    client.story(&[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+    let whole = held_by("alice", 1, "~100000");
     for limit in ["", "LIMIT 1", "LIMIT 100", "limit 4294967295"] {
-        story(client, &[(format!("RLOCK.INFO lock {limit}").as_str(), &whole)]);
+        client.story(&[(format!("RLOCK.INFO lock {limit}").as_str(), &whole)]);
     }
     let (before, _) = whole.split_once(r#""holders": "#).unwrap();
     let cut = format!(r#"{before}"holders": [], "queue": []}}"#);
-    story(client, &[("RLOCK.INFO lock LIMIT 0", &cut), ("RLOCK.INFO free LIMIT 0", FREE)]);
+    client.story(&[("RLOCK.INFO lock LIMIT 0", &cut), ("RLOCK.INFO free LIMIT 0", FREE)]);
 }
 
 /// Redis 7.0, which counts a miss and raises `keymiss` whoever asks for a key that is not there.
@@ -169,14 +130,14 @@ fn counts(server: &TestServer) -> Vec<(&'static str, String)> {
 fn leaves_no_trace() {
     let server = TestServer::builder().conf("notify-keyspace-events", "KAm").start();
     let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"), ("SET text 1", "OK")]);
+    client.story(&[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"), ("SET text 1", "OK")]);
     for key in ["lock", "text"] {
         eventually("the key to be idle for a second", Duration::from_secs(30), || {
             (say(client, &format!("OBJECT IDLETIME {key}")) != "0").then_some(())
         });
     }
     let (mut events, mut stream) = (Subscriber::pattern(&server, "__key*"), ReplicaStream::open(&server));
-    story(client, &[("WATCH lock text free", "OK")]);
+    client.story(&[("WATCH lock text free", "OK")]);
     for (key, says) in [("lock", "mutex"), ("text", "!WRONGTYPE"), ("free", "none")] {
         let before = counts(&server);
         let answer = say(client, &format!("RLOCK.INFO {key}"));
@@ -187,7 +148,7 @@ fn leaves_no_trace() {
         assert!(raised.is_empty(), "{key}: {raised:?}");
     }
     assert!(stream.so_far(&server).is_empty());
-    story(client, &[("MULTI", "OK"), ("PING", "QUEUED"), ("EXEC", "[PONG]")]);
+    client.story(&[("MULTI", "OK"), ("PING", "QUEUED"), ("EXEC", "[PONG]")]);
     for key in ["lock", "text"] {
         assert_ne!(say(client, &format!("OBJECT IDLETIME {key}")), "0", "{key} counts as used");
     }
@@ -198,11 +159,11 @@ fn an_ended_lock_is_left_to_the_server_to_clear_away() {
     let server = TestServer::start();
     let mut client = server.connect_resp3();
     let ends_at_once = ("RLOCK.ACQUIRE lock alice 1", "[1, 1, 0]");
-    story(&mut client, &[("DEBUG SET-ACTIVE-EXPIRE 0", "OK"), ends_at_once]);
+    client.story(&[("DEBUG SET-ACTIVE-EXPIRE 0", "OK"), ends_at_once]);
     let mut stream = ReplicaStream::open(&server);
     thread::sleep(Duration::from_millis(20));
     // Redis 7.0 clears away whenever anybody reads.
     let cleared = is_redis_7_0(&server);
-    story(&mut client, &[("RLOCK.INFO lock", FREE), ("DBSIZE", if cleared { "0" } else { "1" })]);
+    client.story(&[("RLOCK.INFO lock", FREE), ("DBSIZE", if cleared { "0" } else { "1" })]);
     assert_eq!(stream.so_far(&server).is_empty(), !cleared);
 }

@@ -2,11 +2,8 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::time::Duration;
 
-use redis::{Connection, Value};
-use rlock_testkit::TestServer;
-use rlock_testkit::commands::{agrees, ask, say, story};
+use rlock_testkit::prelude::*;
 
 const PAGE: &str = include_str!("../../docs/COMMANDS.md");
 
@@ -69,9 +66,8 @@ fn counters(server: &TestServer) -> [u64; 12] {
 
 #[test]
 fn the_section_counts_what_happened() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut expected = counters(&server);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let mut expected = counters(server);
     assert_eq!(expected, [0; 12]);
     for (line, answer, counts) in COUNTED {
         let said = say(client, line);
@@ -79,7 +75,7 @@ fn the_section_counts_what_happened() {
         for (counter, name) in expected.iter_mut().zip(COUNTERS) {
             *counter += u64::from(counts.contains(&name));
         }
-        assert_eq!(counters(&server), expected, "{line}");
+        assert_eq!(counters(server), expected, "{line}");
     }
     let info = server.info("rlock");
     assert_eq!(info["rlock_version"], "0.1.0");
@@ -196,8 +192,7 @@ fn command_docs_describe_every_command() {
 
 #[test]
 fn the_server_knows_which_argument_is_the_key() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for (line, keys) in [
         ("RLOCK.ACQUIRE k o 1 HOLDS 1", r#"["k"]"#),
         ("RLOCK.RELEASE k o ALL", r#"["k"]"#),
@@ -214,8 +209,7 @@ fn the_server_knows_which_argument_is_the_key() {
 
 #[test]
 fn commands_say_what_they_do() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for (name, arity, flags) in [
         ("acquire", -4, &["write", "denyoom"][..]),
         ("release", -3, &["write"]),
@@ -255,8 +249,7 @@ fn monitored(monitor: &mut BufReader<TcpStream>, client: &mut Connection) -> Vec
 /// Outside a command the module asks whether it may write, by a write that does nothing: operators see it in MONITOR.
 #[test]
 fn monitor_shows_the_permission_probe() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream.write_all(b"MONITOR\r\n").unwrap();
@@ -270,10 +263,10 @@ fn monitor_shows_the_permission_probe() {
     // Commands alone, also one that hands the lock on: no probe.
     let mut bob = server.connect();
     let answer = std::thread::scope(|scope| {
-        story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+        client.story(&[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
         let answer = scope.spawn(move || say(&mut bob, "RLOCK.ACQUIRE lock bob 100000 BLOCK 60000"));
         while !say(client, "RLOCK.INFO lock").contains(r#""waiter-count", 1"#) {}
-        story(client, &[("RLOCK.RENEW lock alice 100000", "1"), ("RLOCK.RELEASE lock alice", "1")]);
+        client.story(&[("RLOCK.RENEW lock alice 100000", "1"), ("RLOCK.RELEASE lock alice", "1")]);
         answer.join().unwrap()
     });
     assert_eq!(answer, "[1, 100000, 0]");
@@ -283,7 +276,7 @@ fn monitor_shows_the_permission_probe() {
     let answer = std::thread::scope(|scope| {
         let answer = scope.spawn(move || say(&mut carol, "RLOCK.ACQUIRE lock carol 100000 BLOCK 60000"));
         while !say(client, "RLOCK.INFO lock").contains(r#""waiter-count", 1"#) {}
-        story(client, &[("DEL lock", "1")]);
+        client.story(&[("DEL lock", "1")]);
         answer.join().unwrap()
     });
     assert_eq!((answer.as_str(), keys), ("[1, 100000, 0]", say(client, "DBSIZE")));

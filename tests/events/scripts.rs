@@ -1,10 +1,6 @@
 //! The commands in a transaction and in Lua: as they are alone.
 
-use std::time::{Duration, Instant};
-
-use redis::{Connection, Value};
-use rlock_testkit::commands::{agrees, ask, say, say_words, state, story, text};
-use rlock_testkit::{ReplicaStream, TestServer, eventually};
+use rlock_testkit::prelude::*;
 
 /// A story with every command, and with every kind of answer.
 const STORY: [(&str, &str); 17] = [
@@ -37,7 +33,7 @@ const WRONGTYPE: &str = "!WRONGTYPE Operation against a key holding the wrong ki
 /// A server with something at `text` that is no lock.
 fn server() -> TestServer {
     let server = TestServer::start();
-    story(&mut server.connect(), &[("SET text 1", "OK")]);
+    server.connect().story(&[("SET text 1", "OK")]);
     server
 }
 
@@ -47,14 +43,14 @@ fn eval(client: &mut Connection, script: &str, words: &[&str]) -> Value {
 
 #[test]
 fn alone_the_story_is_true() {
-    story(&mut server().connect(), &STORY);
+    server().connect().story(&STORY);
 }
 
 #[test]
 fn commands_work_in_multi() {
     let server = server();
     let client = &mut server.connect();
-    story(client, &[("MULTI", "OK")]);
+    client.story(&[("MULTI", "OK")]);
     for (line, _) in STORY {
         assert_eq!(say(client, line), "QUEUED", "{line}");
     }
@@ -67,13 +63,12 @@ fn commands_work_in_multi() {
 
 #[test]
 fn a_transaction_that_is_discarded_or_refused_does_nothing() {
-    let server = TestServer::start();
-    let mut client = server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let take = ("RLOCK.ACQUIRE lock alice 100000", "QUEUED");
     let arity = ("RLOCK.ACQUIRE lock", "!ERR wrong number of arguments for 'rlock.acquire' command");
     let aborted = "!EXECABORT Transaction discarded because of previous errors.";
-    story(&mut client, &[("MULTI", "OK"), take, ("DISCARD", "OK"), ("EXISTS lock", "0")]);
-    story(&mut client, &[("MULTI", "OK"), take, arity, ("EXEC", aborted), ("EXISTS lock", "0")]);
+    client.story(&[("MULTI", "OK"), take, ("DISCARD", "OK"), ("EXISTS lock", "0")]);
+    client.story(&[("MULTI", "OK"), take, arity, ("EXEC", aborted), ("EXISTS lock", "0")]);
 }
 
 #[test]
@@ -89,8 +84,7 @@ fn commands_work_in_lua() {
 
 #[test]
 fn lua_tells_null_as_false_and_integers_as_numbers() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let script = "
         local taken = redis.call('RLOCK.ACQUIRE', 'lock', 'alice', 100000)
         local seen = {
@@ -133,20 +127,18 @@ fn an_error_in_lua_ends_the_script_or_is_a_value() {
         redis.call('RLOCK.FORCERELEASE', 'lock')";
     let answer = text(&eval(client, script, &[]));
     assert!(answer.starts_with(WRONGTYPE), "{answer}");
-    story(client, &[("HGETALL lock", r#"["alice", "1"]"#)]);
+    client.story(&[("HGETALL lock", r#"["alice", "1"]"#)]);
     let script = "
         local refused = redis.pcall('RLOCK.RENEW', 'text', 'alice', 100000)
         redis.call('RLOCK.FORCERELEASE', 'lock')
         return refused['err']";
     assert_eq!(text(&eval(client, script, &[])), format!("\"{}\"", &WRONGTYPE[1..]));
-    story(client, &[("EXISTS lock", "0")]);
+    client.story(&[("EXISTS lock", "0")]);
 }
 
 #[test]
 fn a_script_that_only_reads_may_ask_but_not_lock() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+    let (_server, client) = &mut held();
     let before = state(client, "lock");
     let script = "return redis.call(unpack(ARGV))";
     let told = say_words(client, &["EVAL_RO", script, "0", "RLOCK.INFO", "lock"]);
@@ -166,28 +158,23 @@ fn a_script_that_only_reads_may_ask_but_not_lock() {
 
 #[test]
 fn commands_work_in_a_function() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let library = "#!lua name=locks
         redis.register_function('take', function(keys, args)
             return redis.call('RLOCK.ACQUIRE', keys[1], args[1], args[2])
         end)";
     assert_eq!(say_words(client, &["FUNCTION", "LOAD", library]), r#""locks""#);
-    story(
-        client,
-        &[
-            ("FCALL take 1 lock alice 100000", "[1, 100000, 0]"),
-            ("FCALL take 1 lock bob 100000", "null"),
-            ("FCALL take 1 lock alice 300000", "[2, 300000, 0]"),
-        ],
-    );
+    client.story(&[
+        ("FCALL take 1 lock alice 100000", "[1, 100000, 0]"),
+        ("FCALL take 1 lock bob 100000", "null"),
+        ("FCALL take 1 lock alice 300000", "[2, 300000, 0]"),
+    ]);
 }
 
 /// For the server time stands still while a script runs, and with it every lease.
 #[test]
 fn a_lease_does_not_end_inside_a_script() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let script = "
         redis.call('RLOCK.ACQUIRE', 'lock', 'alice', 1)
         for _ = 1, 5000000 do end
@@ -203,25 +190,5 @@ fn a_lease_does_not_end_inside_a_script() {
     let before = Instant::now();
     assert_eq!(text(&eval(client, script, &[])), r#"["false", "mutex", 1, 2, 0, 1, 1]"#);
     assert!(before.elapsed() > Duration::from_millis(3), "the script took longer than a lease");
-    eventually("bob's lease to end after the script", Duration::from_secs(30), || {
-        (say(client, "EXISTS lock") == "0").then_some(())
-    });
-}
-
-#[test]
-fn a_script_is_replicated_in_one_transaction() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut stream = ReplicaStream::open(&server);
-    let script = "
-        redis.call('RLOCK.ACQUIRE', 'lock', 'alice', 100000)
-        redis.call('RLOCK.ACQUIRE', 'lock', 'bob', 100000)
-        return redis.call('RLOCK.RELEASE', 'lock', 'alice')";
-    assert_eq!(text(&eval(client, script, &[])), "1");
-    let names: Vec<String> = stream
-        .so_far(&server)
-        .iter()
-        .map(|command| String::from_utf8_lossy(&command[0]).to_uppercase())
-        .collect();
-    assert_eq!(names, ["MULTI", "HSET", "PEXPIREAT", "DEL", "PUBLISH", "EXEC"]);
+    wait_for("bob's lease to end after the script", || say(client, "EXISTS lock") == "0");
 }

@@ -1,12 +1,9 @@
 //! FAIR: what Redisson's scripts do to the entries of ours that stand behind and before its own, when it gives up, tries
 //! without waiting, and gives back by force.
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, story};
 use rlock_testkit::fair_list::{HOUR, MINUTE, ahead, deadline};
+use rlock_testkit::prelude::*;
 use rlock_testkit::redisson::{FAIR_FORCED, FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES, FAIR_TRIES};
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, eventually};
 
 use crate::scene::{DEADLINES, LIST, eventually_list, redisson, scene, wait};
 
@@ -16,11 +13,10 @@ fn are_served(client: &mut Connection, first: &str, waiting: &[(&str, &Waiting)]
     let mut before = first;
     for (owner, waiting) in waiting {
         assert!(waiting.still_waits(), "{owner} before {before}");
-        story(client, &[(&format!("RLOCK.RELEASE lock {before}"), "1")]);
-        assert_eq!(waiting.answer(), "[1, 50000, 0]", "{owner}");
+        waiting.granted_by(client, &format!("RLOCK.RELEASE lock {before}"));
         before = owner;
     }
-    story(client, &[(&format!("RLOCK.RELEASE lock {before}"), "1"), ("DBSIZE", "0")]);
+    client.story(&[(&format!("RLOCK.RELEASE lock {before}"), "1"), ("DBSIZE", "0")]);
 }
 
 /// One that gives up lowers the deadlines of all behind it by what it would have waited, which was added to them.
@@ -49,16 +45,15 @@ fn natives_behind_one_that_gives_up_seem_dead_and_keep_their_places() {
     let (b, c) = (wait(server, "b"), wait(server, "c"));
     redisson(client, FAIR_GIVES_UP, "f:1", HOUR, 0);
     // The head's is set ahead at once; the one behind it is dead by the numbers.
-    eventually("a deadline ahead", SOON, || (ahead(client, "b") > 5 * MINUTE).then_some(()));
+    wait_for("a deadline ahead", || ahead(client, "b") > 5 * MINUTE);
     assert!(ahead(client, "c") < 0);
     assert_ne!(redisson(client, FAIR_TAKES, "f:2", 5 * MINUTE, 0), "null");
     eventually_list(client, r#"["b", "c", "f:2"]"#);
     // c is the head now. Whether or not anybody has looked at its deadline: who drops it finds it there the next time.
-    story(client, &[("RLOCK.RELEASE lock a", "1")]);
-    assert_eq!(b.answer(), "[1, 50000, 0]");
+    b.granted_by(client, "RLOCK.RELEASE lock a");
     redisson(client, FAIR_TAKES, "f:2", 5 * MINUTE, 0);
     eventually_list(client, r#"["c", "f:2"]"#);
-    eventually("a deadline ahead", SOON, || (ahead(client, "c") > 5 * MINUTE).then_some(()));
+    wait_for("a deadline ahead", || ahead(client, "c") > 5 * MINUTE);
     redisson(client, FAIR_GIVES_UP, "f:2", 5 * MINUTE, 0);
     are_served(client, "b", &[("c", &c)]);
 }
@@ -69,7 +64,7 @@ fn one_that_gives_up_in_its_turn_leaves_the_lock_to_the_native_behind_it() {
     let (server, client) = &mut scene();
     assert_ne!(redisson(client, FAIR_TAKES, "f:1", HOUR, 0), "null");
     let (b, c) = (wait(server, "b"), wait(server, "c"));
-    story(client, &[("RLOCK.RELEASE lock a", "1"), ("EXISTS lock", "0")]);
+    client.story(&[("RLOCK.RELEASE lock a", "1"), ("EXISTS lock", "0")]);
     assert!(b.still_waits());
     redisson(client, FAIR_GIVES_UP, "f:1", HOUR, 0);
     assert_eq!(b.answer(), "[1, 50000, 0]");
@@ -89,17 +84,15 @@ fn one_that_tries_without_waiting_overtakes_nobody() {
     assert_eq!(redisson(client, FAIR_TRIES, "f:2", 5 * MINUTE, HOUR), "1");
     eventually_list(client, r#"["b", "c"]"#);
     assert_ne!(redisson(client, FAIR_TAKES, "f:1", 5 * MINUTE, 0), "null");
-    story(client, &[("RLOCK.RELEASE lock a", "1")]);
-    assert_eq!(b.answer(), "[1, 50000, 0]");
-    story(client, &[("RLOCK.RELEASE lock b", "1")]);
-    assert_eq!(c.answer(), "[1, 50000, 0]");
+    b.granted_by(client, "RLOCK.RELEASE lock a");
+    c.granted_by(client, "RLOCK.RELEASE lock b");
     // The turn of f:1: the lock is free, and for nobody else.
-    story(client, &[("RLOCK.RELEASE lock c", "1"), ("EXISTS lock", "0")]);
+    client.story(&[("RLOCK.RELEASE lock c", "1"), ("EXISTS lock", "0")]);
     assert!(called.next(SOON).is_some());
     assert_eq!(redisson(client, FAIR_TRIES, "f:2", 5 * MINUTE, 0), "1");
     assert_eq!(redisson(client, FAIR_TRIES, "f:1", 5 * MINUTE, 0), "null");
     assert_eq!(redisson(client, FAIR_TRIES, "f:1", 5 * MINUTE, 0), "null");
-    story(client, &[("HGET lock f:1", "\"2\""), (&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
+    client.story(&[("HGET lock f:1", "\"2\""), (&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
 }
 
 /// The one thing that goes past natives: a lock that is free, for the turn of one before them, and a clock far ahead.
@@ -108,7 +101,7 @@ fn one_that_tries_with_a_clock_ahead_passes_natives_once() {
     let (server, client) = &mut scene();
     assert_ne!(redisson(client, FAIR_TAKES, "f:1", 5 * MINUTE, 0), "null");
     let (b, c) = (wait(server, "b"), wait(server, "c"));
-    story(client, &[("RLOCK.RELEASE lock a", "1"), ("EXISTS lock", "0")]);
+    client.story(&[("RLOCK.RELEASE lock a", "1"), ("EXISTS lock", "0")]);
     // All are dropped, and what the script lowers is nothing any more.
     assert_eq!(redisson(client, FAIR_TRIES, "f:2", HOUR, HOUR), "null");
     eventually_list(client, r#"["b", "c"]"#);
@@ -141,25 +134,24 @@ fn a_lock_given_back_by_force_goes_to_the_head_of_the_list() {
     // Where its clock is an hour ahead all seem dead, and the lock is deleted: c is put back and has it.
     assert_eq!(redisson(client, FAIR_FORCED, "f:9", 5 * MINUTE, HOUR), "1");
     assert_eq!(c.answer(), "[1, 50000, 0]");
-    story(client, &[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
+    client.story(&[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
 }
 
 /// A native owner whose lock is given back by force learns it, and those who wait are served all the same.
 #[test]
 fn natives_force_a_fair_lock_of_redissons() {
     let (server, client) = &mut scene();
-    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    client.story(&[("RLOCK.RELEASE lock a", "1")]);
     assert_eq!(redisson(client, FAIR_TRIES, "f:1", 5 * MINUTE, 0), "null");
     let b = wait(server, "b");
     assert_ne!(redisson(client, FAIR_TAKES, "f:2", 5 * MINUTE, 0), "null");
     let c = wait(server, "c");
-    story(client, &[("RLOCK.FORCERELEASE lock f:1", "1")]);
-    assert_eq!(b.answer(), "[1, 50000, 0]");
+    b.granted_by(client, "RLOCK.FORCERELEASE lock f:1");
     assert_eq!(redisson(client, FAIR_GIVES_BACK, "f:1", 5 * MINUTE, 0), "null");
-    story(client, &[("RLOCK.FORCERELEASE lock", "1"), ("EXISTS lock", "0")]);
+    client.story(&[("RLOCK.FORCERELEASE lock", "1"), ("EXISTS lock", "0")]);
     assert!(c.still_waits());
     assert_eq!(redisson(client, FAIR_TAKES, "f:2", 5 * MINUTE, 0), "null");
     assert_eq!(redisson(client, FAIR_GIVES_BACK, "f:2", 5 * MINUTE, 0), "1");
     assert_eq!(c.answer(), "[1, 50000, 0]");
-    story(client, &[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
+    client.story(&[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
 }

@@ -1,12 +1,6 @@
 //! FAIR: the turns at the head of Redisson's list, and that nobody sleeps through the own.
 
-use std::time::{Duration, Instant};
-
-use redis::Connection;
-use rlock_testkit::commands;
-use rlock_testkit::commands::{SOON, number, say, server_time, story, transaction};
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, eventually};
+use rlock_testkit::prelude::*;
 
 use crate::scene::{DEADLINES, LIST, scene, wait};
 
@@ -15,13 +9,13 @@ const ITS_CHANNEL: &str = "redisson_lock__channel:{lock}:f:1";
 /// The answer; sooner than the sweep that sets such things right every ten seconds mostly comes.
 #[track_caller]
 fn soon(waiting: &Waiting) -> String {
-    commands::text(&waiting.outcome(Duration::from_secs(4)).expect("no error"))
+    text(&waiting.outcome(Duration::from_secs(4)).expect("no error"))
 }
 
 /// One of Redisson's comes to wait, and counts as gone after so many ms.
 fn foreign_joins(client: &mut Connection, after: i64) {
     let at = server_time(client) + after;
-    story(client, &[(&format!("RPUSH {LIST} f:1"), "1"), (&format!("ZADD {DEADLINES} {at} f:1"), "1")]);
+    client.story(&[(&format!("RPUSH {LIST} f:1"), "1"), (&format!("ZADD {DEADLINES} {at} f:1"), "1")]);
 }
 
 /// One that is passed over in the very command that frees the lock, since nobody hears its channel, is not taken for
@@ -29,23 +23,20 @@ fn foreign_joins(client: &mut Connection, after: i64) {
 #[test]
 fn one_that_is_passed_over_has_no_turn() {
     let (server, client) = &mut scene();
-    story(client, &[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 nobody", "[0, 0, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 nobody", "[0, 0, 0]")]);
     let c = wait(server, "c");
-    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    client.story(&[("RLOCK.RELEASE lock a", "1")]);
     assert_eq!(soon(&c), "[1, 50000, 0]");
-    story(client, &[(&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
+    client.story(&[(&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
 }
 
 /// The same where it can have no fencing token.
 #[test]
 fn one_that_can_have_no_token_has_no_turn() {
     let (server, client) = &mut scene();
-    let b = Waiting::start(
-        server,
-        &"RLOCK.ACQUIRE lock b 50000 FAIR FENCED BLOCK 0".split(' ').collect::<Vec<_>>(),
-    );
+    let b = Waiting::line(server, "RLOCK.ACQUIRE lock b 50000 FAIR FENCED BLOCK 0");
     let c = wait(server, "c");
-    story(client, &[("SET redisson_lock_token:{lock} x", "OK"), ("RLOCK.RELEASE lock a", "1")]);
+    client.story(&[("SET redisson_lock_token:{lock} x", "OK"), ("RLOCK.RELEASE lock a", "1")]);
     assert!(b.answer().starts_with("!ERR "));
     assert_eq!(soon(&c), "[1, 50000, 0]");
 }
@@ -57,11 +48,11 @@ fn a_foreign_waiter_is_called_however_little_time_it_has() {
     let mut called = Subscriber::channel(server, ITS_CHANNEL);
     foreign_joins(client, 30_000);
     let b = wait(server, "b");
-    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    client.story(&[("RLOCK.RELEASE lock a", "1")]);
     assert!(called.next(SOON).is_some());
     assert!(b.still_waits());
     // Once is enough.
-    story(client, &[("RLOCK.ACQUIRE lock d 1000 FAIR", "null"), ("RLOCK.ACQUIRE lock e 1000 FAIR", "null")]);
+    client.story(&[("RLOCK.ACQUIRE lock d 1000 FAIR", "null"), ("RLOCK.ACQUIRE lock e 1000 FAIR", "null")]);
     assert!(called.next(Duration::from_millis(200)).is_none());
 }
 
@@ -71,9 +62,9 @@ fn a_foreign_waiter_that_gives_up_ends_its_turn() {
     let (server, client) = &mut scene();
     foreign_joins(client, 100_000);
     let b = wait(server, "b");
-    story(client, &[("RLOCK.RELEASE lock a", "1"), ("EXISTS lock", "0")]);
+    client.story(&[("RLOCK.RELEASE lock a", "1"), ("EXISTS lock", "0")]);
     assert!(b.still_waits());
-    story(client, &[(&format!("ZREM {DEADLINES} f:1"), "1"), (&format!("LREM {LIST} 0 f:1"), "1")]);
+    client.story(&[(&format!("ZREM {DEADLINES} f:1"), "1"), (&format!("LREM {LIST} 0 f:1"), "1")]);
     assert_eq!(soon(&b), "[1, 50000, 0]");
 }
 
@@ -84,12 +75,12 @@ fn nobody_is_called_to_a_lock_that_a_reader_has_got() {
     let (server, client) = &mut scene();
     let mut called = Subscriber::channel(server, "redisson_lock__channel:{lock}:f:2");
     foreign_joins(client, 100_000);
-    story(client, &[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 nobody", "[0, 0, 0]")]);
-    story(client, &[("RLOCK.RELEASE lock a", "1")]);
+    client.story(&[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 nobody", "[0, 0, 0]")]);
+    client.story(&[("RLOCK.RELEASE lock a", "1")]);
     // While the first of Redisson's has its turn, nobody holds the lock: a reader may ask for it.
-    let reader = Waiting::start(server, &["RLOCK.ACQUIRE", "lock", "r", "100000", "READ", "BLOCK", "0"]);
+    let reader = Waiting::line(server, "RLOCK.ACQUIRE lock r 100000 READ BLOCK 0");
     let at = server_time(client) + 1_000_000;
-    story(client, &[(&format!("RPUSH {LIST} f:2"), "3"), (&format!("ZADD {DEADLINES} {at} f:2"), "1")]);
+    client.story(&[(&format!("RPUSH {LIST} f:2"), "3"), (&format!("ZADD {DEADLINES} {at} f:2"), "1")]);
     let c = wait(server, "c");
     // It gives up, and nobody hears that the lock is given to the next.
     let gone = [format!("ZREM {DEADLINES} f:1"), format!("LREM {LIST} 0 f:1")];
@@ -97,7 +88,7 @@ fn nobody_is_called_to_a_lock_that_a_reader_has_got() {
     assert_eq!(reader.answer(), "[1, 100000, 0]");
     assert!(called.next(Duration::from_millis(200)).is_none());
     assert_eq!(say(client, &format!("ZSCORE {DEADLINES} f:2")).trim_matches('"'), at.to_string());
-    story(client, &[("RLOCK.RELEASE lock r", "1")]);
+    client.story(&[("RLOCK.RELEASE lock r", "1")]);
     assert!(called.next(SOON).is_some());
     assert!(c.still_waits());
 }
@@ -108,15 +99,11 @@ fn nobody_is_called_to_a_lock_that_a_reader_has_got() {
 fn a_key_that_holds_something_else_holds_nothing_else_up() {
     let (server, client) = &mut scene();
     let (b, _c) = (wait(server, "b"), wait(server, "c"));
-    story(client, &[("SET lock x", "OK")]);
+    client.story(&[("SET lock x", "OK")]);
     say(client, &format!("CLIENT KILL ID {}", b.client_id()));
-    eventually("the list without it", SOON, || {
-        (say(client, &format!("LRANGE {LIST} 0 -1")) == r#"["c"]"#).then_some(())
-    });
-    story(client, &[("RLOCK.ACQUIRE page r 900000 READ", "[1, 900000, 0]"), ("PEXPIRE page 30000", "1")]);
-    eventually("the key to last as long as the lease", SOON, || {
-        (number(client, "PTTL page") > 800_000).then_some(())
-    });
+    wait_for("the list without it", || say(client, &format!("LRANGE {LIST} 0 -1")) == r#"["c"]"#);
+    client.story(&[("RLOCK.ACQUIRE page r 900000 READ", "[1, 900000, 0]"), ("PEXPIRE page 30000", "1")]);
+    wait_for("the key to last as long as the lease", || number(client, "PTTL page") > 800_000);
 }
 
 /// A hand-off costs the same whether ten wait or thousands: it does not look at each of them.
@@ -126,7 +113,7 @@ fn a_hand_off_does_not_look_at_everybody_who_waits() {
     let _grants = Subscriber::channel(server, "grants");
     for waiter in 0..2_000 {
         let line = format!("RLOCK.ACQUIRE lock {waiter} 50000 FAIR ENQUEUE 0 grants");
-        story(client, &[(&line, "[0, 0, 0]")]);
+        client.story(&[(&line, "[0, 0, 0]")]);
     }
     let calls = |client: &mut Connection| {
         let all = say(client, "INFO commandstats");
@@ -138,7 +125,7 @@ fn a_hand_off_does_not_look_at_everybody_who_waits() {
     };
     let before = calls(client);
     let began = Instant::now();
-    story(client, &[("RLOCK.RELEASE lock a", "1"), ("RLOCK.RELEASE lock 0", "1")]);
+    client.story(&[("RLOCK.RELEASE lock a", "1"), ("RLOCK.RELEASE lock 0", "1")]);
     let made = calls(client) - before;
     // The slow sweep, every ten seconds, looks at all.
     let sweeps = began.elapsed().as_secs() / 10 + 1;

@@ -1,26 +1,23 @@
 //! A fair lock, its waiters, and Redisson's scripts.
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, server_time, story};
 use rlock_testkit::fair_list::list;
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{TestServer, eventually, redisson};
+use rlock_testkit::prelude::*;
+use rlock_testkit::redisson;
 
 pub(crate) const LIST: &str = "redisson_lock_queue:{lock}";
 pub(crate) const DEADLINES: &str = "redisson_lock_timeout:{lock}";
 
 /// A holds the lock. The turn of a Redisson waiter is longer than any test waits.
 pub(crate) fn scene() -> (TestServer, Connection) {
-    let server = TestServer::builder().conf("rlock.fair-turn-ms", "60000").start();
-    let mut client = server.connect();
-    story(&mut client, &[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]")]);
+    let (server, mut client) = TestServer::builder().conf("rlock.fair-turn-ms", "60000").start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE lock a 100000 FAIR", "[1, 100000, 0]")]);
     (server, client)
 }
 
 #[track_caller]
 pub(crate) fn wait(server: &TestServer, owner: &str) -> Waiting {
     let line = format!("RLOCK.ACQUIRE lock {owner} 50000 FAIR BLOCK 0");
-    Waiting::start(server, &line.split(' ').collect::<Vec<_>>())
+    Waiting::line(server, &line)
 }
 
 /// Runs a Redisson script for this owner, with this budget; its clock is ahead of the server's by this many ms.
@@ -38,5 +35,5 @@ pub(crate) fn redisson(
 
 #[track_caller]
 pub(crate) fn eventually_list(client: &mut Connection, expected: &str) {
-    eventually(expected, SOON, || (list(client) == expected).then_some(()));
+    wait_for(expected, || list(client) == expected);
 }

@@ -2,40 +2,35 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, counter, say, story};
+use rlock_testkit::prelude::*;
 use rlock_testkit::redisson::{GIVES_BACK, TAKES, run};
-use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer};
 
-const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
 const UNLOCK_CHANNEL: &str = "redisson_lock__channel:{lock}";
 
 /// A server where foreign waiters have turns after so many hand-offs or so long, and for so long.
 fn server(grants: u64, turn_ms: u64, window_ms: u64) -> TestServer {
-    let options =
-        [("foreign-turn-grants", grants), ("foreign-turn-ms", turn_ms), ("foreign-window-ms", window_ms)];
-    let builder = TestServer::builder();
-    options
-        .iter()
-        .fold(builder, |builder, (name, value)| builder.conf(&format!("rlock.{name}"), value))
-        .start()
+    TestServer::builder().foreign_turns(grants, turn_ms, window_ms).start()
+}
+
+/// A connection to a server, and a subscriber of the channel for the grants of natives.
+fn natives_at(server: TestServer) -> (TestServer, Connection, Subscriber) {
+    let (client, grants) = (server.connect(), Subscriber::channel(&server, "grants"));
+    (server, client, grants)
 }
 
 /// The owners `first` to `last` wait for the lock, enqueued on one channel.
 #[track_caller]
 fn enqueue(client: &mut Connection, first: u32, last: u32) {
     for n in first..=last {
-        story(client, &[(&format!("RLOCK.ACQUIRE lock n{n} 4000 ENQUEUE 0 grants"), "[0, 0, 0]")]);
+        client.story(&[(&format!("RLOCK.ACQUIRE lock n{n} 4000 ENQUEUE 0 grants"), "[0, 0, 0]")]);
     }
 }
 
 /// The holder gives the lock back.
 #[track_caller]
 fn release(client: &mut Connection, owner: &str) {
-    story(client, &[(&format!("RLOCK.RELEASE lock {owner}"), "1")]);
+    client.story(&[(&format!("RLOCK.RELEASE lock {owner}"), "1")]);
 }
 
 #[track_caller]
@@ -90,9 +85,7 @@ fn against_natives(server: &TestServer, rounds: u32) -> Vec<(u64, Duration)> {
             scope.spawn(move || hand_round(server, &format!("native{n}"), stop, grants));
         }
         let client = &mut server.connect();
-        rlock_testkit::eventually("natives to hand round", SOON, || {
-            (grants.load(Ordering::Relaxed) > 100).then_some(())
-        });
+        wait_for("natives to hand round", || grants.load(Ordering::Relaxed) > 100);
         let mut waits = Vec::new();
         for _ in 0..rounds {
             let (before, begin) = (grants.load(Ordering::Relaxed), Instant::now());
@@ -141,49 +134,44 @@ fn by_default_a_foreign_waiter_gets_its_turn_as_well() {
 
 #[test]
 fn the_turn_comes_after_so_many_hand_offs() {
-    let server = server(10, 1_000_000, 30_000);
-    let (client, _grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
-    let mut messages = Subscriber::channel(&server, UNLOCK_CHANNEL);
-    story(client, &[ALICE]);
+    let (server, client, _grants) = &mut natives_at(server(10, 1_000_000, 30_000));
+    let mut messages = Subscriber::channel(server, UNLOCK_CHANNEL);
+    client.story(&[ALICE]);
     enqueue(client, 1, 12);
     release(client, "alice");
     hand_on(client, 1, 10);
     // The first lease ended before the one that its waiters had been told of: they were told, and no more.
     assert!(messages.drain().len() <= 1);
-    let block = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "blocked", "4000", "BLOCK", "0"]);
+    let block = Waiting::line(server, "RLOCK.ACQUIRE lock blocked 4000 BLOCK 0");
     release(client, "n10");
     assert_eq!(messages.drain(), [(UNLOCK_CHANNEL.into(), b"0".to_vec())]);
     // It is left free: who comes natively queues, and who waits goes on waiting.
-    story(
-        client,
-        &[
-            ("EXISTS lock", "0"),
-            ("RLOCK.ACQUIRE lock eve 4000", "null"),
-            ("RLOCK.ACQUIRE lock n11 4000 ENQUEUE 0 grants", "[0, 0, 0]"),
-            ("RLOCK.RENEW lock n11 4000", "0"),
-            ("EXISTS lock", "0"),
-        ],
-    );
+    client.story(&[
+        ("EXISTS lock", "0"),
+        ("RLOCK.ACQUIRE lock eve 4000", "null"),
+        ("RLOCK.ACQUIRE lock n11 4000 ENQUEUE 0 grants", "[0, 0, 0]"),
+        ("RLOCK.RENEW lock n11 4000", "0"),
+        ("EXISTS lock", "0"),
+    ]);
     enqueue(client, 13, 13);
     assert_eq!(waiters(client, "lock"), "n11 n12 blocked n13");
     assert_eq!(run(client, TAKES, "lock", "foreign", 100_000), "null");
-    story(client, &[("RLOCK.ACQUIRE lock eve 4000", "null")]);
-    assert_eq!((holder(client), counter(&server, "foreign_turns")), (r#"["foreign"]"#.into(), 1));
+    client.story(&[("RLOCK.ACQUIRE lock eve 4000", "null")]);
+    assert_eq!((holder(client), counter(server, "foreign_turns")), (r#"["foreign"]"#.into(), 1));
     // Given back, it goes to the next at once, and not when the window would have ended.
     assert_eq!(run(client, GIVES_BACK, "lock", "foreign", 100_000), "1");
-    rlock_testkit::eventually("the next to have it", SOON, || (holder(client) == r#"["n11"]"#).then_some(()));
+    wait_for("the next to have it", || holder(client) == r#"["n11"]"#);
     hand_on(client, 11, 12);
     release(client, "n12");
     assert_eq!(block.answer(), "[1, 4000, 0]");
-    assert_eq!(counter(&server, "foreign_turns"), 1);
+    assert_eq!(counter(server, "foreign_turns"), 1);
 }
 
 #[test]
 fn two_natives_that_take_turns_leave_some_to_others() {
-    let server = server(10, 1_000_000, 30_000);
-    let (client, _grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
-    let _listener = Subscriber::channel(&server, UNLOCK_CHANNEL);
-    story(client, &[("RLOCK.ACQUIRE lock n0 4000", "[1, 4000, 0]")]);
+    let (server, client, _grants) = &mut natives_at(server(10, 1_000_000, 30_000));
+    let _listener = Subscriber::channel(server, UNLOCK_CHANNEL);
+    client.story(&[("RLOCK.ACQUIRE lock n0 4000", "[1, 4000, 0]")]);
     for n in 0..10 {
         // The one waits while the other holds: the lock is never free, and never more than one waits.
         enqueue(client, n + 1, n + 1);
@@ -191,33 +179,31 @@ fn two_natives_that_take_turns_leave_some_to_others() {
     }
     enqueue(client, 11, 11);
     release(client, "n10");
-    assert_eq!((counter(&server, "foreign_turns"), counter(&server, "hand_offs")), (1, 10));
-    story(client, &[("EXISTS lock", "0")]);
+    assert_eq!((counter(server, "foreign_turns"), counter(server, "hand_offs")), (1, 10));
+    client.story(&[("EXISTS lock", "0")]);
 }
 
 #[test]
 fn nobody_listens_nobody_waits() {
-    let server = server(1, 1, 60_000);
-    let (client, _grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    let (server, client, _grants) = &mut natives_at(server(1, 1, 60_000));
     // Who listens for another lock does not count.
-    let _other = Subscriber::channel(&server, "redisson_lock__channel:{other}");
-    story(client, &[ALICE]);
+    let _other = Subscriber::channel(server, "redisson_lock__channel:{other}");
+    client.story(&[ALICE]);
     enqueue(client, 1, 200);
     let begin = Instant::now();
     release(client, "alice");
     hand_on(client, 1, 200);
     assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
-    assert_eq!((counter(&server, "foreign_turns"), counter(&server, "hand_offs")), (0, 200));
+    assert_eq!((counter(server, "foreign_turns"), counter(server, "hand_offs")), (0, 200));
     release(client, "n200");
-    story(client, &[("EXISTS lock", "0")]);
+    client.story(&[("EXISTS lock", "0")]);
 }
 
 #[test]
 fn a_turn_that_nobody_takes_ends() {
-    let server = server(2, 1_000_000, 300);
-    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
-    let mut messages = Subscriber::channel(&server, UNLOCK_CHANNEL);
-    story(client, &[ALICE]);
+    let (server, client, grants) = &mut natives_at(server(2, 1_000_000, 300));
+    let mut messages = Subscriber::channel(server, UNLOCK_CHANNEL);
+    client.story(&[ALICE]);
     enqueue(client, 1, 7);
     release(client, "alice");
     hand_on(client, 1, 2);
@@ -225,30 +211,29 @@ fn a_turn_that_nobody_takes_ends() {
     messages.drain();
     let begin = Instant::now();
     release(client, "n2");
-    story(client, &[("EXISTS lock", "0")]);
+    client.story(&[("EXISTS lock", "0")]);
     assert_eq!(messages.drain().len(), 1);
     // Nobody says anything meanwhile: the timer ends the turn.
     let (_, granted) = grants.next(SOON).expect("a grant");
     let waited = begin.elapsed();
     assert_eq!(granted, b"granted 0 n3 lock 1 4000 0");
     assert!((299..5_000).contains(&waited.as_millis()), "{waited:?}");
-    assert_eq!((holder(client), counter(&server, "foreign_turns")), (r#"["n3"]"#.into(), 1));
+    assert_eq!((holder(client), counter(server, "foreign_turns")), (r#"["n3"]"#.into(), 1));
     // The grants are counted anew, and the next turn comes.
     hand_on(client, 3, 4);
-    assert_eq!(counter(&server, "foreign_turns"), 1);
+    assert_eq!(counter(server, "foreign_turns"), 1);
     release(client, "n4");
-    story(client, &[("EXISTS lock", "0")]);
-    assert_eq!(counter(&server, "foreign_turns"), 2);
+    client.story(&[("EXISTS lock", "0")]);
+    assert_eq!(counter(server, "foreign_turns"), 2);
 }
 
 #[test]
 fn without_a_window_there_are_no_turns() {
-    let server = server(1, 1, 0);
-    let (client, _grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
-    let _listener = Subscriber::channel(&server, UNLOCK_CHANNEL);
-    story(client, &[ALICE]);
+    let (server, client, _grants) = &mut natives_at(server(1, 1, 0));
+    let _listener = Subscriber::channel(server, UNLOCK_CHANNEL);
+    client.story(&[ALICE]);
     enqueue(client, 1, 50);
     release(client, "alice");
     hand_on(client, 1, 50);
-    assert_eq!((counter(&server, "foreign_turns"), counter(&server, "hand_offs")), (0, 50));
+    assert_eq!((counter(server, "foreign_turns"), counter(server, "hand_offs")), (0, 50));
 }

@@ -2,11 +2,7 @@
 //! while nobody waits. They were kept for an hour after a lock had been handed over and then ended by itself
 //! or by a foreign DEL: 88 bytes and more for each such lock, and every call of the server took the longer way.
 
-use std::time::Duration;
-
-use redis::{Connection, Value};
-use rlock_testkit::commands::{number, say};
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::prelude::*;
 
 const LOCKS: usize = 4_000;
 /// What remembering each lock would cost at the least.

@@ -3,10 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, say, story};
-use rlock_testkit::waiting::{Waiting, queue};
-use rlock_testkit::{ServerName, TestServer};
+use rlock_testkit::prelude::*;
 
 /// What a server answers that cannot block the connection.
 const REFUSED: &str = "-ERR this server cannot block a connection that has subscriptions; \
@@ -61,13 +58,6 @@ fn refuses(server: &TestServer) -> bool {
     server.version().is_at_least(ServerName::Valkey, 8, 1)
 }
 
-fn held() -> (TestServer, Connection) {
-    let server = TestServer::start();
-    let mut client = server.connect();
-    assert_eq!(say(&mut client, "RLOCK.ACQUIRE lock alice 100000"), "[1, 100000, 0]");
-    (server, client)
-}
-
 /// Valkey 8.1 and 9.1 answered the module's request with null, which the module passed on: the server died, by four
 /// commands of any user who may lock.
 #[test]
@@ -78,18 +68,18 @@ fn a_connection_with_subscriptions_waits_or_is_told_that_it_cannot() {
             let mut subscribed = Resp3::subscribed(&server, subscribe);
             let line = format!("RLOCK.ACQUIRE lock bob 100000{mode} BLOCK 0");
             if mode.contains("READ") || mode.contains("WRITE") {
-                story(&mut client, &[("RLOCK.RELEASE lock alice", "1")]);
-                story(&mut client, &[("RLOCK.ACQUIRE lock alice 100000 WRITE", "[1, 100000, 0]")]);
+                client.story(&[("RLOCK.RELEASE lock alice", "1")]);
+                client.story(&[("RLOCK.ACQUIRE lock alice 100000 WRITE", "[1, 100000, 0]")]);
             }
             if refuses(&server) {
                 assert_eq!(subscribed.say(&line), REFUSED, "{subscribe}, {line}");
                 assert!(queue(&mut client, "lock").is_empty(), "{subscribe}, {line}");
-                story(&mut client, &[("LLEN redisson_lock_queue:{lock}", "0")]);
-                story(&mut client, &[("RLOCK.RELEASE lock alice", "1"), ("EXISTS lock", "0")]);
+                client.story(&[("LLEN redisson_lock_queue:{lock}", "0")]);
+                client.story(&[("RLOCK.RELEASE lock alice", "1"), ("EXISTS lock", "0")]);
             } else {
                 subscribed.send(&line);
                 waits(&mut client);
-                story(&mut client, &[("RLOCK.RELEASE lock alice", "1")]);
+                client.story(&[("RLOCK.RELEASE lock alice", "1")]);
                 subscribed.read_to("*3\r\n:1\r\n:100000\r\n");
             }
         }
@@ -99,15 +89,15 @@ fn a_connection_with_subscriptions_waits_or_is_told_that_it_cannot() {
 /// Returns once somebody waits for the lock.
 #[track_caller]
 fn waits(client: &mut Connection) {
-    rlock_testkit::eventually("a waiter", SOON, || (!queue(client, "lock").is_empty()).then_some(()));
+    wait_for("a waiter", || !queue(client, "lock").is_empty());
 }
 
 /// Nothing has changed when a command is answered with an error: so the owner's own wait on another connection goes on.
 #[test]
 fn a_wait_of_the_same_owner_outlasts_one_that_is_refused() {
     let (server, mut client) = held();
-    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "100000", "BLOCK", "0"]);
-    let carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "carol", "100000", "BLOCK", "0"]);
+    let bob = Waiting::line(&server, "RLOCK.ACQUIRE lock bob 100000 BLOCK 0");
+    let carol = Waiting::line(&server, "RLOCK.ACQUIRE lock carol 100000 BLOCK 0");
     let mut subscribed = Resp3::subscribed(&server, "SUBSCRIBE x");
     if !refuses(&server) {
         return;
@@ -116,17 +106,15 @@ fn a_wait_of_the_same_owner_outlasts_one_that_is_refused() {
     assert!(bob.still_waits());
     let first = &queue(&mut client, "lock")[0];
     assert_eq!((first.owner.as_str(), first.client_id, first.wait_left_ms), ("bob", bob.client_id(), -1));
-    story(&mut client, &[("RLOCK.RELEASE lock alice", "1")]);
-    assert_eq!(bob.answer(), "[1, 100000, 0]");
-    story(&mut client, &[("RLOCK.RELEASE lock bob", "1")]);
-    assert_eq!(carol.answer(), "[1, 100000, 0]");
+    bob.granted_by(&mut client, "RLOCK.RELEASE lock alice");
+    carol.granted_by(&mut client, "RLOCK.RELEASE lock bob");
 }
 
 /// A full queue is the first thing that is told.
 #[test]
 fn a_full_queue_refuses_any_connection() {
     let (server, mut client) = held();
-    story(&mut client, &[("CONFIG SET rlock.max-waiters 0", "OK")]);
+    client.story(&[("CONFIG SET rlock.max-waiters 0", "OK")]);
     let said = Resp3::subscribed(&server, "SUBSCRIBE x").say("RLOCK.ACQUIRE lock bob 5000 BLOCK 0");
     assert!(said.starts_with("-QUEUEFULL "), "{said}");
 }
@@ -138,7 +126,7 @@ fn a_connection_with_subscriptions_may_enqueue() {
     let mut subscribed = Resp3::subscribed(&server, "SUBSCRIBE grants");
     let said = subscribed.say("RLOCK.ACQUIRE lock bob 100000 ENQUEUE 0 grants");
     assert_eq!(said, "*3\r\n:0\r\n:0\r\n:0\r\n");
-    story(&mut client, &[("RLOCK.RELEASE lock alice", "1")]);
+    client.story(&[("RLOCK.RELEASE lock alice", "1")]);
     let told = subscribed.read_to("granted");
     assert!(told.contains("grants") && told.starts_with('>'), "{told}");
 }

@@ -2,36 +2,30 @@
 //!
 //! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
 
-use std::time::Duration;
-
-use redis::Connection;
-use rlock_testkit::commands::{SOON, counter, number, say, story, transaction};
-use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
-use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::kinds::{All, KINDS, Kind, at_once, renew_all};
+use rlock_testkit::prelude::*;
 
 const LOCK: &str = "lock";
 
 /// All who hold the lock give it back.
 #[track_caller]
 fn gives_back(kind: Kind, client: &mut Connection) {
-    kind.releases(LOCK).iter().for_each(|line| story(client, &[(line, "1")]));
+    kind.releases(LOCK).iter().for_each(|line| client.story(&[(line, "1")]));
 }
 
 #[test]
 fn a_lease_that_ends_wakes_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         kind.held(client, LOCK, 150);
         let ends = number(client, "PEXPIRETIME lock");
-        let bob = kind.wait(&server, LOCK, "bob");
+        let bob = kind.wait(server, LOCK, "bob");
         assert!(bob.answer().starts_with("[1, 50000, "), "{kind:?}");
         let granted = number(client, "PEXPIRETIME lock") - 50_000;
         assert!((0..2_000).contains(&(granted - ends)), "{kind:?}: {} ms late", granted - ends);
-        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+        client.story(&[("RLOCK.RELEASE lock bob", "1")]);
     }
-    assert_eq!(counter(&server, "found_expired"), KINDS.len() as u64);
+    assert_eq!(counter(server, "found_expired"), KINDS.len() as u64);
 }
 
 /// Lines after each of which bob has the lock: foreign commands only, without a command of ours.
@@ -68,12 +62,11 @@ fn lines_for_all(way: &[&str]) -> Vec<Vec<String>> {
 
 #[test]
 fn every_way_to_free_a_lock_wakes_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for way in WAYS {
         // Word by word, and at once: the timer looks in between or only after it all.
         for in_one in [false, true] {
-            let all = All::held_and_awaited(&server, client);
+            let all = All::held_and_awaited(server, client);
             for lines in lines_for_all(way) {
                 if in_one {
                     at_once(client, &lines);
@@ -83,18 +76,17 @@ fn every_way_to_free_a_lock_wakes_the_next() {
                 }
             }
             all.bobs_have_them(client, &format!("{way:?} at once: {in_one}"));
-            story(client, &[("FLUSHALL", "OK")]);
+            client.story(&[("FLUSHALL", "OK")]);
         }
     }
 }
 
 #[test]
 fn a_forced_release_hands_on() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         for way in ["RLOCK.FORCERELEASE lock", "RLOCK.FORCERELEASE lock ", "RLOCK.RELEASE lock ALL "] {
-            let bob = kind.held_and_awaited(&server, client, LOCK);
+            let bob = kind.held_and_awaited(server, client, LOCK);
             // All at once, or each by itself.
             let lines = match way.split_once("ALL") {
                 Some((release, _)) => kind.each_says(|holder| format!("{release}{holder} ALL")),
@@ -103,7 +95,7 @@ fn a_forced_release_hands_on() {
             };
             for line in lines {
                 assert!(bob.still_waits(), "{line}");
-                story(client, &[(&line, "1")]);
+                client.story(&[(&line, "1")]);
             }
             kind.bob_has_it(client, LOCK, &bob, way);
         }
@@ -114,16 +106,13 @@ fn a_forced_release_hands_on() {
 /// never arrives.
 #[test]
 fn a_grant_whose_client_is_gone_goes_to_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let revoked = |number| {
-        eventually("the grant to be taken back", SOON, || {
-            (counter(&server, "revokes") == number).then_some(())
-        });
+        wait_for("the grant to be taken back", || counter(server, "revokes") == number);
     };
     for (number, kind) in (1..).step_by(2).zip(KINDS) {
-        let gone = kind.held_and_awaited(&server, client, LOCK);
-        let next = kind.wait(&server, LOCK, "next");
+        let gone = kind.held_and_awaited(server, client, LOCK);
+        let next = kind.wait(server, LOCK, "next");
         let kill = |waiting: &Waiting| format!("CLIENT KILL ID {}", waiting.client_id());
         at_once(client, &[kind.releases(LOCK), vec![kill(&gone)]].concat());
         kind.granted(&next, "a grant that went");
@@ -132,7 +121,7 @@ fn a_grant_whose_client_is_gone_goes_to_the_next() {
         // Readers would share it with bob.
         assert_eq!(say(client, "HEXISTS lock bob"), "0", "{kind:?}");
         // The same without another waiter: the lock is free.
-        let last = kind.alone().wait(&server, LOCK, "last");
+        let last = kind.alone().wait(server, LOCK, "last");
         at_once(client, &["RLOCK.RELEASE lock next".to_owned(), kill(&last)]);
         revoked(number + 1);
         kind.is_gone(client, LOCK);
@@ -142,45 +131,38 @@ fn a_grant_whose_client_is_gone_goes_to_the_next() {
 /// Of readers that were granted the lock together one is gone: only its grant is taken back.
 #[test]
 fn one_grant_of_many_is_taken_back() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
     let kind = KINDS[0];
     let (a, b, c) =
-        (kind.wait(&server, LOCK, "a"), kind.wait(&server, LOCK, "b"), kind.wait(&server, LOCK, "c"));
+        (kind.wait(server, LOCK, "a"), kind.wait(server, LOCK, "b"), kind.wait(server, LOCK, "c"));
     let kill = format!("CLIENT KILL ID {}", b.client_id());
     assert_eq!(transaction(client, &["RLOCK.RELEASE lock w", &kill]), "[1, 1]");
     assert_eq!((a.answer(), c.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()));
-    eventually("b's grant to be taken back", SOON, || (say(client, "HEXISTS lock b") == "0").then_some(()));
-    story(
-        client,
-        &[
-            ("HMGET lock mode a b c", r#"["read", "1", null, "1"]"#),
-            ("EXISTS {lock}:b:rwlock_timeout:1", "0"),
-        ],
-    );
+    wait_for("b's grant to be taken back", || say(client, "HEXISTS lock b") == "0");
+    client.story(&[
+        ("HMGET lock mode a b c", r#"["read", "1", null, "1"]"#),
+        ("EXISTS {lock}:b:rwlock_timeout:1", "0"),
+    ]);
 }
 
 /// The leases end, and nobody has any of the locks before something is over.
 #[track_caller]
 fn nothing_is_granted_between(begins: &str, ends: &str) {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let all = All::held_and_awaited(&server, client);
-    for kind in KINDS {
-        at_once(client, &kind.each_says(|holder| format!("RLOCK.RENEW {} {holder} 500", kind.name)));
-    }
-    story(client, &[(begins, "OK")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let all = All::held_and_awaited(server, client);
+    renew_all(client, 500);
+    client.story(&[(begins, "OK")]);
     for kind in KINDS {
         let lease = match kind.holds {
             // The key is left to end as it was to.
             "READ" => format!("PTTL {{{}}}:alice:rwlock_timeout:1", kind.name),
             _ => format!("PTTL {}", kind.name),
         };
-        eventually("the lease to end", SOON, || (say(client, &lease) == "-2").then_some(()));
+        wait_for("the lease to end", || say(client, &lease) == "-2");
     }
     all.wait_on(Duration::from_millis(200));
-    story(client, &[(ends, "OK")]);
+    client.story(&[(ends, "OK")]);
     all.bobs_have_them(client, begins);
 }
 
@@ -196,22 +178,21 @@ fn nothing_is_granted_while_too_few_replicas_are_there() {
 
 #[test]
 fn a_demoted_server_sends_its_waiters_away() {
-    let server = TestServer::start();
-    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    let (server, client, grants) = &mut TestServer::start_and_listen("grants");
     for kind in KINDS {
-        let bob = kind.held_and_awaited(&server, client, LOCK);
+        let bob = kind.held_and_awaited(server, client, LOCK);
         let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 grants", kind.waits);
-        story(client, &[(&line, "[0, 0, 0]"), ("REPLICAOF 127.0.0.1 1", "OK")]);
+        client.story(&[(&line, "[0, 0, 0]"), ("REPLICAOF 127.0.0.1 1", "OK")]);
         assert!(bob.answer().starts_with("!UNBLOCKED "), "{kind:?}");
-        let (_, message) = grants.next(SOON).expect("a message");
-        assert!(message.starts_with(b"dropped 0 carol lock demoted"), "{}", message.escape_ascii());
-        story(client, &[("REPLICAOF NO ONE", "OK")]);
+        let message = grants.next_text();
+        assert!(message.starts_with("dropped 0 carol lock demoted"), "{message}");
+        client.story(&[("REPLICAOF NO ONE", "OK")]);
         assert_eq!(waiters(client, "lock").replace("bob carol", ""), "", "{kind:?}");
         // Of its entries in Redisson's list nobody takes one for a living waiter's any more.
-        let again = kind.wait(&server, LOCK, "bob");
+        let again = kind.wait(server, LOCK, "bob");
         gives_back(kind, client);
         assert!(again.answer().starts_with("[1, 50000, "), "{kind:?}");
-        story(client, &[("RLOCK.RELEASE lock bob", "1"), ("FLUSHALL", "OK")]);
+        client.story(&[("RLOCK.RELEASE lock bob", "1"), ("FLUSHALL", "OK")]);
     }
 }
 
@@ -222,7 +203,7 @@ fn an_enqueued_grant_that_nobody_confirms_passes_on() {
     for kind in KINDS {
         kind.held(client, LOCK, 100_000);
         let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 grants", kind.waits);
-        story(client, &[(&line, "[0, 0, 0]")]);
+        client.story(&[(&line, "[0, 0, 0]")]);
         // A writer behind: readers would share the lock.
         let behind = kind.alone();
         let bob = behind.wait(&server, LOCK, "bob");
@@ -235,13 +216,12 @@ fn an_enqueued_grant_that_nobody_confirms_passes_on() {
 /// What is killed and blocked in the many ways of the others leaves no key behind and nobody asleep.
 #[test]
 fn an_enqueued_channel_that_nobody_hears_is_dropped() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         kind.held(client, LOCK, 100_000);
         let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 nobody", kind.waits);
-        story(client, &[(&line, "[0, 0, 0]")]);
-        let bob = kind.wait(&server, LOCK, "bob");
+        client.story(&[(&line, "[0, 0, 0]")]);
+        let bob = kind.wait(server, LOCK, "bob");
         gives_back(kind, client);
         kind.bob_has_it(client, LOCK, &bob, "a channel that nobody hears");
     }
@@ -250,8 +230,7 @@ fn an_enqueued_channel_that_nobody_hears_is_dropped() {
 /// Of several readers each goes in its own way, and the writer has the lock when the last has gone.
 #[test]
 fn the_last_of_several_readers_hands_on() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let kind = KINDS[2];
     for (last, answer) in [
         ("RLOCK.RELEASE lock anna", "1"),
@@ -260,16 +239,14 @@ fn the_last_of_several_readers_hands_on() {
         ("HDEL lock anna", "1"),
         ("UNLINK lock", "1"),
     ] {
-        let bob = kind.held_and_awaited(&server, client, LOCK);
+        let bob = kind.held_and_awaited(server, client, LOCK);
         // Who comes later waits behind bob, and who reads may read again.
-        story(client, &[("RLOCK.ACQUIRE lock late 1000 READ", "null"), ("RLOCK.RELEASE lock alice", "1")]);
-        story(client, &[("RLOCK.RENEW lock amy 100 READ", "1")]);
-        eventually("amy's lease to end", SOON, || {
-            (say(client, "EXISTS {lock}:amy:rwlock_timeout:1") == "0").then_some(())
-        });
+        client.story(&[("RLOCK.ACQUIRE lock late 1000 READ", "null"), ("RLOCK.RELEASE lock alice", "1")]);
+        client.story(&[("RLOCK.RENEW lock amy 100 READ", "1")]);
+        wait_for("amy's lease to end", || say(client, "EXISTS {lock}:amy:rwlock_timeout:1") == "0");
         bob.waits_on(Duration::from_millis(50));
-        story(client, &[("HEXISTS lock anna", "1"), (last, answer)]);
+        client.story(&[("HEXISTS lock anna", "1"), (last, answer)]);
         kind.bob_has_it(client, LOCK, &bob, last);
-        story(client, &[("FLUSHALL", "OK")]);
+        client.story(&[("FLUSHALL", "OK")]);
     }
 }

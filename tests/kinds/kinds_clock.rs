@@ -1,13 +1,10 @@
 //! Wall clocks that step, for every kind of lock.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, number, say, server_time, story};
 use rlock_testkit::kinds::{All, KINDS, at_once};
+use rlock_testkit::prelude::*;
 use rlock_testkit::redisson;
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{ServerBuilder, Subscriber, TestServer, eventually};
 
 const HOUR: i64 = 3_600;
 
@@ -35,41 +32,38 @@ fn are_handed_on(all: &All, client: &mut Connection, after: &str) {
 
 #[test]
 fn a_step_forward_past_the_leases_wakes_the_next() {
-    let server = builder().start();
-    let client = &mut server.connect();
-    let all = All::held_for(600_000, &server, client);
+    let (server, client) = &mut builder().start_and_connect();
+    let all = All::held_for(600_000, server, client);
     // The server's timers have a clock of their own: one for the end of this lease would fire in ten minutes.
-    step(&server, client, HOUR);
+    step(server, client, HOUR);
     for (kind, bob) in &all.0 {
         kind.granted(bob, "a step forward");
         kind.is_held_by(client, kind.name, "bob", "a step forward");
-        story(client, &[(&format!("PTTL {}", kind.name), "~50000")]);
+        client.story(&[(&format!("PTTL {}", kind.name), "~50000")]);
     }
 }
 
 #[test]
 fn a_step_forward_ends_no_wait() {
-    let server = builder().start();
-    let client = &mut server.connect();
-    let all = All::held_for(36_000_000, &server, client);
-    step(&server, client, HOUR);
+    let (server, client) = &mut builder().start_and_connect();
+    let all = All::held_for(36_000_000, server, client);
+    step(server, client, HOUR);
     all.wait_on(Duration::from_millis(500));
     are_handed_on(&all, client, "a step forward");
 }
 
 #[test]
 fn a_step_back_delays_neither_the_end_of_a_wait_nor_a_hand_off() {
-    let server = builder().start();
-    let client = &mut server.connect();
-    let all = All::held_for(600_000, &server, client);
+    let (server, client) = &mut builder().start_and_connect();
+    let all = All::held_for(600_000, server, client);
     let start = Instant::now();
     let short: Vec<_> = KINDS
         .map(|kind| {
             let line = format!("{} BLOCK 1000", kind.ask(kind.name, "short"));
-            (kind, Waiting::start(&server, &line.split_ascii_whitespace().collect::<Vec<_>>()))
+            (kind, Waiting::line(server, &line))
         })
         .into();
-    step(&server, client, -HOUR);
+    step(server, client, -HOUR);
     for (kind, waiting) in &short {
         assert_eq!(waiting.answer(), "null", "{kind:?}");
     }
@@ -80,14 +74,13 @@ fn a_step_back_delays_neither_the_end_of_a_wait_nor_a_hand_off() {
 
 #[test]
 fn leases_that_end_after_a_step_back_wake_the_next() {
-    let server = builder().start();
-    let client = &mut server.connect();
-    step(&server, client, HOUR);
-    let all = All::held_for(2_000, &server, client);
+    let (server, client) = &mut builder().start_and_connect();
+    step(server, client, HOUR);
+    let all = All::held_for(2_000, server, client);
     // Now the leases end in an hour and two seconds by the server's clock; then the clock is put right.
-    step(&server, client, 0);
+    step(server, client, 0);
     all.wait_on(Duration::from_millis(500));
-    step(&server, client, HOUR);
+    step(server, client, HOUR);
     all.bobs_have_them(client, "a lease that ended");
 }
 
@@ -97,18 +90,15 @@ fn leases_that_end_after_a_step_back_wake_the_next() {
 fn a_turn_of_redisson_waiters_lasts_as_long_whichever_way_the_clock_steps() {
     for ahead in [HOUR, -HOUR] {
         let server = builder().conf("rlock.foreign-turn-grants", 1).conf("rlock.foreign-window-ms", 2_000);
-        let server = server.start();
-        let client = &mut server.connect();
-        let _redisson = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
-        story(client, &[("RLOCK.ACQUIRE lock alice 9000000", "[1, 9000000, 0]")]);
-        let wait =
-            |owner| Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", owner, "9000000", "BLOCK", "0"]);
+        let (server, client) = &mut server.start_and_connect();
+        let _redisson = Subscriber::channel(server, "redisson_lock__channel:{lock}");
+        client.story(&[("RLOCK.ACQUIRE lock alice 9000000", "[1, 9000000, 0]")]);
+        let wait = |owner| Waiting::line(server, &format!("RLOCK.ACQUIRE lock {owner} 9000000 BLOCK 0"));
         let (bob, carol) = (wait("bob"), wait("carol"));
-        story(client, &[("RLOCK.RELEASE lock alice", "1")]);
-        assert_eq!(bob.answer(), "[1, 9000000, 0]");
+        bob.granted_by(client, "RLOCK.RELEASE lock alice");
         let start = Instant::now();
-        story(client, &[("RLOCK.RELEASE lock bob", "1"), ("EXISTS lock", "0")]);
-        step(&server, client, ahead);
+        client.story(&[("RLOCK.RELEASE lock bob", "1"), ("EXISTS lock", "0")]);
+        step(server, client, ahead);
         assert_eq!(carol.answer(), "[1, 9000000, 0]");
         let waited = start.elapsed();
         assert!(waited >= Duration::from_millis(1_900), "{ahead}: the turn was cut short: {waited:?}");
@@ -121,15 +111,14 @@ fn a_turn_of_redisson_waiters_lasts_as_long_whichever_way_the_clock_steps() {
 fn a_turn_of_redissons_writers_lasts_as_long_whichever_way_the_clock_steps() {
     for ahead in [HOUR, -HOUR] {
         let server = builder().conf("rlock.foreign-turn-grants", 1).conf("rlock.foreign-window-ms", 900);
-        let server = server.start();
-        let client = &mut server.connect();
-        let _foreign = Subscriber::channel(&server, "redisson_rwlock:{lock}");
-        story(client, &[("RLOCK.ACQUIRE lock alice 9000000 READ", "[1, 9000000, 0]")]);
-        let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "9000000", "READ", "BLOCK", "0"]);
+        let (server, client) = &mut server.start_and_connect();
+        let _foreign = Subscriber::channel(server, "redisson_rwlock:{lock}");
+        client.story(&[("RLOCK.ACQUIRE lock alice 9000000 READ", "[1, 9000000, 0]")]);
+        let bob = Waiting::line(server, "RLOCK.ACQUIRE lock bob 9000000 READ BLOCK 0");
         assert!(bob.still_waits());
         let start = Instant::now();
-        story(client, &[("RLOCK.RELEASE lock alice", "1"), ("EXISTS lock", "0")]);
-        step(&server, client, ahead);
+        client.story(&[("RLOCK.RELEASE lock alice", "1"), ("EXISTS lock", "0")]);
+        step(server, client, ahead);
         assert_eq!(bob.answer(), "[1, 9000000, 0]");
         let waited = start.elapsed();
         assert!(waited >= Duration::from_millis(800), "{ahead}: the turn was cut short: {waited:?}");
@@ -141,16 +130,15 @@ fn a_turn_of_redissons_writers_lasts_as_long_whichever_way_the_clock_steps() {
 #[test]
 fn a_turn_at_the_head_of_a_fair_list_ends_whichever_way_the_clock_steps() {
     for ahead in [HOUR, -HOUR] {
-        let server = builder().conf("rlock.fair-turn-ms", 1_000).start();
-        let client = &mut server.connect();
-        story(client, &[("RLOCK.ACQUIRE lock alice 9000000 FAIR", "[1, 9000000, 0]")]);
+        let (server, client) = &mut builder().conf("rlock.fair-turn-ms", 1_000).start_and_connect();
+        client.story(&[("RLOCK.ACQUIRE lock alice 9000000 FAIR", "[1, 9000000, 0]")]);
         let now = server_time(client);
         redisson::run_fair(client, redisson::FAIR_TAKES, "lock", "f:1", 300_000, now);
-        let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "9000000", "FAIR", "BLOCK", "0"]);
-        story(client, &[("RLOCK.RELEASE lock alice", "1"), ("EXISTS lock", "0")]);
-        step(&server, client, ahead);
+        let bob = Waiting::line(server, "RLOCK.ACQUIRE lock bob 9000000 FAIR BLOCK 0");
+        client.story(&[("RLOCK.RELEASE lock alice", "1"), ("EXISTS lock", "0")]);
+        step(server, client, ahead);
         assert_eq!(bob.answer(), "[1, 9000000, 0]", "{ahead}");
-        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+        client.story(&[("RLOCK.RELEASE lock bob", "1")]);
         assert_eq!(number(client, "DBSIZE"), 0);
     }
 }
@@ -160,23 +148,17 @@ fn a_turn_at_the_head_of_a_fair_list_ends_whichever_way_the_clock_steps() {
 #[test]
 fn natives_in_a_fair_list_keep_their_places_whichever_way_the_clock_steps() {
     for ahead in [HOUR, -HOUR] {
-        let server = builder().start();
-        let client = &mut server.connect();
-        story(client, &[("RLOCK.ACQUIRE lock alice 90000000 FAIR", "[1, 90000000, 0]")]);
-        let wait = |owner| {
-            Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", owner, "9000000", "FAIR", "BLOCK", "0"])
-        };
+        let (server, client) = &mut builder().start_and_connect();
+        client.story(&[("RLOCK.ACQUIRE lock alice 90000000 FAIR", "[1, 90000000, 0]")]);
+        let wait = |owner| Waiting::line(server, &format!("RLOCK.ACQUIRE lock {owner} 9000000 FAIR BLOCK 0"));
         let (bob, carol) = (wait("bob"), wait("carol"));
-        step(&server, client, ahead);
+        step(server, client, ahead);
         let now = server_time(client);
         redisson::run_fair(client, redisson::FAIR_TAKES, "lock", "f:1", 300_000, now);
-        eventually("the list as it was", SOON, || {
-            (say(client, "LRANGE redisson_lock_queue:{lock} 0 -1") == r#"["bob", "carol", "f:1"]"#)
-                .then_some(())
+        wait_for("the list as it was", || {
+            say(client, "LRANGE redisson_lock_queue:{lock} 0 -1") == r#"["bob", "carol", "f:1"]"#
         });
-        story(client, &[("RLOCK.RELEASE lock alice", "1")]);
-        assert_eq!(bob.answer(), "[1, 9000000, 0]");
-        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
-        assert_eq!(carol.answer(), "[1, 9000000, 0]");
+        bob.granted_by(client, "RLOCK.RELEASE lock alice");
+        carol.granted_by(client, "RLOCK.RELEASE lock bob");
     }
 }

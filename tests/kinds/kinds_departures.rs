@@ -3,19 +3,15 @@
 //! There is a lock of each kind at a time, so that what has to be waited for is waited for once.
 
 use std::thread::sleep;
-use std::time::Duration;
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, counter, number, say, story};
 use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
-use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer, eventually, fault_module_path};
+use rlock_testkit::prelude::*;
 
 /// As many locks as there are kinds.
 pub(crate) const ALL: u64 = KINDS.len() as u64;
 
 fn nobody_waits(server: &TestServer) {
-    eventually("nobody to wait", SOON, || (counter(server, "waiters") == 0).then_some(()));
+    wait_for("nobody to wait", || counter(server, "waiters") == 0);
 }
 
 /// Behind bob waits next, whom nobody shares the lock with.
@@ -30,7 +26,7 @@ pub(crate) fn nexts_have_them(client: &mut Connection, nexts: &[(Kind, Waiting)]
     for (kind, next) in nexts {
         kind.granted(next, after);
         kind.is_held_by(client, kind.name, "next", after);
-        story(client, &[(&format!("RLOCK.RELEASE {} next", kind.name), "1")]);
+        client.story(&[(&format!("RLOCK.RELEASE {} next", kind.name), "1")]);
         kind.is_gone(client, kind.name);
     }
 }
@@ -44,8 +40,7 @@ fn granted_and_killed(client: &mut Connection, all: &All, between: impl Fn(Kind)
 
 #[test]
 fn a_grant_whose_owner_was_heard_of_is_not_taken_back() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let mode = |kind: Kind| if ["READ", "WRITE"].contains(&kind.waits) { kind.waits } else { "" };
     let heard: [&dyn Fn(Kind) -> String; 3] = [
         &|kind| format!("RLOCK.RENEW {} bob 70000 {}", kind.name, mode(kind)),
@@ -53,8 +48,8 @@ fn a_grant_whose_owner_was_heard_of_is_not_taken_back() {
         &|kind| format!("{} HOLDS 1", kind.ask(kind.name, "bob")),
     ];
     for heard in heard {
-        let all = All::held_and_awaited(&server, client);
-        let nexts = nexts(&server);
+        let all = All::held_and_awaited(server, client);
+        let nexts = nexts(server);
         granted_and_killed(client, &all, |kind| vec![heard(kind)]);
         sleep(Duration::from_millis(300));
         for (kind, next) in &nexts {
@@ -62,17 +57,16 @@ fn a_grant_whose_owner_was_heard_of_is_not_taken_back() {
         }
         for (kind, _) in &all.0 {
             kind.is_held_by(client, kind.name, "bob", &heard(*kind));
-            story(client, &[(&format!("RLOCK.RELEASE {} bob", kind.name), "1")]);
+            client.story(&[(&format!("RLOCK.RELEASE {} bob", kind.name), "1")]);
         }
-        assert_eq!(counter(&server, "revokes"), 0);
+        assert_eq!(counter(server, "revokes"), 0);
         nexts_have_them(client, &nexts, "bob");
     }
 }
 
 #[test]
 fn a_grant_that_another_call_has_replaced_is_not_taken_back() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let replaced: [&dyn Fn(Kind) -> Vec<String>; 3] = [
         // The lock is mallory's by the time that bob's client is found dead.
         &|kind| {
@@ -99,29 +93,28 @@ fn a_grant_that_another_call_has_replaced_is_not_taken_back() {
         },
     ];
     for (owner, replaced) in ["mallory", "bob", "bob"].iter().zip(replaced) {
-        let all = All::held_and_awaited(&server, client);
+        let all = All::held_and_awaited(server, client);
         granted_and_killed(client, &all, replaced);
-        nobody_waits(&server);
+        nobody_waits(server);
         sleep(Duration::from_millis(100));
         for kind in KINDS {
             let suffix = if *owner == "mallory" && kind.waits == "READ" { ":write" } else { "" };
             let field = kind.fields_of(owner).pop().unwrap_or_default() + suffix;
             assert_eq!(number(client, &format!("HEXISTS {} {field}", kind.name)), 1, "{owner}, {kind:?}");
         }
-        assert_eq!(counter(&server, "revokes"), 0, "{owner}");
-        story(client, &[("FLUSHALL", "OK")]);
+        assert_eq!(counter(server, "revokes"), 0, "{owner}");
+        client.story(&[("FLUSHALL", "OK")]);
     }
 }
 
 #[test]
 fn a_client_that_goes_leaves_the_queue() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let all = All::held_and_awaited(&server, client);
-    let nexts = nexts(&server);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let all = All::held_and_awaited(server, client);
+    let nexts = nexts(server);
     for (kill, kind) in all.kills().iter().zip(KINDS) {
         // At once: the same connection asks next.
-        story(client, &[(kill, "1")]);
+        client.story(&[(kill, "1")]);
         assert_eq!(waiters(client, kind.name), "next", "{kind:?}");
     }
     all.0.iter().for_each(|(_, bob)| assert!(bob.answer().starts_with("the connection ended")));
@@ -129,10 +122,10 @@ fn a_client_that_goes_leaves_the_queue() {
     let mut gone = server.connect();
     gone.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let words = ["plain", "gone", "60000", "BLOCK", "0"];
-    redis::cmd("RLOCK.ACQUIRE").arg(&words[..]).query::<redis::Value>(&mut gone).unwrap_err();
+    redis::cmd("RLOCK.ACQUIRE").arg(&words[..]).query::<Value>(&mut gone).unwrap_err();
     drop(gone);
-    eventually("it to leave", SOON, || (waiters(client, "plain") == "next").then_some(()));
-    assert_eq!(counter(&server, "waiters_gone"), ALL + 1);
+    wait_for("it to leave", || waiters(client, "plain") == "next");
+    assert_eq!(counter(server, "waiters_gone"), ALL + 1);
     at_once(client, &all.releases());
     nexts_have_them(client, &nexts, "bob went");
 }
@@ -161,14 +154,13 @@ fn a_panic_sends_everybody_who_waits_away() {
         ("scan", &|key, _| format!("RLOCK.RENEW {key} mallory 5")),
     ];
     for (fault, met) in met {
-        let server = TestServer::builder().module(fault_module_path()).start();
-        let client = &mut server.connect();
-        let mut grants = Subscriber::channel(&server, "grants");
+        let (server, client) = &mut TestServer::builder().module(fault_module_path()).start_and_connect();
+        let mut grants = Subscriber::channel(server, "grants");
         for (round, by) in (1..).zip([KINDS[0], KINDS[2], KINDS[4], KINDS[6]]) {
-            let all = All::held_and_awaited(&server, client);
+            let all = All::held_and_awaited(server, client);
             for kind in KINDS {
                 let line = format!("{} ENQUEUE 0 grants", kind.ask(kind.name, "eve"));
-                story(client, &[(&line, "[0, 0, 0]")]);
+                client.story(&[(&line, "[0, 0, 0]")]);
             }
             let bob = all.0.iter().find(|(kind, _)| kind.name == by.name).expect("bob").1.client_id();
             assert_eq!(say(client, &format!("RLOCK.FAULT {fault}")), "1");
@@ -181,22 +173,21 @@ fn a_panic_sends_everybody_who_waits_away() {
                     if gone { "the connection ended" } else { "!UNBLOCKED the module had an internal error" };
                 assert!(told.starts_with(wanted), "{fault}, {kind:?}: {told}");
             }
-            let heard = |_| String::from_utf8(grants.next(SOON).expect("a message").1).expect("ASCII");
-            let mut dropped = KINDS.map(heard);
+            let mut dropped = KINDS.map(|_| grants.next_text());
             dropped.sort();
             let mut wanted =
                 KINDS.map(|kind| format!("dropped 0 eve {} in-doubt{}", kind.name, told_as(kind)));
             wanted.sort();
             assert_eq!(dropped, wanted, "{fault}, {by:?}");
-            nobody_waits(&server);
-            assert_eq!(counter(&server, "panics"), round, "{fault}, {by:?}");
+            nobody_waits(server);
+            assert_eq!(counter(server, "panics"), round, "{fault}, {by:?}");
             // Then all is as ever: nobody is left in the lists of fair locks, where they would count as Redisson's.
             let lists = ["queue", "timeout"].map(|list| format!("redisson_lock_{list}"));
             let lists = lists.map(|list| format!("{list}:{{fair}} {list}:{{both}}")).join(" ");
-            eventually(&format!("the lists to be cleared after {fault}, {by:?}"), SOON, || {
-                (number(client, &format!("EXISTS {lists}")) == 0).then_some(())
+            wait_for(&format!("the lists to be cleared after {fault}, {by:?}"), || {
+                number(client, &format!("EXISTS {lists}")) == 0
             });
-            let again = KINDS.map(|kind| (kind, kind.wait(&server, kind.name, "bob")));
+            let again = KINDS.map(|kind| (kind, kind.wait(server, kind.name, "bob")));
             at_once(client, &all.releases());
             All(again.into()).bobs_have_them(client, fault);
         }
@@ -207,18 +198,17 @@ fn a_panic_sends_everybody_who_waits_away() {
 #[test]
 fn a_panic_before_an_answer_leaves_nobody_blocked() {
     for (ends, refused) in [("RLOCK.RELEASE", true), ("RLOCK.CANCEL", true), ("DEL", false)] {
-        let server = TestServer::builder().module(fault_module_path()).start();
-        let client = &mut server.connect();
+        let (server, client) = &mut TestServer::builder().module(fault_module_path()).start_and_connect();
         for (round, kind) in (1..).zip(KINDS) {
-            let bob = kind.held_and_awaited(&server, client, kind.name);
-            let next = kind.alone().wait(&server, kind.name, "next");
+            let bob = kind.held_and_awaited(server, client, kind.name);
+            let next = kind.alone().wait(server, kind.name, "next");
             let mut lines = match ends {
                 "RLOCK.RELEASE" => kind.releases(kind.name),
                 "RLOCK.CANCEL" => vec![format!("RLOCK.CANCEL {} bob", kind.name)],
                 _ => vec![format!("DEL {}", kind.name)],
             };
             let last = lines.pop().expect("a line");
-            lines.iter().for_each(|line| story(client, &[(line, "1")]));
+            lines.iter().for_each(|line| client.story(&[(line, "1")]));
             assert_eq!(say(client, "RLOCK.FAULT answer"), "1");
             let said = say(client, &last);
             assert_eq!(said.starts_with("!ERR rlock: internal error"), refused, "{last}: {said}");
@@ -227,8 +217,8 @@ fn a_panic_before_an_answer_leaves_nobody_blocked() {
                 let wanted = "!UNBLOCKED the module had an internal error";
                 assert!(told.starts_with(wanted), "{last}, {kind:?}: {told}");
             }
-            assert_eq!((counter(&server, "panics"), counter(&server, "waiters")), (round, 0), "{last}");
-            story(client, &[("FLUSHALL", "OK")]);
+            assert_eq!((counter(server, "panics"), counter(server, "waiters")), (round, 0), "{last}");
+            client.story(&[("FLUSHALL", "OK")]);
         }
     }
 }
@@ -245,6 +235,6 @@ fn a_panic_after_a_client_was_blocked_is_answered_once() {
         assert!(told.starts_with("!UNBLOCKED the module had an internal error"), "{kind:?}: {told}");
         assert_eq!(say(other, "PING"), "PONG");
         assert_eq!((counter(&server, "panics"), counter(&server, "waiters")), (round, 0));
-        story(other, &[(&kind.ask(kind.name, "bob"), "null")]);
+        other.story(&[(&kind.ask(kind.name, "bob"), "null")]);
     }
 }

@@ -2,15 +2,10 @@
 
 use std::fs;
 use std::thread::sleep;
-use std::time::Duration;
-
-use rlock_testkit::commands;
-use rlock_testkit::{ReplicaStream, Subscriber, TestServer, eventually};
 
 use crate::kinds_departures::{ALL, nexts, nexts_have_them};
-use rlock_testkit::commands::{SOON, ask, counter, number, say, server_time, story, text};
-use rlock_testkit::kinds::{All, KINDS, at_once};
-use rlock_testkit::waiting::waiters;
+use rlock_testkit::kinds::{All, KINDS, at_once, renew_all};
+use rlock_testkit::prelude::*;
 
 /// Long enough for a timer that does not care to have fired many times.
 const A_WHILE: Duration = Duration::from_millis(400);
@@ -18,11 +13,10 @@ const A_WHILE: Duration = Duration::from_millis(400);
 #[test]
 fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
     for mode in ["WRITE", "ALL"] {
-        let server = TestServer::start();
-        let client = &mut server.connect();
-        let all = All::held_and_awaited(&server, client);
-        let nexts = nexts(&server);
-        let mut stream = ReplicaStream::open(&server);
+        let (server, client) = &mut TestServer::start_and_connect();
+        let all = All::held_and_awaited(server, client);
+        let nexts = nexts(server);
+        let mut stream = ReplicaStream::open(server);
         let paused = server_time(client);
         let pause = vec![format!("CLIENT PAUSE 800 {mode}")];
         // The bobs are granted the locks and gone before they are told, and from then on nothing may be written.
@@ -33,18 +27,17 @@ fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
             assert!(granted >= paused + 800, "{mode}, {kind:?}: {paused} {granted}");
             kind.is_held_by(client, kind.name, "next", mode);
         }
-        assert_eq!(counter(&server, "revokes"), ALL, "{mode}");
+        assert_eq!(counter(server, "revokes"), ALL, "{mode}");
         // A revoke and the next grant are one transaction.
-        assert_eq!(stream.so_far(&server).pop().unwrap(), [b"EXEC"], "{mode}");
+        assert_eq!(stream.so_far(server).pop().unwrap(), [b"EXEC"], "{mode}");
     }
 }
 
 #[test]
 fn nothing_is_taken_back_while_too_few_replicas_are_there() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let all = All::held_and_awaited(&server, client);
-    let nexts = nexts(&server);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let all = All::held_and_awaited(server, client);
+    let nexts = nexts(server);
     let fewer = vec!["CONFIG SET min-replicas-to-write 1".to_owned()];
     at_once(client, &[all.releases(), fewer, all.kills()].concat());
     sleep(A_WHILE);
@@ -52,38 +45,34 @@ fn nothing_is_taken_back_while_too_few_replicas_are_there() {
         assert!(next.still_waits(), "{kind:?}");
         kind.is_held_by(client, kind.name, "bob", "too few replicas");
     }
-    story(client, &[("CONFIG SET min-replicas-to-write 0", "OK")]);
+    client.story(&[("CONFIG SET min-replicas-to-write 0", "OK")]);
     nexts_have_them(client, &nexts, "replicas");
-    assert_eq!(counter(&server, "revokes"), ALL);
+    assert_eq!(counter(server, "revokes"), ALL);
 }
 
 #[test]
 fn a_client_that_goes_during_a_pause_leaves_the_queue() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let all = All::held_for(1_500, &server, client);
-    let nexts = nexts(&server);
-    story(client, &[("CLIENT PAUSE 60000 WRITE", "OK")]);
-    all.kills().iter().for_each(|kill| story(client, &[(kill, "1")]));
+    let (server, client) = &mut TestServer::start_and_connect();
+    let all = All::held_for(1_500, server, client);
+    let nexts = nexts(server);
+    client.story(&[("CLIENT PAUSE 60000 WRITE", "OK")]);
+    all.kills().iter().for_each(|kill| client.story(&[(kill, "1")]));
     for kind in KINDS {
         let lease = format!("PTTL {}", kind.name);
-        eventually("the lease to end", SOON, || (say(client, &lease) == "-2").then_some(()));
+        wait_for("the lease to end", || say(client, &lease) == "-2");
     }
     sleep(Duration::from_millis(100));
     assert!(nexts.iter().all(|(_, next)| next.still_waits()));
-    story(client, &[("CLIENT UNPAUSE", "OK")]);
+    client.story(&[("CLIENT UNPAUSE", "OK")]);
     nexts_have_them(client, &nexts, "the pause");
-    assert_eq!(counter(&server, "waiters_gone"), ALL);
+    assert_eq!(counter(server, "waiters_gone"), ALL);
 }
 
 #[test]
 fn nothing_is_granted_while_the_disk_fails() {
-    let server = TestServer::builder().conf("save", "3600 1").start();
-    let client = &mut server.connect();
-    let all = All::held_and_awaited(&server, client);
-    for kind in KINDS {
-        at_once(client, &kind.each_says(|holder| format!("RLOCK.RENEW {} {holder} 2000", kind.name)));
-    }
+    let (server, client) = &mut TestServer::builder().conf("save", "3600 1").start_and_connect();
+    let all = All::held_and_awaited(server, client);
+    renew_all(client, 2000);
     // The snapshot cannot take the place of a directory.
     let snapshot = server.dir().join("dump.rdb");
     fs::create_dir(&snapshot).unwrap();
@@ -104,29 +93,27 @@ fn nothing_is_granted_while_the_disk_fails() {
 
 #[test]
 fn memory_that_is_full_does_not_stop_a_hand_off() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let all = All::held_and_awaited(&server, client);
-    let nexts = nexts(&server);
-    story(client, &[("CONFIG SET maxmemory-policy noeviction", "OK"), ("CONFIG SET maxmemory 1", "OK")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let all = All::held_and_awaited(server, client);
+    let nexts = nexts(server);
+    client.story(&[("CONFIG SET maxmemory-policy noeviction", "OK"), ("CONFIG SET maxmemory 1", "OK")]);
     for kind in KINDS {
         assert!(say(client, &kind.ask(kind.name, "carol")).starts_with("!OOM "), "{kind:?}");
-        kind.releases(kind.name).iter().for_each(|line| story(client, &[(line, "1")]));
+        kind.releases(kind.name).iter().for_each(|line| client.story(&[(line, "1")]));
     }
     for (kind, bob) in &all.0 {
         kind.granted(bob, "a release");
         // Nor that of a lease that ends.
-        story(client, &[(&format!("RLOCK.RENEW {} bob 20", kind.name), "1")]);
+        client.story(&[(&format!("RLOCK.RENEW {} bob 20", kind.name), "1")]);
     }
     nexts_have_them(client, &nexts, "a lease that ended");
 }
 
 #[test]
 fn a_release_in_a_script_hands_on() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
-        let bob = kind.held_and_awaited(&server, client, kind.name);
+        let bob = kind.held_and_awaited(server, client, kind.name);
         let release = "for _,owner in ipairs(ARGV)do redis.call('RLOCK.RELEASE',KEYS[1],owner)end";
         let script = format!("{release} return redis.call('HKEYS',KEYS[1])");
         let words = [&["EVAL", &script, "1", kind.name], kind.holders].concat();
@@ -138,15 +125,14 @@ fn a_release_in_a_script_hands_on() {
 
 #[test]
 fn enqueue_works_in_multi_and_scripts() {
-    let server = TestServer::start();
-    let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
+    let (_server, client, grants) = &mut TestServer::start_and_listen("grants");
     for kind in KINDS {
         let key = kind.name;
         kind.held(client, key, 100_000);
         let enqueues = |owner: &str| format!("{} ENQUEUE 0 grants", kind.alone().ask(key, owner));
         let bob = enqueues("bob");
         let lines = [bob.as_str(), &format!("RLOCK.CANCEL {key} bob"), &bob];
-        assert_eq!(commands::transaction(client, &lines), "[[0, 0, 0], 1, [0, 0, 0]]", "{kind:?}");
+        assert_eq!(transaction(client, &lines), "[[0, 0, 0], 1, [0, 0, 0]]", "{kind:?}");
         let carol = enqueues("carol");
         let words: Vec<_> = carol.split_ascii_whitespace().collect();
         let script = ["EVAL", "return redis.call('RLOCK.ACQUIRE', KEYS[1], unpack(ARGV))", "1"];
@@ -156,13 +142,13 @@ fn enqueue_works_in_multi_and_scripts() {
         at_once(client, &[kind.releases(key), vec![enqueues("alice")]].concat());
         let bob = ["EVAL", "return redis.call('RLOCK.RELEASE', KEYS[1], 'bob')", "1", key];
         assert_eq!(text(&ask(client, &bob)), "1", "{kind:?}");
-        story(client, &[(&format!("RLOCK.RELEASE {key} carol"), "1")]);
+        client.story(&[(&format!("RLOCK.RELEASE {key} carol"), "1")]);
         for owner in ["bob", "carol", "alice"] {
             let (_, message) = grants.next(SOON).expect("a grant");
             let message = message.escape_ascii().to_string();
             assert!(message.starts_with(&format!("granted 0 {owner} {key} 1 5000 ")), "{kind:?}: {message}");
         }
-        story(client, &[(&format!("RLOCK.RELEASE {key} alice"), "1")]);
+        client.story(&[(&format!("RLOCK.RELEASE {key} alice"), "1")]);
         kind.is_gone(client, key);
     }
 }

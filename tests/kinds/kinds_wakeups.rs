@@ -2,23 +2,17 @@
 //!
 //! There is a lock of each kind at a time, so that what has to be waited for is waited for once.
 
-use std::time::Duration;
-
-use redis::{Connection, Value};
-use rlock_testkit::commands;
-use rlock_testkit::commands::{SOON, ask, counter, number, say, state, story, text};
-use rlock_testkit::kinds::{All, KINDS, Kind, at_once};
-use rlock_testkit::{TestServer, eventually};
+use rlock_testkit::kinds::{All, KINDS, Kind, at_once, renew_all};
+use rlock_testkit::prelude::*;
 
 #[test]
 fn a_lock_that_is_restored_over_wakes_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("HSET foreign carol 1", "1")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("HSET foreign carol 1", "1")]);
     let Value::BulkString(foreign) = ask(client, &["DUMP", "foreign"]) else { panic!("no dump") };
     let ways: [&[&[u8]]; 2] = [&[b"300", &foreign, b"REPLACE"], &[b"1", &foreign, b"REPLACE", b"ABSTTL"]];
     for way in ways {
-        let all = All::held_and_awaited(&server, client);
+        let all = All::held_and_awaited(server, client);
         for kind in KINDS {
             let words = [&[b"RESTORE", kind.name.as_bytes()], way].concat();
             assert_eq!(text(&ask(client, &words)), "OK", "{kind:?}");
@@ -29,14 +23,13 @@ fn a_lock_that_is_restored_over_wakes_the_next() {
 
 #[test]
 fn a_hold_that_expires_by_itself_wakes_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     if say(client, "HPEXPIRE none 1000 FIELDS 1 x").starts_with("!ERR unknown command") {
         eprintln!("not shown: this server's fields do not expire");
         return;
     }
     for (way, after) in [("HPEXPIRE", "300"), ("HPEXPIREAT", "1")] {
-        let all = All::held_and_awaited(&server, client);
+        let all = All::held_and_awaited(server, client);
         for kind in KINDS {
             let (count, fields) = (kind.holders.len(), kind.fields_of_holders());
             let said = say(client, &format!("{way} {} {after} FIELDS {count} {fields}", kind.name));
@@ -53,7 +46,7 @@ fn a_lock_that_migrates_away_wakes_the_next() {
     let all = All::held_and_awaited(&server, client);
     for kind in KINDS {
         let line = format!("MIGRATE 127.0.0.1 {} {} 0 5000", target.port(), kind.name);
-        story(client, &[(&line, "OK")]);
+        client.story(&[(&line, "OK")]);
     }
     all.bobs_have_them(client, "MIGRATE");
 }
@@ -61,8 +54,7 @@ fn a_lock_that_migrates_away_wakes_the_next() {
 /// The lease is shortened, by hand where it is the key's, and that is followed. (Of readers the key is set back.)
 #[test]
 fn shorter_and_longer_leases_are_followed() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let set_leases = |client: &mut Connection, ms: u32, by_hand: bool| {
         for kind in KINDS {
             let lines = match by_hand && kind.holds != "READ" {
@@ -73,32 +65,31 @@ fn shorter_and_longer_leases_are_followed() {
         }
     };
     for by_hand in [true, false] {
-        let all = All::held_and_awaited(&server, client);
+        let all = All::held_and_awaited(server, client);
         set_leases(client, 300, by_hand);
         all.bobs_have_them(client, "a shorter lease");
-        let all = All::held_and_awaited(&server, client);
+        let all = All::held_and_awaited(server, client);
         // Before it ends it is long again.
         set_leases(client, 1_000, by_hand);
         set_leases(client, 100_000, by_hand);
         all.wait_on(Duration::from_millis(1_200));
-        KINDS.iter().for_each(|kind| story(client, &[(&format!("DEL {}", kind.name), "1")]));
+        KINDS.iter().for_each(|kind| client.story(&[(&format!("DEL {}", kind.name), "1")]));
         all.bobs_have_them(client, "DEL");
-        story(client, &[("FLUSHALL", "OK")]);
+        client.story(&[("FLUSHALL", "OK")]);
     }
 }
 
 /// The end of the key is another than that of the lease: PERSIST keeps a plain lock and a writer's, and no reader.
 #[test]
 fn persist_and_expire_by_hand_keep_no_dead_reader() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for way in ["PERSIST", "PEXPIRE"] {
-        let all = All::held_for(800, &server, client);
+        let all = All::held_for(800, server, client);
         for kind in KINDS {
             let line = format!("{way} {} 900000", kind.name);
             let line = if way == "PERSIST" { line.replace(" 900000", "") } else { line };
             // A lease that has ended before this has shown nothing, and the test failed.
-            story(client, &[(&line, "1")]);
+            client.story(&[(&line, "1")]);
         }
         std::thread::sleep(Duration::from_millis(1_000));
         for (kind, bob) in &all.0 {
@@ -106,54 +97,49 @@ fn persist_and_expire_by_hand_keep_no_dead_reader() {
                 kind.bob_has_it(client, kind.name, bob, way);
             } else {
                 assert!(bob.still_waits(), "{way}, {kind:?}");
-                story(client, &[(&format!("DEL {}", kind.name), "1")]);
+                client.story(&[(&format!("DEL {}", kind.name), "1")]);
                 kind.bob_has_it(client, kind.name, bob, way);
             }
         }
-        story(client, &[("FLUSHALL", "OK")]);
+        client.story(&[("FLUSHALL", "OK")]);
     }
 }
 
 #[test]
 fn a_reload_keeps_the_waiters() {
-    let server = TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always").start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().with_aof().start_and_connect();
     for way in ["DEBUG RELOAD", "DEBUG LOADAOF"] {
-        let all = All::held_and_awaited(&server, client);
-        story(client, &[(way, "OK")]);
+        let all = All::held_and_awaited(server, client);
+        client.story(&[(way, "OK")]);
         all.wait_on(Duration::from_millis(100));
-        for kind in KINDS {
-            at_once(client, &kind.each_says(|holder| format!("RLOCK.RENEW {} {holder} 300", kind.name)));
-        }
-        story(client, &[(way, "OK")]);
+        renew_all(client, 300);
+        client.story(&[(way, "OK")]);
         all.bobs_have_them(client, way);
-        story(client, &[("FLUSHALL", "OK")]);
+        client.story(&[("FLUSHALL", "OK")]);
     }
 }
 
 #[test]
 fn an_evicted_lock_wakes_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let all = All::held_and_awaited(&server, client);
-    story(client, &[("CONFIG SET maxmemory-policy allkeys-lru", "OK"), ("CONFIG SET maxmemory 1", "OK")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let all = All::held_and_awaited(server, client);
+    client.story(&[("CONFIG SET maxmemory-policy allkeys-lru", "OK"), ("CONFIG SET maxmemory 1", "OK")]);
     // A server that was interrupted while it evicts goes on with the next command.
     eventually("all to be evicted", SOON, || {
-        story(client, &[("PING", "PONG")]);
+        client.story(&[("PING", "PONG")]);
         all.0.iter().all(|(_, bob)| !bob.still_waits()).then_some(())
     });
     // The holds of those who get them may be evicted in turn.
     all.0.iter().for_each(|(kind, bob)| kind.granted(bob, "eviction"));
-    assert!(counter(&server, "found_evicted") >= 1);
+    assert!(counter(server, "found_evicted") >= 1);
     assert_ne!(server.info("stats")["evicted_keys"], "0");
 }
 
 #[test]
 fn a_lease_that_ends_wakes_also_where_the_server_does_not_look_for_expired_keys() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("DEBUG SET-ACTIVE-EXPIRE 0", "OK")]);
-    let all = All::held_for(500, &server, client);
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("DEBUG SET-ACTIVE-EXPIRE 0", "OK")]);
+    let all = All::held_for(500, server, client);
     all.bobs_have_them(client, "a lease");
 }
 
@@ -187,25 +173,24 @@ fn newcomers(kind: Kind) -> Vec<(String, &'static str)> {
 
 #[test]
 fn nobody_barges_in_after_a_foreign_delete() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         let (key, fields) = (kind.name, kind.fields_of_holders());
         let bobs: Vec<_> = kind.fields_of("bob").iter().map(|field| format!("{field:?}")).collect();
         for (newcomer, answer) in newcomers(kind) {
             let hdel = format!("HDEL {key} {fields}");
             for (freed, count) in [("DEL", 1), ("PEXPIREAT", 1), ("HDEL", kind.holders.len())] {
-                let bob = kind.held_and_awaited(&server, client, key);
+                let bob = kind.held_and_awaited(server, client, key);
                 let freed = match freed {
                     "DEL" => format!("DEL {key}"),
                     "PEXPIREAT" => format!("PEXPIREAT {key} 1"),
                     _ => hdel.clone(),
                 };
                 let lines = [freed.as_str(), &newcomer, &format!("HKEYS {key}")];
-                let answers = commands::transaction(client, &lines);
+                let answers = transaction(client, &lines);
                 assert_eq!(answers, format!("[{count}, {answer}, [{}]]", bobs.join(", ")), "{lines:?}");
                 kind.granted(&bob, &newcomer);
-                story(client, &[(&format!("RLOCK.RELEASE {key} bob ALL"), "1"), ("FLUSHALL", "OK")]);
+                client.story(&[(&format!("RLOCK.RELEASE {key} bob ALL"), "1"), ("FLUSHALL", "OK")]);
             }
         }
     }
@@ -213,15 +198,14 @@ fn nobody_barges_in_after_a_foreign_delete() {
 
 #[test]
 fn databases_are_apart() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let databases = [0, 3, 15];
-    let select = |client: &mut Connection, db: u32| story(client, &[(&format!("SELECT {db}"), "OK")]);
+    let select = |client: &mut Connection, db: u32| client.story(&[(&format!("SELECT {db}"), "OK")]);
     let waiting = databases.map(|db| {
         select(client, db);
         KINDS.map(|kind| {
             kind.held(client, kind.name, 100_000);
-            (kind, kind.wait_in(&server, db, kind.name, "bob"))
+            (kind, kind.wait_in(server, db, kind.name, "bob"))
         })
     });
     for (number, way) in ["RLOCK.RELEASE", "DEL", "UNLINK"].into_iter().enumerate() {
@@ -229,7 +213,7 @@ fn databases_are_apart() {
         for (kind, bob) in &waiting[number] {
             match way {
                 "RLOCK.RELEASE" => at_once(client, &kind.releases(kind.name)),
-                _ => story(client, &[(&format!("{way} {}", kind.name), "1")]),
+                _ => client.story(&[(&format!("{way} {}", kind.name), "1")]),
             }
             kind.bob_has_it(client, kind.name, bob, way);
         }
@@ -239,7 +223,7 @@ fn databases_are_apart() {
                 assert!(bob.still_waits(), "{kind:?}");
                 let holds = format!("HEXISTS {} {}", kind.name, kind.fields_of_holders());
                 if kind.holders.len() == 1 {
-                    story(client, &[(&holds, "1")]);
+                    client.story(&[(&holds, "1")]);
                 }
             }
         }
@@ -249,15 +233,14 @@ fn databases_are_apart() {
 /// While the lock's key holds something else, all wait; a fair queue is not touched meanwhile.
 #[test]
 fn waiters_wait_while_the_key_holds_something_else() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let become_other = |client: &mut Connection, command: &str, value: &str| {
         for kind in KINDS {
             at_once(client, &[format!("DEL {}", kind.name), format!("{command} {} {value}", kind.name)]);
         }
     };
     for (other, value) in [("SET", "x"), ("RPUSH", "x"), ("XADD", "* a b"), ("HSET", "name value")] {
-        let all = All::held_and_awaited(&server, client);
+        let all = All::held_and_awaited(server, client);
         become_other(client, other, value);
         all.wait_on(Duration::from_millis(200));
         for kind in KINDS {
@@ -273,11 +256,11 @@ fn waiters_wait_while_the_key_holds_something_else() {
         // Another client's lock again, and then free.
         become_other(client, "HSET", "carol 1");
         all.wait_on(Duration::from_millis(100));
-        KINDS.iter().for_each(|kind| story(client, &[(&format!("DEL {}", kind.name), "1")]));
+        KINDS.iter().for_each(|kind| client.story(&[(&format!("DEL {}", kind.name), "1")]));
         all.bobs_have_them(client, other);
-        eventually("nobody to wait", SOON, || (counter(&server, "waiters") == 0).then_some(()));
+        wait_for("nobody to wait", || counter(server, "waiters") == 0);
         // Lease keys of those who read before.
-        story(client, &[("FLUSHALL", "OK")]);
+        client.story(&[("FLUSHALL", "OK")]);
         assert_eq!(number(client, "DBSIZE"), 0);
     }
 }

@@ -3,9 +3,7 @@
 use std::env;
 use std::process::Command;
 
-use redis::Connection;
-use rlock_testkit::commands::{say, state, story};
-use rlock_testkit::{ReplicaStream, Subscriber, TestServer, fault_module_path};
+use rlock_testkit::prelude::*;
 
 const ALICE: &str = "RLOCK.ACQUIRE lock alice 100000";
 const BOB: &str = "RLOCK.ACQUIRE lock bob 100000";
@@ -15,8 +13,7 @@ const INTERNAL: &str = "!ERR rlock: internal error: ";
 
 /// A server with the faulty build, and a lock that alice holds once.
 fn server_with_a_lock() -> (TestServer, Connection) {
-    let server = TestServer::builder().module(fault_module_path()).start();
-    let mut client = server.connect();
+    let (server, mut client) = TestServer::builder().module(fault_module_path()).start_and_connect();
     assert_eq!(say(&mut client, ALICE), "[1, 100000, 0]");
     (server, client)
 }
@@ -43,7 +40,7 @@ fn works_as_before(client: &mut Connection) {
         ("RLOCK.RELEASE other bob", "1"),
         ("HGETALL lock", r#"["alice", "1"]"#),
     ];
-    story(client, &lines);
+    client.story(&lines);
 }
 
 /// Shows that the log tells of a panic of this kind, and where in the source it was.
@@ -153,8 +150,7 @@ fn while_an_option_is_read() {
 fn while_an_option_is_set() {
     let (server, client) = &mut server_with_a_lock();
     plant(client, "set-option");
-    let refused = say(client, "CONFIG SET rlock.accept no");
-    assert!(refused.starts_with("!ERR "), "{refused}");
+    client.story(&[("CONFIG SET rlock.accept no", "!ERR …")]);
     assert_eq!(say(client, "CONFIG GET rlock.accept"), r#"["rlock.accept", "yes"]"#);
     assert_eq!(panics(server), 1);
     log_says_where(server, "SetOption");
@@ -189,8 +185,7 @@ fn in_a_server_event() {
 fn while_unloading() {
     let (server, client) = &mut server_with_a_lock();
     plant(client, "unload");
-    let said = say(client, "MODULE UNLOAD rlock");
-    assert!(said.starts_with("!ERR "), "{said}");
+    client.story(&[("MODULE UNLOAD rlock", "!ERR …")]);
     assert_eq!(panics(server), 1);
     log_says_where(server, "Unload");
     works_as_before(client);

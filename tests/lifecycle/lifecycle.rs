@@ -2,24 +2,11 @@
 
 use std::env;
 
-use redis::{Connection, Value};
-use rlock_testkit::commands;
-use rlock_testkit::commands::{agrees, ask, say, say_words};
-use rlock_testkit::waiting;
-use rlock_testkit::{ServerBuilder, TestServer, module_path};
+use rlock_testkit::prelude::*;
 
 #[track_caller]
 fn load(client: &mut Connection) -> String {
     say_words(client, &["MODULE", "LOAD", module_path().to_str().unwrap()])
-}
-
-#[track_caller]
-fn says_each(client: &mut Connection, lines: &[(&str, &str)]) {
-    for (line, answer) in lines {
-        let said = say(client, line);
-        let agreed = agrees(&said, answer) || answer.starts_with('!') && said.starts_with(answer);
-        assert!(agreed, "{line}: {said}, and not {answer}");
-    }
 }
 
 /// Name and version of each loaded module.
@@ -68,54 +55,46 @@ fn an_older_server_refuses_it() {
 
 #[test]
 fn the_module_is_unloaded_after_use_and_loaded_again() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     // Another connection that used the module and stays.
     let other = &mut server.connect();
     assert_eq!(say(client, "RLOCK.ACQUIRE lock alice 1000000"), "[1, 1000000, 0]");
     for round in 1..=3 {
         let holds = format!("[{}, 1000000, 0]", round + 1);
-        says_each(
-            client,
-            &[
-                ("RLOCK.ACQUIRE lock alice 1000000", &holds),
-                ("RLOCK.ACQUIRE lock bob 100000", "null"),
-                ("RLOCK.ACQUIRE other bob 100000", "[1, 100000, 0]"),
-                ("RLOCK.RELEASE other bob", "1"),
-                ("RLOCK.RELEASE hash bob", "null"),
-                ("CONFIG SET rlock.accept no", "OK"),
-            ],
-        );
+        client.story(&[
+            ("RLOCK.ACQUIRE lock alice 1000000", &holds),
+            ("RLOCK.ACQUIRE lock bob 100000", "null"),
+            ("RLOCK.ACQUIRE other bob 100000", "[1, 100000, 0]"),
+            ("RLOCK.RELEASE other bob", "1"),
+            ("RLOCK.RELEASE hash bob", "null"),
+            ("CONFIG SET rlock.accept no", "OK"),
+        ]);
         assert_eq!(server.info("rlock")["rlock_acquired"], if round == 1 { "2" } else { "1" });
-        let before = commands::state(client, "lock");
+        let before = state(client, "lock");
         // Redis 8.0 compares each client's next command with its last one, also when that has been freed with
         // its module: 8.0.6 crashed here once in ten runs.
         assert_eq!(say(other, "PING"), "PONG");
         assert_eq!(say(client, "MODULE UNLOAD rlock"), "OK", "round {round}");
-        says_each(
-            client,
-            &[
-                ("RLOCK.ACQUIRE lock alice 1000000", "!ERR unknown command"),
-                ("CONFIG GET rlock.*", "[]"),
-                // What the module listened to.
-                ("CONFIG SET maxmemory-samples 6", "OK"),
-            ],
-        );
+        client.story(&[
+            ("RLOCK.ACQUIRE lock alice 1000000", "!ERR unknown command…"),
+            ("CONFIG GET rlock.*", "[]"),
+            // What the module listened to.
+            ("CONFIG SET maxmemory-samples 6", "OK"),
+        ]);
         assert!(server.info("rlock").is_empty() && modules(client).iter().all(|(name, _)| name != "rlock"));
-        assert_eq!(commands::state(client, "lock"), before, "locks are plain hashes");
+        assert_eq!(state(client, "lock"), before, "locks are plain hashes");
         assert_eq!(load(client), "OK", "round {round}");
         // As new: the option has its default, the counters start over.
         assert_eq!(say(other, "CONFIG GET rlock.accept"), r#"["rlock.accept", "yes"]"#);
         assert_eq!(server.info("rlock")["rlock_acquired"], "0");
         assert_eq!(say(other, "RLOCK.RENEW lock alice 1000000"), "1");
     }
-    says_each(client, &[("RLOCK.RELEASE lock alice ALL", "1"), ("EXISTS lock", "0")]);
+    client.story(&[("RLOCK.RELEASE lock alice ALL", "1"), ("EXISTS lock", "0")]);
 }
 
 #[test]
 fn a_user_of_our_category_may_lock_again_after_a_reload() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let ours = say(client, "ACL SETUSER app on >secret ~* +@rlock") == "OK";
     if !ours {
         assert_eq!(say(client, "ACL SETUSER app on >secret ~* +rlock.acquire +rlock.release"), "OK");
@@ -133,8 +112,7 @@ fn a_user_of_our_category_may_lock_again_after_a_reload() {
 /// that is gone.
 #[test]
 fn the_module_stays_while_the_rules_of_a_user_name_its_commands() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for rules in ["+rlock.acquire", "+@all -RLOCK.forcerelease", "+@read (+rlock.info ~*)"] {
         assert_eq!(say(client, &format!("ACL SETUSER app on nopass ~* {rules}")), "OK");
         let unloaded = say(client, "MODULE UNLOAD rlock");
@@ -158,40 +136,33 @@ fn the_module_stays_while_the_rules_of_a_user_name_its_commands() {
 fn the_module_stays_while_a_transaction_has_queued_commands() {
     let server = TestServer::start();
     let (client, other) = (&mut server.connect(), &mut server.connect());
-    says_each(other, &[("MULTI", "OK"), ("RLOCK.ACQUIRE lock alice 60000", "QUEUED")]);
+    other.story(&[("MULTI", "OK"), ("RLOCK.ACQUIRE lock alice 60000", "QUEUED")]);
     let refused = |said: String| assert!(said.contains("Error unloading module"), "{said}");
     refused(say(client, "MODULE UNLOAD rlock"));
     assert!(server.log().contains("not unloaded: a client has queued commands in a transaction"));
-    says_each(other, &[("EXEC", "[[1, 60000, 0]]"), ("MULTI", "OK"), ("MODULE UNLOAD rlock", "QUEUED")]);
+    other.story(&[("EXEC", "[[1, 60000, 0]]"), ("MULTI", "OK"), ("MODULE UNLOAD rlock", "QUEUED")]);
     // A command of the module may follow in the same transaction.
     assert_eq!(say(other, "RLOCK.RENEW lock alice 60000"), "QUEUED");
     refused(say(other, "EXEC"));
-    says_each(client, &[("MODULE UNLOAD rlock", "OK"), ("PING", "PONG")]);
+    client.story(&[("MODULE UNLOAD rlock", "OK"), ("PING", "PONG")]);
 }
 
 #[test]
 fn locks_can_be_changed_while_the_module_is_away() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    says_each(
-        client,
-        &[
-            ("RLOCK.ACQUIRE gone alice 1000000", "[1, 1000000, 0]"),
-            ("RLOCK.ACQUIRE left alice 1000000", "[1, 1000000, 0]"),
-            ("MODULE UNLOAD rlock", "OK"),
-            ("DEL gone", "1"),
-            ("HINCRBY left alice 1", "2"),
-        ],
-    );
+    let (_server, client) = &mut TestServer::start_and_connect();
+    client.story(&[
+        ("RLOCK.ACQUIRE gone alice 1000000", "[1, 1000000, 0]"),
+        ("RLOCK.ACQUIRE left alice 1000000", "[1, 1000000, 0]"),
+        ("MODULE UNLOAD rlock", "OK"),
+        ("DEL gone", "1"),
+        ("HINCRBY left alice 1", "2"),
+    ]);
     assert_eq!(load(client), "OK");
-    says_each(
-        client,
-        &[
-            ("RLOCK.RENEW gone alice 1000", "0"),
-            ("RLOCK.RELEASE left alice", "0"),
-            ("RLOCK.RELEASE left alice", "1"),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.RENEW gone alice 1000", "0"),
+        ("RLOCK.RELEASE left alice", "0"),
+        ("RLOCK.RELEASE left alice", "1"),
+    ]);
 }
 
 #[test]
@@ -231,26 +202,19 @@ fn a_server_without_the_effects_commands_is_refused() {
             assert!(failure.log.contains(&advice), "{name}: {failure}");
         }
     }
-    let plain = TestServer::builder().without_module().conf_words("rename-command", &["HSET", ""]).start();
-    assert!(load(&mut plain.connect()).starts_with("!ERR "));
-    assert_eq!(say(&mut plain.connect(), "PING"), "PONG");
 }
 
 #[test]
 fn other_commands_may_be_renamed() {
     let names = ["FLUSHALL", "KEYS", "HGET", "HMSET", "EXPIRE", "UNLINK", "SPUBLISH", "MULTI", "EXEC"];
     let rename = |builder: ServerBuilder, name: &&str| builder.conf_words("rename-command", &[name, ""]);
-    let server = names.iter().fold(TestServer::builder(), rename).start();
-    let client = &mut server.connect();
-    says_each(
-        client,
-        &[
-            ("FLUSHALL", "!ERR unknown command"),
-            ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"),
-            ("RLOCK.RENEW lock alice 100000", "1"),
-            ("RLOCK.RELEASE lock alice", "1"),
-        ],
-    );
+    let (_server, client) = &mut names.iter().fold(TestServer::builder(), rename).start_and_connect();
+    client.story(&[
+        ("FLUSHALL", "!ERR unknown command…"),
+        ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"),
+        ("RLOCK.RENEW lock alice 100000", "1"),
+        ("RLOCK.RELEASE lock alice", "1"),
+    ]);
 }
 
 #[test]
@@ -261,11 +225,10 @@ fn an_unloaded_module_is_gone_from_memory_so_that_a_newer_one_can_take_its_place
         maps.contains("librlock")
     };
     let client = &mut server.connect();
-    says_each(client, &[("RLOCK.ACQUIRE lock alice 1000000", "[1, 1000000, 0]")]);
-    let bob = waiting::Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "1000", "BLOCK", "0"]);
-    says_each(client, &[("RLOCK.RELEASE lock alice", "1")]);
-    assert_eq!(bob.answer(), "[1, 1000, 0]");
+    client.story(&[("RLOCK.ACQUIRE lock alice 1000000", "[1, 1000000, 0]")]);
+    let bob = Waiting::line(&server, "RLOCK.ACQUIRE lock bob 1000 BLOCK 0");
+    bob.granted_by(client, "RLOCK.RELEASE lock alice");
     assert!(mapped());
-    says_each(client, &[("MODULE UNLOAD rlock", "OK")]);
+    client.story(&[("MODULE UNLOAD rlock", "OK")]);
     assert!(!mapped(), "something of ours keeps the library there");
 }

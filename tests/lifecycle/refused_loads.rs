@@ -4,11 +4,8 @@ use std::env;
 use std::fs;
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
 
-use redis::Connection;
-use rlock_testkit::commands::{say, say_words, story};
-use rlock_testkit::{TestServer, fault_module_path, module_path};
+use rlock_testkit::prelude::*;
 
 /// About ten beats of the server, each of which calls who listens to them.
 const BEATS: Duration = Duration::from_secs(1);
@@ -24,17 +21,14 @@ fn goes_on(server: &TestServer, what: &str) {
     // Time itself is what is tested: what was left behind is called by and by.
     thread::sleep(BEATS);
     let client = &mut server.connect();
-    story(
-        client,
-        &[
-            ("PING", "PONG"),
-            ("CONFIG SET maxmemory-samples 6", "OK"),
-            ("HSET hash field 1", "1"),
-            ("FLUSHALL", "OK"),
-            ("SWAPDB 0 1", "OK"),
-            ("CONFIG GET rlock.*", "[]"),
-        ],
-    );
+    client.story(&[
+        ("PING", "PONG"),
+        ("CONFIG SET maxmemory-samples 6", "OK"),
+        ("HSET hash field 1", "1"),
+        ("FLUSHALL", "OK"),
+        ("SWAPDB 0 1", "OK"),
+        ("CONFIG GET rlock.*", "[]"),
+    ]);
     assert!(say(client, "RLOCK.ACQUIRE lock alice 1").starts_with("!ERR unknown command"), "{what}");
     works(server);
     assert_eq!(say(client, "PING"), "PONG", "{what}");
@@ -45,14 +39,14 @@ fn goes_on(server: &TestServer, what: &str) {
 fn works(server: &TestServer) {
     let client = &mut server.connect();
     assert_eq!(load(client, module_path().to_str().unwrap(), "LOAD", &[]), "OK");
-    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
     let mut other = server.connect();
     let bob = thread::spawn(move || say(&mut other, "RLOCK.ACQUIRE lock bob 100000 BLOCK 10000"));
     let waits = || (server.info("rlock")["rlock_waiters"] == "1").then_some(());
-    rlock_testkit::eventually("a waiter", Duration::from_secs(10), waits);
-    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    eventually("a waiter", Duration::from_secs(10), waits);
+    client.story(&[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.join().unwrap(), "[1, 100000, 0]");
-    story(client, &[("RLOCK.RELEASE lock bob", "1"), ("MODULE UNLOAD rlock", "OK"), ("PING", "PONG")]);
+    client.story(&[("RLOCK.RELEASE lock bob", "1"), ("MODULE UNLOAD rlock", "OK"), ("PING", "PONG")]);
 }
 
 /// Redis 7.0 keeps the listeners of a module that it did not load after all: it died a tenth of a second after a
@@ -70,18 +64,17 @@ fn a_server_goes_on_after_a_refused_load() {
         ("LOAD", &["bogus", "1"]),
         ("LOAD", &["accept", "no", "accept", "no"]),
     ];
-    let server = TestServer::builder().without_module().start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().without_module().start_and_connect();
     for (how, arguments) in refusals {
         let refused = load(client, path, how, arguments);
         assert!(refused.starts_with("!ERR "), "{arguments:?}: {refused}");
-        goes_on(&server, &format!("{arguments:?}"));
+        goes_on(server, &format!("{arguments:?}"));
     }
     // All of them, with nothing in between.
     for (how, arguments) in refusals {
         assert!(load(client, path, how, arguments).starts_with("!ERR "), "{arguments:?}");
     }
-    goes_on(&server, "all refusals");
+    goes_on(server, "all refusals");
 }
 
 #[test]
@@ -91,10 +84,7 @@ fn a_server_goes_on_without_a_command_that_the_module_needs() {
     let client = &mut server.connect();
     assert!(load(client, module_path().to_str().unwrap(), "LOAD", &[]).starts_with("!ERR "));
     thread::sleep(BEATS);
-    story(
-        client,
-        &[("PING", "PONG"), ("CONFIG SET maxmemory-samples 6", "OK"), ("hset-2 hash field 1", "1")],
-    );
+    client.story(&[("PING", "PONG"), ("CONFIG SET maxmemory-samples 6", "OK"), ("hset-2 hash field 1", "1")]);
 }
 
 /// A server takes its environment from the process that starts it, so that is one of its own.
@@ -123,22 +113,18 @@ fn with_a_panic_at_load() {
 /// The library of the second load may be the very one in memory: it must not begin anew.
 #[test]
 fn a_second_load_says_that_the_module_is_loaded_and_harms_nothing() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let copy = server.dir().join("copy.so");
     fs::copy(module_path(), &copy).unwrap();
-    story(
-        client,
-        &[
-            ("CONFIG SET rlock.max-waiters 7", "OK"),
-            ("RLOCK.ACQUIRE lock alice 1000000", "[1, 1000000, 0]"),
-            ("RLOCK.ACQUIRE lock carol 1000000 ENQUEUE 0 grants", "[0, 0, 0]"),
-        ],
-    );
+    client.story(&[
+        ("CONFIG SET rlock.max-waiters 7", "OK"),
+        ("RLOCK.ACQUIRE lock alice 1000000", "[1, 1000000, 0]"),
+        ("RLOCK.ACQUIRE lock carol 1000000 ENQUEUE 0 grants", "[0, 0, 0]"),
+    ]);
     let mut other = server.connect();
     let bob = thread::spawn(move || say(&mut other, "RLOCK.ACQUIRE lock bob 100000 BLOCK 0"));
     let waits = || (server.info("rlock")["rlock_waiters"] == "2").then_some(());
-    rlock_testkit::eventually("two waiters", Duration::from_secs(10), waits);
+    eventually("two waiters", Duration::from_secs(10), waits);
     let before = server.info("rlock");
     for (count, path) in [(1, module_path()), (2, copy.as_path()), (3, module_path())] {
         for (how, arguments) in
@@ -152,17 +138,14 @@ fn a_second_load_says_that_the_module_is_loaded_and_harms_nothing() {
     }
     thread::sleep(BEATS);
     assert_eq!(server.info("rlock"), before, "what was counted");
-    story(
-        client,
-        &[
-            ("CONFIG GET rlock.max-waiters", r#"["rlock.max-waiters", "7"]"#),
-            ("RLOCK.CANCEL lock carol", "1"),
-            ("RLOCK.RELEASE lock alice", "1"),
-        ],
-    );
+    client.story(&[
+        ("CONFIG GET rlock.max-waiters", r#"["rlock.max-waiters", "7"]"#),
+        ("RLOCK.CANCEL lock carol", "1"),
+        ("RLOCK.RELEASE lock alice", "1"),
+    ]);
     assert_eq!(bob.join().unwrap(), "[1, 100000, 0]");
-    story(client, &[("RLOCK.RELEASE lock bob", "1"), ("MODULE UNLOAD rlock", "OK")]);
-    works(&server);
+    client.story(&[("RLOCK.RELEASE lock bob", "1"), ("MODULE UNLOAD rlock", "OK")]);
+    works(server);
 }
 
 /// `loadmodule` twice in one configuration.

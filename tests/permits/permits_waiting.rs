@@ -1,53 +1,42 @@
 //! Waiting for permits: in order, by limits, and for whatever ends one.
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, say, story, transaction};
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, TestServer};
+use rlock_testkit::prelude::*;
 
-/// The score of a member; the server's clock in ms counts from 1970.
-fn score(client: &mut Connection, owner: &str) -> i64 {
-    let score = say(client, &format!("ZSCORE slots {owner}"));
-    score.trim_matches('"').parse::<f64>().unwrap_or_else(|_| panic!("ZSCORE of {owner}: {score}")) as i64
-}
+use crate::permits::score;
+
+const TWO: [(&str, &str); 2] = [
+    ("RLOCK.ACQUIRE slots a 60000 PERMITS 2", "[1, 60000, 0]"),
+    ("RLOCK.ACQUIRE slots b 60000 PERMITS 2", "[1, 60000, 0]"),
+];
 
 #[test]
 fn waiters_get_permits_in_their_order() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE slots a 60000 PERMITS 2", "[1, 60000, 0]"),
-            ("RLOCK.ACQUIRE slots b 60000 PERMITS 2", "[1, 60000, 0]"),
-        ],
-    );
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&TWO);
     let wait = |owner: &str, permits: &str| {
-        Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", owner, "50000", "PERMITS", permits, "BLOCK", "0"])
+        Waiting::line(server, &format!("RLOCK.ACQUIRE slots {owner} 50000 PERMITS {permits} BLOCK 0"))
     };
     let (c, d, e) = (wait("c", "1"), wait("d", "2"), wait("e", "3"));
     // c waits to be alone; nobody overtakes it, though there is room for e.
-    story(client, &[("RLOCK.ACQUIRE slots f 1000 PERMITS 9", "null"), ("RLOCK.RELEASE slots a", "1")]);
+    client.story(&[("RLOCK.ACQUIRE slots f 1000 PERMITS 9", "null"), ("RLOCK.RELEASE slots a", "1")]);
     assert!(c.still_waits() && d.still_waits() && e.still_waits());
-    story(client, &[("RLOCK.RELEASE slots b", "1")]);
-    assert_eq!(c.answer(), "[1, 50000, 0]");
+    c.granted_by(client, "RLOCK.RELEASE slots b");
     assert_eq!(d.answer(), "[1, 50000, 0]");
     assert_eq!(e.answer(), "[1, 50000, 0]");
-    story(client, &[("ZRANGE slots 0 -1", r#"["c", "d", "e"]"#)]);
+    client.story(&[("ZRANGE slots 0 -1", r#"["c", "d", "e"]"#)]);
 }
 
 #[test]
 fn who_waits_behind_one_that_leaves_is_served() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE slots a 60000 PERMITS 1", "[1, 60000, 0]")]);
-    let b = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "b", "9000", "PERMITS", "1", "BLOCK", "0"]);
-    let c = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "c", "9000", "PERMITS", "2", "BLOCK", "0"]);
-    story(client, &[("RLOCK.CANCEL slots b", "1")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE slots a 60000 PERMITS 1", "[1, 60000, 0]")]);
+    let b = Waiting::line(server, "RLOCK.ACQUIRE slots b 9000 PERMITS 1 BLOCK 0");
+    let c = Waiting::line(server, "RLOCK.ACQUIRE slots c 9000 PERMITS 2 BLOCK 0");
+    client.story(&[("RLOCK.CANCEL slots b", "1")]);
     assert_eq!(b.answer(), "null");
     assert_eq!(c.answer(), "[1, 9000, 0]");
-    let d = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "d", "9000", "PERMITS", "1", "BLOCK", "100"]);
-    let e = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "e", "9000", "PERMITS", "3", "BLOCK", "0"]);
+    let d = Waiting::line(server, "RLOCK.ACQUIRE slots d 9000 PERMITS 1 BLOCK 100");
+    let e = Waiting::line(server, "RLOCK.ACQUIRE slots e 9000 PERMITS 3 BLOCK 0");
     assert_eq!(d.answer(), "null");
     assert_eq!(e.answer(), "[1, 9000, 0]");
 }
@@ -55,18 +44,15 @@ fn who_waits_behind_one_that_leaves_is_served() {
 /// How many ms after the end of a permit the waiter has it.
 fn delay_of_a_grant(server: &TestServer) -> i64 {
     let client = &mut server.connect();
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE slots a 60000 PERMITS 2", "[1, 60000, 0]"),
-            ("RLOCK.ACQUIRE slots b 150 PERMITS 2", "[1, 150, 0]"),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.ACQUIRE slots a 60000 PERMITS 2", "[1, 60000, 0]"),
+        ("RLOCK.ACQUIRE slots b 150 PERMITS 2", "[1, 150, 0]"),
+    ]);
     let ends = score(client, "b");
-    let c = Waiting::start(server, &["RLOCK.ACQUIRE", "slots", "c", "50000", "PERMITS", "2", "BLOCK", "0"]);
+    let c = Waiting::line(server, "RLOCK.ACQUIRE slots c 50000 PERMITS 2 BLOCK 0");
     assert_eq!(c.answer(), "[1, 50000, 0]");
     let granted = score(client, "c") - 50_000;
-    story(client, &[("RLOCK.FORCERELEASE slots", "1")]);
+    client.story(&[("RLOCK.FORCERELEASE slots", "1")]);
     granted - ends
 }
 
@@ -82,8 +68,7 @@ fn the_end_of_one_permit_wakes_the_next_waiter() {
 
 #[test]
 fn every_way_to_end_a_permit_wakes_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let ways: [&[&str]; 11] = [
         &["ZREM slots a"],
         &["DEL slots"],
@@ -98,22 +83,15 @@ fn every_way_to_end_a_permit_wakes_the_next() {
         &["FLUSHALL"],
     ];
     for way in ways {
-        story(
-            client,
-            &[
-                ("RLOCK.ACQUIRE slots a 60000 PERMITS 2", "[1, 60000, 0]"),
-                ("RLOCK.ACQUIRE slots b 60000 PERMITS 2", "[1, 60000, 0]"),
-            ],
-        );
-        let c =
-            Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "c", "9000", "PERMITS", "2", "BLOCK", "0"]);
+        client.story(&TWO);
+        let c = Waiting::line(server, "RLOCK.ACQUIRE slots c 9000 PERMITS 2 BLOCK 0");
         for line in way {
             let answer = say(client, line);
             assert!(!answer.starts_with('!'), "{line}: {answer}");
         }
         let answer = c.outcome(SOON);
         assert!(answer.is_ok(), "{way:?}: {answer:?}");
-        story(client, &[("FLUSHALL", "OK")]);
+        client.story(&[("FLUSHALL", "OK")]);
     }
 }
 
@@ -121,83 +99,71 @@ fn every_way_to_end_a_permit_wakes_the_next() {
 /// one; after its end the key was `WRONGLOCK`, and the waiter waited until it expired.
 #[test]
 fn a_key_that_outlasts_its_permits_keeps_no_waiter() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let changes = ["ZREM slots a", "PEXPIRE slots 60000", "PEXPIRE slots 90000 GT"];
     // A waiter that comes after the change gets no event of it.
     for (change, comes_after) in changes.into_iter().flat_map(|change| [(change, false), (change, true)]) {
         let first = if change == "ZREM slots a" { "60000" } else { "300" };
-        story(
-            client,
-            &[
-                (&format!("RLOCK.ACQUIRE slots a {first} PERMITS 2"), &format!("[1, {first}, 0]")),
-                ("RLOCK.ACQUIRE slots b 500 PERMITS 2", "[1, 500, 0]"),
-            ],
-        );
+        client.story(&[
+            (&format!("RLOCK.ACQUIRE slots a {first} PERMITS 2"), &format!("[1, {first}, 0]")),
+            ("RLOCK.ACQUIRE slots b 500 PERMITS 2", "[1, 500, 0]"),
+        ]);
         if comes_after {
-            story(client, &[(change, "1")]);
+            client.story(&[(change, "1")]);
         }
         let wait = |owner, permits| {
-            let words = ["RLOCK.ACQUIRE", "slots", owner, "9000", "PERMITS", permits, "BLOCK", "0"];
-            Waiting::start(&server, &words)
+            Waiting::line(server, &format!("RLOCK.ACQUIRE slots {owner} 9000 PERMITS {permits} BLOCK 0"))
         };
         let (c, d) = (wait("c", "1"), wait("d", "2"));
         if !comes_after {
-            story(client, &[(change, "1")]);
+            client.story(&[(change, "1")]);
         }
         for waiting in [c, d] {
             assert_eq!(waiting.answer(), "[1, 9000, 0]", "{change}, waits after it: {comes_after}");
         }
-        story(client, &[("RLOCK.FORCERELEASE slots", "1")]);
+        client.story(&[("RLOCK.FORCERELEASE slots", "1")]);
     }
 }
 
 #[test]
 fn an_enqueued_waiter_receives_its_permit_by_a_message() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut heard = Subscriber::channel(&server, "grants");
-    let mut next = || heard.next(SOON).map(|(_, message)| String::from_utf8(message).unwrap());
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE slots a 60000 PERMITS 1", "[1, 60000, 0]"),
-            ("RLOCK.ACQUIRE slots b 60000 PERMITS 1 ENQUEUE 0 grants", "[0, 0, 0]"),
-            ("RLOCK.ACQUIRE slots c 60000 PERMITS 2 ENQUEUE 0 grants", "[0, 0, 0]"),
-            ("RLOCK.RELEASE slots a", "1"),
-        ],
-    );
-    assert_eq!(next().as_deref(), Some("granted 0 b slots 1 5000 0 permit"));
-    assert_eq!(next().as_deref(), Some("granted 0 c slots 1 5000 0 permit"));
-    story(client, &[("RLOCK.RENEW slots b 60000", "1"), ("RLOCK.RELEASE slots c", "1")]);
-    story(client, &[("RLOCK.ACQUIRE slots d 60000 PERMITS 1 ENQUEUE 50 grants", "[0, 0, 0]")]);
-    assert_eq!(next().as_deref(), Some("timeout 0 d slots permit"));
+    let (_server, client, heard) = &mut TestServer::start_and_listen("grants");
+    client.story(&[
+        ("RLOCK.ACQUIRE slots a 60000 PERMITS 1", "[1, 60000, 0]"),
+        ("RLOCK.ACQUIRE slots b 60000 PERMITS 1 ENQUEUE 0 grants", "[0, 0, 0]"),
+        ("RLOCK.ACQUIRE slots c 60000 PERMITS 2 ENQUEUE 0 grants", "[0, 0, 0]"),
+        ("RLOCK.RELEASE slots a", "1"),
+    ]);
+    assert_eq!(heard.next_text(), "granted 0 b slots 1 5000 0 permit");
+    assert_eq!(heard.next_text(), "granted 0 c slots 1 5000 0 permit");
+    client.story(&[("RLOCK.RENEW slots b 60000", "1"), ("RLOCK.RELEASE slots c", "1")]);
+    client.story(&[("RLOCK.ACQUIRE slots d 60000 PERMITS 1 ENQUEUE 50 grants", "[0, 0, 0]")]);
+    assert_eq!(heard.next_text(), "timeout 0 d slots permit");
 }
 
 #[test]
 fn a_client_that_goes_gives_its_permit_to_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE slots a 60000 PERMITS 1", "[1, 60000, 0]")]);
-    let b = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "b", "60000", "PERMITS", "2", "BLOCK", "0"]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE slots a 60000 PERMITS 1", "[1, 60000, 0]")]);
+    let b = Waiting::line(server, "RLOCK.ACQUIRE slots b 60000 PERMITS 2 BLOCK 0");
     assert_eq!(b.answer(), "[1, 60000, 0]");
-    let c = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "c", "60000", "PERMITS", "2", "BLOCK", "0"]);
-    let d = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "d", "60000", "PERMITS", "2", "BLOCK", "0"]);
+    let c = Waiting::line(server, "RLOCK.ACQUIRE slots c 60000 PERMITS 2 BLOCK 0");
+    let d = Waiting::line(server, "RLOCK.ACQUIRE slots d 60000 PERMITS 2 BLOCK 0");
     // In one transaction: the grant is on its way to a client that is gone.
     let kill = format!("CLIENT KILL ID {}", c.client_id());
     transaction(client, &["RLOCK.RELEASE slots b", &kill]);
     assert_eq!(d.answer(), "[1, 60000, 0]");
-    story(client, &[("ZRANGE slots 0 -1", r#"["a", "d"]"#)]);
+    client.story(&[("ZRANGE slots 0 -1", r#"["a", "d"]"#)]);
 }
 
 #[test]
 fn a_permit_ends_with_its_connection() {
     let server = TestServer::start();
     let (client, mut other) = (&mut server.connect(), server.connect());
-    story(&mut other, &[("RLOCK.ACQUIRE slots a 60000 PERMITS 1 SESSION 100", "[1, 60000, 0]")]);
-    story(client, &[("RLOCK.ACQUIRE slots keeper 30000 PERMITS 9", "[1, 30000, 0]")]);
-    let b = Waiting::start(&server, &["RLOCK.ACQUIRE", "slots", "b", "60000", "PERMITS", "2", "BLOCK", "0"]);
+    other.story(&[("RLOCK.ACQUIRE slots a 60000 PERMITS 1 SESSION 100", "[1, 60000, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE slots keeper 30000 PERMITS 9", "[1, 30000, 0]")]);
+    let b = Waiting::line(&server, "RLOCK.ACQUIRE slots b 60000 PERMITS 2 BLOCK 0");
     drop(other);
     assert_eq!(b.answer(), "[1, 60000, 0]");
-    story(client, &[("RLOCK.RENEW slots a 1000", "0"), ("RLOCK.RENEW slots keeper 30000", "1")]);
+    client.story(&[("RLOCK.RENEW slots a 1000", "0"), ("RLOCK.RENEW slots keeper 30000", "1")]);
 }

@@ -2,24 +2,23 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, number, say, story, transaction};
+use rlock_testkit::prelude::*;
 use rlock_testkit::redisson;
 use rlock_testkit::redisson::{READ, RENEW_READ, UNWRITE, WRITE};
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
 
 const CHANNEL: &str = "redisson_rwlock:{lock}";
 
 /// A server where those who write by Redisson's protocol have a turn after so many readers, or so long.
-fn server(readers: u64, turn_ms: u64, window_ms: u64) -> TestServer {
-    TestServer::builder()
-        .conf("rlock.foreign-turn-grants", readers)
-        .conf("rlock.foreign-turn-ms", turn_ms)
-        .conf("rlock.foreign-window-ms", window_ms)
-        .start()
+fn server(readers: u64, turn_ms: u64, window_ms: u64) -> (TestServer, Connection) {
+    TestServer::builder().foreign_turns(readers, turn_ms, window_ms).start_and_connect()
+}
+
+/// The same, where one of them listens.
+fn listened_to(readers: u64, turn_ms: u64, window_ms: u64) -> (TestServer, Connection, Subscriber) {
+    let (server, client) = server(readers, turn_ms, window_ms);
+    let java = Subscriber::channel(&server, CHANNEL);
+    (server, client, java)
 }
 
 #[track_caller]
@@ -40,27 +39,25 @@ fn read_in_a_row(client: &mut Connection, count: u32) {
     for number in 0..count {
         assert!(reads(client, &format!("r{number}")), "reader {number}");
         if number > 0 {
-            story(client, &[(&format!("RLOCK.RELEASE lock r{}", number - 1), "1")]);
+            client.story(&[(&format!("RLOCK.RELEASE lock r{}", number - 1), "1")]);
         }
     }
 }
 
 #[test]
 fn a_writer_of_redissons_is_not_kept_out_for_ever() {
-    let server = server(5, 1_000_000, 60_000);
-    let client = &mut server.connect();
-    let mut java = Subscriber::channel(&server, CHANNEL);
+    let (server, client, java) = &mut listened_to(5, 1_000_000, 60_000);
     assert!(reads(client, "r"));
-    story(client, &[("RLOCK.RELEASE lock r", "1")]);
+    client.story(&[("RLOCK.RELEASE lock r", "1")]);
     java.drain();
     read_in_a_row(client, 5);
     // It is the writer's turn: who comes to read waits, as behind a writer that waits here.
     assert!(!reads(client, "late"));
-    let late = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "late", "50000", "READ", "BLOCK", "0"]);
+    let late = Waiting::line(server, "RLOCK.ACQUIRE lock late 50000 READ BLOCK 0");
     late.waits_on(Duration::from_millis(100));
     // Who reads may read again.
-    story(client, &[("RLOCK.ACQUIRE lock r4 100000 READ", "[2, 100000, 0]")]);
-    story(client, &[("RLOCK.RELEASE lock r4 ALL", "1")]);
+    client.story(&[("RLOCK.ACQUIRE lock r4 100000 READ", "[2, 100000, 0]")]);
+    client.story(&[("RLOCK.RELEASE lock r4 ALL", "1")]);
     assert!(java.next(SOON).is_some(), "the writer is told that the lock is free");
     late.waits_on(Duration::from_millis(100));
     assert!(writes(client, "j:1"));
@@ -72,16 +69,14 @@ fn a_writer_of_redissons_is_not_kept_out_for_ever() {
 /// for a writer that could not come in.
 #[test]
 fn where_redissons_readers_never_go_natives_read_again() {
-    let server = server(3, 1_000_000, 60_000);
-    let client = &mut server.connect();
-    let _java = Subscriber::channel(&server, CHANNEL);
+    let (server, client, _java) = &mut listened_to(3, 1_000_000, 60_000);
     assert_eq!(redisson::run(client, READ, "lock", "j:1", 1_000_000), "null");
     for owner in ["a", "b", "c"] {
-        story(client, &[(&format!("RLOCK.ACQUIRE lock {owner} 1500 READ"), "[1, 1500, 0]")]);
+        client.story(&[(&format!("RLOCK.ACQUIRE lock {owner} 1500 READ"), "[1, 1500, 0]")]);
     }
     // Not before those have gone who read now: the writer might come in.
     let began = Instant::now();
-    let late = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "late", "50000", "READ", "BLOCK", "0"]);
+    let late = Waiting::line(server, "RLOCK.ACQUIRE lock late 50000 READ BLOCK 0");
     assert!(!reads(client, "other"));
     assert_eq!(late.answer(), "[1, 50000, 0]");
     assert!(began.elapsed() > Duration::from_millis(400), "{:?}", began.elapsed());
@@ -92,44 +87,37 @@ fn where_redissons_readers_never_go_natives_read_again() {
 
 #[test]
 fn where_nobody_waits_here_the_lock_is_left_free_for_a_moment() {
-    let server = server(3, 1_000_000, 60_000);
-    let client = &mut server.connect();
-    let _java = Subscriber::channel(&server, CHANNEL);
+    let (_server, client, _java) = &mut listened_to(3, 1_000_000, 60_000);
     read_in_a_row(client, 3);
     assert!(!reads(client, "late"));
-    story(client, &[("RLOCK.RELEASE lock r2", "1"), ("EXISTS lock", "0")]);
+    client.story(&[("RLOCK.RELEASE lock r2", "1"), ("EXISTS lock", "0")]);
     // Free, and not for natives.
     assert!(!reads(client, "late"));
-    story(client, &[("RLOCK.ACQUIRE lock late 100000 WRITE", "null")]);
+    client.story(&[("RLOCK.ACQUIRE lock late 100000 WRITE", "null")]);
     assert!(writes(client, "j:1"));
     assert_eq!(redisson::run(client, UNWRITE, "lock", "j:1", 100_000), "1");
 }
 
 #[test]
 fn a_turn_that_nobody_takes_ends() {
-    let server = server(3, 1_000_000, 200);
-    let client = &mut server.connect();
-    let _java = Subscriber::channel(&server, CHANNEL);
+    let (server, client, _java) = &mut listened_to(3, 1_000_000, 200);
     read_in_a_row(client, 3);
-    let late = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "late", "50000", "READ", "BLOCK", "0"]);
-    story(client, &[("RLOCK.RELEASE lock r2", "1")]);
-    assert_eq!(late.answer(), "[1, 50000, 0]");
+    let late = Waiting::line(server, "RLOCK.ACQUIRE lock late 50000 READ BLOCK 0");
+    late.granted_by(client, "RLOCK.RELEASE lock r2");
     // Others read on, and are counted anew.
     assert!(reads(client, "other"));
-    story(client, &[("RLOCK.RELEASE lock late", "1"), ("RLOCK.RELEASE lock other", "1")]);
+    client.story(&[("RLOCK.RELEASE lock late", "1"), ("RLOCK.RELEASE lock other", "1")]);
     // And so it is where nobody waits here.
     read_in_a_row(client, 3);
     assert!(!reads(client, "late"));
-    story(client, &[("RLOCK.RELEASE lock r2", "1")]);
-    eventually("the moment to pass", SOON, || reads(client, "late").then_some(()));
+    client.story(&[("RLOCK.RELEASE lock r2", "1")]);
+    wait_for("the moment to pass", || reads(client, "late"));
 }
 
 /// A lock that was free before the next reader came, though nobody has looked since: a new row of readers begins.
 #[test]
 fn where_nobody_told_that_the_lock_was_free_readers_are_counted_anew() {
-    let server = server(5, 1_000_000, 100);
-    let client = &mut server.connect();
-    let _java = Subscriber::channel(&server, CHANNEL);
+    let (_server, client, _java) = &mut listened_to(5, 1_000_000, 100);
     for gone in ["HDEL lock r3", "DEL lock", "PEXPIREAT lock 1"] {
         read_in_a_row(client, 4);
         // In one turn of the server's loop: the timer does not see that the lock was free.
@@ -139,57 +127,51 @@ fn where_nobody_told_that_the_lock_was_free_readers_are_counted_anew() {
             assert!(reads(client, reader), "{gone}, {reader}");
         }
         assert!(!reads(client, "late"), "{gone}");
-        story(client, &[("FLUSHALL", "OK")]);
-        eventually("the moment of the writers to be over", SOON, || reads(client, "x").then_some(()));
-        story(client, &[("RLOCK.RELEASE lock x", "1")]);
+        client.story(&[("FLUSHALL", "OK")]);
+        wait_for("the moment of the writers to be over", || reads(client, "x"));
+        client.story(&[("RLOCK.RELEASE lock x", "1")]);
     }
 }
 
 /// Who read once and is dead comes anew, and passes nobody.
 #[test]
 fn a_dead_reader_that_comes_back_does_not_pass_a_writer_of_redissons() {
-    let server = server(5, 1_000_000, 60_000);
-    let client = &mut server.connect();
-    let _java = Subscriber::channel(&server, CHANNEL);
-    story(client, &[("RLOCK.ACQUIRE lock r4 100000 READ", "[1, 100000, 0]")]);
+    let (server, client, _java) = &mut listened_to(5, 1_000_000, 60_000);
+    client.story(&[("RLOCK.ACQUIRE lock r4 100000 READ", "[1, 100000, 0]")]);
     say(client, "RLOCK.ACQUIRE lock dead 1 READ");
-    eventually("the lease to end", SOON, || {
-        (say(client, "EXISTS {lock}:dead:rwlock_timeout:1") == "0").then_some(())
-    });
+    wait_for("the lease to end", || say(client, "EXISTS {lock}:dead:rwlock_timeout:1") == "0");
     for reader in ["a", "b", "c"] {
         assert!(reads(client, reader), "{reader}");
     }
     assert!(!reads(client, "late"));
-    story(client, &[("HGET lock dead", "\"1\"")]);
+    client.story(&[("HGET lock dead", "\"1\"")]);
     assert!(!reads(client, "dead"));
-    let dead = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "dead", "50000", "READ", "BLOCK", "0"]);
+    let dead = Waiting::line(server, "RLOCK.ACQUIRE lock dead 50000 READ BLOCK 0");
     dead.waits_on(Duration::from_millis(100));
 }
 
 /// As soon as nobody listens, those who wait to read are let in beside those who read.
 #[test]
 fn a_writer_that_goes_lets_readers_in() {
-    let server = server(3, 1_000_000, 60_000);
-    let client = &mut server.connect();
-    let java = Subscriber::channel(&server, CHANNEL);
+    let (server, client) = &mut server(3, 1_000_000, 60_000);
+    let java = Subscriber::channel(server, CHANNEL);
     read_in_a_row(client, 3);
-    let late = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "late", "50000", "READ", "BLOCK", "0"]);
+    let late = Waiting::line(server, "RLOCK.ACQUIRE lock late 50000 READ BLOCK 0");
     // It is looked twice a second whether anybody still listens.
     late.waits_on(Duration::from_millis(900));
     drop(java);
     assert_eq!(late.answer(), "[1, 50000, 0]");
-    story(client, &[("HGET lock r2", "\"1\"")]);
+    client.story(&[("HGET lock r2", "\"1\"")]);
     assert!(reads(client, "later"));
 }
 
 #[test]
 fn where_nobody_listens_nobody_waits() {
     for (readers, turn_ms, window_ms, listens) in [(3, 1, 20, false), (3, 1, 0, true)] {
-        let server = server(readers, turn_ms, window_ms);
-        let client = &mut server.connect();
-        let _java = listens.then(|| Subscriber::channel(&server, CHANNEL));
+        let (server, client) = &mut server(readers, turn_ms, window_ms);
+        let _java = listens.then(|| Subscriber::channel(server, CHANNEL));
         read_in_a_row(client, 50);
-        story(client, &[("RLOCK.RELEASE lock r49", "1")]);
+        client.story(&[("RLOCK.RELEASE lock r49", "1")]);
         assert!(reads(client, "next"));
     }
 }
@@ -198,7 +180,7 @@ fn where_nobody_listens_nobody_waits() {
 /// wait for a writer of Redisson's until natives read that were granted it here.
 #[test]
 fn leases_that_are_found_keep_no_native_out() {
-    let (primary, replica) = (TestServer::start(), server(1_000, 100, 20));
+    let (primary, replica) = (TestServer::start(), server(1_000, 100, 20).0);
     replica.replicate_from(&primary);
     let before = &mut primary.connect();
     assert_eq!(redisson::run(before, READ, "lock", "j:1", 60_000), "null");
@@ -207,10 +189,10 @@ fn leases_that_are_found_keep_no_native_out() {
     drop(primary);
     let client = &mut replica.connect();
     let _java = Subscriber::channel(&replica, CHANNEL);
-    story(client, &[("REPLICAOF NO ONE", "OK")]);
+    client.story(&[("REPLICAOF NO ONE", "OK")]);
     assert_eq!(redisson::run(client, RENEW_READ, "lock", "j:2", 2_000), "1");
-    eventually("the leases to be known, and the lock to last as long as they do", SOON, || {
-        (number(client, "PTTL lock") > 2_000).then_some(())
+    wait_for("the leases to be known, and the lock to last as long as they do", || {
+        number(client, "PTTL lock") > 2_000
     });
     thread::sleep(Duration::from_millis(150));
     assert!(reads(client, "first"));
@@ -222,7 +204,7 @@ fn leases_that_are_found_keep_no_native_out() {
 /// message comes or the lease ends that it was told of.
 #[test]
 fn writers_of_redissons_come_in_among_busy_readers() {
-    let server = server(100, 200, 100);
+    let (server, _) = server(100, 200, 100);
     let (stop, reads_done) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         for reader in 0..16 {
@@ -239,7 +221,7 @@ fn writers_of_redissons_come_in_among_busy_readers() {
                 }
             });
         }
-        eventually("readers to read", SOON, || (reads_done.load(Ordering::Relaxed) > 100).then_some(()));
+        wait_for("readers to read", || reads_done.load(Ordering::Relaxed) > 100);
         let client = &mut server.connect();
         let mut waits = Vec::new();
         for _ in 0..5 {

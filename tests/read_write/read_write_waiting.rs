@@ -1,148 +1,114 @@
 //! Waiting to read and to write: one order for both, readers together, nobody left asleep.
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, number, say, story, transaction};
-use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::prelude::*;
 
 #[track_caller]
 fn wait(server: &TestServer, owner: &str, rest: &str) -> Waiting {
     let line = format!("RLOCK.ACQUIRE lock {owner} 50000 {rest}");
-    Waiting::start(server, &line.split(' ').collect::<Vec<_>>())
-}
-
-/// The next message.
-#[track_caller]
-fn heard(subscriber: &mut Subscriber) -> String {
-    let (_, message) = subscriber.next(SOON).expect("a message");
-    String::from_utf8(message).expect("ASCII")
-}
-
-fn scene() -> (TestServer, Connection) {
-    let server = TestServer::start();
-    let client = server.connect();
-    (server, client)
+    Waiting::line(server, &line)
 }
 
 #[test]
 fn readers_at_the_head_go_together_and_a_writer_is_not_overtaken() {
-    let (server, client) = &mut scene();
-    story(client, &[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
     let (a, b) = (wait(server, "a", "READ BLOCK 0"), wait(server, "b", "READ BLOCK 0"));
     let x = wait(server, "x", "WRITE BLOCK 0");
     let c = wait(server, "c", "READ BLOCK 0");
     // Both in the command that frees it: after that the timer would see to the second.
-    assert_eq!(
-        transaction(client, &["RLOCK.RELEASE lock w", "HMGET lock mode a b c"]),
-        r#"[1, ["read", "1", "1", null]]"#
-    );
+    let answers = transaction(client, &["RLOCK.RELEASE lock w", "HMGET lock mode a b c"]);
+    assert_eq!(answers, r#"[1, ["read", "1", "1", null]]"#);
     assert_eq!((a.answer(), b.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()));
     assert!(x.still_waits() && c.still_waits());
-    story(
-        client,
-        &[
-            // New readers do not overtake the writer; who reads already may again.
-            ("RLOCK.ACQUIRE lock d 100000 READ", "null"),
-            ("RLOCK.ACQUIRE lock a 100000 READ", "[2, 100000, 0]"),
-            ("RLOCK.RELEASE lock a ALL", "1"),
-        ],
-    );
+    client.story(&[
+        // New readers do not overtake the writer; who reads already may again.
+        ("RLOCK.ACQUIRE lock d 100000 READ", "null"),
+        ("RLOCK.ACQUIRE lock a 100000 READ", "[2, 100000, 0]"),
+        ("RLOCK.RELEASE lock a ALL", "1"),
+    ]);
     assert!(x.still_waits());
-    story(client, &[("RLOCK.RELEASE lock b", "1")]);
-    assert_eq!(x.answer(), "[1, 50000, 0]");
+    x.granted_by(client, "RLOCK.RELEASE lock b");
     assert!(c.still_waits());
-    story(client, &[("RLOCK.RELEASE lock x", "1")]);
-    assert_eq!(c.answer(), "[1, 50000, 0]");
-    story(client, &[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
+    c.granted_by(client, "RLOCK.RELEASE lock x");
+    client.story(&[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
 }
 
 #[test]
 fn a_downgrade_lets_the_readers_in() {
-    let (server, client) = &mut scene();
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE lock w 100000 READ", "[1, 100000, 0]"),
-        ],
-    );
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[
+        ("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE lock w 100000 READ", "[1, 100000, 0]"),
+    ]);
     let a = wait(server, "a", "READ BLOCK 0");
-    story(client, &[("RLOCK.RELEASE lock w WRITE", "1")]);
-    assert_eq!(a.answer(), "[1, 50000, 0]");
-    story(client, &[("HMGET lock mode w a", r#"["read", "1", "1"]"#)]);
+    a.granted_by(client, "RLOCK.RELEASE lock w WRITE");
+    client.story(&[("HMGET lock mode w a", r#"["read", "1", "1"]"#)]);
 }
 
 /// Every way in which a writer goes that waits while others read: the readers behind it can have the lock.
 #[test]
 fn a_writer_that_goes_lets_the_readers_behind_it_in() {
-    let (server, client) = &mut scene();
-    story(client, &[("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]")]);
     for way in ["cancel", "kill", "time-out", "enqueued and gone"] {
         let subscriber = (way == "enqueued and gone").then(|| Subscriber::channel(server, "grants"));
         let writer = match way {
             "time-out" => Some(wait(server, "w", "WRITE BLOCK 300")),
             "enqueued and gone" => {
-                story(client, &[("RLOCK.ACQUIRE lock w 50000 WRITE ENQUEUE 300 grants", "[0, 0, 0]")]);
+                client.story(&[("RLOCK.ACQUIRE lock w 50000 WRITE ENQUEUE 300 grants", "[0, 0, 0]")]);
                 None
             }
             _ => Some(wait(server, "w", "WRITE BLOCK 0")),
         };
         let b = wait(server, "b", "READ BLOCK 0");
         match (way, &writer) {
-            ("cancel", _) => story(client, &[("RLOCK.CANCEL lock w", "1")]),
+            ("cancel", _) => client.story(&[("RLOCK.CANCEL lock w", "1")]),
             ("kill", Some(writer)) => {
-                story(client, &[(&format!("CLIENT KILL ID {}", writer.client_id()), "1")]);
+                client.story(&[(&format!("CLIENT KILL ID {}", writer.client_id()), "1")]);
             }
             _ => {}
         }
         drop(subscriber);
         assert_eq!(b.answer(), "[1, 50000, 0]", "{way}");
-        story(client, &[("RLOCK.RELEASE lock b", "1")]);
-        eventually("an empty queue", SOON, || waiters(client, "lock").is_empty().then_some(()));
+        client.story(&[("RLOCK.RELEASE lock b", "1")]);
+        wait_for("an empty queue", || waiters(client, "lock").is_empty());
     }
 }
 
 #[test]
 fn an_owner_may_wait_to_read_and_to_write() {
-    let (server, client) = &mut scene();
-    story(client, &[("RLOCK.ACQUIRE lock a 100000 WRITE", "[1, 100000, 0]")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE lock a 100000 WRITE", "[1, 100000, 0]")]);
     let write = wait(server, "b", "WRITE BLOCK 0");
     let read = wait(server, "b", "READ BLOCK 0");
-    story(client, &[("RLOCK.RELEASE lock a", "1")]);
-    assert_eq!(write.answer(), "[1, 50000, 0]");
-    story(client, &[("RLOCK.RELEASE lock b WRITE", "1")]);
-    assert_eq!(read.answer(), "[1, 50000, 0]");
-    story(client, &[("RLOCK.RELEASE lock b", "1")]);
-    story(client, &[("RLOCK.ACQUIRE lock a 100000 WRITE", "[1, 100000, 0]")]);
+    write.granted_by(client, "RLOCK.RELEASE lock a");
+    read.granted_by(client, "RLOCK.RELEASE lock b WRITE");
+    client.story(&[("RLOCK.RELEASE lock b", "1"), ("RLOCK.ACQUIRE lock a 100000 WRITE", "[1, 100000, 0]")]);
     let (write, read) = (wait(server, "b", "WRITE BLOCK 0"), wait(server, "b", "READ BLOCK 0"));
-    story(client, &[("RLOCK.CANCEL lock b", "1")]);
+    client.story(&[("RLOCK.CANCEL lock b", "1")]);
     assert_eq!((write.answer(), read.answer()), ("null".into(), "null".into()));
 }
 
 #[test]
 fn enqueued_readers_and_writers_are_told_as_what() {
-    let (server, client) = &mut scene();
-    let mut subscriber = Subscriber::channel(server, "grants");
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE lock a 50000 READ ENQUEUE 0 grants", "[0, 0, 0]"),
-            ("RLOCK.ACQUIRE lock b 50000 READ ENQUEUE 0 grants", "[0, 0, 0]"),
-            ("RLOCK.ACQUIRE lock x 50000 WRITE ENQUEUE 0 grants", "[0, 0, 0]"),
-            ("RLOCK.RELEASE lock w", "1"),
-        ],
-    );
-    assert_eq!(heard(&mut subscriber), "granted 0 a lock 1 5000 0 read");
-    assert_eq!(heard(&mut subscriber), "granted 0 b lock 1 5000 0 read");
+    let (_server, client, subscriber) = &mut TestServer::start_and_listen("grants");
+    client.story(&[
+        ("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE lock a 50000 READ ENQUEUE 0 grants", "[0, 0, 0]"),
+        ("RLOCK.ACQUIRE lock b 50000 READ ENQUEUE 0 grants", "[0, 0, 0]"),
+        ("RLOCK.ACQUIRE lock x 50000 WRITE ENQUEUE 0 grants", "[0, 0, 0]"),
+        ("RLOCK.RELEASE lock w", "1"),
+    ]);
+    assert_eq!(subscriber.next_text(), "granted 0 a lock 1 5000 0 read");
+    assert_eq!(subscriber.next_text(), "granted 0 b lock 1 5000 0 read");
     // Unconfirmed, then with the full lease.
     let lease = "PTTL {lock}:a:rwlock_timeout:1";
     assert!((1..=5_000).contains(&number(client, lease)));
-    story(client, &[("RLOCK.RENEW lock a 50000 READ", "1")]);
+    client.story(&[("RLOCK.RENEW lock a 50000 READ", "1")]);
     assert!((20_000..=50_000).contains(&number(client, lease)));
-    story(client, &[("RLOCK.RELEASE lock a", "1"), ("RLOCK.RELEASE lock b", "1")]);
-    assert_eq!(heard(&mut subscriber), "granted 0 x lock 1 5000 0 write");
-    story(client, &[("RLOCK.RENEW lock x 50000 WRITE", "1")]);
+    client.story(&[("RLOCK.RELEASE lock a", "1"), ("RLOCK.RELEASE lock b", "1")]);
+    assert_eq!(subscriber.next_text(), "granted 0 x lock 1 5000 0 write");
+    client.story(&[("RLOCK.RENEW lock x 50000 WRITE", "1")]);
     assert!((20_000..=50_000).contains(&number(client, "PTTL lock")));
 }
 
@@ -150,7 +116,7 @@ fn enqueued_readers_and_writers_are_told_as_what() {
 /// key is there for much longer each time, so that its end checks nobody.
 #[test]
 fn a_dead_readers_lease_delays_a_writer_no_longer() {
-    let (server, client) = &mut scene();
+    let (server, client) = &mut TestServer::start_and_connect();
     let ways: [&[(&str, &str)]; 3] = [
         // The one with the longest lease shortens it and dies: the key is left as it is.
         &[("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"), ("RLOCK.RENEW lock b 600 READ", "1")],
@@ -158,69 +124,60 @@ fn a_dead_readers_lease_delays_a_writer_no_longer() {
         &[("RLOCK.ACQUIRE lock b 600 READ", "[1, 600, 0]"), ("PERSIST lock", "1")],
     ];
     for way in ways {
-        story(client, &[("RLOCK.ACQUIRE lock a 300 READ", "[1, 300, 0]")]);
-        story(client, way);
+        client.story(&[("RLOCK.ACQUIRE lock a 300 READ", "[1, 300, 0]")]);
+        client.story(way);
         let lives = number(client, "PEXPIRETIME {lock}:b:rwlock_timeout:1");
         let w = wait(server, "w", "WRITE BLOCK 0");
         assert!(w.still_waits(), "{way:?}");
         let outcome = w.outcome(SOON);
         assert!(outcome.is_ok(), "{way:?}: {outcome:?}");
         assert!(number(client, "PEXPIRETIME lock") - 50_000 >= lives, "{way:?}: beside a reader that lives");
-        story(client, &[("HKEYS lock", r#"["mode", "w:write"]"#), ("RLOCK.RELEASE lock w", "1")]);
+        client.story(&[("HKEYS lock", r#"["mode", "w:write"]"#), ("RLOCK.RELEASE lock w", "1")]);
     }
 }
 
 /// Who waits by Redisson's protocol sleeps until the end of the lock's key: it is not to be that of a reader who has gone.
 #[test]
 fn the_key_does_not_outlast_the_readers_that_are_left() {
-    let (_, client) = &mut scene();
+    let (_, client) = &mut TestServer::start_and_connect();
     for (gives_back, answer) in [("RLOCK.RELEASE lock a", "1"), ("RLOCK.FORCERELEASE lock a", "1")] {
-        story(
-            client,
-            &[
-                ("RLOCK.ACQUIRE lock a 900000 READ", "[1, 900000, 0]"),
-                ("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"),
-                (gives_back, answer),
-            ],
-        );
+        client.story(&[
+            ("RLOCK.ACQUIRE lock a 900000 READ", "[1, 900000, 0]"),
+            ("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"),
+            (gives_back, answer),
+        ]);
         assert!(number(client, "PTTL lock") <= 100_000, "{gives_back}");
-        story(client, &[("RLOCK.RELEASE lock b", "1")]);
+        client.story(&[("RLOCK.RELEASE lock b", "1")]);
     }
 }
 
 #[test]
 fn a_dead_owner_that_comes_back_counts_from_nothing() {
-    let (_, client) = &mut scene();
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE lock a 100000 READ", "[2, 100000, 0]"),
-            ("RLOCK.RENEW lock a 1 READ", "1"),
-        ],
-    );
-    eventually("the lease to end", SOON, || {
-        (say(client, "EXISTS {lock}:a:rwlock_timeout:1 {lock}:a:rwlock_timeout:2") == "0").then_some(())
+    let (_, client) = &mut TestServer::start_and_connect();
+    client.story(&[
+        ("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE lock a 100000 READ", "[2, 100000, 0]"),
+        ("RLOCK.RENEW lock a 1 READ", "1"),
+    ]);
+    wait_for("the lease to end", || {
+        say(client, "EXISTS {lock}:a:rwlock_timeout:1 {lock}:a:rwlock_timeout:2") == "0"
     });
-    story(
-        client,
-        &[
-            ("HGET lock a", r#""2""#),
-            ("RLOCK.RELEASE lock a", "null"),
-            ("RLOCK.RENEW lock a 1000", "0"),
-            ("RLOCK.ACQUIRE lock a 100000 READ HOLDS 3", "null"),
-            ("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"),
-            ("HGET lock a", r#""1""#),
-        ],
-    );
+    client.story(&[
+        ("HGET lock a", r#""2""#),
+        ("RLOCK.RELEASE lock a", "null"),
+        ("RLOCK.RENEW lock a 1000", "0"),
+        ("RLOCK.ACQUIRE lock a 100000 READ HOLDS 3", "null"),
+        ("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"),
+        ("HGET lock a", r#""1""#),
+    ]);
 }
 
 /// Fields of readers that died are cleared away by those who release, so that they do not gather for ever.
 #[test]
 fn dead_readers_are_cleared_away_over_time() {
     for readers in [20_u32, 600] {
-        let (_, client) = &mut scene();
+        let (_, client) = &mut TestServer::start_and_connect();
         say(client, "RLOCK.ACQUIRE lock living 1000000 READ");
         for reader in 0..readers {
             say(client, &format!("RLOCK.ACQUIRE lock dead:{reader} 1 READ"));
@@ -230,27 +187,22 @@ fn dead_readers_are_cleared_away_over_time() {
             say(client, "RLOCK.RELEASE lock passing");
             (say(client, "HLEN lock") == "2").then_some(())
         });
-        story(
-            client,
-            &[("HGET lock living", r#""1""#), ("RLOCK.RELEASE lock living", "1"), ("EXISTS lock", "0")],
-        );
+        client.story(&[
+            ("HGET lock living", r#""1""#),
+            ("RLOCK.RELEASE lock living", "1"),
+            ("EXISTS lock", "0"),
+        ]);
     }
 }
 
 #[test]
 fn a_release_that_leaves_only_the_dead_frees_the_lock() {
-    let (server, client) = &mut scene();
-    let mut unlocked = Subscriber::channel(server, "redisson_rwlock:{lock}");
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE lock a 1 READ", "[1, 1, 0]"),
-        ],
-    );
-    eventually("the lease to end", SOON, || {
-        (say(client, "EXISTS {lock}:a:rwlock_timeout:1") == "0").then_some(())
-    });
-    story(client, &[("RLOCK.RELEASE lock b", "1"), ("EXISTS lock", "0")]);
-    assert_eq!(heard(&mut unlocked), "0");
+    let (_server, client, unlocked) = &mut TestServer::start_and_listen("redisson_rwlock:{lock}");
+    client.story(&[
+        ("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE lock a 1 READ", "[1, 1, 0]"),
+    ]);
+    wait_for("the lease to end", || say(client, "EXISTS {lock}:a:rwlock_timeout:1") == "0");
+    client.story(&[("RLOCK.RELEASE lock b", "1"), ("EXISTS lock", "0")]);
+    assert_eq!(unlocked.next_text(), "0");
 }

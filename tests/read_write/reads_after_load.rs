@@ -1,12 +1,9 @@
 //! Read leases that another server gave, or this one before a restart: Redisson's renewal of a reader beside them would
 //! end them early, and so they must be known.
 
-use redis::Connection;
-use rlock_testkit::commands;
-use rlock_testkit::commands::{SOON, number, say, story};
+use rlock_testkit::prelude::*;
 use rlock_testkit::redisson;
 use rlock_testkit::redisson::{READ, RENEW_READ};
-use rlock_testkit::{ServerBuilder, TestServer, eventually, module_path, wait_for_replicas_in_sync};
 
 /// The lease of a Redisson reader beside others, in ms.
 const SHORT: i64 = 2_000;
@@ -17,10 +14,10 @@ const LOCKS: [&str; 3] = ["lock", "app:{orders}:lock", "{a}"];
 /// Natives read for long, one of Redisson's beside them for a short time, among many other keys.
 #[track_caller]
 fn read(client: &mut Connection) {
-    commands::ask(client, &["EVAL", "for i = 1, 3000 do redis.call('SET', 'k' .. i, i) end", "0"]);
+    ask(client, &["EVAL", "for i = 1, 3000 do redis.call('SET', 'k' .. i, i) end", "0"]);
     for lock in LOCKS {
-        story(client, &[(&format!("RLOCK.ACQUIRE {lock} a:b:1 900000 READ"), "[1, 900000, 0]")]);
-        story(client, &[(&format!("RLOCK.ACQUIRE {lock} a:b:1 900000 READ"), "[2, 900000, 0]")]);
+        client.story(&[(&format!("RLOCK.ACQUIRE {lock} a:b:1 900000 READ"), "[1, 900000, 0]")]);
+        client.story(&[(&format!("RLOCK.ACQUIRE {lock} a:b:1 900000 READ"), "[2, 900000, 0]")]);
         assert_eq!(redisson::run(client, READ, lock, "j:1", 100_000), "null");
     }
 }
@@ -30,42 +27,38 @@ fn read(client: &mut Connection) {
 fn are_read_on(client: &mut Connection) {
     for lock in LOCKS {
         assert_eq!(redisson::run(client, RENEW_READ, lock, "j:1", SHORT), "1");
-        eventually("the key to last as long as the longest lease", SOON, || {
-            (number(client, &format!("PTTL {lock}")) > 800_000).then_some(())
+        wait_for("the key to last as long as the longest lease", || {
+            number(client, &format!("PTTL {lock}")) > 800_000
         });
     }
     // Whether it was known by then or is found later: the next renewal ends nothing either.
     for lock in LOCKS {
         assert_eq!(redisson::run(client, RENEW_READ, lock, "j:1", SHORT / 10), "1");
     }
-    std::thread::sleep(std::time::Duration::from_millis(SHORT as u64 / 5));
+    std::thread::sleep(Duration::from_millis(SHORT as u64 / 5));
     for lock in LOCKS {
-        story(
-            client,
-            &[
-                (&format!("RLOCK.ACQUIRE {lock} w:1 50000 WRITE"), "null"),
-                (&format!("RLOCK.RELEASE {lock} a:b:1 READ"), "0"),
-                (&format!("RLOCK.ACQUIRE {lock} w:1 50000 WRITE"), "null"),
-                (&format!("RLOCK.RELEASE {lock} a:b:1 READ"), "1"),
-                (&format!("RLOCK.ACQUIRE {lock} w:1 50000 WRITE"), "[1, 50000, 0]"),
-            ],
-        );
+        client.story(&[
+            (&format!("RLOCK.ACQUIRE {lock} w:1 50000 WRITE"), "null"),
+            (&format!("RLOCK.RELEASE {lock} a:b:1 READ"), "0"),
+            (&format!("RLOCK.ACQUIRE {lock} w:1 50000 WRITE"), "null"),
+            (&format!("RLOCK.RELEASE {lock} a:b:1 READ"), "1"),
+            (&format!("RLOCK.ACQUIRE {lock} w:1 50000 WRITE"), "[1, 50000, 0]"),
+        ]);
     }
 }
 
 #[test]
 fn those_that_were_given_before_a_restart_are_known() {
-    let with_aof = || TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always");
+    let with_aof = || TestServer::builder().with_aof();
     let ways: [(&str, &dyn Fn() -> ServerBuilder); 2] = [("SAVE", &TestServer::builder), ("PING", &with_aof)];
     for (keep, build) in ways {
         let server = build().start();
         let client = &mut server.connect();
-        story(client, &[("SELECT 3", "OK")]);
+        client.story(&[("SELECT 3", "OK")]);
         read(client);
         assert!(!say(client, keep).starts_with('!'));
-        let server = build().dir(server.kill9()).start();
-        let client = &mut server.connect();
-        story(client, &[("SELECT 3", "OK")]);
+        let (_server, client) = &mut build().dir(server.kill9()).start_and_connect();
+        client.story(&[("SELECT 3", "OK")]);
         are_read_on(client);
     }
 }
@@ -78,17 +71,16 @@ fn those_that_the_primary_before_gave_are_known() {
     wait_for_replicas_in_sync(&primary, &replica);
     drop(primary);
     let client = &mut replica.connect();
-    story(client, &[("REPLICAOF NO ONE", "OK")]);
+    client.story(&[("REPLICAOF NO ONE", "OK")]);
     are_read_on(client);
 }
 
 #[test]
 fn those_that_were_given_before_the_module_was_loaded_again_are_known() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     read(client);
     let load = format!("MODULE LOAD {}", module_path().display());
-    story(client, &[("MODULE UNLOAD rlock", "OK"), (&load, "OK")]);
+    client.story(&[("MODULE UNLOAD rlock", "OK"), (&load, "OK")]);
     are_read_on(client);
 }
 
@@ -120,7 +112,7 @@ fn those_that_come_from_another_server_are_known() {
         let (from, to) = (TestServer::start(), TestServer::start());
         let (source, client) = (&mut from.connect(), &mut to.connect());
         // A native has read there before.
-        story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+        client.story(&[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
         read(source);
         for key in keys_of_locks(source, locks_first) {
             copy(&key, source, client);
@@ -142,9 +134,9 @@ fn those_that_come_to_where_nobody_has_waited_or_read_are_known_from_the_first_c
         }
         for lock in LOCKS {
             match command {
-                "RLOCK.RENEW" => story(client, &[(&format!("{command} {lock} nobody 1000 READ"), "0")]),
-                "RLOCK.RELEASE" => story(client, &[(&format!("{command} {lock} nobody"), "null")]),
-                _ => story(client, &[(&format!("{command} {lock} nobody 1000 WRITE"), "null")]),
+                "RLOCK.RENEW" => client.story(&[(&format!("{command} {lock} nobody 1000 READ"), "0")]),
+                "RLOCK.RELEASE" => client.story(&[(&format!("{command} {lock} nobody"), "null")]),
+                _ => client.story(&[(&format!("{command} {lock} nobody 1000 WRITE"), "null")]),
             }
         }
         are_read_on(client);
@@ -154,19 +146,18 @@ fn those_that_come_to_where_nobody_has_waited_or_read_are_known_from_the_first_c
 /// A renewal that nobody repaired before the module was gone: the key ends with it, unless a command comes before.
 #[test]
 fn a_shortening_of_before_the_load_is_repaired_by_the_first_command() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     read(client);
-    story(client, &[("MODULE UNLOAD rlock", "OK")]);
+    client.story(&[("MODULE UNLOAD rlock", "OK")]);
     for lock in LOCKS {
         assert_eq!(redisson::run(client, RENEW_READ, lock, "j:1", 10_000), "1");
     }
-    story(client, &[(&format!("MODULE LOAD {}", module_path().display()), "OK")]);
+    client.story(&[(&format!("MODULE LOAD {}", module_path().display()), "OK")]);
     for lock in LOCKS {
         assert!(number(client, &format!("PTTL {lock}")) <= 10_000);
-        story(client, &[(&format!("RLOCK.RENEW {lock} nobody 1000 READ"), "0")]);
-        eventually("the key to last as long as the longest lease", SOON, || {
-            (number(client, &format!("PTTL {lock}")) > 800_000).then_some(())
+        client.story(&[(&format!("RLOCK.RENEW {lock} nobody 1000 READ"), "0")]);
+        wait_for("the key to last as long as the longest lease", || {
+            number(client, &format!("PTTL {lock}")) > 800_000
         });
     }
 }
@@ -176,12 +167,12 @@ fn a_shortening_of_before_the_load_is_repaired_by_the_first_command() {
 fn however_long_the_lock_takes_to_come_after_the_leases() {
     let (from, to) = (TestServer::start(), TestServer::start());
     let (source, client) = (&mut from.connect(), &mut to.connect());
-    story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
     read(source);
     let keys = keys_of_locks(source, false);
     let (leases, locks) = keys.split_at(keys.len() - LOCKS.len());
     leases.iter().for_each(|key| copy(key, source, client));
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(1));
     locks.iter().for_each(|key| copy(key, source, client));
     are_read_on(client);
 }
@@ -192,7 +183,7 @@ fn among_many_keys_that_come_at_once() {
     let (from, to) = (TestServer::start(), TestServer::start());
     let (source, client) = (&mut from.connect(), &mut to.connect());
     read(source);
-    story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
     // In one script, so that all come before the first check.
     let many = "for i = 1, 11000 do
         redis.call('RESTORE', 'c' .. i, 0, ARGV[1])
@@ -214,7 +205,7 @@ fn among_more_readers_than_one_cycle_looks_at() {
     const READERS: usize = 3_000;
     let (from, to) = (TestServer::start(), TestServer::start());
     let (source, client) = (&mut from.connect(), &mut to.connect());
-    story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
     let mut all = redis::pipe();
     for reader in 0..READERS {
         // One of them reads for longer than all others.
@@ -227,20 +218,17 @@ fn among_more_readers_than_one_cycle_looks_at() {
     keys.sort_by_key(|key| key == "page");
     keys.iter().for_each(|key| copy(key, source, client));
     assert_eq!(redisson::run(client, RENEW_READ, "page", "j:1", SHORT), "1");
-    eventually("the key to last as long as the longest lease", SOON, || {
-        (number(client, "PTTL page") > 800_000).then_some(())
-    });
+    wait_for("the key to last as long as the longest lease", || number(client, "PTTL page") > 800_000);
 }
 
 /// A user's own hash may look like a read lock by its `mode`. It loses no field.
 #[test]
 fn a_users_own_hash_keeps_its_fields() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
-    commands::ask(client, &["HSET", "own", "mode", "read", "", "precious", "x", "y"]);
-    story(client, &[("EXPIRE own 1000", "1")]);
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    let (_server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE other x 100 READ", "[1, 100, 0]")]);
+    ask(client, &["HSET", "own", "mode", "read", "", "precious", "x", "y"]);
+    client.story(&[("EXPIRE own 1000", "1")]);
+    std::thread::sleep(Duration::from_millis(200));
     assert_eq!(number(client, "HLEN own"), 3);
 }
 
@@ -248,16 +236,15 @@ fn a_users_own_hash_keeps_its_fields() {
 #[test]
 fn a_users_own_hash_in_place_of_a_known_lock_keeps_its_fields_and_expiry() {
     for fields in [4, 20, 100, 1_000] {
-        let server = TestServer::start();
-        let client = &mut server.connect();
-        story(client, &[("RLOCK.ACQUIRE lock x 900000 READ", "[1, 900000, 0]")]);
+        let (_server, client) = &mut TestServer::start_and_connect();
+        client.story(&[("RLOCK.ACQUIRE lock x 900000 READ", "[1, 900000, 0]")]);
         let mut pipe = redis::pipe();
         pipe.atomic().cmd("DEL").arg("lock").cmd("HSET").arg("lock").arg(&["mode", "read", "", "precious"]);
         for field in 0..fields {
             pipe.arg(field).arg("text");
         }
         pipe.cmd("EXPIRE").arg("lock").arg(100).query::<()>(client).unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(300));
         assert_eq!(number(client, "HLEN lock"), fields + 2);
         assert!(number(client, "TTL lock") <= 100, "{fields} fields");
     }

@@ -1,12 +1,6 @@
 //! SESSION: holds and waits that end with the connection on which the call came, however that ends.
 
-use std::time::{Duration, Instant};
-
-use redis::Connection;
-use rlock_testkit::commands;
-use rlock_testkit::commands::{SOON, number, say, story, transaction};
-use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::prelude::*;
 
 const GRACE: i64 = 300;
 pub(crate) const BOB: &str = "RLOCK.ACQUIRE lock bob 60000 SESSION 300";
@@ -17,10 +11,7 @@ const NO_CONNECTION: &str =
 /// The lease becomes the grace period, or less, soon.
 #[track_caller]
 fn shortened(client: &mut Connection, key: &str) {
-    eventually("the lease to be shortened", SOON, || {
-        let left = number(client, &format!("PTTL {key}"));
-        (left <= GRACE).then_some(())
-    });
+    wait_for("the lease to be shortened", || number(client, &format!("PTTL {key}")) <= GRACE);
 }
 
 /// The lease stays as it is: whoever watches the connection has had the time to shorten it.
@@ -33,8 +24,7 @@ pub(crate) fn stays(client: &mut Connection, key: &str) {
 
 #[track_caller]
 pub(crate) fn freed(client: &mut Connection, how: &str) {
-    let end = format!("the lock to be free after {how}");
-    eventually(&end, SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
+    wait_for(&format!("the lock to be free after {how}"), || say(client, "EXISTS lock") == "0");
 }
 
 fn session_of(client: &mut Connection, key: &str) -> Option<String> {
@@ -47,20 +37,26 @@ fn id(client: &mut Connection) -> String {
     say(client, "CLIENT ID")
 }
 
+/// Bob holds the lock by a connection of its own.
+pub(crate) fn tied() -> (TestServer, Connection, Connection) {
+    let (server, client) = TestServer::start_and_connect();
+    let mut bob = server.connect();
+    bob.story(&[(BOB, HELD)]);
+    (server, client, bob)
+}
+
 #[test]
 fn a_hold_ends_a_grace_period_after_its_connection() {
-    let server = TestServer::start();
-    let (client, mut bob) = (&mut server.connect(), server.connect());
-    story(&mut bob, &[(BOB, HELD)]);
+    let (server, mut client, mut bob) = tied();
     let bobs = id(&mut bob);
-    assert_eq!(session_of(client, "lock"), Some(bobs));
-    let carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "carol", "60000", "BLOCK", "0"]);
+    assert_eq!(session_of(&mut client, "lock"), Some(bobs));
+    let carol = Waiting::line(&server, "RLOCK.ACQUIRE lock carol 60000 BLOCK 0");
     let began = Instant::now();
     drop(bob);
     assert_eq!(carol.answer(), HELD);
     let took = began.elapsed();
     assert!((250..3_000).contains(&took.as_millis()), "{took:?}");
-    assert_eq!(session_of(client, "lock"), None, "carol is not tied");
+    assert_eq!(session_of(&mut client, "lock"), None, "carol is not tied");
 }
 
 /// Ends bob's connection, the second one.
@@ -68,9 +64,8 @@ type End = fn(&mut Connection, &mut Connection);
 
 #[test]
 fn every_end_of_a_connection_counts() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("ACL SETUSER bob on nopass ~* &* +@all", "OK")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("ACL SETUSER bob on nopass ~* &* +@all", "OK")]);
     let ends: [(&str, End); 4] = [
         ("killed", |client, bob| {
             let kill = format!("CLIENT KILL ID {}", id(bob));
@@ -91,35 +86,31 @@ fn every_end_of_a_connection_counts() {
         }),
     ];
     for (how, end) in ends {
-        story(client, &[("ACL SETUSER bob on nopass ~* &* +@all", "OK"), ("DEL lock", "0")]);
+        client.story(&[("ACL SETUSER bob on nopass ~* &* +@all", "OK"), ("DEL lock", "0")]);
         let mut bob = server.connect_as("bob", "x");
-        story(&mut bob, &[(BOB, HELD)]);
+        bob.story(&[(BOB, HELD)]);
         end(client, &mut bob);
-        eventually(how, SOON, || {
-            let left = number(client, "PTTL lock");
-            (left <= GRACE).then_some(())
-        });
+        wait_for(how, || number(client, "PTTL lock") <= GRACE);
         freed(client, how);
-        story(client, &[("CONFIG SET timeout 0", "OK")]);
+        client.story(&[("CONFIG SET timeout 0", "OK")]);
     }
 }
 
 #[test]
 fn the_last_success_sets_the_tie_or_removes_it() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for (line, answer) in [
         ("RLOCK.RENEW lock bob 60000", "1"),
         ("RLOCK.ACQUIRE lock bob 60000", "[2, 60000, 0]"),
         ("RLOCK.ACQUIRE lock bob 60000 HOLDS 1", HELD),
     ] {
         let mut bob = server.connect();
-        story(&mut bob, &[(BOB, HELD)]);
-        story(client, &[(line, answer)]);
+        bob.story(&[(BOB, HELD)]);
+        client.story(&[(line, answer)]);
         assert_eq!(session_of(client, "lock"), None, "{line}");
         drop(bob);
         stays(client, "lock");
-        story(client, &[("RLOCK.RELEASE lock bob ALL", "1")]);
+        client.story(&[("RLOCK.RELEASE lock bob ALL", "1")]);
     }
     for (line, answer) in [
         ("RLOCK.ACQUIRE lock bob 60000 HOLDS 9", "null"),
@@ -133,7 +124,7 @@ fn the_last_success_sets_the_tie_or_removes_it() {
         ("RLOCK.RELEASE lock bob HOLDS 1", "0"),
     ] {
         let mut bob = server.connect();
-        story(&mut bob, &[(BOB, HELD), (line, answer)]);
+        bob.story(&[(BOB, HELD), (line, answer)]);
         let bobs = id(&mut bob);
         assert_eq!(session_of(client, "lock"), Some(bobs), "{line}");
         drop(bob);
@@ -148,14 +139,14 @@ fn a_tie_moves_only_to_a_younger_connection() {
     let server = TestServer::start();
     let (mut older, mut younger) = (server.connect(), server.connect());
     let client = &mut server.connect();
-    story(&mut younger, &[(BOB, HELD)]);
-    story(&mut older, &[("RLOCK.RENEW lock bob 60000 SESSION 1", "1")]);
+    younger.story(&[(BOB, HELD)]);
+    older.story(&[("RLOCK.RENEW lock bob 60000 SESSION 1", "1")]);
     let tied = id(&mut younger);
     assert_eq!(session_of(client, "lock"), Some(tied));
     drop(older);
     stays(client, "lock");
     let mut third = server.connect();
-    story(&mut third, &[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
+    third.story(&[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
     drop(younger);
     stays(client, "lock");
     drop(third);
@@ -164,26 +155,22 @@ fn a_tie_moves_only_to_a_younger_connection() {
 
 #[test]
 fn a_lock_that_was_released_or_lost_is_not_touched() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for line in
         ["RLOCK.RELEASE lock bob", "DEL lock", "RLOCK.FORCERELEASE lock", "RENAME lock other", "FLUSHALL"]
     {
         let mut bob = server.connect();
-        story(&mut bob, &[(BOB, HELD)]);
+        bob.story(&[(BOB, HELD)]);
         say(client, line);
         // The same owner string, by a call without a tie.
-        story(
-            client,
-            &[
-                ("DEL other", if line.starts_with("RENAME") { "1" } else { "0" }),
-                ("HSET lock bob 1", "1"),
-                ("PEXPIRE lock 60000", "1"),
-            ],
-        );
+        client.story(&[
+            ("DEL other", if line.starts_with("RENAME") { "1" } else { "0" }),
+            ("HSET lock bob 1", "1"),
+            ("PEXPIRE lock 60000", "1"),
+        ]);
         drop(bob);
         stays(client, "lock");
-        story(client, &[("DEL lock", "1")]);
+        client.story(&[("DEL lock", "1")]);
     }
 }
 
@@ -191,7 +178,7 @@ fn a_lock_that_was_released_or_lost_is_not_touched() {
 fn a_grace_period_never_lengthens_a_lease() {
     let server = TestServer::start();
     let (client, mut bob) = (&mut server.connect(), server.connect());
-    story(&mut bob, &[("RLOCK.ACQUIRE lock bob 5000 SESSION 60000", "[1, 5000, 0]")]);
+    bob.story(&[("RLOCK.ACQUIRE lock bob 5000 SESSION 60000", "[1, 5000, 0]")]);
     drop(bob);
     std::thread::sleep(Duration::from_millis(250));
     assert!(number(client, "PTTL lock") <= 5_000);
@@ -199,35 +186,26 @@ fn a_grace_period_never_lengthens_a_lease() {
 
 #[test]
 fn readers_and_writers_are_tied_one_by_one() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 60000 READ", HELD)]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE lock alice 60000 READ", HELD)]);
     let mut bob = server.connect();
-    story(
-        &mut bob,
-        &[
-            ("RLOCK.ACQUIRE lock bob 90000 READ SESSION 300", "[1, 90000, 0]"),
-            ("RLOCK.ACQUIRE lock bob 90000 READ SESSION 300", "[2, 90000, 0]"),
-        ],
-    );
+    bob.story(&[
+        ("RLOCK.ACQUIRE lock bob 90000 READ SESSION 300", "[1, 90000, 0]"),
+        ("RLOCK.ACQUIRE lock bob 90000 READ SESSION 300", "[2, 90000, 0]"),
+    ]);
     drop(bob);
     for hold in [1, 2] {
         let lease = format!("{{lock}}:bob:rwlock_timeout:{hold}");
-        eventually("its lease keys to end", SOON, || {
-            (say(client, &format!("EXISTS {lease}")) == "0").then_some(())
-        });
+        wait_for("its lease keys to end", || say(client, &format!("EXISTS {lease}")) == "0");
     }
     let left = number(client, "PTTL lock");
     assert!((30_000..=60_000).contains(&left), "the key ends with the other reader: {left}");
-    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    client.story(&[("RLOCK.RELEASE lock alice", "1")]);
     let mut bob = server.connect();
-    story(
-        &mut bob,
-        &[
-            ("RLOCK.ACQUIRE lock bob 60000 WRITE SESSION 300", HELD),
-            ("RLOCK.ACQUIRE lock bob 60000 READ SESSION 300", HELD),
-        ],
-    );
+    bob.story(&[
+        ("RLOCK.ACQUIRE lock bob 60000 WRITE SESSION 300", HELD),
+        ("RLOCK.ACQUIRE lock bob 60000 READ SESSION 300", HELD),
+    ]);
     drop(bob);
     shortened(client, "lock");
 }
@@ -237,25 +215,20 @@ fn an_enqueued_waiter_leaves_with_its_connection_and_is_told() {
     let server = TestServer::start();
     let (client, mut bob) = (&mut server.connect(), server.connect());
     let mut channel = Subscriber::channel(&server, "outcomes");
-    story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
-    story(&mut bob, &[("RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 outcomes", "[0, 0, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
+    bob.story(&[("RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 outcomes", "[0, 0, 0]")]);
     let bobs = id(&mut bob);
     assert_eq!(session_of(client, "lock"), Some(bobs));
     drop(bob);
-    let (_, told) = channel.next(SOON).expect("a message");
-    assert_eq!(String::from_utf8_lossy(&told), "dropped 0 bob lock session");
+    assert_eq!(channel.next_text(), "dropped 0 bob lock session");
     assert_eq!(waiters(client, "lock"), "");
 }
 
 #[test]
 fn a_grant_takes_over_the_tie_of_its_entry() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
-    let words = ["RLOCK.ACQUIRE", "lock", "bob", "60000", "SESSION", "300", "BLOCK", "0"];
-    let bob = Waiting::start(&server, &words);
-    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
-    assert_eq!(bob.answer(), HELD);
+    let (server, client) = &mut held();
+    let bob = Waiting::line(server, "RLOCK.ACQUIRE lock bob 60000 SESSION 300 BLOCK 0");
+    bob.granted_by(client, "RLOCK.RELEASE lock alice");
     // The connection of a call that was answered is closed.
     shortened(client, "lock");
 }
@@ -264,86 +237,72 @@ fn a_grant_takes_over_the_tie_of_its_entry() {
 fn a_transaction_ties_and_scripts_are_refused() {
     let server = TestServer::start();
     let (client, mut bob) = (&mut server.connect(), server.connect());
-    assert_eq!(
-        transaction(&mut bob, &[BOB, "RLOCK.RENEW lock bob 60000 SESSION 300"]),
-        format!("[{HELD}, 1]")
-    );
+    let answers = transaction(&mut bob, &[BOB, "RLOCK.RENEW lock bob 60000 SESSION 300"]);
+    assert_eq!(answers, format!("[{HELD}, 1]"));
     let script = |line: &str| {
         let words: Vec<_> = line.split(' ').map(|word| format!("'{word}'")).collect();
         format!("return redis.call({})", words.join(","))
     };
     for line in ["RLOCK.ACQUIRE other bob 60000 SESSION 300", "RLOCK.RENEW lock bob 60000 SESSION 300"] {
-        let answer = commands::text(&commands::ask(client, &["EVAL", &script(line), "0"]));
+        let answer = text(&ask(client, &["EVAL", &script(line), "0"]));
         assert!(answer.contains(NO_CONNECTION.trim_start_matches('!')), "{answer}");
     }
-    story(client, &[("EXISTS other", "0")]);
+    client.story(&[("EXISTS other", "0")]);
     drop(bob);
     shortened(client, "lock");
 }
 
 #[test]
 fn wrong_grace_periods_are_refused() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let wrong = "!ERR invalid SESSION: use an integer from 0 to 8796093022208 (milliseconds; 0 counts as 1)";
     for grace in ["-1", "8796093022209", "soon", "01"] {
         for command in ["RLOCK.ACQUIRE", "RLOCK.RENEW"] {
-            story(client, &[(&format!("{command} lock bob 1000 SESSION {grace}"), wrong)]);
+            client.story(&[(&format!("{command} lock bob 1000 SESSION {grace}"), wrong)]);
         }
     }
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE lock bob 1000 SESSION", "!ERR SESSION needs a value"),
-            ("RLOCK.ACQUIRE lock bob 1000 SESSION 1 SESSION 1", "!ERR SESSION appears twice; use it once"),
-            ("EXISTS lock", "0"),
-            ("RLOCK.ACQUIRE lock bob 60000 SESSION 0", HELD),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.ACQUIRE lock bob 1000 SESSION", "!ERR SESSION needs a value"),
+        ("RLOCK.ACQUIRE lock bob 1000 SESSION 1 SESSION 1", "!ERR SESSION appears twice; use it once"),
+        ("EXISTS lock", "0"),
+        ("RLOCK.ACQUIRE lock bob 60000 SESSION 0", HELD),
+    ]);
 }
 
 #[test]
 fn no_more_is_tied_than_may() {
-    let server = TestServer::builder().conf("rlock.max-ties", 1).start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().conf("rlock.max-ties", 1).start_and_connect();
     let full =
         "!QUEUEFULL too many calls with SESSION (rlock.max-ties); try again later, or leave SESSION out";
-    story(
-        client,
-        &[
-            (BOB, HELD),
-            (BOB, "[2, 60000, 0]"),
-            ("RLOCK.ACQUIRE other bob 60000 SESSION 300", full),
-            ("EXISTS other", "0"),
-            ("RLOCK.ACQUIRE other bob 60000", HELD),
-            ("RLOCK.RENEW other bob 60000 SESSION 300", full),
-            ("RLOCK.RELEASE lock bob ALL", "1"),
-            ("RLOCK.RENEW other bob 60000 SESSION 300", "1"),
-        ],
-    );
+    client.story(&[
+        (BOB, HELD),
+        (BOB, "[2, 60000, 0]"),
+        ("RLOCK.ACQUIRE other bob 60000 SESSION 300", full),
+        ("EXISTS other", "0"),
+        ("RLOCK.ACQUIRE other bob 60000", HELD),
+        ("RLOCK.RENEW other bob 60000 SESSION 300", full),
+        ("RLOCK.RELEASE lock bob ALL", "1"),
+        ("RLOCK.RENEW other bob 60000 SESSION 300", "1"),
+    ]);
     assert_eq!(server.info("rlock")["rlock_ties"], "1");
 }
 
 #[test]
 fn ties_do_not_hinder_an_unload() {
-    let server = TestServer::start();
-    let (client, mut bob) = (&mut server.connect(), server.connect());
-    story(&mut bob, &[(BOB, HELD)]);
-    story(client, &[("MODULE UNLOAD rlock", "OK")]);
+    let (_server, mut client, bob) = tied();
+    client.story(&[("MODULE UNLOAD rlock", "OK")]);
     drop(bob);
-    stays(client, "lock");
+    stays(&mut client, "lock");
 }
 
 #[test]
 fn a_pause_only_delays_the_end() {
-    let server = TestServer::start();
-    let (client, mut bob) = (&mut server.connect(), server.connect());
-    story(&mut bob, &[(BOB, HELD)]);
-    story(client, &[("CLIENT PAUSE 400 WRITE", "OK")]);
+    let (_server, mut client, bob) = tied();
+    client.story(&[("CLIENT PAUSE 400 WRITE", "OK")]);
     drop(bob);
     std::thread::sleep(Duration::from_millis(200));
-    assert!(number(client, "PTTL lock") > 30_000);
-    shortened(client, "lock");
+    assert!(number(&mut client, "PTTL lock") > 30_000);
+    shortened(&mut client, "lock");
 }
 
 #[test]
@@ -351,7 +310,7 @@ fn the_end_of_a_shortened_lease_is_told_to_redisson_clients() {
     let server = TestServer::start();
     let mut bob = server.connect();
     let mut channel = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
-    story(&mut bob, &[(BOB, HELD)]);
+    bob.story(&[(BOB, HELD)]);
     let began = Instant::now();
     drop(bob);
     let (_, told) = channel.next(SOON).expect("an unlock message");

@@ -3,33 +3,28 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, ask, number, say, story, text};
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{ReplicaStream, Subscriber, TestServer, eventually};
+use rlock_testkit::prelude::*;
 
-use crate::session::{BOB, HELD, freed, stays};
+use crate::session::{BOB, HELD, freed, stays, tied};
 
 /// bob holds the lock on a connection that sends these lines, and never reads an answer.
 fn deaf_bob(server: &TestServer, client: &mut Connection, lines: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     stream.write_all(format!("{BOB}\r\n").as_bytes()).unwrap();
-    held(client);
+    bob_holds(client);
     stream.write_all(lines).unwrap();
     stream
 }
 
-fn held(client: &mut Connection) {
-    eventually("bob to hold", SOON, || (say(client, "HGET lock bob") == "\"1\"").then_some(()));
+fn bob_holds(client: &mut Connection) {
+    wait_for("bob to hold", || say(client, "HGET lock bob") == "\"1\"");
 }
 
 #[test]
 fn a_reset_ends_a_session() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let bob = deaf_bob(&server, client, b"PING\r\n");
+    let (server, client) = &mut TestServer::start_and_connect();
+    let bob = deaf_bob(server, client, b"PING\r\n");
     // What was not read makes this a reset.
     std::thread::sleep(Duration::from_millis(100));
     drop(bob);
@@ -38,26 +33,24 @@ fn a_reset_ends_a_session() {
 
 #[test]
 fn a_client_over_its_output_limit_ends_its_session() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     // Redis 8.6 counts no string of the database that it sends as it stands.
     for _ in 0..100 {
         ask(client, &["RPUSH", "large", &"x".repeat(10_000)]);
     }
     ask(client, &["CONFIG", "SET", "client-output-buffer-limit", "normal 100000 0 0"]);
-    let _bob = deaf_bob(&server, client, &b"LRANGE large 0 -1\r\n".repeat(20));
+    let _bob = deaf_bob(server, client, &b"LRANGE large 0 -1\r\n".repeat(20));
     freed(client, "the output limit");
 }
 
 #[test]
 fn an_evicted_client_ends_its_session() {
-    let server = TestServer::builder().conf("maxmemory-clients", "1gb").start();
-    let client = &mut server.connect();
-    story(client, &[("CLIENT NO-EVICT on", "OK")]);
+    let (server, client) = &mut TestServer::builder().conf("maxmemory-clients", "1gb").start_and_connect();
+    client.story(&[("CLIENT NO-EVICT on", "OK")]);
     // A part of a command, which makes bob the largest client.
     let part = format!("*2\r\n$4\r\nECHO\r\n$2000000\r\n{}", "x".repeat(1_000_000));
-    let _bob = deaf_bob(&server, client, part.as_bytes());
-    story(client, &[("CONFIG SET maxmemory-clients 300000", "OK")]);
+    let _bob = deaf_bob(server, client, part.as_bytes());
+    client.story(&[("CONFIG SET maxmemory-clients 300000", "OK")]);
     freed(client, "an eviction");
 }
 
@@ -65,8 +58,7 @@ fn an_evicted_client_ends_its_session() {
 /// best of five counts, and none may be early.
 #[test]
 fn the_lock_of_a_killed_process_is_free_a_grace_period_later() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let mut best = Duration::MAX;
     for _ in 0..5 {
         let cli = std::env::var("REDIS_CLI").unwrap_or_else(|_| "redis-cli".into());
@@ -78,8 +70,8 @@ fn the_lock_of_a_killed_process_is_free_a_grace_period_later() {
             .expect("redis-cli");
         let line = b"RLOCK.ACQUIRE lock bob 60000 SESSION 1000\n";
         process.stdin.as_mut().expect("its input").write_all(line).unwrap();
-        held(client);
-        let carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "carol", "60000", "BLOCK", "0"]);
+        bob_holds(client);
+        let carol = Waiting::line(server, "RLOCK.ACQUIRE lock carol 60000 BLOCK 0");
         let began = Instant::now();
         // SIGKILL.
         process.kill().unwrap();
@@ -88,7 +80,7 @@ fn the_lock_of_a_killed_process_is_free_a_grace_period_later() {
         let took = began.elapsed();
         assert!(took >= Duration::from_millis(990), "{took:?}");
         best = best.min(took);
-        story(client, &[("RLOCK.RELEASE lock carol", "1")]);
+        client.story(&[("RLOCK.RELEASE lock carol", "1")]);
         if best <= Duration::from_millis(1_100) {
             break;
         }
@@ -99,11 +91,10 @@ fn the_lock_of_a_killed_process_is_free_a_grace_period_later() {
 
 #[test]
 fn what_changes_a_connection_keeps_its_ties() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("ACL SETUSER carol on nopass ~* &* +@all", "OK")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("ACL SETUSER carol on nopass ~* &* +@all", "OK")]);
     let mut bob = server.connect();
-    story(&mut bob, &[(BOB, HELD)]);
+    bob.story(&[(BOB, HELD)]);
     for line in ["SELECT 3", "AUTH carol x", "CLIENT SETNAME other", "HELLO 2", "RESET"] {
         say(&mut bob, line);
     }
@@ -114,54 +105,47 @@ fn what_changes_a_connection_keeps_its_ties() {
 
 #[test]
 fn functions_have_no_connection() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let library = "#!lua name=mine\nredis.register_function('lock', function(keys) \
                    return redis.call('RLOCK.ACQUIRE', keys[1], 'bob', 60000, 'SESSION', 300) end)";
     ask(client, &["FUNCTION", "LOAD", library]);
     let answer = text(&ask(client, &["FCALL", "lock", "1", "lock"]));
     assert!(answer.contains("SESSION needs a connection"), "{answer}");
-    story(client, &[("EXISTS lock", "0")]);
+    client.story(&[("EXISTS lock", "0")]);
 }
 
 /// The keys come from a file: nobody knows whether the holds are those that were tied.
 #[test]
 fn a_reload_ends_ties() {
-    let server = TestServer::start();
-    let (client, mut bob) = (&mut server.connect(), server.connect());
-    story(&mut bob, &[(BOB, HELD)]);
-    story(client, &[("DEBUG RELOAD", "OK")]);
+    let (server, mut client, bob) = tied();
+    client.story(&[("DEBUG RELOAD", "OK")]);
     drop(bob);
-    stays(client, "lock");
+    stays(&mut client, "lock");
     // And it goes on with new ones.
     let mut bob = server.connect();
-    story(&mut bob, &[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
+    bob.story(&[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
     drop(bob);
-    freed(client, "the end of the second connection");
+    freed(&mut client, "the end of the second connection");
 }
 
 #[test]
 fn a_demoted_server_forgets_its_ties() {
-    let server = TestServer::start();
-    let (client, mut bob) = (&mut server.connect(), server.connect());
-    story(&mut bob, &[(BOB, HELD)]);
-    story(client, &[("REPLICAOF 127.0.0.1 1", "OK")]);
+    let (_server, mut client, bob) = tied();
+    client.story(&[("REPLICAOF 127.0.0.1 1", "OK")]);
     // Its timer learns of it.
     std::thread::sleep(Duration::from_millis(300));
     drop(bob);
-    stays(client, "lock");
-    story(client, &[("REPLICAOF NO ONE", "OK")]);
-    stays(client, "lock");
+    stays(&mut client, "lock");
+    client.story(&[("REPLICAOF NO ONE", "OK")]);
+    stays(&mut client, "lock");
 }
 
 #[test]
 fn replicas_get_the_shortened_lease() {
-    let server = TestServer::start();
-    let (client, mut bob) = (&mut server.connect(), server.connect());
-    story(&mut bob, &[(BOB, HELD)]);
+    let (server, mut client, bob) = tied();
     let mut stream = ReplicaStream::open(&server);
     drop(bob);
-    freed(client, "the end of its holder");
+    freed(&mut client, "the end of its holder");
     let shortens = |command: &Vec<Vec<u8>>| command.starts_with(&[b"PEXPIREAT".to_vec(), b"lock".to_vec()]);
     let told = stream.so_far(&server);
     assert_eq!(told.iter().filter(|command| shortens(command)).count(), 1, "{told:?}");
@@ -173,13 +157,13 @@ fn replicas_get_the_shortened_lease() {
 fn a_permit_is_not_tied_as_the_one_before_it_that_has_ended() {
     let server = TestServer::start();
     let (client, mut older, mut younger) = (&mut server.connect(), server.connect(), server.connect());
-    story(client, &[("RLOCK.ACQUIRE many carol 60000 PERMITS 2", HELD)]);
-    story(&mut younger, &[("RLOCK.ACQUIRE many bob 20 PERMITS 2 SESSION 50", "[1, 20, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE many carol 60000 PERMITS 2", HELD)]);
+    younger.story(&[("RLOCK.ACQUIRE many bob 20 PERMITS 2 SESSION 50", "[1, 20, 0]")]);
     std::thread::sleep(Duration::from_millis(50));
-    story(&mut older, &[("RLOCK.ACQUIRE many bob 60000 PERMITS 2 SESSION 50", HELD)]);
+    older.story(&[("RLOCK.ACQUIRE many bob 60000 PERMITS 2 SESSION 50", HELD)]);
     drop(younger);
     std::thread::sleep(Duration::from_millis(300));
-    story(client, &[("RLOCK.RENEW many bob 60000", "1")]);
+    client.story(&[("RLOCK.RENEW many bob 60000", "1")]);
 }
 
 /// bob asks again on an older connection while a younger one is blocked. The younger one gets `UNBLOCKED` and is closed, and its end
@@ -187,24 +171,20 @@ fn a_permit_is_not_tied_as_the_one_before_it_that_has_ended() {
 #[test]
 fn a_grant_is_tied_to_the_connection_that_was_blocked_for_it() {
     const WAIT: &str = "RLOCK.ACQUIRE lock bob 60000 SESSION 300 BLOCK 0\r\n";
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
+    let (server, client) = &mut held();
     let connect = || TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     let (mut older, mut younger) = (connect(), connect());
     for stream in [&mut younger, &mut older] {
         stream.write_all(WAIT.as_bytes()).unwrap();
-        eventually("bob to wait", SOON, || (say(client, "RLOCK.LIST 0") != r#"["0", []]"#).then_some(()));
+        wait_for("bob to wait", || say(client, "RLOCK.LIST 0") != r#"["0", []]"#);
     }
     let mut answer = [0; 10];
     younger.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"-UNBLOCKED");
     drop(younger);
-    eventually("its end to be noticed", SOON, || {
-        (say(client, "CLIENT LIST").matches("id=").count() == 2).then_some(())
-    });
-    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
-    held(client);
+    wait_for("its end to be noticed", || say(client, "CLIENT LIST").matches("id=").count() == 2);
+    client.story(&[("RLOCK.RELEASE lock alice", "1")]);
+    bob_holds(client);
     drop(older);
     freed(client, "the end of the connection that was granted it");
 }
@@ -218,16 +198,16 @@ fn a_shortened_lease_that_is_released_does_not_end_again() {
     let mut events = Subscriber::channel(&server, "__keyevent@0__:rlock.expire");
     for release in ["RLOCK.RELEASE lock bob", "RLOCK.FORCERELEASE lock"] {
         let mut bob = server.connect();
-        story(&mut bob, &[(BOB, HELD)]);
+        bob.story(&[(BOB, HELD)]);
         drop(bob);
-        eventually("the lease to be shortened", SOON, || (number(client, "PTTL lock") <= 300).then_some(()));
-        story(client, &[(release, "1")]);
+        wait_for("the lease to be shortened", || number(client, "PTTL lock") <= 300);
+        client.story(&[(release, "1")]);
         assert_eq!(events.next(Duration::from_millis(500)), None, "{release}");
     }
     let mut bob = server.connect();
-    story(&mut bob, &[("RLOCK.ACQUIRE lock bob 600000 SESSION 60000", "[1, 600000, 0]")]);
+    bob.story(&[("RLOCK.ACQUIRE lock bob 600000 SESSION 60000", "[1, 600000, 0]")]);
     drop(bob);
-    eventually("the lease to be shortened", SOON, || (number(client, "PTTL lock") <= 60_000).then_some(()));
+    wait_for("the lease to be shortened", || number(client, "PTTL lock") <= 60_000);
     assert!(say(client, "MODULE UNLOAD rlock").starts_with("!ERR"), "its end is still watched");
-    story(client, &[("RLOCK.RELEASE lock bob", "1"), ("MODULE UNLOAD rlock", "OK")]);
+    client.story(&[("RLOCK.RELEASE lock bob", "1"), ("MODULE UNLOAD rlock", "OK")]);
 }

@@ -1,10 +1,6 @@
 //! SESSION with each kind of lock, and what becomes of a tie when its hold moves, is revoked, or is on another server.
 
-use std::time::Duration;
-
-use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text, transaction};
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{TestServer, eventually, reacting_module_path, wait_for_replicas_in_sync};
+use rlock_testkit::prelude::*;
 
 use crate::session::{BOB, HELD, freed, stays};
 
@@ -13,8 +9,7 @@ const KINDS: [&str; 7] = ["", "FAIR", "FENCED", "READ", "WRITE", "WRITE FENCED",
 
 #[test]
 fn every_kind_of_hold_ends_with_its_connection() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         for tie in ["acquired", "renewed"] {
             let mut bob = server.connect();
@@ -23,20 +18,19 @@ fn every_kind_of_hold_ends_with_its_connection() {
             let answer = say(&mut bob, format!("{}{session}", said.trim_end()).as_str());
             assert!(answer.starts_with("[1, 60000, "), "{kind}: {answer}");
             if tie == "renewed" {
-                story(&mut bob, &[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
+                bob.story(&[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
             }
             drop(bob);
             freed(client, &format!("the end of a hold, {kind}, {tie}"));
         }
     }
-    eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
+    wait_for("no tie to be left", || counter(server, "ties") == 0);
 }
 
 /// The hold that a blocked waiter is granted is tied, whatever its kind.
 #[test]
 fn every_kind_of_grant_ends_with_its_connection() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         let (holder, release) = match kind {
             "READ" | "WRITE" | "WRITE FENCED" => ("WRITE", "RLOCK.RELEASE lock alice WRITE"),
@@ -44,10 +38,10 @@ fn every_kind_of_grant_ends_with_its_connection() {
             _ => ("", "RLOCK.RELEASE lock alice"),
         };
         let hold = format!("RLOCK.ACQUIRE lock alice 60000 {holder}");
-        story(client, &[(hold.trim_end(), HELD)]);
+        client.story(&[(hold.trim_end(), HELD)]);
         let waits = format!("RLOCK.ACQUIRE lock bob 60000 {} SESSION 300 BLOCK 0", kind.replace('2', "1"));
-        let bob = Waiting::start(&server, &waits.split_ascii_whitespace().collect::<Vec<_>>());
-        story(client, &[(release, "1")]);
+        let bob = Waiting::line(server, &waits);
+        client.story(&[(release, "1")]);
         assert!(bob.answer().starts_with("[1, 60000, "), "{kind}");
         // The connection of a call that was answered is closed.
         freed(client, &format!("the end of a grant, {kind}"));
@@ -65,7 +59,7 @@ fn a_hold_that_moves_is_untied() {
     for (moves, looks, key) in ways {
         let server = TestServer::start();
         let (client, mut bob) = (&mut server.connect(), server.connect());
-        story(&mut bob, &[(BOB, HELD)]);
+        bob.story(&[(BOB, HELD)]);
         for line in moves {
             let said = say(client, line);
             assert!(["OK", "1"].contains(&said.as_str()), "{line}: {said}");
@@ -73,94 +67,85 @@ fn a_hold_that_moves_is_untied() {
         // Valkey 8.1.1 leaves any key behind that it moves, while a module listens to key events.
         say(client, "DEL lock");
         // The same owner again where it was before, without a tie.
-        story(client, &[("RLOCK.ACQUIRE lock bob 50000", "[1, 50000, 0]")]);
+        client.story(&[("RLOCK.ACQUIRE lock bob 50000", "[1, 50000, 0]")]);
         drop(bob);
         stays(client, "lock");
         for line in looks {
-            story(client, &[(line, "OK")]);
+            client.story(&[(line, "OK")]);
         }
         stays(client, key);
-        eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
+        wait_for("no tie to be left", || counter(&server, "ties") == 0);
     }
 }
 
 /// The lease of a tied hold ends, or the lock is taken over by a script: the same owner holds anew, without a tie.
 #[test]
 fn a_hold_that_was_lost_leaves_no_tie() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for loss in ["PEXPIRE lock 1", "SET lock x", "HDEL lock bob"] {
         let mut bob = server.connect();
-        story(&mut bob, &[(BOB, HELD)]);
+        bob.story(&[(BOB, HELD)]);
         let said = say(client, loss);
         assert!(["OK", "1"].contains(&said.as_str()), "{loss}: {said}");
         std::thread::sleep(Duration::from_millis(20));
         say(client, "DEL lock");
-        story(client, &[("RLOCK.ACQUIRE lock bob 60000", HELD)]);
+        client.story(&[("RLOCK.ACQUIRE lock bob 60000", HELD)]);
         drop(bob);
         stays(client, "lock");
-        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+        client.story(&[("RLOCK.RELEASE lock bob", "1")]);
     }
-    eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
+    wait_for("no tie to be left", || counter(server, "ties") == 0);
 }
 
 /// The client is gone before the answer: the grant is revoked at once, not after the grace period of its tie.
 #[test]
 fn a_grant_that_is_revoked_is_not_kept_for_the_grace_period() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
-    let words = ["RLOCK.ACQUIRE", "lock", "bob", "60000", "SESSION", "50000", "BLOCK", "0"];
-    let bob = Waiting::start(&server, &words);
-    let carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "carol", "60000", "BLOCK", "0"]);
+    let (server, client) = &mut held();
+    let bob = Waiting::line(server, "RLOCK.ACQUIRE lock bob 60000 SESSION 50000 BLOCK 0");
+    let carol = Waiting::line(server, "RLOCK.ACQUIRE lock carol 60000 BLOCK 0");
     let kill = format!("CLIENT KILL ID {}", bob.client_id());
     transaction(client, &["RLOCK.RELEASE lock alice", &kill]);
     assert_eq!(carol.answer(), HELD);
-    eventually("no tie to be left", SOON, || (counter(&server, "ties") == 0).then_some(()));
+    wait_for("no tie to be left", || counter(server, "ties") == 0);
     stays(client, "lock");
 }
 
 /// A call of another module, from a thread, has no connection. To ask the server for the client of this call crashed Valkey 9.1.2.
 #[test]
 fn another_module_has_no_connection() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
     assert_eq!(text(&ask(client, &load)), "OK");
-    story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
+    client.story(&[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
     for line in [
         "RLOCK.ACQUIRE free bob 60000 SESSION 300",
         "RLOCK.ACQUIRE lock alice 90000 SESSION 300",
         "RLOCK.RENEW lock alice 90000 SESSION 300",
         "RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 news",
     ] {
-        story(client, &[(&format!("REACTS.THREAD {line}"), "OK")]);
+        client.story(&[(&format!("REACTS.THREAD {line}"), "OK")]);
     }
     // The next call from there comes after these.
-    story(client, &[("REACTS.THREAD SET done 1", "OK")]);
-    eventually("the calls to be done", SOON, || (say(client, "GET done") == "\"1\"").then_some(()));
+    client.story(&[("REACTS.THREAD SET done 1", "OK")]);
+    wait_for("the calls to be done", || say(client, "GET done") == "\"1\"");
     std::thread::sleep(Duration::from_millis(100));
-    story(client, &[("EXISTS free", "0"), ("HGETALL lock", r#"["alice", "1"]"#)]);
-    assert_eq!((counter(&server, "ties"), counter(&server, "waiters")), (0, 0));
+    client.story(&[("EXISTS free", "0"), ("HGETALL lock", r#"["alice", "1"]"#)]);
+    assert_eq!((counter(server, "ties"), counter(server, "waiters")), (0, 0));
     assert!((30_000..=60_000).contains(&number(client, "PTTL lock")));
 }
 
 /// Ties are in memory of the server that was asked: a promoted replica, and a server that was restarted, know the lease alone.
 #[test]
 fn a_promoted_replica_and_a_restarted_server_know_no_tie() {
-    let primary = TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always").start();
+    let primary = TestServer::builder().with_aof().start();
     let replica = TestServer::start();
     replica.replicate_from(&primary);
     let mut bob = primary.connect();
-    story(&mut bob, &[(BOB, HELD)]);
+    bob.story(&[(BOB, HELD)]);
     wait_for_replicas_in_sync(&primary, &replica);
     let client = &mut replica.connect();
-    story(client, &[("REPLICAOF NO ONE", "OK")]);
-    let restarted = TestServer::builder()
-        .dir(primary.kill9())
-        .conf("appendonly", "yes")
-        .conf("appendfsync", "always")
-        .start();
+    client.story(&[("REPLICAOF NO ONE", "OK")]);
+    let restarted = TestServer::builder().dir(primary.kill9()).with_aof().start();
     drop(bob);
     stays(client, "lock");
     stays(&mut restarted.connect(), "lock");

@@ -355,21 +355,20 @@ fn readers_with_many_holds_whose_connection_ends() {
 /// bytes took a second.
 #[test]
 fn waits_with_long_names_that_end_together() {
-    let server = TestServer::start();
-    let mut client = server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let (key, ends) = (vec![0xff_u8; 16 << 10], Instant::now() + Duration::from_secs(3));
     let mut pipe = redis::pipe();
     pipe.cmd("RLOCK.ACQUIRE").arg(&key).arg("alice").arg(3_600_000).ignore();
-    pipe.query::<()>(&mut client).expect("alice holds it");
+    pipe.query::<()>(client).expect("alice holds it");
     for waiter in 0..500 {
         let left = ends.saturating_duration_since(Instant::now()).as_millis().max(1);
         let mut pipe = redis::pipe();
         let command = pipe.cmd("RLOCK.ACQUIRE").arg(&key).arg(format!("w{waiter}")).arg(60_000);
         command.arg("ENQUEUE").arg(left.to_string()).arg("news").ignore();
-        pipe.query::<()>(&mut client).expect("it is enqueued");
+        pipe.query::<()>(client).expect("it is enqueued");
     }
-    check(&server, || {}, || counter(&server, "waiters") == 0);
-    assert_eq!(counter(&server, "timeouts"), 500);
+    check(server, || {}, || counter(server, "waiters") == 0);
+    assert_eq!(counter(server, "timeouts"), 500);
 }
 
 /// Databases are swapped a hundred times before the fair lists of many locks are cleared: each time all of these locks were

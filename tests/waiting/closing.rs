@@ -4,12 +4,10 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, ask, counter, say, story, transaction};
-use rlock_testkit::waiting::{Waiting, queue};
-use rlock_testkit::{DataDir, ServerBuilder, ServerName, TestServer, eventually};
+use rlock_testkit::prelude::*;
+
+use crate::enqueue::pipelined;
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 600000", "[1, 600000, 0]");
 const RELEASE: &str = "RLOCK.RELEASE lock alice";
@@ -48,9 +46,7 @@ impl Deaf {
 }
 
 fn waits(client: &mut Connection, owner: &str) {
-    eventually("it to wait", SOON, || {
-        queue(client, "lock").iter().any(|entry| entry.owner == owner).then_some(())
-    });
+    wait_for("it to wait", || queue(client, "lock").iter().any(|entry| entry.owner == owner));
 }
 
 #[test]
@@ -60,7 +56,7 @@ fn a_grant_to_a_client_that_is_being_closed_goes_to_the_next() {
         let client = &mut server.connect();
         let close = "ACL DELUSER bob";
         for lines in [[close, RELEASE], [RELEASE, close]] {
-            story(client, &[(&set, "OK"), ALICE]);
+            client.story(&[(&set, "OK"), ALICE]);
             let bob = block(&server, server.connect_as("bob", "x"), "bob");
             let carol = block(&server, server.connect(), "carol");
             let before = counter(&server, "revokes");
@@ -70,22 +66,16 @@ fn a_grant_to_a_client_that_is_being_closed_goes_to_the_next() {
             assert!(began.elapsed() < SOON);
             assert!(bob.answer().starts_with("the connection ended"));
             assert_eq!(counter(&server, "revokes"), before + 1);
-            story(client, &[("RLOCK.RELEASE lock carol", "1")]);
+            client.story(&[("RLOCK.RELEASE lock carol", "1")]);
         }
         // Both in one read of the connection, and a lock that nobody waits for after that.
-        story(client, &[(&set, "OK"), ALICE]);
+        client.story(&[(&set, "OK"), ALICE]);
         let bob = block(&server, server.connect_as("bob", "x"), "bob");
-        redis::pipe()
-            .cmd("ACL")
-            .arg(&["DELUSER", "bob"])
-            .cmd("RLOCK.RELEASE")
-            .arg(&["lock", "alice"])
-            .exec(client)
-            .unwrap();
-        eventually("the lock to be free", SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
+        pipelined(client, ["ACL DELUSER bob", RELEASE].map(str::to_owned).into_iter());
+        wait_for("the lock to be free", || say(client, "EXISTS lock") == "0");
         assert!(bob.answer().starts_with("the connection ended"));
         // Nothing is left of it: the module can go.
-        story(client, &[("MODULE UNLOAD rlock", "OK")]);
+        client.story(&[("MODULE UNLOAD rlock", "OK")]);
     }
 }
 
@@ -99,7 +89,7 @@ fn a_grant_to_a_client_whose_user_a_reload_removes_goes_to_the_next() {
         for server in servers(|builder| builder.conf("aclfile", file.display())) {
             fs::write(&file, &all).unwrap();
             let client = &mut server.connect();
-            story(client, &[("ACL LOAD", "OK"), ALICE]);
+            client.story(&[("ACL LOAD", "OK"), ALICE]);
             let bob = block(&server, server.connect_as("bob", "x"), "bob");
             let carol = block(&server, server.connect(), "carol");
             fs::write(&file, &default).unwrap();
@@ -128,12 +118,12 @@ fn a_grant_to_a_client_over_its_output_limit_goes_to_the_next() {
         for lines in orders.as_flattened() {
             ask(client, &limit(0));
             ask(client, &["SET", &key, "value"]);
-            story(client, &[ALICE]);
+            client.story(&[ALICE]);
             let mut bytes = b"HELLO 3\r\n".to_vec();
             let tracks = lines.contains(&delete.as_str());
             if !tracks && server.version().is_at_least(ServerName::Valkey, 8, 1) {
                 // It does not block a connection that has subscriptions.
-                story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+                client.story(&[("RLOCK.RELEASE lock alice", "1")]);
                 continue;
             }
             if tracks {
@@ -152,7 +142,7 @@ fn a_grant_to_a_client_over_its_output_limit_goes_to_the_next() {
             transaction(client, lines);
             assert_eq!(carol.answer(), GRANTED);
             assert!(!bob.read_to_the_end().ends_with(BOB_HOLDS));
-            story(client, &[("RLOCK.RELEASE lock carol", "1")]);
+            client.story(&[("RLOCK.RELEASE lock carol", "1")]);
         }
     }
 }
@@ -165,9 +155,9 @@ fn a_grant_that_was_sent_before_the_client_was_evicted_stands() {
     for lines in [[evict, RELEASE], [RELEASE, evict]] {
         for (number, server) in servers(|builder| builder.conf("maxmemory-clients", "1gb")).enumerate() {
             let client = &mut server.connect();
-            story(client, &[ALICE, ("CLIENT NO-EVICT on", "OK")]);
+            client.story(&[ALICE, ("CLIENT NO-EVICT on", "OK")]);
             let mut other = server.connect();
-            story(&mut other, &[("CLIENT NO-EVICT on", "OK")]);
+            other.story(&[("CLIENT NO-EVICT on", "OK")]);
             // A part of a command, which makes bob the largest client once the server has measured it.
             let part = format!(
                 "RLOCK.ACQUIRE lock bob 600000 BLOCK 0\r\n*2\r\n$4\r\nECHO\r\n$2000000\r\n{}",
@@ -190,12 +180,9 @@ fn a_grant_that_was_sent_before_the_client_was_evicted_stands() {
                 continue;
             }
             carol.waits_on(Duration::from_millis(300));
-            assert_eq!(
-                (say(client, "HGETALL lock").as_str(), counter(&server, "revokes")),
-                (r#"["bob", "1"]"#, 0)
-            );
-            story(client, &[("RLOCK.RELEASE lock bob", "1")]);
-            assert_eq!(carol.answer(), GRANTED);
+            client.story(&[("HGETALL lock", r#"["bob", "1"]"#)]);
+            assert_eq!(counter(&server, "revokes"), 0);
+            carol.granted_by(client, "RLOCK.RELEASE lock bob");
         }
     }
 }

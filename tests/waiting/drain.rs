@@ -1,87 +1,66 @@
 //! `rlock.accept no`: a server that is emptied of waiters before it is demoted, stopped, or rid of the module.
 
-use std::time::Duration;
-
-use rlock_testkit::commands::{SOON, counter, say, story, transaction};
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, TestServer, eventually};
+use rlock_testkit::prelude::*;
 
 const UNBLOCKED: &str = "!UNBLOCKED this server is drained (rlock.accept is no); \
     try again later, or on the server that takes over";
 
 fn wait(server: &TestServer, owner: &str, key: &str, how: &str) -> Waiting {
     let line = format!("RLOCK.ACQUIRE {key} {owner} 60000 {how} BLOCK 0");
-    Waiting::start(server, &line.split_ascii_whitespace().collect::<Vec<_>>())
+    Waiting::line(server, &line)
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one history")]
 fn who_waits_is_sent_away_in_each_mode() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE plain alice 100000", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE shared alice 100000 WRITE", "[1, 100000, 0]"),
-        ],
-    );
-    let mut channel = Subscriber::channel(&server, "news");
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[
+        ("RLOCK.ACQUIRE plain alice 100000", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE shared alice 100000 WRITE", "[1, 100000, 0]"),
+    ]);
+    let mut channel = Subscriber::channel(server, "news");
     let waiting = [
-        wait(&server, "bob", "plain", ""),
-        wait(&server, "carol", "plain", "FAIR"),
-        wait(&server, "dave", "plain", "FENCED"),
-        wait(&server, "bob", "shared", "READ"),
-        wait(&server, "carol", "shared", "WRITE"),
+        wait(server, "bob", "plain", ""),
+        wait(server, "carol", "plain", "FAIR"),
+        wait(server, "dave", "plain", "FENCED"),
+        wait(server, "bob", "shared", "READ"),
+        wait(server, "carol", "shared", "WRITE"),
     ];
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE plain eve 60000 ENQUEUE 0 news", "[0, 0, 0]"),
-            ("RLOCK.ACQUIRE shared eve 60000 READ ENQUEUE 0 news", "[0, 0, 0]"),
-            ("CONFIG SET rlock.accept no", "OK"),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.ACQUIRE plain eve 60000 ENQUEUE 0 news", "[0, 0, 0]"),
+        ("RLOCK.ACQUIRE shared eve 60000 READ ENQUEUE 0 news", "[0, 0, 0]"),
+        ("CONFIG SET rlock.accept no", "OK"),
+    ]);
     for bob in waiting {
         assert_eq!(bob.answer(), UNBLOCKED);
     }
     for expected in ["dropped 0 eve plain drained", "dropped 0 eve shared drained read"] {
-        let (_, message) = channel.next(SOON).expect("a message");
-        assert_eq!(String::from_utf8_lossy(&message), expected);
+        assert_eq!(channel.next_text(), expected);
     }
-    assert_eq!((counter(&server, "waiters"), counter(&server, "waiters_sent_away")), (0, 7));
+    assert_eq!((counter(server, "waiters"), counter(server, "waiters_sent_away")), (0, 7));
     // Holders are left alone, and nothing is left of Redisson's fair queue.
     eventually("the fair queue to be cleared", SOON, || {
         let left = say(client, "EXISTS redisson_lock_queue:{plain} redisson_lock_timeout:{plain}");
         (left == "0").then_some(())
     });
-    story(
-        client,
-        &[
-            ("RLOCK.RENEW plain alice 100000", "1"),
-            ("RLOCK.RELEASE plain alice", "1"),
-            ("RLOCK.RELEASE shared alice", "1"),
-            ("EXISTS plain shared", "0"),
-        ],
-    );
+    client.story(&[
+        ("RLOCK.RENEW plain alice 100000", "1"),
+        ("RLOCK.RELEASE plain alice", "1"),
+        ("RLOCK.RELEASE shared alice", "1"),
+        ("EXISTS plain shared", "0"),
+    ]);
 }
 
 #[test]
 fn nobody_begins_to_wait_until_it_is_yes_again() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(
-        client,
-        &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"), ("CONFIG SET rlock.accept no", "OK")],
-    );
+    let (server, client) = &mut held();
+    client.story(&[("CONFIG SET rlock.accept no", "OK")]);
     for how in ["", "BLOCK 0", "ENQUEUE 0 news", "FAIR BLOCK 0"] {
-        let refused = say(client, &format!("RLOCK.ACQUIRE lock bob 60000 {how}"));
-        assert!(refused.starts_with("!ERR this server is drained"), "{how}: {refused}");
+        client.story(&[(&format!("RLOCK.ACQUIRE lock bob 60000 {how}"), "!ERR this server is drained…")]);
     }
-    story(client, &[("CONFIG SET rlock.accept yes", "OK")]);
-    let bob = wait(&server, "bob", "lock", "");
+    client.story(&[("CONFIG SET rlock.accept yes", "OK")]);
+    let bob = wait(server, "bob", "lock", "");
     // Setting what is set already sends nobody away.
-    story(client, &[("CONFIG SET rlock.accept yes", "OK"), ("RLOCK.RELEASE lock alice", "1")]);
+    client.story(&[("CONFIG SET rlock.accept yes", "OK"), ("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 60000, 0]");
 }
 
@@ -89,46 +68,37 @@ fn nobody_begins_to_wait_until_it_is_yes_again() {
 /// what has to be taken back is not forgotten with those who waited.
 #[test]
 fn a_grant_on_its_way_is_still_taken_back() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
-    let (bob, carol) = (wait(&server, "bob", "lock", ""), wait(&server, "carol", "lock", ""));
+    let (server, client) = &mut held();
+    let (bob, carol) = (wait(server, "bob", "lock", ""), wait(server, "carol", "lock", ""));
     let kill = format!("CLIENT KILL ID {}", bob.client_id());
     let answers = transaction(client, &["RLOCK.RELEASE lock alice", &kill, "CONFIG SET rlock.accept no"]);
     assert_eq!(answers, "[1, 1, OK]");
     assert!(bob.answer().starts_with("the connection ended"));
     assert_eq!(carol.answer(), UNBLOCKED);
-    eventually("bob's grant to be taken back", SOON, || (say(client, "EXISTS lock") == "0").then_some(()));
+    wait_for("bob's grant to be taken back", || say(client, "EXISTS lock") == "0");
 }
 
 #[test]
 fn the_module_can_be_unloaded_once_it_is_drained() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-    let bob = wait(&server, "bob", "lock", "");
+    let (server, client) = &mut held();
+    let bob = wait(server, "bob", "lock", "");
     assert!(say(client, "MODULE UNLOAD rlock").starts_with("!ERR"));
-    story(client, &[("CONFIG SET rlock.accept no", "OK")]);
+    client.story(&[("CONFIG SET rlock.accept no", "OK")]);
     assert_eq!(bob.answer(), UNBLOCKED);
-    eventually("the module to be unloaded", SOON, || {
-        (say(client, "MODULE UNLOAD rlock") == "OK").then_some(())
-    });
-    story(client, &[("HGETALL lock", r#"["alice", "1"]"#)]);
+    wait_for("the module to be unloaded", || say(client, "MODULE UNLOAD rlock") == "OK");
+    client.story(&[("HGETALL lock", r#"["alice", "1"]"#)]);
 }
 
 /// A CONFIG SET that fails as a whole leaves who waits where they are.
 #[test]
 fn a_config_set_that_fails_sends_nobody_away() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-    let bob = wait(&server, "bob", "lock", "");
-    let refused = say(client, "CONFIG SET rlock.accept no rlock.foreign-window-ms -1");
-    assert!(refused.starts_with("!ERR"), "{refused}");
+    let (server, client) = &mut held();
+    let bob = wait(server, "bob", "lock", "");
+    client.story(&[("CONFIG SET rlock.accept no rlock.foreign-window-ms -1", "!ERR…")]);
     bob.waits_on(Duration::from_millis(200));
-    story(
-        client,
-        &[("CONFIG GET rlock.accept", r#"["rlock.accept", "yes"]"#), ("RLOCK.RELEASE lock alice", "1")],
-    );
+    client.story(&[
+        ("CONFIG GET rlock.accept", r#"["rlock.accept", "yes"]"#),
+        ("RLOCK.RELEASE lock alice", "1"),
+    ]);
     assert_eq!(bob.answer(), "[1, 60000, 0]");
 }

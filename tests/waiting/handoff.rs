@@ -1,11 +1,6 @@
 //! Hand-off: the command that frees a lock gives it to the one who waits first.
 
-use redis::Connection;
-use rlock_testkit::commands::{SOON, say, server_time, story, transaction};
-use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Command, ReplicaStream, Subscriber, TestServer, aof_commands};
-
-const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
+use rlock_testkit::prelude::*;
 
 /// A server with an AOF whose `lock` alice holds, what it replicates, and what it publishes.
 struct Scene {
@@ -17,19 +12,17 @@ struct Scene {
 
 impl Scene {
     fn new() -> Scene {
-        let builder = TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always");
-        let server = builder.conf("notify-keyspace-events", "EA").start();
-        let (mut client, stream) = (server.connect(), ReplicaStream::open(&server));
-        let listener = Subscriber::pattern(&server, "*");
-        story(&mut client, &[ALICE]);
+        let builder = TestServer::builder().with_aof().conf("notify-keyspace-events", "EA");
+        let (server, mut client) = builder.start_and_connect();
+        let (stream, listener) = (ReplicaStream::open(&server), Subscriber::pattern(&server, "*"));
+        client.story(&[ALICE]);
         Scene { server, client, stream, listener }
     }
 
     /// An owner waits for `lock`, and what was replicated and published before is forgotten.
     #[track_caller]
     fn wait(&mut self, owner: &str, lease: &str) -> Waiting {
-        let words = ["RLOCK.ACQUIRE", "lock", owner, lease, "BLOCK", "60000"];
-        let waiting = Waiting::start(&self.server, &words);
+        let waiting = Waiting::line(&self.server, &format!("RLOCK.ACQUIRE lock {owner} {lease} BLOCK 60000"));
         self.replicated();
         self.heard();
         waiting
@@ -45,21 +38,8 @@ impl Scene {
     /// Events and messages since the last look, without the marks of the kit.
     #[track_caller]
     fn heard(&mut self) -> Vec<String> {
-        let messages = self.listener.drain().into_iter();
-        let line = |(channel, message): (Vec<u8>, Vec<u8>)| {
-            format!("{} {}", channel.escape_ascii(), message.escape_ascii())
-        };
-        let lines = messages.map(line).map(|line| line.replace("__keyevent@0__:", ""));
-        lines.filter(|line| !line.starts_with("rlock-testkit:")).collect()
+        self.listener.events()
     }
-}
-
-/// Commands as one line, a transaction in parentheses.
-fn shown(commands: &[Command]) -> String {
-    let word = |word: &Vec<u8>| word.escape_ascii().to_string();
-    let line = |command: &Command| command.iter().map(word).collect::<Vec<_>>().join(" ");
-    let lines = commands.iter().map(line).collect::<Vec<_>>().join("; ");
-    lines.replace("MULTI; ", "(").replace("; EXEC", ")")
 }
 
 const HANDED_ON: &str = "(DEL lock; HSET lock bob 1; PEXPIREAT lock @)";
@@ -75,13 +55,13 @@ fn the_releasing_command_hands_the_lock_on() {
     assert_eq!(transaction(&mut scene.client, &lines), r#"[1, ["bob", "1"], null]"#);
     assert_eq!(bob.answer(), "[1, 50000, 0]");
     assert_eq!(waiters(&mut scene.client, "lock"), "");
-    story(&mut scene.client, &[("RLOCK.RELEASE lock alice", "null"), ("RLOCK.RELEASE lock bob", "1")]);
+    scene.client.story(&[("RLOCK.RELEASE lock alice", "null"), ("RLOCK.RELEASE lock bob", "1")]);
 }
 
 #[test]
 fn only_the_last_hold_hands_the_lock_on() {
     let mut scene = Scene::new();
-    story(&mut scene.client, &[("HSET lock alice 5", "0")]);
+    scene.client.story(&[("HSET lock alice 5", "0")]);
     let bob = scene.wait("bob", "50000");
     for line in [
         "RLOCK.RELEASE lock alice",
@@ -90,7 +70,7 @@ fn only_the_last_hold_hands_the_lock_on() {
         "RLOCK.RELEASE lock alice HOLDS 1",
         "RLOCK.RELEASE lock alice HOLDS 1",
     ] {
-        story(&mut scene.client, &[(line, "0")]);
+        scene.client.story(&[(line, "0")]);
         assert!(bob.still_waits(), "{line}");
     }
     let others = [
@@ -101,25 +81,26 @@ fn only_the_last_hold_hands_the_lock_on() {
         ("RLOCK.RENEW lock bob 1", "0"),
         ("HGETALL lock", r#"["alice", "1"]"#),
     ];
-    story(&mut scene.client, &others);
+    scene.client.story(&others);
     assert!(bob.still_waits());
-    story(&mut scene.client, &[("RLOCK.RELEASE lock alice HOLDS 0", "1")]);
-    assert_eq!(bob.answer(), "[1, 50000, 0]");
+    bob.granted_by(&mut scene.client, "RLOCK.RELEASE lock alice HOLDS 0");
 }
 
 #[test]
 fn release_and_hand_off_are_one_transaction_for_replicas() {
     let mut scene = Scene::new();
     let bob = scene.wait("bob", "200000");
-    story(&mut scene.client, &[("RLOCK.RELEASE lock alice", "1")]);
+    scene.client.story(&[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(scene.replicated(), HANDED_ON);
+    let events = ["del", "rlock.release", "hset", "expire", "rlock.handoff"];
+    assert_eq!(scene.heard(), events.map(|event| format!("{event} lock")));
     assert_eq!(bob.answer(), "[1, 200000, 0]");
     let expires = say(&mut scene.client, "PEXPIRETIME lock");
     let persisted = shown(&aof_commands(scene.server.dir()));
     assert!(persisted.ends_with(&HANDED_ON.replace('@', &expires)), "{persisted}");
     // With a message: for replicas it belongs to the transaction, and the AOF does not have it.
     let _carol = scene.wait("carol", "50000");
-    story(&mut scene.client, &[("RLOCK.RELEASE lock bob", "1")]);
+    scene.client.story(&[("RLOCK.RELEASE lock bob", "1")]);
     let effects = "(DEL lock; HSET lock carol 1; PEXPIREAT lock @";
     assert_eq!(scene.replicated(), format!("{effects}; PUBLISH {UNLOCKED})"));
     let expires = say(&mut scene.client, "PEXPIRETIME lock");
@@ -130,13 +111,13 @@ fn release_and_hand_off_are_one_transaction_for_replicas() {
 #[test]
 fn waiting_itself_replicates_nothing_and_raises_no_event() {
     let mut scene = Scene::new();
-    story(&mut scene.client, &[("WATCH lock", "OK")]);
+    scene.client.story(&[("WATCH lock", "OK")]);
     let bob = scene.wait("bob", "50000");
-    let again = Waiting::start(&scene.server, &["RLOCK.ACQUIRE", "lock", "bob", "1", "BLOCK", "60000"]);
+    let again = Waiting::line(&scene.server, "RLOCK.ACQUIRE lock bob 1 BLOCK 60000");
     assert!(bob.answer().starts_with("!UNBLOCKED "));
-    story(&mut scene.client, &[("RLOCK.CANCEL lock bob", "1"), ("RLOCK.CANCEL lock bob", "0")]);
+    scene.client.story(&[("RLOCK.CANCEL lock bob", "1"), ("RLOCK.CANCEL lock bob", "0")]);
     assert_eq!(again.answer(), "null");
-    story(&mut scene.client, &[("RLOCK.ACQUIRE lock bob 1 BLOCK 1", "null")]);
+    scene.client.story(&[("RLOCK.ACQUIRE lock bob 1 BLOCK 1", "null")]);
     assert_eq!((scene.replicated().as_str(), scene.heard()), ("", Vec::new()));
     assert_eq!(transaction(&mut scene.client, &["PING"]), "[PONG]", "the watched lock has not changed");
 }
@@ -145,9 +126,9 @@ fn waiting_itself_replicates_nothing_and_raises_no_event() {
 fn the_lease_is_the_waiters_own_and_counts_from_the_grant() {
     let mut scene = Scene::new();
     let bob = scene.wait("bob", "7000");
-    bob.waits_on(std::time::Duration::from_millis(700));
+    bob.waits_on(Duration::from_millis(700));
     let before = server_time(&mut scene.client);
-    story(&mut scene.client, &[("RLOCK.RELEASE lock alice", "1")]);
+    scene.client.story(&[("RLOCK.RELEASE lock alice", "1")]);
     let after = server_time(&mut scene.client);
     let expires = say(&mut scene.client, "PEXPIRETIME lock").parse::<i64>().unwrap();
     assert!((before + 7_000..=after + 7_000).contains(&expires), "{before} {after} {expires}");
@@ -166,7 +147,7 @@ fn a_release_in_multi_or_a_script_hands_on() {
     let carol = scene.wait("carol", "400000");
     let script = "EVAL redis.call('SET','a',1)return{redis.call('RLOCK.RELEASE',KEYS[1],'bob'),\
         redis.call('HGETALL',KEYS[1])} 1 lock";
-    story(&mut scene.client, &[(script, r#"[1, ["carol", "1"]]"#)]);
+    scene.client.story(&[(script, r#"[1, ["carol", "1"]]"#)]);
     assert_eq!(scene.replicated(), "(SET a 1; DEL lock; HSET lock carol 1; PEXPIREAT lock @)");
     assert_eq!(carol.answer(), "[1, 400000, 0]");
 }
@@ -182,7 +163,7 @@ fn one_transaction_may_hand_the_lock_on_many_times() {
     for bob in waiting {
         assert_eq!(bob.answer(), "[1, 500000, 0]", "each had it, if only for a moment");
     }
-    story(&mut scene.client, &[("EXISTS lock", "0")]);
+    scene.client.story(&[("EXISTS lock", "0")]);
 }
 
 #[test]
@@ -192,23 +173,13 @@ fn a_forced_release_hands_on() {
         [("alice", "bob", "RLOCK.FORCERELEASE lock"), ("bob", "carol", "RLOCK.FORCERELEASE lock bob")]
     {
         let waiting = scene.wait(next, "200000");
-        story(&mut scene.client, &[(line, "1")]);
+        scene.client.story(&[(line, "1")]);
         assert_eq!(scene.replicated(), HANDED_ON.replace("bob", next));
         let effects = ["del", "rlock.forcerelease", "hset", "expire", "rlock.handoff"];
         assert_eq!(scene.heard(), effects.map(|event| format!("{event} lock")));
         assert_eq!(waiting.answer(), "[1, 200000, 0]");
-        story(&mut scene.client, &[(&format!("RLOCK.RENEW lock {owner} 1000"), "0")]);
+        scene.client.story(&[(&format!("RLOCK.RENEW lock {owner} 1000"), "0")]);
     }
-}
-
-#[test]
-fn a_hand_off_raises_its_event() {
-    let mut scene = Scene::new();
-    let bob = scene.wait("bob", "200000");
-    story(&mut scene.client, &[("RLOCK.RELEASE lock alice", "1")]);
-    let events = ["del", "rlock.release", "hset", "expire", "rlock.handoff"];
-    assert_eq!(scene.heard(), events.map(|event| format!("{event} lock")));
-    assert_eq!(bob.answer(), "[1, 200000, 0]");
 }
 
 #[test]
@@ -217,13 +188,13 @@ fn a_hand_off_breaks_watch() {
     let bob = scene.wait("bob", "200000");
     // Handed on by the timer, where no command of a client does it.
     let mut watching = scene.server.connect();
-    story(&mut scene.client, &[("RLOCK.RENEW lock alice 300", "1")]);
-    story(&mut watching, &[("WATCH lock", "OK"), ("HGETALL lock", r#"["alice", "1"]"#)]);
+    scene.client.story(&[("RLOCK.RENEW lock alice 300", "1")]);
+    watching.story(&[("WATCH lock", "OK"), ("HGETALL lock", r#"["alice", "1"]"#)]);
     assert_eq!(bob.answer(), "[1, 200000, 0]");
     assert_eq!(transaction(&mut watching, &["PING"]), "null");
     let carol = scene.wait("carol", "200000");
-    story(&mut watching, &[("WATCH lock", "OK")]);
-    story(&mut scene.client, &[("RLOCK.RELEASE lock bob", "1")]);
+    watching.story(&[("WATCH lock", "OK")]);
+    scene.client.story(&[("RLOCK.RELEASE lock bob", "1")]);
     assert_eq!(transaction(&mut watching, &["PING"]), "null");
     assert_eq!(carol.answer(), "[1, 200000, 0]");
 }
@@ -245,15 +216,15 @@ fn foreign_waiters_are_told_only_when_they_would_oversleep() {
     for (owner, next, lease, before, told) in hand_offs {
         let waiting = scene.wait(next, lease);
         if !before.is_empty() {
-            story(&mut scene.client, &[(before, "1")]);
+            scene.client.story(&[(before, "1")]);
         }
         scene.heard();
-        story(&mut scene.client, &[(&format!("RLOCK.RELEASE lock {owner}"), "1")]);
+        scene.client.story(&[(&format!("RLOCK.RELEASE lock {owner}"), "1")]);
         let heard = scene.heard();
         assert_eq!(heard.iter().any(|line| line == UNLOCKED), told, "{owner} to {next}: {heard:?}");
         assert_eq!(waiting.outcome(SOON).map(|_| ()), Ok(()), "{next}");
     }
-    story(&mut scene.client, &[("RLOCK.RELEASE lock heidi", "1")]);
+    scene.client.story(&[("RLOCK.RELEASE lock heidi", "1")]);
     assert_eq!(scene.heard().last().unwrap(), UNLOCKED, "nobody waits here");
 }
 
@@ -262,18 +233,17 @@ fn foreign_waiters_are_told_when_the_lock_was_deleted_and_they_would_oversleep()
     let mut scene = Scene::new();
     for (next, lease, told) in [("bob", "200000", false), ("carol", "50000", true)] {
         let waiting = scene.wait(next, lease);
-        story(&mut scene.client, &[("DEL lock", "1")]);
+        scene.client.story(&[("DEL lock", "1")]);
         assert_eq!(waiting.answer(), format!("[1, {lease}, 0]"));
         let heard = scene.heard();
         assert_eq!(heard.iter().any(|line| line == UNLOCKED), told, "{next}: {heard:?}");
     }
     // A lease that was shortened, and ended, leaves those asleep who were told of its end before that.
     let dave = scene.wait("dave", "1");
-    story(&mut scene.client, &[("PEXPIRE lock 20", "1")]);
-    assert_eq!(dave.answer(), "[1, 1, 0]");
+    dave.granted_by(&mut scene.client, "PEXPIRE lock 20");
     assert!(scene.heard().contains(&UNLOCKED.to_owned()));
     // One that has ended as they were told keeps nobody asleep.
-    story(&mut scene.client, &[("FLUSHALL", "OK"), ("RLOCK.ACQUIRE lock alice 500", "[1, 500, 0]")]);
+    scene.client.story(&[("FLUSHALL", "OK"), ("RLOCK.ACQUIRE lock alice 500", "[1, 500, 0]")]);
     scene.heard();
     let erin = scene.wait("erin", "1");
     assert_eq!(erin.answer(), "[1, 1, 0]");

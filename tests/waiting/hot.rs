@@ -1,12 +1,8 @@
 //! RLOCK.HOT: the locks that cost most waiting.
 
 use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use redis::{Connection, Value};
-use rlock_testkit::commands::{SOON, ask, fields, on_the_wire, say, say_words, story, text, transaction};
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{ServerName, Subscriber, TestServer, eventually};
+use rlock_testkit::prelude::*;
 
 /// An entry of the reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,18 +52,17 @@ fn enqueue(client: &mut Connection, key: &str, bob: &str) {
 fn wait(client: &mut Connection, key: &str, ms: u64) {
     enqueue(client, key, "bob");
     sleep(Duration::from_millis(ms));
-    story(client, &[(&format!("RLOCK.CANCEL {key} bob"), "1"), (&format!("DEL {key}"), "1")]);
+    client.story(&[(&format!("RLOCK.CANCEL {key} bob"), "1"), (&format!("DEL {key}"), "1")]);
 }
 
 #[test]
 fn shows_the_locks_with_the_most_waiting_first() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.HOT", "[]"), ("RLOCK.HOT LIMIT 7", "[]")]);
+    let (_server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.HOT", "[]"), ("RLOCK.HOT LIMIT 7", "[]")]);
     // A lock without waiters is not hot.
-    story(client, &[("RLOCK.ACQUIRE calm alice 1000", "[1, 1000, 0]"), ("RLOCK.RELEASE calm alice", "1")]);
+    client.story(&[("RLOCK.ACQUIRE calm alice 1000", "[1, 1000, 0]"), ("RLOCK.RELEASE calm alice", "1")]);
     wait(client, "short", 40);
-    story(client, &[("SELECT 3", "OK")]);
+    client.story(&[("SELECT 3", "OK")]);
     wait(client, "long", 150);
     let hot = hot(client);
     assert_eq!(locks(&hot), ["3:long", "0:short"]);
@@ -75,7 +70,7 @@ fn shows_the_locks_with_the_most_waiting_first() {
     assert!(hot.iter().all(|hot| (hot.error, hot.waits, hot.waiters) == (0, 1, 0)), "{hot:?}");
     let Value::Array(some) = ask(client, &["rlock.hot", "limit", "1"]) else { panic!("no array") };
     assert_eq!(some.into_iter().map(entry).collect::<Vec<_>>(), hot[..1]);
-    story(client, &[("RLOCK.HOT RESET", "OK"), ("RLOCK.HOT", "[]")]);
+    client.story(&[("RLOCK.HOT RESET", "OK"), ("RLOCK.HOT", "[]")]);
 }
 
 #[test]
@@ -85,35 +80,30 @@ fn is_a_map_in_resp3() {
     for (protocol, map) in [(2, "*16\r\n"), (3, "%8\r\n")] {
         let heard = on_the_wire(&server, protocol, &denied);
         let body = heard.split_once("*1\r\n").unwrap().1;
-        assert!(
-            body.starts_with(&format!(
-                "{map}$2\r\ndb\r\n:0\r\n$3\r\nkey\r\n$1\r\nk\r\n$9\r\nwaited-ms\r\n:0\r\n"
-            )),
-            "{heard}"
-        );
+        let first = format!("{map}$2\r\ndb\r\n:0\r\n$3\r\nkey\r\n$1\r\nk\r\n$9\r\nwaited-ms\r\n:0\r\n");
+        assert!(body.starts_with(&first), "{heard}");
     }
 }
 
 /// A hand-off, a time-out, a cancelled wait, a client that has gone, a waiter that was sent away.
 #[test]
 fn every_end_of_a_wait_counts() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let _listener = Subscriber::channel(&server, "news");
-    story(client, &[("RLOCK.ACQUIRE k alice 1000000", "[1, 1000000, 0]")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let _listener = Subscriber::channel(server, "news");
+    client.story(&[("RLOCK.ACQUIRE k alice 1000000", "[1, 1000000, 0]")]);
     let begun = Instant::now();
-    let handed = Waiting::start(&server, &["RLOCK.ACQUIRE", "k", "a", "1000000", "BLOCK", "0"]);
-    let timed_out = Waiting::start(&server, &["RLOCK.ACQUIRE", "k", "b", "1000000", "BLOCK", "150"]);
-    let cancelled = Waiting::start(&server, &["RLOCK.ACQUIRE", "k", "c", "1000000", "BLOCK", "0"]);
+    let handed = Waiting::line(server, "RLOCK.ACQUIRE k a 1000000 BLOCK 0");
+    let timed_out = Waiting::line(server, "RLOCK.ACQUIRE k b 1000000 BLOCK 150");
+    let cancelled = Waiting::line(server, "RLOCK.ACQUIRE k c 1000000 BLOCK 0");
     enqueue(client, "k", "d");
     assert_eq!(timed_out.answer(), "null");
-    story(client, &[("RLOCK.CANCEL k c", "1"), ("RLOCK.RELEASE k alice", "1")]);
+    client.story(&[("RLOCK.CANCEL k c", "1"), ("RLOCK.RELEASE k alice", "1")]);
     assert_eq!((cancelled.answer(), handed.answer()), ("null".into(), "[1, 1000000, 0]".into()));
     // A blocked client that is killed, and a waiter that is sent away.
-    let gone = Waiting::start(&server, &["RLOCK.ACQUIRE", "k", "e", "1000000", "BLOCK", "0"]);
-    story(client, &[(&format!("CLIENT KILL ID {}", gone.client_id()), "1")]);
-    eventually("the client to go", SOON, || (hot(client)[0].waits == 4).then_some(()));
-    story(client, &[("CONFIG SET rlock.accept no", "OK")]);
+    let gone = Waiting::line(server, "RLOCK.ACQUIRE k e 1000000 BLOCK 0");
+    client.story(&[(&format!("CLIENT KILL ID {}", gone.client_id()), "1")]);
+    wait_for("the client to go", || hot(client)[0].waits == 4);
+    client.story(&[("CONFIG SET rlock.accept no", "OK")]);
     let k = hot(client).remove(0);
     let most = i64::try_from(begun.elapsed().as_millis()).unwrap();
     assert_eq!((k.waits, k.waiters, k.denied), (5, 0, 0), "{k:?}");
@@ -124,8 +114,7 @@ fn every_end_of_a_wait_counts() {
 /// often: it swept every 0.2 s, and fifty thousand waiters cost it a quarter of its time.
 #[test]
 fn a_lock_that_is_stuck_shows_after_the_next_sweep() {
-    let server = TestServer::builder().conf("hz", 500).start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::builder().conf("hz", 500).start_and_connect();
     enqueue(client, "stuck", "b1");
     enqueue(client, "stuck", "b2");
     assert_eq!(hot(client), [], "the sweep has not come by");
@@ -146,15 +135,14 @@ fn a_lock_that_is_stuck_shows_after_the_next_sweep() {
         "{stuck:?} {later:?}"
     );
     // What was before a RESET does not come back.
-    story(client, &[("RLOCK.HOT RESET", "OK"), ("RLOCK.CANCEL stuck b1", "1")]);
+    client.story(&[("RLOCK.HOT RESET", "OK"), ("RLOCK.CANCEL stuck b1", "1")]);
     let after = hot(client).remove(0);
     assert!(after.waited < 200 && after.waits == 1 && after.waiters == 1, "{after:?}");
 }
 
 #[test]
 fn a_new_lock_replaces_the_one_with_the_least_waiting() {
-    let server = TestServer::builder().conf("rlock.hot-locks", 2).start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::builder().conf("rlock.hot-locks", 2).start_and_connect();
     wait(client, "most", 200);
     wait(client, "least", 30);
     wait(client, "new", 10);
@@ -166,23 +154,21 @@ fn a_new_lock_replaces_the_one_with_the_least_waiting() {
 
 #[test]
 fn the_table_has_the_configured_size() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     for key in ["a", "b", "c"] {
         wait(client, key, 5);
     }
     assert_eq!(hot(client).len(), 3);
-    story(client, &[("CONFIG SET rlock.hot-locks 1", "OK")]);
+    client.story(&[("CONFIG SET rlock.hot-locks 1", "OK")]);
     assert_eq!(hot(client).len(), 1);
-    story(client, &[("CONFIG SET rlock.hot-locks 0", "OK"), ("RLOCK.HOT", "[]")]);
+    client.story(&[("CONFIG SET rlock.hot-locks 0", "OK"), ("RLOCK.HOT", "[]")]);
     wait(client, "d", 5);
-    story(client, &[("CONFIG SET rlock.hot-locks 1", "OK"), ("RLOCK.HOT", "[]")]);
+    client.story(&[("CONFIG SET rlock.hot-locks 1", "OK"), ("RLOCK.HOT", "[]")]);
 }
 
 #[test]
 fn a_denial_needs_room() {
-    let server = TestServer::builder().conf("rlock.hot-locks", 2).start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::builder().conf("rlock.hot-locks", 2).start_and_connect();
     let held = |client: &mut Connection, key: &str| {
         say(client, &format!("RLOCK.ACQUIRE {key} alice 1000000"));
     };
@@ -199,14 +185,13 @@ fn a_denial_needs_room() {
     // A wait needs none: it takes the place of a lock that cost no waiting.
     enqueue(client, "c", "bob");
     sleep(Duration::from_millis(5));
-    story(client, &[("RLOCK.CANCEL c bob", "1")]);
+    client.story(&[("RLOCK.CANCEL c bob", "1")]);
     assert_eq!(locks(&hot(client))[0], "0:c");
 }
 
 #[test]
 fn long_names_are_left_out() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let (longest, too_long) = ("x".repeat(1_024), "y".repeat(1_025));
     for key in [&longest, &too_long] {
         wait(client, key, 2);
@@ -225,17 +210,16 @@ fn long_names_are_left_out() {
 
 #[test]
 fn a_flush_and_a_swap_of_databases_keep_the_table() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let _listener = Subscriber::channel(&server, "news");
+    let (server, client) = &mut TestServer::start_and_connect();
+    let _listener = Subscriber::channel(server, "news");
     wait(client, "k", 5);
     enqueue(client, "held", "bob");
     let before = locks(&hot(client)).join(" ");
     assert_eq!(before, "0:k");
-    story(client, &[("FLUSHALL", "OK")]);
+    client.story(&[("FLUSHALL", "OK")]);
     // The waiter got the lock that the flush removed.
-    eventually("the hand-off", SOON, || (hot(client).len() == 2).then_some(()));
-    story(client, &[("SWAPDB 0 1", "OK"), ("FLUSHDB", "OK")]);
+    wait_for("the hand-off", || hot(client).len() == 2);
+    client.story(&[("SWAPDB 0 1", "OK"), ("FLUSHDB", "OK")]);
     let mut after = hot(client);
     after.sort_by(|a, b| a.lock.cmp(&b.lock));
     assert_eq!(locks(&after), ["0:held", "0:k"]);
@@ -243,11 +227,10 @@ fn a_flush_and_a_swap_of_databases_keep_the_table() {
 
 #[test]
 fn a_demoted_server_keeps_the_table() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     enqueue(client, "k", "bob");
     sleep(Duration::from_millis(5));
-    story(client, &[("REPLICAOF 127.0.0.1 1", "OK")]);
+    client.story(&[("REPLICAOF 127.0.0.1 1", "OK")]);
     eventually("the waiter to be sent away", SOON, || {
         let hot = hot(client).pop()?;
         (hot.lock == "0:k" && hot.waits == 1 && hot.waiters == 0 && hot.waited >= 5).then_some(())
@@ -256,16 +239,15 @@ fn a_demoted_server_keeps_the_table() {
     enqueue(client, "k", "bob");
     let hot = hot(client).remove(0);
     assert_eq!((hot.waits, hot.waiters), (1, 1));
-    story(client, &[("RLOCK.HOT RESET", "OK")]);
+    client.story(&[("RLOCK.HOT RESET", "OK")]);
 }
 
 #[test]
 fn works_in_transactions_and_scripts_and_changes_no_data() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     wait(client, "k", 2);
     let changes = |server: &TestServer| server.info("persistence")["rdb_changes_since_last_save"].clone();
-    let before = changes(&server);
+    let before = changes(server);
     let answer = transaction(client, &["RLOCK.HOT LIMIT 1", "RLOCK.HOT RESET", "RLOCK.HOT"]);
     assert!(answer.starts_with(r#"[[["db", 0, "key", "k", "waited-ms", "#), "{answer}");
     assert!(answer.ends_with(r#""OK", []]"#) || answer.ends_with("OK, []]"), "{answer}");
@@ -273,7 +255,7 @@ fn works_in_transactions_and_scripts_and_changes_no_data() {
     assert_eq!(script, "[]");
     let script = say_words(client, &["EVAL_RO", "return redis.call('RLOCK.HOT', 'RESET')", "0"]);
     assert_eq!(script, "OK");
-    assert_eq!(changes(&server), before);
+    assert_eq!(changes(server), before);
     assert_eq!(say(client, "COMMAND GETKEYS RLOCK.HOT LIMIT 1"), "!ERR The command has no key arguments");
 }
 
@@ -282,31 +264,27 @@ fn wrong_arguments_are_refused() {
     let server = TestServer::start();
     let limit = "!ERR invalid LIMIT: use an integer from 1 to 4294967295";
     let both = "!ERR LIMIT and RESET exclude each other; RESET shows nothing";
-    story(
-        &mut server.connect(),
-        &[
-            ("RLOCK.HOT LIMIT 0", limit),
-            ("RLOCK.HOT LIMIT x", limit),
-            ("RLOCK.HOT LIMIT", "!ERR LIMIT needs a value"),
-            ("RLOCK.HOT LIMIT 1 LIMIT 1", "!ERR LIMIT appears twice; use it once"),
-            ("RLOCK.HOT RESET RESET", "!ERR RESET appears twice; use it once"),
-            ("RLOCK.HOT RESET LIMIT 1", both),
-            ("RLOCK.HOT LIMIT 1 RESET", both),
-            ("RLOCK.HOT k", "!ERR unknown option 'k'; see COMMAND DOCS"),
-        ],
-    );
+    server.connect().story(&[
+        ("RLOCK.HOT LIMIT 0", limit),
+        ("RLOCK.HOT LIMIT x", limit),
+        ("RLOCK.HOT LIMIT", "!ERR LIMIT needs a value"),
+        ("RLOCK.HOT LIMIT 1 LIMIT 1", "!ERR LIMIT appears twice; use it once"),
+        ("RLOCK.HOT RESET RESET", "!ERR RESET appears twice; use it once"),
+        ("RLOCK.HOT RESET LIMIT 1", both),
+        ("RLOCK.HOT LIMIT 1 RESET", both),
+        ("RLOCK.HOT k", "!ERR unknown option 'k'; see COMMAND DOCS"),
+    ]);
 }
 
 /// It shows the names of the locks of all databases, so permission to lock does not include it.
 #[test]
 fn is_for_operators() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let version = server.version();
     if version.name == ServerName::Redis && !version.is_at_least(ServerName::Redis, 7, 4) {
         return;
     }
-    story(client, &[("ACL SETUSER app on >secret ~* &* +@rlock", "OK")]);
+    client.story(&[("ACL SETUSER app on >secret ~* &* +@rlock", "OK")]);
     for line in ["RLOCK.HOT", "RLOCK.HOT RESET"] {
         let refused = say(&mut server.connect_as("app", "secret"), line);
         assert!(refused.starts_with("!NOPERM "), "{refused}");
@@ -314,6 +292,6 @@ fn is_for_operators() {
     // ACL CAT lists commands of modules on some servers only.
     let described = say(client, "COMMAND INFO rlock.hot");
     assert!(described.contains("@dangerous"), "{described}");
-    story(client, &[("ACL SETUSER eye on >secret +rlock.hot", "OK")]);
-    story(&mut server.connect_as("eye", "secret"), &[("RLOCK.HOT", "[]")]);
+    client.story(&[("ACL SETUSER eye on >secret +rlock.hot", "OK")]);
+    server.connect_as("eye", "secret").story(&[("RLOCK.HOT", "[]")]);
 }

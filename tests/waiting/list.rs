@@ -1,11 +1,6 @@
 //! RLOCK.LIST: which locks are waited for.
 
-use std::time::Duration;
-
-use redis::{Connection, Value};
-use rlock_testkit::commands::{ask, fields, say, story, text};
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{ServerName, TestServer};
+use rlock_testkit::prelude::*;
 
 /// A page: the next cursor, and the entries as `key waiters`.
 #[track_caller]
@@ -47,25 +42,23 @@ fn awaited(client: &mut Connection, locks: &[(&[u8], usize)]) {
 
 #[test]
 fn shows_what_is_waited_for_and_by_how_many() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     assert_eq!(page(client, &[b"RLOCK.LIST", b"0"]), (b"0".to_vec(), vec![]));
     awaited(client, &[(b"b", 2), (b"a", 1), (b"held", 0), (b"nul\0 and \n", 3)]);
-    let _blocked = Waiting::start(&server, &["RLOCK.ACQUIRE", "b", "carol", "60000", "FAIR", "BLOCK", "0"]);
+    let _blocked = Waiting::line(server, "RLOCK.ACQUIRE b carol 60000 FAIR BLOCK 0");
     let all = ["a 1", r"b 3", r"nul\x00 and \n 3"].map(String::from).to_vec();
     assert_eq!(page(client, &[b"rlock.list", b"0"]), (b"0".to_vec(), all));
     // Those of other databases are theirs, and who has gone is not there.
-    story(client, &[("SELECT 3", "OK")]);
+    client.story(&[("SELECT 3", "OK")]);
     awaited(client, &[(b"three", 1)]);
     assert_eq!(page(client, &[b"RLOCK.LIST", b"0"]).1, ["three 1"]);
-    story(client, &[("RLOCK.CANCEL three bob:0", "1")]);
+    client.story(&[("RLOCK.CANCEL three bob:0", "1")]);
     assert_eq!(page(client, &[b"RLOCK.LIST", b"0"]).1, [""; 0]);
 }
 
 #[test]
 fn the_longest_wait_is_that_of_the_first() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     awaited(client, &[(b"lock", 1)]);
     std::thread::sleep(Duration::from_millis(50));
     awaited(client, &[(b"later", 1)]);
@@ -79,8 +72,7 @@ fn the_longest_wait_is_that_of_the_first() {
 /// While others come and go, whoever is waited for all the time is shown once.
 #[test]
 fn a_cursor_shows_each_lock_once() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (_server, client) = &mut TestServer::start_and_connect();
     let keys: Vec<String> = (0..25).map(|number| format!("stays:{number:02}")).collect();
     for key in &keys {
         awaited(client, &[(key.as_bytes(), 1)]);
@@ -103,7 +95,7 @@ fn a_cursor_shows_each_lock_once() {
     assert_eq!(pages, 7);
     assert_eq!(seen, keys.iter().map(|key| format!("{key} 1")).collect::<Vec<_>>());
     // A page that is exactly full is the last where nothing follows.
-    story(client, &[("SELECT 1", "OK")]);
+    client.story(&[("SELECT 1", "OK")]);
     awaited(client, &[(b"a", 1), (b"b", 1)]);
     assert_eq!(list(client, b"0", "2"), (b"0".to_vec(), vec!["a 1".into(), "b 1".into()]));
     assert_eq!(list(client, b"0", "1"), (b">a".to_vec(), vec!["a 1".into()]));
@@ -117,26 +109,22 @@ fn wrong_arguments_are_refused() {
     let cursor = "!ERR invalid cursor: use 0, or the cursor of the last reply";
     let limit = "!ERR invalid LIMIT: use an integer from 1 to 4294967295";
     let arity = "!ERR wrong number of arguments for 'rlock.list' command";
-    story(
-        &mut server.connect(),
-        &[
-            ("RLOCK.LIST", arity),
-            ("RLOCK.LIST 1", cursor),
-            ("RLOCK.LIST -1", cursor),
-            ("RLOCK.LIST 0 LIMIT 0", limit),
-            ("RLOCK.LIST 0 LIMIT x", limit),
-            ("RLOCK.LIST 0 LIMIT", "!ERR LIMIT needs a value"),
-            ("RLOCK.LIST 0 LIMIT 1 LIMIT 1", "!ERR LIMIT appears twice; use it once"),
-            ("RLOCK.LIST 0 COUNT 1", "!ERR unknown option 'COUNT'; see COMMAND DOCS"),
-        ],
-    );
+    server.connect().story(&[
+        ("RLOCK.LIST", arity),
+        ("RLOCK.LIST 1", cursor),
+        ("RLOCK.LIST -1", cursor),
+        ("RLOCK.LIST 0 LIMIT 0", limit),
+        ("RLOCK.LIST 0 LIMIT x", limit),
+        ("RLOCK.LIST 0 LIMIT", "!ERR LIMIT needs a value"),
+        ("RLOCK.LIST 0 LIMIT 1 LIMIT 1", "!ERR LIMIT appears twice; use it once"),
+        ("RLOCK.LIST 0 COUNT 1", "!ERR unknown option 'COUNT'; see COMMAND DOCS"),
+    ]);
 }
 
 /// It shows the names of all locks, so it is not for everybody who may lock.
 #[test]
 fn is_for_operators_and_changes_nothing() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     awaited(client, &[(b"lock", 1)]);
     let dirty = |client: &mut Connection| {
         (say(client, "LASTSAVE"), server.info("persistence")["rdb_changes_since_last_save"].clone())
@@ -149,7 +137,7 @@ fn is_for_operators_and_changes_nothing() {
     if version.name == ServerName::Redis && !version.is_at_least(ServerName::Redis, 7, 4) {
         return;
     }
-    story(client, &[("ACL SETUSER app on >secret ~* &* +@rlock", "OK")]);
+    client.story(&[("ACL SETUSER app on >secret ~* &* +@rlock", "OK")]);
     let refused = say(&mut server.connect_as("app", "secret"), "RLOCK.LIST 0");
     assert!(refused.starts_with("!NOPERM "), "{refused}");
     // ACL CAT lists commands of modules on some servers only.

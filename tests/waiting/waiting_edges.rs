@@ -1,15 +1,11 @@
 //! Faults that were found in waiting, each with its story.
 
 use std::thread;
-use std::time::{Duration, Instant};
 
-use rlock_testkit::commands;
-use rlock_testkit::commands::{SOON, counter, number, say, story};
-use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{Subscriber, TestServer, eventually, reacting_module_path};
+use rlock_testkit::prelude::*;
 
 fn block(server: &TestServer, owner: &str, lease_ms: &str) -> Waiting {
-    Waiting::start(server, &["RLOCK.ACQUIRE", "lock", owner, lease_ms, "BLOCK", "0"])
+    Waiting::line(server, &format!("RLOCK.ACQUIRE lock {owner} {lease_ms} BLOCK 0"))
 }
 
 /// From Redis 7.2 on, time stands still for a whole script or transaction. A waiter's lease was counted from
@@ -18,10 +14,8 @@ fn block(server: &TestServer, owner: &str, lease_ms: &str) -> Waiting {
 #[test]
 fn a_lease_that_is_handed_on_late_in_a_transaction_counts_from_the_hand_off() {
     for script in [false, true] {
-        let server = TestServer::start();
-        let client = &mut server.connect();
-        story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
-        let (bob, carol) = (block(&server, "bob", "1500"), block(&server, "carol", "1500"));
+        let (server, client) = &mut held();
+        let (bob, carol) = (block(server, "bob", "1500"), block(server, "carol", "1500"));
         if script {
             // Where TIME stands still in a script, `os.clock` is there, and the other way round. It counts what the
             // processor does for the server: that takes longer where the machine is busy.
@@ -33,10 +27,10 @@ fn a_lease_that_is_handed_on_late_in_a_transaction_counts_from_the_hand_off() {
                 local ends=clock()+2 repeat until clock()>ends \
                 return redis.call('RLOCK.RELEASE','lock','alice')";
             let words = ["EVAL", slow, "0"];
-            assert_eq!(commands::text(&commands::ask(client, &words)), "1");
+            assert_eq!(text(&ask(client, &words)), "1");
         } else {
             let lines = ["DEBUG SLEEP 2", "RLOCK.RELEASE lock alice"];
-            assert_eq!(commands::transaction(client, &lines), "[OK, 1]");
+            assert_eq!(transaction(client, &lines), "[OK, 1]");
         }
         assert_eq!(bob.answer(), "[1, 1500, 0]");
         let granted = Instant::now();
@@ -50,11 +44,10 @@ fn a_lease_that_is_handed_on_late_in_a_transaction_counts_from_the_hand_off() {
 /// The same for a lock that a late command takes or renews.
 #[test]
 fn a_lease_that_is_taken_late_in_a_transaction_counts_from_the_command() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE mine alice 50000", "[1, 50000, 0]")]);
+    let (_server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("RLOCK.ACQUIRE mine alice 50000", "[1, 50000, 0]")]);
     let lines = ["DEBUG SLEEP 1.2", "RLOCK.ACQUIRE new alice 1000", "RLOCK.RENEW mine alice 1000"];
-    assert_eq!(commands::transaction(client, &lines), "[OK, [1, 1000, 0], 1]");
+    assert_eq!(transaction(client, &lines), "[OK, [1, 1000, 0], 1]");
     for lock in ["new", "mine"] {
         assert!(number(client, &format!("PTTL {lock}")) > 0, "{lock} ended before its owner heard of it");
     }
@@ -64,22 +57,19 @@ fn a_lease_that_is_taken_late_in_a_transaction_counts_from_the_command() {
 /// in 600,000 years wrapped around into the past, on 7.0 that in an hour, and the timer fired without end.
 #[test]
 fn a_lease_that_ends_in_an_hour_or_in_ages_keeps_the_server_idle() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
-    let bob = block(&server, "bob", "1000");
+    let (server, client) = &mut held();
+    let bob = block(server, "bob", "1000");
     for far in
         ["PEXPIRE lock 3600000", "PEXPIREAT lock 20000000000000000", "PEXPIREAT lock 9000000000000000000"]
     {
-        story(client, &[(far, "1")]);
+        client.story(&[(far, "1")]);
         let cpu = || server.info("cpu")["used_cpu_user"].parse::<f64>().unwrap();
         let before = cpu();
         thread::sleep(Duration::from_secs(1));
         let used = cpu() - before;
         assert!(used < 0.5, "{used} s of CPU in one second, {far}");
     }
-    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
-    assert_eq!(bob.answer(), "[1, 1000, 0]");
+    bob.granted_by(client, "RLOCK.RELEASE lock alice");
 }
 
 /// Foreign waiters sleep until the end that they were told of. Only the last end that was seen was
@@ -87,12 +77,10 @@ fn a_lease_that_ends_in_an_hour_or_in_ages_keeps_the_server_idle() {
 /// been told, was not published, and they overslept.
 #[test]
 fn foreign_waiters_are_called_if_the_new_lease_ends_before_any_that_they_were_told_of() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut foreign = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
-    story(client, &[("RLOCK.ACQUIRE lock alice 60000", "[1, 60000, 0]")]);
-    let bob = block(&server, "bob", "20000");
-    story(client, &[("RLOCK.RENEW lock alice 5000", "1"), ("RLOCK.RELEASE lock alice", "1")]);
+    let (server, client, foreign) = &mut TestServer::start_and_listen("redisson_lock__channel:{lock}");
+    client.story(&[("RLOCK.ACQUIRE lock alice 60000", "[1, 60000, 0]")]);
+    let bob = block(server, "bob", "20000");
+    client.story(&[("RLOCK.RENEW lock alice 5000", "1"), ("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 20000, 0]");
     assert_eq!(foreign.next(SOON).map(|(_, message)| message), Some(b"0".to_vec()));
 }
@@ -103,12 +91,10 @@ fn a_turn_of_foreign_waiters_is_no_deletion() {
     let server = TestServer::builder().conf("rlock.foreign-turn-grants", 1).start();
     let client = &mut server.connect();
     let _foreign = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
-    story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
     let (bob, carol) = (block(&server, "bob", "50000"), block(&server, "carol", "50000"));
-    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
-    assert_eq!(bob.answer(), "[1, 50000, 0]");
-    story(client, &[("RLOCK.RELEASE lock bob", "1")]);
-    assert_eq!(carol.answer(), "[1, 50000, 0]", "after the window");
+    bob.granted_by(client, "RLOCK.RELEASE lock alice");
+    carol.granted_by(client, "RLOCK.RELEASE lock bob");
     let counters = ["foreign_turns", "found_deleted", "found_expired"];
     assert_eq!(counters.map(|name| counter(&server, name)), [1, 0, 0]);
 }
@@ -118,8 +104,8 @@ fn reacting(event: &str, victim: &str) -> TestServer {
     let server = TestServer::start();
     let client = &mut server.connect();
     let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
-    assert_eq!(commands::text(&commands::ask(client, &load)), "OK");
-    story(client, &[(format!("SET delete-on:{event}:lock {victim}").as_str(), "OK")]);
+    assert_eq!(text(&ask(client, &load)), "OK");
+    client.story(&[(format!("SET delete-on:{event}:lock {victim}").as_str(), "OK")]);
     server
 }
 
@@ -129,9 +115,9 @@ fn reacting(event: &str, victim: &str) -> TestServer {
 fn what_another_module_deletes_when_it_hears_of_our_event_wakes_its_waiter() {
     let server = reacting("rlock.release", "other");
     let client = &mut server.connect();
-    story(client, &[("RLOCK.ACQUIRE other alice 50000", "[1, 50000, 0]"), ("PERSIST other", "1")]);
-    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "other", "bob", "1000", "BLOCK", "0"]);
-    story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]"), ("RLOCK.RELEASE lock alice", "1")]);
+    client.story(&[("RLOCK.ACQUIRE other alice 50000", "[1, 50000, 0]"), ("PERSIST other", "1")]);
+    let bob = Waiting::line(&server, "RLOCK.ACQUIRE other bob 1000 BLOCK 0");
+    client.story(&[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]"), ("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 1000, 0]");
 }
 
@@ -144,16 +130,15 @@ fn another_module_may_delete_the_lock_itself_when_it_hears_of_our_event() {
         let client = &mut server.connect();
         for round in 0..50 {
             // Handed on and deleted at once, it is free for the next, who gets it in the same way.
-            story(client, &[("HSET lock elsewhere 1", "1")]);
+            client.story(&[("HSET lock elsewhere 1", "1")]);
             let (bob, carol) = (block(&server, "bob", "50000"), block(&server, "carol", "50000"));
-            story(client, &[("DEL lock", "1")]);
-            assert_eq!(bob.answer(), "[1, 50000, 0]", "{event}, {round}");
+            bob.granted_by(client, "DEL lock");
             if event == "rlock.acquire" {
-                story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+                client.story(&[("RLOCK.RELEASE lock bob", "1")]);
             }
             assert_eq!(carol.answer(), "[1, 50000, 0]", "{event}, {round}");
             say(client, "RLOCK.FORCERELEASE lock");
-            story(client, &[("RLOCK.ACQUIRE lock dave 50000", "[1, 50000, 0]")]);
+            client.story(&[("RLOCK.ACQUIRE lock dave 50000", "[1, 50000, 0]")]);
             say(client, "RLOCK.FORCERELEASE lock");
         }
     }
@@ -164,22 +149,21 @@ fn another_module_may_delete_the_lock_itself_when_it_hears_of_our_event() {
 /// never told anything.
 #[test]
 fn another_module_may_work_from_a_thread_of_its_own() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
-    assert_eq!(commands::text(&commands::ask(client, &load)), "OK");
+    assert_eq!(text(&ask(client, &load)), "OK");
     for frees in ["DEL lock", "RLOCK.RELEASE lock alice", "RLOCK.FORCERELEASE lock"] {
-        story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]"), ("PERSIST lock", "1")]);
-        let bob = block(&server, "bob", "50000");
-        story(client, &[(&format!("REACTS.THREAD {frees}"), "OK")]);
+        client.story(&[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]"), ("PERSIST lock", "1")]);
+        let bob = block(server, "bob", "50000");
+        client.story(&[(&format!("REACTS.THREAD {frees}"), "OK")]);
         assert_eq!(bob.answer(), "[1, 50000, 0]", "{frees}");
-        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+        client.story(&[("RLOCK.RELEASE lock bob", "1")]);
     }
-    story(client, &[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
-    let mut grants = Subscriber::channel(&server, "grants");
-    story(client, &[("REACTS.THREAD RLOCK.ACQUIRE lock carol 40000 ENQUEUE 0 grants", "OK")]);
-    eventually("carol in the queue", SOON, || (counter(&server, "waiters") == 1).then_some(()));
-    story(client, &[("RLOCK.RELEASE lock alice", "1")]);
+    client.story(&[("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]")]);
+    let mut grants = Subscriber::channel(server, "grants");
+    client.story(&[("REACTS.THREAD RLOCK.ACQUIRE lock carol 40000 ENQUEUE 0 grants", "OK")]);
+    wait_for("carol in the queue", || counter(server, "waiters") == 1);
+    client.story(&[("RLOCK.RELEASE lock alice", "1")]);
     let (_, message) = grants.next(SOON).expect("a grant");
     // Until it is confirmed.
     assert_eq!(message, b"granted 0 carol lock 1 5000 0");

@@ -2,17 +2,10 @@
 //!
 //! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
 
-use std::time::Duration;
-
-use redis::Connection;
-use rlock_testkit::commands::{SOON, counter, number, say, story, text, transaction};
+use rlock_testkit::prelude::*;
 use rlock_testkit::redisson::{GIVES_BACK, run};
-use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer, eventually};
 
 const ALICE: &str = "RLOCK.ACQUIRE lock alice 100000";
-
-const BOB: [&str; 6] = ["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "60000"];
 
 const UNLOCKED: &str = "redisson_lock__channel:{lock}";
 
@@ -20,13 +13,13 @@ const UNLOCKED: &str = "redisson_lock__channel:{lock}";
 #[track_caller]
 fn alice_and_bob(server: &TestServer, client: &mut Connection) -> Waiting {
     assert_eq!(say(client, ALICE), "[1, 100000, 0]");
-    Waiting::start(server, &BOB)
+    block(server, "bob")
 }
 
 /// Bob has the lock without anybody's asking, and gives it back.
 #[track_caller]
 fn bob_has_it(client: &mut Connection, bob: &Waiting, after: &str) {
-    eventually(&format!("bob to have the lock after {after}"), SOON, || (!bob.still_waits()).then_some(()));
+    wait_for(&format!("bob to have the lock after {after}"), || !bob.still_waits());
     assert_eq!(bob.answer(), "[1, 50000, 0]", "{after}");
     assert_eq!(say(client, "HGETALL lock"), r#"["bob", "1"]"#, "{after}");
     assert_eq!(say(client, "RLOCK.RELEASE lock bob"), "1", "{after}");
@@ -45,13 +38,9 @@ fn a_lease_that_ends_wakes_the_next() {
     assert_eq!([counter(&server, "found_expired"), counter(&server, "found_deleted")], [20, 0]);
     let mut listener = Subscriber::pattern(&server, "*");
     delay_of_a_grant(&server, client);
-    let events: Vec<_> = listener.drain().into_iter().map(|(channel, _)| channel).collect();
-    let events = events.iter().map(|channel| channel.escape_ascii().to_string()).collect::<Vec<_>>();
-    let expected = ["rlock.acquire", "rlock.expire", "rlock.handoff", "rlock.release"];
-    assert_eq!(
-        events,
-        [expected.map(|event| format!("__keyevent@0__:{event}")).as_slice(), &[UNLOCKED.to_owned()]].concat()
-    );
+    let events = ["rlock.acquire", "rlock.expire", "rlock.handoff", "rlock.release"];
+    let events = events.map(|event| format!("{event} lock"));
+    assert_eq!(listener.events(), [&events[..], &[format!("{UNLOCKED} 0")]].concat());
 }
 
 /// How many milliseconds after the end of alice's lease bob was granted the lock.
@@ -59,24 +48,15 @@ fn a_lease_that_ends_wakes_the_next() {
 fn delay_of_a_grant(server: &TestServer, client: &mut Connection) -> i64 {
     assert_eq!(say(client, "RLOCK.ACQUIRE lock alice 150"), "[1, 150, 0]");
     let ends = number(client, "PEXPIRETIME lock");
-    let bob = Waiting::start(server, &BOB);
+    let bob = block(server, "bob");
     assert_eq!(bob.answer(), "[1, 50000, 0]");
     let granted = number(client, "PEXPIRETIME lock") - 50_000;
-    story(client, &[("RLOCK.RELEASE lock bob", "1")]);
+    client.story(&[("RLOCK.RELEASE lock bob", "1")]);
     granted - ends
 }
 
-#[test]
-fn a_lease_that_ends_wakes_also_where_the_server_does_not_look_for_expired_keys() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[("DEBUG SET-ACTIVE-EXPIRE 0", "OK")]);
-    let delay = delay_of_a_grant(&server, client);
-    assert!((0..2_000).contains(&delay), "{delay}");
-}
-
 /// Lines after each of which bob has the lock, beside those in `kinds`: foreign commands only.
-const WAYS: [&[&str]; 19] = [
+const WAYS: [&[&str]; 25] = [
     &["RENAMENX lock nowhere", "DEL nowhere"],
     &["SET string x", "RENAME string lock", "DEL lock"],
     &["SET lock x", "GETDEL lock"],
@@ -97,16 +77,21 @@ const WAYS: [&[&str]; 19] = [
     // What Redisson leaves of a read/write lock that nobody holds.
     &["HSET lock mode write", "HDEL lock alice"],
     &["HSET lock alice no-number", "DEL lock"],
+    &["FLUSHDB"],
+    &["FLUSHDB ASYNC"],
+    &["FLUSHALL ASYNC"],
+    &["FLUSHALL SYNC"],
+    &["SWAPDB 0 1"],
+    &["SWAPDB 1 0"],
 ];
 
 #[test]
 fn every_way_to_free_a_lock_wakes_the_next() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     for way in WAYS {
         // Word by word, and at once: the timer looks in between or only after it all.
         for at_once in [false, true] {
-            let bob = alice_and_bob(&server, client);
+            let bob = alice_and_bob(server, client);
             if at_once {
                 let answers = transaction(client, way);
                 assert!(!answers.contains('!'), "{way:?}: {answers}");
@@ -115,62 +100,28 @@ fn every_way_to_free_a_lock_wakes_the_next() {
                 assert_eq!(failed, None, "{way:?}");
             }
             bob_has_it(client, &bob, &format!("{way:?} at once: {at_once}"));
-            story(client, &[("FLUSHALL", "OK")]);
+            // What was swapped away would come back.
+            client.story(&[("FLUSHALL", "OK")]);
         }
     }
 }
 
+/// Whatever data is swapped into it.
 #[test]
-fn expire_and_persist_are_followed() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    for shorter in ["PEXPIRE lock 300", "RLOCK.RENEW lock alice 300", "PEXPIRE lock 300 LT"] {
-        let bob = alice_and_bob(&server, client);
-        story(client, &[(shorter, "1")]);
-        let ends = number(client, "PEXPIRETIME lock");
-        assert_eq!(bob.answer(), "[1, 50000, 0]", "{shorter}");
-        assert!(number(client, "PEXPIRETIME lock") - 50_000 >= ends, "{shorter}");
-        story(client, &[("RLOCK.RELEASE lock bob", "1")]);
-    }
-    for longer in ["PEXPIRE lock 100000", "PERSIST lock", "RLOCK.RENEW lock alice 100000"] {
-        let bob = alice_and_bob(&server, client);
-        assert_eq!(transaction(client, &["PEXPIRE lock 500", longer]), "[1, 1]");
-        bob.waits_on(Duration::from_millis(900));
-        story(client, &[("HGETALL lock", r#"["alice", "1"]"#), ("DEL lock", "1")]);
-        bob_has_it(client, &bob, longer);
-    }
-}
-
-#[test]
-fn flushes_and_swaps_wake() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let flushes = ["FLUSHDB", "FLUSHALL", "FLUSHDB ASYNC", "FLUSHALL ASYNC", "FLUSHALL SYNC"];
-    for way in flushes.into_iter().chain(["SWAPDB 0 1", "SWAPDB 1 0"]) {
-        let bob = alice_and_bob(&server, client);
-        story(client, &[(way, "OK")]);
-        bob_has_it(client, &bob, way);
-        // What was swapped away would come back.
-        story(client, &[("FLUSHALL", "OK")]);
-        let bob = alice_and_bob(&server, client);
-        assert_eq!(transaction(client, &[way]), "[OK]");
-        bob_has_it(client, &bob, way);
-        story(client, &[("FLUSHALL", "OK")]);
-    }
-    // A waiter belongs to its database, whatever data is swapped into it.
-    story(client, &[("SELECT 1", "OK"), (ALICE, "[1, 100000, 0]"), ("SELECT 0", "OK")]);
-    let bob = alice_and_bob(&server, client);
-    story(client, &[("SWAPDB 0 1", "OK"), ("DEL lock", "1")]);
+fn a_waiter_belongs_to_its_database() {
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[("SELECT 1", "OK"), (ALICE, "[1, 100000, 0]"), ("SELECT 0", "OK")]);
+    let bob = alice_and_bob(server, client);
+    client.story(&[("SWAPDB 0 1", "OK"), ("DEL lock", "1")]);
     bob_has_it(client, &bob, "a swapped lock that is deleted");
-    story(client, &[("SELECT 1", "OK"), ("HGETALL lock", r#"["alice", "1"]"#)]);
+    client.story(&[("SELECT 1", "OK"), ("HGETALL lock", r#"["alice", "1"]"#)]);
 }
 
 #[test]
 fn a_foreign_scripts_unlock_wakes() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let bob = alice_and_bob(&server, client);
-    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[2, 100000, 0]")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let bob = alice_and_bob(server, client);
+    client.story(&[("RLOCK.ACQUIRE lock alice 100000", "[2, 100000, 0]")]);
     let mut give_back = || run(client, GIVES_BACK, "lock", "alice", 30_000);
     assert_eq!(give_back(), "0");
     assert!(bob.still_waits());
@@ -180,39 +131,36 @@ fn a_foreign_scripts_unlock_wakes() {
 
 #[test]
 fn nobody_barges_in_outside_transactions() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let bob = alice_and_bob(&server, client);
+    let (server, client) = &mut TestServer::start_and_connect();
+    let bob = alice_and_bob(server, client);
     let script =
         "EVAL redis.call('DEL',KEYS[1])return{redis.call('RLOCK.ACQUIRE',KEYS[1],'carol','1000')} 1 lock";
-    story(client, &[(script, "[null]")]);
+    client.story(&[(script, "[null]")]);
     bob_has_it(client, &bob, script);
     for _ in 0..20 {
-        let bob = alice_and_bob(&server, client);
-        let mut pipeline = redis::pipe();
-        pipeline.cmd("DEL").arg("lock").cmd("RLOCK.ACQUIRE").arg(&["lock", "carol", "1000"]);
-        let answers: Vec<redis::Value> = pipeline.query(client).unwrap();
-        assert_eq!(text(&redis::Value::Array(answers)), "[1, null]");
+        let bob = alice_and_bob(server, client);
+        let lines = ["DEL lock", "RLOCK.ACQUIRE lock carol 1000"].map(str::to_owned);
+        let answers = crate::enqueue::pipelined(client, lines.into_iter());
+        assert_eq!(text(&Value::Array(answers)), "[1, null]");
         bob_has_it(client, &bob, "a pipeline");
     }
 }
 
 #[test]
 fn a_wait_ends_also_while_the_key_holds_something_else() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(client, &[(ALICE, "[1, 100000, 0]")]);
-    let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "500"]);
-    story(client, &[("SET lock x", "OK")]);
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[(ALICE, "[1, 100000, 0]")]);
+    let bob = Waiting::line(server, "RLOCK.ACQUIRE lock bob 50000 BLOCK 500");
+    client.story(&[("SET lock x", "OK")]);
     assert_eq!(bob.answer(), "null");
 }
 
 #[test]
 fn a_lock_that_nobody_here_takes_is_published() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::start_and_connect();
     // Its messages reach nobody, so that it cannot take the lock.
-    let deaf = "RLOCK.ACQUIRE lock bob 50000 ENQUEUE 60000 nobody:listens";
+    let deaf = ["bob", "carol"]
+        .map(|owner| format!("RLOCK.ACQUIRE lock {owner} 50000 ENQUEUE 60000 nobody:{owner}"));
     for freed in [
         "RLOCK.RELEASE lock alice",
         "RLOCK.FORCERELEASE lock",
@@ -220,13 +168,13 @@ fn a_lock_that_nobody_here_takes_is_published() {
         "PEXPIRE lock 100",
         "PEXPIREAT lock 1",
     ] {
-        story(client, &[(ALICE, "[1, 100000, 0]"), (deaf, "[0, 0, 0]")]);
-        let mut listener = Subscriber::channel(&server, UNLOCKED);
-        story(client, &[(freed, "1")]);
+        client.story(&[(ALICE, "[1, 100000, 0]"), (&deaf[0], "[0, 0, 0]"), (&deaf[1], "[0, 0, 0]")]);
+        let mut listener = Subscriber::channel(server, UNLOCKED);
+        client.story(&[(freed, "1")]);
         let heard = listener.next(SOON).unwrap_or_else(|| panic!("no message after {freed}"));
         assert_eq!(heard, (UNLOCKED.into(), b"0".to_vec()), "{freed}");
         assert_eq!(listener.drain().len(), 0, "{freed}: told once");
         assert_eq!(waiters(client, "lock"), "", "{freed}");
-        story(client, &[("EXISTS lock", "0")]);
+        client.story(&[("EXISTS lock", "0")]);
     }
 }

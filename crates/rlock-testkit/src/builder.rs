@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use redis::Connection;
+
 use crate::binary::{binary_version, server_binary};
 use crate::client::{Health, health};
 use crate::conf::{Conf, words};
@@ -146,6 +148,29 @@ impl ServerBuilder {
             Ok(server) => server,
             Err(failure) => panic!("the server did not start: {failure}"),
         }
+    }
+
+    /// Redisson waiters have a turn after this number of hand-offs or this long, and for this long.
+    #[must_use]
+    pub fn foreign_turns(self, grants: u64, turn_ms: u64, window_ms: u64) -> Self {
+        self.conf("rlock.foreign-turn-grants", grants)
+            .conf("rlock.foreign-turn-ms", turn_ms)
+            .conf("rlock.foreign-window-ms", window_ms)
+    }
+
+    /// Writes each change to the AOF before its answer: with the default, everysec, the file lags behind.
+    #[must_use]
+    pub fn with_aof(self) -> Self {
+        self.conf("appendonly", "yes").conf("appendfsync", "always")
+    }
+
+    /// Starts the server, and a connection to it.
+    #[must_use]
+    #[track_caller]
+    pub fn start_and_connect(self) -> (TestServer, Connection) {
+        let server = self.start();
+        let client = server.connect();
+        (server, client)
     }
 
     /// Starts the server, for tests that expect it to refuse.

@@ -29,7 +29,8 @@ pub fn say_words<A: AsRef<[u8]>>(connection: &mut Connection, words: &[A]) -> St
     text(&ask(connection, words))
 }
 
-/// Says each line and compares the answer; in what is expected, `~N` is N or up to 20 s less.
+/// Says each line and compares the answer; in what is expected, `~N` is N or up to 20 s less, and `…` at the end
+/// is the rest.
 #[track_caller]
 pub fn story(connection: &mut Connection, lines: &[(&str, &str)]) {
     for (number, (line, expected)) in lines.iter().enumerate() {
@@ -38,8 +39,25 @@ pub fn story(connection: &mut Connection, lines: &[(&str, &str)]) {
     }
 }
 
-/// Whether an answer is the expected one, `~N` standing for a number from N - 20,000 to N.
+/// A connection that tells a story, as [`story`] does.
+pub trait Story {
+    /// Says each line and compares the answer.
+    fn story(&mut self, lines: &[(&str, &str)]);
+}
+
+impl Story for Connection {
+    #[track_caller]
+    fn story(&mut self, lines: &[(&str, &str)]) {
+        story(self, lines);
+    }
+}
+
+/// Whether an answer is the expected one, `~N` standing for a number from N - 20,000 to N, and `…` at its end for
+/// the rest of the answer.
 pub fn agrees(answer: &str, expected: &str) -> bool {
+    if let Some(start) = expected.strip_suffix('…') {
+        return answer.starts_with(start);
+    }
     let (mut answers, mut wanted) = (answer.split(' '), expected.split(' '));
     loop {
         match (answers.next(), wanted.next()) {

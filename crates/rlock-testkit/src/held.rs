@@ -125,8 +125,7 @@ impl Awaited {
             if place.is_empty() { grants.subscribe(&[&channel]) } else { grants.ssubscribe(&[&channel]) };
         let client = &mut server.connect();
         let blocked = KINDS.iter().map(|kind| {
-            let line = format!("{} BLOCK 0", kind.ask(place, "b:1"));
-            let waiting = Waiting::start(server, &line.split_ascii_whitespace().collect::<Vec<_>>());
+            let waiting = Waiting::line(server, &format!("{} BLOCK 0", kind.ask(place, "b:1")));
             let line =
                 format!("RLOCK.ACQUIRE {} e:1 4000 {} ENQUEUE 0 {channel}", kind.key(place), kind.awaited);
             story(client, &[(&line, "[0, 0, 0]")]);

@@ -132,6 +132,14 @@ impl Kind {
     }
 }
 
+/// The holders of a lock of each kind renew their leases to this.
+#[track_caller]
+pub fn renew_all(client: &mut Connection, lease_ms: u32) {
+    for kind in KINDS {
+        at_once(client, &kind.each_says(|holder| format!("RLOCK.RENEW {} {holder} {lease_ms}", kind.name)));
+    }
+}
+
 /// A lock of each kind, which bob waits for.
 pub struct All(pub Vec<(Kind, Waiting)>);
 

@@ -2,9 +2,10 @@
 //!
 //! * [`TestServer`] runs one server of its own per test, on a free port and in a temporary
 //!   directory, with the freshly built module loaded ([`module_path()`]).
-//! * [`eventually`] and [`Subscriber`] wait for things without fixed sleeps.
+//! * [`eventually`], [`wait_for`] and [`Subscriber`] wait for things without fixed sleeps.
 //! * [`ReplicaStream`] and [`aof_commands`] show exactly what a server replicates and persists.
 //! * [`commands`] sends lines and shows replies as text, [`waiting::Waiting`] is a call that waits.
+//! * [`prelude`] names what most tests use.
 //! * [`redisson`] has Redisson's scripts, [`fair_list`] a fair list of owners that are gone.
 //! * [`kinds`] and [`held`] have locks of every kind, held and awaited: on one server, and on several.
 //! * [`clients`] has what the tests of the Rust client share: connections, proxies, processes, clusters.
@@ -32,6 +33,7 @@ pub mod kinds;
 mod module;
 pub mod nodes;
 mod port;
+pub mod prelude;
 mod process;
 pub mod redisson;
 mod replica_stream;
@@ -51,12 +53,12 @@ pub use builder::{ServerBuilder, StartFailure};
 pub use datadir::DataDir;
 pub use module::{fault_module_path, module_path, reacting_module_path};
 pub use port::free_port;
-pub use replica_stream::ReplicaStream;
+pub use replica_stream::{ReplicaStream, shown};
 pub use replication::wait_for_replicas_in_sync;
 pub use server::{Stopped, TestServer};
 pub use subscriber::Subscriber;
 pub use version::{ServerName, ServerVersion};
-pub use wait::eventually;
+pub use wait::{eventually, wait_for};
 
 /// A command as a server replicates or persists it: its words, the name first.
 pub type Command = Vec<Vec<u8>>;

@@ -173,3 +173,11 @@ fn listed(commands: &[Command]) -> String {
     };
     commands.iter().map(line).collect()
 }
+
+/// Commands as one line, a transaction in parentheses.
+pub fn shown(commands: &[Command]) -> String {
+    let word = |word: &Vec<u8>| word.escape_ascii().to_string();
+    let line = |command: &Command| command.iter().map(word).collect::<Vec<_>>().join(" ");
+    let lines = commands.iter().map(line).collect::<Vec<_>>().join("; ");
+    lines.replace("MULTI; ", "(").replace("; EXEC", ")")
+}

@@ -7,11 +7,13 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use redis::Connection;
 use rustix::process::Signal;
 
 use crate::builder::ServerBuilder;
 use crate::datadir::DataDir;
 use crate::process::Process;
+use crate::subscriber::Subscriber;
 use crate::version::ServerVersion;
 use crate::wait::eventually;
 
@@ -69,6 +71,22 @@ impl TestServer {
     #[track_caller]
     pub fn start() -> TestServer {
         TestServer::builder().start()
+    }
+
+    /// Starts a server with the kit's defaults, and a connection to it.
+    #[must_use]
+    #[track_caller]
+    pub fn start_and_connect() -> (TestServer, Connection) {
+        TestServer::builder().start_and_connect()
+    }
+
+    /// The same, and a subscriber of this channel.
+    #[must_use]
+    #[track_caller]
+    pub fn start_and_listen(channel: &str) -> (TestServer, Connection, Subscriber) {
+        let (server, client) = TestServer::start_and_connect();
+        let listener = Subscriber::channel(&server, channel);
+        (server, client, listener)
     }
 
     /// A server to be configured first.

@@ -90,6 +90,30 @@ impl Subscriber {
         }
     }
 
+    /// The text of the next message; panics if none arrives within ten seconds.
+    #[track_caller]
+    pub fn next_text(&mut self) -> String {
+        let (_, message) = self.next(ANSWER_DEADLINE).expect("a message");
+        String::from_utf8(message).expect("a message in UTF-8")
+    }
+
+    /// The texts of the messages that the server had published before this call.
+    #[track_caller]
+    pub fn texts(&mut self) -> Vec<String> {
+        self.drain().into_iter().map(|(_, message)| String::from_utf8(message).expect("UTF-8")).collect()
+    }
+
+    /// Keyspace events and messages that the server had published before this call, without the marks of the kit:
+    /// event or channel, and what it is about.
+    #[track_caller]
+    pub fn events(&mut self) -> Vec<String> {
+        let messages = self.drain().into_iter();
+        let line = |(channel, message): (Vec<u8>, Vec<u8>)| {
+            format!("{} {}", channel.escape_ascii(), message.escape_ascii()).replace("__keyevent@0__:", "")
+        };
+        messages.map(line).filter(|line| !line.starts_with("rlock-testkit:")).collect()
+    }
+
     /// Panics if a message arrives `within`.
     #[track_caller]
     pub fn none_within(&mut self, within: Duration) {

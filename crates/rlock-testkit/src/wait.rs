@@ -3,6 +3,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::commands::SOON;
+
 /// Pause between two attempts: short against the latencies under test, long against busy waiting.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -17,6 +19,12 @@ pub fn eventually<T>(what: &str, within: Duration, attempt: impl FnMut() -> Opti
         Some(value) => value,
         None => panic!("waited {within:?} in vain for: {what}"),
     }
+}
+
+/// Waits until a condition holds, for ten seconds at most.
+#[track_caller]
+pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
+    eventually(what, SOON, || condition().then_some(()));
 }
 
 /// Like [`eventually`], but returns `None` when `within` has passed.

@@ -10,12 +10,41 @@ use std::time::Duration;
 
 use redis::{Connection, RedisResult, Value};
 
-use crate::commands::{SOON, ask, fields, number, say, text, words_of};
-use crate::{TestServer, eventually};
+use crate::commands::{SOON, Story, ask, fields, number, say, text, words_of};
+use crate::{Subscriber, TestServer, eventually};
+
+/// Alice acquires `lock` for 100 seconds, and the answer.
+pub const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
+
+/// Starts a server whose `lock` alice holds.
+#[must_use]
+#[track_caller]
+pub fn held() -> (TestServer, Connection) {
+    let (server, mut client) = TestServer::start_and_connect();
+    client.story(&[ALICE]);
+    (server, client)
+}
+
+/// The same, and a subscriber of this channel.
+#[must_use]
+#[track_caller]
+pub fn held_and_listen(channel: &str) -> (TestServer, Connection, Subscriber) {
+    let (server, mut client, listener) = TestServer::start_and_listen(channel);
+    client.story(&[ALICE]);
+    (server, client, listener)
+}
+
+/// An owner waits for `lock` with a lease of 50 seconds, for a minute.
+#[track_caller]
+pub fn block(server: &TestServer, owner: &str) -> Waiting {
+    Waiting::start(server, &["RLOCK.ACQUIRE", "lock", owner, "50000", "BLOCK", "60000"])
+}
 
 /// A call that waits.
 pub struct Waiting {
     client_id: i64,
+    /// The answer to the first hold, for the lease that it asked for.
+    granted: String,
     arrives: Receiver<RedisResult<Value>>,
     arrived: RefCell<Option<RedisResult<Value>>>,
 }
@@ -26,6 +55,12 @@ impl Waiting {
     #[track_caller]
     pub fn start<A: AsRef<[u8]>>(server: &TestServer, words: &[A]) -> Waiting {
         Waiting::start_on(server, server.connect(), words)
+    }
+
+    /// The same, for a command given as a line of words.
+    #[track_caller]
+    pub fn line(server: &TestServer, line: &str) -> Waiting {
+        Waiting::start(server, &line.split_ascii_whitespace().collect::<Vec<_>>())
     }
 
     /// The same, for a lock in another database.
@@ -41,6 +76,7 @@ impl Waiting {
     pub fn start_on<A: AsRef<[u8]>>(server: &TestServer, mut connection: Connection, words: &[A]) -> Waiting {
         let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_ref().to_vec()).collect();
         let (key, owner) = (words[1].clone(), words[2].clone());
+        let granted = format!("[1, {}, 0]", words[3].escape_ascii());
         let client_id = number(&mut connection, "CLIENT ID");
         let db = text(&ask(&mut connection, &["CLIENT", "INFO"]));
         let db = db.split_once(" db=").and_then(|(_, rest)| rest.split(' ').next()).unwrap().to_owned();
@@ -50,7 +86,7 @@ impl Waiting {
             connection.set_read_timeout(None).unwrap();
             sender.send(words_of(&words).query(&mut connection))
         });
-        let waiting = Waiting { client_id, arrives, arrived: RefCell::default() };
+        let waiting = Waiting { client_id, granted, arrives, arrived: RefCell::default() };
         let mut observer = server.connect();
         say(&mut observer, &format!("SELECT {db}"));
         eventually("the call to wait", SOON, || {
@@ -95,6 +131,13 @@ impl Waiting {
     #[track_caller]
     pub fn answer(&self) -> String {
         outcome_text(&self.outcome(SOON))
+    }
+
+    /// Panics unless this line is answered 1 and grants the lock to the call, for the lease that it asked for.
+    #[track_caller]
+    pub fn granted_by(&self, client: &mut Connection, line: &str) {
+        client.story(&[(line, "1")]);
+        assert_eq!(self.answer(), self.granted, "after {line}");
     }
 
     #[track_caller]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use redis::{Connection, RedisResult, Value};
+use redis::RedisResult;
 use rlock_oracle::operations::{CHANNELS, Channel, LOCKS, Lock, OWNERS, Options, Run, Seen};
-use rlock_testkit::commands::{ask, number, say, text};
-use rlock_testkit::{Subscriber, TestServer};
 
 use super::lines::{How, Line};
+
+use rlock_testkit::prelude::*;
 
 /// Reads everything that [`Seen`] has of each lock: one text for each field. An argument for each lock says whether to ask
 /// for its queue. In one script, since replies are what costs time here.
