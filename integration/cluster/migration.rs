@@ -20,7 +20,7 @@ fn held_and_awaited(cluster: &Cluster) -> (Waiting, Subscriber) {
     let grants = Subscriber::connect(node).ssubscribe(&[CHANNEL]);
     let client = &mut node.connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-    let bob = Waiting::start(node, &["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "0"]);
+    let bob = Waiting::line(node, "RLOCK.ACQUIRE lock bob 50000 BLOCK 0");
     story(client, &[(&format!("RLOCK.ACQUIRE lock carol 4000 ENQUEUE 0 {CHANNEL}"), "[0, 0, 0]")]);
     assert_eq!(counter(node, "waiters"), 2);
     (bob, grants)
@@ -64,7 +64,7 @@ fn waiters_for_a_key_that_moves_are_told() {
     assert_eq!(asking(second, "RLOCK.RENEW lock alice 100000"), "1");
     cluster.end_move();
     is_redirected(first, "RLOCK.ACQUIRE lock bob 4000", "MOVED");
-    let bob = Waiting::start(&cluster.nodes[1], &["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "0"]);
+    let bob = Waiting::line(&cluster.nodes[1], "RLOCK.ACQUIRE lock bob 50000 BLOCK 0");
     story(second, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 50000, 0]");
     assert_eq!((cluster.keys(), counter(&cluster.nodes[0], "waiters")), ([0, 1], 0));
@@ -206,8 +206,7 @@ fn no_token_is_given_while_the_last_may_be_on_the_other_node() {
     let [first, second] = &mut cluster.clients();
     let token = |answer: String| answer.trim_matches(['[', ']']).rsplit(", ").next().unwrap().parse::<i64>();
     let last = token(say(first, FENCED)).unwrap();
-    let bob = ["RLOCK.ACQUIRE", "lock", "bob", "50000", "FENCED", "BLOCK", "0"];
-    let bob = Waiting::start(&cluster.nodes[0], &bob);
+    let bob = Waiting::line(&cluster.nodes[0], "RLOCK.ACQUIRE lock bob 50000 FENCED BLOCK 0");
     cluster.begin_to_move();
     // As long as both keys are here nothing is different.
     let last = {

@@ -15,8 +15,7 @@ fn a_reader_whose_lease_key_has_moved_is_alive() {
     let cluster = Cluster::start();
     let [first, second] = &mut cluster.clients();
     story(first, &[("RLOCK.ACQUIRE lock alice 100000 READ", "[1, 100000, 0]")]);
-    let bob =
-        Waiting::start(&cluster.nodes[0], &["RLOCK.ACQUIRE", "lock", "bob", "50000", "WRITE", "BLOCK", "0"]);
+    let bob = Waiting::line(&cluster.nodes[0], "RLOCK.ACQUIRE lock bob 50000 WRITE BLOCK 0");
     cluster.begin_to_move();
     cluster.move_key(LEASE);
     story(first, &[("RLOCK.ACQUIRE lock carol 100000 WRITE", "null")]);

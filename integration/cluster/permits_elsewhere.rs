@@ -34,8 +34,7 @@ fn goes_on(server: &TestServer) {
             ("RLOCK.RENEW slots gone 1000", "0"),
         ],
     );
-    let carol =
-        Waiting::start(server, &["RLOCK.ACQUIRE", "slots", "carol", "2000000", "PERMITS", "2", "BLOCK", "0"]);
+    let carol = Waiting::line(server, "RLOCK.ACQUIRE slots carol 2000000 PERMITS 2 BLOCK 0");
     story(client, &[("RLOCK.RELEASE slots bob", "1")]);
     assert_eq!(carol.answer(), "[1, 2000000, 0]");
     story(client, &[("ZRANGE slots 0 -1", r#"["alice", "carol"]"#)]);
@@ -91,8 +90,7 @@ fn a_promoted_replica_goes_on() {
 fn who_waits_for_a_permit_is_sent_away_by_a_demotion() {
     let (primary, other) = (TestServer::start(), TestServer::start());
     story(&mut primary.connect(), &[("RLOCK.ACQUIRE slots alice 1000000 PERMITS 1", "[1, 1000000, 0]")]);
-    let bob =
-        Waiting::start(&primary, &["RLOCK.ACQUIRE", "slots", "bob", "1000", "PERMITS", "1", "BLOCK", "0"]);
+    let bob = Waiting::line(&primary, "RLOCK.ACQUIRE slots bob 1000 PERMITS 1 BLOCK 0");
     primary.replicate_from(&other);
     let answer = bob.answer();
     assert!(answer.starts_with("!UNBLOCKED "), "{answer}");
@@ -109,10 +107,7 @@ fn permits_move_with_their_slot() {
             ("RLOCK.ACQUIRE lock bob 900000 PERMITS 2", "[1, 900000, 0]"),
         ],
     );
-    let carol = Waiting::start(
-        &cluster.nodes[0],
-        &["RLOCK.ACQUIRE", "lock", "carol", "1000", "PERMITS", "2", "BLOCK", "0"],
-    );
+    let carol = Waiting::line(&cluster.nodes[0], "RLOCK.ACQUIRE lock carol 1000 PERMITS 2 BLOCK 0");
     cluster.begin_to_move();
     cluster.move_lock();
     let answer = carol.answer();
@@ -120,8 +115,7 @@ fn permits_move_with_their_slot() {
     assert_eq!(asking(second, "RLOCK.ACQUIRE lock carol 1000 PERMITS 2"), "null");
     assert_eq!(asking(second, "RLOCK.RENEW lock bob 900000"), "1");
     cluster.end_move();
-    let words = ["RLOCK.ACQUIRE", "lock", "carol", "50000", "PERMITS", "2", "BLOCK", "0"];
-    let carol = Waiting::start(&cluster.nodes[1], &words);
+    let carol = Waiting::line(&cluster.nodes[1], "RLOCK.ACQUIRE lock carol 50000 PERMITS 2 BLOCK 0");
     story(second, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(carol.answer(), "[1, 50000, 0]");
 }

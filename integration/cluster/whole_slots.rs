@@ -13,8 +13,7 @@ const CHANNEL: &str = "grants:{lock}";
 
 #[track_caller]
 fn blocked(cluster: &Cluster, lock: &str, owner: &str, rest: &str) -> Waiting {
-    let line = format!("RLOCK.ACQUIRE {lock} {owner} 50000 {rest}BLOCK 0");
-    Waiting::start(&cluster.nodes[0], &line.split(' ').collect::<Vec<_>>())
+    Waiting::line(&cluster.nodes[0], &format!("RLOCK.ACQUIRE {lock} {owner} 50000 {rest}BLOCK 0"))
 }
 
 #[track_caller]

@@ -5,7 +5,6 @@
 //! sentinels and replicas when its door is shut, while the tests' own connections, which go to the server itself, are
 //! those of clients on its side.
 
-mod doors;
 mod watched;
 
 use std::time::Duration;
@@ -270,7 +269,7 @@ fn a_primary_that_is_cut_off_and_needs_replicas() {
     eventually("enough replicas", SOON, || {
         (say(client, "RLOCK.ACQUIRE lock n:1 15000") == "[1, 15000, 0]").then_some(())
     });
-    let waiting = Waiting::start(&old.server, &["RLOCK.ACQUIRE", "lock", "b:1", "50000", "BLOCK", "0"]);
+    let waiting = Waiting::line(&old.server, "RLOCK.ACQUIRE lock b:1 50000 BLOCK 0");
     watched.await_replicas();
     old.door.set_shut(true);
     eventually("the primary to refuse", SOON, || {

@@ -75,8 +75,7 @@ fn a_replica_answers_reads_while_it_loads() {
     story(client, &[("RLOCK.ACQUIRE lock carol 1000", "null")]);
     let carol = ["lock 1000 BLOCK 0", "book 1000 WRITE BLOCK 0"].map(|rest| {
         let (lock, rest) = rest.split_once(' ').unwrap();
-        let line = format!("RLOCK.ACQUIRE {lock} carol {rest}");
-        Waiting::start(&replica, &line.split(' ').collect::<Vec<_>>())
+        Waiting::line(&replica, &format!("RLOCK.ACQUIRE {lock} carol {rest}"))
     });
     story(client, &[("RLOCK.RELEASE lock bob", "1"), ("RLOCK.RELEASE book bob READ", "1")]);
     carol.iter().for_each(|carol| assert_eq!(carol.answer(), "[1, 1000, 0]"));
@@ -97,8 +96,7 @@ fn a_replica_that_lost_its_primary_during_the_load_serves_its_old_data() {
         client,
         &[("RLOCK.ACQUIRE lock carol 1000", "null"), ("RLOCK.ACQUIRE book carol 1000 WRITE", "null")],
     );
-    let words = ["RLOCK.ACQUIRE", "lock", "carol", "1000", "BLOCK", "0"];
-    let carol = Waiting::start(&replica, &words);
+    let carol = Waiting::line(&replica, "RLOCK.ACQUIRE lock carol 1000 BLOCK 0");
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(carol.answer(), "[1, 1000, 0]");
     story(client, &[("RLOCK.RELEASE book alice READ", "1"), ("EXISTS book", "0")]);

@@ -33,7 +33,7 @@ fn tokens_go_on_after_a_restart() {
         story(client, &[(&format!("SET {TOKEN_KEY} {AHEAD}"), "OK")]);
         assert_eq!(token(client, ACQUIRE), AHEAD + 1);
         story(client, &[("RLOCK.RELEASE lock alice", "1")]);
-        let bob = Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "50000", "FENCED", "BLOCK", "0"]);
+        let bob = Waiting::line(&server, "RLOCK.ACQUIRE lock bob 50000 FENCED BLOCK 0");
         assert_eq!(token_in(&bob.answer()), AHEAD + 2);
         let stopped = server.shutdown();
         let server = TestServer::builder().conf(name, value).dir(stopped).start();

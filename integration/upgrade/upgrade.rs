@@ -81,8 +81,7 @@ fn is_called(waiter: &mut Subscriber, message: &str) {
 
 #[track_caller]
 fn wait(server: &TestServer, key: &str, owner: &str, words: &str) -> Waiting {
-    let line = format!("RLOCK.ACQUIRE {key} {owner} 50000 {words} BLOCK 0");
-    Waiting::start(server, &line.split_ascii_whitespace().collect::<Vec<_>>())
+    Waiting::line(server, &format!("RLOCK.ACQUIRE {key} {owner} 50000 {words} BLOCK 0"))
 }
 
 #[test]

@@ -28,6 +28,12 @@ impl Waiting {
         Waiting::start_on(server, server.connect(), words)
     }
 
+    /// The same, for a command given as a line of words.
+    #[track_caller]
+    pub fn line(server: &TestServer, line: &str) -> Waiting {
+        Waiting::start(server, &line.split_ascii_whitespace().collect::<Vec<_>>())
+    }
+
     /// The same, for a lock in another database.
     #[track_caller]
     pub fn start_in<A: AsRef<[u8]>>(server: &TestServer, db: u32, words: &[A]) -> Waiting {

@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicU16, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rlock_testkit::{ServerBuilder, TestServer, eventually};
+use rlock_testkit::{Door, ServerBuilder, TestServer, eventually};
 
-use super::proxy::Proxy;
 use super::{logs, server};
 
 /// How long a fail-over may take.
@@ -22,9 +21,9 @@ struct Pair {
 }
 
 pub(crate) struct Alone {
-    pub(crate) proxy: Proxy,
+    pub(crate) proxy: Door,
     /// For the Rust client, which of a server that is alone expects that it stays the primary.
-    pub(crate) own: Proxy,
+    pub(crate) own: Door,
     pair: Mutex<Pair>,
     port: AtomicU16,
     /// Whether the servers write an append only file, on the disk before they answer.
@@ -56,8 +55,8 @@ impl Alone {
         let replica = aof.then(|| follower(aof, port, || {}));
         let pair = Mutex::new(Pair { primary: Some(primary), replica });
         Alone {
-            proxy: Proxy::to(port),
-            own: Proxy::to(port),
+            proxy: Door::to(port),
+            own: Door::to(port),
             pair,
             port: AtomicU16::new(port),
             aof,
@@ -98,8 +97,8 @@ impl Alone {
     /// Whoever connects from now on comes to this server.
     fn serve_from(&self, server: &TestServer) {
         self.port.store(server.port(), SeqCst);
-        self.proxy.retarget(server.port());
-        self.own.retarget(server.port());
+        self.proxy.lead_to(server.port());
+        self.own.lead_to(server.port());
         self.own.cut(|| true);
     }
 
