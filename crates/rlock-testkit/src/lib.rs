@@ -58,7 +58,8 @@ pub use replication::wait_for_replicas_in_sync;
 pub use server::{Stopped, TestServer};
 pub use subscriber::Subscriber;
 pub use version::{ServerName, ServerVersion};
-pub use wait::eventually;
+pub use wait::{eventually, poll};
+pub use wire::{Frame, Wire};
 
 /// A command as a server replicates or persists it: its words, the name first.
 pub type Command = Vec<Vec<u8>>;

@@ -20,7 +20,7 @@ pub fn eventually<T>(what: &str, within: Duration, attempt: impl FnMut() -> Opti
 }
 
 /// Like [`eventually`], but returns `None` when `within` has passed.
-pub(crate) fn poll<T>(within: Duration, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+pub fn poll<T>(within: Duration, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + within;
     loop {
         let last = Instant::now() >= deadline;

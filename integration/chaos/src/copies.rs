@@ -1,11 +1,11 @@
 //! What some hold on purpose at the end is the same on the replica, and after a restart from the file.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{Connection, Value};
-use rlock_testkit::TestServer;
 use rlock_testkit::redisson::{FAIR_GIVES_UP, FAIR_TAKES};
+use rlock_testkit::{TestServer, poll};
 
 use crate::clients::desk::Shared;
 use crate::places::{Alone, Cluster, FAIR_TURN_MS, Place};
@@ -189,19 +189,15 @@ fn count_as_gone(shared: &Shared, restarted: &TestServer) {
     let client = &mut restarted.connect();
     let _ = command(&format!("RLOCK.ACQUIRE {FAIR} native:met 60000 FAIR")).query::<Value>(client);
     let most = HELD + COUNTS + (NATIVES * FAIR_TURN_MS as i64);
-    let deadline = Instant::now() + SOON;
-    loop {
-        let told = ask_fairly(shared, client);
-        match told {
-            Some(told) if told <= most => return,
-            _ if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
-            told => {
-                let text = format!(
-                    "after a restart one of Redisson's is told to wait {told:?} ms, and {most} at most"
-                );
-                return shared.recorder.violation("told", 0, text);
-            }
-        }
+    let mut told = None;
+    let fits = || {
+        told = ask_fairly(shared, client);
+        told.filter(|told| *told <= most)
+    };
+    if poll(SOON, fits).is_none() {
+        let text =
+            format!("after a restart one of Redisson's is told to wait {told:?} ms, and {most} at most");
+        shared.recorder.violation("told", 0, text);
     }
 }
 

@@ -1,6 +1,5 @@
 //! What is printed, and the figures that are stored.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -145,7 +144,7 @@ impl Report {
         doc: Option<&str>,
     ) -> std::io::Result<bool> {
         self.seconds = took.as_secs();
-        println!("{self}");
+        println!("{}\nall that was counted: {}", self.table(), listed(&self.by_kind));
         if let Some(file) = json {
             std::fs::write(file, format!("{}\n", serde_json::to_string_pretty(&self)?))?;
         }
@@ -205,27 +204,6 @@ fn listed(counts: &Counts) -> String {
 fn add(sums: &mut Counts, counts: &Counts) {
     for (name, count) in counts {
         *sums.entry(name.clone()).or_default() += count;
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} s in {} rounds, {}, SEED={}", self.seconds, self.rounds, self.server, self.seed)?;
-        writeln!(
-            f,
-            "{} clients, {} attempts, {} acquisitions, {} of them after a wait, {} tokens",
-            self.clients, self.attempts, self.acquisitions, self.hand_offs, self.tokens
-        )?;
-        writeln!(f, "by kind: {}", listed(&self.by_kind))?;
-        writeln!(f, "faults: {}", listed(&self.faults))?;
-        writeln!(f, "refused or sent away: {}", listed(&self.reasons))?;
-        writeln!(f, "excused by faults, by rule: {}", listed(&self.excused))?;
-        writeln!(
-            f,
-            "{} holders worked on beyond their lease, {} of them beside another; with tokens {} of {} were found out",
-            self.overslept, self.overtaken, self.overtaken_refused, self.overtaken_fenced
-        )?;
-        write!(f, "{} things compared, {} VIOLATIONS", self.compared, self.violations)
     }
 }
 

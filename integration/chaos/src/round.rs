@@ -41,20 +41,14 @@ fn place(setting: Setting) -> Place {
 }
 
 /// Runs a round, whose plan and choices follow from the seed.
-pub(crate) fn run(
-    seed: u64,
-    number: u64,
-    lasts: Duration,
-    peeks: bool,
-    say: &mut dyn FnMut(&str),
-) -> Outcome {
+pub(crate) fn run(seed: u64, number: u64, lasts: Duration, say: &mut dyn FnMut(&str)) -> Outcome {
     let seed = plan::seed_of(seed, number);
     let setting = Setting::of(number);
     let lasts_ms = lasts.as_millis() as u64;
     let plan = plan::draw(&mut Dice::new(seed, plan::PLAN), setting, lasts_ms);
     let (scene, roles) = Scene::new();
     let recorder = Recorder::new(scene.names(), ms(FAIR_TURN_MS));
-    let shared = Shared { place: place(setting), recorder, stop: AtomicBool::new(false), scene, peeks };
+    let shared = Shared { place: place(setting), recorder, stop: AtomicBool::new(false), scene };
     let shared = Arc::new(shared);
     let server = shared.place.version();
     let monitor = Monitor::start(&shared);

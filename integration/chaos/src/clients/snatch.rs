@@ -17,18 +17,9 @@ const WAITS: u64 = 1_500;
 impl Desk {
     /// Takes the lock, waits for somebody to wait for it, and releases and closes its client at once.
     pub(crate) fn snatch(&mut self, want: &Want) {
-        let mut attempt = self.begin(want.key, want.mode(), want.line(), Some(WAITS));
+        let attempt = self.begin(want.key, want.mode(), want.line(), Some(WAITS));
         let answer = self.acquire(want, &attempt.owner, &["BLOCK", &WAITS.to_string()], 2 * SOON);
-        attempt.answered = self.now();
-        match answer {
-            Ok(Value::Array(_)) => {}
-            Ok(value) => {
-                self.is_null(&attempt, &value);
-                return self.without(attempt, Outcome::TimedOut);
-            }
-            Err(Trouble::Refused(code, _)) => return self.refused(attempt, &code),
-            Err(Trouble::Lost) => return self.withdraw(want, attempt),
-        }
+        let Some((mut attempt, _)) = self.answered(want, attempt, answer, Outcome::TimedOut) else { return };
         attempt.outcome = Outcome::Held;
         let sent = attempt.requested;
         self.confirmed(&mut attempt, sent, want.lease);

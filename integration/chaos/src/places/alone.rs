@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU16, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rlock_testkit::{Door, ServerBuilder, TestServer, eventually};
+use rlock_testkit::clients::run;
+use rlock_testkit::{Door, ServerBuilder, TestServer, eventually, poll};
 
 use super::{logs, server};
 
@@ -38,13 +39,6 @@ fn one(aof: bool) -> ServerBuilder {
     // looks whether anybody reads what it writes.
     let (appends, diskless) = if aof { ("yes", "yes") } else { ("no", "no") };
     server().conf("appendonly", appends).conf("repl-diskless-sync", diskless)
-}
-
-/// Sends one command, which must work.
-fn tell(server: &TestServer, line: &str) {
-    let words: Vec<&str> = line.split(' ').collect();
-    let outcome = redis::cmd(words[0]).arg(&words[1..]).query::<redis::Value>(&mut server.connect());
-    outcome.unwrap_or_else(|error| panic!("{line}: {error}"));
 }
 
 impl Alone {
@@ -114,7 +108,7 @@ impl Alone {
         let stopped = pair.primary.take().expect("the primary").kill9();
         let primary = one(self.aof).dir(stopped).start();
         if let Some(replica) = &pair.replica {
-            tell(replica, &format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+            run::<redis::Value>(&mut replica.connect(), &format!("REPLICAOF 127.0.0.1 {}", primary.port()));
         }
         self.serve_from(&primary);
         pair.primary = Some(primary);
@@ -160,18 +154,13 @@ impl Alone {
         let mut pair = self.pair();
         let (Some(primary), Some(replica)) = (&pair.primary, &pair.replica) else { return false };
         let linked = is_linked_soon(replica);
-        let order = format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 5000", replica.port());
-        if !linked
-            || redis::cmd("FAILOVER").arg(&words(&order)[1..]).query::<()>(&mut primary.connect()).is_err()
-        {
+        let to = ["TO", "127.0.0.1", &replica.port().to_string(), "TIMEOUT", "5000"];
+        if !linked || redis::cmd("FAILOVER").arg(&to).query::<()>(&mut primary.connect()).is_err() {
             return false;
         }
-        let deadline = std::time::Instant::now() + Duration::from_secs(8);
-        while replica.info("replication")["role"] != "master" {
-            if std::time::Instant::now() > deadline {
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(2));
+        let leads = || (replica.info("replication")["role"] == "master").then_some(());
+        if poll(Duration::from_secs(8), leads).is_none() {
+            return false;
         }
         // The old primary lives, and tells its clients itself that it is none any more.
         self.serve_from(replica);
@@ -187,20 +176,16 @@ impl Alone {
         let killed = pair.primary.take().expect("the primary").kill9();
         let log = logs::read(killed.data.path());
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(logs::warnings(&log));
-        tell(&replica, "REPLICAOF NO ONE");
+        run::<redis::Value>(&mut replica.connect(), "REPLICAOF NO ONE");
         self.serve_from(&replica);
         pair.primary = Some(replica);
     }
 }
 
-fn words(line: &str) -> Vec<&str> {
-    line.split(' ').collect()
-}
-
 /// A replica, once it is linked; meanwhile something is done again and again.
 fn follower(aof: bool, primary: u16, mut meanwhile: impl FnMut()) -> TestServer {
     let replica = one(aof).start();
-    tell(&replica, &format!("REPLICAOF 127.0.0.1 {primary}"));
+    run::<redis::Value>(&mut replica.connect(), &format!("REPLICAOF 127.0.0.1 {primary}"));
     eventually("the replica to be linked", TAKEN_OVER, || {
         meanwhile();
         is_linked(&replica).then_some(())
@@ -244,12 +229,5 @@ fn is_linked(replica: &TestServer) -> bool {
 
 /// After a fault the replica may need a moment to come back.
 fn is_linked_soon(replica: &TestServer) -> bool {
-    let deadline = std::time::Instant::now() + Duration::from_secs(3);
-    while std::time::Instant::now() < deadline {
-        if is_linked(replica) {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    false
+    poll(Duration::from_secs(3), || is_linked(replica).then_some(())).is_some()
 }
