@@ -10,7 +10,6 @@ tests_limit=400
 
 # Longer files: the lines they may have, the file, the reason. This list only gets shorter.
 exceptions='
-312 integration/deployments/sentinels.rs          the histories of one deployment
 407 tests/waiting/enqueue.rs                      all of ENQUEUE
 '
 

@@ -12,7 +12,7 @@ use rlock_client::{Any, Client, Durability, Error, Guard, Lock};
 use rlock_testkit::clients;
 use rlock_testkit::clients::cluster::{Cluster, await_role, failing_soon, slot};
 use rlock_testkit::commands::{SOON, counter, say, story};
-use rlock_testkit::held::{Awaited, KINDS, hold};
+use rlock_testkit::held::{Awaited, KINDS, all_is_held, hold};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::whole_slots::moves_whole_slots;
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
@@ -30,17 +30,6 @@ fn await_heir(heir: &TestServer, place: &str) -> Connection {
     let line = format!("RLOCK.CANCEL {place} nobody");
     eventually("the heir to serve", FAILED_OVER, || (say(client, &line) == "0").then_some(()));
     heir.connect()
-}
-
-/// Shows that all that was held is held still, and by nobody else.
-#[track_caller]
-fn all_is_held(client: &mut Connection, place: &str) {
-    for kind in &KINDS {
-        story(client, &[(&kind.ask(place, "s:1"), "null")]);
-        for line in kind.renewals(place) {
-            story(client, &[(&line, "1")]);
-        }
-    }
 }
 
 /// Shows that a server that was the primary serves nobody, has nobody waiting, and has granted nothing since.

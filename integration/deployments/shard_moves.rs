@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rlock_testkit::clients::cluster::{Cluster, await_role, slot};
 use rlock_testkit::commands::{SOON, counter, say, story};
-use rlock_testkit::held::{Awaited, KINDS, hold};
+use rlock_testkit::held::{Awaited, all_is_held, hold};
 use rlock_testkit::whole_slots::moves_whole_slots;
 use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
 use slots::{cluster, place_on, replica_agrees};
@@ -97,9 +97,7 @@ fn takes_over(heir: &TestServer, others: &[TestServer]) {
 #[track_caller]
 fn all_are_served(owner: &TestServer, place: &str, token: i64) {
     let client = &mut owner.connect();
-    for kind in &KINDS {
-        story(client, &[(&kind.ask(place, "s:1"), "null")]);
-    }
+    all_is_held(client, place);
     Awaited::start(owner, place).are_served(client, token);
 }
 

@@ -196,6 +196,14 @@ fn await_aof(server: &TestServer) {
     });
 }
 
+#[track_caller]
+fn has_every_lock_in_its_aof(server: TestServer) {
+    await_aof(&server);
+    let before = locks(&mut server.connect());
+    let aof = TestServer::builder().without_module().conf("appendonly", "yes").dir(server.kill9());
+    assert_eq!(locks(&mut aof.start().connect()), before);
+}
+
 /// It has a backlog, which a sibling goes on from without a snapshot, before the next beat: one a second here.
 #[test]
 fn a_promoted_replica_feeds_its_siblings() {
@@ -216,17 +224,12 @@ fn a_promoted_replica_feeds_its_siblings() {
 #[test]
 fn an_aof_that_is_switched_on_has_every_lock() {
     let server = TestServer::builder().conf("rdb-key-save-delay", 300).start();
-    let client = &mut server.connect();
     await_nobody(&server);
     under_load(&server, || {
-        story(client, &[("CONFIG SET appendonly yes", "OK")]);
+        story(&mut server.connect(), &[("CONFIG SET appendonly yes", "OK")]);
         await_aof(&server);
     });
-    let before = locks(client);
-    assert_eq!(server.info("persistence")["aof_enabled"], "1");
-    let stopped = server.kill9();
-    let restarted = TestServer::builder().without_module().conf("appendonly", "yes").dir(stopped).start();
-    assert_eq!(locks(&mut restarted.connect()), before);
+    has_every_lock_in_its_aof(server);
 }
 
 #[test]
@@ -245,11 +248,7 @@ fn an_aof_that_is_switched_on_in_a_transaction_has_every_lock() {
             ("EXEC", "[[1, 1000000, 0], OK, [1, 1000000, 0], 1]"),
         ],
     );
-    await_aof(&server);
-    let before = locks(client);
-    let stopped = server.kill9();
-    let restarted = TestServer::builder().without_module().conf("appendonly", "yes").dir(stopped).start();
-    assert_eq!(locks(&mut restarted.connect()), before);
+    has_every_lock_in_its_aof(server);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use redis::Connection;
 use rlock_testkit::commands::{SOON, say, server_time, story};
+use rlock_testkit::held::acquisition;
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
@@ -13,14 +14,7 @@ const HOUR: i64 = 3_600;
 
 #[track_caller]
 fn token(client: &mut Connection, line: &str) -> i64 {
-    token_in(&say(client, line))
-}
-
-#[track_caller]
-fn token_in(answer: &str) -> i64 {
-    let last = answer.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')?.rsplit(", ").next());
-    let Some(token) = last.and_then(|last| last.parse().ok()) else { panic!("no token in {answer}") };
-    token
+    acquisition(&say(client, line))[2]
 }
 
 #[test]
@@ -34,7 +28,7 @@ fn tokens_go_on_after_a_restart() {
         assert_eq!(token(client, ACQUIRE), AHEAD + 1);
         story(client, &[("RLOCK.RELEASE lock alice", "1")]);
         let bob = Waiting::line(&server, "RLOCK.ACQUIRE lock bob 50000 FENCED BLOCK 0");
-        assert_eq!(token_in(&bob.answer()), AHEAD + 2);
+        assert_eq!(acquisition(&bob.answer())[2], AHEAD + 2);
         let stopped = server.shutdown();
         let server = TestServer::builder().conf(name, value).dir(stopped).start();
         let client = &mut server.connect();

@@ -1,4 +1,4 @@
-//! A way to a server that can be led to another one, cut, or shut: whoever is on either side knows nothing of it.
+//! A port that leads to a server, and can lead to another one, be cut, or be shut, without a word to either side.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -47,8 +47,8 @@ impl Door {
         self.state.leads_to.store(port, SeqCst);
     }
 
-    /// Shuts the door, or opens it. As in a network that drops packets, what is sent while it is shut is delivered late,
-    /// and whoever connects waits.
+    /// Shuts the door, or opens it. As in a network that drops packets, bytes that are sent while it is shut arrive late, and
+    /// new connections wait.
     pub fn set_shut(&self, shut: bool) {
         self.state.shut.store(shut, SeqCst);
     }
@@ -91,7 +91,7 @@ impl State {
         Ok(())
     }
 
-    /// Passes on what comes, until either side ends.
+    /// Forwards bytes until either side ends.
     fn pass_on(&self, mut from: &TcpStream, mut to: &TcpStream) {
         let mut buffer = [0; 64 * 1024];
         while let Ok(length) = from.read(&mut buffer) {

@@ -105,6 +105,15 @@ pub fn hold(client: &mut Connection, place: &str) -> i64 {
     last
 }
 
+/// Checks that every lock of [`hold`] is held, and that other owners are denied.
+#[track_caller]
+pub fn all_is_held(client: &mut Connection, place: &str) {
+    for kind in &KINDS {
+        story(client, &[(&kind.ask(place, "s:1"), "null")]);
+        kind.renewals(place).iter().for_each(|line| story(client, &[(line, "1")]));
+    }
+}
+
 /// Those who wait for a lock of every kind: one is blocked, and behind it one is enqueued.
 pub struct Awaited {
     /// One for each kind.
@@ -125,8 +134,7 @@ impl Awaited {
             if place.is_empty() { grants.subscribe(&[&channel]) } else { grants.ssubscribe(&[&channel]) };
         let client = &mut server.connect();
         let blocked = KINDS.iter().map(|kind| {
-            let line = format!("{} BLOCK 0", kind.ask(place, "b:1"));
-            let waiting = Waiting::start(server, &line.split_ascii_whitespace().collect::<Vec<_>>());
+            let waiting = Waiting::line(server, &format!("{} BLOCK 0", kind.ask(place, "b:1")));
             let line =
                 format!("RLOCK.ACQUIRE {} e:1 4000 {} ENQUEUE 0 {channel}", kind.key(place), kind.awaited);
             story(client, &[(&line, "[0, 0, 0]")]);

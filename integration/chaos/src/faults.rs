@@ -211,7 +211,7 @@ impl Faults {
         let end = before + crate::history::ms(ms - 20);
         sleep(self.shared.recorder.until(end));
         let harm = Harm { pauses: true, ..Harm::default() };
-        self.shared.recorder.event_until(&fault.to_string(), begin, end, harm);
+        self.shared.recorder.event_until(&fault.to_string(), begin, end, None, harm);
         sleep(Duration::from_millis(100));
         self.event(fault, before, None, Harm::STALLS);
     }

@@ -11,21 +11,6 @@ use crate::round::Outcome;
 const BEGIN: &str = "<!-- figures -->";
 const END: &str = "<!-- end of figures -->";
 
-/// What is counted and is no kind of client.
-const NO_KINDS: [&str; 11] = [
-    "closed and heard of",
-    "deleted with a grant",
-    "denied",
-    "died or overslept",
-    "dropped heads",
-    "killed with a grant",
-    "on the replica",
-    "overslept",
-    "refused or sent away",
-    "timed out",
-    "undelivered",
-];
-
 /// How many violations of a round are printed with what happened around them.
 const SHOWN: usize = 4;
 
@@ -46,6 +31,8 @@ pub(crate) struct Report {
     hand_offs: u64,
     tokens: u64,
     by_kind: Counts,
+    /// What else happened to clients.
+    notes: Counts,
     faults: Counts,
     compared: usize,
     /// What would have violated a rule, but for a fault that explains it.
@@ -80,13 +67,7 @@ impl Report {
         self.acquisitions += acquisitions;
         self.hand_offs += hand_offs;
         self.tokens += history.attempts.iter().map(|attempt| attempt.tokens.len() as u64).sum::<u64>();
-        for (name, count) in &outcome.counts {
-            let (kinds, name) = match name.strip_prefix("fault: ") {
-                Some(fault) => (&mut self.faults, fault),
-                None => (&mut self.by_kind, name.as_str()),
-            };
-            *kinds.entry(name.to_owned()).or_default() += count;
-        }
+        self.count(&outcome.counts);
         self.compared += verdict.compared;
         add(&mut self.excused, &verdict.excused);
         add(&mut self.reasons, &verdict.reasons);
@@ -106,6 +87,17 @@ impl Report {
         );
         if !verdict.violations.is_empty() {
             self.explain(number, outcome);
+        }
+    }
+
+    fn count(&mut self, counts: &Counts) {
+        for (name, count) in counts {
+            let (sums, name) = match name.split_once(": ") {
+                Some(("fault", fault)) => (&mut self.faults, fault),
+                Some((_, note)) => (&mut self.notes, note),
+                None => (&mut self.by_kind, name.as_str()),
+            };
+            *sums.entry(name.to_owned()).or_default() += count;
         }
     }
 
@@ -144,7 +136,7 @@ impl Report {
         doc: Option<&str>,
     ) -> std::io::Result<bool> {
         self.seconds = took.as_secs();
-        println!("{}\nall that was counted: {}", self.table(), listed(&self.by_kind));
+        println!("{}\nbeside that: {}", self.table(), listed(&self.notes));
         if let Some(file) = json {
             std::fs::write(file, format!("{}\n", serde_json::to_string_pretty(&self)?))?;
         }
@@ -165,18 +157,12 @@ impl Report {
 
     /// The figures for docs/CHAOS.md.
     fn table(&self) -> String {
-        let kinds: Counts = self
-            .by_kind
-            .iter()
-            .filter(|(name, _)| !NO_KINDS.contains(&name.as_str()))
-            .map(|(n, c)| (n.clone(), *c))
-            .collect();
         let rows = [
             ("time", format!("{} s in {} rounds, SEED={}", self.seconds, self.rounds, self.seed)),
             ("server", format!("{}, rlock {}", self.server, env!("CARGO_PKG_VERSION"))),
             ("clients at a time", self.clients.to_string()),
             ("acquisitions", format!("{}, of them {} after a wait", self.acquisitions, self.hand_offs)),
-            ("by kind of client", listed(&kinds)),
+            ("by kind of client", listed(&self.by_kind)),
             ("fencing tokens", self.tokens.to_string()),
             ("faults", listed(&self.faults)),
             ("refused or sent away, and why", listed(&self.reasons)),

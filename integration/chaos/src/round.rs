@@ -87,10 +87,15 @@ fn progress(shared: &Shared, until: Us, say: &mut dyn FnMut(&str)) {
         if begin.elapsed() >= next {
             next += Duration::from_secs(5);
             let counts = shared.recorder.counts();
-            let faults: u64 =
-                counts.iter().filter(|(name, _)| name.starts_with("fault")).map(|(_, n)| n).sum();
-            let all: u64 = counts.iter().filter(|(name, _)| !name.starts_with("fault")).map(|(_, n)| n).sum();
-            say(&format!("{} s: {all} attempts, {faults} faults", begin.elapsed().as_secs()));
+            let (faults, others): (Vec<_>, Vec<_>) =
+                counts.iter().partition(|(name, _)| name.starts_with("fault"));
+            let sum = |counts: Vec<(&String, &u64)>| counts.into_iter().map(|(_, count)| count).sum::<u64>();
+            say(&format!(
+                "{} s: {} attempts, {} faults",
+                begin.elapsed().as_secs(),
+                sum(others),
+                sum(faults)
+            ));
         }
     }
 }

@@ -117,7 +117,7 @@ impl Cluster {
         begun.is_ok()
     }
 
-    /// A slot begins to move with all its keys at one moment; otherwise what the servers refuse it with.
+    /// A slot begins to move with all its keys at one moment; the refusals if the servers cannot.
     pub fn begin_at_once(&self, slot: usize, from: usize, to: usize) -> Result<(), String> {
         let [from, to] = [from, to].map(|primary| &self.primaries[primary]);
         let valkey = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", id(to));
@@ -129,7 +129,7 @@ impl Cluster {
     /// Waits until all servers say that this one has the slot.
     #[track_caller]
     pub fn await_slot(&self, slot: usize, on: &TestServer) {
-        eventually("all to know who has the slot", AGREED, || {
+        eventually("all to know the owner of the slot", AGREED, || {
             self.servers().all(|server| owner_of(server, slot) == Some(on.port())).then_some(())
         });
     }

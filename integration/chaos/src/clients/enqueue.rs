@@ -38,7 +38,7 @@ impl Desk {
         }
     }
 
-    /// A channel in the slot of a lock that nobody else listens to.
+    /// A channel for this client alone, in the slot of a lock.
     pub(super) fn own_channel(&self, key: usize) -> String {
         format!("chaos:{}.{}:{{{}}}", self.number, self.deaf, self.name(key))
     }
@@ -90,7 +90,7 @@ impl Desk {
             let listeners = self.ask(want.key, &asked, SOON);
             if matches!(&listeners, Ok(Value::Array(parts)) if parts.last() == Some(&Value::Int(0))) {
                 let info = self.ask(want.key, &["RLOCK.INFO", &name], SOON);
-                waits = info.is_ok_and(|info| super::look::waits(&info, &attempt.owner));
+                waits = info.is_ok_and(|info| super::look::has(&info, "queue", &attempt.owner));
                 break;
             }
             std::thread::sleep(Duration::from_millis(2));

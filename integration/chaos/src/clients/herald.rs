@@ -72,7 +72,7 @@ impl Desk {
         second.attempt.released = Some(self.now());
         let taken = self.together(ask, &second, &third, third.ahead);
         second.attempt.gone = self.now();
-        self.recorder().count("dropped heads");
+        self.recorder().note("dropped heads");
         if taken == Ok(Value::Nil) {
             self.holds(ask, &mut third.attempt);
             let text = format!(
@@ -118,7 +118,6 @@ impl Desk {
         let native = self.begin(want.key, want.mode(), want.line(), Some(want.wait));
         let wait = want.wait.to_string();
         let answer = self.acquire(want, &native.owner, &["ENQUEUE", &wait, &channel], SOON);
-        // Where the lock is to be had by waiting nobody is denied it at once.
         let (mut native, told) = self.answered(want, native, answer, Outcome::TimedOut)?;
         if told.holds == 0 && self.listens_beside() {
             native.queued = Some(native.answered);

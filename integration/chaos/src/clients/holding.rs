@@ -192,7 +192,7 @@ impl Desk {
     fn oversleep(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
         attempt.dead = true;
         std::thread::sleep(Duration::from_millis(want.lease + 100));
-        self.recorder().count("overslept");
+        self.recorder().note("overslept");
         true
     }
 

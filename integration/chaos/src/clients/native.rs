@@ -201,7 +201,7 @@ impl Desk {
             std::thread::sleep(Duration::from_millis(30));
             let info = self.ask(want.key, &["RLOCK.INFO", &name], SOON);
             // Where nobody answers there is nothing to be seen.
-            listed = info.is_ok_and(|info| super::look::waits(&info, &attempt.owner));
+            listed = info.is_ok_and(|info| super::look::has(&info, "queue", &attempt.owner));
         }
         if listed {
             let text = format!("{} still waits 1 s after its client has gone", attempt.owner);

@@ -96,7 +96,7 @@ impl Desk {
         let answer = self.ask(want.key, &["WAIT", "1", REPLICATES], SOON);
         // It is about what was sent on the same connection. Where there is no replica, or it lags, nothing is known.
         if matches!(answer, Ok(Value::Int(1..))) && self.opened() == opened {
-            self.recorder().count("on the replica");
+            self.recorder().note("on the replica");
             if let Some(last) = attempt.confirms.last_mut() {
                 last.on_replica = true;
             }

@@ -17,7 +17,7 @@ impl Desk {
             return self.withdraw_hold(want, attempt);
         }
         self.hang_up();
-        self.recorder().count("died with a session");
+        self.recorder().note("died with a session");
         let now = self.now();
         attempt.released = Some(now);
         attempt.gone = now + ms(GRACE + SEEN);
