@@ -1,13 +1,9 @@
 //! Cluster mode: which names a lock can have, and how its unlock message goes out.
 
-use std::time::Duration;
-
-use rlock_testkit::clients::cluster::Cluster;
+use rlock_testkit::clients::cluster::{Cluster, id};
 use rlock_testkit::commands::{say, say_words};
-use rlock_testkit::{ReplicaStream, Subscriber, TestServer};
-
-/// How long nodes may take to agree.
-const SOON: Duration = Duration::from_secs(30);
+use rlock_testkit::nodes::AGREED;
+use rlock_testkit::{ReplicaStream, Subscriber, TestServer, eventually};
 
 /// A cluster of one node that has all slots.
 #[track_caller]
@@ -114,11 +110,14 @@ fn the_unlock_message_reaches_shard_subscribers_of_a_replica() {
     let cluster = Cluster::start_with_replicas(1);
     let (primary, replica) = (&cluster.primaries[0], &cluster.replicas[0]);
     let (here, there) = (&mut primary.connect(), &mut replica.connect());
+    // The primary must know its replica to send it messages.
+    let replicas = format!("CLUSTER REPLICAS {}", id(primary));
+    eventually("the primary to know", AGREED, || say(here, &replicas).contains("slave").then_some(()));
     let channel = "redisson_lock__channel:{lock}";
     let mut subscriber = Subscriber::connect(replica).ssubscribe(&[channel]);
     assert_eq!(say(here, "RLOCK.ACQUIRE lock alice 100000"), "[1, 100000, 0]");
     assert_eq!(say(here, "RLOCK.RELEASE lock alice"), "1");
-    assert_eq!(subscriber.next(SOON), Some((channel.as_bytes().to_vec(), b"0".to_vec())));
+    assert_eq!(subscriber.next(AGREED), Some((channel.as_bytes().to_vec(), b"0".to_vec())));
     assert!(subscriber.drain().is_empty());
     // A client that follows slots is sent to the primary.
     let moved = say(there, "RLOCK.ACQUIRE lock alice 100000");

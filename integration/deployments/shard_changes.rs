@@ -32,6 +32,15 @@ fn await_heir(heir: &TestServer, place: &str) -> Connection {
     heir.connect()
 }
 
+/// Locks of every kind are held and awaited on a primary, and its replica has them: the last token, and the waiters.
+#[track_caller]
+fn held_and_awaited(primary: &TestServer, replica: &TestServer, place: &str) -> (i64, Awaited) {
+    let token = hold(&mut primary.connect(), place);
+    let awaited = Awaited::start(primary, place);
+    wait_for_replicas_in_sync(primary, replica);
+    (token, awaited)
+}
+
 /// Shows that a server that was the primary serves nobody, has nobody waiting, and has granted nothing since.
 #[track_caller]
 fn is_no_primary(server: &TestServer, heir: &TestServer, place: &str, hand_offs: u64) {
@@ -53,9 +62,7 @@ fn is_no_primary(server: &TestServer, heir: &TestServer, place: &str, hand_offs:
 fn a_primary_that_is_killed() {
     let mut cluster = cluster();
     let place = place_on(&cluster, 0);
-    let token = hold(&mut cluster.primaries[0].connect(), &place);
-    let awaited = Awaited::start(&cluster.primaries[0], &place);
-    wait_for_replicas_in_sync(&cluster.primaries[0], &cluster.replicas[0]);
+    let (token, awaited) = held_and_awaited(&cluster.primaries[0], &cluster.replicas[0], &place);
     let port = cluster.primaries[0].port();
     let stopped = cluster.kill(0);
     for waiting in &awaited.blocked {
@@ -78,9 +85,7 @@ fn a_primary_that_stands_still() {
     let cluster = cluster();
     let place = place_on(&cluster, 1);
     let (old, heir) = (&cluster.primaries[1], &cluster.replicas[1]);
-    let token = hold(&mut old.connect(), &place);
-    let awaited = Awaited::start(old, &place);
-    wait_for_replicas_in_sync(old, heir);
+    let (token, awaited) = held_and_awaited(old, heir, &place);
     old.signal(libc::SIGSTOP);
     let client = &mut await_heir(heir, &place);
     all_is_held(client, &place);
@@ -102,9 +107,7 @@ fn a_primary_that_is_replaced_on_purpose() {
     for (old, heir) in [(servers[0], servers[1]), (servers[1], servers[0])] {
         cluster.await_slot(slot, old);
         await_replicas(&cluster);
-        let token = hold(&mut old.connect(), &place);
-        let awaited = Awaited::start(old, &place);
-        wait_for_replicas_in_sync(old, heir);
+        let (token, awaited) = held_and_awaited(old, heir, &place);
         let hand_offs = counter(old, "hand_offs");
         story(&mut heir.connect(), &[("CLUSTER FAILOVER", "OK")]);
         awaited.were_sent_away();
@@ -245,8 +248,7 @@ async fn never_two_holders_of_any_kind() {
         (left.count() == 0 && counter(heir, "waiters") == 0).then_some(())
     });
     story(client, &[("CONFIG SET rlock.fair-turn-ms 100", "OK")]);
-    let line = format!("RLOCK.ACQUIRE {place}fair last 1000000 FAIR BLOCK 0");
-    let last = Waiting::line(heir, &line);
+    let last = Waiting::line(heir, &format!("RLOCK.ACQUIRE {place}fair last 1000000 FAIR BLOCK 0"));
     assert_eq!(last.answer(), "[1, 1000000, 0]");
     let lists = format!("EXISTS redisson_lock_queue:{place}fair redisson_lock_timeout:{place}fair");
     story(client, &[(&lists, "0")]);

@@ -27,6 +27,8 @@ fn under_load(server: &TestServer, meanwhile: impl FnOnce()) {
         meanwhile();
         sleep(Duration::from_millis(200));
     });
+    // The last PEXPIRE has its effect.
+    sleep(Duration::from_millis(50));
 }
 
 struct Ends<'a>(&'a AtomicBool);
@@ -49,7 +51,7 @@ fn change_locks(client: &mut Connection, owner: &str, over: impl Fn() -> bool) {
             story(client, &[(&line, "[1, 5000000, 0]")]);
         }
         let lock = round.wrapping_mul(7) % LOCKS;
-        let line = match round % 9 {
+        let line = match round % 11 {
             0 => format!("RLOCK.ACQUIRE lock{lock} {owner} {}", 1_000_000 + round),
             1 => format!("RLOCK.RELEASE lock{lock} {owner}"),
             2 => format!("RLOCK.RENEW lock{lock} {owner} {}", 2_000_000 + round),
@@ -58,6 +60,9 @@ fn change_locks(client: &mut Connection, owner: &str, over: impl Fn() -> bool) {
             5 => format!("EVAL return{{redis.call('RLOCK.ACQUIRE','lock{lock}','{owner}','1500000')}} 0"),
             6 => format!("RLOCK.ACQUIRE lock{lock} {owner} 900000 ENQUEUE 100 nobody"),
             7 => "MULTI".into(),
+            // These hand the lock on as well.
+            8 => format!("DEL lock{lock}"),
+            9 => format!("PEXPIRE lock{lock} 1"),
             _ => format!("RLOCK.RELEASE lock{lock} {owner} ALL"),
         };
         let answer = say(client, &line);
@@ -131,18 +136,31 @@ fn channel_of_its_own(servers: &[&TestServer]) {
 
 #[test]
 fn a_replica_that_attaches_has_every_lock() {
-    for (diskless, delay) in [("no", 0), ("yes", 0), ("yes", 1)] {
+    for (diskless, delay, another) in
+        [("no", 0, false), ("yes", 0, false), ("yes", 1, false), ("no", 0, true)]
+    {
         let primary = primary(diskless, delay).start();
         let replica = TestServer::builder().without_module().start();
         for _ in 0..2 {
             // The second time, once the backlog of the first is gone.
             await_nobody(&primary);
             channel_of_its_own(&[&primary, &replica]);
-            under_load(&primary, || replica.replicate_from(&primary));
+            under_load(&primary, || {
+                if another {
+                    // During another snapshot, long enough for a beat to find that nobody reads.
+                    say(&mut primary.connect(), "BGSAVE");
+                    sleep(Duration::from_millis(150));
+                }
+                replica.replicate_from(&primary);
+            });
             wait_for_replicas_in_sync(&primary, &replica);
             let before = unread(&primary);
             let there = &mut replica.connect();
-            assert_eq!(locks(there), locks(&mut primary.connect()), "diskless {diskless}, delay {delay}");
+            assert_eq!(
+                locks(there),
+                locks(&mut primary.connect()),
+                "diskless {diskless}, delay {delay}, {another}"
+            );
             // Nor does one that was cut off, and goes on from the backlog.
             under_load(&primary, || {
                 say(&mut primary.connect(), "CLIENT KILL TYPE replica");
@@ -153,21 +171,6 @@ fn a_replica_that_attaches_has_every_lock() {
             story(there, &[("REPLICAOF NO ONE", "OK"), ("FLUSHALL", "OK")]);
         }
     }
-}
-
-#[test]
-fn a_replica_that_attaches_during_another_snapshot_has_every_lock() {
-    let primary = primary("no", 0).start();
-    let replica = TestServer::builder().without_module().start();
-    await_nobody(&primary);
-    under_load(&primary, || {
-        say(&mut primary.connect(), "BGSAVE");
-        // Long enough for a beat to find that nobody reads, while the snapshot is still written.
-        sleep(Duration::from_millis(150));
-        replica.replicate_from(&primary);
-    });
-    wait_for_replicas_in_sync(&primary, &replica);
-    assert_eq!(locks(&mut replica.connect()), locks(&mut primary.connect()));
 }
 
 #[test]

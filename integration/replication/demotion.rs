@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::Connection;
 use rlock_testkit::clients::cluster::await_role;
-use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text, transaction};
+use rlock_testkit::commands::{SOON, ask, counter, say, story, text, transaction};
 use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer, wait_for_replicas_in_sync};
 
@@ -156,50 +156,4 @@ fn a_failover_moves_locks_and_not_waiters() {
     assert_eq!(dave.answer(), "[1, 50000, 0]");
     wait_for_replicas_in_sync(&replica, &primary);
     story(here, &[("HGETALL lock", r#"["dave", "1"]"#), ("MODULE UNLOAD rlock", "OK")]);
-}
-
-/// Holders and expiry of all locks of a server.
-fn dataset(client: &mut Connection, locks: u32) -> Vec<String> {
-    let lock = |n| ["HGETALL", "PEXPIRETIME"].map(|word| say(client, &format!("{word} lock{n}"))).join(" ");
-    (0..locks).map(lock).collect()
-}
-
-#[test]
-fn replica_and_aof_equal_the_primary_after_hand_offs() {
-    const LOCKS: u32 = 8;
-    let primary = TestServer::builder().conf("appendonly", "yes").start();
-    let replica = TestServer::builder().without_module().start();
-    replica.replicate_from(&primary);
-    let (client, mut grants) = (&mut primary.connect(), Subscriber::channel(&primary, "grants"));
-    story(client, &[("CONFIG SET rlock.grant-confirm-ms 900000", "OK")]);
-    for n in 0..LOCKS {
-        story(client, &[(&format!("RLOCK.ACQUIRE lock{n} w0 1000000"), "[1, 1000000, 0]")]);
-        for waiter in 1..=30 {
-            let line = format!("RLOCK.ACQUIRE lock{n} w{waiter} {}000 ENQUEUE 0 grants", 900 - waiter);
-            story(client, &[(&line, "[0, 0, 0]")]);
-        }
-    }
-    // Each in its own way, and to another waiter.
-    for n in 0..LOCKS {
-        for waiter in 0..n * 4 {
-            let frees = match waiter % 4 {
-                0 => format!("RLOCK.RELEASE lock{n} w{waiter}"),
-                1 => format!("RLOCK.FORCERELEASE lock{n}"),
-                2 => format!("DEL lock{n}"),
-                _ => format!("PEXPIRE lock{n} 1"),
-            };
-            story(client, &[(&frees, "1")]);
-            let granted = format!("granted 0 w{} lock{n} 1 {}000 0", waiter + 1, 900 - waiter - 1);
-            assert_eq!(next(&mut grants, 1), [granted], "{frees}");
-        }
-    }
-    let before = dataset(client, LOCKS);
-    assert!(before[7].starts_with(r#"["w28", "1"] "#), "{before:?}");
-    wait_for_replicas_in_sync(&primary, &replica);
-    assert_eq!(dataset(&mut replica.connect(), LOCKS), before);
-    assert_eq!(number(client, "DBSIZE"), i64::from(LOCKS));
-    assert_eq!(counter(&primary, "replication_failures"), 0);
-    let stopped = primary.shutdown();
-    let restarted = TestServer::builder().without_module().conf("appendonly", "yes").dir(stopped).start();
-    assert_eq!(dataset(&mut restarted.connect(), LOCKS), before);
 }

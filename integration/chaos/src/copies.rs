@@ -217,9 +217,7 @@ fn ask_fairly(shared: &Shared, client: &mut Connection) -> Option<i64> {
 
 fn command(line: &str) -> redis::Cmd {
     let mut command = redis::Cmd::new();
-    for word in line.split(' ') {
-        command.arg(word);
-    }
+    command.arg(line.split(' ').collect::<Vec<_>>());
     command
 }
 

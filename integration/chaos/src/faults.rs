@@ -150,7 +150,10 @@ impl Faults {
             Fault::Take => self.harm_a_lock(fault, dice, &["RLOCK.FORCERELEASE"]),
             Fault::Move { together } => self.move_slot(fault, dice, together),
         }
-        if fault.ends_connections() {
+        if matches!(
+            fault,
+            Fault::Cut { .. } | Fault::KillClients | Fault::DeleteUsers | Fault::EvictClients { .. }
+        ) {
             self.event(fault, begin, None, Harm { stalls: false, answers: ENDS, ..places });
         }
     }

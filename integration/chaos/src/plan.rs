@@ -63,14 +63,6 @@ impl Fault {
             Fault::Move { .. } => "slot migration",
         }
     }
-
-    /// Whether all that it does is to end connections of clients.
-    pub(crate) fn ends_connections(self) -> bool {
-        matches!(
-            self,
-            Fault::Cut { .. } | Fault::KillClients | Fault::DeleteUsers | Fault::EvictClients { .. }
-        )
-    }
 }
 
 impl fmt::Display for Fault {

@@ -10,6 +10,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.IntFunction;
 import java.util.stream.IntStream;
+import org.redisson.api.RLock;
 
 /** What the scenarios check with. */
 final class Check {
@@ -48,6 +49,17 @@ final class Check {
     /** Runs a body for each number below this one, each in a thread of its own. */
     static <T> List<Future<T>> start(int count, IntFunction<Callable<T>> body) {
         return IntStream.range(0, count).mapToObj(number -> start(body.apply(number))).toList();
+    }
+
+    /** Somebody of Redisson's waits for a lock, and gives it back; whether it had it. */
+    static Future<Boolean> takes(RLock lock) {
+        return start(() -> {
+            boolean acquired = lock.tryLock(60, 60, TimeUnit.SECONDS);
+            if (acquired) {
+                lock.unlock();
+            }
+            return acquired;
+        });
     }
 
     /** What threads return, which has to be soon. */

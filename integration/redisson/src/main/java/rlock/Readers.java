@@ -80,12 +80,7 @@ final class Readers {
         try (Native client = world.client()) {
             Check.equal(true, client.acquire(key, "early", SHORT_LEASE_MS, "READ"), "a native reader comes in");
             Check.equal(1L, client.release(key, "early"), "release");
-            Future<Boolean> redissonWriter = Check.start(() -> {
-                RLock lock = world.one.getReadWriteLock(key).writeLock();
-                boolean acquired = lock.tryLock(60, 60, TimeUnit.SECONDS);
-                lock.unlock();
-                return acquired;
-            });
+            Future<Boolean> redissonWriter = Check.takes(world.one.getReadWriteLock(key).writeLock());
             Check.eventually("Redisson's writer listens", () -> world.listeners(client, World.readWriteChannel(key)) > 0);
             long nativeReads = readsBeforeAWait(world, client, key);
             Future<Boolean> nativeWriter = comesIn(world, key, "writer", "WRITE");
