@@ -6,7 +6,7 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 
 use redis::Connection;
-use rlock_testkit::commands::{say, say_words, story};
+use rlock_testkit::commands::{counter, say, say_words, story};
 use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -94,16 +94,12 @@ fn locks(client: &mut Connection) -> String {
     say_words(client, &["EVAL", LOCKS_THERE, "0"])
 }
 
-fn unread(server: &TestServer) -> u64 {
-    server.info("rlock")["rlock_unread_changes"].parse().unwrap()
-}
-
 /// Waits until the server has found out that nobody reads effects.
 #[track_caller]
 fn await_nobody(server: &TestServer) {
     let client = &mut server.connect();
     eventually("changes without effects", SOON, || {
-        let before = unread(server);
+        let before = counter(server, "unread_changes");
         story(
             client,
             &[
@@ -111,7 +107,7 @@ fn await_nobody(server: &TestServer) {
                 ("RLOCK.FORCERELEASE other", "1"),
             ],
         );
-        (unread(server) > before).then_some(())
+        (counter(server, "unread_changes") > before).then_some(())
     });
 }
 
@@ -154,7 +150,7 @@ fn a_replica_that_attaches_has_every_lock() {
                 replica.replicate_from(&primary);
             });
             wait_for_replicas_in_sync(&primary, &replica);
-            let before = unread(&primary);
+            let before = counter(&primary, "unread_changes");
             let there = &mut replica.connect();
             assert_eq!(
                 locks(there),
@@ -167,7 +163,7 @@ fn a_replica_that_attaches_has_every_lock() {
             });
             wait_for_replicas_in_sync(&primary, &replica);
             assert_eq!(locks(there), locks(&mut primary.connect()), "after a cut");
-            assert_eq!(unread(&primary), before, "there is a replica");
+            assert_eq!(counter(&primary, "unread_changes"), before, "there is a replica");
             story(there, &[("REPLICAOF NO ONE", "OK"), ("FLUSHALL", "OK")]);
         }
     }
@@ -186,7 +182,7 @@ fn a_promoted_replica_feeds_its_own_replicas() {
     under_load(&second, || {});
     wait_for_replicas_in_sync(&second, &last);
     assert_eq!(locks(&mut last.connect()), locks(&mut second.connect()));
-    assert_eq!(unread(&second), 0);
+    assert_eq!(counter(&second, "unread_changes"), 0);
 }
 
 /// Waits until the AOF that was switched on is written.

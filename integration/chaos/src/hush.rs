@@ -26,7 +26,7 @@ const TIMES: usize = 3;
 const TURN: Duration = Duration::from_secs(5);
 
 /// So many names fall in the slots of every server of a cluster.
-const NAMES: usize = 64;
+pub(crate) const NAMES: usize = 64;
 
 /// Looks at each server.
 pub(crate) fn check(shared: &Shared) {

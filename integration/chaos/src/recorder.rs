@@ -31,9 +31,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Recorder {
     pub(crate) fn new(keys: Vec<String>, fair_turn: Us) -> Recorder {
-        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let epoch_ms = since_epoch.as_millis() as i64;
-        let history = History { keys, epoch_ms, fair_turn, ..History::default() };
+        let history = History { keys, epoch_ms: Recorder::wall_ms(), fair_turn, ..History::default() };
         Recorder {
             start: Instant::now(),
             history: Mutex::new(history),
@@ -49,7 +47,7 @@ impl Recorder {
     }
 
     /// The machine's wall clock in ms.
-    pub(crate) fn wall_ms(&self) -> i64 {
+    pub(crate) fn wall_ms() -> i64 {
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as i64
     }
 

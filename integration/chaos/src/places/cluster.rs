@@ -80,8 +80,7 @@ impl Cluster {
     /// and the next attempt goes on.
     pub(crate) fn move_slot_of(&self, key: &str, at_once: bool) -> Result<(), redis::RedisError> {
         let nodes = self.nodes();
-        let clients = nodes.iter().flatten().map(TestServer::connect);
-        let mut clients: Vec<Connection> = clients.collect();
+        let mut clients: Vec<Connection> = nodes.iter().flatten().map(TestServer::connect).collect();
         let slot: usize = run(&mut clients[0], &format!("CLUSTER KEYSLOT {key}"))?;
         let from = owner(&mut clients[0], slot, &self.ports)?;
         let to = (from + 1) % NODES;
