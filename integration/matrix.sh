@@ -12,7 +12,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-servers=$PWD/target/servers
+. integration/on_servers.sh
+
 wanted="redis-7.0 redis-8.0 redis-8.6 valkey-8.0 valkey-8.1 valkey-9.1 redict-7.3"
 too_old="redis-6.0"
 # Patterns of this script, not of files.
@@ -21,25 +22,8 @@ read -ra only <<<"${1:-*}"
 read -ra except <<<"${2:-}"
 set +f
 
-say() { printf '\n=== %s ===\n' "$*"; }
-
-say "getting servers"
-# It says which it could not get; what is missing of those wanted is found below.
-integration/servers.sh "$servers" || true
-
-# The newest server of a name such as redis-8.0.
-binary_of() {
-    awk -F '\t' -v name="$1" 'index($1, name ".") == 1 { print $6 }' "$servers/servers.tsv" | tail -n 1
-}
-
-missing=
-for name in $wanted $too_old ${CLIENTS:-}; do
-    [ -n "$(binary_of "$name")" ] || missing="$missing $name"
-done
-if [ -n "$missing" ]; then
-    echo "matrix: these servers could not be had:$missing" >&2
-    exit 1
-fi
+# shellcheck disable=SC2086 # lists of names
+get_servers $wanted $too_old ${CLIENTS:-}
 
 RLOCK_TEST_OLD_SERVER=$(binary_of "$too_old")
 export RLOCK_TEST_OLD_SERVER
@@ -60,20 +44,6 @@ done
 read -ra clients <<<"${CLIENTS:-}"
 
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
-logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
-
-# tests_of LABEL SERVER TEST...
-tests_of() {
-    local label=$1 began=$SECONDS outcome=passed
-    RLOCK_TEST_SERVER=$(binary_of "$2")
-    export RLOCK_TEST_SERVER
-    shift 2
-    "${CARGO:-cargo}" test --workspace "$@" --locked --no-fail-fast --quiet >"$logs/$label" 2>&1 || outcome=failed
-    echo "$outcome" >"$logs/$label.outcome"
-    say "$label, $("$RLOCK_TEST_SERVER" --version | cut -d ' ' -f 1-3): $outcome after $((SECONDS - began)) s"
-    if [ "$outcome" = failed ]; then cat "$logs/$label"; else grep '^test result' "$logs/$label" | sort | uniq -c | sort -rn | head -n 3; fi
-}
 
 say "building the tests"
 "${CARGO:-cargo}" test --workspace "${module_tests[@]}" ${CLIENTS:+"${client_tests[@]}"} --locked --no-run --quiet
@@ -99,17 +69,10 @@ for name in "${clients[@]}"; do
 done
 # Tests of one server, three at a time, and more of each than there are cores: they mostly wait.
 for name in "${chosen[@]}"; do
-    while [ "$(jobs -rp | wc -l)" -ge $((3 + ${#clients[@]})) ]; do wait -n || true; done
+    await_room $((3 + ${#clients[@]}))
     tests_of "$name" "$name" "${module_tests[@]}" &
 done
 wait
 
-failed=
-for label in "${labels[@]}"; do
-    [ "$(cat "$logs/$label.outcome" 2>/dev/null)" = passed ] || failed="$failed $label"
-done
-if [ -n "$failed" ]; then
-    echo "matrix: tests failed on$failed" >&2
-    exit 1
-fi
+failures_of "${labels[@]}"
 say "every test passed on ${#chosen[@]} servers"

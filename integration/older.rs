@@ -6,7 +6,7 @@ use std::env;
 use std::path::PathBuf;
 
 use redis::Connection;
-use rlock_testkit::commands::{say, story};
+use rlock_testkit::commands::{say, state, story};
 use rlock_testkit::held::{Awaited, acquisition, hold};
 use rlock_testkit::{ServerBuilder, TestServer};
 
@@ -15,10 +15,6 @@ const UNKNOWN: [(&str, &str); 2] = [("page", "n:1"), ("book", "n:1")];
 
 fn older() -> PathBuf {
     PathBuf::from(env::var_os("RLOCK_OLDER_MODULE").expect("RLOCK_OLDER_MODULE: run `make older`"))
-}
-
-fn kept(client: &mut Connection, key: &str) -> String {
-    ["DUMP", "PEXPIRETIME"].map(|word| say(client, &format!("{word} {key}"))).join(" ")
 }
 
 /// The older module, with the locks of [`hold`] and a list of those who waited.
@@ -33,7 +29,7 @@ fn serves_what_it_knows(client: &mut Connection, token: i64) {
     let [_, _, later] = acquisition(&say(client, "RLOCK.ACQUIRE fenced n:1 900000 FENCED"));
     assert!(later > token, "{later} after {token}");
     for (key, owner) in UNKNOWN {
-        let before = kept(client, key);
+        let before = state(client, key);
         for line in [
             format!("RLOCK.ACQUIRE {key} c:1 50000"),
             format!("RLOCK.RENEW {key} {owner} 50000"),
@@ -42,7 +38,7 @@ fn serves_what_it_knows(client: &mut Connection, token: i64) {
             let refused = say(client, &line);
             assert!(refused.starts_with("!WRONGLOCK "), "{line}: {refused}");
         }
-        assert_eq!(kept(client, key), before, "{key}");
+        assert_eq!(state(client, key), before, "{key}");
     }
 }
 

@@ -1,31 +1,14 @@
 //! Cluster mode: which names a lock can have, and how its unlock message goes out.
 
-use std::time::Duration;
-
+use rlock_testkit::clients::cluster::{Cluster, id};
 use rlock_testkit::commands::{say, say_words};
-use rlock_testkit::{
-    ReplicaStream, ServerBuilder, Subscriber, TestServer, eventually, wait_for_replicas_in_sync,
-};
-
-/// How long nodes may take to agree.
-const SOON: Duration = Duration::from_secs(30);
-
-fn node() -> ServerBuilder {
-    TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", "5000")
-}
-
-#[track_caller]
-fn await_cluster(server: &TestServer, what: &str) {
-    eventually(what, SOON, || say(&mut server.connect(), "CLUSTER INFO").contains(what).then_some(()));
-}
+use rlock_testkit::nodes::AGREED;
+use rlock_testkit::{ReplicaStream, Subscriber, TestServer, eventually};
 
 /// A cluster of one node that has all slots.
 #[track_caller]
 fn cluster() -> TestServer {
-    let server = node().start();
-    assert_eq!(say(&mut server.connect(), "CLUSTER ADDSLOTSRANGE 0 16383"), "OK");
-    await_cluster(&server, "cluster_state:ok");
-    server
+    Cluster::start(1).primaries.remove(0)
 }
 
 /// Names of locks whose channel has the same slot.
@@ -124,25 +107,17 @@ fn the_unlock_message_is_sharded() {
 
 #[test]
 fn the_unlock_message_reaches_shard_subscribers_of_a_replica() {
-    let (primary, replica) = (cluster(), node().start());
-    let there = &mut replica.connect();
-    let here = &mut primary.connect();
-    assert_eq!(say(there, &format!("CLUSTER MEET 127.0.0.1 {}", primary.port())), "OK");
-    await_cluster(&replica, "cluster_state:ok");
-    let id = say(here, "CLUSTER MYID").trim_matches('"').to_owned();
-    eventually("the replica to follow", SOON, || {
-        (say(there, &format!("CLUSTER REPLICATE {id}")) == "OK").then_some(())
-    });
-    wait_for_replicas_in_sync(&primary, &replica);
+    let cluster = Cluster::start_with_replicas(1);
+    let (primary, replica) = (&cluster.primaries[0], &cluster.replicas[0]);
+    let (here, there) = (&mut primary.connect(), &mut replica.connect());
     // The primary must know its replica to send it messages.
-    eventually("the primary to know", SOON, || {
-        say(here, &format!("CLUSTER REPLICAS {id}")).contains("slave").then_some(())
-    });
+    let replicas = format!("CLUSTER REPLICAS {}", id(primary));
+    eventually("the primary to know", AGREED, || say(here, &replicas).contains("slave").then_some(()));
     let channel = "redisson_lock__channel:{lock}";
-    let mut subscriber = Subscriber::connect(&replica).ssubscribe(&[channel]);
+    let mut subscriber = Subscriber::connect(replica).ssubscribe(&[channel]);
     assert_eq!(say(here, "RLOCK.ACQUIRE lock alice 100000"), "[1, 100000, 0]");
     assert_eq!(say(here, "RLOCK.RELEASE lock alice"), "1");
-    assert_eq!(subscriber.next(SOON), Some((channel.as_bytes().to_vec(), b"0".to_vec())));
+    assert_eq!(subscriber.next(AGREED), Some((channel.as_bytes().to_vec(), b"0".to_vec())));
     assert!(subscriber.drain().is_empty());
     // A client that follows slots is sent to the primary.
     let moved = say(there, "RLOCK.ACQUIRE lock alice 100000");

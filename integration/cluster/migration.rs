@@ -1,17 +1,15 @@
 //! Slots that move to another node of a cluster while somebody waits for a lock in them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::Connection;
 use rlock_testkit::commands::{SOON, counter, say, story};
+use rlock_testkit::held::acquisition;
 use rlock_testkit::nodes::{AGREED, Cluster, asking};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{Subscriber, eventually};
 
-/// Stops a process without ending it, on Linux.
-const SIGSTOP: i32 = 19;
-
-const CHANNEL: &str = "grants:{lock}";
+use crate::{CHANNEL, was_sent_away};
 
 /// `alice` holds the lock; `bob` is blocked and `carol` enqueued, with the messages for her.
 #[track_caller]
@@ -20,16 +18,10 @@ fn held_and_awaited(cluster: &Cluster) -> (Waiting, Subscriber) {
     let grants = Subscriber::connect(node).ssubscribe(&[CHANNEL]);
     let client = &mut node.connect();
     story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-    let bob = Waiting::start(node, &["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "0"]);
+    let bob = Waiting::line(node, "RLOCK.ACQUIRE lock bob 50000 BLOCK 0");
     story(client, &[(&format!("RLOCK.ACQUIRE lock carol 4000 ENQUEUE 0 {CHANNEL}"), "[0, 0, 0]")]);
     assert_eq!(counter(node, "waiters"), 2);
     (bob, grants)
-}
-
-#[track_caller]
-fn was_sent_away(waiting: &Waiting) {
-    let answer = waiting.answer();
-    assert!(answer.starts_with("!UNBLOCKED ") && answer.contains("slot"), "{answer}");
 }
 
 /// Shows that both were sent away, and nothing was granted on the first node.
@@ -64,10 +56,12 @@ fn waiters_for_a_key_that_moves_are_told() {
     assert_eq!(asking(second, "RLOCK.RENEW lock alice 100000"), "1");
     cluster.end_move();
     is_redirected(first, "RLOCK.ACQUIRE lock bob 4000", "MOVED");
-    let bob = Waiting::start(&cluster.nodes[1], &["RLOCK.ACQUIRE", "lock", "bob", "50000", "BLOCK", "0"]);
+    let bob = Waiting::line(&cluster.nodes[1], "RLOCK.ACQUIRE lock bob 50000 BLOCK 0");
     story(second, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 50000, 0]");
     assert_eq!((cluster.keys(), counter(&cluster.nodes[0], "waiters")), ([0, 1], 0));
+    // No timer is left for a lock that has gone.
+    story(first, &[("MODULE UNLOAD rlock", "OK")]);
 }
 
 #[test]
@@ -126,21 +120,6 @@ fn a_release_that_nobody_here_can_take_leaves_the_lock_to_the_other_node() {
 }
 
 #[test]
-fn who_waits_is_woken_when_the_slot_has_moved_at_once() {
-    let cluster = Cluster::start();
-    let (bob, _grants) = held_and_awaited(&cluster);
-    cluster.begin_to_move();
-    cluster.move_lock();
-    cluster.end_move();
-    let begin = Instant::now();
-    was_sent_away(&bob);
-    eventually("all to be sent away", SOON, || (counter(&cluster.nodes[0], "waiters") == 0).then_some(()));
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
-    story(&mut cluster.nodes[1].connect(), &[("RLOCK.RELEASE lock alice", "1")]);
-    story(&mut cluster.nodes[0].connect(), &[("MODULE UNLOAD rlock", "OK")]);
-}
-
-#[test]
 fn enqueue_needs_a_channel_in_the_keys_slot() {
     const REFUSED: &str = "!ERR the channel is in another slot than the key; \
         give it the key's hash tag, such as grants:{key}";
@@ -175,7 +154,7 @@ fn nothing_is_granted_while_the_cluster_is_down() {
     let client = &mut cluster.nodes[0].connect();
     let (bob, mut grants) = held_and_awaited(&cluster);
     story(client, &[("PEXPIRE lock 60000", "1")]);
-    cluster.nodes[1].signal(SIGSTOP);
+    cluster.nodes[1].signal(libc::SIGSTOP);
     eventually("the cluster to be down", AGREED, || {
         say(client, "CLUSTER INFO").contains("cluster_state:fail").then_some(())
     });
@@ -191,31 +170,19 @@ fn nothing_is_granted_while_the_cluster_is_down() {
 const TOKEN_KEY: &str = "redisson_lock_token:{lock}";
 const FENCED: &str = "RLOCK.ACQUIRE lock alice 100000 HOLDS 1 FENCED";
 
-/// The token's key moves.
-#[track_caller]
-fn move_token(cluster: &Cluster) {
-    let line = format!("MIGRATE 127.0.0.1 {} {TOKEN_KEY} 0 5000", cluster.nodes[1].port());
-    story(&mut cluster.nodes[0].connect(), &[(&line, "OK")]);
-}
-
 /// The keys of a slot move one by one. The lock's last token may be on the other node then: whoever asks for
 /// one there is to try again, as with any command on several keys, and gets no token that was given before.
 #[test]
 fn no_token_is_given_while_the_last_may_be_on_the_other_node() {
     let cluster = Cluster::start();
     let [first, second] = &mut cluster.clients();
-    let token = |answer: String| answer.trim_matches(['[', ']']).rsplit(", ").next().unwrap().parse::<i64>();
-    let last = token(say(first, FENCED)).unwrap();
-    let bob = ["RLOCK.ACQUIRE", "lock", "bob", "50000", "FENCED", "BLOCK", "0"];
-    let bob = Waiting::start(&cluster.nodes[0], &bob);
+    let last = acquisition(&say(first, FENCED))[2];
+    let bob = Waiting::line(&cluster.nodes[0], "RLOCK.ACQUIRE lock bob 50000 FENCED BLOCK 0");
     cluster.begin_to_move();
     // As long as both keys are here nothing is different.
-    let last = {
-        let next = token(say(first, FENCED)).unwrap();
-        assert!(next > last, "{next} after {last}");
-        next
-    };
-    move_token(&cluster);
+    let next = acquisition(&say(first, FENCED))[2];
+    assert!(next > last, "{next} after {last}");
+    cluster.move_key(TOKEN_KEY);
     let said = say(first, FENCED);
     assert!(said.starts_with("!TRYAGAIN "), "{said}");
     story(first, &[("RLOCK.ACQUIRE lock alice 100000 HOLDS 1", "[1, 100000, 0]")]);
@@ -223,7 +190,7 @@ fn no_token_is_given_while_the_last_may_be_on_the_other_node() {
     story(first, &[("RLOCK.RELEASE lock alice", "1")]);
     was_sent_away(&bob);
     // It is on the second node, where the lock is taken now.
-    assert!(token(asking(second, FENCED)).unwrap() > last);
+    assert!(acquisition(&asking(second, FENCED))[2] > next);
     cluster.end_move();
 }
 
@@ -232,15 +199,14 @@ fn no_token_is_given_while_the_last_may_be_on_the_other_node() {
 fn a_token_that_has_not_arrived_is_waited_for() {
     let cluster = Cluster::start();
     let [first, second] = &mut cluster.clients();
-    let token = |answer: String| answer.trim_matches(['[', ']']).rsplit(", ").next().unwrap().parse::<i64>();
-    let last = token(say(first, FENCED)).unwrap();
+    let last = acquisition(&say(first, FENCED))[2];
     story(first, &[("RLOCK.RELEASE lock alice", "1")]);
     cluster.begin_to_move();
     let said = asking(second, FENCED);
     assert!(said.starts_with("!TRYAGAIN "), "{said}");
     assert_eq!(cluster.keys(), [1, 0]);
-    move_token(&cluster);
-    assert!(token(asking(second, FENCED)).unwrap() > last);
+    cluster.move_key(TOKEN_KEY);
+    assert!(acquisition(&asking(second, FENCED))[2] > last);
     cluster.end_move();
-    assert!(token(say(second, FENCED)).unwrap() > last);
+    assert!(acquisition(&say(second, FENCED))[2] > last);
 }

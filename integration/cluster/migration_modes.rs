@@ -4,6 +4,8 @@ use rlock_testkit::commands::{say, story};
 use rlock_testkit::nodes::{Cluster, asking};
 use rlock_testkit::waiting::Waiting;
 
+use crate::was_sent_away;
+
 const LEASE: &str = "{lock}:alice:rwlock_timeout:1";
 const LIST: &str = "redisson_lock_queue:{lock}";
 const DEADLINES: &str = "redisson_lock_timeout:{lock}";
@@ -15,8 +17,7 @@ fn a_reader_whose_lease_key_has_moved_is_alive() {
     let cluster = Cluster::start();
     let [first, second] = &mut cluster.clients();
     story(first, &[("RLOCK.ACQUIRE lock alice 100000 READ", "[1, 100000, 0]")]);
-    let bob =
-        Waiting::start(&cluster.nodes[0], &["RLOCK.ACQUIRE", "lock", "bob", "50000", "WRITE", "BLOCK", "0"]);
+    let bob = Waiting::line(&cluster.nodes[0], "RLOCK.ACQUIRE lock bob 50000 WRITE BLOCK 0");
     cluster.begin_to_move();
     cluster.move_key(LEASE);
     story(first, &[("RLOCK.ACQUIRE lock carol 100000 WRITE", "null")]);
@@ -34,24 +35,6 @@ fn a_reader_whose_lease_key_has_moved_is_alive() {
             ("RLOCK.ACQUIRE lock carol 100000 WRITE", "[1, 100000, 0]"),
         ],
     );
-}
-
-/// The other way round: the lock is on the second node, and the lease key on the first still.
-#[test]
-fn a_reader_whose_lease_key_has_not_moved_is_alive() {
-    let cluster = Cluster::start();
-    let [first, second] = &mut cluster.clients();
-    story(first, &[("RLOCK.ACQUIRE lock alice 100000 READ", "[1, 100000, 0]")]);
-    cluster.begin_to_move();
-    cluster.move_lock();
-    assert_eq!(asking(second, "RLOCK.ACQUIRE lock carol 100000 WRITE"), "null");
-    // Nor is it renewed or released twice; what it had is there when the key has come.
-    assert_eq!(asking(second, "HGET lock alice"), r#""1""#);
-    cluster.move_key(LEASE);
-    assert_eq!(asking(second, "RLOCK.ACQUIRE lock carol 100000 WRITE"), "null");
-    cluster.end_move();
-    story(second, &[("RLOCK.RELEASE lock alice", "1"), ("EXISTS lock", "0")]);
-    let _ = first;
 }
 
 /// To renew a lease key that has moved would make it anew, and then the reader would have two: the keys that are still
@@ -85,19 +68,24 @@ fn a_lease_key_that_is_elsewhere_is_not_made_anew() {
     story(second, &[(changes[0], "1"), ("RLOCK.RELEASE lock alice ALL", "1"), ("DBSIZE", "0")]);
 }
 
-/// The other way round: the lock comes first.
+/// The other way round: the lock is on the second node, and the lease key on the first still.
 #[test]
-fn a_lease_key_that_is_still_to_come_is_not_made_anew() {
+fn a_lease_key_that_is_still_to_come_is_not_made_anew_and_its_reader_is_alive() {
     let cluster = Cluster::start();
     let [first, second] = &mut cluster.clients();
     story(first, &[("RLOCK.ACQUIRE lock alice 100000 READ", "[1, 100000, 0]")]);
     cluster.begin_to_move();
     cluster.move_lock();
+    assert_eq!(asking(second, "RLOCK.ACQUIRE lock carol 100000 WRITE"), "null");
     let said = asking(second, "RLOCK.RENEW lock alice 200000");
     assert!(said.starts_with("!TRYAGAIN "), "{said}");
+    // The hold is kept until the key arrives.
+    assert_eq!(asking(second, "HGET lock alice"), r#""1""#);
     cluster.move_key(LEASE);
+    assert_eq!(asking(second, "RLOCK.ACQUIRE lock carol 100000 WRITE"), "null");
     assert_eq!(asking(second, "RLOCK.RENEW lock alice 200000"), "1");
     cluster.end_move();
+    story(second, &[("RLOCK.RELEASE lock alice", "1"), ("EXISTS lock", "0")]);
 }
 
 /// It belongs to no hold then, and ends by itself.
@@ -155,9 +143,8 @@ fn a_fair_queue_is_not_mended_while_a_part_of_it_is_elsewhere() {
         let deadline = format!("ZADD {DEADLINES} 9999999999999 f:1");
         story(first, &[("RLOCK.ACQUIRE lock alice 100000 FAIR", "[1, 100000, 0]")]);
         let wait = |node: &_| {
-            ["b:1", "b:2"].map(|owner| {
-                Waiting::start(node, &["RLOCK.ACQUIRE", "lock", owner, "50000", "FAIR", "BLOCK", "0"])
-            })
+            ["b:1", "b:2"]
+                .map(|owner| Waiting::line(node, &format!("RLOCK.ACQUIRE lock {owner} 50000 FAIR BLOCK 0")))
         };
         let waiting = wait(&cluster.nodes[0]);
         story(first, &[(&at_the_end, "3"), (&deadline, "1")]);
@@ -181,4 +168,27 @@ fn a_fair_queue_is_not_mended_while_a_part_of_it_is_elsewhere() {
         story(second, &[("RLOCK.RELEASE lock b:1", "1"), (&list, r#"["f:1"]"#)]);
         assert_eq!(waiting[1].answer(), "[1, 50000, 0]");
     }
+}
+
+#[test]
+fn permits_move_with_their_slot() {
+    let cluster = Cluster::start();
+    let [first, second] = &mut cluster.clients();
+    story(
+        first,
+        &[
+            ("RLOCK.ACQUIRE lock alice 1000000 PERMITS 2", "[1, 1000000, 0]"),
+            ("RLOCK.ACQUIRE lock bob 900000 PERMITS 2", "[1, 900000, 0]"),
+        ],
+    );
+    let carol = Waiting::line(&cluster.nodes[0], "RLOCK.ACQUIRE lock carol 1000 PERMITS 2 BLOCK 0");
+    cluster.begin_to_move();
+    cluster.move_lock();
+    was_sent_away(&carol);
+    assert_eq!(asking(second, "RLOCK.ACQUIRE lock carol 1000 PERMITS 2"), "null");
+    assert_eq!(asking(second, "RLOCK.RENEW lock bob 900000"), "1");
+    cluster.end_move();
+    let carol = Waiting::line(&cluster.nodes[1], "RLOCK.ACQUIRE lock carol 50000 PERMITS 2 BLOCK 0");
+    story(second, &[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(carol.answer(), "[1, 50000, 0]");
 }

@@ -8,22 +8,22 @@ use rlock_testkit::commands::{SOON, counter, number, say, story};
 use rlock_testkit::nodes::Cluster;
 use rlock_testkit::{ReplicaStream, Subscriber, eventually};
 
-const CHANNEL: &str = "grants:{lock}";
+use crate::CHANNEL;
 
 /// A lock of each kind, in one slot.
 const LOCKS: [&str; 3] = ["lock", "{lock}r", "{lock}p"];
 
 /// A grace period much shorter than the leases.
-const GRACE: &str = "SESSION 200";
+const GRACE: u32 = 200;
 
 /// The time in which the end of a connection would show an effect.
 const QUIET: Duration = Duration::from_millis(700);
 
 /// `bob` holds a lock of each kind, tied to the connection.
 #[track_caller]
-fn hold(bob: &mut Connection) {
+fn hold(bob: &mut Connection, grace: u32) {
     for (lock, kind) in LOCKS.into_iter().zip(["", "READ ", "PERMITS 2 "]) {
-        story(bob, &[(&format!("RLOCK.ACQUIRE {lock} bob 100000 {kind}{GRACE}"), "[1, 100000, 0]")]);
+        story(bob, &[(&format!("RLOCK.ACQUIRE {lock} bob 100000 {kind}SESSION {grace}"), "[1, 100000, 0]")]);
     }
 }
 
@@ -55,8 +55,8 @@ fn what_is_tied_loses_its_tie_when_its_slot_has_left() {
         let node = &cluster.nodes[0];
         let (mut bob, mut carol) = (node.connect(), node.connect());
         let mut grants = Subscriber::connect(node).ssubscribe(&[CHANNEL]);
-        hold(&mut bob);
-        let waits = format!("RLOCK.ACQUIRE lock carol 50000 {GRACE} ENQUEUE 0 {CHANNEL}");
+        hold(&mut bob, GRACE);
+        let waits = format!("RLOCK.ACQUIRE lock carol 50000 SESSION {GRACE} ENQUEUE 0 {CHANNEL}");
         story(&mut carol, &[(&waits, "[0, 0, 0]")]);
         assert_eq!(counter(node, "ties"), 4);
         cluster.begin_to_move();
@@ -95,10 +95,7 @@ fn a_session_that_ends_before_its_key_moves_shortens_the_lease() {
     let cluster = Cluster::start();
     let [first, second] = &mut cluster.clients();
     let mut bob = cluster.nodes[0].connect();
-    for (lock, kind) in LOCKS.into_iter().zip(["", "READ ", "PERMITS 2 "]) {
-        let acquire = format!("RLOCK.ACQUIRE {lock} bob 100000 {kind}SESSION 20000");
-        story(&mut bob, &[(&acquire, "[1, 100000, 0]")]);
-    }
+    hold(&mut bob, 20_000);
     cluster.begin_to_move();
     drop(bob);
     for lock in LOCKS {
@@ -121,7 +118,7 @@ fn a_reader_whose_lease_key_has_moved_keeps_its_lease() {
     let cluster = Cluster::start();
     let [_, second] = &mut cluster.clients();
     let mut bob = cluster.nodes[0].connect();
-    story(&mut bob, &[(&format!("RLOCK.ACQUIRE lock bob 100000 READ {GRACE}"), "[1, 100000, 0]")]);
+    story(&mut bob, &[(&format!("RLOCK.ACQUIRE lock bob 100000 READ SESSION {GRACE}"), "[1, 100000, 0]")]);
     cluster.begin_to_move();
     cluster.move_key("{lock}:bob:rwlock_timeout:1");
     let mut replicated = ReplicaStream::open(&cluster.nodes[0]);

@@ -2,25 +2,17 @@
 
 use std::time::Duration;
 
+use crate::{CHANNEL, was_sent_away};
 use redis::Connection;
 use rlock_testkit::commands::{SOON, counter, number, say, story};
+use rlock_testkit::held::acquisition;
 use rlock_testkit::nodes::Cluster;
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{ServerName, Subscriber, eventually, whole_slots};
 
-/// For the lock that all of these are about.
-const CHANNEL: &str = "grants:{lock}";
-
 #[track_caller]
 fn blocked(cluster: &Cluster, lock: &str, owner: &str, rest: &str) -> Waiting {
-    let line = format!("RLOCK.ACQUIRE {lock} {owner} 50000 {rest}BLOCK 0");
-    Waiting::start(&cluster.nodes[0], &line.split(' ').collect::<Vec<_>>())
-}
-
-#[track_caller]
-fn was_sent_away(waiting: &Waiting) {
-    let answer = waiting.answer();
-    assert!(answer.starts_with("!UNBLOCKED ") && answer.contains("slot"), "{answer}");
+    Waiting::line(&cluster.nodes[0], &format!("RLOCK.ACQUIRE {lock} {owner} 50000 {rest}BLOCK 0"))
 }
 
 /// A node has no waiters and no ties left.
@@ -49,7 +41,7 @@ fn locks_move_with_their_slot_and_waiters_are_sent_away() {
     let [first, second] = &mut cluster.clients();
     let mut alice = cluster.nodes[0].connect();
     story(&mut alice, &HOLDS);
-    let token = say(first, "RLOCK.ACQUIRE {lock}t alice 900000 FENCED");
+    let token = acquisition(&say(first, "RLOCK.ACQUIRE {lock}t alice 900000 FENCED"))[2];
     let waiting = [
         blocked(&cluster, "lock", "bob", ""),
         blocked(&cluster, "{lock}r", "bob", "WRITE "),
@@ -81,9 +73,8 @@ fn locks_move_with_their_slot_and_waiters_are_sent_away() {
             ("RLOCK.RELEASE {lock}t alice", "1"),
         ],
     );
-    let last = |answer: String| answer.trim_matches(['[', ']']).rsplit(", ").next().unwrap().parse::<i64>();
-    let next = say(second, "RLOCK.ACQUIRE {lock}t bob 900000 FENCED");
-    assert!(last(next.clone()).unwrap() > last(token.clone()).unwrap(), "{next} after {token}");
+    let next = acquisition(&say(second, "RLOCK.ACQUIRE {lock}t bob 900000 FENCED"))[2];
+    assert!(next > token, "{next} after {token}");
 }
 
 /// Leases end, a session ends, and waiters are granted the free locks: the timer does all of it, while the copy is under way.

@@ -5,7 +5,6 @@
 //! sentinels and replicas when its door is shut, while the tests' own connections, which go to the server itself, are
 //! those of clients on its side.
 
-mod doors;
 mod watched;
 
 use std::time::Duration;
@@ -15,7 +14,7 @@ use rlock_client::{Client, Durability, Error, Guard};
 use rlock_testkit::clients;
 use rlock_testkit::clients::within;
 use rlock_testkit::commands::{SOON, counter, say, server_time, story};
-use rlock_testkit::held::{self, Awaited, KINDS, hold};
+use rlock_testkit::held::{Awaited, KINDS, acquisition, all_is_held, hold};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually};
 use tokio::task::JoinHandle;
@@ -65,17 +64,6 @@ fn await_waiters(server: &TestServer, count: u64) {
     eventually("waiters", FAILED_OVER, || (counter(server, "waiters") == count).then_some(()));
 }
 
-/// Shows that all that was held is held still, and by nobody else.
-#[track_caller]
-fn all_is_held(client: &mut Connection) {
-    for kind in &KINDS {
-        story(client, &[(&kind.ask("", "s:1"), "null")]);
-        for line in kind.renewals("") {
-            story(client, &[(&line, "1")]);
-        }
-    }
-}
-
 /// Shows that those who wait are told when their server is demoted: by `UNBLOCKED`, or by the end of their connections,
 /// since the sentinel, in the same transaction, cuts those of all clients.
 ///
@@ -101,6 +89,23 @@ fn is_no_primary(old: &Member, heir: &Member) {
     assert_eq!((counter(&old.server, "waiters"), counter(&old.server, "hand_offs")), (0, 0));
 }
 
+/// Locks of every kind are held and awaited on the primary, and its replicas have them.
+async fn begin(watched: &Watched) -> (Users, i64, Awaited) {
+    let users = Users::start(watched).await;
+    let token = hold(&mut watched.primary.server.connect(), "");
+    let awaited = Awaited::start(&watched.primary.server, "");
+    watched.await_replicas();
+    (users, token, awaited)
+}
+
+/// The new primary has all locks, and waiters that ask again wait there.
+#[track_caller]
+fn takes_over(users: &Users, heir: &Member) -> Awaited {
+    users.have_found(&heir.server);
+    all_is_held(&mut heir.server.connect(), "");
+    Awaited::start(&heir.server, "")
+}
+
 /// What all fail-overs end with: those who ask again are served, and all three servers have the same.
 async fn end(users: Users, there: Awaited, token: i64, heir: &Member, others: [&Member; 2]) {
     users.are_served().await;
@@ -114,10 +119,7 @@ async fn end(users: Users, there: Awaited, token: i64, heir: &Member, others: [&
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_is_killed() {
     let watched = Watched::start();
-    let users = Users::start(&watched).await;
-    let token = hold(&mut watched.primary.server.connect(), "");
-    let awaited = Awaited::start(&watched.primary.server, "");
-    watched.await_replicas();
+    let (users, token, awaited) = begin(&watched).await;
     let Watched { primary: Member { server, door }, replicas, sentinels } = watched;
     let port = server.port();
     let stopped = server.kill9();
@@ -126,9 +128,7 @@ async fn a_primary_that_is_killed() {
         assert!(told.starts_with("the connection ended"), "{told}");
     }
     let (heir, other) = await_heir(&sentinels, &replicas);
-    users.have_found(&heir.server);
-    all_is_held(&mut heir.server.connect());
-    let there = Awaited::start(&heir.server, "");
+    let there = takes_over(&users, heir);
     let old = Member { server: announcing(&door).port(port).dir(stopped).start(), door };
     is_no_primary(&old, heir);
     end(users, there, token, heir, [&old, other]).await;
@@ -179,37 +179,25 @@ async fn outlives_its_primary(durability: Durability, standing_still: usize) -> 
     say(&mut heir.server.connect(), "HGETALL lock") == format!(r#"["{owner}", "1"]"#)
 }
 
+/// Where the majority has the lock, the other replica cannot be promoted. The last case shows that the others can fail.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_all_replicas_have_outlives_its_primary() {
-    assert!(outlives_its_primary(Durability::Replicas(2), 0).await);
-}
-
-/// The other replica is none that could be promoted.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_the_majority_has_outlives_its_primary() {
-    assert!(outlives_its_primary(Durability::Majority, 1).await);
-}
-
-/// So the tests above can fail.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_no_replica_confirmed_is_gone_with_its_primary() {
-    assert!(!outlives_its_primary(Durability::None, 0).await);
+async fn a_lock_outlives_its_primary_if_enough_replicas_have_it() {
+    let cases =
+        [(Durability::Replicas(2), 0, true), (Durability::Majority, 1, true), (Durability::None, 0, false)];
+    for (durability, standing_still, outlives) in cases {
+        assert_eq!(outlives_its_primary(durability, standing_still).await, outlives, "{durability:?}");
+    }
 }
 
 /// It thinks that it is the primary still when it goes on, until a sentinel tells it otherwise.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_stands_still() {
     let watched = Watched::start();
-    let users = Users::start(&watched).await;
+    let (users, token, awaited) = begin(&watched).await;
     let old = &watched.primary;
-    let token = hold(&mut old.server.connect(), "");
-    let awaited = Awaited::start(&old.server, "");
-    watched.await_replicas();
     old.server.signal(libc::SIGSTOP);
     let (heir, other) = watched.await_heir();
-    users.have_found(&heir.server);
-    all_is_held(&mut heir.server.connect());
-    let there = Awaited::start(&heir.server, "");
+    let there = takes_over(&users, heir);
     old.server.signal(libc::SIGCONT);
     were_told(old, awaited.blocked);
     is_no_primary(old, heir);
@@ -221,22 +209,18 @@ async fn a_primary_that_stands_still() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_is_cut_off() {
     let watched = Watched::start();
-    let users = Users::start(&watched).await;
+    let (users, token, mut awaited) = begin(&watched).await;
     let old = &watched.primary;
     let beside = &mut old.server.connect();
-    let token = hold(beside, "");
-    let mut awaited = Awaited::start(&old.server, "");
-    watched.await_replicas();
     old.door.set_shut(true);
     let (heir, other) = watched.await_heir();
-    users.have_found(&heir.server);
-    all_is_held(&mut heir.server.connect());
+    let waiting_there = takes_over(&users, heir);
     // Two holders at a time, on either side: only who asks for replicas learns it, or by a token in what is written to.
     let alone = "RLOCK.ACQUIRE alone n:1 1000000 FENCED";
     let there = &mut heir.server.connect();
-    let here = held::acquisition(&say(beside, alone))[2];
+    let here = acquisition(&say(beside, alone))[2];
     eventually("the next millisecond", SOON, || (server_time(there) > here).then_some(()));
-    let there = held::acquisition(&say(there, alone))[2];
+    let there = acquisition(&say(there, alone))[2];
     assert!(there > here, "{there} after {here}");
     let direct = within("a client", Client::connect(&clients::url(&old.server))).await.unwrap();
     let replicated = direct.lock("replicated").durability(Durability::Replicas(1));
@@ -244,7 +228,6 @@ async fn a_primary_that_is_cut_off() {
     assert!(matches!(refused, Error::Durability { wanted: 1, reached: 0, .. }), "{refused}");
     story(&mut old.server.connect(), &[("EXISTS replicated", "0"), ("WAIT 1 100", "0")]);
     awaited.wait_on();
-    let there = Awaited::start(&heir.server, "");
     old.door.set_shut(false);
     were_told(old, awaited.blocked);
     is_no_primary(old, heir);
@@ -252,7 +235,7 @@ async fn a_primary_that_is_cut_off() {
         &mut heir.server.connect(),
         &[("RLOCK.RELEASE alone n:1", "1"), ("DEL redisson_lock_token:{alone}", "1")],
     );
-    end(users, there, token, heir, [old, other]).await;
+    end(users, waiting_there, token, heir, [old, other]).await;
 }
 
 /// With `min-replicas-to-write` the primary that was cut off stops granting by itself: who waits for a lock whose lease
@@ -270,7 +253,7 @@ fn a_primary_that_is_cut_off_and_needs_replicas() {
     eventually("enough replicas", SOON, || {
         (say(client, "RLOCK.ACQUIRE lock n:1 15000") == "[1, 15000, 0]").then_some(())
     });
-    let waiting = Waiting::start(&old.server, &["RLOCK.ACQUIRE", "lock", "b:1", "50000", "BLOCK", "0"]);
+    let waiting = Waiting::line(&old.server, "RLOCK.ACQUIRE lock b:1 50000 BLOCK 0");
     watched.await_replicas();
     old.door.set_shut(true);
     eventually("the primary to refuse", SOON, || {
@@ -292,17 +275,12 @@ fn a_primary_that_is_cut_off_and_needs_replicas() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_is_replaced_on_purpose() {
     let watched = Watched::start();
-    let users = Users::start(&watched).await;
+    let (users, token, awaited) = begin(&watched).await;
     let old = &watched.primary;
-    let token = hold(&mut old.server.connect(), "");
-    let awaited = Awaited::start(&old.server, "");
-    watched.await_replicas();
     story(&mut watched.sentinels[0].connect(), &[("SENTINEL FAILOVER main", "OK")]);
     let (heir, other) = watched.await_heir();
     were_told(old, awaited.blocked);
-    users.have_found(&heir.server);
-    all_is_held(&mut heir.server.connect());
-    let there = Awaited::start(&heir.server, "");
+    let there = takes_over(&users, heir);
     is_no_primary(old, heir);
     end(users, there, token, heir, [old, other]).await;
 }

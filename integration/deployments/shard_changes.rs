@@ -10,27 +10,17 @@ use std::time::Duration;
 use redis::Connection;
 use rlock_client::{Any, Client, Durability, Error, Guard, Lock};
 use rlock_testkit::clients;
-use rlock_testkit::clients::cluster::{Cluster, failing_soon};
-use rlock_testkit::commands;
-use rlock_testkit::commands::{SOON, counter, number, say, story};
-use rlock_testkit::held::{Awaited, KINDS, hold};
+use rlock_testkit::clients::cluster::{Cluster, await_role, failing_soon, slot};
+use rlock_testkit::commands::{SOON, counter, say, story};
+use rlock_testkit::held::{Awaited, KINDS, all_is_held, hold};
 use rlock_testkit::waiting::Waiting;
+use rlock_testkit::whole_slots::moves_whole_slots;
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
-use slots::{AtOnce, await_replicas, await_slot, cluster, move_at_once, place_on, replica_agrees};
+use slots::{await_replicas, cluster, place_on, replica_agrees};
 use tokio::task::JoinHandle;
 
 /// How long a fail-over may take on a busy machine.
 const FAILED_OVER: Duration = Duration::from_secs(40);
-
-#[track_caller]
-fn await_role(server: &TestServer, role: &str) {
-    eventually(role, FAILED_OVER, || {
-        // A server that stands still, or has just changed its role, does not answer on connections of before.
-        let client = redis::Client::open(clients::url(server)).unwrap();
-        let answer: redis::Value = redis::cmd("ROLE").query(&mut client.get_connection().ok()?).ok()?;
-        commands::text(&answer).starts_with(&format!("[\"{role}\"")).then_some(())
-    });
-}
 
 /// Waits until a server serves its shard as the primary.
 #[track_caller]
@@ -42,15 +32,13 @@ fn await_heir(heir: &TestServer, place: &str) -> Connection {
     heir.connect()
 }
 
-/// Shows that all that was held is held still, and by nobody else.
+/// Locks of every kind are held and awaited on a primary, and its replica has them: the last token, and the waiters.
 #[track_caller]
-fn all_is_held(client: &mut Connection, place: &str) {
-    for kind in &KINDS {
-        story(client, &[(&kind.ask(place, "s:1"), "null")]);
-        for line in kind.renewals(place) {
-            story(client, &[(&line, "1")]);
-        }
-    }
+fn held_and_awaited(primary: &TestServer, replica: &TestServer, place: &str) -> (i64, Awaited) {
+    let token = hold(&mut primary.connect(), place);
+    let awaited = Awaited::start(primary, place);
+    wait_for_replicas_in_sync(primary, replica);
+    (token, awaited)
 }
 
 /// Shows that a server that was the primary serves nobody, has nobody waiting, and has granted nothing since.
@@ -74,9 +62,7 @@ fn is_no_primary(server: &TestServer, heir: &TestServer, place: &str, hand_offs:
 fn a_primary_that_is_killed() {
     let mut cluster = cluster();
     let place = place_on(&cluster, 0);
-    let token = hold(&mut cluster.primaries[0].connect(), &place);
-    let awaited = Awaited::start(&cluster.primaries[0], &place);
-    wait_for_replicas_in_sync(&cluster.primaries[0], &cluster.replicas[0]);
+    let (token, awaited) = held_and_awaited(&cluster.primaries[0], &cluster.replicas[0], &place);
     let port = cluster.primaries[0].port();
     let stopped = cluster.kill(0);
     for waiting in &awaited.blocked {
@@ -99,9 +85,7 @@ fn a_primary_that_stands_still() {
     let cluster = cluster();
     let place = place_on(&cluster, 1);
     let (old, heir) = (&cluster.primaries[1], &cluster.replicas[1]);
-    let token = hold(&mut old.connect(), &place);
-    let awaited = Awaited::start(old, &place);
-    wait_for_replicas_in_sync(old, heir);
+    let (token, awaited) = held_and_awaited(old, heir, &place);
     old.signal(libc::SIGSTOP);
     let client = &mut await_heir(heir, &place);
     all_is_held(client, &place);
@@ -119,13 +103,11 @@ fn a_primary_that_is_replaced_on_purpose() {
     let cluster = cluster();
     let place = place_on(&cluster, 2);
     let servers = [&cluster.primaries[2], &cluster.replicas[2]];
-    let slot = number(&mut servers[0].connect(), &format!("CLUSTER KEYSLOT {place}"));
+    let slot = slot(&mut servers[0].connect(), &place);
     for (old, heir) in [(servers[0], servers[1]), (servers[1], servers[0])] {
-        await_slot(&cluster, slot, old);
+        cluster.await_slot(slot, old);
         await_replicas(&cluster);
-        let token = hold(&mut old.connect(), &place);
-        let awaited = Awaited::start(old, &place);
-        wait_for_replicas_in_sync(old, heir);
+        let (token, awaited) = held_and_awaited(old, heir, &place);
         let hand_offs = counter(old, "hand_offs");
         story(&mut heir.connect(), &[("CLUSTER FAILOVER", "OK")]);
         awaited.were_sent_away();
@@ -222,7 +204,7 @@ async fn never_two_holders_of_any_kind() {
     fastrand::seed(clients::seed());
     let mut cluster = cluster();
     let place = place_on(&cluster, 0);
-    let slot = number(&mut cluster.primaries[0].connect(), &format!("CLUSTER KEYSLOT {place}"));
+    let slot = slot(&mut cluster.primaries[0].connect(), &place);
     let contest = Arc::new(Contest {
         place: place.clone(),
         writers: Default::default(),
@@ -232,16 +214,16 @@ async fn never_two_holders_of_any_kind() {
         over: AtomicBool::new(false),
     });
     let workers = begin(&contest, &cluster).await;
-    let at_once = AtOnce::of(&cluster.primaries[0]) != AtOnce::Never;
+    let at_once = moves_whole_slots(&cluster.primaries[0]);
     for (from, to) in [(0, 1), (1, 2), (2, 0)] {
         contest.go_on(60).await;
         cluster.move_slot_of(&place, from, to, async || contest.go_on(8).await).await;
-        await_slot(&cluster, slot, &cluster.primaries[to]);
+        cluster.await_slot(slot, &cluster.primaries[to]);
     }
     for (from, to) in [(0, 1), (1, 0)].into_iter().filter(|_| at_once) {
         contest.go_on(60).await;
-        move_at_once(&cluster, slot, from, to).unwrap();
-        await_slot(&cluster, slot, &cluster.primaries[to]);
+        cluster.begin_at_once(slot, from, to).unwrap();
+        cluster.await_slot(slot, &cluster.primaries[to]);
     }
     contest.go_on(60).await;
     cluster.await_agreement();
@@ -266,8 +248,7 @@ async fn never_two_holders_of_any_kind() {
         (left.count() == 0 && counter(heir, "waiters") == 0).then_some(())
     });
     story(client, &[("CONFIG SET rlock.fair-turn-ms 100", "OK")]);
-    let line = format!("RLOCK.ACQUIRE {place}fair last 1000000 FAIR BLOCK 0");
-    let last = Waiting::start(heir, &line.split(' ').collect::<Vec<_>>());
+    let last = Waiting::line(heir, &format!("RLOCK.ACQUIRE {place}fair last 1000000 FAIR BLOCK 0"));
     assert_eq!(last.answer(), "[1, 1000000, 0]");
     let lists = format!("EXISTS redisson_lock_queue:{place}fair redisson_lock_timeout:{place}fair");
     story(client, &[(&lists, "0")]);

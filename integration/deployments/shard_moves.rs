@@ -5,11 +5,12 @@ mod slots;
 
 use std::time::Duration;
 
-use rlock_testkit::clients::cluster::Cluster;
-use rlock_testkit::commands::{SOON, counter, number, say, story};
-use rlock_testkit::held::{Awaited, KINDS, hold};
+use rlock_testkit::clients::cluster::{Cluster, await_role, slot};
+use rlock_testkit::commands::{SOON, counter, say, story};
+use rlock_testkit::held::{Awaited, all_is_held, hold};
+use rlock_testkit::whole_slots::moves_whole_slots;
 use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
-use slots::{AtOnce, await_slot, cluster, move_at_once, place_on, replica_agrees};
+use slots::{cluster, place_on, replica_agrees};
 
 /// How long a fail-over may take on a busy machine.
 const FAILED_OVER: Duration = Duration::from_secs(40);
@@ -24,8 +25,8 @@ fn a_slot_moves_at_one_moment() {
     let source = &cluster.primaries[0];
     let token = hold(&mut source.connect(), &place);
     let awaited = Awaited::start(source, &place);
-    move_at_once(&cluster, slot, 0, 1).unwrap();
-    await_slot(&cluster, slot, &cluster.primaries[1]);
+    cluster.begin_at_once(slot, 0, 1).unwrap();
+    cluster.await_slot(slot, &cluster.primaries[1]);
     awaited.were_sent_away();
     eventually("an empty queue", SOON, || (counter(source, "waiters") == 0).then_some(()));
     all_are_served(&cluster.primaries[1], &place, token);
@@ -34,12 +35,12 @@ fn a_slot_moves_at_one_moment() {
 
 /// A cluster, a place on its first primary, and the slot of that; none where the server refuses to move a slot at one moment.
 #[track_caller]
-fn movable() -> Option<(Cluster, String, i64)> {
+fn movable() -> Option<(Cluster, String, usize)> {
     let cluster = cluster();
     let place = place_on(&cluster, 0);
-    let slot = number(&mut cluster.primaries[0].connect(), &format!("CLUSTER KEYSLOT {place}"));
-    if AtOnce::of(&cluster.primaries[0]) == AtOnce::Never {
-        move_at_once(&cluster, slot, 0, 1).expect_err("a server that moves no slots at one moment");
+    let slot = slot(&mut cluster.primaries[0].connect(), &place);
+    if !moves_whole_slots(&cluster.primaries[0]) {
+        cluster.begin_at_once(slot, 0, 1).expect_err("a server that moves no slots at one moment");
         return None;
     }
     Some((cluster, place, slot))
@@ -64,8 +65,8 @@ fn what_is_granted_while_a_slot_is_copied_is_held_there() {
         let line = format!("RLOCK.ACQUIRE {place}{lock} e:1 60000 ENQUEUE 0 {place}grants");
         story(client, &[("CONFIG SET rlock.grant-confirm-ms 60000", "OK"), (&line, "[0, 0, 0]")]);
     }
-    move_at_once(&cluster, slot, 0, 1).unwrap();
-    await_slot(&cluster, slot, &cluster.primaries[1]);
+    cluster.begin_at_once(slot, 0, 1).unwrap();
+    cluster.await_slot(slot, &cluster.primaries[1]);
     let there = &mut cluster.primaries[1].connect();
     let mut granted = 0;
     // The subscription ends with the slot, after all that was granted.
@@ -84,9 +85,7 @@ fn what_is_granted_while_a_slot_is_copied_is_held_there() {
 /// Waits until a replica of a primary that died serves the shard, and no server takes the cluster for down.
 #[track_caller]
 fn takes_over(heir: &TestServer, others: &[TestServer]) {
-    eventually("the replica to take over", FAILED_OVER, || {
-        say(&mut heir.connect(), "ROLE").starts_with("[\"master\"").then_some(())
-    });
+    await_role(heir, "master");
     for server in others.iter().chain([heir]) {
         eventually("the cluster to be up", FAILED_OVER, || {
             say(&mut server.connect(), "CLUSTER INFO").contains("cluster_state:ok").then_some(())
@@ -98,9 +97,7 @@ fn takes_over(heir: &TestServer, others: &[TestServer]) {
 #[track_caller]
 fn all_are_served(owner: &TestServer, place: &str, token: i64) {
     let client = &mut owner.connect();
-    for kind in &KINDS {
-        story(client, &[(&kind.ask(place, "s:1"), "null")]);
-    }
+    all_is_held(client, place);
     Awaited::start(owner, place).are_served(client, token);
 }
 
@@ -120,7 +117,7 @@ fn a_primary_that_dies_while_a_slot_is_copied() {
         // Redis answers blocked clients of a cluster that is down, so no client waits where the other server dies.
         let _awaited = (victim == 0).then(|| Awaited::start(source, &place));
         wait_for_replicas_in_sync(source, &cluster.replicas[0]);
-        move_at_once(&cluster, slot, 0, 1).unwrap();
+        cluster.begin_at_once(slot, 0, 1).unwrap();
         std::thread::sleep(Duration::from_secs(1));
         let stopped = cluster.kill(victim);
         let heir = &cluster.replicas[victim];
@@ -132,7 +129,7 @@ fn a_primary_that_dies_while_a_slot_is_copied() {
         };
         // Redis tries again, with the new primary.
         let _ = say(&mut other.connect(), "CLUSTER MIGRATION CANCEL ALL");
-        await_slot(&cluster, slot, owner);
+        cluster.await_slot(slot, owner);
         for key in 0..FILLERS {
             story(&mut owner.connect(), &[(&format!("DEL {place}:{key}"), "1")]);
         }

@@ -32,30 +32,31 @@ fn commands(key: &str) -> [String; 8] {
     ]
 }
 
+/// The server has this number of keys, all of them in the slot.
+#[track_caller]
+fn all_are_in(client: &mut Connection, slot: i64, count: i64) {
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();
+    assert_eq!(number(client, &format!("CLUSTER COUNTKEYSINSLOT {slot}")), count, "{keys:?}");
+    assert_eq!(number(client, "DBSIZE"), count, "{keys:?}");
+}
+
 /// On each shard, for names with a hash tag and without: all that a lock ever writes or publishes is in its slot.
 #[test]
-#[expect(clippy::too_many_lines, reason = "one history")]
 fn all_of_a_lock_is_in_one_slot() {
     let cluster = cluster();
     for (number_of, primary) in cluster.primaries.iter().enumerate() {
         let client = &mut primary.connect();
         for place in [place_on(&cluster, number_of), cluster.lock_on(number_of, 'q')] {
             let slot = number(client, &format!("CLUSTER KEYSLOT {place}"));
-            // Without a tag each name has a slot of its own: one lock of each kind in turn.
-            let kinds: Vec<_> = if place.starts_with('{') { KINDS.iter().collect() } else { Vec::new() };
-            if !kinds.is_empty() {
+            if place.starts_with('{') {
                 hold(client, &place);
                 let awaited = Awaited::start(primary, &place);
-                let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();
-                assert_eq!(keys.len(), 12, "{keys:?}");
-                for key in &keys {
-                    assert_eq!(number(client, &format!("CLUSTER KEYSLOT {key}")), slot, "{key}");
-                }
-                assert_eq!(number(client, &format!("CLUSTER COUNTKEYSINSLOT {slot}")), 12);
+                all_are_in(client, slot, 12);
                 awaited.are_served(client, 0);
                 continue;
             }
-            // The token of the fenced one is left from above.
+            // Without a tag each name has a slot of its own: one lock of each kind in turn. The token of the fenced one is left
+            // from above.
             story(client, &[("FLUSHALL", "OK")]);
             for (words, count) in [("", 1), ("READ", 2), ("WRITE", 1), ("FAIR", 3), ("FENCED", 2)] {
                 let line = format!("RLOCK.ACQUIRE {place} n:1 1000000 {words}");
@@ -63,11 +64,7 @@ fn all_of_a_lock_is_in_one_slot() {
                 let wait = if words == "READ" { "WRITE" } else { words };
                 let line = format!("RLOCK.ACQUIRE {place} e:1 1000 {wait} ENQUEUE 0 grants:{{{place}}}");
                 story(client, &[(&line, "[0, 0, 0]")]);
-                let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();
-                assert_eq!(keys.len(), count, "{words}: {keys:?}");
-                for key in &keys {
-                    assert_eq!(number(client, &format!("CLUSTER KEYSLOT {key}")), slot, "{key}");
-                }
+                all_are_in(client, slot, count);
                 story(client, &[(&format!("RLOCK.CANCEL {place} e:1"), "1")]);
                 story(client, &[(&format!("RLOCK.RELEASE {place} n:1"), "1")]);
             }

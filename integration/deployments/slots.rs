@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use redis::Connection;
-use rlock_testkit::{ServerName, TestServer, eventually, wait_for_replicas_in_sync};
+use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
-use rlock_testkit::clients::cluster::{Cluster, id};
-use rlock_testkit::commands::{number, say, story};
+use rlock_testkit::clients::cluster::{Cluster, id, slot};
+use rlock_testkit::commands::{say, story};
 
 /// How long nodes may take to agree on a busy machine.
 pub(crate) const AGREED: Duration = Duration::from_secs(40);
@@ -44,7 +44,7 @@ pub(crate) struct Move<'c> {
     cluster: &'c Cluster,
     pub(crate) from: &'c TestServer,
     pub(crate) to: &'c TestServer,
-    slot: i64,
+    slot: usize,
 }
 
 impl<'c> Move<'c> {
@@ -52,7 +52,7 @@ impl<'c> Move<'c> {
     pub(crate) fn begin(cluster: &'c Cluster, place: &str, from: usize, to: usize) -> Move<'c> {
         let (from, to) = (&cluster.primaries[from], &cluster.primaries[to]);
         let (source, target) = (&mut from.connect(), &mut to.connect());
-        let slot = number(source, &format!("CLUSTER KEYSLOT {place}"));
+        let slot = slot(source, place);
         story(target, &[(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(from)), "OK")]);
         story(source, &[(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to)), "OK")]);
         Move { cluster, from, to, slot }
@@ -80,63 +80,8 @@ impl<'c> Move<'c> {
         for server in [self.to, self.from] {
             story(&mut server.connect(), &[(&line, "OK")]);
         }
-        await_slot(self.cluster, self.slot, self.to);
+        self.cluster.await_slot(self.slot, self.to);
     }
-}
-
-/// Waits until all servers say that this one has the slot.
-#[track_caller]
-pub(crate) fn await_slot(cluster: &Cluster, slot: i64, on: &TestServer) {
-    let owner = |server: &TestServer| {
-        let ranges: Vec<Vec<redis::Value>> =
-            redis::cmd("CLUSTER").arg("SLOTS").query(&mut server.connect()).unwrap();
-        ranges.into_iter().find_map(|range| {
-            let number = |at: usize| redis::from_redis_value::<i64>(range[at].clone()).unwrap();
-            let redis::Value::Array(primary) = &range[2] else { panic!("no server: {range:?}") };
-            let port = redis::from_redis_value::<u16>(primary[1].clone()).unwrap();
-            (number(0)..=number(1)).contains(&slot).then_some(port)
-        })
-    };
-    eventually("all to know who has the slot", AGREED, || {
-        cluster.servers().all(|server| owner(server) == Some(on.port())).then_some(())
-    });
-}
-
-/// How a server moves a slot with all its keys at one moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum AtOnce {
-    /// `CLUSTER MIGRATION IMPORT`, from Redis 8.4 on.
-    Redis,
-    /// `CLUSTER MIGRATESLOTS`, from Valkey 9.0 on.
-    Valkey,
-    Never,
-}
-
-impl AtOnce {
-    pub(crate) fn of(server: &TestServer) -> AtOnce {
-        let version = server.version();
-        if version.is_at_least(ServerName::Redis, 8, 4) {
-            AtOnce::Redis
-        } else if version.is_at_least(ServerName::Valkey, 9, 0) {
-            AtOnce::Valkey
-        } else {
-            AtOnce::Never
-        }
-    }
-}
-
-/// Moves a slot as newer servers do by themselves; the server's refusal.
-#[track_caller]
-pub(crate) fn move_at_once(cluster: &Cluster, slot: i64, from: usize, to: usize) -> Result<(), String> {
-    let (source, target) = (&cluster.primaries[from], &cluster.primaries[to]);
-    let said = match AtOnce::of(source) {
-        AtOnce::Redis => say(&mut target.connect(), &format!("CLUSTER MIGRATION IMPORT {slot} {slot}")),
-        _ => {
-            let line = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", id(target));
-            say(&mut source.connect(), &line)
-        }
-    };
-    if said.starts_with('!') { Err(said) } else { Ok(()) }
 }
 
 /// Whether a server's replica has the same keys, with the same ends.

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use rlock_testkit::clients;
-use rlock_testkit::{ServerBuilder, TestServer, eventually};
+use rlock_testkit::{Door, ServerBuilder, TestServer, eventually};
 
-use crate::doors::Door;
 use rlock_testkit::clients::limit_everything;
 use rlock_testkit::commands::{SOON, say};
 
@@ -21,7 +20,7 @@ pub(crate) struct Member {
 
 impl Member {
     pub(crate) fn start(configure: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Member {
-        let door = Door::new();
+        let door = Door::to(0);
         let server = configure(announcing(&door)).start();
         door.lead_to(server.port());
         Member { server, door }

@@ -6,9 +6,6 @@ use rlock_testkit::commands::{SOON, say, say_words, story};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
-const SIGSTOP: i32 = 19;
-const SIGCONT: i32 = 18;
-
 /// Of each of these keys the load takes 20 ms.
 const FILLERS: usize = 150;
 
@@ -35,7 +32,7 @@ fn miss_a_change(primary: &TestServer, replica: &TestServer) {
     story(client, &[("RLOCK.ACQUIRE lock alice 900000", "[1, 900000, 0]")]);
     story(client, &[("RLOCK.ACQUIRE book alice 900000 READ", "[1, 900000, 0]")]);
     wait_for_replicas_in_sync(primary, replica);
-    replica.signal(SIGSTOP);
+    replica.signal(libc::SIGSTOP);
     story(client, &[("CLIENT KILL TYPE replica", "1"), ("CONFIG SET rdb-key-save-delay 20000", "OK")]);
     for filler in 0..FILLERS {
         // More than the backlog holds.
@@ -44,13 +41,8 @@ fn miss_a_change(primary: &TestServer, replica: &TestServer) {
     story(client, &[("RLOCK.RELEASE lock alice", "1"), ("RLOCK.ACQUIRE lock bob 900000", "[1, 900000, 0]")]);
     story(client, &[("RLOCK.RELEASE book alice READ", "1")]);
     story(client, &[("RLOCK.ACQUIRE book bob 900000 READ", "[1, 900000, 0]")]);
-    replica.signal(SIGCONT);
+    replica.signal(libc::SIGCONT);
     eventually("the load", SOON, || (replica.info("persistence")["async_loading"] == "1").then_some(()));
-}
-
-#[track_caller]
-fn promote(client: &mut Connection) {
-    assert_eq!(say_words(client, &["REPLICAOF", "NO", "ONE"]), "OK");
 }
 
 #[test]
@@ -71,13 +63,10 @@ fn a_replica_answers_reads_while_it_loads() {
     }
     assert_eq!(replica.info("rlock")["rlock_panics"], "0");
     // Promoted, it serves what it has loaded.
-    promote(client);
+    assert_eq!(say_words(client, &["REPLICAOF", "NO", "ONE"]), "OK");
     story(client, &[("RLOCK.ACQUIRE lock carol 1000", "null")]);
-    let carol = ["lock 1000 BLOCK 0", "book 1000 WRITE BLOCK 0"].map(|rest| {
-        let (lock, rest) = rest.split_once(' ').unwrap();
-        let line = format!("RLOCK.ACQUIRE {lock} carol {rest}");
-        Waiting::start(&replica, &line.split(' ').collect::<Vec<_>>())
-    });
+    let carol = ["lock carol 1000 BLOCK 0", "book carol 1000 WRITE BLOCK 0"]
+        .map(|rest| Waiting::line(&replica, &format!("RLOCK.ACQUIRE {rest}")));
     story(client, &[("RLOCK.RELEASE lock bob", "1"), ("RLOCK.RELEASE book bob READ", "1")]);
     carol.iter().for_each(|carol| assert_eq!(carol.answer(), "[1, 1000, 0]"));
 }
@@ -92,13 +81,12 @@ fn a_replica_that_lost_its_primary_during_the_load_serves_its_old_data() {
     eventually("the end of the load", SOON, || {
         (replica.info("persistence")["async_loading"] == "0").then_some(())
     });
-    promote(client);
+    assert_eq!(say_words(client, &["REPLICAOF", "NO", "ONE"]), "OK");
     story(
         client,
         &[("RLOCK.ACQUIRE lock carol 1000", "null"), ("RLOCK.ACQUIRE book carol 1000 WRITE", "null")],
     );
-    let words = ["RLOCK.ACQUIRE", "lock", "carol", "1000", "BLOCK", "0"];
-    let carol = Waiting::start(&replica, &words);
+    let carol = Waiting::line(&replica, "RLOCK.ACQUIRE lock carol 1000 BLOCK 0");
     story(client, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(carol.answer(), "[1, 1000, 0]");
     story(client, &[("RLOCK.RELEASE book alice READ", "1"), ("EXISTS book", "0")]);

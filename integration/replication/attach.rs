@@ -6,7 +6,7 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 
 use redis::Connection;
-use rlock_testkit::commands::{say, say_words, story};
+use rlock_testkit::commands::{counter, say, say_words, story};
 use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -27,6 +27,8 @@ fn under_load(server: &TestServer, meanwhile: impl FnOnce()) {
         meanwhile();
         sleep(Duration::from_millis(200));
     });
+    // The last PEXPIRE has its effect.
+    sleep(Duration::from_millis(50));
 }
 
 struct Ends<'a>(&'a AtomicBool);
@@ -49,7 +51,7 @@ fn change_locks(client: &mut Connection, owner: &str, over: impl Fn() -> bool) {
             story(client, &[(&line, "[1, 5000000, 0]")]);
         }
         let lock = round.wrapping_mul(7) % LOCKS;
-        let line = match round % 9 {
+        let line = match round % 11 {
             0 => format!("RLOCK.ACQUIRE lock{lock} {owner} {}", 1_000_000 + round),
             1 => format!("RLOCK.RELEASE lock{lock} {owner}"),
             2 => format!("RLOCK.RENEW lock{lock} {owner} {}", 2_000_000 + round),
@@ -58,6 +60,9 @@ fn change_locks(client: &mut Connection, owner: &str, over: impl Fn() -> bool) {
             5 => format!("EVAL return{{redis.call('RLOCK.ACQUIRE','lock{lock}','{owner}','1500000')}} 0"),
             6 => format!("RLOCK.ACQUIRE lock{lock} {owner} 900000 ENQUEUE 100 nobody"),
             7 => "MULTI".into(),
+            // These hand the lock on as well.
+            8 => format!("DEL lock{lock}"),
+            9 => format!("PEXPIRE lock{lock} 1"),
             _ => format!("RLOCK.RELEASE lock{lock} {owner} ALL"),
         };
         let answer = say(client, &line);
@@ -89,16 +94,12 @@ fn locks(client: &mut Connection) -> String {
     say_words(client, &["EVAL", LOCKS_THERE, "0"])
 }
 
-fn unread(server: &TestServer) -> u64 {
-    server.info("rlock")["rlock_unread_changes"].parse().unwrap()
-}
-
 /// Waits until the server has found out that nobody reads effects.
 #[track_caller]
 fn await_nobody(server: &TestServer) {
     let client = &mut server.connect();
     eventually("changes without effects", SOON, || {
-        let before = unread(server);
+        let before = counter(server, "unread_changes");
         story(
             client,
             &[
@@ -106,7 +107,7 @@ fn await_nobody(server: &TestServer) {
                 ("RLOCK.FORCERELEASE other", "1"),
             ],
         );
-        (unread(server) > before).then_some(())
+        (counter(server, "unread_changes") > before).then_some(())
     });
 }
 
@@ -131,43 +132,41 @@ fn channel_of_its_own(servers: &[&TestServer]) {
 
 #[test]
 fn a_replica_that_attaches_has_every_lock() {
-    for (diskless, delay) in [("no", 0), ("yes", 0), ("yes", 1)] {
+    for (diskless, delay, another) in
+        [("no", 0, false), ("yes", 0, false), ("yes", 1, false), ("no", 0, true)]
+    {
         let primary = primary(diskless, delay).start();
         let replica = TestServer::builder().without_module().start();
         for _ in 0..2 {
             // The second time, once the backlog of the first is gone.
             await_nobody(&primary);
             channel_of_its_own(&[&primary, &replica]);
-            under_load(&primary, || replica.replicate_from(&primary));
+            under_load(&primary, || {
+                if another {
+                    // During another snapshot, long enough for a beat to find that nobody reads.
+                    say(&mut primary.connect(), "BGSAVE");
+                    sleep(Duration::from_millis(150));
+                }
+                replica.replicate_from(&primary);
+            });
             wait_for_replicas_in_sync(&primary, &replica);
-            let before = unread(&primary);
+            let before = counter(&primary, "unread_changes");
             let there = &mut replica.connect();
-            assert_eq!(locks(there), locks(&mut primary.connect()), "diskless {diskless}, delay {delay}");
+            assert_eq!(
+                locks(there),
+                locks(&mut primary.connect()),
+                "diskless {diskless}, delay {delay}, {another}"
+            );
             // Nor does one that was cut off, and goes on from the backlog.
             under_load(&primary, || {
                 say(&mut primary.connect(), "CLIENT KILL TYPE replica");
             });
             wait_for_replicas_in_sync(&primary, &replica);
             assert_eq!(locks(there), locks(&mut primary.connect()), "after a cut");
-            assert_eq!(unread(&primary), before, "there is a replica");
+            assert_eq!(counter(&primary, "unread_changes"), before, "there is a replica");
             story(there, &[("REPLICAOF NO ONE", "OK"), ("FLUSHALL", "OK")]);
         }
     }
-}
-
-#[test]
-fn a_replica_that_attaches_during_another_snapshot_has_every_lock() {
-    let primary = primary("no", 0).start();
-    let replica = TestServer::builder().without_module().start();
-    await_nobody(&primary);
-    under_load(&primary, || {
-        say(&mut primary.connect(), "BGSAVE");
-        // Long enough for a beat to find that nobody reads, while the snapshot is still written.
-        sleep(Duration::from_millis(150));
-        replica.replicate_from(&primary);
-    });
-    wait_for_replicas_in_sync(&primary, &replica);
-    assert_eq!(locks(&mut replica.connect()), locks(&mut primary.connect()));
 }
 
 #[test]
@@ -183,7 +182,7 @@ fn a_promoted_replica_feeds_its_own_replicas() {
     under_load(&second, || {});
     wait_for_replicas_in_sync(&second, &last);
     assert_eq!(locks(&mut last.connect()), locks(&mut second.connect()));
-    assert_eq!(unread(&second), 0);
+    assert_eq!(counter(&second, "unread_changes"), 0);
 }
 
 /// Waits until the AOF that was switched on is written.
@@ -194,6 +193,14 @@ fn await_aof(server: &TestServer) {
         let pending = ["aof_rewrite_scheduled", "aof_rewrite_in_progress"].map(|field| info[field] != "0");
         (info["aof_enabled"] == "1" && pending == [false, false]).then_some(())
     });
+}
+
+#[track_caller]
+fn has_every_lock_in_its_aof(server: TestServer) {
+    await_aof(&server);
+    let before = locks(&mut server.connect());
+    let aof = TestServer::builder().without_module().conf("appendonly", "yes").dir(server.kill9());
+    assert_eq!(locks(&mut aof.start().connect()), before);
 }
 
 /// It has a backlog, which a sibling goes on from without a snapshot, before the next beat: one a second here.
@@ -216,17 +223,12 @@ fn a_promoted_replica_feeds_its_siblings() {
 #[test]
 fn an_aof_that_is_switched_on_has_every_lock() {
     let server = TestServer::builder().conf("rdb-key-save-delay", 300).start();
-    let client = &mut server.connect();
     await_nobody(&server);
     under_load(&server, || {
-        story(client, &[("CONFIG SET appendonly yes", "OK")]);
+        story(&mut server.connect(), &[("CONFIG SET appendonly yes", "OK")]);
         await_aof(&server);
     });
-    let before = locks(client);
-    assert_eq!(server.info("persistence")["aof_enabled"], "1");
-    let stopped = server.kill9();
-    let restarted = TestServer::builder().without_module().conf("appendonly", "yes").dir(stopped).start();
-    assert_eq!(locks(&mut restarted.connect()), before);
+    has_every_lock_in_its_aof(server);
 }
 
 #[test]
@@ -245,11 +247,7 @@ fn an_aof_that_is_switched_on_in_a_transaction_has_every_lock() {
             ("EXEC", "[[1, 1000000, 0], OK, [1, 1000000, 0], 1]"),
         ],
     );
-    await_aof(&server);
-    let before = locks(client);
-    let stopped = server.kill9();
-    let restarted = TestServer::builder().without_module().conf("appendonly", "yes").dir(stopped).start();
-    assert_eq!(locks(&mut restarted.connect()), before);
+    has_every_lock_in_its_aof(server);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use rlock_testkit::commands::{SOON, ask, counter, number, say, story, text, transaction};
+use rlock_testkit::clients::cluster::await_role;
+use rlock_testkit::commands::{SOON, ask, counter, say, story, text, transaction};
 use rlock_testkit::waiting::{Waiting, waiters};
-use rlock_testkit::{Subscriber, TestServer, eventually, wait_for_replicas_in_sync};
+use rlock_testkit::{Subscriber, TestServer, wait_for_replicas_in_sync};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
 
@@ -14,7 +15,7 @@ const NO_PRIMARY: (&str, &str) = ("REPLICAOF 127.0.0.1 1", "OK");
 
 #[track_caller]
 fn block(server: &TestServer, key: &str, owner: &str) -> Waiting {
-    Waiting::start(server, &["RLOCK.ACQUIRE", key, owner, "50000", "BLOCK", "0"])
+    Waiting::line(server, &format!("RLOCK.ACQUIRE {key} {owner} 50000 BLOCK 0"))
 }
 
 /// An owner waits on the channel `grants`.
@@ -43,12 +44,14 @@ fn a_demoted_server_sends_its_waiters_away() {
     let server = TestServer::start();
     let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
     story(client, &[ALICE, ("RLOCK.ACQUIRE other alice 100000", "[1, 100000, 0]")]);
-    let blocked = [block(&server, "lock", "b1"), block(&server, "other", "b2"), block(&server, "lock", "b3")];
+    story(client, &[("RLOCK.ACQUIRE slots alice 100000 PERMITS 1", "[1, 100000, 0]")]);
+    let blocked = ["lock b1 50000", "other b2 50000", "lock b3 50000", "slots b4 1000 PERMITS 1"]
+        .map(|rest| Waiting::line(&server, &format!("RLOCK.ACQUIRE {rest} BLOCK 0")));
     enqueue(client, "lock", "e1");
     enqueue(client, "other", "e2");
     story(client, &[("SELECT 5", "OK"), ALICE]);
     enqueue(client, "lock", "e3");
-    assert_eq!(counter(&server, "waiters"), 6);
+    assert_eq!(counter(&server, "waiters"), 7);
     story(client, &[NO_PRIMARY]);
     blocked.iter().for_each(was_sent_away);
     let dropped = ["dropped 0 e1 lock demoted", "dropped 0 e2 other demoted", "dropped 5 e3 lock demoted"]
@@ -128,16 +131,6 @@ fn nobody_waits_on_a_writable_replica() {
     enqueue(there, "lock", "bob");
 }
 
-/// The new primary after `FAILOVER`, once it is one.
-#[track_caller]
-fn await_failover(old: &mut Connection, new: &mut Connection) {
-    for (server, role) in [(old, "slave"), (new, "master")] {
-        eventually(role, Duration::from_secs(20), || {
-            say(server, "ROLE").starts_with(&format!("[\"{role}\"")).then_some(())
-        });
-    }
-}
-
 #[test]
 fn a_failover_moves_locks_and_not_waiters() {
     let (primary, replica) = (TestServer::start(), TestServer::start());
@@ -152,7 +145,8 @@ fn a_failover_moves_locks_and_not_waiters() {
     assert_eq!(bob.answer(), "[1, 50000, 0]");
     wait_for_replicas_in_sync(&primary, &replica);
     story(here, &[("FAILOVER", "OK")]);
-    await_failover(here, there);
+    await_role(&primary, "slave");
+    await_role(&replica, "master");
     was_sent_away(&dave);
     assert_eq!(next(&mut grants, 1), ["dropped 0 carol lock demoted"]);
     assert_eq!((counter(&primary, "waiters"), counter(&replica, "waiters")), (0, 0));
@@ -162,50 +156,4 @@ fn a_failover_moves_locks_and_not_waiters() {
     assert_eq!(dave.answer(), "[1, 50000, 0]");
     wait_for_replicas_in_sync(&replica, &primary);
     story(here, &[("HGETALL lock", r#"["dave", "1"]"#), ("MODULE UNLOAD rlock", "OK")]);
-}
-
-/// Holders and expiry of all locks of a server.
-fn dataset(client: &mut Connection, locks: u32) -> Vec<String> {
-    let lock = |n| ["HGETALL", "PEXPIRETIME"].map(|word| say(client, &format!("{word} lock{n}"))).join(" ");
-    (0..locks).map(lock).collect()
-}
-
-#[test]
-fn replica_and_aof_equal_the_primary_after_hand_offs() {
-    const LOCKS: u32 = 8;
-    let primary = TestServer::builder().conf("appendonly", "yes").start();
-    let replica = TestServer::builder().without_module().start();
-    replica.replicate_from(&primary);
-    let (client, mut grants) = (&mut primary.connect(), Subscriber::channel(&primary, "grants"));
-    story(client, &[("CONFIG SET rlock.grant-confirm-ms 900000", "OK")]);
-    for n in 0..LOCKS {
-        story(client, &[(&format!("RLOCK.ACQUIRE lock{n} w0 1000000"), "[1, 1000000, 0]")]);
-        for waiter in 1..=30 {
-            let line = format!("RLOCK.ACQUIRE lock{n} w{waiter} {}000 ENQUEUE 0 grants", 900 - waiter);
-            story(client, &[(&line, "[0, 0, 0]")]);
-        }
-    }
-    // Each in its own way, and to another waiter.
-    for n in 0..LOCKS {
-        for waiter in 0..n * 4 {
-            let frees = match waiter % 4 {
-                0 => format!("RLOCK.RELEASE lock{n} w{waiter}"),
-                1 => format!("RLOCK.FORCERELEASE lock{n}"),
-                2 => format!("DEL lock{n}"),
-                _ => format!("PEXPIRE lock{n} 1"),
-            };
-            story(client, &[(&frees, "1")]);
-            let granted = format!("granted 0 w{} lock{n} 1 {}000 0", waiter + 1, 900 - waiter - 1);
-            assert_eq!(next(&mut grants, 1), [granted], "{frees}");
-        }
-    }
-    let before = dataset(client, LOCKS);
-    assert!(before[7].starts_with(r#"["w28", "1"] "#), "{before:?}");
-    wait_for_replicas_in_sync(&primary, &replica);
-    assert_eq!(dataset(&mut replica.connect(), LOCKS), before);
-    assert_eq!(number(client, "DBSIZE"), i64::from(LOCKS));
-    assert_eq!(counter(&primary, "replication_failures"), 0);
-    let stopped = primary.shutdown();
-    let restarted = TestServer::builder().without_module().conf("appendonly", "yes").dir(stopped).start();
-    assert_eq!(dataset(&mut restarted.connect(), LOCKS), before);
 }

@@ -41,10 +41,11 @@ fn is_free(client: &mut Connection) {
 }
 
 /// Bob is granted the lock, and does not learn of it: the server is a replica then, of a primary that it does not reach.
-fn granted_and_demoted() -> (TestServer, Connection) {
+fn granted_and_demoted(replica: Option<&TestServer>) -> (TestServer, Connection) {
     let server = TestServer::start();
     let mut client = server.connect();
     story(&mut client, &[ALICE]);
+    replica.into_iter().for_each(|replica| replica.replicate_from(&server));
     let bob = block(&server, "bob");
     at_once(&mut client, &[RELEASE, DEMOTE, &format!("CLIENT KILL ID {}", bob.client_id())]);
     assert!(!bob.outcome(SOON).is_ok_and(|answer| commands::text(&answer).starts_with('[')));
@@ -78,7 +79,7 @@ fn a_client_that_was_unblocked_holds_nothing_when_the_server_is_primary_again() 
 
 #[test]
 fn a_replica_revokes_nothing_until_it_is_primary_again() {
-    let (server, mut client) = granted_and_demoted();
+    let (server, mut client) = granted_and_demoted(None);
     sleep(A_WHILE);
     story(&mut client, &[("HGETALL lock", r#"["bob", "1"]"#), (PROMOTE, "OK")]);
     is_free(&mut client);
@@ -89,14 +90,14 @@ fn a_replica_revokes_nothing_until_it_is_primary_again() {
 /// The grant ends with its lease then.
 #[test]
 fn a_replica_can_be_unloaded_though_there_is_a_grant_to_revoke() {
-    let (server, mut client) = granted_and_demoted();
+    let (server, mut client) = granted_and_demoted(None);
     story(&mut client, &[("MODULE UNLOAD rlock", "OK"), ("HGETALL lock", r#"["bob", "1"]"#)]);
     drop(server);
 }
 
 #[test]
 fn an_owner_that_was_heard_from_on_a_writable_replica_keeps_its_grant() {
-    let (server, mut client) = granted_and_demoted();
+    let (server, mut client) = granted_and_demoted(None);
     story(&mut client, &[("CONFIG SET replica-read-only no", "OK")]);
     assert!(say(&mut client, "RLOCK.ACQUIRE lock bob 1 HOLDS 1").starts_with("[1, "));
     story(&mut client, &[(PROMOTE, "OK")]);
@@ -110,13 +111,9 @@ fn an_owner_that_was_heard_from_on_a_writable_replica_keeps_its_grant() {
 #[test]
 fn what_another_primary_has_said_is_not_revoked() {
     for partial in [true, false] {
-        let (server, other) = (TestServer::start(), TestServer::start());
-        let mut client = server.connect();
-        story(&mut client, &[ALICE]);
-        other.replicate_from(&server);
-        let (mut there, bob) = (other.connect(), block(&server, "bob"));
-        at_once(&mut client, &[RELEASE, DEMOTE, &format!("CLIENT KILL ID {}", bob.client_id())]);
-        assert!(!bob.outcome(SOON).is_ok_and(|answer| commands::text(&answer).starts_with('[')));
+        let other = TestServer::start();
+        let (server, mut client) = granted_and_demoted(Some(&other));
+        let mut there = other.connect();
         eventually("the grant to be replicated", SOON, || {
             (say(&mut there, "HGETALL lock") == r#"["bob", "1"]"#).then_some(())
         });

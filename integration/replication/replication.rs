@@ -6,7 +6,7 @@ use std::time::Duration;
 use rlock_testkit::commands::{say, state, story};
 use rlock_testkit::{Subscriber, TestServer, module_path, wait_for_replicas_in_sync};
 
-use crate::aof::{locks, use_locks};
+use crate::aof::{goes_on, locks, use_locks};
 
 /// How long a message may take to a subscriber of a replica.
 const SOON: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ fn a_replica_without_the_module_has_the_locks() {
     assert_eq!(locks(&replica), locks(&primary));
     assert_eq!(state(there, "before"), state(here, "before"));
     assert_eq!(say(there, "HGETALL again"), r#"["alice", "2"]"#);
-    assert_eq!(say(there, "DBSIZE"), "8");
+    assert_eq!(say(there, "DBSIZE"), "9");
     assert!(say(there, "RLOCK.INFO taken").starts_with("!ERR unknown command"));
     assert_eq!(say(here, "RLOCK.FORCERELEASE before"), "1");
     wait_for_replicas_in_sync(&primary, &replica);
@@ -102,21 +102,9 @@ fn a_promoted_replica_serves_the_locks_on() {
     wait_for_replicas_in_sync(&primary, &replica);
     drop(primary.kill9());
     let client = &mut replica.connect();
-    story(
-        client,
-        &[
-            ("REPLICAOF NO ONE", "OK"),
-            ("RLOCK.ACQUIRE taken bob 1000", "null"),
-            ("RLOCK.ACQUIRE taken alice 1000", "[2, ~1000000, 0]"),
-            ("RLOCK.ACQUIRE again alice 1000 HOLDS 2", "[2, ~900000, 0]"),
-            ("RLOCK.RENEW renewed alice 100000", "1"),
-            ("RLOCK.RENEW freed alice 100000", "0"),
-            ("RLOCK.ACQUIRE freed bob 100000", "[1, 100000, 0]"),
-            ("RLOCK.RELEASE again alice", "0"),
-            ("RLOCK.RELEASE again alice", "1"),
-            ("RLOCK.FORCERELEASE taken", "1"),
-        ],
-    );
+    assert!(say(client, "RLOCK.INFO slots").contains(r#""holder-count", 2"#));
+    story(client, &[("REPLICAOF NO ONE", "OK")]);
+    goes_on(&replica);
 }
 
 #[test]

@@ -2,13 +2,16 @@
 //! stay what they are, and both sorts of clients go on with them.
 
 use redis::Connection;
-use rlock_testkit::commands::{SOON, say, server_time, story};
+use rlock_testkit::commands::{SOON, server_time, story};
+use rlock_testkit::held::acquisition;
 use rlock_testkit::redisson;
 use rlock_testkit::redisson::{
     FAIR_GIVES_BACK, FAIR_TAKES, FENCED_TAKES, GIVES_BACK, READ, RENEW, TAKES, UNREAD, UNWRITE, WRITE,
 };
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{ServerBuilder, Subscriber, TestServer, module_path};
+
+use crate::everything;
 
 const LEASE: i64 = 1_000_000;
 const BUDGET: i64 = 300_000;
@@ -42,36 +45,13 @@ fn loaded(way: usize, take: impl FnOnce(&mut Connection)) -> TestServer {
     let builder = if name == "an append only file" { with_aof() } else { TestServer::builder() };
     let server = builder.without_module().start();
     take(&mut server.connect());
+    // Of those who stood in a fair queue nobody knows who is dead: a server that starts lowers their deadlines.
+    let everything = |server: &TestServer| everything(server, "ZCARD");
     let before = everything(&server);
+    assert!(!before.is_empty());
     let server = way(server);
     assert_eq!(everything(&server), before, "{name}");
     server
-}
-
-/// Every key, what it holds and when it ends.
-fn everything(server: &TestServer) -> Vec<String> {
-    let client = &mut server.connect();
-    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();
-    let mut all: Vec<_> = keys
-        .iter()
-        .map(|key| {
-            // Of those who stood in a fair queue nobody knows who is dead: a server that starts lowers their deadlines.
-            let deadlines = key.starts_with("redisson_lock_timeout:");
-            let value = if deadlines { "ZCARD" } else { "DUMP" };
-            ["TYPE", value, "PEXPIRETIME"].map(|word| say(client, &format!("{word} {key}"))).join(" ")
-        })
-        .zip(&keys)
-        .map(|(value, key)| format!("{key} {value}"))
-        .collect();
-    all.sort();
-    assert!(!all.is_empty());
-    all
-}
-
-/// Redisson's next waiter, which listens on this channel.
-#[track_caller]
-fn listens(server: &TestServer, channel: &str) -> Subscriber {
-    Subscriber::channel(server, channel)
 }
 
 #[track_caller]
@@ -81,8 +61,7 @@ fn is_called(waiter: &mut Subscriber, message: &str) {
 
 #[track_caller]
 fn wait(server: &TestServer, key: &str, owner: &str, words: &str) -> Waiting {
-    let line = format!("RLOCK.ACQUIRE {key} {owner} 50000 {words} BLOCK 0");
-    Waiting::start(server, &line.split_ascii_whitespace().collect::<Vec<_>>())
+    Waiting::line(server, &format!("RLOCK.ACQUIRE {key} {owner} 50000 {words} BLOCK 0"))
 }
 
 #[test]
@@ -97,7 +76,7 @@ fn plain_locks_go_on() {
         // Its own calls go on, and ours do the same to what it holds.
         assert_eq!(redisson::run(client, RENEW, "lock", "j:1", LEASE), "1");
         story(client, &[("RLOCK.ACQUIRE lock n:1 50000", "null"), ("RLOCK.RENEW lock j:1 900000", "1")]);
-        let mut waiter = listens(&server, "redisson_lock__channel:{lock}");
+        let mut waiter = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
         let native = wait(&server, "lock", "n:1", "");
         assert_eq!(redisson::run(client, GIVES_BACK, "lock", "j:1", LEASE), "0");
         assert!(native.still_waits());
@@ -118,7 +97,7 @@ fn who_waits_while_it_is_loaded_is_called() {
     let server = TestServer::builder().without_module().start();
     let client = &mut server.connect();
     assert_eq!(redisson::run(client, TAKES, "lock", "j:1", LEASE), "null");
-    let mut waiter = listens(&server, "redisson_lock__channel:{lock}");
+    let mut waiter = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
     let server = WAYS[0].1(server);
     story(client, &[("RLOCK.RELEASE lock j:1", "1")]);
     is_called(&mut waiter, "0");
@@ -149,7 +128,7 @@ fn readers_and_writers_go_on() {
         assert_eq!(redisson::run(client, UNREAD, "page", "j:1", LEASE), "1");
         assert_eq!(writer.answer(), "[1, 50000, 0]");
         assert!(reader.still_waits());
-        let mut waiter = listens(&server, "redisson_rwlock:{page}");
+        let mut waiter = Subscriber::channel(&server, "redisson_rwlock:{page}");
         story(client, &[("RLOCK.RELEASE page n:2", "1")]);
         assert_eq!(reader.answer(), "[1, 50000, 0]");
         is_called(&mut waiter, "0");
@@ -180,7 +159,7 @@ fn fair_locks_go_on() {
         story(client, &[("CONFIG SET rlock.fair-turn-ms 20000", "OK")]);
         let native = wait(&server, "lock", "n:1", "FAIR");
         story(client, &[("LRANGE redisson_lock_queue:{lock} 0 -1", r#"["j:2", "j:3", "n:1"]"#)]);
-        let mut second = listens(&server, "redisson_lock__channel:{lock}:j:2");
+        let mut second = Subscriber::channel(&server, "redisson_lock__channel:{lock}:j:2");
         assert_eq!(fair(client, FAIR_GIVES_BACK, "j:1"), "1");
         is_called(&mut second, "0");
         assert_eq!(fair(client, FAIR_TAKES, "j:2"), "null");
@@ -206,8 +185,8 @@ fn fenced_locks_go_on() {
         let native = wait(&server, "lock", "n:1", "FENCED");
         story(client, &[("RLOCK.RELEASE lock j:1 ALL", "1")]);
         let answer = native.answer();
-        let token: i64 = answer.trim_matches(['[', ']']).rsplit(", ").next().unwrap().parse().unwrap();
-        assert!(token > 2 && answer.starts_with("[1, 50000, "), "{answer}");
+        let [holds, lease, token] = acquisition(&answer);
+        assert!((holds, lease) == (1, 50_000) && token > 2, "{answer}");
         assert_eq!(redisson::run(client, GIVES_BACK, "lock", "n:1", LEASE), "1");
         assert_eq!(redisson::run(client, FENCED_TAKES, "lock", "j:1", LEASE), (token + 1).to_string());
         story(client, &[("RLOCK.FORCERELEASE lock", "1"), ("KEYS *", r#"["redisson_lock_token:{lock}"]"#)]);

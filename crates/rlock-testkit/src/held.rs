@@ -105,6 +105,15 @@ pub fn hold(client: &mut Connection, place: &str) -> i64 {
     last
 }
 
+/// Checks that every lock of [`hold`] is held, and that other owners are denied.
+#[track_caller]
+pub fn all_is_held(client: &mut Connection, place: &str) {
+    for kind in &KINDS {
+        story(client, &[(&kind.ask(place, "s:1"), "null")]);
+        kind.renewals(place).iter().for_each(|line| story(client, &[(line, "1")]));
+    }
+}
+
 /// Those who wait for a lock of every kind: one is blocked, and behind it one is enqueued.
 pub struct Awaited {
     /// One for each kind.

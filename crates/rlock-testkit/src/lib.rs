@@ -27,6 +27,7 @@ pub mod commands;
 mod conf;
 mod datadir;
 pub mod docs;
+mod door;
 pub mod fair_list;
 pub mod held;
 pub mod kinds;
@@ -51,6 +52,7 @@ mod wire;
 pub use aof::{aof_all_commands, aof_commands};
 pub use builder::{ServerBuilder, StartFailure};
 pub use datadir::DataDir;
+pub use door::Door;
 pub use module::{fault_module_path, module_path, reacting_module_path};
 pub use port::free_port;
 pub use replica_stream::{ReplicaStream, shown};
@@ -58,7 +60,8 @@ pub use replication::wait_for_replicas_in_sync;
 pub use server::{Stopped, TestServer};
 pub use subscriber::Subscriber;
 pub use version::{ServerName, ServerVersion};
-pub use wait::{eventually, wait_for};
+pub use wait::{eventually, poll, wait_for};
+pub use wire::{Frame, Wire};
 
 /// A command as a server replicates or persists it: its words, the name first.
 pub type Command = Vec<Vec<u8>>;

@@ -28,7 +28,7 @@ pub fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Like [`eventually`], but returns `None` when `within` has passed.
-pub(crate) fn poll<T>(within: Duration, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
+pub fn poll<T>(within: Duration, mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + within;
     loop {
         let last = Instant::now() >= deadline;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 /// A RESP2 value.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Frame {
+#[expect(missing_docs, reason = "the names are those of the protocol")]
+pub enum Frame {
     Simple(Vec<u8>),
     Error(Vec<u8>),
     Int(i64),
@@ -16,7 +17,7 @@ pub(crate) enum Frame {
 
 impl Frame {
     /// The words of an array of strings; numbers become their digits.
-    pub(crate) fn into_words(self) -> Option<Vec<Vec<u8>>> {
+    pub fn into_words(self) -> Option<Vec<Vec<u8>>> {
         let Frame::Array(items) = self else { return None };
         let word = |item| match item {
             Frame::Bulk(Some(bytes)) | Frame::Simple(bytes) => Some(bytes),
@@ -75,13 +76,14 @@ fn malformed(bytes: &[u8]) -> io::Error {
 
 /// A connection that keeps what it has received until it is asked for.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub struct Wire {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
 impl Wire {
-    pub(crate) fn connect(port: u16, within: Duration) -> io::Result<Wire> {
+    /// Connects to a port of this machine.
+    pub fn connect(port: u16, within: Duration) -> io::Result<Wire> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = TcpStream::connect_timeout(&address, within)?;
         stream.set_nodelay(true)?;
@@ -93,7 +95,8 @@ impl Wire {
         self.stream.local_addr().expect("the address of a connected socket").port()
     }
 
-    pub(crate) fn send<A: AsRef<[u8]>>(&mut self, words: &[A]) -> io::Result<()> {
+    /// Sends one command.
+    pub fn send<A: AsRef<[u8]>>(&mut self, words: &[A]) -> io::Result<()> {
         let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
         for word in words.iter().map(AsRef::as_ref) {
             bytes.extend(format!("${}\r\n", word.len()).bytes());
@@ -116,7 +119,7 @@ impl Wire {
     }
 
     /// The next value; `None` when none has arrived completely `within`.
-    pub(crate) fn frame(&mut self, within: Duration) -> io::Result<Option<Frame>> {
+    pub fn frame(&mut self, within: Duration) -> io::Result<Option<Frame>> {
         Ok(self.sized_frame(within)?.map(|(frame, _)| frame))
     }
 

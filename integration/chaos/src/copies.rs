@@ -1,14 +1,16 @@
 //! What some hold on purpose at the end is the same on the replica, and after a restart from the file.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{Connection, Value};
-use rlock_testkit::TestServer;
 use rlock_testkit::redisson::{FAIR_GIVES_UP, FAIR_TAKES};
+use rlock_testkit::{TestServer, poll};
 
 use crate::clients::desk::Shared;
+use crate::hush::NAMES;
 use crate::places::{Alone, Cluster, FAIR_TURN_MS, Place};
+use crate::recorder::Recorder;
 
 /// How long an answer may take.
 const SOON: Duration = Duration::from_secs(5);
@@ -144,9 +146,6 @@ fn alone_and_copies(shared: &Shared, alone: &Alone) {
     }
 }
 
-/// So many names fall in the slots of every server of a cluster.
-const NAMES: usize = 64;
-
 /// In the file of one of the servers.
 fn restarted_node(shared: &Shared, cluster: &Cluster) {
     let node = cluster.ports.len() - 1;
@@ -189,29 +188,25 @@ fn count_as_gone(shared: &Shared, restarted: &TestServer) {
     let client = &mut restarted.connect();
     let _ = command(&format!("RLOCK.ACQUIRE {FAIR} native:met 60000 FAIR")).query::<Value>(client);
     let most = HELD + COUNTS + (NATIVES * FAIR_TURN_MS as i64);
-    let deadline = Instant::now() + SOON;
-    loop {
-        let told = ask_fairly(shared, client);
-        match told {
-            Some(told) if told <= most => return,
-            _ if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
-            told => {
-                let text = format!(
-                    "after a restart one of Redisson's is told to wait {told:?} ms, and {most} at most"
-                );
-                return shared.recorder.violation("told", 0, text);
-            }
-        }
+    let mut told = None;
+    let fits = || {
+        told = ask_fairly(client);
+        told.filter(|told| *told <= most)
+    };
+    if poll(SOON, fits).is_none() {
+        let text =
+            format!("after a restart one of Redisson's is told to wait {told:?} ms, and {most} at most");
+        shared.recorder.violation("told", 0, text);
     }
 }
 
 /// One of Redisson's asks for the fair lock, and leaves.
-fn ask_fairly(shared: &Shared, client: &mut Connection) -> Option<i64> {
+fn ask_fairly(client: &mut Connection) -> Option<i64> {
     let run = |script: &str, client: &mut Connection| {
         let mut eval = redis::cmd("EVAL");
         eval.arg(script).arg(3).arg(FAIR);
         eval.arg(format!("redisson_lock_queue:{{{FAIR}}}")).arg(format!("redisson_lock_timeout:{{{FAIR}}}"));
-        eval.arg(&["30000", "redisson:1", &shared.recorder.wall_ms().to_string(), "300000"]);
+        eval.arg(&["30000", "redisson:1", &Recorder::wall_ms().to_string(), "300000"]);
         eval.query::<Option<i64>>(client)
     };
     let told = run(FAIR_TAKES, client).ok().flatten();
@@ -221,15 +216,13 @@ fn ask_fairly(shared: &Shared, client: &mut Connection) -> Option<i64> {
 
 fn command(line: &str) -> redis::Cmd {
     let mut command = redis::Cmd::new();
-    for word in line.split(' ') {
-        command.arg(word);
-    }
+    command.arg(line.split(' ').collect::<Vec<_>>());
     command
 }
 
 fn compare(shared: &Shared, place: &str, here: &Contents, there: &Contents) {
     let names = here.keys().chain(there.keys().filter(|name| !here.contains_key(*name)));
-    let now = shared.recorder.wall_ms();
+    let now = Recorder::wall_ms();
     for name in names.filter(|name| here.get(*name) != there.get(*name)) {
         let end = |of: &Contents| of.get(name).map_or(GONE, |(_, end)| *end);
         // The one was looked at before the other, and it has ended in between: a lease key whose lock was deleted.

@@ -1,9 +1,10 @@
 //! What must be so when everybody has stopped: nobody waits, nothing is tied, every lock is free, and no server has warned of anything.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::Value;
+use rlock_testkit::poll;
 
 use crate::clients::desk::Shared;
 use crate::clients::look::{entries, number, word};
@@ -17,20 +18,17 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// Looks at the servers until all is as it must be; what is not is written down.
 pub(crate) fn check(shared: &Shared) {
-    let deadline = Instant::now() + FREE;
-    let mut wires = Wires::default();
-    loop {
-        let left = leftovers(shared, &mut wires);
-        if left.is_empty() {
-            break;
+    let (mut wires, mut left) = (Wires::default(), Vec::new());
+    let gone = || {
+        left = leftovers(shared, &mut wires);
+        if !left.is_empty() {
+            std::thread::sleep(Duration::from_millis(50));
         }
-        if Instant::now() > deadline {
-            for (key, text) in left {
-                shared.recorder.violation("end", key, text);
-            }
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
+        left.is_empty().then_some(())
+    };
+    poll(FREE, gone);
+    for (key, text) in left {
+        shared.recorder.violation("end", key, text);
     }
     crate::hush::check(shared);
     crate::copies::check(shared);

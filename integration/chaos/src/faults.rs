@@ -25,19 +25,6 @@ const AGREE: usize = 3;
 /// For how long replicas may lag.
 const LAG: Us = ms(2_000);
 
-const STALLS: Harm = Harm {
-    holds: false,
-    tokens: false,
-    places: false,
-    stalls: true,
-    lags: false,
-    pauses: false,
-    prolongs: 0,
-    forgets: 0,
-    by_replica: false,
-    answers: &[],
-};
-
 /// What a server says that was demoted, and may have to load what the new primary has.
 const DEMOTED: &[&str] = &["demoted", "READONLY", "LOADING", "MASTERDOWN", "EXECABORT"];
 
@@ -115,26 +102,16 @@ impl Faults {
             shared.recorder.count(&format!("fault: {}", fault.name()));
         }
         let begin = self.now();
-        let places = Harm { places: true, ..STALLS };
+        let places = Harm { places: true, ..Harm::STALLS };
         match fault {
             Fault::Cut { all } => {
                 if let Place::Alone(alone) = &shared.place {
                     alone.cut(|| all || dice.one_in(4));
                 }
-                self.event(fault, begin, None, Harm { stalls: false, answers: ENDS, ..places });
             }
-            Fault::KillClients => {
-                self.kill_clients(dice);
-                self.event(fault, begin, None, Harm { stalls: false, answers: ENDS, ..places });
-            }
-            Fault::DeleteUsers => {
-                self.delete_users(dice);
-                self.event(fault, begin, None, Harm { stalls: false, answers: ENDS, ..places });
-            }
-            Fault::EvictClients { ms } => {
-                self.evict_clients(ms);
-                self.event(fault, begin, None, Harm { stalls: false, answers: ENDS, ..places });
-            }
+            Fault::KillClients => self.kill_clients(dice),
+            Fault::DeleteUsers => self.delete_users(dice),
+            Fault::EvictClients { ms } => self.evict_clients(ms),
             Fault::Stop { ms } => self.stop(fault, begin, dice, ms),
             Fault::Kill => {
                 match &shared.place {
@@ -158,7 +135,7 @@ impl Faults {
                 self.everywhere(&["CONFIG", "SET", "maxmemory", "1"]);
                 sleep(Duration::from_millis(ms));
                 self.everywhere(&["CONFIG", "SET", "maxmemory", "0"]);
-                self.event(fault, begin, None, Harm { answers: &["OOM", "EXECABORT"], ..STALLS });
+                self.event(fault, begin, None, Harm { answers: &["OOM", "EXECABORT"], ..Harm::STALLS });
             }
             Fault::Pause { ms } => self.pause(fault, ms),
             Fault::Spoil { ms } => self.spoil(fault, begin, ms),
@@ -172,6 +149,12 @@ impl Faults {
             Fault::Delete => self.harm_a_lock(fault, dice, &["DEL"]),
             Fault::Take => self.harm_a_lock(fault, dice, &["RLOCK.FORCERELEASE"]),
             Fault::Move { together } => self.move_slot(fault, dice, together),
+        }
+        if matches!(
+            fault,
+            Fault::Cut { .. } | Fault::KillClients | Fault::DeleteUsers | Fault::EvictClients { .. }
+        ) {
+            self.event(fault, begin, None, Harm { stalls: false, answers: ENDS, ..places });
         }
     }
 
@@ -187,7 +170,7 @@ impl Faults {
         }
         // Until what has piled up is done.
         sleep(Duration::from_millis(50));
-        self.event(fault, begin, None, STALLS);
+        self.event(fault, begin, None, Harm::STALLS);
     }
 
     fn promote(&mut self, fault: Fault, begin: Us) {
@@ -195,7 +178,8 @@ impl Faults {
         alone.attach();
         let begin = if alone.aof { begin } else { self.now() };
         alone.promote();
-        let harm = Harm { holds: true, tokens: true, places: true, forgets: LAG, by_replica: true, ..STALLS };
+        let harm =
+            Harm { holds: true, tokens: true, places: true, forgets: LAG, by_replica: true, ..Harm::STALLS };
         self.event(fault, begin, None, harm);
         if alone.aof {
             alone.attach();
@@ -218,7 +202,7 @@ impl Faults {
         let fault = Fault::Clock { ahead };
         self.event(fault, begin, None, Harm { holds: by > 0, prolongs, ..Harm::default() });
         sleep(NOTICES_A_STEP);
-        self.event(fault, begin, None, STALLS);
+        self.event(fault, begin, None, Harm::STALLS);
     }
 
     fn pause(&mut self, fault: Fault, ms: u64) {
@@ -230,9 +214,9 @@ impl Faults {
         let end = before + crate::history::ms(ms - 20);
         sleep(self.shared.recorder.until(end));
         let harm = Harm { pauses: true, ..Harm::default() };
-        self.shared.recorder.event_until(&fault.to_string(), begin, end, harm);
+        self.shared.recorder.event_until(&fault.to_string(), begin, end, None, harm);
         sleep(Duration::from_millis(100));
-        self.event(fault, before, None, STALLS);
+        self.event(fault, before, None, Harm::STALLS);
     }
 
     /// Puts something else where the tokens are, and then the tokens again.

@@ -1,8 +1,9 @@
 //! When everybody has gone: what has to happen also where nothing else does that could be the reason for it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::Value;
+use rlock_testkit::poll;
 
 use crate::clients::desk::Shared;
 use crate::wire::{Answer, Ear, Trouble, Wires};
@@ -25,7 +26,7 @@ const TIMES: usize = 3;
 const TURN: Duration = Duration::from_secs(5);
 
 /// So many names fall in the slots of every server of a cluster.
-const NAMES: usize = 64;
+pub(crate) const NAMES: usize = 64;
 
 /// Looks at each server.
 pub(crate) fn check(shared: &Shared) {
@@ -87,14 +88,5 @@ fn is_grant(answer: &Answer) -> bool {
 
 /// Tries for so long.
 fn within(time: Duration, mut happens: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + time;
-    loop {
-        if happens() {
-            return true;
-        }
-        if Instant::now() >= deadline {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    poll(time, || happens().then_some(())).is_some()
 }

@@ -35,18 +35,12 @@ struct Args {
     json: Option<String>,
     /// A page with a table of them.
     doc: Option<String>,
-    /// Looks all the time who holds each lock, for what is printed of a violation.
-    peek: bool,
 }
 
 fn args() -> Result<Args, String> {
-    let mut args = Args { seconds: 60, seed: None, round: None, json: None, doc: None, peek: false };
+    let mut args = Args { seconds: 60, seed: None, round: None, json: None, doc: None };
     let mut words = std::env::args().skip(1);
     while let Some(name) = words.next() {
-        if name == "--peek" {
-            args.peek = true;
-            continue;
-        }
         let value = words.next().unwrap_or_default();
         let number = || value.parse::<u64>().map_err(|_| format!("{name} takes a number, not {value:?}"));
         match name.as_str() {
@@ -60,7 +54,7 @@ fn args() -> Result<Args, String> {
             "--doc" => args.doc = Some(value),
             _ => {
                 return Err(format!(
-                    "{name}? rlock-chaos [--seconds N] [--seed N] [--round N] [--json FILE] [--doc FILE] [--peek]"
+                    "{name}? rlock-chaos [--seconds N] [--seed N] [--round N] [--json FILE] [--doc FILE]"
                 ));
             }
         }
@@ -88,7 +82,7 @@ fn main() -> ExitCode {
         // well, or its plan would be another.
         let round = lasts.min(ROUND);
         let mut say = |line: &str| println!("  round {number}, {line}");
-        let outcome = round::run(seed, number, round, args.peek, &mut say);
+        let outcome = round::run(seed, number, round, &mut say);
         report.add(number, &outcome);
         number += 1;
         if args.round.is_some() || began.elapsed() + Duration::from_secs(4) >= lasts {

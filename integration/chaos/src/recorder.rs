@@ -31,9 +31,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Recorder {
     pub(crate) fn new(keys: Vec<String>, fair_turn: Us) -> Recorder {
-        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let epoch_ms = since_epoch.as_millis() as i64;
-        let history = History { keys, epoch_ms, fair_turn, ..History::default() };
+        let history = History { keys, epoch_ms: Recorder::wall_ms(), fair_turn, ..History::default() };
         Recorder {
             start: Instant::now(),
             history: Mutex::new(history),
@@ -49,7 +47,7 @@ impl Recorder {
     }
 
     /// The machine's wall clock in ms.
-    pub(crate) fn wall_ms(&self) -> i64 {
+    pub(crate) fn wall_ms() -> i64 {
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as i64
     }
 
@@ -63,6 +61,11 @@ impl Recorder {
         *locked(&self.counts).entry(what.to_owned()).or_default() += 1;
     }
 
+    /// Counts one note: a fact beside the kinds of clients.
+    pub(crate) fn note(&self, what: &str) {
+        self.count(&format!("note: {what}"));
+    }
+
     /// What was counted.
     pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
         locked(&self.counts).clone()
@@ -70,23 +73,22 @@ impl Recorder {
 
     /// Writes down an attempt that has ended.
     pub(crate) fn attempt(&self, attempt: Attempt) {
-        self.count(match attempt.outcome {
-            Outcome::Held => attempt.kind,
-            Outcome::Denied => "denied",
-            Outcome::Refused => "refused or sent away",
-            Outcome::TimedOut => "timed out",
-            Outcome::Unknown => "undelivered",
-        });
+        match attempt.outcome {
+            Outcome::Held => self.count(attempt.kind),
+            Outcome::Denied => self.note("denied"),
+            Outcome::Refused => self.note("refused or sent away"),
+            Outcome::TimedOut => self.note("timed out"),
+            Outcome::Unknown => self.note("undelivered"),
+        }
         if attempt.dead {
-            self.count("died or overslept");
+            self.note("died or overslept");
         }
         locked(&self.history).attempts.push(attempt);
     }
 
     /// Writes down what a fault did.
     pub(crate) fn event(&self, what: &str, begin: Us, key: Option<usize>, harm: Harm) {
-        let event = Event { what: what.to_owned(), begin, end: self.now(), key, harm };
-        locked(&self.history).events.push(event);
+        self.event_until(what, begin, self.now(), key, harm);
     }
 
     /// Whether a lock's server has been replaced or started anew, or the lock has moved, since then.
@@ -107,9 +109,9 @@ impl Recorder {
         locked(&self.history).refusals.push(refusal);
     }
 
-    /// Writes down what happened to all locks, and ended then.
-    pub(crate) fn event_until(&self, what: &str, begin: Us, end: Us, harm: Harm) {
-        locked(&self.history).events.push(Event { what: what.to_owned(), begin, end, key: None, harm });
+    /// The same, but it ended then.
+    pub(crate) fn event_until(&self, what: &str, begin: Us, end: Us, key: Option<usize>, harm: Harm) {
+        locked(&self.history).events.push(Event { what: what.to_owned(), begin, end, key, harm });
     }
 
     /// Writes down that a server's clock is so far ahead of the machine's now.

@@ -1,6 +1,5 @@
 //! What is printed, and the figures that are stored.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -11,21 +10,6 @@ use crate::round::Outcome;
 /// Between these the figures stand in the documentation.
 const BEGIN: &str = "<!-- figures -->";
 const END: &str = "<!-- end of figures -->";
-
-/// What is counted and is no kind of client.
-const NO_KINDS: [&str; 11] = [
-    "closed and heard of",
-    "deleted with a grant",
-    "denied",
-    "died or overslept",
-    "dropped heads",
-    "killed with a grant",
-    "on the replica",
-    "overslept",
-    "refused or sent away",
-    "timed out",
-    "undelivered",
-];
 
 /// How many violations of a round are printed with what happened around them.
 const SHOWN: usize = 4;
@@ -47,6 +31,8 @@ pub(crate) struct Report {
     hand_offs: u64,
     tokens: u64,
     by_kind: Counts,
+    /// What else happened to clients.
+    notes: Counts,
     faults: Counts,
     compared: usize,
     /// What would have violated a rule, but for a fault that explains it.
@@ -81,13 +67,7 @@ impl Report {
         self.acquisitions += acquisitions;
         self.hand_offs += hand_offs;
         self.tokens += history.attempts.iter().map(|attempt| attempt.tokens.len() as u64).sum::<u64>();
-        for (name, count) in &outcome.counts {
-            let (kinds, name) = match name.strip_prefix("fault: ") {
-                Some(fault) => (&mut self.faults, fault),
-                None => (&mut self.by_kind, name.as_str()),
-            };
-            *kinds.entry(name.to_owned()).or_default() += count;
-        }
+        self.count(&outcome.counts);
         self.compared += verdict.compared;
         add(&mut self.excused, &verdict.excused);
         add(&mut self.reasons, &verdict.reasons);
@@ -107,6 +87,17 @@ impl Report {
         );
         if !verdict.violations.is_empty() {
             self.explain(number, outcome);
+        }
+    }
+
+    fn count(&mut self, counts: &Counts) {
+        for (name, count) in counts {
+            let (sums, name) = match name.split_once(": ") {
+                Some(("fault", fault)) => (&mut self.faults, fault),
+                Some((_, note)) => (&mut self.notes, note),
+                None => (&mut self.by_kind, name.as_str()),
+            };
+            *sums.entry(name.to_owned()).or_default() += count;
         }
     }
 
@@ -145,7 +136,7 @@ impl Report {
         doc: Option<&str>,
     ) -> std::io::Result<bool> {
         self.seconds = took.as_secs();
-        println!("{self}");
+        println!("{}\nbeside that: {}", self.table(), listed(&self.notes));
         if let Some(file) = json {
             std::fs::write(file, format!("{}\n", serde_json::to_string_pretty(&self)?))?;
         }
@@ -166,18 +157,12 @@ impl Report {
 
     /// The figures for docs/CHAOS.md.
     fn table(&self) -> String {
-        let kinds: Counts = self
-            .by_kind
-            .iter()
-            .filter(|(name, _)| !NO_KINDS.contains(&name.as_str()))
-            .map(|(n, c)| (n.clone(), *c))
-            .collect();
         let rows = [
             ("time", format!("{} s in {} rounds, SEED={}", self.seconds, self.rounds, self.seed)),
             ("server", format!("{}, rlock {}", self.server, env!("CARGO_PKG_VERSION"))),
             ("clients at a time", self.clients.to_string()),
             ("acquisitions", format!("{}, of them {} after a wait", self.acquisitions, self.hand_offs)),
-            ("by kind of client", listed(&kinds)),
+            ("by kind of client", listed(&self.by_kind)),
             ("fencing tokens", self.tokens.to_string()),
             ("faults", listed(&self.faults)),
             ("refused or sent away, and why", listed(&self.reasons)),
@@ -205,27 +190,6 @@ fn listed(counts: &Counts) -> String {
 fn add(sums: &mut Counts, counts: &Counts) {
     for (name, count) in counts {
         *sums.entry(name.clone()).or_default() += count;
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} s in {} rounds, {}, SEED={}", self.seconds, self.rounds, self.server, self.seed)?;
-        writeln!(
-            f,
-            "{} clients, {} attempts, {} acquisitions, {} of them after a wait, {} tokens",
-            self.clients, self.attempts, self.acquisitions, self.hand_offs, self.tokens
-        )?;
-        writeln!(f, "by kind: {}", listed(&self.by_kind))?;
-        writeln!(f, "faults: {}", listed(&self.faults))?;
-        writeln!(f, "refused or sent away: {}", listed(&self.reasons))?;
-        writeln!(f, "excused by faults, by rule: {}", listed(&self.excused))?;
-        writeln!(
-            f,
-            "{} holders worked on beyond their lease, {} of them beside another; with tokens {} of {} were found out",
-            self.overslept, self.overtaken, self.overtaken_refused, self.overtaken_fenced
-        )?;
-        write!(f, "{} things compared, {} VIOLATIONS", self.compared, self.violations)
     }
 }
 

@@ -41,20 +41,14 @@ fn place(setting: Setting) -> Place {
 }
 
 /// Runs a round, whose plan and choices follow from the seed.
-pub(crate) fn run(
-    seed: u64,
-    number: u64,
-    lasts: Duration,
-    peeks: bool,
-    say: &mut dyn FnMut(&str),
-) -> Outcome {
+pub(crate) fn run(seed: u64, number: u64, lasts: Duration, say: &mut dyn FnMut(&str)) -> Outcome {
     let seed = plan::seed_of(seed, number);
     let setting = Setting::of(number);
     let lasts_ms = lasts.as_millis() as u64;
     let plan = plan::draw(&mut Dice::new(seed, plan::PLAN), setting, lasts_ms);
     let (scene, roles) = Scene::new();
     let recorder = Recorder::new(scene.names(), ms(FAIR_TURN_MS));
-    let shared = Shared { place: place(setting), recorder, stop: AtomicBool::new(false), scene, peeks };
+    let shared = Shared { place: place(setting), recorder, stop: AtomicBool::new(false), scene };
     let shared = Arc::new(shared);
     let server = shared.place.version();
     let monitor = Monitor::start(&shared);
@@ -93,10 +87,15 @@ fn progress(shared: &Shared, until: Us, say: &mut dyn FnMut(&str)) {
         if begin.elapsed() >= next {
             next += Duration::from_secs(5);
             let counts = shared.recorder.counts();
-            let faults: u64 =
-                counts.iter().filter(|(name, _)| name.starts_with("fault")).map(|(_, n)| n).sum();
-            let all: u64 = counts.iter().filter(|(name, _)| !name.starts_with("fault")).map(|(_, n)| n).sum();
-            say(&format!("{} s: {all} attempts, {faults} faults", begin.elapsed().as_secs()));
+            let (faults, others): (Vec<_>, Vec<_>) =
+                counts.iter().partition(|(name, _)| name.starts_with("fault"));
+            let sum = |counts: Vec<(&String, &u64)>| counts.into_iter().map(|(_, count)| count).sum::<u64>();
+            say(&format!(
+                "{} s: {} attempts, {} faults",
+                begin.elapsed().as_secs(),
+                sum(others),
+                sum(faults)
+            ));
         }
     }
 }

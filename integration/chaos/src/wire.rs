@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::{
     Client, Cmd, Connection, ConnectionAddr, ConnectionLike, IntoConnectionInfo, RedisConnectionInfo, Value,
 };
+use rlock_testkit::Wire;
 
 /// How long it may take to connect.
 const CONNECTING: Duration = Duration::from_secs(2);
@@ -132,8 +131,7 @@ pub(crate) enum Heard {
 /// A connection that receives messages. It speaks the protocol by hand: the library takes what comes after a timeout for
 /// the answer that had been waited for, and skips it.
 pub(crate) struct Ear {
-    stream: TcpStream,
-    received: Vec<u8>,
+    wire: Wire,
     port: u16,
     channel: String,
 }
@@ -141,17 +139,11 @@ pub(crate) struct Ear {
 impl Ear {
     /// Subscribes to a channel; nothing where the server does not confirm that.
     pub(crate) fn open(port: u16, channel: &str, sharded: bool) -> Option<Ear> {
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let stream = TcpStream::connect_timeout(&address, CONNECTING).ok()?;
-        stream.set_nodelay(true).ok()?;
-        let mut ear = Ear { stream, received: Vec::new(), port, channel: channel.to_owned() };
-        let command = if sharded { "SSUBSCRIBE" } else { "SUBSCRIBE" };
-        ear.stream.write_all(&packed(&[command, channel])).ok()?;
-        let words = ear.words(CONNECTING).ok()??;
-        words
-            .first()
-            .is_some_and(|kind| kind.ends_with("subscribe") && !kind.contains("unsub"))
-            .then_some(ear)
+        let mut wire = Wire::connect(port, CONNECTING).ok()?;
+        let command = if sharded { "ssubscribe" } else { "subscribe" };
+        wire.send(&[command, channel]).ok()?;
+        let words = wire.frame(CONNECTING).ok()??.into_words()?;
+        (words[0] == command.as_bytes()).then(|| Ear { wire, port, channel: channel.to_owned() })
     }
 
     /// Whether it listens there to that.
@@ -165,80 +157,15 @@ impl Ear {
 
     /// The next message, or how it ends.
     pub(crate) fn next(&mut self, within: Duration) -> Heard {
-        match self.words(within) {
-            Ok(Some(mut words)) if words.len() == 3 && words[0].ends_with("message") => {
-                Heard::Message(words.swap_remove(2))
-            }
-            Ok(None) => Heard::Nothing,
-            _ => Heard::Broken,
-        }
-    }
-
-    /// The words of what comes next; `None` when it has not come in time.
-    fn words(&mut self, within: Duration) -> std::io::Result<Option<Vec<String>>> {
-        let deadline = Instant::now() + within;
-        loop {
-            if let Some((words, length)) = parse(&self.received) {
-                self.received.drain(..length);
-                return Ok(Some(words));
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            self.stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-            let mut chunk = [0; 4_096];
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(length) => self.received.extend_from_slice(&chunk[..length]),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    if left.is_zero() {
-                        return Ok(None);
-                    }
+        match self.wire.frame(within) {
+            Ok(Some(frame)) => match frame.into_words().as_deref() {
+                Some([kind, _, text]) if kind.ends_with(b"message") => {
+                    Heard::Message(String::from_utf8_lossy(text).into_owned())
                 }
-                Err(error) => return Err(error),
-            }
+                _ => Heard::Broken,
+            },
+            Ok(None) => Heard::Nothing,
+            Err(_) => Heard::Broken,
         }
-    }
-}
-
-/// The list of words that begins `bytes`, and its length; nothing while it is not complete. Anything else than a list
-/// is a list of one word.
-fn parse(bytes: &[u8]) -> Option<(Vec<String>, usize)> {
-    let line = |at: usize| {
-        let length = bytes.get(at..)?.windows(2).position(|pair| pair == b"\r\n")?;
-        Some((String::from_utf8_lossy(&bytes[at..at + length]).into_owned(), at + length + 2))
-    };
-    let (head, mut at) = line(0)?;
-    let Some(count) = head.strip_prefix('*') else { return Some((vec![head], at)) };
-    let mut words = Vec::new();
-    for _ in 0..count.parse::<usize>().unwrap_or(0) {
-        let (head, next) = line(at)?;
-        match head.strip_prefix('$').and_then(|length| length.parse::<usize>().ok()) {
-            Some(length) => {
-                words.push(String::from_utf8_lossy(bytes.get(next..next + length)?).into_owned());
-                at = next + length + 2;
-                bytes.get(..at)?;
-            }
-            None => {
-                words.push(head);
-                at = next;
-            }
-        }
-    }
-    Some((words, at))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse;
-
-    #[test]
-    fn messages_are_taken_when_complete() {
-        let bytes = b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n*3\r\n";
-        let (words, length) = parse(bytes).unwrap();
-        assert_eq!((words.join(" "), length), ("message c hi".to_owned(), bytes.len() - 4));
-        for end in 0..length {
-            assert_eq!(parse(&bytes[..end]), None);
-        }
-        assert_eq!(parse(b"*3\r\n$9\r\nsubscribe\r\n$-1\r\n:1\r\n").unwrap().0, ["subscribe", "$-1", ":1"]);
-        assert_eq!(parse(b"-MOVED 1 a:2\r\n").unwrap().0, ["-MOVED 1 a:2"]);
     }
 }

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use rlock_client::Durability;
-use rlock_testkit::clients::cluster::{Cluster, failing_soon};
-use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
+use rlock_testkit::clients::cluster::{Cluster, await_role, failing_soon};
+use rlock_testkit::{eventually, wait_for_replicas_in_sync};
 
 use crate::place::{Outcome, address};
 use crate::rust_client;
@@ -109,13 +109,4 @@ fn kill(cluster: &mut Cluster, shard: usize) {
     cluster.primaries.insert(shard, heir);
     cluster.replicas.insert(shard, back);
     cluster.await_agreement();
-}
-
-/// Asks on new connections: a server that changes its role ends some.
-fn await_role(server: &TestServer, role: &str) {
-    eventually(role, FAILED_OVER, || {
-        let found: Vec<redis::Value> = redis::cmd("ROLE").query(&mut server.connect()).ok()?;
-        let found: String = redis::from_redis_value_ref(found.first()?).ok()?;
-        (found == role).then_some(())
-    });
 }

@@ -133,8 +133,8 @@ fn redisson_alone(version: &str) -> Outcome {
 }
 
 fn redisson_cluster(version: &str) -> Outcome {
-    let nodes = cluster(3, TestServer::builder);
-    redisson(version, &[url(&nodes[0]), ("REDIS_CLUSTER", "1".into())], "")
+    let nodes = cluster(TestServer::builder);
+    redisson(version, &[url(&nodes.primaries[0]), ("REDIS_CLUSTER", "1".into())], "")
 }
 
 /// Slots move, and primaries fail or are replaced.
@@ -147,9 +147,8 @@ fn redisson_changes(version: &'static str) -> Outcome {
 /// What is Redisson's own: without the module it is the same.
 fn redisson_control(version: &'static str) -> Outcome {
     let run = |node: fn() -> ServerBuilder| {
-        let cluster = Cluster { primaries: cluster(3, node), replicas: vec![] };
         let control = ("CONTROL", "1".into());
-        on_a_changing_cluster(cluster, control, move |variables| redisson(version, variables, ""))
+        on_a_changing_cluster(cluster(node), control, move |variables| redisson(version, variables, ""))
     };
     println!("without the module:");
     run(|| TestServer::builder().without_module())?;

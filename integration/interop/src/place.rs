@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-use rlock_testkit::{ServerBuilder, TestServer, eventually};
+use rlock_testkit::clients::cluster::Cluster;
+use rlock_testkit::{ServerBuilder, TestServer};
 
 /// The workspace's root.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -126,27 +126,8 @@ pub(crate) fn server(name: &str) -> Result<PathBuf, String> {
     newest().ok_or_else(|| format!("{name} could not be had"))
 }
 
-/// How many slots a cluster has.
-const SLOTS: usize = 16_384;
-
-/// A cluster of so many primaries, each started as the function says.
-pub(crate) fn cluster(primaries: usize, node: impl Fn() -> ServerBuilder) -> Vec<TestServer> {
+/// A cluster of three primaries, each started as the function says.
+pub(crate) fn cluster(node: impl Fn() -> ServerBuilder) -> Cluster {
     let node = || node().conf("cluster-enabled", "yes").conf("cluster-announce-ip", "127.0.0.1");
-    let nodes: Vec<TestServer> = (0..primaries).map(|_| node().start()).collect();
-    for (number, node) in nodes.iter().enumerate() {
-        let slot = |number: usize| SLOTS * number / primaries;
-        let (first, last) = (slot(number).to_string(), (slot(number + 1) - 1).to_string());
-        node.cli(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
-        // Without epochs of their own they would have to agree on them first.
-        node.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(number + 1).to_string()]);
-    }
-    for node in &nodes[1..] {
-        node.cli(&["CLUSTER", "MEET", "127.0.0.1", &nodes[0].port().to_string()]);
-    }
-    let known = format!("cluster_known_nodes:{primaries}");
-    eventually("the nodes to know each other", Duration::from_secs(30), || {
-        let told = nodes.iter().map(|node| node.cli(&["CLUSTER", "INFO"]));
-        told.into_iter().all(|info| info.contains("cluster_state:ok") && info.contains(&known)).then_some(())
-    });
-    nodes
+    Cluster::start_as(node, 3, 0)
 }

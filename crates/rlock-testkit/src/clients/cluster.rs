@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use crate::commands::{say, text};
 use crate::{ServerBuilder, Stopped, TestServer, eventually, wait_for_replicas_in_sync};
 use redis::Connection;
 
@@ -37,7 +38,8 @@ impl Cluster {
         Cluster::start_as(|| failing_after(timeout), primaries, primaries)
     }
 
-    fn start_as(node: impl Fn() -> ServerBuilder, primaries: usize, replicas: usize) -> Cluster {
+    /// Primaries with as many replicas or none, each as `node` says, which has `cluster-enabled` on.
+    pub fn start_as(node: impl Fn() -> ServerBuilder, primaries: usize, replicas: usize) -> Cluster {
         let primaries: Vec<_> = (0..primaries).map(|_| node().start()).collect();
         let replicas: Vec<_> = (0..replicas).map(|_| node().start()).collect();
         for (number, server) in primaries.iter().chain(&replicas).enumerate() {
@@ -106,26 +108,30 @@ impl Cluster {
     /// Moves the slot of `lock` as newer servers do by themselves: with all its keys at one moment. `false` where
     /// this server cannot.
     pub fn move_slot_at_once(&self, lock: &str, from: usize, to: usize) -> bool {
-        let (from, to) = (&self.primaries[from], &self.primaries[to]);
-        let (source, target) = (&mut from.connect(), &mut to.connect());
-        let slot = slot(source, lock);
-        let command_of = |line: &str| {
-            let mut command = redis::Cmd::new();
-            line.split(' ').for_each(|word| {
-                command.arg(word);
-            });
-            command
-        };
-        let valkey = command_of(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", id(to)));
-        let redis = command_of(&format!("CLUSTER MIGRATION IMPORT {slot} {slot}"));
-        if let (Err(one), Err(other)) = (valkey.query::<()>(source), redis.query::<redis::Value>(target)) {
-            println!("{one}; {other}");
-            return false;
+        let slot = slot(&mut self.primaries[from].connect(), lock);
+        let begun = self.begin_at_once(slot, from, to);
+        match &begun {
+            Ok(()) => self.await_slot(slot, &self.primaries[to]),
+            Err(refusals) => println!("{refusals}"),
         }
-        eventually("the slot to be there", AGREED, || {
-            self.servers().all(|server| owner_of(server, slot) == Some(to.port())).then_some(())
+        begun.is_ok()
+    }
+
+    /// A slot begins to move with all its keys at one moment; the refusals if the servers cannot.
+    pub fn begin_at_once(&self, slot: usize, from: usize, to: usize) -> Result<(), String> {
+        let [from, to] = [from, to].map(|primary| &self.primaries[primary]);
+        let valkey = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", id(to));
+        let redis = format!("CLUSTER MIGRATION IMPORT {slot} {slot}");
+        let said = [(from, valkey), (to, redis)].map(|(server, line)| say(&mut server.connect(), &line));
+        if said.iter().all(|said| said.starts_with('!')) { Err(said.join("; ")) } else { Ok(()) }
+    }
+
+    /// Waits until all servers say that this one has the slot.
+    #[track_caller]
+    pub fn await_slot(&self, slot: usize, on: &TestServer) {
+        eventually("all to know the owner of the slot", AGREED, || {
+            self.servers().all(|server| owner_of(server, slot) == Some(on.port())).then_some(())
         });
-        true
     }
 
     /// Moves the slot of `lock` from one primary to another, as it is done by hand; `half_way` is called when its
@@ -173,6 +179,17 @@ pub fn failing_soon() -> ServerBuilder {
 /// One that is replaced this time after its end, in ms.
 fn failing_after(timeout: u32) -> ServerBuilder {
     node(timeout).conf("cluster-replica-validity-factor", "0")
+}
+
+/// Waits until a server is `master` or `slave`. Asks on new connections: a server that changes its role ends some, and one
+/// that stands still does not answer.
+#[track_caller]
+pub fn await_role(server: &TestServer, role: &str) {
+    eventually(role, AGREED, || {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", server.port())).expect("a URL");
+        let answer: redis::Value = redis::cmd("ROLE").query(&mut client.get_connection().ok()?).ok()?;
+        text(&answer).starts_with(&format!("[\"{role}\"")).then_some(())
+    });
 }
 
 /// The name of a node in its cluster.

@@ -40,20 +40,18 @@ impl Desk {
             return self.withdraw_hold(want, reading);
         }
         let ask = Ask { key: want.key, lock: Lock::Read, lease: BRIEF, wait: 0 };
-        let mut other = self.begin(want.key, Mode::Shared, Line::Foreign, None);
-        let taken = self.run(ask, Act::Take, &other.owner);
-        let sent = self.now();
-        let renewed = self.run(ask, Act::Renew, &other.owner);
-        (other.answered, other.dead) = (self.now(), true);
-        other.gone = other.answered + ms(BRIEF);
-        self.recorder().attempt(other);
-        let renews = taken == Ok(Value::Nil) && renewed == Ok(Value::Int(1));
+        let (sent, renews) = self.reads_and_dies(ask);
         let lasts = if renews { self.lasts(want) } else { None };
         if lasts == Some(false) {
             let text = format!("{} was to end with Redisson's lease of {BRIEF} ms", reading.owner);
             // A server that has just taken over finds the lease within some of its beats, and it may not be allowed to write.
-            let excuse = |harm: &Harm| harm.holds || harm.places || harm.stalls || harm.pauses;
-            self.recorder().violation_unless("loss", want.key, text, seen.saturating_sub(FOUND), excuse);
+            self.recorder().violation_unless(
+                "loss",
+                want.key,
+                text,
+                seen.saturating_sub(FOUND),
+                Harm::disturbs,
+            );
         }
         if lasts != Some(true) {
             return self.withdraw_hold(want, reading);
@@ -64,6 +62,18 @@ impl Desk {
         }
         self.give_back(want, reading);
         self.ask_how_long(ask, sent);
+    }
+
+    /// Whether one of Redisson's reads, and renews at this time, before it dies.
+    fn reads_and_dies(&mut self, ask: Ask) -> (Us, bool) {
+        let mut other = self.begin(ask.key, Mode::Shared, Line::Foreign, None);
+        let taken = self.run(ask, Act::Take, &other.owner);
+        let sent = self.now();
+        let renewed = self.run(ask, Act::Renew, &other.owner);
+        (other.answered, other.dead) = (self.now(), true);
+        other.gone = other.answered + ms(BRIEF);
+        self.recorder().attempt(other);
+        (sent, taken == Ok(Value::Nil) && renewed == Ok(Value::Int(1)))
     }
 
     /// Reads on until another server has taken over, this one has been restarted, or the lock has moved; not for ever.
@@ -83,8 +93,7 @@ impl Desk {
             Ok(Value::Int(left)) => {
                 let text =
                     format!("{writer} was told to wait {left} ms for a reader with a lease of {BRIEF} ms");
-                let excuse = |harm: &Harm| harm.holds || harm.places || harm.stalls || harm.pauses;
-                self.recorder().violation_unless("told", ask.key, text, since, excuse);
+                self.recorder().violation_unless("told", ask.key, text, since, Harm::disturbs);
             }
             _ => self.run_surely(ask, Act::GiveBack, &writer),
         }

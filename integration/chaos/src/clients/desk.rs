@@ -31,8 +31,6 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) stop: AtomicBool,
     pub(crate) scene: crate::scene::Scene,
-    /// Whether somebody looks all the time who holds each lock.
-    pub(crate) peeks: bool,
 }
 
 /// One client's own.
@@ -116,8 +114,7 @@ impl Desk {
         let answer = self.ask_all(key, &[words], within);
         if within == SOON && self.now() - sent > SLOW {
             // Whatever it was that took so long, it may do so to others.
-            let harm = Harm { stalls: true, ..Harm::default() };
-            self.recorder().event("an answer takes long", sent, Some(key), harm);
+            self.recorder().event("an answer takes long", sent, Some(key), Harm::STALLS);
         }
         answer
     }

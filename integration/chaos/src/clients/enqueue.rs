@@ -8,37 +8,39 @@ use super::desk::{Desk, SOON};
 use super::native::{Told, Want, told};
 use crate::history::{Attempt, Outcome, Refusal, ms};
 use crate::places::CONFIRM_MS;
-use crate::wire::{Heard, Trouble};
+use crate::wire::Heard;
 
 impl Desk {
     /// Waits for a message.
     pub(crate) fn enqueue(&mut self, want: &Want) {
-        let channel = format!("chaos:{}.{}:{{{}}}", self.number, self.deaf, self.name(want.key));
+        let channel = self.own_channel(want.key);
         // It has to listen to the server that it asks.
         let _ = self.ask(want.key, &["RLOCK.RENEW", &self.name(want.key), "nobody", "1"], SOON);
         if self.listen(want.key, &channel).is_none() {
             return std::thread::sleep(Duration::from_millis(20));
         }
-        let mut attempt = self.begin(want.key, want.mode(), want.line(), Some(want.wait));
+        let attempt = self.begin(want.key, want.mode(), want.line(), Some(want.wait));
         let wait = want.wait.to_string();
         let words = ["ENQUEUE", wait.as_str(), channel.as_str()];
         let answer = self.acquire(want, &attempt.owner, &words, SOON);
-        attempt.answered = self.now();
-        match answer.as_ref().map(told) {
-            Ok(Some(Told { holds: 0, .. })) => {
-                if !self.listens_beside() {
-                    self.stop_listening();
-                    return self.withdraw(want, attempt);
-                }
+        // Where the lock is to be had by waiting nobody is denied it at once.
+        match self.answered(want, attempt, answer, Outcome::TimedOut) {
+            Some((attempt, Told { holds: 0, .. })) if !self.listens_beside() => {
+                self.stop_listening();
+                self.withdraw(want, attempt);
+            }
+            Some((mut attempt, Told { holds: 0, .. })) => {
                 attempt.queued = Some(attempt.answered);
                 self.queued(want, attempt, &words);
             }
-            Ok(Some(told)) => self.got(want, attempt, told),
-            // Where the lock is to be had by waiting nobody is denied it at once.
-            Ok(None) => self.without(attempt, Outcome::TimedOut),
-            Err(Trouble::Refused(code, _)) => self.refused(attempt, code),
-            Err(Trouble::Lost) => self.withdraw(want, attempt),
+            Some((attempt, told)) => self.got(want, attempt, told),
+            None => {}
         }
+    }
+
+    /// A channel for this client alone, in the slot of a lock.
+    pub(super) fn own_channel(&self, key: usize) -> String {
+        format!("chaos:{}.{}:{{{}}}", self.number, self.deaf, self.name(key))
     }
 
     /// One that is in the queue: it may cancel, ask again, or go.
@@ -88,7 +90,7 @@ impl Desk {
             let listeners = self.ask(want.key, &asked, SOON);
             if matches!(&listeners, Ok(Value::Array(parts)) if parts.last() == Some(&Value::Int(0))) {
                 let info = self.ask(want.key, &["RLOCK.INFO", &name], SOON);
-                waits = info.is_ok_and(|info| super::look::waits(&info, &attempt.owner));
+                waits = info.is_ok_and(|info| super::look::has(&info, "queue", &attempt.owner));
                 break;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -165,7 +167,8 @@ impl Desk {
             let text = format!("{} was granted {} ms before it was heard of", attempt.owner, told.lease);
             self.recorder().violation("reply", want.key, text);
         }
-        self.note_token(want, &mut attempt, told, shortly);
+        let asked = (attempt.requested, heard);
+        self.note_token(want, &mut attempt, told, shortly, asked);
         if self.dice.one_in(25) {
             // Its client has died meanwhile.
             attempt.dead = true;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::desk::{Desk, SOON};
-use super::native::{Told, Want, refs, told};
+use super::native::{Want, refs};
 use super::redisson::{Act, Ask, Lock};
 use crate::history::{Attempt, Harm, Line, Mode, Outcome};
 use crate::wire::Answer;
@@ -72,15 +72,14 @@ impl Desk {
         second.attempt.released = Some(self.now());
         let taken = self.together(ask, &second, &third, third.ahead);
         second.attempt.gone = self.now();
-        self.recorder().count("dropped heads");
+        self.recorder().note("dropped heads");
         if taken == Ok(Value::Nil) {
             self.holds(ask, &mut third.attempt);
             let text = format!(
                 "{} of Redisson's got the lock before {}, which stood in its list before it",
                 third.attempt.owner, native.owner
             );
-            let excuse = |harm: &Harm| harm.holds || harm.places || harm.stalls || harm.pauses;
-            self.recorder().violation_unless("order", want.key, text, native.requested, excuse);
+            self.recorder().violation_unless("order", want.key, text, native.requested, Harm::disturbs);
             third.attempt.released = Some(self.now());
         }
         self.end(ask, vec![first, second, third]);
@@ -114,17 +113,16 @@ impl Desk {
 
     /// One of ours joins those who wait.
     pub(super) fn joins(&mut self, want: &Want) -> Option<Attempt> {
-        let channel = format!("chaos:{}.{}:{{{}}}", self.number, self.deaf, self.name(want.key));
+        let channel = self.own_channel(want.key);
         self.listen(want.key, &channel)?;
-        let mut native = self.begin(want.key, want.mode(), want.line(), Some(want.wait));
+        let native = self.begin(want.key, want.mode(), want.line(), Some(want.wait));
         let wait = want.wait.to_string();
         let answer = self.acquire(want, &native.owner, &["ENQUEUE", &wait, &channel], SOON);
-        native.answered = self.now();
-        if matches!(answer.as_ref().map(told), Ok(Some(Told { holds: 0, .. }))) && self.listens_beside() {
+        let (mut native, told) = self.answered(want, native, answer, Outcome::TimedOut)?;
+        if told.holds == 0 && self.listens_beside() {
             native.queued = Some(native.answered);
             return Some(native);
         }
-        native.told_of_end = matches!(answer.as_ref().map(told), Ok(None)).then_some(native.answered);
         self.withdraw(want, native);
         None
     }

@@ -112,13 +112,12 @@ impl Desk {
     }
 
     /// A second hold, with a shorter lease: this shortens nothing.
-    #[expect(clippy::too_many_lines, reason = "one history")]
     fn enter_again(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
         let left = self.left_of(attempt);
         let sent = self.now();
         let lease = (want.lease / 4).max(50);
         let words = want.acquire(self, &attempt.owner, lease, 2, &[]);
-        let (before, answer) = (attempt.answered, self.ask(want.key, &refs(&words), SOON));
+        let answer = self.ask(want.key, &refs(&words), SOON);
         let answered = self.now();
         let value = match answer {
             Ok(value) => value,
@@ -143,10 +142,7 @@ impl Desk {
             let since = attempt.requested;
             self.recorder().violation_unless("reply", want.key, text, since, |harm| harm.holds);
         }
-        let requested = std::mem::replace(&mut attempt.requested, sent);
-        attempt.answered = answered;
-        self.note_token(want, attempt, told, lease);
-        (attempt.requested, attempt.answered) = (requested, before);
+        self.note_token(want, attempt, told, lease, (sent, answered));
         self.sleep_us(0, 2_000);
         let (name, owner) = (self.name(want.key), attempt.owner.clone());
         let mut words = vec!["RLOCK.RELEASE".to_owned(), name, owner, "HOLDS".into(), "1".into()];
@@ -174,10 +170,7 @@ impl Desk {
                         format!("{} holds {} times, having said HOLDS 1 twice", attempt.owner, again.holds);
                     self.recorder().violation("reply", want.key, text);
                 }
-                let (requested, before) = (attempt.requested, attempt.answered);
-                (attempt.requested, attempt.answered) = (sent, self.now());
-                self.note_token(want, attempt, again, want.lease);
-                (attempt.requested, attempt.answered) = (requested, before);
+                self.note_token(want, attempt, again, want.lease, (sent, self.now()));
                 self.acquired(want, attempt, sent, want.lease);
                 true
             }
@@ -199,7 +192,7 @@ impl Desk {
     fn oversleep(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
         attempt.dead = true;
         std::thread::sleep(Duration::from_millis(want.lease + 100));
-        self.recorder().count("overslept");
+        self.recorder().note("overslept");
         true
     }
 

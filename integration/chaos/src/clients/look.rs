@@ -37,12 +37,7 @@ pub(crate) fn entries<'a>(info: &'a Value, list: &str) -> &'a [Value] {
     }
 }
 
-/// Whether an owner waits.
-pub(crate) fn waits(info: &Value, owner: &str) -> bool {
-    entries(info, "queue").iter().any(|entry| word(entry, "owner") == owner)
-}
-
-/// Whether an owner holds the lock.
-pub(crate) fn holds(info: &Value, owner: &str) -> bool {
-    entries(info, "holders").iter().any(|entry| word(entry, "owner") == owner)
+/// Whether an owner is in its `queue`, or among its `holders`.
+pub(crate) fn has(info: &Value, list: &str, owner: &str) -> bool {
+    entries(info, list).iter().any(|entry| word(entry, "owner") == owner)
 }

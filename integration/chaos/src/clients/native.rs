@@ -126,20 +126,38 @@ impl Desk {
 
     /// Tries once.
     pub(crate) fn try_once(&mut self, want: &Want) {
-        let mut attempt = self.begin(want.key, want.mode(), want.line(), None);
+        let attempt = self.begin(want.key, want.mode(), want.line(), None);
         let answer = self.acquire(want, &attempt.owner, &[], SOON);
+        if let Some((attempt, told)) = self.answered(want, attempt, answer, Outcome::Denied) {
+            self.got(want, attempt, told);
+        }
+    }
+
+    /// The attempt with its holds, if an acquisition is answered with numbers. Null, an error or none is written down, null
+    /// as this outcome.
+    pub(crate) fn answered(
+        &mut self,
+        want: &Want,
+        mut attempt: Attempt,
+        answer: Answer,
+        null: Outcome,
+    ) -> Option<(Attempt, Told)> {
         attempt.answered = self.now();
         match answer {
             Ok(value) => match told(&value) {
-                Some(told) => self.got(want, attempt, told),
+                Some(told) => return Some((attempt, told)),
                 None => {
-                    self.is_null(&attempt, &value);
-                    self.without(attempt, Outcome::Denied);
+                    if value != Value::Nil {
+                        let text = format!("{} was answered {value:?}", attempt.owner);
+                        self.recorder().violation("reply", attempt.key, text);
+                    }
+                    self.without(attempt, null);
                 }
             },
             Err(Trouble::Refused(code, _)) => self.refused(attempt, &code),
             Err(Trouble::Lost) => self.withdraw(want, attempt),
         }
+        None
     }
 
     /// Waits as a blocked client.
@@ -153,26 +171,12 @@ impl Desk {
         };
         let wait = want.wait.to_string();
         let answer = self.acquire(want, &attempt.owner, &["BLOCK", &wait], patience);
-        attempt.answered = self.now();
-        match answer {
-            Ok(value) => match told(&value) {
-                Some(told) => self.got(want, attempt, told),
-                None => {
-                    self.is_null(&attempt, &value);
-                    self.without(attempt, Outcome::TimedOut);
-                }
-            },
-            Err(Trouble::Refused(code, _)) => self.refused(attempt, &code),
-            Err(Trouble::Lost) if leaves => self.left(want, attempt),
-            Err(Trouble::Lost) => self.withdraw(want, attempt),
+        if leaves && answer == Err(Trouble::Lost) {
+            attempt.answered = self.now();
+            return self.left(want, attempt);
         }
-    }
-
-    /// What is said to whoever did not get the lock.
-    pub(crate) fn is_null(&self, attempt: &Attempt, value: &Value) {
-        if *value != Value::Nil {
-            let text = format!("{} was answered {value:?}", attempt.owner);
-            self.recorder().violation("reply", attempt.key, text);
+        if let Some((attempt, told)) = self.answered(want, attempt, answer, Outcome::TimedOut) {
+            self.got(want, attempt, told);
         }
     }
 
@@ -197,7 +201,7 @@ impl Desk {
             std::thread::sleep(Duration::from_millis(30));
             let info = self.ask(want.key, &["RLOCK.INFO", &name], SOON);
             // Where nobody answers there is nothing to be seen.
-            listed = info.is_ok_and(|info| super::look::waits(&info, &attempt.owner));
+            listed = info.is_ok_and(|info| super::look::has(&info, "queue", &attempt.owner));
         }
         if listed {
             let text = format!("{} still waits 1 s after its client has gone", attempt.owner);
@@ -212,7 +216,8 @@ impl Desk {
         let (sent, lease) = (attempt.requested, want.lease);
         // After a wait the lease counts from a moment that this client does not know: it asks for a whole one.
         let waited = attempt.answered - sent;
-        self.note_token(want, &mut attempt, told, lease);
+        let answered = attempt.answered;
+        self.note_token(want, &mut attempt, told, lease, (sent, answered));
         if told.holds != 1 || told.lease > lease as i64 {
             let text =
                 format!("{} was answered {told:?} to HOLDS 1 and a lease of {lease} ms", attempt.owner);
@@ -248,32 +253,30 @@ impl Desk {
 
     /// Has the lock at once. Whatever else comes of it is written down.
     pub(crate) fn takes(&mut self, want: &Want) -> Option<Attempt> {
-        let mut attempt = self.begin(want.key, want.mode(), want.line(), None);
+        let attempt = self.begin(want.key, want.mode(), want.line(), None);
         let answer = self.acquire(want, &attempt.owner, &[], SOON);
-        attempt.answered = self.now();
-        match answer.as_ref().map(told) {
-            Ok(Some(told)) => {
-                self.note_token(want, &mut attempt, told, want.lease);
-                attempt.outcome = Outcome::Held;
-                let sent = attempt.requested;
-                self.confirmed(&mut attempt, sent, want.lease);
-                return Some(attempt);
-            }
-            Ok(None) => self.without(attempt, Outcome::Denied),
-            Err(Trouble::Refused(..)) => self.without(attempt, Outcome::Refused),
-            Err(Trouble::Lost) => self.withdraw(want, attempt),
-        }
-        None
+        let (mut attempt, told) = self.answered(want, attempt, answer, Outcome::Denied)?;
+        let (sent, answered) = (attempt.requested, attempt.answered);
+        self.note_token(want, &mut attempt, told, want.lease, (sent, answered));
+        attempt.outcome = Outcome::Held;
+        self.confirmed(&mut attempt, sent, want.lease);
+        Some(attempt)
     }
 
-    /// Writes down a token, which must be there where it was asked for, and only there.
-    pub(crate) fn note_token(&self, want: &Want, attempt: &mut Attempt, told: Told, lease: u64) {
+    /// Writes down a token, which must be there where it was asked for, and only there; asked for and known at these times.
+    pub(crate) fn note_token(
+        &self,
+        want: &Want,
+        attempt: &mut Attempt,
+        told: Told,
+        lease: u64,
+        (requested, known): (Us, Us),
+    ) {
         if want.fenced != (told.token > 0) {
             let text = format!("{} has token {}", attempt.owner, told.token);
             self.recorder().violation("reply", want.key, text);
         }
         if told.token > 0 {
-            let (requested, known) = (attempt.requested, attempt.answered);
             attempt.tokens.push(Token { number: told.token, requested, known, lease: ms(lease) });
         }
     }

@@ -9,6 +9,7 @@ use rlock_testkit::redisson as lua;
 use super::desk::{Desk, SOON};
 use super::holding::SHORT;
 use crate::history::{Attempt, Line, Mode, Outcome, ms};
+use crate::recorder::Recorder;
 use crate::wire::{Answer, Heard, Trouble};
 
 /// Redisson's default for how long a fair waiter counts as alive, in ms.
@@ -178,7 +179,7 @@ impl Desk {
     /// The command, by a clock that is so many ms ahead.
     pub(crate) fn words(&self, ask: Ask, act: Act, owner: &str, ahead: i64) -> Vec<String> {
         let (name, sharded) = (self.name(ask.key), self.shared.place.sharded());
-        ask.words(act, &name, owner, sharded, self.recorder().wall_ms() + ahead)
+        ask.words(act, &name, owner, sharded, Recorder::wall_ms() + ahead)
     }
 
     pub(crate) fn run_surely(&mut self, ask: Ask, act: Act, owner: &str) {

@@ -15,13 +15,11 @@ impl Desk {
     pub(super) fn renew_under_watch(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
         // The same end once more would be no change.
         self.sleep_us(3_000, 6_000);
-        let (name, owner, sent) = (self.name(want.key), attempt.owner.clone(), self.now());
+        let (name, sent) = (self.name(want.key), self.now());
         if sent > attempt.end() {
             return true;
         }
-        let lease = (want.lease + 50).to_string();
-        let mut renew = vec!["RLOCK.RENEW".to_owned(), name.clone(), owner, lease];
-        renew.extend(side(want, attempt));
+        let renew = self.renewal(want, attempt, want.lease + 50);
         let commands: [&[&str]; 5] = [&["WATCH", &name], &refs(&renew), &["MULTI"], &["PING"], &["EXEC"]];
         match self.ask_all(want.key, &commands, SOON) {
             Ok(Value::Array(_)) => {
@@ -36,15 +34,32 @@ impl Desk {
         }
     }
 
+    fn renewal(&self, want: &Want, attempt: &Attempt, lease: u64) -> Vec<String> {
+        let mut words =
+            vec!["RLOCK.RENEW".to_owned(), self.name(want.key), attempt.owner.clone(), lease.to_string()];
+        words.extend(side(want, attempt));
+        words
+    }
+
     /// Renews for a lease; `false` when it is to end.
     pub(crate) fn renew_once(&mut self, want: &Want, attempt: &mut Attempt, lease: u64) -> bool {
-        let (name, sent) = (self.name(want.key), self.now());
+        self.renew_with(want, attempt, lease, &[])
+    }
+
+    /// The same with more words at the end.
+    pub(super) fn renew_with(
+        &mut self,
+        want: &Want,
+        attempt: &mut Attempt,
+        lease: u64,
+        rest: &[&str],
+    ) -> bool {
+        let sent = self.now();
         if sent > attempt.end() {
             return false;
         }
-        let mut words = vec!["RLOCK.RENEW".to_owned(), name, attempt.owner.clone(), lease.to_string()];
-        words.extend(side(want, attempt));
-        match self.ask(want.key, &refs(&words), SOON) {
+        let words = self.renewal(want, attempt, lease);
+        match self.ask(want.key, &[&refs(&words), rest].concat(), SOON) {
             Ok(Value::Int(1)) => {
                 self.confirmed(attempt, sent, lease);
                 true
@@ -81,7 +96,7 @@ impl Desk {
         let answer = self.ask(want.key, &["WAIT", "1", REPLICATES], SOON);
         // It is about what was sent on the same connection. Where there is no replica, or it lags, nothing is known.
         if matches!(answer, Ok(Value::Int(1..))) && self.opened() == opened {
-            self.recorder().count("on the replica");
+            self.recorder().note("on the replica");
             if let Some(last) = attempt.confirms.last_mut() {
                 last.on_replica = true;
             }

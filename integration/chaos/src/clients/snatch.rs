@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::desk::{Desk, SOON};
-use super::look::{entries, holds, number, word};
+use super::look::{entries, has, number, word};
 use super::native::{Want, told};
 use crate::history::{Attempt, Outcome, Us, ms};
 use crate::wire::Trouble;
@@ -17,18 +17,9 @@ const WAITS: u64 = 1_500;
 impl Desk {
     /// Takes the lock, waits for somebody to wait for it, and releases and closes its client at once.
     pub(crate) fn snatch(&mut self, want: &Want) {
-        let mut attempt = self.begin(want.key, want.mode(), want.line(), Some(WAITS));
+        let attempt = self.begin(want.key, want.mode(), want.line(), Some(WAITS));
         let answer = self.acquire(want, &attempt.owner, &["BLOCK", &WAITS.to_string()], 2 * SOON);
-        attempt.answered = self.now();
-        match answer {
-            Ok(Value::Array(_)) => {}
-            Ok(value) => {
-                self.is_null(&attempt, &value);
-                return self.without(attempt, Outcome::TimedOut);
-            }
-            Err(Trouble::Refused(code, _)) => return self.refused(attempt, &code),
-            Err(Trouble::Lost) => return self.withdraw(want, attempt),
-        }
+        let Some((mut attempt, _)) = self.answered(want, attempt, answer, Outcome::TimedOut) else { return };
         attempt.outcome = Outcome::Held;
         let sent = attempt.requested;
         self.confirmed(&mut attempt, sent, want.lease);
@@ -122,7 +113,7 @@ impl Desk {
         if heard && (*called == Value::Int(1) || told(called).is_some()) {
             return self.see_it_kept(want, &victim, since);
         }
-        self.recorder().count(how);
+        self.recorder().note(how);
         self.see_it_taken_back(want, &victim, since);
     }
 
@@ -134,7 +125,7 @@ impl Desk {
         while holding && self.now() < since + ms(100) {
             std::thread::sleep(Duration::from_millis(5));
             let info = self.ask(want.key, &["RLOCK.INFO", &name], SOON);
-            holding = info.is_ok_and(|info| holds(&info, victim));
+            holding = info.is_ok_and(|info| has(&info, "holders", victim));
         }
         if holding {
             let text = format!("{victim} holds the lock 100 ms after its client was closed with the grant");
@@ -144,12 +135,12 @@ impl Desk {
 
     /// The one that was heard of has the lock still, a while after its client was closed.
     fn see_it_kept(&mut self, want: &Want, victim: &str, since: Us) {
-        self.recorder().count("closed and heard of");
+        self.recorder().note("closed and heard of");
         std::thread::sleep(Duration::from_millis(60));
         let name = self.name(want.key);
         let Ok(info) = self.ask(want.key, &["RLOCK.INFO", &name], SOON) else { return };
         // By then it may have cleaned up behind itself.
-        if self.now() < since + ms(130) && !holds(&info, victim) {
+        if self.now() < since + ms(130) && !has(&info, "holders", victim) {
             let text = format!("{victim} was heard of and lost the lock when its client was closed");
             self.recorder()
                 .violation_unless("take-back", want.key, text, since, |harm| harm.holds || harm.lags);

@@ -1,10 +1,7 @@
 //! Native holders that die with a session: their locks are free soon, not at lease end.
 
-use redis::Value;
-
-use super::desk::{Desk, SOON};
-use super::holding::side;
-use super::native::{Want, refs};
+use super::desk::Desk;
+use super::native::Want;
 use crate::history::{Attempt, ms};
 
 /// How long the lock stays after the connection, in ms.
@@ -16,24 +13,11 @@ const SEEN: u64 = 100;
 impl Desk {
     /// Ties its hold to its connection by a renewal, and closes that without another word.
     pub(super) fn die_tied(&mut self, want: &Want, mut attempt: Attempt) {
-        let (name, sent) = (self.name(want.key), self.now());
-        if sent > attempt.end() {
+        if !self.renew_with(want, &mut attempt, want.lease, &["SESSION", &GRACE.to_string()]) {
             return self.withdraw_hold(want, attempt);
         }
-        let (lease, grace) = (want.lease.to_string(), GRACE.to_string());
-        let mut words = vec!["RLOCK.RENEW".to_owned(), name, attempt.owner.clone(), lease];
-        words.extend(side(want, &attempt));
-        words.extend(["SESSION".to_owned(), grace]);
-        match self.ask(want.key, &refs(&words), SOON) {
-            Ok(Value::Int(1)) => self.confirmed(&mut attempt, sent, want.lease),
-            Ok(_) => {
-                attempt.refuted = Some(self.now());
-                return self.recorder().attempt(attempt);
-            }
-            Err(_) => return self.withdraw_hold(want, attempt),
-        }
         self.hang_up();
-        self.recorder().count("died with a session");
+        self.recorder().note("died with a session");
         let now = self.now();
         attempt.released = Some(now);
         attempt.gone = now + ms(GRACE + SEEN);

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use super::desk::{Desk, SOON};
 use super::look::{entries, word};
-use super::native::{Told, Want, told};
-use crate::history::{Line, Mode, Outcome, ms};
-use crate::wire::Trouble;
+use super::native::Want;
+use crate::history::{Outcome, ms};
 
 /// For how long it waits for somebody to come behind the writer.
 const COMES: u64 = 1_500;
@@ -27,22 +26,8 @@ impl Desk {
 
     /// Waits to write until somebody has come to read behind it, and goes.
     fn keep_out(&mut self, want: &Want) {
-        let (name, wait) = (self.name(want.key), want.wait.to_string());
-        let channel = format!("chaos:{}.{}:{{{name}}}", self.number, self.deaf);
-        if self.listen(want.key, &channel).is_none() {
-            return;
-        }
-        let mut writing = self.begin(want.key, Mode::Alone, Line::Native, Some(want.wait));
-        let answer = self.acquire(want, &writing.owner, &["ENQUEUE", &wait, &channel], SOON);
-        writing.answered = self.now();
-        match answer.as_ref().map(told) {
-            Ok(Some(Told { holds: 0, .. })) => {}
-            // Where the lock is to be had by waiting nobody is denied it at once.
-            Ok(None) => return self.without(writing, Outcome::TimedOut),
-            Err(Trouble::Refused(..)) => return self.without(writing, Outcome::Refused),
-            // Nobody reads any more, and so it writes.
-            _ => return self.withdraw(want, writing),
-        }
+        let Some(mut writing) = self.joins(want) else { return };
+        let name = self.name(want.key);
         let deadline = self.now() + ms(COMES.min(want.wait));
         let mut behind = false;
         while !behind && self.now() < deadline && !self.stopped() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::{Faults, STALLS};
+use super::Faults;
 use crate::dice::Dice;
 use crate::history::Harm;
 use crate::places::Place;
@@ -46,6 +46,6 @@ impl Faults {
         }
         // Waiters there may learn this only by the next beat.
         sleep(Duration::from_millis(300));
-        self.event(fault, begin, Some(key), Harm { places: true, answers: MOVES, ..STALLS });
+        self.event(fault, begin, Some(key), Harm { places: true, answers: MOVES, ..Harm::STALLS });
     }
 }

@@ -43,12 +43,8 @@ fn overdue(
     }
     let (owner, kind, late) = (&attempt.owner, attempt.kind, late / 1_000);
     let end = if known.is_some() { "it was cancelled" } else { "it was to end" };
-    verdict.violation(
-        "wait",
-        key,
-        attempt.answered,
-        format!("{owner} ({kind}) waited {late} ms after {end}"),
-    );
+    let text = format!("{owner} ({kind}) waited {late} ms after {end}");
+    verdict.violation("wait", key, attempt.answered, text);
 }
 
 /// Nobody is told that its wait is over before it is, whatever clocks and servers do; who waited by several calls waits
@@ -83,14 +79,14 @@ mod tests {
     fn a_wait_ends_when_it_was_to_end() {
         let overdue = || vec![holder("a", 0, 1, 5_000), waiter("b", 10, 100, 4_000)];
         violates("wait", overdue(), vec![]);
-        is_in_order(overdue(), vec![event(200, 3_800, Harm { stalls: true, ..Harm::default() })]);
+        is_in_order(overdue(), vec![event(200, 3_800, Harm::STALLS)]);
     }
 
     /// Writes were paused when it asked: the wait counts from when the server came to it.
     #[test]
     fn a_wait_begins_when_the_server_comes_to_it() {
         let asked = |told| vec![holder("a", 0, 1, 5_000), waiter("b", 300, 100, told)];
-        let stall = |begin| vec![event(begin, 900, Harm { stalls: true, ..Harm::default() })];
+        let stall = |begin| vec![event(begin, 900, Harm::STALLS)];
         is_in_order(asked(1_590), stall(200));
         violates("wait", asked(1_610), stall(200));
         // It had begun before.
@@ -104,7 +100,7 @@ mod tests {
         violates("wait", told(3_000, 2_990), vec![]);
         is_in_order(told(3_000, 3_008), vec![]);
         // No fault makes it shorter.
-        let fault = Harm { holds: true, places: true, stalls: true, ..Harm::default() };
+        let fault = Harm { holds: true, places: true, ..Harm::STALLS };
         violates("wait", told(3_000, 20), vec![event(0, 30, fault)]);
         // For ever has no end.
         let for_ever = Attempt { limit: Some(Us::MAX), ..waiter("b", 10, 0, 4_000) };

@@ -27,6 +27,27 @@ pub(crate) struct Harm {
     pub(crate) answers: &'static [&'static str],
 }
 
+impl Harm {
+    /// Nothing but a stall.
+    pub(crate) const STALLS: Harm = Harm {
+        holds: false,
+        tokens: false,
+        places: false,
+        stalls: true,
+        lags: false,
+        pauses: false,
+        prolongs: 0,
+        forgets: 0,
+        by_replica: false,
+        answers: &[],
+    };
+
+    /// Whether one client may see something else than the server did, or see it late.
+    pub(crate) fn disturbs(&self) -> bool {
+        self.holds || self.places || self.stalls || self.pauses
+    }
+}
+
 /// Something that happened to the servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {

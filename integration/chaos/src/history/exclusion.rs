@@ -40,14 +40,10 @@ fn overlaps(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut 
             one_too_many(key, permits as usize, &belief, &sure, unsure.len(), verdict);
         } else {
             for (_, until, earlier) in others.filter(|(_, _, one)| one.mode.excludes(later.mode)) {
-                if !surely(earlier) {
-                    verdict.excuse("exclusion");
-                    continue;
-                }
                 let (one, other) = (&earlier.owner, &later.owner);
                 let overlap = until - begin;
                 let text = format!("{other} got the lock while {one} had it, for {overlap} µs at least");
-                verdict.violation("exclusion", key, begin, text);
+                verdict.judge(!surely(earlier), "exclusion", key, begin, text);
             }
         }
         current.push(belief);
@@ -101,18 +97,10 @@ fn losses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Ve
         if at >= last.sent + last.lease.saturating_sub(super::margin(last.lease)) {
             continue;
         }
-        if lost_before(history, key, attempt, at) {
-            verdict.excuse("loss");
-            continue;
-        }
         let (owner, since) = (&attempt.owner, (at - last.sent) / 1_000);
         let lease = last.lease / 1_000;
-        verdict.violation(
-            "loss",
-            key,
-            at,
-            format!("{owner} held nothing {since} ms after it was given a lease of {lease} ms"),
-        );
+        let text = format!("{owner} held nothing {since} ms after it was given a lease of {lease} ms");
+        verdict.judge(lost_before(history, key, attempt, at), "loss", key, at, text);
     }
 }
 
@@ -128,12 +116,9 @@ fn pauses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Ve
             if !(native && granted) {
                 continue;
             }
-            if history.harmed(key, before, attempt.answered, |harm| harm.lags) {
-                verdict.excuse("pause");
-            } else {
-                let text = format!("{} was granted the lock while writes were paused", attempt.owner);
-                verdict.violation("pause", key, attempt.answered, text);
-            }
+            let excused = history.harmed(key, before, attempt.answered, |harm| harm.lags);
+            let text = format!("{} was granted the lock while writes were paused", attempt.owner);
+            verdict.judge(excused, "pause", key, attempt.answered, text);
         }
     }
 }

@@ -264,6 +264,15 @@ impl Verdict {
         self.violations.push(Violation { rule, key, at, text });
     }
 
+    /// A violation, unless a fault explains it.
+    fn judge(&mut self, excused: bool, rule: &'static str, key: usize, at: Us, text: String) {
+        if excused {
+            self.excuse(rule);
+        } else {
+            self.violation(rule, key, at, text);
+        }
+    }
+
     pub(crate) fn excuse(&mut self, rule: &'static str) {
         *self.excused.entry(rule.to_owned()).or_default() += 1;
     }

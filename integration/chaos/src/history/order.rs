@@ -29,16 +29,12 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
                 continue;
             }
             verdict.compared += 1;
-            if excused(history, key, first, queued, begin) {
-                verdict.excuse("order");
-                continue;
-            }
             let (one, other) = (&first.owner, &second.owner);
             let text = format!(
                 "{other} ({}) got the lock before {one} ({}), which came first",
                 second.kind, first.kind
             );
-            verdict.violation("order", key, begin, text);
+            verdict.judge(excused(history, key, first, queued, begin), "order", key, begin, text);
         }
     }
 }

@@ -72,7 +72,7 @@ mod tests {
     }
 
     fn cause(begin: u64, end: u64, answers: &'static [&'static str]) -> [Event; 1] {
-        [event(begin, end, Harm { answers, stalls: true, places: true, ..Harm::default() })]
+        [event(begin, end, Harm { answers, places: true, ..Harm::STALLS })]
     }
 
     #[test]

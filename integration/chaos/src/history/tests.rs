@@ -5,24 +5,12 @@ use super::*;
 /// An owner that asked for the lock, had it and gave it back, at these milliseconds.
 pub(super) fn holder(owner: &str, requested: u64, known: u64, released: u64) -> Attempt {
     Attempt {
-        kind: "test",
-        key: 0,
-        owner: owner.into(),
-        mode: Mode::Alone,
-        line: Line::Native,
-        requested: ms(requested),
-        queued: None,
-        limit: None,
         answered: ms(known),
         outcome: Outcome::Held,
-        told_of_end: None,
         confirms: vec![Confirm { replied: ms(known), ..confirm(requested) }],
-        tokens: Vec::new(),
         released: Some(ms(released)),
-        refuted: None,
-        dead: false,
-        tied: false,
         gone: ms(released + 1),
+        ..Attempt::new("test", 0, owner.into(), Line::Native, ms(requested))
     }
 }
 
@@ -46,18 +34,7 @@ pub(super) fn event(begin: u64, end: u64, harm: Harm) -> Event {
     Event { what: "a fault".into(), begin: ms(begin), end: ms(end), key: None, harm }
 }
 
-pub(super) const LOSS: Harm = Harm {
-    holds: true,
-    tokens: true,
-    places: true,
-    stalls: true,
-    lags: false,
-    pauses: false,
-    prolongs: 0,
-    forgets: 0,
-    by_replica: false,
-    answers: &[],
-};
+pub(super) const LOSS: Harm = Harm { holds: true, tokens: true, places: true, ..Harm::STALLS };
 
 pub(super) fn judged(attempts: Vec<Attempt>, events: Vec<Event>) -> Verdict {
     let keys = vec!["lock".into()];
@@ -119,7 +96,7 @@ fn the_amnesty_is_for_holds_that_the_fault_could_lose() {
     // Neither a fault before the first had the lock, nor one after the second did, nor one that loses nothing.
     violates("exclusion", holders(), vec![event(0, 0, LOSS)]);
     violates("exclusion", holders(), vec![event(110, 120, LOSS)]);
-    violates("exclusion", holders(), vec![event(90, 95, Harm { stalls: true, ..Harm::default() })]);
+    violates("exclusion", holders(), vec![event(90, 95, Harm::STALLS)]);
     // It may be the second who had it before the fault, where its answer was on its way.
     let late = |told| vec![holder("a", 96, 97, 400), holder("b", 50, told, 450)];
     is_in_order(late(250), vec![event(90, 95, LOSS)]);
@@ -216,7 +193,7 @@ fn nobody_sleeps_while_the_lock_is_free() {
     // Others had it meanwhile, or nobody could have had it.
     let others = [slept(1_000), vec![holder("c", 1_400, 1_401, 1_600)]].concat();
     is_in_order(others, vec![]);
-    is_in_order(slept(1_000), vec![event(1_000, 1_500, Harm { stalls: true, ..Harm::default() })]);
+    is_in_order(slept(1_000), vec![event(1_000, 1_500, Harm::STALLS)]);
     // One that died has it until the end of its lease, which a clock that is set back puts off.
     let dead = || {
         let dead = Attempt { released: None, gone: ms(1_000), dead: true, ..holder("a", 0, 1, 0) };
@@ -232,7 +209,7 @@ fn the_rust_client_sleeps_only_where_its_connection_may_have_broken() {
         || vec![holder("a", 0, 1, 300), Attempt { line: Line::Client, ..waiter("b", 10, 2_000, 2_010) }];
     violates("wake-up", slept(), vec![]);
     is_in_order(slept(), vec![event(310, 311, Harm { places: true, ..Harm::default() })]);
-    let lag = |until| event(310, until, Harm { stalls: true, lags: true, ..Harm::default() });
+    let lag = |until| event(310, until, Harm { lags: true, ..Harm::STALLS });
     violates("wake-up", slept(), vec![lag(400)]);
     assert_eq!(is_in_order(slept(), vec![lag(1_311)]).excused["wake-up of who finds out late"], 1);
 }
@@ -292,7 +269,7 @@ fn nobody_overtakes_one_who_is_in_the_queue() {
     };
     violates("order", permit(100), vec![]);
     is_in_order(permit(250), vec![]);
-    is_in_order(permit(100), vec![event(300, 301, Harm { stalls: true, ..Harm::default() })]);
+    is_in_order(permit(100), vec![event(300, 301, Harm::STALLS)]);
     // Readers go together, but not past a writer.
     is_in_order(vec![read(first()), read(second(10))], vec![]);
     violates("order", vec![first(), read(second(10))], vec![]);
@@ -311,7 +288,7 @@ fn a_release_that_was_forgotten_leaves_the_lock_to_its_lease() {
 
 #[test]
 fn nothing_is_granted_while_writes_are_paused() {
-    let pause = || vec![event(100, 600, Harm { pauses: true, stalls: true, ..Harm::default() })];
+    let pause = || vec![event(100, 600, Harm { pauses: true, ..Harm::STALLS })];
     violates("pause", vec![holder("a", 50, 400, 700)], pause());
     is_in_order(vec![holder("a", 50, 110, 700)], pause());
     is_in_order(vec![holder("a", 50, 601, 700)], pause());

@@ -55,18 +55,10 @@ fn judge(history: &History, key: usize, earlier: &Token, later: &Given<'_>, verd
     let certain = earlier.known < later.token.requested;
     let since = earlier.requested.min(later.token.requested);
     let lost = history.harmed(key, since, later.token.known, |harm| harm.tokens || (harm.holds && !certain));
-    if lost {
-        verdict.excuse("token");
-        return;
-    }
     let (before, after) = (earlier.number, later.token.number);
     let owner = &later.attempt.owner;
-    verdict.violation(
-        "token",
-        key,
-        later.token.known,
-        format!("{owner} has {after}, and {before} was given before"),
-    );
+    let text = format!("{owner} has {after}, and {before} was given before");
+    verdict.judge(lost, "token", key, later.token.known, text);
 }
 
 /// A token is at least the server's clock.
@@ -77,12 +69,8 @@ fn behind_the_clock(history: &History, key: usize, given: &[Given<'_>], verdict:
         let clock = history.epoch_ms + (token.requested / 1_000) as i64 + ahead - CLOCK_SLACK_MS;
         if token.number < clock {
             let (owner, number) = (&attempt.owner, token.number);
-            verdict.violation(
-                "token",
-                key,
-                token.known,
-                format!("{owner} has {number}, less than the clock, {clock}"),
-            );
+            let text = format!("{owner} has {number}, less than the clock, {clock}");
+            verdict.violation("token", key, token.known, text);
         }
     }
 }
@@ -97,12 +85,9 @@ fn twice(history: &History, key: usize, given: &mut [Given<'_>], verdict: &mut V
         }
         let (from, to) =
             (one.token.requested.min(other.token.requested), one.token.known.max(other.token.known));
-        if history.harmed(key, from, to, |harm| harm.tokens) {
-            verdict.excuse("token");
-            continue;
-        }
+        let lost = history.harmed(key, from, to, |harm| harm.tokens);
         let (number, a, b) = (one.token.number, &one.attempt.owner, &other.attempt.owner);
-        verdict.violation("token", key, to, format!("{a} and {b} both have {number}"));
+        verdict.judge(lost, "token", key, to, format!("{a} and {b} both have {number}"));
     }
 }
 

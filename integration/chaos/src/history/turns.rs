@@ -59,12 +59,9 @@ fn passed_over(
     let waited = reader.requested.saturating_sub(from).saturating_sub(stalled);
     // The lock may have been free after such a fault, whatever its holders believe, or another server have it, where the
     // writer does not listen.
-    let excused = || history.harmed(key, heard, reader.answered, |harm| harm.holds || harm.places);
+    let excused = history.harmed(key, heard, reader.answered, |harm| harm.holds || harm.places);
     if waited <= TURN + LATE {
         return;
-    }
-    if excused() {
-        return verdict.excuse("turn");
     }
     let text = format!(
         "{} came to read when {} of Redisson's had waited to write for {} ms, in which others read all the time",
@@ -72,7 +69,7 @@ fn passed_over(
         writer.owner,
         waited / 1_000
     );
-    verdict.violation("turn", key, reader.answered, text);
+    verdict.judge(excused, "turn", key, reader.answered, text);
 }
 
 #[cfg(test)]
@@ -104,7 +101,7 @@ mod tests {
             vec![],
         );
         // The servers stalled, or what holders believe may be wrong.
-        is_in_order(among(19), vec![event(500, 600, Harm { stalls: true, ..Harm::default() })]);
+        is_in_order(among(19), vec![event(500, 600, Harm::STALLS)]);
         is_in_order(among(19), vec![event(500, 501, Harm { holds: true, ..Harm::default() })]);
         // It gave up about then.
         let gone = (0..19).map(reader).chain([writer(2_050)]).collect();

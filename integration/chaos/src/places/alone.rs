@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU16, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rlock_testkit::{ServerBuilder, TestServer, eventually};
+use rlock_testkit::clients::run;
+use rlock_testkit::{Door, ServerBuilder, TestServer, eventually, poll};
 
-use super::proxy::Proxy;
 use super::{logs, server};
 
 /// How long a fail-over may take.
@@ -22,9 +22,9 @@ struct Pair {
 }
 
 pub(crate) struct Alone {
-    pub(crate) proxy: Proxy,
+    pub(crate) proxy: Door,
     /// For the Rust client, which of a server that is alone expects that it stays the primary.
-    pub(crate) own: Proxy,
+    pub(crate) own: Door,
     pair: Mutex<Pair>,
     port: AtomicU16,
     /// Whether the servers write an append only file, on the disk before they answer.
@@ -41,13 +41,6 @@ fn one(aof: bool) -> ServerBuilder {
     server().conf("appendonly", appends).conf("repl-diskless-sync", diskless)
 }
 
-/// Sends one command, which must work.
-fn tell(server: &TestServer, line: &str) {
-    let words: Vec<&str> = line.split(' ').collect();
-    let outcome = redis::cmd(words[0]).arg(&words[1..]).query::<redis::Value>(&mut server.connect());
-    outcome.unwrap_or_else(|error| panic!("{line}: {error}"));
-}
-
 impl Alone {
     /// With an append only file the replica is there from the beginning; without one it is attached later.
     pub(crate) fn start(aof: bool) -> Alone {
@@ -56,8 +49,8 @@ impl Alone {
         let replica = aof.then(|| follower(aof, port, || {}));
         let pair = Mutex::new(Pair { primary: Some(primary), replica });
         Alone {
-            proxy: Proxy::to(port),
-            own: Proxy::to(port),
+            proxy: Door::to(port),
+            own: Door::to(port),
             pair,
             port: AtomicU16::new(port),
             aof,
@@ -98,8 +91,8 @@ impl Alone {
     /// Whoever connects from now on comes to this server.
     fn serve_from(&self, server: &TestServer) {
         self.port.store(server.port(), SeqCst);
-        self.proxy.retarget(server.port());
-        self.own.retarget(server.port());
+        self.proxy.lead_to(server.port());
+        self.own.lead_to(server.port());
         self.own.cut(|| true);
     }
 
@@ -115,7 +108,7 @@ impl Alone {
         let stopped = pair.primary.take().expect("the primary").kill9();
         let primary = one(self.aof).dir(stopped).start();
         if let Some(replica) = &pair.replica {
-            tell(replica, &format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+            run::<redis::Value>(&mut replica.connect(), &format!("REPLICAOF 127.0.0.1 {}", primary.port()));
         }
         self.serve_from(&primary);
         pair.primary = Some(primary);
@@ -161,18 +154,13 @@ impl Alone {
         let mut pair = self.pair();
         let (Some(primary), Some(replica)) = (&pair.primary, &pair.replica) else { return false };
         let linked = is_linked_soon(replica);
-        let order = format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 5000", replica.port());
-        if !linked
-            || redis::cmd("FAILOVER").arg(&words(&order)[1..]).query::<()>(&mut primary.connect()).is_err()
-        {
+        let to = ["TO", "127.0.0.1", &replica.port().to_string(), "TIMEOUT", "5000"];
+        if !linked || redis::cmd("FAILOVER").arg(&to).query::<()>(&mut primary.connect()).is_err() {
             return false;
         }
-        let deadline = std::time::Instant::now() + Duration::from_secs(8);
-        while replica.info("replication")["role"] != "master" {
-            if std::time::Instant::now() > deadline {
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(2));
+        let leads = || (replica.info("replication")["role"] == "master").then_some(());
+        if poll(Duration::from_secs(8), leads).is_none() {
+            return false;
         }
         // The old primary lives, and tells its clients itself that it is none any more.
         self.serve_from(replica);
@@ -188,20 +176,16 @@ impl Alone {
         let killed = pair.primary.take().expect("the primary").kill9();
         let log = logs::read(killed.data.path());
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(logs::warnings(&log));
-        tell(&replica, "REPLICAOF NO ONE");
+        run::<redis::Value>(&mut replica.connect(), "REPLICAOF NO ONE");
         self.serve_from(&replica);
         pair.primary = Some(replica);
     }
 }
 
-fn words(line: &str) -> Vec<&str> {
-    line.split(' ').collect()
-}
-
 /// A replica, once it is linked; meanwhile something is done again and again.
 fn follower(aof: bool, primary: u16, mut meanwhile: impl FnMut()) -> TestServer {
     let replica = one(aof).start();
-    tell(&replica, &format!("REPLICAOF 127.0.0.1 {primary}"));
+    run::<redis::Value>(&mut replica.connect(), &format!("REPLICAOF 127.0.0.1 {primary}"));
     eventually("the replica to be linked", TAKEN_OVER, || {
         meanwhile();
         is_linked(&replica).then_some(())
@@ -245,12 +229,5 @@ fn is_linked(replica: &TestServer) -> bool {
 
 /// After a fault the replica may need a moment to come back.
 fn is_linked_soon(replica: &TestServer) -> bool {
-    let deadline = std::time::Instant::now() + Duration::from_secs(3);
-    while std::time::Instant::now() < deadline {
-        if is_linked(replica) {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    false
+    poll(Duration::from_secs(3), || is_linked(replica).then_some(())).is_some()
 }

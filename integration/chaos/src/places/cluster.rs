@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use redis::{Connection, Value};
+use rlock_testkit::clients;
 use rlock_testkit::whole_slots::moves_whole_slots;
 use rlock_testkit::{ServerName, TestServer, eventually};
 
@@ -11,8 +12,6 @@ use super::{logs, server};
 
 /// How many there are.
 const NODES: usize = 3;
-
-const SLOTS: usize = 16_384;
 
 /// How long a slot that moves as a whole may take.
 const MOVED: Duration = Duration::from_secs(10);
@@ -36,30 +35,10 @@ fn run<T: redis::FromRedisValue>(connection: &mut Connection, line: &str) -> Res
     redis::cmd(words[0]).arg(&words[1..]).query(connection)
 }
 
-fn must<T: redis::FromRedisValue>(connection: &mut Connection, line: &str) -> T {
-    run(connection, line).unwrap_or_else(|error| panic!("{line}: {error}"))
-}
-
 impl Cluster {
     pub(crate) fn start() -> Cluster {
-        let nodes: Vec<TestServer> = (0..NODES).map(|_| builder().start()).collect();
-        let mut clients: Vec<Connection> = nodes.iter().map(TestServer::connect).collect();
-        for (number, client) in clients.iter_mut().enumerate() {
-            let (first, last) = (number * SLOTS / NODES, (number + 1) * SLOTS / NODES - 1);
-            must::<()>(client, &format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1));
-            must::<()>(client, &format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
-        }
-        for node in &nodes[1..] {
-            must::<()>(&mut clients[0], &format!("CLUSTER MEET 127.0.0.1 {}", node.port()));
-        }
-        eventually("the nodes to agree", AGREED, || {
-            let agrees = |client: &mut Connection| {
-                let info: String = must(client, "CLUSTER INFO");
-                info.contains("cluster_state:ok") && info.contains(&format!("cluster_known_nodes:{NODES}\r"))
-            };
-            clients.iter_mut().all(agrees).then_some(())
-        });
-        let ids = clients.iter_mut().map(|client| must(client, "CLUSTER MYID")).collect();
+        let nodes = clients::cluster::Cluster::start_as(builder, NODES, 0).primaries;
+        let ids = nodes.iter().map(clients::cluster::id).collect();
         let ports = nodes.iter().map(TestServer::port).collect();
         Cluster { ports, nodes: Mutex::new(nodes.into_iter().map(Some).collect()), ids }
     }
@@ -78,7 +57,7 @@ impl Cluster {
         let stopped = nodes[node].take().expect("a node").kill9();
         let server = builder().port(self.ports[node]).dir(stopped).start();
         eventually("the node to be back", AGREED, || {
-            let info: String = must(&mut server.connect(), "CLUSTER INFO");
+            let info: String = clients::run(&mut server.connect(), "CLUSTER INFO");
             info.contains("cluster_state:ok").then_some(())
         });
         nodes[node] = Some(server);
@@ -101,8 +80,7 @@ impl Cluster {
     /// and the next attempt goes on.
     pub(crate) fn move_slot_of(&self, key: &str, at_once: bool) -> Result<(), redis::RedisError> {
         let nodes = self.nodes();
-        let clients = nodes.iter().flatten().map(TestServer::connect);
-        let mut clients: Vec<Connection> = clients.collect();
+        let mut clients: Vec<Connection> = nodes.iter().flatten().map(TestServer::connect).collect();
         let slot: usize = run(&mut clients[0], &format!("CLUSTER KEYSLOT {key}"))?;
         let from = owner(&mut clients[0], slot, &self.ports)?;
         let to = (from + 1) % NODES;

@@ -3,7 +3,6 @@
 mod alone;
 mod cluster;
 mod logs;
-mod proxy;
 
 use rlock_testkit::{ServerBuilder, TestServer};
 

@@ -1,11 +1,16 @@
 package rlock;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.function.IntFunction;
+import java.util.stream.IntStream;
+import org.redisson.api.RLock;
 
 /** What the scenarios check with. */
 final class Check {
@@ -39,6 +44,31 @@ final class Check {
     /** Runs the body in a thread of its own. */
     static <T> Future<T> start(Callable<T> body) {
         return THREADS.submit(body);
+    }
+
+    /** Runs a body for each number below this one, each in a thread of its own. */
+    static <T> List<Future<T>> start(int count, IntFunction<Callable<T>> body) {
+        return IntStream.range(0, count).mapToObj(number -> start(body.apply(number))).toList();
+    }
+
+    /** Somebody of Redisson's waits for a lock, and gives it back; whether it had it. */
+    static Future<Boolean> takes(RLock lock) {
+        return start(() -> {
+            boolean acquired = lock.tryLock(60, 60, TimeUnit.SECONDS);
+            if (acquired) {
+                lock.unlock();
+            }
+            return acquired;
+        });
+    }
+
+    /** What threads return, which has to be soon. */
+    static <T> List<T> soon(List<Future<T>> futures) throws Exception {
+        List<T> found = new ArrayList<>();
+        for (Future<T> future : futures) {
+            found.add(soon(future));
+        }
+        return found;
     }
 
     /** What a thread returns, which has to be soon. */

@@ -71,8 +71,7 @@ final class Fair {
             }
             client.release(key, "native");
             long last = 0;
-            for (Future<Long> one : waiting) {
-                long at = Check.soon(one);
+            for (long at : Check.soon(waiting)) {
                 Check.that(at > last, "one who came later was first");
                 last = at;
             }

@@ -24,19 +24,11 @@ final class Kinds {
         try (Native client = world.client()) {
             lock.lock();
             Check.equal(false, client.acquire(key, "native", 30_000), "acquired by another");
-            Future<Boolean> waiter = Check.start(() -> {
-                try (Native other = world.client()) {
-                    return other.acquire(key, "native", Check.LONG_LEASE_MS, "BLOCK", "60000");
-                }
-            });
+            Future<Boolean> waiter = world.waits(key, "native");
             Check.eventually("the native client waits", () -> client.waiters(key) == 1);
             lock.unlock();
             Check.equal(true, Check.soon(waiter), "acquired when free");
-            Future<Boolean> spinner = Check.start(() -> {
-                boolean acquired = lock.tryLock(60, 60, TimeUnit.SECONDS);
-                lock.unlock();
-                return acquired;
-            });
+            Future<Boolean> spinner = Check.takes(lock);
             Thread.sleep(100);
             Check.equal(false, spinner.isDone(), "acquired while it is held");
             client.release(key, "native");

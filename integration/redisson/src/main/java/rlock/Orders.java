@@ -1,21 +1,12 @@
 package rlock;
 
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.net.Socket;
-import java.nio.charset.StandardCharsets;
 
 /** What changes the cluster: the program that has started this one does what it is ordered by a line, and says when it is done. */
-final class Orders implements AutoCloseable {
-    private final Socket socket;
-    private final BufferedReader answers;
-
+final class Orders extends Lines {
     /** @param address host and port */
     Orders(String address) throws IOException {
-        int colon = address.lastIndexOf(':');
-        socket = new Socket(address.substring(0, colon), Integer.parseInt(address.substring(colon + 1)));
-        answers = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
+        super(address);
     }
 
     /** Moves the slot of a lock from one primary to another, key by key. */
@@ -33,13 +24,7 @@ final class Orders implements AutoCloseable {
         give("kill " + shard);
     }
 
-    private synchronized void give(String order) throws IOException {
-        socket.getOutputStream().write((order + "\n").getBytes(StandardCharsets.UTF_8));
-        Check.equal("done", answers.readLine(), order);
-    }
-
-    @Override
-    public void close() throws IOException {
-        socket.close();
+    private void give(String order) throws IOException {
+        Check.equal("done", ask(order), order);
     }
 }

@@ -3,7 +3,6 @@ package rlock;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
 import org.redisson.api.RLock;
 import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
@@ -32,31 +31,13 @@ final class ReadWrite {
             Scenario.of("holds of one owner are counted together, read and write", ReadWrite::holdsAreCountedTogether));
     }
 
-    private static Future<Boolean> takes(RLock lock) {
-        return Check.start(() -> {
-            boolean acquired = lock.tryLock(60, 60, TimeUnit.SECONDS);
-            if (acquired) {
-                lock.unlock();
-            }
-            return acquired;
-        });
-    }
-
-    private static Future<Boolean> waits(World world, String key, String owner, String mode) {
-        return Check.start(() -> {
-            try (Native client = world.client()) {
-                return client.acquire(key, owner, Check.LONG_LEASE_MS, mode, "BLOCK", "60000");
-            }
-        });
-    }
-
     private static void readersTogether(World world) throws Exception {
         String key = world.key("readers");
         RReadWriteLock lock = world.one.getReadWriteLock(key);
         try (Native client = world.client()) {
             lock.readLock().lock();
             Check.equal(true, client.acquire(key, "native", 30_000, "READ"), "a native reader with Redisson's");
-            Check.equal(true, Check.soon(takes(world.two.getReadWriteLock(key).readLock())), "a third reader");
+            Check.equal(true, Check.soon(Check.takes(world.two.getReadWriteLock(key).readLock())), "a third reader");
             Check.equal("readwrite", client.info(key).get("kind"), "kind");
             Check.equal("read", client.info(key).get("mode"), "mode");
             Check.equal(2L, client.info(key).get("holder-count"), "holder-count");
@@ -112,7 +93,7 @@ final class ReadWrite {
         try (Native client = world.client()) {
             lock.writeLock().lock();
             lock.readLock().lock();
-            Future<Boolean> reader = waits(world, key, "reader", "READ");
+            Future<Boolean> reader = world.waits(key, "reader", "READ");
             Check.eventually("the reader waits", () -> client.waiters(key) == 1);
             lock.writeLock().unlock();
             Check.equal(true, Check.soon(reader), "the native reader is in");
@@ -134,9 +115,7 @@ final class ReadWrite {
             // They try once more then; that they sleep cannot be seen. See `missed` for why they have to.
             Thread.sleep(500);
             Check.equal(1L, client.release(key, "native", "WRITE"), "release of the write lock");
-            for (Future<Boolean> reader : readers) {
-                Check.equal(true, Check.soon(reader), "a Redisson reader is in");
-            }
+            Check.that(!Check.soon(readers).contains(false), "a Redisson reader is not in");
             Check.equal(false, world.one.getReadWriteLock(key).writeLock().tryLock(), "a Redisson writer");
             Check.equal(1L, client.release(key, "native", "READ"), "release of the read lock");
         }
@@ -147,7 +126,7 @@ final class ReadWrite {
         List<Future<Boolean>> readers = new ArrayList<>();
         for (int i = 0; i < 3; i++) {
             for (RedissonClient redisson : world.clients()) {
-                readers.add(takes(redisson.getReadWriteLock(key).readLock()));
+                readers.add(Check.takes(redisson.getReadWriteLock(key).readLock()));
             }
         }
         return readers;
@@ -159,7 +138,7 @@ final class ReadWrite {
             for (int round = 0; round < ROUNDS; round++) {
                 String owner = world.owner();
                 Check.equal(true, client.acquire(key, owner, Check.LONG_LEASE_MS, "READ", "BLOCK", "8000"), "acquired");
-                Future<Boolean> writer = takes(world.clients().get(round % 2).getReadWriteLock(key).writeLock());
+                Future<Boolean> writer = Check.takes(world.clients().get(round % 2).getReadWriteLock(key).writeLock());
                 WakeUps.aMoment();
                 Check.equal(1L, client.release(key, owner, "READ"), "release");
                 Check.equal(true, Check.soon(writer), "the Redisson writer");
@@ -173,7 +152,7 @@ final class ReadWrite {
 
     private static String writerWakesWriter(World world) throws Exception {
         return missed(world, "to-writer",
-            (key, round) -> List.of(takes(world.clients().get(round % 2).getReadWriteLock(key).writeLock())));
+            (key, round) -> List.of(Check.takes(world.clients().get(round % 2).getReadWriteLock(key).writeLock())));
     }
 
     private interface Waiters {
@@ -195,9 +174,7 @@ final class ReadWrite {
                 WakeUps.aMoment();
                 long released = System.nanoTime();
                 client.release(key, owner, "WRITE");
-                for (Future<Boolean> waiter : waiting) {
-                    Check.equal(true, Check.soon(waiter), "acquired by Redisson");
-                }
+                Check.that(!Check.soon(waiting).contains(false), "not acquired by Redisson");
                 missed += Check.millisSince(released) > WRITER_LEASE_MS / 2 ? 1 : 0;
             }
         }
@@ -213,7 +190,7 @@ final class ReadWrite {
                 String owner = world.owner();
                 RLock held = round % 2 == 0 ? lock.readLock() : lock.writeLock();
                 held.lock();
-                Future<Boolean> writer = waits(world, key, owner, "WRITE");
+                Future<Boolean> writer = world.waits(key, owner, "WRITE");
                 WakeUps.aMoment();
                 held.unlock();
                 Check.equal(true, Check.soon(writer), "the native writer");
@@ -227,11 +204,11 @@ final class ReadWrite {
         RReadWriteLock lock = world.one.getReadWriteLock(key);
         try (Native client = world.client()) {
             lock.readLock().lock();
-            Future<Boolean> writer = waits(world, key, "writer", "WRITE");
+            Future<Boolean> writer = world.waits(key, "writer", "WRITE");
             Check.eventually("the writer waits", () -> client.waiters(key) == 1);
             Check.equal(true, world.two.getReadWriteLock(key).readLock().forceUnlock(), "forceUnlock of the read lock");
             Check.equal(true, Check.soon(writer), "acquired");
-            Future<Boolean> reader = waits(world, key, "reader", "READ");
+            Future<Boolean> reader = world.waits(key, "reader", "READ");
             Check.eventually("the reader waits", () -> client.waiters(key) == 1);
             Check.equal(true, world.two.getReadWriteLock(key).writeLock().forceUnlock(), "forceUnlock of the write lock");
             Check.equal(true, Check.soon(reader), "acquired");

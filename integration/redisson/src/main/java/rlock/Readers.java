@@ -37,13 +37,11 @@ final class Readers {
         String key = world.key("redissons-readers-and-writers");
         AtomicBoolean stop = new AtomicBoolean();
         AtomicLong turns = new AtomicLong();
-        List<Future<Void>> crowd = new ArrayList<>();
-        for (int i = 0; i < CROWD; i++) {
+        List<Future<Void>> crowd = Check.start(CROWD, i -> {
             var lock = world.clients().get(i % 2).getReadWriteLock(key);
-            RLock side = i < CROWD / 2 ? lock.readLock() : lock.writeLock();
-            long pauseMs = i < CROWD / 2 ? 2 * WORK_MS : 0;
-            crowd.add(Check.start(() -> ofTheCrowd(side, pauseMs, stop, turns)));
-        }
+            return i < CROWD / 2 ? () -> Starvation.redissons(lock.readLock(), WORK_MS, 2 * WORK_MS, stop, turns)
+                : () -> Starvation.redissons(lock.writeLock(), WORK_MS, 0, stop, turns);
+        });
         List<Long> waits = new ArrayList<>();
         long end = System.nanoTime() + SECONDS * 1_000_000_000L;
         try (Native client = world.client()) {
@@ -76,21 +74,13 @@ final class Readers {
         AtomicBoolean stop = new AtomicBoolean();
         AtomicLong inside = new AtomicLong();
         AtomicLong reads = new AtomicLong();
-        List<Future<Void>> crowd = new ArrayList<>();
-        for (int i = 0; i < CROWD; i++) {
-            RLock lock = world.clients().get(i % 2).getReadWriteLock(key).readLock();
-            crowd.add(Check.start(() -> readsUntilAnotherDoes(lock, stop, inside, reads)));
-        }
+        List<Future<Void>> crowd = Check.start(CROWD, i -> () ->
+            readsUntilAnotherDoes(world.clients().get(i % 2).getReadWriteLock(key).readLock(), stop, inside, reads));
         Check.eventually("several read", () -> inside.get() > 1);
         try (Native client = world.client()) {
             Check.equal(true, client.acquire(key, "early", SHORT_LEASE_MS, "READ"), "a native reader comes in");
             Check.equal(1L, client.release(key, "early"), "release");
-            Future<Boolean> redissonWriter = Check.start(() -> {
-                RLock lock = world.one.getReadWriteLock(key).writeLock();
-                boolean acquired = lock.tryLock(60, 60, TimeUnit.SECONDS);
-                lock.unlock();
-                return acquired;
-            });
+            Future<Boolean> redissonWriter = Check.takes(world.one.getReadWriteLock(key).writeLock());
             Check.eventually("Redisson's writer listens", () -> world.listeners(client, World.readWriteChannel(key)) > 0);
             long nativeReads = readsBeforeAWait(world, client, key);
             Future<Boolean> nativeWriter = comesIn(world, key, "writer", "WRITE");
@@ -100,9 +90,7 @@ final class Readers {
             Check.equal(false, nativeWriter.isDone() || redissonWriter.isDone(), "a writer is in beside readers");
             Check.equal(false, nativeReader.isDone(), "a native reader has overtaken the native writer");
             stop.set(true);
-            for (Future<Void> one : crowd) {
-                Check.soon(one);
-            }
+            Check.soon(crowd);
             long end = System.nanoTime();
             Check.equal(true, Check.soon(nativeWriter), "the native writer is in");
             long waited = Check.millisSince(end);
@@ -160,17 +148,6 @@ final class Readers {
         return inside.getAndUpdate(count -> count > 1 ? count - 1 : count) > 1;
     }
 
-    private static Void ofTheCrowd(RLock lock, long pauseMs, AtomicBoolean stop, AtomicLong turns) throws Exception {
-        while (!stop.get()) {
-            lock.lock(Check.LONG_LEASE_MS, TimeUnit.MILLISECONDS);
-            turns.incrementAndGet();
-            Thread.sleep(WORK_MS);
-            lock.unlock();
-            Thread.sleep(pauseMs);
-        }
-        return null;
-    }
-
     /** The crowd goes; one that missed the message of a writer of Redisson's is woken by a native one's. */
     private static void goes(World world, String key, List<Future<Void>> crowd) throws Exception {
         try (Native client = world.client()) {
@@ -182,8 +159,6 @@ final class Readers {
                 return crowd.stream().allMatch(Future::isDone);
             });
         }
-        for (Future<Void> one : crowd) {
-            one.get();
-        }
+        Check.soon(crowd);
     }
 }

@@ -117,7 +117,7 @@ final class Roaming implements AutoCloseable {
         return info.get("kind").equals("none") && info.get("waiter-count").equals(0L);
     }
 
-    private static String[] with(String[] last, String... first) {
+    static String[] with(String[] last, String... first) {
         return Stream.concat(Stream.of(first), Stream.of(last)).toArray(String[]::new);
     }
 

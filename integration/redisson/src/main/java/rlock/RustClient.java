@@ -1,25 +1,15 @@
 package rlock;
 
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.net.Socket;
-import java.nio.charset.StandardCharsets;
 
 /**
  * One user of the Rust client, crates/rlock-client, which the program runs that has started this one. It takes one lock at a time
  * and does what it is ordered by a line; its watchdog renews what it holds. For one thread.
  */
-final class RustClient implements AutoCloseable {
-    private final Socket socket;
-    private final BufferedReader answers;
-
+final class RustClient extends Lines {
     /** @param address host and port */
     RustClient(String address) throws IOException {
-        int colon = address.lastIndexOf(':');
-        socket = new Socket(address.substring(0, colon), Integer.parseInt(address.substring(colon + 1)));
-        socket.setTcpNoDelay(true);
-        answers = new BufferedReader(new InputStreamReader(socket.getInputStream(), StandardCharsets.UTF_8));
+        super(address);
     }
 
     /**
@@ -50,17 +40,5 @@ final class RustClient implements AutoCloseable {
     private static long token(String answer) {
         Check.that(answer.startsWith("token "), "the Rust client: " + answer);
         return Long.parseLong(answer.substring("token ".length()));
-    }
-
-    private String ask(String order) throws IOException {
-        socket.getOutputStream().write((order + "\n").getBytes(StandardCharsets.UTF_8));
-        String answer = answers.readLine();
-        Check.that(answer != null, "the Rust client is gone");
-        return answer;
-    }
-
-    @Override
-    public void close() throws IOException {
-        socket.close();
     }
 }

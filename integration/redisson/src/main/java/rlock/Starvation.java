@@ -40,26 +40,17 @@ final class Starvation {
         String key = world.key("native-crowd");
         AtomicBoolean stop = new AtomicBoolean();
         AtomicLong handOffs = new AtomicLong();
-        List<Future<Void>> crowd = new ArrayList<>();
-        for (int i = 0; i < CROWD; i++) {
-            crowd.add(Check.start(() -> nativeOfTheCrowd(world, key, stop, handOffs)));
-        }
-        List<Future<long[]>> threads = new ArrayList<>();
-        for (RedissonClient redisson : world.clients()) {
-            threads.add(Check.start(() -> takeTurns(lock.apply(redisson, key), stop)));
-        }
+        List<Future<Void>> crowd = Check.start(CROWD, i -> () -> natives(world, key, stop, handOffs, 0));
+        List<Future<long[]>> threads = Check.start(2, i -> () -> takeTurns(lock.apply(world.clients().get(i), key), stop));
         Thread.sleep(seconds * 1_000);
         stop.set(true);
         long turns = 0;
         long longest = 0;
-        for (Future<long[]> thread : threads) {
-            long[] turnsAndLongest = Check.soon(thread);
+        for (long[] turnsAndLongest : Check.soon(threads)) {
             turns += turnsAndLongest[0];
             longest = Math.max(longest, turnsAndLongest[1]);
         }
-        for (Future<Void> one : crowd) {
-            Check.soon(one);
-        }
+        Check.soon(crowd);
         String found = handOffs + " native and " + turns + " Redisson turns in " + seconds + " s, Redisson's longest wait " + longest + " ms";
         Check.that(turns >= seconds / 2 && longest < seconds * 1_000 / 2, found);
         return found;
@@ -73,18 +64,13 @@ final class Starvation {
         String key = world.key("native-readers");
         AtomicBoolean stop = new AtomicBoolean();
         AtomicLong reads = new AtomicLong();
-        List<Future<Void>> crowd = new ArrayList<>();
-        for (int i = 0; i < CROWD; i++) {
-            crowd.add(Check.start(() -> readerOfTheCrowd(world, key, stop, reads)));
-        }
+        List<Future<Void>> crowd = Check.start(CROWD, i -> () -> natives(world, key, stop, reads, WORK_MS, "READ"));
         Future<long[]> writer =
             Check.start(() -> takeTurns(world.clients().get(0).getReadWriteLock(key).writeLock(), stop));
         Thread.sleep(SECONDS * 1_000);
         stop.set(true);
         long[] turnsAndLongest = Check.soon(writer);
-        for (Future<Void> one : crowd) {
-            Check.soon(one);
-        }
+        Check.soon(crowd);
         String found = reads + " native reads and " + turnsAndLongest[0] + " of Redisson's writes in " + SECONDS
             + " s, its longest wait " + turnsAndLongest[1] + " ms";
         Check.that(turnsAndLongest[0] >= SECONDS / 2 && turnsAndLongest[1] < SECONDS * 1_000 / 2, found);
@@ -101,10 +87,7 @@ final class Starvation {
         AtomicBoolean stop = new AtomicBoolean();
         AtomicBoolean redissonsStop = new AtomicBoolean();
         AtomicLong natives = new AtomicLong();
-        List<Future<Void>> crowd = new ArrayList<>();
-        for (int i = 0; i < 2; i++) {
-            crowd.add(Check.start(() -> nativeByTurns(world, key, stop, natives)));
-        }
+        List<Future<Void>> crowd = Check.start(2, i -> () -> natives(world, key, stop, natives, 0, "READ", "WRITE"));
         List<Future<long[]>> threads = new ArrayList<>();
         for (RedissonClient redisson : world.clients()) {
             threads.add(Check.start(() -> takeTurns(redisson.getReadWriteLock(key).readLock(), redissonsStop)));
@@ -114,52 +97,28 @@ final class Starvation {
         redissonsStop.set(true);
         List<String> found = new ArrayList<>();
         long longest = 0;
-        for (Future<long[]> thread : threads) {
-            long[] turnsAndLongest = Check.soon(thread);
+        for (long[] turnsAndLongest : Check.soon(threads)) {
             found.add(turnsAndLongest[0] + " turns, its longest wait " + turnsAndLongest[1] + " ms");
             longest = Math.max(longest, turnsAndLongest[1]);
         }
         stop.set(true);
-        for (Future<Void> one : crowd) {
-            Check.soon(one);
-        }
+        Check.soon(crowd);
         String all = natives + " native turns, and of each Redisson thread " + found;
         Check.that(longest < SECONDS * 1_000, all);
         return all;
     }
 
-    private static Void nativeByTurns(World world, String key, AtomicBoolean stop, AtomicLong turns) throws Exception {
+    /** Each acquires, by turns with these words or without one, works under the lock and releases it. */
+    private static Void natives(World world, String key, AtomicBoolean stop, AtomicLong turns, long workMs, String... modes)
+            throws Exception {
         try (Native client = world.client()) {
             for (int i = 0; !stop.get(); i++) {
                 String owner = world.owner();
-                String word = i % 2 == 0 ? "READ" : "WRITE";
-                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, word, "BLOCK", "0"), "not acquired");
+                String[] wait = {"BLOCK", "0"};
+                String[] words = modes.length == 0 ? wait : new String[] {modes[i % modes.length], "BLOCK", "0"};
+                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, words), "not acquired");
                 turns.incrementAndGet();
-                Check.equal(1L, client.release(key, owner), "release");
-            }
-        }
-        return null;
-    }
-
-    private static Void readerOfTheCrowd(World world, String key, AtomicBoolean stop, AtomicLong reads) throws Exception {
-        try (Native client = world.client()) {
-            while (!stop.get()) {
-                String owner = world.owner();
-                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, "READ", "BLOCK", "0"), "not acquired");
-                reads.incrementAndGet();
-                Thread.sleep(WORK_MS);
-                client.release(key, owner);
-            }
-        }
-        return null;
-    }
-
-    static Void nativeOfTheCrowd(World world, String key, AtomicBoolean stop, AtomicLong handOffs) throws Exception {
-        try (Native client = world.client()) {
-            while (!stop.get()) {
-                String owner = world.owner();
-                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, "BLOCK", "0"), "not acquired");
-                handOffs.incrementAndGet();
+                pause(workMs);
                 Check.equal(1L, client.release(key, owner), "release");
             }
         }
@@ -189,11 +148,8 @@ final class Starvation {
         String key = world.key("redisson-crowd");
         AtomicBoolean stop = new AtomicBoolean();
         AtomicLong turns = new AtomicLong();
-        List<Future<Void>> crowd = new ArrayList<>();
-        for (int i = 0; i < CROWD; i++) {
-            RLock lock = world.clients().get(i % 2).getLock(key);
-            crowd.add(Check.start(() -> redissonOfTheCrowd(lock, workMs, stop, turns)));
-        }
+        List<Future<Void>> crowd =
+            Check.start(CROWD, i -> () -> redissons(world.clients().get(i % 2).getLock(key), workMs, 0, stop, turns));
         List<Wait> waits = new ArrayList<>();
         long end = System.nanoTime() + SECONDS * 1_000_000_000 / 2;
         try (Native client = world.client(); Native other = world.client()) {
@@ -202,9 +158,7 @@ final class Starvation {
             }
         }
         stop.set(true);
-        for (Future<Void> one : crowd) {
-            Check.soon(one);
-        }
+        Check.soon(crowd);
         long most = waits.stream().mapToLong(Wait::overtaken).max().orElseThrow();
         long longest = waits.stream().mapToLong(Wait::ms).max().orElseThrow();
         String found = waits.size() + " waits among " + turns + " Redisson turns, overtaken at most " + most + " times, for at most "
@@ -233,15 +187,22 @@ final class Starvation {
         return waited;
     }
 
-    private static Void redissonOfTheCrowd(RLock lock, long workMs, AtomicBoolean stop, AtomicLong turns) throws Exception {
+    /** Each works under the lock, and pauses without it. */
+    static Void redissons(RLock lock, long workMs, long pauseMs, AtomicBoolean stop, AtomicLong turns) throws Exception {
         while (!stop.get()) {
             lock.lock(Check.LONG_LEASE_MS, TimeUnit.MILLISECONDS);
             turns.incrementAndGet();
-            if (workMs > 0) {
-                Thread.sleep(workMs);
-            }
+            pause(workMs);
             lock.unlock();
+            pause(pauseMs);
         }
         return null;
+    }
+
+    /** Without a pause the thread does not even yield. */
+    private static void pause(long ms) throws InterruptedException {
+        if (ms > 0) {
+            Thread.sleep(ms);
+        }
     }
 }

@@ -89,13 +89,7 @@ final class WithRust {
             try (Native client = world.client()) {
                 Check.eventually("the Rust client waits", () -> client.waiters(key) == 1);
             }
-            Future<Boolean> redissonWriter = Check.start(() -> {
-                RLock write = world.two.getReadWriteLock(key).writeLock();
-                write.lock();
-                boolean held = write.isHeldByCurrentThread();
-                write.unlock();
-                return held;
-            });
+            Future<Boolean> redissonWriter = Check.takes(world.two.getReadWriteLock(key).writeLock());
             Thread.sleep(LONGER_MS);
             reader.check();
             Check.equal(true, lock.readLock().isHeldByCurrentThread(), "isHeldByCurrentThread");
@@ -121,12 +115,7 @@ final class WithRust {
         Future<Boolean> waiter;
         try (RustClient rust = world.rustClient()) {
             rust.take("plain", key);
-            waiter = Check.start(() -> {
-                RLock lock = world.one.getLock(key);
-                boolean acquired = lock.tryLock(60, 60, TimeUnit.SECONDS);
-                lock.unlock();
-                return acquired;
-            });
+            waiter = Check.takes(world.one.getLock(key));
             try (Native client = world.client()) {
                 Check.eventually("Redisson listens", () -> world.listeners(client, World.channel(key)) > 0);
             }

@@ -3,6 +3,7 @@ package rlock;
 import java.io.IOException;
 import java.net.URI;
 import java.util.List;
+import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
@@ -93,6 +94,15 @@ final class World implements AutoCloseable {
     /** A new native client, for one thread at a time. */
     Native client() {
         return new Native(nodes);
+    }
+
+    /** A native client waits for a lock, in a mode or none; whether it gets it. */
+    Future<Boolean> waits(String key, String owner, String... mode) {
+        return Check.start(() -> {
+            try (Native client = client()) {
+                return client.acquire(key, owner, Check.LONG_LEASE_MS, Roaming.with(new String[] {"BLOCK", "60000"}, mode));
+            }
+        });
     }
 
     /** A new user of the Rust client. */

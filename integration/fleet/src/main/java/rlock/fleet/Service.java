@@ -52,49 +52,41 @@ abstract class Service implements AutoCloseable {
         };
     }
 
-    private static Client client(String url) {
-        return new Client(url, Settings.defaults().withLease(LEASE));
+    private interface Locks {
+        List<Side> of(Client client, Kind kind, String key);
+    }
+
+    private static Service natives(String url, Locks locks) {
+        Client client = new Client(url, Settings.defaults().withLease(LEASE));
+        return new Service(true) {
+            @Override
+            List<Side> sides(Kind kind, String key) {
+                return locks.of(client, kind, key);
+            }
+
+            @Override
+            public void close() {
+                client.close();
+            }
+        };
     }
 
     /** With guards. */
     static Service guards(String url) {
-        Client client = client(url);
-        return new Service(true) {
-            @Override
-            List<Side> sides(Kind kind, String key) {
-                return switch (kind) {
-                    case PLAIN -> List.of(Side.of(client.lock(key)));
-                    case FAIR -> List.of(Side.of(client.lock(key).fair()));
-                    case READ_WRITE ->
-                        List.of(Side.of(client.readWriteLock(key).write()), Side.of(client.readWriteLock(key).read()));
-                };
-            }
-
-            @Override
-            public void close() {
-                client.close();
-            }
-        };
+        return natives(url, (client, kind, key) -> switch (kind) {
+            case PLAIN -> List.of(Side.of(client.lock(key)));
+            case FAIR -> List.of(Side.of(client.lock(key).fair()));
+            case READ_WRITE -> List.of(Side.of(client.readWriteLock(key).write()), Side.of(client.readWriteLock(key).read()));
+        });
     }
 
     /** With locks of java.util.concurrent. */
     static Service views(String url) {
-        Client client = client(url);
-        return new Service(true) {
-            @Override
-            List<Side> sides(Kind kind, String key) {
-                return switch (kind) {
-                    case PLAIN -> List.of(Side.of(client.javaLock(key)));
-                    case FAIR -> List.of(Side.of(client.lock(key).fair().javaLock()));
-                    case READ_WRITE -> both(client.readWriteLock(key).javaLock());
-                };
-            }
-
-            @Override
-            public void close() {
-                client.close();
-            }
-        };
+        return natives(url, (client, kind, key) -> switch (kind) {
+            case PLAIN -> List.of(Side.of(client.javaLock(key)));
+            case FAIR -> List.of(Side.of(client.lock(key).fair().javaLock()));
+            case READ_WRITE -> both(client.readWriteLock(key).javaLock());
+        });
     }
 
     private static List<Side> both(ReadWriteLock lock) {
