@@ -1,6 +1,7 @@
 //! The commands, from docs/COMMANDS.md.
 
 use super::op::{Channel, Count, Lock, Ms, Owner, Wait, WaitMs, Word};
+use super::read_write::arrives;
 use super::state::Oracle;
 use super::values::{Answer, Freed, Value, Via, Waiter};
 
@@ -90,12 +91,10 @@ impl Oracle {
         has: i64,
         ends: Option<i64>,
     ) -> Answer {
-        let arrives = match wanted {
-            None if has == MOST_HOLDS => return Answer::Error("ERR"),
-            None => has + 1,
-            Some(n) if n <= has => has,
-            Some(n) if n == has + 1 => n,
-            Some(_) => return Answer::Null,
+        let arrives = match arrives(has, wanted) {
+            None => return Answer::Null,
+            Some(more) if more > MOST_HOLDS => return Answer::Error("ERR"),
+            Some(holds) => holds,
         };
         // Never shorter, and none stays none.
         let ends = ends.map(|at| at.max(self.now + lease));

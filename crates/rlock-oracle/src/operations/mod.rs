@@ -6,6 +6,7 @@ mod commands;
 mod fair;
 mod fair_op;
 mod follow;
+mod foreign;
 mod found;
 mod happenings;
 mod hash;

@@ -134,7 +134,7 @@ impl Oracle {
     pub(super) fn take_read_write(&mut self, lock: Lock, owner: Owner, word: Word, lease: i64) {
         let ends = self.now + lease;
         let mut hash = Hash { writing: word == Word::Write, ends: Some(ends), ..Hash::default() };
-        self.place(lock).longest_read = i64::MIN;
+        self.place(lock).longest_read = None;
         if hash.writing {
             hash.writes[owner.0] = 1;
         } else {
@@ -195,7 +195,7 @@ impl Oracle {
 }
 
 /// How many holds an owner of so many comes to; `None` where holds were lost.
-fn arrives(has: i64, wanted: Option<i64>) -> Option<i64> {
+pub(super) fn arrives(has: i64, wanted: Option<i64>) -> Option<i64> {
     match wanted {
         None => Some(has + 1),
         Some(n) if n <= has => Some(has),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rlock_core::Mode;
 use rlock_core::locks::{self, Ticket, Yielding};
-use rlock_core::{Expiry, Mode, UnixMs};
 use rlock_sim::World;
 
 use super::found::Sight;
@@ -11,7 +11,8 @@ use super::hash::Leases;
 use super::op::{Channel, Lock, Owner, Word};
 use super::real::Real;
 use super::real_words::{
-    answer, channel_of, entry, error, hash_of, holds_other, id, lock_of, name, owner_of, permits_of, said,
+    answer, channel_of, end_of, entry, error, hash_of, holds_other, id, lock_of, name, owner_of, permits_of,
+    said,
 };
 use super::values::{Answer, Entry, Value, Via, Waiter};
 use super::writers::Gate;
@@ -42,14 +43,9 @@ impl Real {
     pub(super) fn value(&self, lock: Lock) -> Value {
         let lock = &id(lock);
         self.sim.with(|world| match world.hold(lock) {
-            Some(hold) => Value::Held {
-                by: owner_of(&hold.owner),
-                holds: hold.holds.get(),
-                ends: match hold.expiry {
-                    Expiry::Never => None,
-                    Expiry::At(UnixMs(at)) => Some(at),
-                },
-            },
+            Some(hold) => {
+                Value::Held { by: owner_of(&hold.owner), holds: hold.holds.get(), ends: end_of(hold.expiry) }
+            }
             None if holds_other(world, lock) => Value::Other,
             None if world.permits(lock).is_some() => world.permits(lock).map_or(Value::Nothing, permits_of),
             None => world.read_write(lock).map_or(Value::Nothing, |value| Value::ReadWrite(hash_of(value))),

@@ -11,7 +11,7 @@ use super::values::{Answer, Entry, LastToken, OpenGrant, Value, Via, Waiter};
 use super::writers::{Gate, Turns};
 
 /// A lock's key and queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Place {
     pub(super) value: Value,
     /// The lease keys of read holds.
@@ -37,7 +37,7 @@ pub(super) struct Place {
     pub(super) turns: Turns,
     /// Natives that read, with the ends of the leases that they were given; and of the longest that there has been.
     pub(super) natives: BTreeMap<Owner, i64>,
-    pub(super) longest_read: i64,
+    pub(super) longest_read: Option<i64>,
     /// The leases that the key must outlast.
     pub(super) known_reads: KnownReads,
     /// Who was granted the lock by a message while others waited, and has not been heard of.
@@ -126,44 +126,16 @@ pub(super) struct Oracle {
     pub(super) seen: Seen,
 }
 
-impl Place {
-    /// A key that was never written.
-    fn empty() -> Self {
-        Self {
-            value: Value::Nothing,
-            leases: Leases::new(),
-            token: LastToken::None,
-            queue: Vec::new(),
-            numbers: Vec::new(),
-            list: Vec::new(),
-            list_touched: false,
-            list_found: false,
-            list_sight: Sight::Doubted,
-            gone: Vec::new(),
-            called: None,
-            turns: Turns::default(),
-            natives: BTreeMap::new(),
-            longest_read: i64::MIN,
-            known_reads: KnownReads::default(),
-            unconfirmed: None,
-            touched: false,
-            seen_end: Told::Nothing,
-            latest_end: Told::Nothing,
-        }
-    }
-}
-
 impl Oracle {
     /// The begin of a history, by the wall clock.
     const START: i64 = 1_000;
     /// An empty server.
     pub(super) fn new(options: Options) -> Self {
-        let place = Place::empty();
         Self {
             options,
             now: Self::START,
             clock: 0,
-            places: std::array::from_fn(|_| place.clone()),
+            places: Default::default(),
             calls: BTreeMap::new(),
             seen_values: [Value::Nothing; LOCKS.len()],
             came_so_far: 0,
@@ -199,21 +171,6 @@ impl Oracle {
     /// Who waits for a lock, in order.
     pub(super) fn queue(&self, lock: Lock) -> &[Waiter] {
         &self.places[lock.0].queue
-    }
-
-    /// Blocked clients, and the answers that are on their way, by the number of their call.
-    pub(super) fn calls(&self) -> &BTreeMap<usize, Answer> {
-        &self.calls
-    }
-
-    /// The clock that never steps.
-    pub(super) fn clock(&self) -> u64 {
-        self.clock
-    }
-
-    /// What the last step has shown.
-    pub(super) fn take_seen(&mut self) -> Seen {
-        std::mem::take(&mut self.seen)
     }
 
     pub(super) fn place(&mut self, lock: Lock) -> &mut Place {

@@ -1,9 +1,10 @@
 //! What those who wait by Redisson's protocol may have been told of a lease.
 
 /// An end of a lease, as foreign waiters may know it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Told {
     /// They know of none.
+    #[default]
     Nothing,
     /// It ends then.
     At(i64),

@@ -4,9 +4,10 @@ use super::hash::Hash;
 use super::op::{Channel, LOCKS, Lock, OWNERS, Owner, Word};
 
 /// What a key holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Value {
     /// Nothing.
+    #[default]
     Nothing,
     /// A mutex.
     Held {
@@ -46,9 +47,10 @@ pub(super) enum Access {
 }
 
 /// What the key of the last fencing token holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum LastToken {
     /// Nothing.
+    #[default]
     None,
     /// This.
     Is(i64),
