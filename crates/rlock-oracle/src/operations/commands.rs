@@ -19,13 +19,6 @@ pub(super) struct Ask {
     pub(super) fair: bool,
 }
 
-impl Ask {
-    /// Whether it says that it would wait.
-    pub(super) fn waits(self) -> bool {
-        self.wait != Wait::No
-    }
-}
-
 impl Oracle {
     /// Any command that may write first serves the queue; and its caller is heard of.
     fn arrive(&mut self, lock: Lock, owner: Option<Owner>) {

@@ -167,14 +167,6 @@ impl Real {
         }
     }
 
-    pub(super) fn pass(&self, ms: u64) {
-        self.sim.pass(ms);
-    }
-
-    pub(super) fn fire(&self) {
-        self.sim.fire();
-    }
-
     /// When the timer fires, by the clock that never steps.
     pub(super) fn timer(&self) -> Option<u64> {
         self.sim.with(|world| world.timer.map(|at| at.0))

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rlock_core::Mode;
 use rlock_core::locks::{self, Ticket, Yielding};
 use rlock_sim::World;
 
 use super::found::Sight;
 use super::hash::Leases;
-use super::op::{Channel, Lock, Owner, Word};
+use super::op::{Channel, Lock, Owner, WORDS, Word};
 use super::real::Real;
 use super::real_words::{
     answer, channel_of, end_of, entry, error, hash_of, holds_other, id, lock_of, name, owner_of, permits_of,
@@ -82,12 +81,8 @@ impl Real {
         };
         let until = waiter.until.map(|at| at.0);
         let (lease, fenced) = (waiter.lease.get(), waiter.fenced);
-        let word = match waiter.mode {
-            Mode::Mutex => Word::None,
-            Mode::Read => Word::Read,
-            Mode::Write => Word::Write,
-            Mode::Permit => Word::Permit,
-        };
+        let is_asked = |(word, _): &(Word, &str)| said(*word).unwrap_or_default() == waiter.mode;
+        let (word, _) = WORDS.into_iter().find(is_asked).expect("a mode");
         Waiter { owner: owner_of(&waiter.owner), word, lease, fenced, until, via, fair: waiter.fair }
     }
 

@@ -109,7 +109,7 @@ impl Run {
     }
 
     fn let_pass(&mut self, ms: u64) {
-        self.real.pass(ms);
+        self.real.sim.pass(ms);
         self.oracle.pass(ms);
     }
 
@@ -153,7 +153,7 @@ impl Run {
         // While writes are refused it is tried again and again.
         self.for_nothing = if due || self.is_refused() { 0 } else { self.for_nothing + 1 };
         assert!(self.for_nothing < FOR_NOTHING, "{told}: the timer turns without rest");
-        self.real.fire();
+        self.real.sim.fire();
         if self.is_refused() {
             // The look that cannot serve a lock is the one that notices its end.
             for lock in (0..LOCKS.len()).map(Lock).filter(|lock| self.real.is_gone(*lock)) {

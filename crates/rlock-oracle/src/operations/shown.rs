@@ -129,12 +129,7 @@ impl Run {
 
     fn waiter(&self, waiter: Waiter) -> String {
         let (_, clock) = self.clocks();
-        let mode = match waiter.word {
-            Word::None => "null",
-            Word::Read => "read",
-            Word::Write => "write",
-            Word::Permit => "permit",
-        };
+        let mode = if waiter.word == Word::None { "null" } else { waiter.word.text() };
         let left = waiter.until.map_or(-1, |until| until.saturating_sub(clock).cast_signed());
         let via = match waiter.via {
             Via::Call(call) => format!("block {call}"),

@@ -79,13 +79,8 @@ pub(super) struct Waiter {
 
 impl Waiter {
     /// What messages say of it at the end.
-    pub(super) fn in_which_way(self) -> &'static str {
-        match self.word {
-            Word::None => "",
-            Word::Read => " read",
-            Word::Write => " write",
-            Word::Permit => " permit",
-        }
+    pub(super) fn in_which_way(self) -> String {
+        if self.word == Word::None { String::new() } else { format!(" {}", self.word.text()) }
     }
 }
 

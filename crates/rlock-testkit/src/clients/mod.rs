@@ -9,6 +9,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use crate::TestServer;
+pub use crate::commands::counter;
 use redis::Connection;
 use rlock_client::{Builder, Client, Error};
 
@@ -99,12 +100,7 @@ pub fn holder(connection: &mut Connection, lock: &str) -> Option<(String, u64)> 
 
 /// How many wait for any lock on the server.
 pub fn waiters(server: &TestServer) -> u64 {
-    server.info("rlock").get("rlock_waiters").expect("the module's section").parse().expect("a number")
-}
-
-/// A number of the module's section.
-pub fn counter(server: &TestServer, name: &str) -> u64 {
-    server.info("rlock")[&format!("rlock_{name}")].parse().expect("a number")
+    counter(server, "waiters")
 }
 
 /// For how long a server is away in the tests of outages: `RLOCK_OUTAGE_SECONDS`, or 6. The second is the lease to go

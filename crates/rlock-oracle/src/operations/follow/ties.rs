@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rlock_core::LeaseMs;
 
-use super::super::op::{Ground, LOCKS, Lock, Ms, Op, Word};
+use super::super::op::{Ground, LOCKS, Lock, Ms, Op, WORDS, Word};
 use super::super::real_words::lease;
 use super::super::tied_op::{LINES, Line};
 use super::super::values::{Answer, Via};
 use super::claims::party_of;
-use super::stand::WORDS;
 use super::{Before, Follow, Party};
 
 /// The tie of a hold or of a wait.
@@ -166,7 +165,7 @@ impl Follow {
             }
             (Op::Renew { lock, owner, word, .. }, Some(Answer::One)) => {
                 self.ties.untold[lock.0] = false;
-                let parties = WORDS.map(|word| (lock, owner, word));
+                let parties = WORDS.map(|(word, _)| (lock, owner, word));
                 let meant = |party: &&Party| word == Word::None || word == party.2;
                 let held: Vec<_> = parties.iter().filter(meant).filter(|party| self.holds(**party)).collect();
                 for party in &held {
