@@ -41,9 +41,9 @@ fn each_block_has_a_server_of_its_own() {
     let report = check_examples(&document, || TestServer::builder().without_module().start());
     assert_eq!(report.blocks, 3);
     let expected = [
-        "a.md:20: 127.0.0.1:6399> GET a\n  documented:\n    \"1\"\n  printed:\n    (nil)",
-        "a.md:25: $ redis-cli GET a: neither $ redis-cli -p 6399 nor plain words at the prompt",
-        "a.md:26: 127.0.0.1:6399> GET \"a b\": neither $ redis-cli -p 6399 nor plain words at the prompt",
+        "a.md:21: 127.0.0.1:6399> GET a\n  documented:\n    \"1\"\n  printed:\n    (nil)",
+        "a.md:26: $ redis-cli GET a: neither $ redis-cli -p 6399 nor plain words at the prompt",
+        "a.md:27: 127.0.0.1:6399> GET \"a b\": neither $ redis-cli -p 6399 nor plain words at the prompt",
     ];
     assert_eq!(report.failures, expected);
 }

@@ -1,5 +1,9 @@
 //! The little of Markdown the tests of the documentation need.
 
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
 /// A fenced code block.
 #[derive(Debug, PartialEq)]
 pub(super) struct Fence {
@@ -82,15 +86,16 @@ pub(super) fn is_table_delimiter(line: &str) -> bool {
     content.contains('-') && content.chars().all(|c| "|-: ".contains(c))
 }
 
-/// The text without its HTML comments.
+/// The text without its HTML comments, each line of which stays.
 pub(super) fn without_comments(text: &str) -> String {
-    let mut rest = text;
-    let mut kept = String::new();
-    while let Some((before, comment)) = rest.split_once("<!--") {
-        kept.push_str(before);
-        rest = comment.split_once("-->").map_or("", |(_, after)| after);
-    }
-    kept + rest
+    static COMMENTS: LazyLock<Regex> = LazyLock::new(|| pattern("<!--.*?(?:-->|$)"));
+    let ends_of_lines = |found: &Captures<'_>| "\n".repeat(found[0].matches('\n').count());
+    COMMENTS.replace_all(text, ends_of_lines).into_owned()
+}
+
+/// A pattern in which `.` stands for the end of a line too.
+pub(super) fn pattern(source: &str) -> Regex {
+    Regex::new(&format!("(?s){source}")).expect("a pattern")
 }
 
 #[cfg(test)]
