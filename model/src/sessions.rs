@@ -6,9 +6,9 @@ use rlock_sim::Sim;
 
 use crate::action::Action;
 use crate::ghost::{Ghost, Party};
+use crate::requests::{lease, owner_of, said};
 use crate::scene::{self, Scene};
 use crate::state::{State, Violation};
-use crate::steps::{lease, owner_of, said};
 
 /// The grace period of sessions, in ms.
 pub(crate) const GRACE: i64 = 1;

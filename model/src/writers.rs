@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use rlock_core::commands::Answer;
-use rlock_core::request::{Acquire, Cancel};
-use rlock_core::{Expiry, Holds, LeaseMs, Mode, Owner, Reply};
+use rlock_core::request::Cancel;
+use rlock_core::{Expiry, Holds, Mode, Owner, Reply};
 use rlock_sim::{ReadWrite, Sim, Value, World};
 
 use crate::action::Action;
+use crate::ghost::Party;
+use crate::requests::request;
 use crate::scene::{self, LEASE, READERS, Scene, WINDOW};
 use crate::state::{FOREIGN, State, Violation};
 
@@ -193,16 +195,13 @@ pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violat
     // By the first call the server may learn that the lock is free, and leaves it to the other for a moment.
     let reads = [all_leases, WINDOW].into_iter().any(|ms| {
         sim.pass_and_fire(ms);
-        comes_to_read(&sim, lock)
+        comes_to_read(scene, &sim, lock)
     });
     if reads { Ok(()) } else { Err(format!("k{lock} is free for long, and nobody can read it")) }
 }
 
-fn comes_to_read(sim: &Sim, lock: u8) -> bool {
-    let name = scene::owner(0);
-    let (Ok(owner), Some(lease)) = (Owner::new(&name), LeaseMs::new(LEASE)) else { return false };
-    let mode = Mode::Read;
-    let (fair, arrive_at, fenced, session, wait) = (false, None, false, None, None);
-    let request = Acquire { owner, lease, mode, permits: None, fair, arrive_at, fenced, session, wait };
+fn comes_to_read(scene: &Scene, sim: &Sim, lock: u8) -> bool {
+    let (name, party) = (scene::owner(0), Party { owner: 0, lock, mode: Mode::Read });
+    let Ok(request) = request(scene, &name, party, None, None) else { return false };
     matches!(sim.acquire(0, &scene::lock(lock), &request), Ok(Answer::Now(Reply::Acquired { .. })))
 }

@@ -110,8 +110,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts on existing data: what [`TestServer::shutdown`] returned, a [`DataDir`], or a path
-    /// (which is then not removed).
+    /// Starts on existing data: what [`TestServer::shutdown`] returned, or a [`DataDir`].
     #[must_use]
     pub fn dir(mut self, dir: impl Into<DataDir>) -> Self {
         self.dir = Some(dir.into());
