@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use crate::binary::{binary_version, server_binary};
-use crate::client::{Health, health};
+use crate::client::ready;
 use crate::conf::{Conf, words};
 use crate::datadir::DataDir;
 use crate::module::{clock_path, module_path};
@@ -241,12 +241,10 @@ fn await_ready(server: &TestServer) -> Option<StartFailure> {
 
 /// Whether this very server answers: another one may have taken the port in the meantime.
 fn is_ready(server: &TestServer) -> bool {
-    match health(server.port()) {
-        Health::Unreachable | Health::Loading => false,
-        Health::Answers { process_id: Some(id) } => id == server.pid(),
+    match ready(server.port()) {
+        None => false,
+        Some(Some(id)) => id == server.pid(),
         // It hides its process id behind a password; that it listens is in its log.
-        Health::Answers { process_id: None } => {
-            server.log_of_this_start().contains("eady to accept connections")
-        }
+        Some(None) => server.log_of_this_start().contains("eady to accept connections"),
     }
 }

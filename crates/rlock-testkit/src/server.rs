@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::binary::binary_version;
 use crate::builder::ServerBuilder;
 use crate::datadir::DataDir;
 use crate::process::Process;
@@ -132,8 +133,7 @@ impl TestServer {
     #[must_use]
     #[track_caller]
     pub fn version(&self) -> ServerVersion {
-        let info = self.info("server");
-        ServerVersion::from_info(&info).unwrap_or_else(|| panic!("INFO without version: {info:?}"))
+        binary_version(&self.binary)
     }
 
     /// Whether the process still runs; a stopped one (SIGSTOP) does.

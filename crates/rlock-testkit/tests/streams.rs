@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use rlock_testkit::{
     Command, ReplicaStream, Subscriber, TestServer, aof_all_commands, aof_commands, eventually,
-    wait_for_replicas_in_sync,
 };
 
 const SOON: Duration = Duration::from_secs(5);

@@ -37,7 +37,7 @@ impl Cluster {
         Cluster::start_as(|| failing_after(timeout), primaries, primaries)
     }
 
-    fn start_as(node: impl Fn() -> ServerBuilder, primaries: usize, replicas: usize) -> Cluster {
+    pub(crate) fn start_as(node: impl Fn() -> ServerBuilder, primaries: usize, replicas: usize) -> Cluster {
         let primaries: Vec<_> = (0..primaries).map(|_| node().start()).collect();
         let replicas: Vec<_> = (0..replicas).map(|_| node().start()).collect();
         for (number, server) in primaries.iter().chain(&replicas).enumerate() {
@@ -161,7 +161,7 @@ impl Cluster {
 }
 
 /// A server of a cluster, which takes others for dead after so many milliseconds.
-fn node(timeout: u32) -> ServerBuilder {
+pub(crate) fn node(timeout: u32) -> ServerBuilder {
     TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", timeout)
 }
 
