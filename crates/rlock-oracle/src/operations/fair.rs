@@ -3,7 +3,7 @@
 use super::op::{Ground, Lock, Owner, Word};
 use super::options::Kinds;
 use super::state::Oracle;
-use super::values::{Access, Entry, Value};
+use super::values::{Access, Entry};
 
 /// A deadline of a native at the head that is sooner than this is set anew, in ms from now.
 const AHEAD: i64 = 5 * 60_000;
@@ -190,11 +190,7 @@ impl Oracle {
 
     /// When the lock's lease ends; now, where it has none.
     fn lease_ends(&self, lock: Lock) -> i64 {
-        let ends = match self.value(lock) {
-            Value::Held { ends, .. } => ends,
-            Value::ReadWrite(hash) => hash.ends,
-            Value::Nothing | Value::Permits(..) | Value::Other => None,
-        };
+        let ends = self.value(lock).key_end().flatten();
         ends.unwrap_or(self.now).max(self.now)
     }
 

@@ -5,7 +5,7 @@ use super::fair_op::ByList;
 use super::found::KnownReads;
 use super::op::{Channel, Count, Foreign, LOCKS, Lock, Ms, Op};
 use super::state::Oracle;
-use super::values::{Answer, LastToken, Value, Via, named};
+use super::values::{Answer, Value, Via, named};
 use super::{foreign, redisson_fair};
 
 impl Oracle {
@@ -31,7 +31,7 @@ impl Oracle {
                     self.set(lock, Value::Nothing);
                     self.place(lock).unconfirmed = None;
                     self.place(lock).leases.clear();
-                    self.place(lock).token = LastToken::None;
+                    self.place(lock).token = None;
                     self.place(lock).list.clear();
                     self.has_ended(lock);
                 }
@@ -129,7 +129,7 @@ impl Oracle {
     fn foreign(&mut self, lock: Lock, what: Foreign) {
         if let Foreign::Token(token) = what {
             // Another key than the lock's.
-            self.place(lock).token = token.map_or(LastToken::Spoiled, |Count(n)| LastToken::Is(n));
+            self.place(lock).token = Some(token.map(|Count(n)| n));
             return;
         }
         let (value, now) = (self.value(lock), self.now);

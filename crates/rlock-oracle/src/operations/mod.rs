@@ -27,7 +27,6 @@ mod serving;
 mod shown;
 mod state;
 mod tied_op;
-mod told;
 mod values;
 mod writers;
 

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::found::{KnownReads, Sight};
-use super::hash::{Hash, Leases};
+use super::hash::Leases;
 use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner, Word};
 use super::options::Options;
-use super::told::Told;
-use super::values::{Answer, Entry, LastToken, OpenGrant, Value, Via, Waiter};
+use super::values::{Answer, Entry, OpenGrant, Value, Via, Waiter};
 use super::writers::{Gate, Turns};
 
 /// A lock's key and queue.
@@ -16,8 +15,8 @@ pub(super) struct Place {
     pub(super) value: Value,
     /// The lease keys of read holds.
     pub(super) leases: Leases,
-    /// The last fencing token.
-    pub(super) token: LastToken,
+    /// The last fencing token, if its key is there; none in it that is no integer.
+    pub(super) token: Option<Option<i64>>,
     /// Who waits, in order.
     pub(super) queue: Vec<Waiter>,
     /// The number of each of them, by which they are in order.
@@ -26,9 +25,9 @@ pub(super) struct Place {
     pub(super) list: Vec<Entry>,
     /// Whether another client has changed it since natives were put right in it.
     pub(super) list_touched: bool,
-    /// Whether it was met after a fail-over, and what is known of the dead in it.
+    /// Whether it was met after a fail-over and has no bounds yet, and whether it was met at all.
     pub(super) list_found: bool,
-    pub(super) list_sight: Sight,
+    pub(super) list_is_met: bool,
     /// Natives who wait no more, and stand in the list until the timer has taken them out, with their numbers.
     pub(super) gone: Vec<(Owner, u64)>,
     /// Which one of Redisson's was told that it has its turn, and whether it was while somebody waited here.
@@ -44,10 +43,10 @@ pub(super) struct Place {
     pub(super) unconfirmed: Option<Owner>,
     /// Whether something has happened to the key since it was looked at.
     pub(super) touched: bool,
-    /// The end of the lease that was seen last while somebody waited.
-    pub(super) seen_end: Told,
+    /// The end of the lease that was seen last while somebody waited; of one that does not end, the end of time.
+    pub(super) seen_end: Option<i64>,
     /// The latest end that was in force since foreign waiters were called.
-    pub(super) latest_end: Told,
+    pub(super) latest_end: Option<i64>,
 }
 
 /// How often unlock messages were published in one step.
@@ -158,14 +157,9 @@ impl Oracle {
 
     /// What the key holds now; a lease that has passed is no lease.
     pub(super) fn value(&self, lock: Lock) -> Value {
-        match self.places[lock.0].value {
-            Value::Held { ends: Some(at), .. } | Value::ReadWrite(Hash { ends: Some(at), .. })
-                if self.now > at =>
-            {
-                Value::Nothing
-            }
-            value => value,
-        }
+        let value = self.places[lock.0].value;
+        let is_over = value.key_end().flatten().is_some_and(|at| self.now > at);
+        if is_over { Value::Nothing } else { value }
     }
 
     /// Who waits for a lock, in order.
@@ -182,9 +176,9 @@ impl Oracle {
         const LARGEST: i64 = 9_007_199_254_740_992;
         let next = match self.places[lock.0].token {
             _ if !fenced => return Some(0),
-            LastToken::None => self.now,
-            LastToken::Is(last) => self.now.max(last.saturating_add(1)),
-            LastToken::Spoiled => return None,
+            None => self.now,
+            Some(Some(last)) => self.now.max(last.saturating_add(1)),
+            Some(None) => return None,
         };
         // A clock before 1970 gives none.
         let next = next.max(1);
@@ -194,23 +188,19 @@ impl Oracle {
     /// An acquisition has got a token.
     pub(super) fn use_token(&mut self, lock: Lock, token: i64) {
         if token > 0 {
-            self.place(lock).token = LastToken::Is(token);
+            self.place(lock).token = Some(Some(token));
         }
     }
 
     /// Writes the key: its lease is in force from now on.
     pub(super) fn set(&mut self, lock: Lock, value: Value) {
-        let told = match value {
-            Value::Nothing => Told::Nothing,
-            Value::Held { ends, .. } | Value::ReadWrite(Hash { ends, .. }) => Told::of(ends),
-            Value::Permits(..) | Value::Other => Told::Never,
-        };
+        let told = (value != Value::Nothing).then(|| value.key_end().flatten().unwrap_or(i64::MAX));
         let place = self.place(lock);
         if value != Value::Nothing && place.queue.is_empty() {
             place.called = None;
         }
         place.value = value;
-        place.latest_end = place.latest_end.or_later(told);
+        place.latest_end = place.latest_end.max(told);
     }
 
     /// Takes one who waits out of the queue; what is known of a queue is forgotten with it, and a plain lock's window.
@@ -229,7 +219,7 @@ impl Oracle {
             }
             place.unconfirmed = None;
             place.touched = false;
-            place.seen_end = Told::Nothing;
+            place.seen_end = None;
         }
         waiter
     }

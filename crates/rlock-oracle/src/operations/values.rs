@@ -26,6 +26,18 @@ pub(super) enum Value {
     Other,
 }
 
+impl Value {
+    /// When the key expires, if ever; none where there is no lock.
+    pub(super) fn key_end(self) -> Option<Option<i64>> {
+        match self {
+            Self::Held { ends, .. } | Self::Permits(_, ends) | Self::ReadWrite(Hash { ends, .. }) => {
+                Some(ends)
+            }
+            Self::Nothing | Self::Other => None,
+        }
+    }
+}
+
 /// What a command has made of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freed {
@@ -44,18 +56,6 @@ pub(super) enum Access {
     Shared,
     /// It cannot.
     No,
-}
-
-/// What the key of the last fencing token holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum LastToken {
-    /// Nothing.
-    #[default]
-    None,
-    /// This.
-    Is(i64),
-    /// No integer.
-    Spoiled,
 }
 
 /// Somebody in a queue.

@@ -38,13 +38,4 @@ impl Stand {
     pub(super) fn is_held_by(&self, owner: Owner) -> bool {
         WORDS.into_iter().any(|(word, _)| self.holds(owner, word))
     }
-
-    /// When the key expires, if ever; none where there is no key.
-    pub(super) fn key_end(&self) -> Option<Option<i64>> {
-        match self.value {
-            Value::Held { ends, .. } | Value::Permits(_, ends) => Some(ends),
-            Value::ReadWrite(hash) => Some(hash.ends),
-            Value::Nothing | Value::Other => None,
-        }
-    }
 }

@@ -257,8 +257,8 @@ impl Follow {
     /// A lease that has just been shortened ends before Redisson's waiters think.
     pub(super) fn note_shortened(&mut self, before: &Before) {
         for ((lock, owner, word), _) in self.ties.ending() {
-            let (was, is) = (before.stands[lock.0].key_end(), self.stand(lock));
-            let (Some(was), Some(now)) = (was, is.key_end()) else { continue };
+            let (was, is) = (before.stands[lock.0].value.key_end(), self.stand(lock));
+            let (Some(was), Some(now)) = (was, is.value.key_end()) else { continue };
             let shorter = now.is_some_and(|now| was.is_none_or(|was| now < was));
             if shorter && word != Word::Permit && is.holds(owner, word) {
                 self.ties.untold[lock.0] = true;
