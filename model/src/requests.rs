@@ -4,7 +4,7 @@ use rlock_core::request::{Acquire, Wait};
 use rlock_core::{Holds, LeaseMs, Mode, Owner};
 
 use crate::ghost::Party;
-use crate::scene::{LEASE, Scene};
+use crate::scene::{LEASE, May, Scene};
 use crate::sessions;
 use crate::state::Violation;
 
@@ -31,7 +31,7 @@ pub(crate) fn request<'a>(
     wait: Option<Wait<'a>>,
 ) -> Result<Acquire<'a>, Violation> {
     let (permits, session) = (scene.permits(owner), sessions::asked(scene));
-    let Scene { fair, fenced, .. } = *scene;
+    let (fair, fenced) = (scene.may(May::Fair), scene.may(May::Fenced));
     let (owner, lease) = (owner_of(name)?, lease());
     Ok(Acquire { owner, lease, mode, permits, fair, arrive_at, fenced, session, wait })
 }

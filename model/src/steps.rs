@@ -52,7 +52,7 @@ pub(crate) fn perform(
         Action::Cancel { owner, lock } => cancel(sim, ghost, owner, lock)?,
         Action::Deliver { client } => {
             let Some(ticket) = ticket(client) else { return Ok(Came::Neither) };
-            deliver(sim, ghost, before, ticket);
+            deliver(sim, ghost, ticket);
         }
         Action::Disconnect { client } => {
             let Some(ticket) = ticket(client) else { return Ok(Came::Neither) };
@@ -238,13 +238,9 @@ fn renew(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
     sim.call_on(sessions::in_use(ghost, owner), &scene::lock(lock));
     let believed = ghost.belief(party);
     match (sim.renew(&scene::lock(lock), &request), believed) {
-        (Ok(Reply::Renewed), Some(belief)) => {
-            believe(sim, ghost, party, belief.holds);
-            Ok(())
-        }
-        (Ok(Reply::Renewed), None) => {
-            let holds = sim.with(|world| hold(world, party).map_or(0, |(holds, _)| holds));
-            believe(sim, ghost, party, holds);
+        (Ok(Reply::Renewed), believed) => {
+            let held = || sim.with(|world| hold(world, party).map_or(0, |(holds, _)| holds));
+            believe(sim, ghost, party, believed.map_or_else(held, |belief| belief.holds));
             Ok(())
         }
         (Ok(Reply::NotRenewed), None) => Ok(()),
@@ -267,10 +263,7 @@ fn cancel(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Viola
     }
 }
 
-fn deliver(sim: &Sim, ghost: &mut Ghost, before: &State, ticket: Ticket) {
-    if !before.world.clients.contains_key(&ticket) {
-        return;
-    }
+fn deliver(sim: &Sim, ghost: &mut Ghost, ticket: Ticket) {
     let granted = ghost.grants.remove(&ticket);
     if let (Some(Ok(Reply::Acquired { .. })), Some(grant)) = (sim.deliver(ticket), granted) {
         // What the owner heard since by another call is newer.

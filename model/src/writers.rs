@@ -12,7 +12,7 @@ use rlock_sim::{ReadWrite, Sim, Value, World};
 use crate::action::Action;
 use crate::ghost::Party;
 use crate::requests::request;
-use crate::scene::{self, LEASE, READERS, Scene, WINDOW};
+use crate::scene::{self, LEASE, May, READERS, Scene, WINDOW};
 use crate::state::{FOREIGN, State, Violation};
 
 /// How late it may be seen that one that waited to write does so no more, in ms.
@@ -89,7 +89,7 @@ pub(crate) fn perform(sim: &Sim, lock: u8, deed: Deed) {
 
 /// Takes in who has come to read in a step, and who was kept waiting.
 pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Action) -> Result<(), Violation> {
-    for lock in (0..scene.locks).filter(|_| scene.writers) {
+    for lock in (0..scene.locks).filter(|_| scene.may(May::Writers)) {
         let id = scene::lock(lock);
         // Time has passed on both by now.
         let read_before: Vec<_> = before.world.living_readers(&id);
@@ -187,7 +187,7 @@ fn kept_out_in_time(
 
 /// Whatever has happened, natives read again after a while, also those who do not wait.
 pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation> {
-    if !scene.writers || state.ghost.somebody_waits(lock) {
+    if !scene.may(May::Writers) || state.ghost.somebody_waits(lock) {
         return Ok(());
     }
     let sim = Sim::resume(state.world.clone(), state.locks.clone());

@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::binary::{binary_version, server_binary};
@@ -223,15 +224,16 @@ impl ServerBuilder {
         }
         let process = Process::spawn(command)
             .unwrap_or_else(|error| panic!("cannot run {}: {error}", binary.display()));
-        let password = conf.first_word("requirepass").filter(|word| !word.is_empty());
-        TestServer::new(process, port, dir, log_start, binary.into(), password.map(str::to_string))
+        let password = conf.first_word("requirepass").filter(|word| !word.is_empty()).map(str::to_string);
+        let (data, binary, end_expected) = (Some(dir), binary.into(), AtomicBool::new(false));
+        TestServer { process, port, data, log_start, binary, password, end_expected }
     }
 }
 
 /// Waits until the server answers; returns why it never will.
 fn await_ready(server: &TestServer) -> Option<StartFailure> {
     let outcome = poll(START_DEADLINE, || {
-        if let Some(status) = server.exit_status() {
+        if let Some(status) = server.process.exited() {
             return Some(Some(StartFailure { log: server.log_of_this_start(), status: Some(status) }));
         }
         is_ready(server).then_some(None)

@@ -55,7 +55,7 @@ impl TestServer {
     fn settings(&self, protocol: ProtocolVersion) -> RedisConnectionInfo {
         // Without CLIENT SETINFO a connection sends nothing but what the test asks for.
         let settings = RedisConnectionInfo::default().set_protocol(protocol).set_skip_set_lib_name();
-        match self.password() {
+        match &self.password {
             Some(password) => settings.set_password(password),
             None => settings,
         }
@@ -76,7 +76,7 @@ impl TestServer {
     pub(crate) fn wire(&self) -> Wire {
         let mut wire = Wire::connect(self.port(), CLIENT_TIMEOUT)
             .unwrap_or_else(|error| panic!("cannot connect to port {}: {error}", self.port()));
-        if let Some(password) = self.password() {
+        if let Some(password) = &self.password {
             wire.ask(&["AUTH", password], CLIENT_TIMEOUT);
         }
         wire

@@ -86,14 +86,6 @@ fn configuration_survives_quoting() {
 }
 
 #[test]
-fn the_client_takes_any_bytes() {
-    let server = plain();
-    assert_eq!(server.cli(&[&b"SET"[..], b"\xff\n\"", b""]), "OK\n");
-    assert_eq!(server.cli(&["KEYS", "*"]), "1) \"\\xff\\n\\\"\"\n");
-    assert_eq!(server.cli(&["NONSENSE"]).lines().next().unwrap_or("").get(..11), Some("(error) ERR"));
-}
-
-#[test]
 fn an_expected_end_is_awaited() {
     let server = plain();
     server.signal(libc::SIGKILL);

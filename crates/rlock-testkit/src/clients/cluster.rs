@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{ServerBuilder, Stopped, TestServer, eventually, wait_for_replicas_in_sync};
 use redis::Connection;
 
-use super::run;
+use super::{command, run};
 
 /// How long nodes may take to agree on a busy machine.
 const AGREED: Duration = Duration::from_secs(60);
@@ -109,15 +109,8 @@ impl Cluster {
         let (from, to) = (&self.primaries[from], &self.primaries[to]);
         let (source, target) = (&mut from.connect(), &mut to.connect());
         let slot = slot(source, lock);
-        let command_of = |line: &str| {
-            let mut command = redis::Cmd::new();
-            line.split(' ').for_each(|word| {
-                command.arg(word);
-            });
-            command
-        };
-        let valkey = command_of(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", id(to)));
-        let redis = command_of(&format!("CLUSTER MIGRATION IMPORT {slot} {slot}"));
+        let valkey = command(&format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", id(to)));
+        let redis = command(&format!("CLUSTER MIGRATION IMPORT {slot} {slot}"));
         if let (Err(one), Err(other)) = (valkey.query::<()>(source), redis.query::<redis::Value>(target)) {
             println!("{one}; {other}");
             return false;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::TestServer;
 pub use crate::commands::counter;
+use crate::commands::words_of;
 use redis::Connection;
 use rlock_client::{Builder, Client, Error};
 
@@ -83,12 +84,11 @@ pub async fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -
 
 /// Runs a command and returns its reply, as the caller wants it.
 pub fn run<T: redis::FromRedisValue>(connection: &mut Connection, line: &str) -> T {
-    let mut words = line.split(' ');
-    let mut command = redis::cmd(words.next().expect("a command"));
-    words.for_each(|word| {
-        command.arg(word);
-    });
-    command.query(connection).unwrap_or_else(|error| panic!("{line}: {error}"))
+    command(line).query(connection).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+fn command(line: &str) -> redis::Cmd {
+    words_of(&line.split(' ').collect::<Vec<_>>())
 }
 
 /// Who holds a lock: the owner's name and the number of holds, or nothing.

@@ -1,13 +1,13 @@
 //! Running the examples of the documentation.
 //!
 //! A fenced block marked `console` shows the client: it is opened by `$ redis-cli -p 6399`, each `127.0.0.1:6399> …` is run,
-//! and the lines below must be what the client prints. `  # …` at the end of a line is a comment; `(integer) ~N` stands for a
-//! number near N. Every command has a connection of its own, so a transaction cannot be shown.
+//! and the lines below must be what the client prints. `  # …` at the end of a line is a comment; `~N` stands for N or
+//! up to 20,000 less, as in [`agrees`]. Every command has a connection of its own, so a transaction cannot be shown.
 
-use std::fs;
 use std::path::Path;
 
-use super::markdown::{Fence, separate};
+use super::markdown::{Fence, read, separate};
+use crate::commands::agrees;
 use crate::server::TestServer;
 
 /// How a session begins.
@@ -29,9 +29,7 @@ pub struct ExampleReport {
 #[must_use]
 #[track_caller]
 pub fn check_examples(document: &Path, start: impl Fn() -> TestServer) -> ExampleReport {
-    let text = fs::read_to_string(document)
-        .unwrap_or_else(|error| panic!("cannot read {}: {error}", document.display()));
-    let name = document.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (name, text) = read(document);
     let mut report = ExampleReport { blocks: 0, failures: Vec::new() };
     let (_, fences) = separate(&text);
     let marks = ["redis-cli", "valkey-cli", "127.0.0.1:"];
@@ -67,7 +65,7 @@ impl Step<'_> {
         let actual = trimmed(printed.lines());
         let expected = trimmed(self.expected.iter().copied());
         let same = actual.len() == expected.len()
-            && expected.iter().zip(&actual).all(|(expected, actual)| matches(expected, actual));
+            && expected.iter().zip(&actual).all(|(expected, actual)| agrees(actual, expected));
         let shown = |lines: &[&str]| lines.iter().map(|line| format!("\n    {line}")).collect::<String>();
         (!same).then(|| {
             let (expected, actual) = (shown(&expected), shown(&actual));
@@ -96,30 +94,4 @@ fn trimmed<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut lines: Vec<_> = lines.map(str::trim_end).collect();
     while lines.pop_if(|line| line.is_empty()).is_some() {}
     lines
-}
-
-/// Whether a printed line is the documented one, `~N` being a number near N.
-fn matches(expected: &str, actual: &str) -> bool {
-    const INTEGER: &str = "(integer) ";
-    let Some((prefix, about)) = expected.split_once("(integer) ~") else { return expected == actual };
-    let printed = actual.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(INTEGER));
-    let numbers = about.parse::<i64>().ok().zip(printed.and_then(|printed| printed.parse::<i64>().ok()));
-    numbers.is_some_and(|(about, printed)| {
-        let tolerance = about / 20;
-        (about - tolerance.max(1000)..=about + tolerance).contains(&printed)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_may_be_near() {
-        assert!(matches("1) (integer) ~30000", "1) (integer) 28501"));
-        assert!(matches("(integer) ~5000", "(integer) 4000"));
-        assert!(!matches("(integer) ~30000", "(integer) 31501"));
-        assert!(!matches("(integer) ~30000", "(integer) 28499"));
-        assert!(!matches("(integer) ~30000", "30000"));
-    }
 }

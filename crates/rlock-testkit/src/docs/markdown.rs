@@ -1,8 +1,18 @@
 //! The little of Markdown the tests of the documentation need.
 
+use std::fs;
+use std::path::Path;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
+
+/// The name and the text of a document.
+#[track_caller]
+pub(super) fn read(document: &Path) -> (String, String) {
+    let text = fs::read_to_string(document)
+        .unwrap_or_else(|error| panic!("cannot read {}: {error}", document.display()));
+    (document.file_name().unwrap_or_default().to_string_lossy().into_owned(), text)
+}
 
 /// A fenced code block.
 #[derive(Debug, PartialEq)]
