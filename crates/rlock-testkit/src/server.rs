@@ -176,13 +176,19 @@ impl TestServer {
 
     /// Sends `SHUTDOWN` and waits until the server has ended; it saves if its `save` says so.
     #[track_caller]
-    pub fn shutdown(mut self) -> Stopped {
-        let outcome = redis::cmd("SHUTDOWN").query::<()>(&mut self.connect());
+    pub fn shutdown(self) -> Stopped {
+        self.shutdown_with(&[])
+    }
+
+    /// Sends `SHUTDOWN` with arguments (`SAVE`, `NOSAVE`, `NOW`) and waits for the end.
+    #[track_caller]
+    pub fn shutdown_with(mut self, arguments: &[&str]) -> Stopped {
+        let outcome = redis::cmd("SHUTDOWN").arg(arguments).query::<()>(&mut self.connect());
         // Success shows as a closed connection; a reply is a refusal.
         if let Err(error) = outcome
             && error.code().is_some()
         {
-            panic!("SHUTDOWN was refused: {error}; the log:\n{}", self.log_tail());
+            panic!("SHUTDOWN {arguments:?} was refused: {error}; the log:\n{}", self.log_tail());
         }
         let status = self.wait_exit(EXIT_DEADLINE);
         Stopped { status, data: self.data.take().expect("present until stopped") }

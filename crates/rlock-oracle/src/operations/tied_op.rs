@@ -22,12 +22,6 @@ impl<'a> Arbitrary<'a> for Line {
 #[derive(Clone, Copy, Debug)]
 pub struct TiedOp(pub Op);
 
-impl From<TiedOp> for Op {
-    fn from(op: TiedOp) -> Self {
-        op.0
-    }
-}
-
 impl<'a> Arbitrary<'a> for TiedOp {
     fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
         Ok(Self(match u8::arbitrary(bytes)? {
