@@ -7,7 +7,7 @@ use rlock_core::facts::WriteAccess;
 
 use crate::fair::{self, Script};
 use crate::ghost::{MOST_CALLS, Party};
-use crate::scene::{self, Scene};
+use crate::scene::{self, May, Scene};
 use crate::sessions;
 use crate::state::State;
 use crate::writers::{self, Deed};
@@ -135,23 +135,22 @@ pub(crate) fn possible(scene: &Scene, state: &State) -> Vec<Action> {
     let open = world.primary && world.may_write && world.write_access == WriteAccess::Allowed;
     for lock in (0..scene.locks).filter(|_| open) {
         for owner in (0..scene.owners).filter(|owner| state.ghost.connections(*owner).is_up()) {
-            for mode in scene.modes(owner) {
-                commands(scene, state, Party { owner, lock, mode: *mode }, &mut actions);
-            }
+            let parties = scene.parties(owner).filter(|party| party.lock == lock);
+            parties.for_each(|party| commands(scene, state, party, &mut actions));
             cancel(scene, state, owner, lock, &mut actions);
         }
-        if scene.foreign {
+        if scene.may(May::Foreign) {
             others(scene, state, lock, &mut actions);
         }
-        if scene.fair {
+        if scene.may(May::Fair) {
             let scripts = fair::possible(world, lock).into_iter();
             actions.extend(scripts.map(|script| Action::Fair { lock, script }));
         }
-        if scene.writers {
+        if scene.may(May::Writers) {
             actions
                 .extend(writers::possible(world, lock).into_iter().map(|deed| Action::Writer { lock, deed }));
         }
-        if scene.fenced {
+        if scene.may(May::Fenced) {
             actions.push(Action::SpoilToken { lock });
         }
     }
@@ -167,17 +166,17 @@ pub(crate) fn possible(scene: &Scene, state: &State) -> Vec<Action> {
     if state.next_moment().is_some() {
         actions.push(Action::Pass);
     }
-    if scene.enqueue {
+    if scene.may(May::Enqueue) {
         let channels = (0..scene.owners).filter(|owner| scene::number(&scene.channel(*owner)) == *owner);
         actions.extend(channels.map(|channel| Action::Listen { channel }));
     }
-    if scene.sessions {
+    if scene.may(May::Sessions) {
         sessions::possible(scene, state, &mut actions);
     }
-    if scene.server {
+    if scene.may(May::Server) {
         actions.extend([Action::Role, Action::Pause, Action::Slot]);
     }
-    if scene.clock && state.ghost.steps < 2 {
+    if scene.may(May::Clock) && state.ghost.steps < 2 {
         actions.extend([2, -2].map(|ms| Action::Step { ms }));
     }
     actions
@@ -216,7 +215,7 @@ fn commands(scene: &Scene, state: &State, party: Party, actions: &mut Vec<Action
 /// CANCEL takes an owner out in whichever ways it waits; also one whose grant is under way.
 fn cancel(scene: &Scene, state: &State, owner: u8, lock: u8, actions: &mut Vec<Action>) {
     let waits = |party| state.ghost.waits(party) || state.ghost.is_being_told(party);
-    if scene.modes(owner).iter().any(|mode| waits(Party { owner, lock, mode: *mode })) {
+    if scene.parties(owner).filter(|party| party.lock == lock).any(waits) {
         actions.push(Action::Cancel { owner, lock });
     }
 }
@@ -224,7 +223,7 @@ fn cancel(scene: &Scene, state: &State, owner: u8, lock: u8, actions: &mut Vec<A
 fn ways(scene: &Scene) -> impl Iterator<Item = How> {
     let block = [true, false].map(|forever| How::Block { forever });
     let enqueue = [true, false].map(|forever| How::Enqueue { forever });
-    let (blocks, enqueues) = (scene.block, scene.enqueue);
+    let (blocks, enqueues) = (scene.may(May::Block), scene.may(May::Enqueue));
     let block = block.into_iter().filter(move |_| blocks);
     let enqueue = enqueue.into_iter().filter(move |_| enqueues);
     [How::Not].into_iter().chain(block).chain(enqueue)

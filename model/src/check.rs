@@ -5,7 +5,7 @@ use rlock_sim::{Sim, Value};
 
 use crate::fair;
 use crate::ghost::{InLine, Party};
-use crate::scene::{self, Scene};
+use crate::scene::{self, May, Scene};
 use crate::sessions;
 use crate::state::{State, Violation};
 use crate::writers;
@@ -115,10 +115,10 @@ fn timer_is_set(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation>
             Expiry::At(UnixMs(at)) => u64::try_from(at + 1 - world.now.0).unwrap_or(0).max(SOON),
         },
         // One of Redisson's has its turn first.
-        None if scene.fair && fair::has_turn(world, lock) => FAIR_TURN,
+        None if scene.may(May::Fair) && fair::has_turn(world, lock) => FAIR_TURN,
         None => SOON,
     };
-    let within = if scene.server { within.max(WHEN_REFUSED) } else { within };
+    let within = if scene.may(May::Server) { within.max(WHEN_REFUSED) } else { within };
     let latest = MonoMs(world.clock.0 + within);
     if world.timer.is_some_and(|at| at <= latest) {
         return Ok(());

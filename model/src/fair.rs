@@ -7,7 +7,7 @@ use rlock_core::{Expiry, UnixMs, events};
 use rlock_sim::{Sim, World};
 
 use crate::ghost::Party;
-use crate::scene::{self, LEASE, Scene, WAIT};
+use crate::scene::{self, LEASE, May, Scene, WAIT};
 use crate::state::{FOREIGN, State, Violation};
 
 /// A step of Redisson's.
@@ -143,7 +143,7 @@ pub(crate) fn has_turn(world: &World, lock: u8) -> bool {
 pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation> {
     let (world, id) = (&state.world, scene::lock(lock));
     // A lock that one has come to wait for, behind entries of owners that have left, is looked at a millisecond later.
-    if !scene.fair || world.timer.is_some_and(|at| at.0 <= world.clock.0 + 1) {
+    if !scene.may(May::Fair) || world.timer.is_some_and(|at| at.0 <= world.clock.0 + 1) {
         return Ok(());
     }
     let list: Vec<_> = world.fair.get(&id).into_iter().flatten().collect();

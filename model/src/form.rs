@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{Lens, LockName, Ticket, append_sorted};
-use rlock_core::{Error, Expiry, Holds, Reply, UnixMs};
+use rlock_core::{Error, Expiry, Reply, UnixMs};
 use rlock_sim::Value;
 
 use crate::scene::{self, Scene};
@@ -112,38 +112,31 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     };
     state.locks.canonical_form(&lens, form);
     form.push(world.timer.map_or(-1, |at| i64::try_from(at.0.saturating_sub(world.clock.0)).unwrap_or(-1)));
-    let keys = world.keys.iter().map(|(lock, value)| match value {
-        Value::Other => [(lens.lock)(lock.name()), -2, 0, 0],
-        Value::ReadWrite(value) => [(lens.lock)(lock.name()), -3, value.writing.into(), expiry(value.expiry)],
-        Value::Permits(value) => [(lens.lock)(lock.name()), -4, 0, expiry(value.expiry)],
-        Value::Lock(hold) => {
-            [(lens.lock)(lock.name()), (lens.name)(&hold.owner), hold.holds.get(), expiry(hold.expiry)]
+    let (mut keys, mut fields, mut permits) = (Vec::new(), Vec::new(), Vec::new());
+    for (lock, value) in &world.keys {
+        let lock = (lens.lock)(lock.name());
+        match value {
+            Value::Other => keys.push([lock, -2, 0, 0]),
+            Value::Lock(hold) => {
+                keys.push([lock, (lens.name)(&hold.owner), hold.holds.get(), expiry(hold.expiry)]);
+            }
+            Value::ReadWrite(value) => {
+                keys.push([lock, -3, value.writing.into(), expiry(value.expiry)]);
+                for (kind, of) in [(0, &value.reads), (1, &value.writes)] {
+                    fields.extend(
+                        of.iter().map(|(owner, holds)| [lock, kind, (lens.name)(owner), holds.get()]),
+                    );
+                }
+            }
+            Value::Permits(value) => {
+                keys.push([lock, -4, 0, expiry(value.expiry)]);
+                permits.extend(value.ends.iter().map(|(owner, end)| [lock, (lens.name)(owner), until(*end)]));
+            }
         }
-    });
-    append_sorted(keys, form);
-    let hashes = world.keys.iter().filter_map(|(lock, value)| match value {
-        Value::ReadWrite(value) => Some((lock, value)),
-        Value::Lock(_) | Value::Permits(_) | Value::Other => None,
-    });
-    let fields = hashes.flat_map(|(lock, value)| {
-        let row = |kind, owner: &[u8], holds: Holds| {
-            [(lens.lock)(lock.name()), kind, (lens.name)(owner), holds.get()]
-        };
-        let writes = value.writes.iter().map(move |(owner, holds)| row(1, owner, *holds)).collect::<Vec<_>>();
-        value.reads.iter().map(move |(owner, holds)| row(0, owner, *holds)).chain(writes).collect::<Vec<_>>()
-    });
-    append_sorted(fields, form);
-    let permits = world.keys.iter().filter_map(|(lock, value)| match value {
-        Value::Permits(value) => Some((lock, value)),
-        _ => None,
-    });
-    let permits = permits.flat_map(|(lock, value)| {
-        let row = |owner: &[u8], end: UnixMs| {
-            [(lens.lock)(lock.name()), (lens.name)(owner), expiry(Expiry::At(end))]
-        };
-        value.ends.iter().map(|(owner, end)| row(owner, *end)).collect::<Vec<_>>()
-    });
-    append_sorted(permits, form);
+    }
+    append_sorted(keys.into_iter(), form);
+    append_sorted(fields.into_iter(), form);
+    append_sorted(permits.into_iter(), form);
     let leases = world
         .read_leases
         .iter()

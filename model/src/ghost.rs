@@ -157,11 +157,10 @@ impl Ghost {
 
     /// An owner gets the lock: nobody may stand before it.
     pub(crate) fn served(&mut self, party: Party) -> Result<(), String> {
-        match self.line(party.lock).first().map(|first| first.party) {
-            Some(first) if first != party => {
-                return Err(format!("o{} got {party} before o{}, who came first", party.owner, first.owner));
-            }
-            Some(_) | None => {}
+        if let Some(first) =
+            self.line(party.lock).first().map(|first| first.party).filter(|first| *first != party)
+        {
+            return Err(format!("o{} got {party} before o{}, who came first", party.owner, first.owner));
         }
         self.leave(party.lock, |waiting| waiting.party == party);
         Ok(())

@@ -9,6 +9,7 @@ mod fair;
 mod form;
 mod ghost;
 mod heard;
+mod requests;
 mod scene;
 mod search;
 mod sessions;

@@ -1,8 +1,10 @@
 //! What is explored: how many owners and locks, what they and the world around them may do.
 
-use rlock_core::locks::{Limits, LockRef, Turns};
+use rlock_core::locks::{self, Limits, LockRef};
 use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, LeaseMs, Mode, PermitLimit};
+
+use crate::ghost::Party;
 
 /// The lease that owners ask for, in ms.
 pub(crate) const LEASE: i64 = 4;
@@ -31,31 +33,40 @@ pub(crate) struct Scene {
     pub(crate) locks: u8,
     /// In which ways each owner wants them.
     pub(crate) modes: [&'static [Mode]; 3],
-    /// Whether callers ask for fencing tokens, whose key others may spoil.
-    pub(crate) fenced: bool,
-    /// Whether callers wait blocked.
-    pub(crate) block: bool,
-    /// Whether callers wait for messages, on channels that may fall silent.
-    pub(crate) enqueue: bool,
-    /// Whether the first two owners share a channel, as the owners of one client do.
-    pub(crate) shares_channel: bool,
-    /// Whether callers ask with FAIR, beside one of Redisson's.
-    pub(crate) fair: bool,
-    /// Whether others delete, take and force locks.
-    pub(crate) foreign: bool,
-    /// Whether foreign waiters listen, and get turns.
-    pub(crate) turns: bool,
-    /// Whether one of Redisson's waits to write now and then, and gets turns.
-    pub(crate) writers: bool,
-    /// Whether the server is demoted, paused, or loses the key's slot.
-    pub(crate) server: bool,
-    /// Whether all calls have sessions, and connections end and are followed by others.
-    pub(crate) sessions: bool,
-    /// Whether the wall clock steps.
-    pub(crate) clock: bool,
+    /// What else may happen.
+    pub(crate) may: &'static [May],
     /// How many steps are explored where the command line does not say.
     pub(crate) depth: u32,
 }
+
+/// A part of what may happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum May {
+    /// Callers ask for fencing tokens, whose key others may spoil.
+    Fenced,
+    /// Callers wait blocked.
+    Block,
+    /// Callers wait for messages, on channels that may fall silent.
+    Enqueue,
+    /// The first two owners share a channel, as the owners of one client do.
+    SharesChannel,
+    /// Callers ask with FAIR, beside one of Redisson's.
+    Fair,
+    /// Others delete, take and force locks.
+    Foreign,
+    /// Foreign waiters listen, and get turns.
+    Turns,
+    /// One of Redisson's waits to write now and then, and gets turns.
+    Writers,
+    /// The server is demoted, paused, or loses the key's slot.
+    Server,
+    /// All calls have sessions, and connections end and are followed by others.
+    Sessions,
+    /// The wall clock steps.
+    Clock,
+}
+
+use May::{Block, Clock, Enqueue, Fair, Fenced, Foreign, Server, Sessions, SharesChannel, Turns, Writers};
 
 const PLAIN: &[Mode] = &[Mode::Mutex];
 const READS: &[Mode] = &[Mode::Read];
@@ -63,25 +74,8 @@ const WRITES: &[Mode] = &[Mode::Write];
 const SHARES: &[Mode] = &[Mode::Permit];
 const BOTH: &[Mode] = &[Mode::Read, Mode::Write];
 
-const NOTHING: Scene = Scene {
-    name: "",
-    about: "",
-    owners: 3,
-    locks: 1,
-    modes: [PLAIN; 3],
-    fenced: false,
-    block: false,
-    enqueue: false,
-    shares_channel: false,
-    fair: false,
-    foreign: false,
-    turns: false,
-    writers: false,
-    server: false,
-    sessions: false,
-    clock: false,
-    depth: 0,
-};
+const NOTHING: Scene =
+    Scene { name: "", about: "", owners: 3, locks: 1, modes: [PLAIN; 3], may: &[], depth: 0 };
 
 /// All scenes.
 pub(crate) const SCENES: [Scene; 15] = [
@@ -89,67 +83,49 @@ pub(crate) const SCENES: [Scene; 15] = [
         name: "all",
         about: "3 owners, 2 locks, everything at once",
         locks: 2,
-        block: true,
-        enqueue: true,
-        foreign: true,
-        server: true,
+        may: &[Block, Enqueue, Foreign, Server],
         depth: 6,
         ..NOTHING
     },
     Scene {
         name: "block",
         about: "3 owners of one lock wait blocked; disconnects, repeats, lost replies",
-        block: true,
-        foreign: true,
+        may: &[Block, Foreign],
         depth: 10,
         ..NOTHING
     },
     Scene {
         name: "enqueue",
         about: "3 owners of one lock wait for messages; channels fall silent, grants go unconfirmed",
-        enqueue: true,
-        shares_channel: true,
-        foreign: true,
+        may: &[Enqueue, SharesChannel, Foreign],
         depth: 10,
         ..NOTHING
     },
     Scene {
         name: "turns",
         about: "3 owners of one lock, and foreign waiters who get turns",
-        block: true,
-        foreign: true,
-        turns: true,
+        may: &[Block, Foreign, Turns],
         depth: 10,
         ..NOTHING
     },
     Scene {
         name: "fenced",
         about: "3 owners of one lock who ask for fencing tokens; clocks step, tokens are spoiled",
-        fenced: true,
-        block: true,
-        enqueue: true,
-        foreign: true,
-        clock: true,
+        may: &[Fenced, Block, Enqueue, Foreign, Clock],
         depth: 6,
         ..NOTHING
     },
     Scene {
         name: "steps",
         about: "3 owners of one lock, foreign waiters who get turns, and a wall clock that steps",
-        block: true,
-        foreign: true,
-        turns: true,
-        clock: true,
+        may: &[Block, Foreign, Turns, Clock],
         depth: 8,
         ..NOTHING
     },
     Scene {
         name: "server",
         about: "3 owners of one lock; demotion, pauses, slots that move, a clock that steps",
-        block: true,
-        enqueue: true,
-        server: true,
-        clock: true,
+        may: &[Block, Enqueue, Server, Clock],
         depth: 7,
         ..NOTHING
     },
@@ -157,8 +133,7 @@ pub(crate) const SCENES: [Scene; 15] = [
         name: "readers",
         about: "2 readers and a writer wait blocked; disconnects, foreign readers, readers that die",
         modes: [READS, READS, WRITES],
-        block: true,
-        foreign: true,
+        may: &[Block, Foreign],
         depth: 8,
         ..NOTHING
     },
@@ -166,9 +141,7 @@ pub(crate) const SCENES: [Scene; 15] = [
         name: "messages",
         about: "2 readers and a writer wait for messages; channels fall silent, grants go unconfirmed",
         modes: [READS, READS, WRITES],
-        enqueue: true,
-        shares_channel: true,
-        foreign: true,
+        may: &[Enqueue, SharesChannel, Foreign],
         depth: 9,
         ..NOTHING
     },
@@ -176,7 +149,7 @@ pub(crate) const SCENES: [Scene; 15] = [
         name: "downgrade",
         about: "one that writes and reads, a reader and a writer, blocked",
         modes: [BOTH, READS, WRITES],
-        block: true,
+        may: &[Block],
         depth: 8,
         ..NOTHING
     },
@@ -184,8 +157,7 @@ pub(crate) const SCENES: [Scene; 15] = [
         name: "writers",
         about: "3 readers of one lock, blocked or not, and one of Redisson's that waits to write and gets turns",
         modes: [READS; 3],
-        block: true,
-        writers: true,
+        may: &[Block, Writers],
         depth: 9,
         ..NOTHING
     },
@@ -193,9 +165,7 @@ pub(crate) const SCENES: [Scene; 15] = [
         name: "permits",
         about: "3 owners of 2 permits, one of which wants to be alone; BLOCK and ENQUEUE, disconnects, permits that end",
         modes: [SHARES; 3],
-        block: true,
-        enqueue: true,
-        foreign: true,
+        may: &[Block, Enqueue, Foreign],
         depth: 8,
         ..NOTHING
     },
@@ -203,8 +173,7 @@ pub(crate) const SCENES: [Scene; 15] = [
         name: "sessions",
         about: "2 owners of one lock with sessions wait for messages; connections end, late commands come",
         owners: 2,
-        enqueue: true,
-        sessions: true,
+        may: &[Enqueue, Sessions],
         depth: 11,
         ..NOTHING
     },
@@ -213,8 +182,7 @@ pub(crate) const SCENES: [Scene; 15] = [
         about: "2 owners of 2 permits with sessions; connections end, late commands come, others delete all permits",
         owners: 2,
         modes: [SHARES; 3],
-        foreign: true,
-        sessions: true,
+        may: &[Foreign, Sessions],
         depth: 14,
         ..NOTHING
     },
@@ -222,17 +190,28 @@ pub(crate) const SCENES: [Scene; 15] = [
         name: "fair",
         about: "2 owners of one lock wait with FAIR, blocked, beside one of Redisson's",
         owners: 2,
-        block: true,
-        fair: true,
+        may: &[Block, Fair],
         depth: 10,
         ..NOTHING
     },
 ];
 
 impl Scene {
+    /// Whether this may happen.
+    pub(crate) fn may(&self, what: May) -> bool {
+        self.may.contains(&what)
+    }
+
     /// In which ways an owner wants locks.
     pub(crate) fn modes(&self, owner: u8) -> &'static [Mode] {
         self.modes.get(usize::from(owner)).copied().unwrap_or(PLAIN)
+    }
+
+    /// An owner with each lock in each of these ways.
+    pub(crate) fn parties(&self, owner: u8) -> impl Iterator<Item = Party> {
+        let modes = self.modes(owner).iter();
+        (0..self.locks)
+            .flat_map(move |lock| modes.clone().map(move |mode| Party { owner, lock, mode: *mode }))
     }
 
     /// Whether the locks are read/write locks.
@@ -248,7 +227,7 @@ impl Scene {
 
     /// The channel of an owner.
     pub(crate) fn channel(&self, owner: u8) -> [u8; 2] {
-        [b'c', if self.shares_channel && owner == 1 { b'0' } else { b'0' + owner }]
+        [b'c', if self.may(SharesChannel) && owner == 1 { b'0' } else { b'0' + owner }]
     }
 
     /// The configuration of the server in this scene.
@@ -258,12 +237,12 @@ impl Scene {
             admission: Admission::Open,
             limits: Limits { server: usize::MAX, lock: usize::MAX },
             grant_confirm: ms(CONFIRM),
-            turns: match (self.turns, self.writers) {
-                (true, _) => Turns { after_grants: 1, after_ms: 1_000 },
-                (_, true) => Turns { after_grants: READERS.into(), after_ms: 1_000 },
-                (false, false) => Turns { after_grants: u32::MAX, after_ms: u64::MAX },
+            turns: match (self.may(Turns), self.may(Writers)) {
+                (true, _) => locks::Turns { after_grants: 1, after_ms: 1_000 },
+                (_, true) => locks::Turns { after_grants: READERS.into(), after_ms: 1_000 },
+                (false, false) => locks::Turns { after_grants: u32::MAX, after_ms: u64::MAX },
             },
-            foreign_window: (self.turns || self.writers).then(|| ms(WINDOW.cast_signed())),
+            foreign_window: (self.may(Turns) || self.may(Writers)).then(|| ms(WINDOW.cast_signed())),
             fair_turn: ms(5),
             max_ties: 1_000,
             hot_locks: 0,

@@ -6,9 +6,9 @@ use rlock_sim::Sim;
 
 use crate::action::Action;
 use crate::ghost::{Ghost, Party};
-use crate::scene::{self, Scene};
+use crate::requests::{lease, owner_of, said};
+use crate::scene::{self, May, Scene};
 use crate::state::{State, Violation};
-use crate::steps::{lease, owner_of, said};
 
 /// The grace period of sessions, in ms.
 pub(crate) const GRACE: i64 = 1;
@@ -50,7 +50,7 @@ pub(crate) fn grace() -> LeaseMs {
 
 /// What calls ask for.
 pub(crate) fn asked(scene: &Scene) -> Option<LeaseMs> {
-    scene.sessions.then(grace)
+    scene.may(May::Sessions).then(grace)
 }
 
 /// An owner uses another connection from now on.
@@ -88,10 +88,9 @@ pub(crate) fn possible(scene: &Scene, state: &State, actions: &mut Vec<Action>) 
         if connections.is_up() {
             actions.push(Action::End { owner });
         }
-        let parties =
-            (0..scene.locks).flat_map(|lock| scene.modes(owner).iter().map(move |mode| (lock, *mode)));
-        let parties = parties.map(|(lock, mode)| Party { owner, lock, mode });
-        actions.extend(parties.filter(|_| connections.has_old()).map(|party| Action::Late { party }));
+        actions.extend(
+            scene.parties(owner).filter(|_| connections.has_old()).map(|party| Action::Late { party }),
+        );
     }
 }
 
@@ -103,16 +102,10 @@ pub(crate) fn check(scene: &Scene, state: &State) -> Result<(), Violation> {
     }
     let latest = world.now.after(grace());
     for owner in (0..scene.owners).filter(|owner| !state.ghost.connections(*owner).is_up()) {
-        for lock in 0..scene.locks {
-            let parties = scene.modes(owner).iter().map(|mode| Party { owner, lock, mode: *mode });
-            let stays = |party: &Party| {
-                state
-                    .hold(*party)
-                    .is_some_and(|(_, ends)| ends.later(Expiry::At(latest)) != Expiry::At(latest))
-            };
-            if let Some(party) = parties.into_iter().find(stays) {
-                return Err(format!("o{owner} has no connection, and holds {party} beyond the grace period"));
-            }
+        let latest = Expiry::At(latest);
+        let stays = |party: &Party| state.hold(*party).is_some_and(|(_, ends)| ends.later(latest) != latest);
+        if let Some(party) = scene.parties(owner).find(stays) {
+            return Err(format!("o{owner} has no connection, and holds {party} beyond the grace period"));
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::action::Action;
 use crate::fair;
 use crate::ghost::{Belief, Ghost, Granted, Party};
 use crate::heard::{is_grant, said, token};
-use crate::scene::{self, Scene};
+use crate::scene::{self, May, Scene};
 use crate::sessions::grace;
 use crate::steps::{Came, perform};
 use crate::writers;
@@ -31,7 +31,7 @@ impl State {
     pub(crate) fn first(scene: &Scene) -> Self {
         let mut world = World::new(scene.settings());
         world.heard = (0..scene.owners).map(|owner| scene.channel(owner).into()).collect();
-        world.foreign_waiters = u64::from(scene.turns);
+        world.foreign_waiters = u64::from(scene.may(May::Turns));
         Self { world, locks: Locks::default(), ghost: Ghost::default() }
     }
 
@@ -52,7 +52,7 @@ impl State {
         match came {
             // Who is next gets the lock by the serving that comes first in every command, and then re-enters.
             Came::Took(party) if !served_before(party) => {
-                if scene.fair && fair::foreign_waits(&self.world, party.lock) {
+                if scene.may(May::Fair) && fair::foreign_waits(&self.world, party.lock) {
                     return Err(format!("o{} got {party} ahead of one of Redisson's", party.owner));
                 }
                 next.ghost.served(party)?;
@@ -64,7 +64,7 @@ impl State {
             Came::Took(_) | Came::Neither => {}
         }
         writers::note(scene, self, &mut next, action)?;
-        next.ghost.tokens_grow(scene.fenced)?;
+        next.ghost.tokens_grow(scene.may(May::Fenced))?;
         // A lease holds in the very millisecond in which it ends, and no longer.
         next.ghost.beliefs.retain(|_, belief| belief.ends >= now);
         next.ghost.grants.retain(|_, grant| grant.ends >= now);

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use rlock_core::commands::Answer;
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::Ticket;
-use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Release, Renew, Wait};
-use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
-use rlock_sim::{ReadWrite, Sim, Value};
+use rlock_core::request::{Cancel, DownTo, ForceRelease, Release, Renew, Wait};
+use rlock_core::{Error, Expiry, Holds, Mode, Reply, UnixMs, WaitMs};
+use rlock_sim::{ReadWrite, Sim, Value, World};
 
 use crate::action::{Action, How, Reply as Fate};
 use crate::fair;
 use crate::ghost::{Belief, Ghost, InLine, Party};
 use crate::heard::is_served;
-use crate::scene::{self, LEASE, Scene, WAIT};
+use crate::requests::{lease, owner_of, request, said};
+use crate::scene::{self, Scene, WAIT};
 use crate::sessions;
 use crate::state::{FOREIGN, State, Violation, hold};
 use crate::writers;
@@ -51,7 +52,7 @@ pub(crate) fn perform(
         Action::Cancel { owner, lock } => cancel(sim, ghost, owner, lock)?,
         Action::Deliver { client } => {
             let Some(ticket) = ticket(client) else { return Ok(Came::Neither) };
-            deliver(sim, ghost, before, ticket);
+            deliver(sim, ghost, ticket);
         }
         Action::Disconnect { client } => {
             let Some(ticket) = ticket(client) else { return Ok(Came::Neither) };
@@ -77,7 +78,7 @@ pub(crate) fn perform(
         Action::Writer { lock, deed } => writers::perform(sim, lock, deed),
         Action::SpoilToken { lock } => sim.with(|world| {
             let last = ghost.tokens.get(&lock).copied().unwrap_or(0);
-            let spoiled = world.tokens.get(&scene::lock(lock)) == Some(&None);
+            let spoiled = token_is_spoiled(world, lock);
             world.tokens.insert(scene::lock(lock), spoiled.then_some(last));
         }),
         Action::ForceRelease { lock } => {
@@ -130,20 +131,6 @@ fn surroundings(sim: &Sim, ghost: &mut Ghost, before: &State, action: Action) {
     }
 }
 
-pub(crate) fn lease() -> LeaseMs {
-    LeaseMs::new(LEASE).unwrap_or(LeaseMs::SHORTEST)
-}
-
-/// The mode as RELEASE and RENEW say it. Permits are known by their key.
-pub(crate) fn said(mode: Mode) -> Option<Mode> {
-    matches!(mode, Mode::Read | Mode::Write).then_some(mode)
-}
-
-/// Every name of the model is an owner's, by its form.
-pub(crate) fn owner_of(name: &[u8; 2]) -> Result<Owner<'_>, Violation> {
-    Owner::new(name).map_err(|error| error.to_string())
-}
-
 fn acquire(
     scene: &Scene,
     sim: &Sim,
@@ -159,10 +146,7 @@ fn acquire(
         How::Block { forever } => Some(Wait::Block(wait_for(forever))),
         How::Enqueue { forever } => Some(Wait::Enqueue(wait_for(forever), &channel)),
     };
-    let (arrive_at, fenced) = (Some(Holds::ONE), scene.fenced);
-    let (asks, lease, fair) = (owner_of(&name)?, lease(), scene.fair);
-    let (permits, session) = (scene.permits(owner), sessions::asked(scene));
-    let request = Acquire { owner: asks, lease, mode, permits, fair, arrive_at, fenced, session, wait };
+    let request = request(scene, &name, party, Some(Holds::ONE), wait)?;
     let (held_before, by) = (before.holds_any(party), ghost.connections(owner).newest);
     match sim.acquire(sessions::in_use(ghost, owner), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
@@ -186,7 +170,7 @@ fn acquire(
             Ok(if held_before { Came::Neither } else { Came::Took(party) })
         }
         Ok(Answer::Now(Reply::Denied)) => Ok(Came::Neither),
-        Err(Error::NotAToken) if token_is_spoiled(before, lock) => Ok(Came::Neither),
+        Err(Error::NotAToken) if token_is_spoiled(&before.world, lock) => Ok(Came::Neither),
         // It would wait for itself; served just before, it may not have known.
         Err(Error::Upgrade) if mode == Mode::Write => Ok(Came::Neither),
         // Somebody without the module has the key for a plain lock.
@@ -203,26 +187,21 @@ fn believe(sim: &Sim, ghost: &mut Ghost, party: Party, holds: i64) {
 }
 
 /// Whether the key of a lock's last fencing token holds something that is none.
-fn token_is_spoiled(state: &State, lock: u8) -> bool {
-    state.world.tokens.get(&scene::lock(lock)) == Some(&None)
+fn token_is_spoiled(world: &World, lock: u8) -> bool {
+    world.tokens.get(&scene::lock(lock)) == Some(&None)
 }
 
 fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
-    let Party { owner, lock, mode } = party;
+    let Party { owner, lock, .. } = party;
     let (name, two) = (scene::owner(owner), Holds::new(2));
-    let fenced = scene.fenced;
-    let (owner_name, lease, fair, arrive_at) = (owner_of(&name)?, lease(), scene.fair, two);
-    let (permits, session, wait) = (None, sessions::asked(scene), None);
-    let request = Acquire { owner: owner_name, lease, mode, permits, fair, arrive_at, fenced, session, wait };
+    let request = request(scene, &name, party, two, None)?;
     match sim.acquire(sessions::in_use(ghost, owner), &scene::lock(lock), &request) {
         Ok(Answer::Now(Reply::Acquired { holds, token, .. })) if Some(holds) == two => {
             ghost.told.push((lock, token));
             believe(sim, ghost, party, 2);
             Ok(())
         }
-        Err(Error::NotAToken) if sim.with(|world| world.tokens.get(&scene::lock(lock)) == Some(&None)) => {
-            Ok(())
-        }
+        Err(Error::NotAToken) if sim.with(|world| token_is_spoiled(world, lock)) => Ok(()),
         other => Err(format!("o{owner} holds k{lock} once, and HOLDS 2 answered {other:?}")),
     }
 }
@@ -259,13 +238,9 @@ fn renew(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
     sim.call_on(sessions::in_use(ghost, owner), &scene::lock(lock));
     let believed = ghost.belief(party);
     match (sim.renew(&scene::lock(lock), &request), believed) {
-        (Ok(Reply::Renewed), Some(belief)) => {
-            believe(sim, ghost, party, belief.holds);
-            Ok(())
-        }
-        (Ok(Reply::Renewed), None) => {
-            let holds = sim.with(|world| hold(world, party).map_or(0, |(holds, _)| holds));
-            believe(sim, ghost, party, holds);
+        (Ok(Reply::Renewed), believed) => {
+            let held = || sim.with(|world| hold(world, party).map_or(0, |(holds, _)| holds));
+            believe(sim, ghost, party, believed.map_or_else(held, |belief| belief.holds));
             Ok(())
         }
         (Ok(Reply::NotRenewed), None) => Ok(()),
@@ -288,10 +263,7 @@ fn cancel(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Viola
     }
 }
 
-fn deliver(sim: &Sim, ghost: &mut Ghost, before: &State, ticket: Ticket) {
-    if !before.world.clients.contains_key(&ticket) {
-        return;
-    }
+fn deliver(sim: &Sim, ghost: &mut Ghost, ticket: Ticket) {
     let granted = ghost.grants.remove(&ticket);
     if let (Some(Ok(Reply::Acquired { .. })), Some(grant)) = (sim.deliver(ticket), granted) {
         // What the owner heard since by another call is newer.

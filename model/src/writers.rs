@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use rlock_core::commands::Answer;
-use rlock_core::request::{Acquire, Cancel};
-use rlock_core::{Expiry, Holds, LeaseMs, Mode, Owner, Reply};
+use rlock_core::request::Cancel;
+use rlock_core::{Expiry, Holds, Mode, Owner, Reply};
 use rlock_sim::{ReadWrite, Sim, Value, World};
 
 use crate::action::Action;
-use crate::scene::{self, LEASE, READERS, Scene, WINDOW};
+use crate::ghost::Party;
+use crate::requests::request;
+use crate::scene::{self, LEASE, May, READERS, Scene, WINDOW};
 use crate::state::{FOREIGN, State, Violation};
 
 /// How late it may be seen that one that waited to write does so no more, in ms.
@@ -87,7 +89,7 @@ pub(crate) fn perform(sim: &Sim, lock: u8, deed: Deed) {
 
 /// Takes in who has come to read in a step, and who was kept waiting.
 pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Action) -> Result<(), Violation> {
-    for lock in (0..scene.locks).filter(|_| scene.writers) {
+    for lock in (0..scene.locks).filter(|_| scene.may(May::Writers)) {
         let id = scene::lock(lock);
         // Time has passed on both by now.
         let read_before: Vec<_> = before.world.living_readers(&id);
@@ -185,7 +187,7 @@ fn kept_out_in_time(
 
 /// Whatever has happened, natives read again after a while, also those who do not wait.
 pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation> {
-    if !scene.writers || state.ghost.somebody_waits(lock) {
+    if !scene.may(May::Writers) || state.ghost.somebody_waits(lock) {
         return Ok(());
     }
     let sim = Sim::resume(state.world.clone(), state.locks.clone());
@@ -193,16 +195,13 @@ pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violat
     // By the first call the server may learn that the lock is free, and leaves it to the other for a moment.
     let reads = [all_leases, WINDOW].into_iter().any(|ms| {
         sim.pass_and_fire(ms);
-        comes_to_read(&sim, lock)
+        comes_to_read(scene, &sim, lock)
     });
     if reads { Ok(()) } else { Err(format!("k{lock} is free for long, and nobody can read it")) }
 }
 
-fn comes_to_read(sim: &Sim, lock: u8) -> bool {
-    let name = scene::owner(0);
-    let (Ok(owner), Some(lease)) = (Owner::new(&name), LeaseMs::new(LEASE)) else { return false };
-    let mode = Mode::Read;
-    let (fair, arrive_at, fenced, session, wait) = (false, None, false, None, None);
-    let request = Acquire { owner, lease, mode, permits: None, fair, arrive_at, fenced, session, wait };
+fn comes_to_read(scene: &Scene, sim: &Sim, lock: u8) -> bool {
+    let (name, party) = (scene::owner(0), Party { owner: 0, lock, mode: Mode::Read });
+    let Ok(request) = request(scene, &name, party, None, None) else { return false };
     matches!(sim.acquire(0, &scene::lock(lock), &request), Ok(Answer::Now(Reply::Acquired { .. })))
 }

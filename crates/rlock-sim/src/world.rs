@@ -177,20 +177,19 @@ impl World {
         }
     }
 
+    /// What a key holds, if it is there now.
+    fn value(&self, lock: &LockRef) -> Option<&Value> {
+        self.keys.get(lock).filter(|value| !self.is_over(value.expiry()))
+    }
+
     /// The hold of a lock, if it is held now.
     pub fn hold(&self, lock: &LockRef) -> Option<&Hold> {
-        match self.keys.get(lock)? {
-            Value::Lock(hold) if !self.is_over(hold.expiry) => Some(hold),
-            Value::Lock(_) | Value::ReadWrite(_) | Value::Permits(_) | Value::Other => None,
-        }
+        if let Value::Lock(hold) = self.value(lock)? { Some(hold) } else { None }
     }
 
     /// The permits of a key, if it is there now.
     pub fn permits(&self, lock: &LockRef) -> Option<&Permits> {
-        match self.keys.get(lock)? {
-            Value::Permits(value) if !self.is_over(value.expiry) => Some(value),
-            Value::Lock(_) | Value::ReadWrite(_) | Value::Permits(_) | Value::Other => None,
-        }
+        if let Value::Permits(value) = self.value(lock)? { Some(value) } else { None }
     }
 
     /// Who has a permit, and until when.
@@ -202,10 +201,7 @@ impl World {
 
     /// The read/write lock of a key, if its key is there now.
     pub fn read_write(&self, lock: &LockRef) -> Option<&ReadWrite> {
-        match self.keys.get(lock)? {
-            Value::ReadWrite(value) if !self.is_over(value.expiry) => Some(value),
-            Value::Lock(_) | Value::ReadWrite(_) | Value::Permits(_) | Value::Other => None,
-        }
+        if let Value::ReadWrite(value) = self.value(lock)? { Some(value) } else { None }
     }
 
     /// Until when the lease of a read hold of this number lasts, if it does.

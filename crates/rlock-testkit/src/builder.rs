@@ -4,12 +4,13 @@ use std::fmt::{self, Display};
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redis::Connection;
 
 use crate::binary::{binary_version, server_binary};
-use crate::client::{Health, health};
+use crate::client::ready;
 use crate::conf::{Conf, words};
 use crate::datadir::DataDir;
 use crate::module::{clock_path, module_path};
@@ -112,8 +113,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts on existing data: what [`TestServer::shutdown`] returned, a [`DataDir`], or a path
-    /// (which is then not removed).
+    /// Starts on existing data: what [`TestServer::shutdown`] returned, or a [`DataDir`].
     #[must_use]
     pub fn dir(mut self, dir: impl Into<DataDir>) -> Self {
         self.dir = Some(dir.into());
@@ -249,15 +249,16 @@ impl ServerBuilder {
         }
         let process = Process::spawn(command)
             .unwrap_or_else(|error| panic!("cannot run {}: {error}", binary.display()));
-        let password = conf.first_word("requirepass").filter(|word| !word.is_empty());
-        TestServer::new(process, port, dir, log_start, binary.into(), password.map(str::to_string))
+        let password = conf.first_word("requirepass").filter(|word| !word.is_empty()).map(str::to_string);
+        let (data, binary, end_expected) = (Some(dir), binary.into(), AtomicBool::new(false));
+        TestServer { process, port, data, log_start, binary, password, end_expected }
     }
 }
 
 /// Waits until the server answers; returns why it never will.
 fn await_ready(server: &TestServer) -> Option<StartFailure> {
     let outcome = poll(START_DEADLINE, || {
-        if let Some(status) = server.exit_status() {
+        if let Some(status) = server.process.exited() {
             return Some(Some(StartFailure { log: server.log_of_this_start(), status: Some(status) }));
         }
         is_ready(server).then_some(None)
@@ -267,12 +268,10 @@ fn await_ready(server: &TestServer) -> Option<StartFailure> {
 
 /// Whether this very server answers: another one may have taken the port in the meantime.
 fn is_ready(server: &TestServer) -> bool {
-    match health(server.port()) {
-        Health::Unreachable | Health::Loading => false,
-        Health::Answers { process_id: Some(id) } => id == server.pid(),
+    match ready(server.port()) {
+        None => false,
+        Some(Some(id)) => id == server.pid(),
         // It hides its process id behind a password; that it listens is in its log.
-        Health::Answers { process_id: None } => {
-            server.log_of_this_start().contains("eady to accept connections")
-        }
+        Some(None) => server.log_of_this_start().contains("eady to accept connections"),
     }
 }

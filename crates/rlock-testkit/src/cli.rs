@@ -32,7 +32,7 @@ impl TestServer {
     pub fn cli<A: AsRef<[u8]>>(&self, arguments: &[A]) -> String {
         let mut command = Command::new(self.cli_path());
         command.arg("-p").arg(self.port().to_string()).arg("--no-raw");
-        if let Some(password) = self.password() {
+        if let Some(password) = &self.password {
             command.args(["--no-auth-warning", "-a", password]);
         }
         command.args(arguments.iter().map(|argument| OsStr::from_bytes(argument.as_ref())));

@@ -55,7 +55,7 @@ impl TestServer {
     fn settings(&self, protocol: ProtocolVersion) -> RedisConnectionInfo {
         // Without CLIENT SETINFO a connection sends nothing but what the test asks for.
         let settings = RedisConnectionInfo::default().set_protocol(protocol).set_skip_set_lib_name();
-        match self.password() {
+        match &self.password {
             Some(password) => settings.set_password(password),
             None => settings,
         }
@@ -76,46 +76,25 @@ impl TestServer {
     pub(crate) fn wire(&self) -> Wire {
         let mut wire = Wire::connect(self.port(), CLIENT_TIMEOUT)
             .unwrap_or_else(|error| panic!("cannot connect to port {}: {error}", self.port()));
-        if let Some(password) = self.password() {
+        if let Some(password) = &self.password {
             wire.ask(&["AUTH", password], CLIENT_TIMEOUT);
         }
         wire
     }
 }
 
-/// What a server says when asked whether it is ready.
-pub(crate) enum Health {
-    Unreachable,
-    Loading,
-    /// It answers; its process id if it tells it without a password.
-    Answers {
-        process_id: Option<u32>,
-    },
-}
-
-pub(crate) fn health(port: u16) -> Health {
-    try_health(port).unwrap_or(Health::Unreachable)
-}
-
-fn try_health(port: u16) -> std::io::Result<Health> {
+/// Whether a server on a port answers and has loaded its data: its process id, if it tells it without a password.
+pub(crate) fn ready(port: u16) -> Option<Option<u32>> {
     let within = Duration::from_secs(1);
-    let mut wire = Wire::connect(port, within)?;
-    wire.send(&["PING"])?;
-    match wire.frame(within)? {
-        None => return Ok(Health::Unreachable),
-        Some(Frame::Error(text)) if text.starts_with(b"LOADING") => return Ok(Health::Loading),
-        // Any other refusal (NOAUTH, MASTERDOWN, …) comes from a server that is ready to refuse.
-        Some(_) => {}
-    }
-    wire.send(&["INFO", "server"])?;
-    let process_id = match wire.frame(within)? {
-        Some(Frame::Bulk(Some(text))) => {
-            let fields = info_fields(&String::from_utf8_lossy(&text));
-            fields.get("process_id").and_then(|id| id.parse().ok())
-        }
-        _ => None,
+    let mut wire = Wire::connect(port, within).ok()?;
+    wire.send(&["INFO"]).ok()?;
+    let Frame::Bulk(Some(text)) = wire.frame(within).ok()?? else {
+        // A refusal comes from a server that is ready to refuse.
+        return Some(None);
     };
-    Ok(Health::Answers { process_id })
+    let fields = info_fields(&String::from_utf8_lossy(&text));
+    let is_loading = fields.get("loading").is_some_and(|loading| loading != "0");
+    (!is_loading).then(|| fields.get("process_id").and_then(|id| id.parse().ok()))
 }
 
 fn info_fields(text: &str) -> HashMap<String, String> {

@@ -64,16 +64,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_split_and_quoted() {
-        let mut conf = Conf::default();
-        conf.push("save", words(""));
-        conf.push("save", words("900 1"));
-        conf.push("proc-title-template", vec!["a \"b\" \\ \n".into()]);
-        let expected = "save \"\"\nsave \"900\" \"1\"\nproc-title-template \"a \\\"b\\\" \\\\ \\x0a\"\n";
-        assert_eq!(conf.text(), expected);
-    }
-
-    #[test]
     fn a_default_yields_to_what_is_asked_for() {
         let mut conf = Conf::default();
         conf.push("Port", words("7"));

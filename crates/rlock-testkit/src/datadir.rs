@@ -6,14 +6,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A server's directory. A temporary one is removed with this value, a given one never.
+/// A server's directory, removed with this value.
 ///
 /// It outlives its server ([`crate::TestServer::shutdown`]), so that the next one can be started
 /// on the same data with [`crate::ServerBuilder::dir`].
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    temporary: bool,
 }
 
 impl DataDir {
@@ -25,7 +24,7 @@ impl DataDir {
             let name = format!("rlock-testkit-{}-{number}", std::process::id());
             let path = std::env::temp_dir().join(name);
             match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return DataDir { path, temporary: true },
+                Ok(()) => return DataDir { path },
                 // Left behind by a killed process that had the same id.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => panic!("cannot create {}: {error}; set TMPDIR", path.display()),
@@ -39,23 +38,11 @@ impl DataDir {
     }
 }
 
-impl From<PathBuf> for DataDir {
-    fn from(path: PathBuf) -> Self {
-        DataDir { path, temporary: false }
-    }
-}
-
-impl From<&Path> for DataDir {
-    fn from(path: &Path) -> Self {
-        path.to_path_buf().into()
-    }
-}
-
 impl Drop for DataDir {
     fn drop(&mut self) {
         // A snapshot child of a killed server may still be creating its file: try again.
         for _ in 0..10 {
-            if !self.temporary || remove_dir_all(&self.path).is_ok() || !self.path.exists() {
+            if remove_dir_all(&self.path).is_ok() || !self.path.exists() {
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(10));

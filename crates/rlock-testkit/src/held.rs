@@ -161,18 +161,6 @@ impl Awaited {
         }
     }
 
-    /// Shows that all were sent away, those who are enqueued for this reason.
-    #[track_caller]
-    pub fn were_dropped(mut self, reason: &str) {
-        let mut dropped: Vec<_> = KINDS.iter().map(|_| text(self.grants.next(SOON))).collect();
-        dropped.sort();
-        let mut expected: Vec<_> =
-            KINDS.iter().map(|kind| format!("dropped 0 e:1 {} {reason}", kind.key(&self.place))).collect();
-        expected.sort();
-        assert_eq!(dropped, expected);
-        self.were_sent_away();
-    }
-
     /// The owners of [`hold`] give all back, and each lock goes to the one who is blocked and then to the one who is
     /// enqueued. Nothing is left, but for the tokens, which have grown.
     #[track_caller]

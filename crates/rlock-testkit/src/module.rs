@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use serde_json::Value;
+
 /// The workspace's root, two levels above this crate.
 const KIT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -58,10 +60,9 @@ fn build(arguments: &[&str]) -> PathBuf {
 fn build_library(package: &str, name: &str, arguments: &[&str]) -> PathBuf {
     let fixed = ["build", "-p", package, "--lib", "--message-format=json-render-diagnostics"];
     let output = cargo(&[&fixed[..], arguments].concat());
-    let artifact = output.lines().filter(|line| line.contains("\"compiler-artifact\"")).find_map(|line| {
-        let files = line.split_once("\"filenames\":[")?.1;
-        strings(files).into_iter().find(|file| is_library(file, name))
-    });
+    let artifacts = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let artifact =
+        artifacts.flat_map(|message| strings(&message["filenames"])).find(|file| is_library(file, name));
     let path = artifact.unwrap_or_else(|| panic!("cargo built no {name}: is {package} still a cdylib?"));
     PathBuf::from(path)
 }
@@ -74,11 +75,8 @@ fn is_library(file: &str, name: &str) -> bool {
 
 fn target_directory() -> PathBuf {
     let output = cargo(&["metadata", "--format-version=1", "--no-deps"]);
-    let directory = output
-        .split_once("\"target_directory\":")
-        .and_then(|(_, rest)| strings(rest).into_iter().next())
-        .unwrap_or_else(|| panic!("`cargo metadata` names no target_directory"));
-    PathBuf::from(directory)
+    let metadata: Value = serde_json::from_str(&output).expect("cargo writes JSON");
+    PathBuf::from(metadata["target_directory"].as_str().expect("`cargo metadata` names target_directory"))
 }
 
 /// Runs cargo in the workspace's root and returns what it printed; panics with it on failure.
@@ -99,32 +97,7 @@ fn cargo(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("cargo writes UTF-8")
 }
 
-/// The JSON strings up to the first bracket or brace that closes, without their escapes.
-fn strings(json: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut current: Option<String> = None;
-    let mut chars = json.chars();
-    while let Some(c) = chars.next() {
-        match (&mut current, c) {
-            (None, ']' | '}') => break,
-            (None, '"') => current = Some(String::new()),
-            (Some(_), '"') => found.extend(current.take()),
-            (Some(text), '\\') => text.extend(chars.next()),
-            (Some(text), c) => text.push(c),
-            (None, _) => {}
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn file_names_are_taken_from_cargos_json() {
-        assert_eq!(strings(r#""/a b/\"q\".so","/c"],"x":"y""#), ["/a b/\"q\".so", "/c"]);
-        assert!(is_library("/t/release/librlock.so", "librlock"));
-        assert!(!is_library("/t/release/librlock.rlib", "librlock"));
-    }
+/// The strings of a list.
+fn strings(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(|item| Some(item.as_str()?.to_owned())).collect()
 }

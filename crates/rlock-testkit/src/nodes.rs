@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use crate::TestServer;
+use crate::clients::cluster;
 use crate::commands::{number, say, story};
-use crate::{TestServer, eventually};
 use redis::Connection;
 
 /// How long nodes may take to agree.
@@ -23,27 +24,12 @@ impl Cluster {
     /// Two nodes, each with half of the slots.
     #[track_caller]
     pub fn start() -> Cluster {
-        let node =
-            || TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", "5000");
-        let nodes = [node().start(), node().start()];
-        let mut clients = nodes.each_ref().map(TestServer::connect);
-        let slot = number(&mut clients[0], "CLUSTER KEYSLOT lock");
-        let ids = clients.each_mut().map(|client| say(client, "CLUSTER MYID").trim_matches('"').to_owned());
+        let primaries = cluster::Cluster::start_as(|| cluster::node(5_000), 2, 0).primaries;
+        let [second, first] = <[_; 2]>::try_from(primaries).expect("two nodes");
+        let slot = number(&mut first.connect(), "CLUSTER KEYSLOT lock");
         assert!(slot >= 8192);
-        let meet = format!("CLUSTER MEET 127.0.0.1 {}", nodes[1].port());
-        for (n, slots) in ["8192 16383", "0 8191"].into_iter().enumerate() {
-            let epoch = format!("CLUSTER SET-CONFIG-EPOCH {}", n + 1);
-            let slots = format!("CLUSTER ADDSLOTSRANGE {slots}");
-            story(&mut clients[n], &[(&epoch, "OK"), (&slots, "OK")]);
-        }
-        story(&mut clients[0], &[(&meet, "OK")]);
-        for client in &mut clients {
-            eventually("both nodes to agree", AGREED, || {
-                let info = say(client, "CLUSTER INFO");
-                (info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:2")).then_some(())
-            });
-        }
-        Cluster { nodes, ids, slot }
+        let nodes = [first, second];
+        Cluster { ids: nodes.each_ref().map(cluster::id), nodes, slot }
     }
 
     /// A connection to each node.

@@ -18,7 +18,7 @@ impl TestServer {
             let outcome = redis::cmd(words[0]).arg(&words[1..]).query::<()>(&mut connection);
             outcome.unwrap_or_else(|error| panic!("{words:?}: {error}"));
         };
-        if let Some(password) = primary.password() {
+        if let Some(password) = &primary.password {
             run(&["CONFIG", "SET", "masterauth", password]);
         }
         run(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use regex::Regex;
+
 /// The colour of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ink {
@@ -95,23 +97,12 @@ fn words(cells: &[Cell]) -> impl Iterator<Item = (usize, &[Cell])> {
 /// A text with `#` in place of each number and of each time with its units, `█` for each bar, and one blank for several. The rest
 /// does not differ between runs.
 pub fn without_numbers(text: &str) -> String {
-    let mut plain = String::new();
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        let is_part: fn(char) -> bool = match letter {
-            '0'..='9' => |next| next.is_ascii_digit() || ".msh".contains(next),
-            '█' => |next| next == '█',
-            ' ' => |next| next == ' ',
-            _ => |_| false,
-        };
-        while letters.next_if(|next| is_part(*next)).is_some() {}
-        plain.push(if letter.is_ascii_digit() { '#' } else { letter });
-    }
     // A time may have two numbers: 1m 2s.
-    while plain.contains("# #") {
-        plain = plain.replace("# #", "#");
-    }
-    plain
+    let patterns = [(r"\d[\d.msh]*(?: +\d[\d.msh]*)*", "#"), ("█+", "█"), (" +", " ")];
+    let replaced = |text: String, (pattern, with)| {
+        Regex::new(pattern).expect("a pattern").replace_all(&text, with).into_owned()
+    };
+    patterns.into_iter().fold(text.to_owned(), replaced)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use redis::Connection;
 use rustix::process::Signal;
 
+use crate::binary::binary_version;
 use crate::builder::ServerBuilder;
 use crate::datadir::DataDir;
 use crate::process::Process;
@@ -35,14 +36,14 @@ const LOG_LINES_SHOWN: usize = 40;
 /// ([`TestServer::signal`]) or awaited its end ([`TestServer::wait_exit`]).
 #[derive(Debug)]
 pub struct TestServer {
-    process: Process,
-    port: u16,
+    pub(crate) process: Process,
+    pub(crate) port: u16,
     /// `Some` until the server is stopped and the directory handed on.
-    data: Option<DataDir>,
-    log_start: u64,
-    binary: PathBuf,
-    password: Option<String>,
-    end_expected: AtomicBool,
+    pub(crate) data: Option<DataDir>,
+    pub(crate) log_start: u64,
+    pub(crate) binary: PathBuf,
+    pub(crate) password: Option<String>,
+    pub(crate) end_expected: AtomicBool,
 }
 
 /// A server that has ended, and the directory it leaves.
@@ -95,18 +96,6 @@ impl TestServer {
         ServerBuilder::default()
     }
 
-    pub(crate) fn new(
-        process: Process,
-        port: u16,
-        data: DataDir,
-        log_start: u64,
-        binary: PathBuf,
-        password: Option<String>,
-    ) -> TestServer {
-        let end_expected = AtomicBool::new(false);
-        TestServer { process, port, data: Some(data), log_start, binary, password, end_expected }
-    }
-
     /// The TCP port it listens on.
     pub fn port(&self) -> u16 {
         self.port
@@ -125,10 +114,6 @@ impl TestServer {
     /// The server binary it runs.
     pub fn binary(&self) -> &Path {
         &self.binary
-    }
-
-    pub(crate) fn password(&self) -> Option<&str> {
-        self.password.as_deref()
     }
 
     /// Everything it logged, including the starts before this one on the same directory.
@@ -150,17 +135,12 @@ impl TestServer {
     #[must_use]
     #[track_caller]
     pub fn version(&self) -> ServerVersion {
-        let info = self.info("server");
-        ServerVersion::from_info(&info).unwrap_or_else(|| panic!("INFO without version: {info:?}"))
+        binary_version(&self.binary)
     }
 
     /// Whether the process still runs; a stopped one (SIGSTOP) does.
     pub fn is_alive(&self) -> bool {
         self.process.exited().is_none()
-    }
-
-    pub(crate) fn exit_status(&self) -> Option<ExitStatus> {
-        self.process.exited()
     }
 
     /// Steps the wall clock of a server that was started with

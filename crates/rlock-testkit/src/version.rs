@@ -1,7 +1,5 @@
 //! What server is under test, and of which version.
 
-use std::collections::HashMap;
-
 /// A server of the Redis family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerName {
@@ -44,17 +42,6 @@ impl ServerVersion {
         Self::with_numbers(name, rest.split_whitespace().next()?)
     }
 
-    /// Takes the version from the fields of `INFO server`: forks name their own besides Redis's.
-    pub(crate) fn from_info(info: &HashMap<String, String>) -> Option<ServerVersion> {
-        [
-            (ServerName::Valkey, "valkey_version"),
-            (ServerName::Redict, "redict_version"),
-            (ServerName::Redis, "redis_version"),
-        ]
-        .into_iter()
-        .find_map(|(name, field)| Self::with_numbers(name, info.get(field)?))
-    }
-
     fn with_numbers(name: ServerName, numbers: &str) -> Option<ServerVersion> {
         // A pre-release has more after the third number: 8.0.0-rc1.
         let mut parts = numbers.split(|c: char| !c.is_ascii_digit()).map(str::parse);
@@ -75,13 +62,5 @@ mod tests {
         assert!(!version.is_at_least(ServerName::Redis, 8, 1));
         assert!(ServerVersion::from_banner("Redis server v=8.0.0-rc1 sha=0").is_some());
         assert_eq!(ServerVersion::from_banner("bash 5"), None);
-    }
-
-    #[test]
-    fn a_fork_is_known_by_its_own_version() {
-        let fields = [("redis_version", "7.2.4"), ("redict_version", "7.3.6")];
-        let info = fields.map(|(k, v)| (k.to_string(), v.to_string())).into();
-        let version = ServerVersion::from_info(&info).unwrap();
-        assert_eq!((version.name, version.minor), (ServerName::Redict, 3));
     }
 }

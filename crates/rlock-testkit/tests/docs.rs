@@ -5,15 +5,15 @@ use rlock_testkit::{DataDir, TestServer};
 
 const DOCUMENT: &str = r#"
 ```console
-$ redis-cli -p 6399 SET "a b" 1 PX 60000  # a remark
+$ redis-cli -p 6399
+127.0.0.1:6399> SET a 1 PX 60000  # a remark
 OK
-$ redis-cli -p 6399 PTTL "a b"
+127.0.0.1:6399> PTTL a
 (integer) ~60000
-127.0.0.1:6399> MGET "a b" "\x01"  # both
+127.0.0.1:6399> MGET a b  # both
 1) "1"
 2) (nil)
-$ sleep 0.01
-$ redis-cli LPUSH "a b" x
+127.0.0.1:6399> LPUSH a x
 (error) WRONGTYPE Operation against a key holding the wrong kind of value
 ```
 
@@ -23,8 +23,13 @@ anything
 ```
 
 ```console
-$ redis-cli GET "a b"
+127.0.0.1:6399> GET a
 "1"
+```
+
+```console
+$ redis-cli GET a
+127.0.0.1:6399> GET "a b"
 ```
 "#;
 
@@ -34,7 +39,11 @@ fn each_block_has_a_server_of_its_own() {
     let document = dir.path().join("a.md");
     std::fs::write(&document, DOCUMENT).unwrap();
     let report = check_examples(&document, || TestServer::builder().without_module().start());
-    assert_eq!(report.blocks, 2);
-    let expected = "a.md:21: $ redis-cli GET \"a b\"\n  documented:\n    \"1\"\n  printed:\n    (nil)";
-    assert_eq!(report.failures, [expected]);
+    assert_eq!(report.blocks, 3);
+    let expected = [
+        "a.md:21: 127.0.0.1:6399> GET a\n  documented:\n    \"1\"\n  printed:\n    (nil)",
+        "a.md:26: $ redis-cli GET a: neither $ redis-cli -p 6399 nor plain words at the prompt",
+        "a.md:27: 127.0.0.1:6399> GET \"a b\": neither $ redis-cli -p 6399 nor plain words at the prompt",
+    ];
+    assert_eq!(report.failures, expected);
 }

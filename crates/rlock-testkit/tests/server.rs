@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use rlock_testkit::{DataDir, TestServer, eventually};
+use rlock_testkit::{TestServer, eventually};
 
 fn plain() -> TestServer {
     TestServer::builder().without_module().start()
@@ -12,10 +12,6 @@ fn plain() -> TestServer {
 
 fn set(server: &TestServer, key: &str, value: &str) {
     redis::cmd("SET").arg(key).arg(value).query::<()>(&mut server.connect()).unwrap();
-}
-
-fn get(server: &TestServer, key: &str) -> Option<String> {
-    redis::cmd("GET").arg(key).query(&mut server.connect()).unwrap()
 }
 
 fn process_exists(pid: u32) -> bool {
@@ -51,16 +47,6 @@ fn a_server_outlives_the_thread_that_started_it() {
 }
 
 #[test]
-fn many_start_at_once() {
-    let starts: Vec<_> = (0..6).map(|_| thread::spawn(plain)).collect();
-    let servers: Vec<TestServer> = starts.into_iter().map(|start| start.join().unwrap()).collect();
-    for (index, server) in servers.iter().enumerate() {
-        assert_eq!(get(server, "n"), None);
-        set(server, "n", &index.to_string());
-    }
-}
-
-#[test]
 fn a_refusal_to_start_gives_the_log() {
     let failure = TestServer::builder().module("/nowhere/none.so").try_start().unwrap_err();
     assert!(failure.log.contains("/nowhere/none.so"), "{failure}");
@@ -81,33 +67,6 @@ fn a_port_in_use_is_reported_when_it_was_asked_for() {
 }
 
 #[test]
-fn data_survives_a_shutdown_and_a_crash() {
-    let builder = || TestServer::builder().without_module().conf("appendonly", "yes");
-    let server = builder().start();
-    set(&server, "a", "1");
-    let stopped = server.shutdown();
-    assert!(stopped.status.success());
-    let server = builder().dir(stopped).start();
-    assert_eq!(get(&server, "a").as_deref(), Some("1"));
-    set(&server, "b", "2");
-    let data: DataDir = server.kill9().data;
-    let server = builder().dir(data).start();
-    assert_eq!(get(&server, "b").as_deref(), Some("2"));
-    assert!(server.log().len() > server.log_of_this_start().len());
-}
-
-#[test]
-fn a_snapshot_is_loaded_from_a_directory_that_is_kept() {
-    let keep = DataDir::temporary();
-    let builder = || TestServer::builder().without_module().dir(keep.path());
-    let server = builder().start();
-    set(&server, "a", "1");
-    drop(server.shutdown_with(&["SAVE"]));
-    assert!(keep.path().join("dump.rdb").exists());
-    assert_eq!(get(&builder().start(), "a").as_deref(), Some("1"));
-}
-
-#[test]
 fn configuration_survives_quoting() {
     let name = "it's \"quoted\" \\ {title}";
     let server = TestServer::builder()
@@ -124,50 +83,6 @@ fn configuration_survives_quoting() {
     assert_eq!(value("save"), "900 1");
     assert_eq!(value("maxmemory"), "100000000");
     assert_eq!(value("slave-announce-ip"), name);
-}
-
-#[test]
-fn passwords_and_users() {
-    let server = TestServer::builder()
-        .without_module()
-        .conf("requirepass", "secret")
-        .conf("user", "alice on >pw ~* +@all")
-        .start();
-    set(&server, "a", "1");
-    let whoami = |connection: &mut redis::Connection| -> String {
-        redis::cmd("ACL").arg("WHOAMI").query(connection).unwrap()
-    };
-    assert_eq!(whoami(&mut server.connect_as("alice", "pw")), "alice");
-    assert_eq!(whoami(&mut server.connect_resp3()), "default");
-    assert_eq!(server.cli(&["GET", "a"]), "\"1\"\n");
-}
-
-#[test]
-fn the_client_takes_any_bytes() {
-    let server = plain();
-    assert_eq!(server.cli(&[&b"SET"[..], b"\xff\n\"", b""]), "OK\n");
-    assert_eq!(server.cli(&["KEYS", "*"]), "1) \"\\xff\\n\\\"\"\n");
-    assert_eq!(server.cli(&["NONSENSE"]).lines().next().unwrap_or("").get(..11), Some("(error) ERR"));
-}
-
-#[test]
-fn what_info_says() {
-    let server = plain();
-    assert_eq!(server.info("server")["process_id"], server.pid().to_string());
-    assert_eq!(server.info("server")["tcp_port"], server.port().to_string());
-    assert!(server.version().major >= 6);
-}
-
-#[test]
-fn protocols() {
-    let server = plain();
-    let client = |mut connection: redis::Connection| -> String {
-        redis::cmd("CLIENT").arg("LIST").query(&mut connection).unwrap()
-    };
-    let resp2 = client(server.connect());
-    assert!(!resp2.contains("resp=3"), "{resp2}");
-    let resp3 = client(server.connect_resp3());
-    assert!(server.version().major == 6 || resp3.contains("resp=3"), "{resp3}");
 }
 
 #[test]

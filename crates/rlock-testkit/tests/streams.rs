@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use rlock_testkit::{
     Command, ReplicaStream, Subscriber, TestServer, aof_all_commands, aof_commands, eventually,
-    wait_for_replicas_in_sync,
 };
 
 const SOON: Duration = Duration::from_secs(5);
@@ -49,14 +48,6 @@ fn the_replication_stream_is_seen_exactly() {
         assert_eq!(stream.so_far(&server), [command("DEL a")]);
         assert_eq!(stream.next(Duration::from_millis(20)), None);
     }
-}
-
-#[test]
-fn the_selected_database_is_shown_on_request() {
-    let server = TestServer::builder().without_module().start();
-    let mut stream = ReplicaStream::open(&server).with_select();
-    run(&server, &["SET", "a", "1"]);
-    assert_eq!(stream.so_far(&server), [command("SELECT 0"), command("SET a 1")]);
 }
 
 #[test]
@@ -115,33 +106,10 @@ fn messages_are_received() {
 }
 
 #[test]
-fn shard_messages_are_received() {
-    let server = TestServer::builder().without_module().start();
-    if server.version().major < 7 {
-        return;
-    }
-    let mut subscriber = Subscriber::connect(&server).ssubscribe(&["a"]);
-    run(&server, &["SPUBLISH", "a", "1"]);
-    assert_eq!(subscriber.next(SOON), Some((b"a".to_vec(), b"1".to_vec())));
-}
-
-#[test]
 #[should_panic(expected = "unexpected message on a: 1")]
 fn an_unexpected_message_fails_the_test() {
     let server = TestServer::builder().without_module().start();
     let mut subscriber = Subscriber::pattern(&server, "*");
     run(&server, &["PUBLISH", "a", "1"]);
     subscriber.none_within(SOON);
-}
-
-#[test]
-fn a_server_replicates_another() {
-    let start = || TestServer::builder().without_module().conf("requirepass", "pw").start();
-    let (primary, replica) = (start(), start());
-    run(&primary, &["SET", "a", "1"]);
-    replica.replicate_from(&primary);
-    run(&primary, &["SET", "b", "2"]);
-    wait_for_replicas_in_sync(&primary, &replica);
-    let values: Vec<String> = redis::cmd("MGET").arg(&["a", "b"]).query(&mut replica.connect()).unwrap();
-    assert_eq!(values, ["1", "2"]);
 }

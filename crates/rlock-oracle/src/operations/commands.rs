@@ -1,6 +1,7 @@
 //! The commands, from docs/COMMANDS.md.
 
 use super::op::{Channel, Count, Lock, Ms, Owner, Wait, WaitMs, Word};
+use super::read_write::arrives;
 use super::state::Oracle;
 use super::values::{Answer, Freed, Value, Via, Waiter};
 
@@ -16,13 +17,6 @@ pub(super) struct Ask {
     pub(super) wait: Wait,
     pub(super) fenced: bool,
     pub(super) fair: bool,
-}
-
-impl Ask {
-    /// Whether it says that it would wait.
-    pub(super) fn waits(self) -> bool {
-        self.wait != Wait::No
-    }
 }
 
 impl Oracle {
@@ -90,12 +84,10 @@ impl Oracle {
         has: i64,
         ends: Option<i64>,
     ) -> Answer {
-        let arrives = match wanted {
-            None if has == MOST_HOLDS => return Answer::Error("ERR"),
-            None => has + 1,
-            Some(n) if n <= has => has,
-            Some(n) if n == has + 1 => n,
-            Some(_) => return Answer::Null,
+        let arrives = match arrives(has, wanted) {
+            None => return Answer::Null,
+            Some(more) if more > MOST_HOLDS => return Answer::Error("ERR"),
+            Some(holds) => holds,
         };
         // Never shorter, and none stays none.
         let ends = ends.map(|at| at.max(self.now + lease));

@@ -3,7 +3,7 @@
 use super::op::{Ground, Lock, Owner, Word};
 use super::options::Kinds;
 use super::state::Oracle;
-use super::values::{Access, Entry, Value};
+use super::values::{Access, Entry};
 
 /// A deadline of a native at the head that is sooner than this is set anew, in ms from now.
 const AHEAD: i64 = 5 * 60_000;
@@ -34,9 +34,19 @@ impl Oracle {
         self.queue(lock).iter().position(|waiter| waiter.fair && waiter.owner == owner)
     }
 
-    /// Whether a native stands in the list, or should.
+    /// The natives that stand in the list, or should, as they wait.
+    fn natives(&self, lock: Lock) -> impl Iterator<Item = Owner> {
+        self.queue(lock).iter().filter(|waiter| waiter.fair).map(|waiter| waiter.owner)
+    }
+
+    /// Whether there are some.
     pub(super) fn has_natives(&self, lock: Lock) -> bool {
-        self.queue(lock).iter().any(|waiter| waiter.fair)
+        self.natives(lock).next().is_some()
+    }
+
+    /// Whether an owner stands in the list.
+    fn is_listed(&self, lock: Lock, owner: Owner) -> bool {
+        self.list(lock).iter().any(|entry| entry.owner == owner)
     }
 
     /// Somebody else has changed the list, or may have.
@@ -80,12 +90,12 @@ impl Oracle {
     pub(super) fn rejoin(&mut self, lock: Lock, owner: Owner) -> Option<u64> {
         let at = self.places[lock.0].gone.iter().position(|(gone, _)| *gone == owner)?;
         let (_, number) = self.place(lock).gone.remove(at);
-        self.list(lock).iter().any(|entry| entry.owner == owner).then_some(number)
+        self.is_listed(lock, owner).then_some(number)
     }
 
     /// A native begins to wait with FAIR: by Redisson's formula its time is that of the one before it, and its own.
     pub(super) fn join_list(&mut self, lock: Lock, owner: Owner, wait: i64) {
-        if self.list(lock).iter().any(|entry| entry.owner == owner) {
+        if self.is_listed(lock, owner) {
             return;
         }
         let last = self.list(lock).last().and_then(|entry| entry.deadline);
@@ -97,8 +107,7 @@ impl Oracle {
     /// Who has asked with FAIR, and has the lock, waits no more wherever it may have stood.
     pub(super) fn got(&mut self, lock: Lock, owner: Owner) {
         let leaves = self.places[lock.0].gone.iter().any(|(gone, _)| *gone == owner);
-        let stands = self.list(lock).iter().any(|entry| entry.owner == owner);
-        if self.native(lock, owner).is_none() && stands && !leaves {
+        if self.native(lock, owner).is_none() && self.is_listed(lock, owner) && !leaves {
             self.came_so_far += 1;
             let number = self.came_so_far;
             self.place(lock).gone.push((owner, number));
@@ -111,54 +120,51 @@ impl Oracle {
     pub(super) fn put_right(&mut self, lock: Lock) {
         let far = Some(self.now + SET_AHEAD);
         if std::mem::take(&mut self.place(lock).list_touched) {
-            let natives = self.queue(lock).iter().filter(|waiter| waiter.fair).map(|waiter| waiter.owner);
-            let stands = |owner: &Owner| self.list(lock).iter().any(|entry| entry.owner == *owner);
-            let dropped: Vec<_> = natives.take_while(|owner| !stands(owner)).collect();
+            let dropped: Vec<_> =
+                self.natives(lock).take_while(|owner| !self.is_listed(lock, *owner)).collect();
             let back = dropped.into_iter().map(|owner| Entry { owner, deadline: far });
             self.place(lock).list.splice(0..0, back);
-        } else if let Some(first) =
-            self.queue(lock).first().filter(|first| first.fair).map(|first| first.owner)
-            && !self.list(lock).iter().any(|entry| entry.owner == first)
-        {
+        } else if let Some(first) = self.missing_first(lock) {
             // Its slot was on its way when it was dropped, for one.
             self.place(lock).list.insert(0, Entry { owner: first, deadline: far });
         }
-        let near = Some(self.now + AHEAD);
-        if let Some(head) = self.list(lock).first().copied()
-            && self.native(lock, head.owner).is_some()
-            && head.deadline < near
-        {
+        if self.head_is_near(lock) {
             self.place(lock).list[0].deadline = far;
         }
     }
 
+    /// Whether a native at the head has a deadline that is set anew.
+    fn head_is_near(&self, lock: Lock) -> bool {
+        let near = Some(self.now + AHEAD);
+        let is_near = |head: &Entry| self.native(lock, head.owner).is_some() && head.deadline < near;
+        self.list(lock).first().is_some_and(is_near)
+    }
+
+    /// The first in the queue, if it asked with FAIR and stands outside the list.
+    fn missing_first(&self, lock: Lock) -> Option<Owner> {
+        let first = self.queue(lock).first().filter(|first| first.fair)?.owner;
+        (!self.is_listed(lock, first)).then_some(first)
+    }
+
     /// Whether a list lacks nothing: no native stands outside before the first that stands in it, and one at the head has time.
     pub(super) fn is_in_order(&self, lock: Lock) -> bool {
-        let natives = self.queue(lock).iter().filter(|waiter| waiter.fair).map(|waiter| waiter.owner);
-        let stands = |owner: Owner| self.list(lock).iter().any(|entry| entry.owner == owner);
-        let is_near =
-            |head: &Entry| self.native(lock, head.owner).is_some() && head.deadline < Some(self.now + AHEAD);
-        natives.clone().next().is_none_or(stands) && !self.list(lock).first().is_some_and(is_near)
+        let first = self.natives(lock).next();
+        first.is_none_or(|first| self.is_listed(lock, first)) && !self.head_is_near(lock)
     }
 
     /// The deadline of a native at the head may be set anew at any look at it.
     pub(super) fn may_have_raised(&mut self, lock: Lock, seen: &[Entry]) {
-        let (far, near) = (Some(self.now + SET_AHEAD), Some(self.now + AHEAD));
-        if let (Some(head), Some(seen)) = (self.list(lock).first().copied(), seen.first())
-            && self.native(lock, head.owner).is_some()
-            && seen.owner == head.owner
-            && head.deadline < near
-            && seen.deadline == far
-        {
+        let far = Some(self.now + SET_AHEAD);
+        let raised = self.list(lock).first().map(|head| Entry { deadline: far, ..*head });
+        if self.head_is_near(lock) && seen.first() == raised.as_ref() {
             self.place(lock).list[0].deadline = far;
         }
     }
 
     /// A native that comes to be the first in the queue, and stands outside the list, is put back at any look at it.
     pub(super) fn may_have_put_back(&mut self, lock: Lock, seen: &[Entry]) {
-        let first = self.queue(lock).first().filter(|first| first.fair).map(|first| first.owner);
-        let missing = first.filter(|first| !self.list(lock).iter().any(|entry| entry.owner == *first));
-        let back = missing.map(|owner| Entry { owner, deadline: Some(self.now + SET_AHEAD) });
+        let back =
+            self.missing_first(lock).map(|owner| Entry { owner, deadline: Some(self.now + SET_AHEAD) });
         if let (Some(back), Some((head, others))) = (back, seen.split_first())
             && self.ground == Ground::Firm
             && *head == back
@@ -184,11 +190,7 @@ impl Oracle {
 
     /// When the lock's lease ends; now, where it has none.
     fn lease_ends(&self, lock: Lock) -> i64 {
-        let ends = match self.value(lock) {
-            Value::Held { ends, .. } => ends,
-            Value::ReadWrite(hash) => hash.ends,
-            Value::Nothing | Value::Permits(..) | Value::Other => None,
-        };
+        let ends = self.value(lock).key_end().flatten();
         ends.unwrap_or(self.now).max(self.now)
     }
 

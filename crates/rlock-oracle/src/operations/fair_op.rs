@@ -49,12 +49,6 @@ pub enum FairScript {
 #[derive(Clone, Copy, Debug)]
 pub struct FairOp(pub Op);
 
-impl From<FairOp> for Op {
-    fn from(op: FairOp) -> Self {
-        op.0
-    }
-}
-
 impl<'a> Arbitrary<'a> for FairOp {
     fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
         let op = match u8::arbitrary(bytes)? {

@@ -130,17 +130,17 @@ impl Oracle {
     /// Another server knew the waiters.
     pub(super) fn doubt_lists(&mut self) {
         self.lists_doubted_until = self.clock + DOUBTED_FOR;
-        self.places.iter_mut().for_each(|place| place.list_sight = Sight::Doubted);
+        self.places.iter_mut().for_each(|place| place.list_is_met = false);
     }
 
     fn is_doubted(&self, lock: Lock) -> bool {
-        self.clock < self.lists_doubted_until && self.places[lock.0].list_sight == Sight::Doubted
+        self.clock < self.lists_doubted_until && !self.places[lock.0].list_is_met
     }
 
     /// A list was met that has entries, or had: if it is doubted, the timer sets bounds.
     pub(super) fn list_is_met(&mut self, lock: Lock) {
         if self.primary && self.is_doubted(lock) {
-            self.place(lock).list_sight = Sight::Met;
+            self.place(lock).list_is_met = true;
             self.place(lock).list_found = true;
         }
     }

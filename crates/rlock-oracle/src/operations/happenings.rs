@@ -3,11 +3,10 @@
 use super::commands::Ask;
 use super::fair_op::ByList;
 use super::found::KnownReads;
-use super::hash::Hash;
 use super::op::{Channel, Count, Foreign, LOCKS, Lock, Ms, Op};
 use super::state::Oracle;
-use super::values::{Answer, LastToken, Value, Via, named};
-use super::{redisson, redisson_fair};
+use super::values::{Answer, Value, Via, named};
+use super::{foreign, redisson_fair};
 
 impl Oracle {
     /// Lets it happen. Time that passes is the caller's: [`Self::pass`] and [`Self::look`].
@@ -32,7 +31,7 @@ impl Oracle {
                     self.set(lock, Value::Nothing);
                     self.place(lock).unconfirmed = None;
                     self.place(lock).leases.clear();
-                    self.place(lock).token = LastToken::None;
+                    self.place(lock).token = None;
                     self.place(lock).list.clear();
                     self.has_ended(lock);
                 }
@@ -104,10 +103,7 @@ impl Oracle {
             self.list_is_met(lock);
         }
         if becomes != value {
-            self.set(lock, becomes);
-            if becomes == Value::Nothing {
-                self.has_ended(lock);
-            }
+            self.becomes(lock, becomes);
             self.written(lock);
         }
     }
@@ -130,64 +126,26 @@ impl Oracle {
         }
     }
 
-    #[expect(clippy::too_many_lines, reason = "a case for each foreign command")]
     fn foreign(&mut self, lock: Lock, what: Foreign) {
-        let value = self.value(lock);
-        let ends_before = if let Value::ReadWrite(hash) = value { hash.ends } else { None };
-        let after = |ms: Ms| self.now + ms.0;
         if let Foreign::Token(token) = what {
             // Another key than the lock's.
-            self.place(lock).token = token.map_or(LastToken::Spoiled, |Count(n)| LastToken::Is(n));
+            self.place(lock).token = Some(token.map(|Count(n)| n));
             return;
         }
-        match (what, value) {
-            (Foreign::Delete, _) => {
-                self.set(lock, Value::Nothing);
-                self.has_ended(lock);
-            }
-            (Foreign::Take { owner, lease }, Value::Nothing) => {
-                self.set(lock, Value::Held { by: owner, holds: 1, ends: lease.map(after) });
-            }
-            (Foreign::Put { owner, holds: Count(holds), lease }, _) => {
-                self.set(lock, Value::Held { by: owner, holds: holds.max(1), ends: lease.map(after) });
-            }
-            (Foreign::Spoil, _) => self.set(lock, Value::Other),
-            (Foreign::Expire(ms), Value::Held { by, holds, .. }) => {
-                self.set(lock, Value::Held { by, holds, ends: Some(after(ms)) });
-            }
-            (Foreign::Persist, Value::Held { by, holds, .. }) => {
-                self.set(lock, Value::Held { by, holds, ends: None });
-            }
-            (Foreign::Expire(ms), Value::ReadWrite(hash)) => {
-                self.set(lock, Value::ReadWrite(Hash { ends: Some(after(ms)), ..hash }));
-            }
-            (Foreign::Persist, Value::ReadWrite(hash)) => {
-                self.set(lock, Value::ReadWrite(Hash { ends: None, ..hash }));
-            }
-            (Foreign::Redisson { script, owner, lease: Ms(lease) }, Value::Nothing | Value::ReadWrite(_)) => {
-                let before = if let Value::ReadWrite(hash) = value { Some(hash) } else { None };
-                let now = self.now;
-                let hash = redisson::run(script, owner, lease, before, &mut self.place(lock).leases, now);
-                if hash == before {
-                    return;
-                }
-                self.set(lock, hash.map_or(Value::Nothing, Value::ReadWrite));
-                if hash.is_none() {
-                    self.has_ended(lock);
-                }
-            }
-            (
-                Foreign::Take { .. }
-                | Foreign::Expire(_)
-                | Foreign::Persist
-                | Foreign::RemovePermit(_)
-                | Foreign::Token(_)
-                | Foreign::Redisson { .. },
-                _,
-            ) => return,
-        }
+        let (value, now) = (self.value(lock), self.now);
+        let ends_before = if let Value::ReadWrite(hash) = value { hash.ends } else { None };
+        let Some(becomes) = foreign::run(what, value, &mut self.place(lock).leases, now) else { return };
+        self.becomes(lock, becomes);
         self.key_is_written(lock, ends_before);
         self.written(lock);
+    }
+
+    /// Somebody else has made this of the key.
+    fn becomes(&mut self, lock: Lock, value: Value) {
+        self.set(lock, value);
+        if value == Value::Nothing {
+            self.has_ended(lock);
+        }
     }
 
     /// Somebody else has written the key.

@@ -43,11 +43,6 @@ impl Hash {
         None
     }
 
-    /// Who reads, and lives.
-    pub(super) fn living(&self, leases: &Leases, now: i64) -> Vec<Owner> {
-        owners().filter(|owner| self.reads_until(leases, *owner, now).is_some()).collect()
-    }
-
     /// The latest end of any read hold's lease, but for those of one owner.
     pub(super) fn latest(&self, leases: &Leases, but: Option<Owner>, now: i64) -> Option<i64> {
         let counts = |(owner, hold): &(Owner, i64)| Some(*owner) != but && *hold <= self.reads[owner.0];

@@ -28,28 +28,19 @@ impl History {
 /// Options, and as many operations as the bytes give, with FAIR or SESSION where the options say so.
 impl<'a> Arbitrary<'a> for History {
     fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
-        let options = Options::arbitrary(bytes)?;
-        let ops = match options.kinds {
-            Kinds::Fair => collect::<FairOp>(bytes.arbitrary_iter()?)?,
-            Kinds::Tied(_) => collect::<TiedOp>(bytes.arbitrary_iter()?)?,
-            _ => Vec::arbitrary(bytes)?,
-        };
-        Ok(Self { options, ops })
+        let all = bytes.len();
+        Self::arbitrary_take_rest(Unstructured::new(bytes.bytes(all)?))
     }
 
     fn arbitrary_take_rest(mut bytes: Unstructured<'a>) -> Result<Self> {
         let options = Options::arbitrary(&mut bytes)?;
         let ops = match options.kinds {
-            Kinds::Fair => collect::<FairOp>(bytes.arbitrary_take_rest_iter()?)?,
-            Kinds::Tied(_) => collect::<TiedOp>(bytes.arbitrary_take_rest_iter()?)?,
+            Kinds::Fair => Vec::arbitrary_take_rest(bytes)?.into_iter().map(|FairOp(op)| op).collect(),
+            Kinds::Tied(_) => Vec::arbitrary_take_rest(bytes)?.into_iter().map(|TiedOp(op)| op).collect(),
             _ => Vec::arbitrary_take_rest(bytes)?,
         };
         Ok(Self { options, ops })
     }
-}
-
-fn collect<T: Into<Op>>(ops: impl Iterator<Item = Result<T>>) -> Result<Vec<Op>> {
-    ops.map(|op| op.map(T::into)).collect()
 }
 
 /// One line for each step.

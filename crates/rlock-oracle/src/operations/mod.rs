@@ -6,6 +6,7 @@ mod commands;
 mod fair;
 mod fair_op;
 mod follow;
+mod foreign;
 mod found;
 mod happenings;
 mod hash;
@@ -26,7 +27,6 @@ mod serving;
 mod shown;
 mod state;
 mod tied_op;
-mod told;
 mod values;
 mod writers;
 

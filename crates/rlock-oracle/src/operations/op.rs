@@ -33,6 +33,22 @@ pub enum Word {
     Permit,
 }
 
+/// All of them, and what INFO and messages call them.
+pub(super) const WORDS: [(Word, &str); 4] =
+    [(Word::None, ""), (Word::Read, "read"), (Word::Write, "write"), (Word::Permit, "permit")];
+
+impl Word {
+    /// What INFO and messages call it.
+    pub(super) fn text(self) -> &'static str {
+        WORDS.iter().find(|(word, _)| *word == self).map_or("", |(_, text)| text)
+    }
+
+    /// The one with such a name; none of them where there is no such name.
+    pub(super) fn named(name: &str) -> Self {
+        WORDS.iter().find(|(_, text)| *text == name).map_or(Self::None, |(word, _)| *word)
+    }
+}
+
 impl<'a> Arbitrary<'a> for Word {
     fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
         Ok(match u8::arbitrary(bytes)? {

@@ -2,7 +2,7 @@
 
 use super::commands::Ask;
 use super::hash::{Hash, Leases, owners};
-use super::op::{Lock, Owner, Word};
+use super::op::{Lock, Owner, Wait, Word};
 use super::state::Oracle;
 use super::values::{Answer, Value};
 
@@ -28,7 +28,7 @@ impl Oracle {
 
     /// Whether nobody reads who lives.
     pub(super) fn all_are_dead(&self, lock: Lock, hash: &Hash) -> bool {
-        hash.living(&self.places[lock.0].leases, self.now).is_empty()
+        owners().all(|owner| hash.reads_until(&self.places[lock.0].leases, owner, self.now).is_none())
     }
 
     /// The lease keys of those who read.
@@ -81,7 +81,7 @@ impl Oracle {
         let write = ask.word == Word::Write;
         let reads = self.reads_until(lock, owner);
         let writes = hash.is_some_and(|hash| hash.writes[owner.0] > 0);
-        if write && ask.waits() && reads.is_some() && !writes {
+        if write && ask.wait != Wait::No && reads.is_some() && !writes {
             // It would wait for itself.
             return Answer::Error("ERR");
         }
@@ -134,7 +134,7 @@ impl Oracle {
     pub(super) fn take_read_write(&mut self, lock: Lock, owner: Owner, word: Word, lease: i64) {
         let ends = self.now + lease;
         let mut hash = Hash { writing: word == Word::Write, ends: Some(ends), ..Hash::default() };
-        self.place(lock).longest_read = i64::MIN;
+        self.place(lock).longest_read = None;
         if hash.writing {
             hash.writes[owner.0] = 1;
         } else {
@@ -195,7 +195,7 @@ impl Oracle {
 }
 
 /// How many holds an owner of so many comes to; `None` where holds were lost.
-fn arrives(has: i64, wanted: Option<i64>) -> Option<i64> {
+pub(super) fn arrives(has: i64, wanted: Option<i64>) -> Option<i64> {
     match wanted {
         None => Some(has + 1),
         Some(n) if n <= has => Some(has),

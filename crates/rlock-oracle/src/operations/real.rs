@@ -51,7 +51,10 @@ impl Real {
             }
             Op::Foreign { lock, what } => self.foreign(lock, what),
             Op::ByList { lock, what } => self.by_list(lock, what),
-            Op::Sweep => self.beat(),
+            Op::Sweep => {
+                events::sweep_periodically(self.sim.core());
+                sessions::on_beat(self.sim.core());
+            }
             Op::Flush => self.sim.flush(),
             Op::Step(ms) => {
                 self.expire_all();
@@ -93,12 +96,6 @@ impl Real {
             other => return self.command(other).map(|reply| reply.map_or_else(|e| error(&e), answer)),
         }
         None
-    }
-
-    /// The server's beat.
-    pub(super) fn beat(&self) {
-        events::sweep_periodically(self.sim.core());
-        sessions::on_beat(self.sim.core());
     }
 
     /// A connection ends, and with it the call that is blocked on it.
@@ -165,14 +162,6 @@ impl Real {
             }
             Err(refused) => error(&refused),
         }
-    }
-
-    pub(super) fn pass(&self, ms: u64) {
-        self.sim.pass(ms);
-    }
-
-    pub(super) fn fire(&self) {
-        self.sim.fire();
     }
 
     /// When the timer fires, by the clock that never steps.

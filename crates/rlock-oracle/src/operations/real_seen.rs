@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use rlock_core::locks::{self, Ticket, Yielding};
-use rlock_core::{Expiry, Mode, UnixMs};
 use rlock_sim::World;
 
 use super::found::Sight;
 use super::hash::Leases;
-use super::op::{Channel, Lock, Owner, Word};
+use super::op::{Channel, Lock, Owner, WORDS, Word};
 use super::real::Real;
 use super::real_words::{
-    answer, channel_of, entry, error, hash_of, holds_other, id, lock_of, name, owner_of, permits_of, said,
+    answer, channel_of, end_of, entry, error, hash_of, holds_other, id, lock_of, name, owner_of, permits_of,
+    said,
 };
 use super::values::{Answer, Entry, Value, Via, Waiter};
 use super::writers::Gate;
@@ -42,14 +42,9 @@ impl Real {
     pub(super) fn value(&self, lock: Lock) -> Value {
         let lock = &id(lock);
         self.sim.with(|world| match world.hold(lock) {
-            Some(hold) => Value::Held {
-                by: owner_of(&hold.owner),
-                holds: hold.holds.get(),
-                ends: match hold.expiry {
-                    Expiry::Never => None,
-                    Expiry::At(UnixMs(at)) => Some(at),
-                },
-            },
+            Some(hold) => {
+                Value::Held { by: owner_of(&hold.owner), holds: hold.holds.get(), ends: end_of(hold.expiry) }
+            }
             None if holds_other(world, lock) => Value::Other,
             None if world.permits(lock).is_some() => world.permits(lock).map_or(Value::Nothing, permits_of),
             None => world.read_write(lock).map_or(Value::Nothing, |value| Value::ReadWrite(hash_of(value))),
@@ -86,12 +81,8 @@ impl Real {
         };
         let until = waiter.until.map(|at| at.0);
         let (lease, fenced) = (waiter.lease.get(), waiter.fenced);
-        let word = match waiter.mode {
-            Mode::Mutex => Word::None,
-            Mode::Read => Word::Read,
-            Mode::Write => Word::Write,
-            Mode::Permit => Word::Permit,
-        };
+        let is_asked = |(word, _): &(Word, &str)| said(*word).unwrap_or_default() == waiter.mode;
+        let (word, _) = WORDS.into_iter().find(is_asked).expect("a mode");
         Waiter { owner: owner_of(&waiter.owner), word, lease, fenced, until, via, fair: waiter.fair }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rlock_core::facts::FairEntry;
 use rlock_core::locks::LockRef;
 use rlock_core::{Error, Expiry, Holds, LeaseMs, Mode, Reply, UnixMs};
-use rlock_sim::{ReadWrite, World};
+use rlock_sim::{Hold, Permits, ReadWrite, World};
 
 use super::hash::{Hash, owners};
 use super::op::{CHANNELS, Channel, LOCKS, Lock, Ms, OWNERS, Owner, Word};
@@ -30,31 +30,58 @@ pub(super) fn hash_of(value: &ReadWrite) -> Hash {
         OWNERS.map(|name| fields.get(name.as_bytes()).map_or(0, |holds| holds.get()))
     };
     let (reads, writes) = (counts(&value.reads), counts(&value.writes));
-    let ends = match value.expiry {
-        Expiry::Never => None,
-        Expiry::At(UnixMs(at)) => Some(at),
-    };
-    Hash { writing: value.writing, reads, writes, ends }
+    Hash { writing: value.writing, reads, writes, ends: end_of(value.expiry) }
 }
 
 /// When each permit ends or ended.
 pub(super) fn permits_of(permits: &rlock_sim::Permits) -> Value {
     let end = |name: &str| permits.ends.get(name.as_bytes()).map(|UnixMs(at)| *at);
-    let key_end = match permits.expiry {
-        Expiry::Never => None,
-        Expiry::At(UnixMs(at)) => Some(at),
-    };
-    Value::Permits(OWNERS.map(end), key_end)
+    Value::Permits(OWNERS.map(end), end_of(permits.expiry))
 }
 
-pub(super) fn value_of(hash: &Hash) -> ReadWrite {
+/// When a key expires, if ever.
+pub(super) fn end_of(expiry: Expiry) -> Option<i64> {
+    match expiry {
+        Expiry::Never => None,
+        Expiry::At(UnixMs(at)) => Some(at),
+    }
+}
+
+pub(super) fn expiry(ends: Option<i64>) -> Expiry {
+    ends.map_or(Expiry::Never, |at| Expiry::At(UnixMs(at)))
+}
+
+/// What the simulated server stores for it.
+pub(super) fn stored(value: Value) -> Option<rlock_sim::Value> {
+    Some(match value {
+        Value::Nothing => return None,
+        Value::Other => rlock_sim::Value::Other,
+        Value::Held { by, holds, ends } => rlock_sim::Value::Lock(Hold {
+            owner: name(by).bytes().into(),
+            holds: Holds::new(holds).expect("holds"),
+            expiry: expiry(ends),
+        }),
+        Value::ReadWrite(hash) => rlock_sim::Value::ReadWrite(value_of(&hash)),
+        Value::Permits(ends, key_end) => {
+            let of = |owner: Owner| Some((name(owner).bytes().into(), UnixMs(ends[owner.0]?)));
+            let (ends, expiry) = (owners().filter_map(of).collect(), expiry(key_end));
+            rlock_sim::Value::Permits(Permits { ends, expiry })
+        }
+    })
+}
+
+fn value_of(hash: &Hash) -> ReadWrite {
     let fields = |counts: [i64; OWNERS.len()]| {
         let all =
             owners().filter_map(|owner| Some((name(owner).bytes().into(), Holds::new(counts[owner.0])?)));
         all.collect()
     };
-    let expiry = hash.ends.map_or(Expiry::Never, |at| Expiry::At(UnixMs(at)));
-    ReadWrite { writing: hash.writing, reads: fields(hash.reads), writes: fields(hash.writes), expiry }
+    ReadWrite {
+        writing: hash.writing,
+        reads: fields(hash.reads),
+        writes: fields(hash.writes),
+        expiry: expiry(hash.ends),
+    }
 }
 
 pub(super) fn id(lock: Lock) -> LockRef {

@@ -62,12 +62,8 @@ fn lock(
     let stands = list.iter().any(|entry| entry.owner == owner);
     if let Some(budget) = budget.filter(|_| !stands) {
         // As PTTL has it.
-        let left = match value {
-            Value::Held { ends, .. } => ends.map_or(-1, |at| at - now),
-            Value::ReadWrite(hash) => hash.ends.map_or(-1, |at| at - now),
-            Value::Nothing => -2,
-            Value::Permits(..) | Value::Other => -1,
-        };
+        let left = value.key_end().flatten().map_or(-1, |at| at - now);
+        let left = if value == Value::Nothing { -2 } else { left };
         let before = list.last().and_then(|last| last.deadline).unwrap_or(clock + left);
         list.push(Entry { owner, deadline: Some(before + budget) });
     }

@@ -100,7 +100,7 @@ impl Run {
     /// While writes are refused, the timer need not be on time.
     fn note_refusal(&mut self) {
         if self.is_refused() {
-            self.late_until = self.oracle.clock() + RETRY;
+            self.late_until = self.oracle.clock + RETRY;
         }
     }
 
@@ -109,17 +109,17 @@ impl Run {
     }
 
     fn let_pass(&mut self, ms: u64) {
-        self.real.pass(ms);
+        self.real.sim.pass(ms);
         self.oracle.pass(ms);
     }
 
     /// Time passes, and the timer fires whenever it is due, at each of these moments at most twice.
     fn pass(&mut self, ms: u64, told: &str) {
-        let end = self.oracle.clock() + ms;
+        let end = self.oracle.clock + ms;
         let mut fired = 0;
         loop {
             self.check_timer(told);
-            let now = self.oracle.clock();
+            let now = self.oracle.clock;
             match self.real.timer().filter(|at| *at <= end) {
                 Some(at) if at > now => {
                     self.let_pass(at - now);
@@ -141,7 +141,7 @@ impl Run {
 
     /// Once all due work is done, no lock ends before the leases of its native readers.
     fn judge_read_ends(&self, told: &str) {
-        let now = self.oracle.clock();
+        let now = self.oracle.clock;
         let is_due = self.real.timer().is_some_and(|at| at <= now);
         if self.ground == Ground::Firm && !self.put_off && now > self.late_until && !is_due {
             (0..LOCKS.len()).for_each(|lock| self.oracle.judge_read_end(Lock(lock), told));
@@ -149,11 +149,11 @@ impl Run {
     }
 
     fn fire(&mut self, told: &str) {
-        let due = self.oracle.due().is_some_and(|at| at <= self.oracle.clock());
+        let due = self.oracle.due().is_some_and(|at| at <= self.oracle.clock);
         // While writes are refused it is tried again and again.
         self.for_nothing = if due || self.is_refused() { 0 } else { self.for_nothing + 1 };
         assert!(self.for_nothing < FOR_NOTHING, "{told}: the timer turns without rest");
-        self.real.fire();
+        self.real.sim.fire();
         if self.is_refused() {
             // The look that cannot serve a lock is the one that notices its end.
             for lock in (0..LOCKS.len()).map(Lock).filter(|lock| self.real.is_gone(*lock)) {
@@ -186,7 +186,7 @@ impl Run {
     /// Whatever there is to do next, the timer is set to do it in time.
     fn check_timer(&self, told: &str) {
         let Some(due) = self.oracle.due() else { return };
-        let latest = due.max(self.late_until).max(self.oracle.clock());
+        let latest = due.max(self.late_until).max(self.oracle.clock);
         let timer = self.real.timer();
         assert!(
             timer.is_some_and(|at| at <= latest),
@@ -196,14 +196,14 @@ impl Run {
 
     fn deliver(&mut self, nth: u8, told: &str) {
         let answered = |(call, answer): (&usize, &Answer)| (*answer != Answer::Blocked).then_some(*call);
-        let calls: Vec<_> = self.oracle.calls().iter().filter_map(answered).collect();
+        let calls: Vec<_> = self.oracle.calls.iter().filter_map(answered).collect();
         if let Some(call) = pick(&calls, nth) {
             assert_eq!(self.real.deliver(call), self.oracle.deliver(call), "{told}");
         }
     }
 
     fn disconnect(&mut self, nth: u8) {
-        let calls: Vec<_> = self.oracle.calls().keys().copied().collect();
+        let calls: Vec<_> = self.oracle.calls.keys().copied().collect();
         if let Some(call) = pick(&calls, nth) {
             self.real.disconnect(call);
             self.see_gates();
@@ -213,7 +213,7 @@ impl Run {
 
     /// Everything that shows is the same.
     fn compare(&mut self, answer: Option<Answer>, told: &str) {
-        let seen = self.oracle.take_seen();
+        let seen = std::mem::take(&mut self.oracle.seen);
         assert_eq!(answer, seen.answer, "{told}: the answer (left: core, right: oracle)");
         for lock in (0..LOCKS.len()).map(Lock) {
             let name = LOCKS[lock.0];
@@ -229,7 +229,7 @@ impl Run {
             assert_eq!(list, self.oracle.list(lock), "{told}: Redisson's list of {name:?}");
         }
         self.compare_calls(&seen.called, told);
-        assert_eq!(self.real.calls(), *self.oracle.calls(), "{told}: what blocked clients are told");
+        assert_eq!(self.real.calls(), self.oracle.calls, "{told}: what blocked clients are told");
         let (mut messages, mut expected) = (self.real.take_messages(), seen.messages);
         messages.sort();
         expected.sort();
@@ -280,11 +280,11 @@ impl Run {
                 self.step(Op::Foreign { lock, what: Foreign::Delete }, "at the end");
             }
             self.pass(2 * RETRY + self.oracle.options.fair_turn.unsigned_abs(), "at the end");
-            while self.oracle.calls().values().any(|answer| *answer != Answer::Blocked) {
+            while self.oracle.calls.values().any(|answer| *answer != Answer::Blocked) {
                 self.deliver(0, "at the end");
             }
         }
-        assert!(self.oracle.calls().is_empty() && self.real.is_blank(), "at the end somebody is left behind");
+        assert!(self.oracle.calls.is_empty() && self.real.is_blank(), "at the end somebody is left behind");
     }
 }
 

@@ -1,10 +1,8 @@
 //! Giving a free lock to the first waiter.
 
 use super::fair::Next;
-use super::hash::Hash;
 use super::op::{Channel, Lock, Owner, Word};
 use super::state::Oracle;
-use super::told::Told;
 use super::values::{Access, Answer, Freed, OpenGrant, Value, Via, Waiter, named};
 use super::writers::{Gate, Turns};
 
@@ -91,11 +89,8 @@ impl Oracle {
         }
         place.turns.gate.close_window();
         place.called = None;
-        place.seen_end = match value {
-            Value::Held { ends, .. } | Value::ReadWrite(Hash { ends, .. }) => Told::of(ends),
-            // Not a lease: nobody need be told when it goes.
-            Value::Other | Value::Permits(..) | Value::Nothing => Told::Nothing,
-        };
+        // Where there is something else than a lock, nobody need be told when it goes.
+        place.seen_end = value.key_end().map(|ends| ends.unwrap_or(i64::MAX));
     }
 
     /// Gives a lock away that the first who waits can have, or leaves it to foreign waiters for a while: true if it
@@ -189,8 +184,8 @@ impl Oracle {
         let place = self.place(lock);
         // Whoever sleeps until the end of the old lease, and would miss that of the new one, must be told.
         // Whoever may have heard of an even later end, or of one that was not seen, may be.
-        let must = place.seen_end.is_after(ends);
-        let may = place.seen_end == Told::Nothing || place.latest_end.is_after(ends);
+        let must = place.seen_end > Some(ends);
+        let may = place.seen_end.is_none() || place.latest_end > Some(ends);
         self.remove(lock, at);
         self.remove_departed_heads(lock);
         if head.word == Word::Read {
@@ -254,8 +249,8 @@ impl Oracle {
     pub(super) fn was_published(&mut self, lock: Lock) {
         let value = self.value(lock);
         let place = self.place(lock);
-        place.seen_end = Told::Nothing;
-        place.latest_end = Told::Nothing;
+        place.seen_end = None;
+        place.latest_end = None;
         self.set(lock, value);
     }
 }

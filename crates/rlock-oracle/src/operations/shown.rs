@@ -70,12 +70,12 @@ impl Run {
 
     /// The calls that have blocked and have received no reply, each with the reply on its way.
     pub fn calls(&self) -> Vec<(usize, Option<String>)> {
-        self.oracle.calls().iter().map(|(call, answer)| (*call, answer.text())).collect()
+        self.oracle.calls.iter().map(|(call, answer)| (*call, answer.text())).collect()
     }
 
     /// The call that [`super::Op::Disconnect`] means.
     pub fn call(&self, nth: u8) -> Option<usize> {
-        pick(&self.oracle.calls().keys().copied().collect::<Vec<_>>(), nth)
+        pick(&self.oracle.calls.keys().copied().collect::<Vec<_>>(), nth)
     }
 
     /// Deletes expired keys and forgets what is over, as a real server does in its own time.
@@ -87,7 +87,7 @@ impl Run {
 
     /// Whether nothing is left to remember.
     pub fn is_over(&self) -> bool {
-        self.oracle.calls().is_empty() && self.real.is_blank()
+        self.oracle.calls.is_empty() && self.real.is_blank()
     }
 
     /// What belongs to a lock.
@@ -129,12 +129,7 @@ impl Run {
 
     fn waiter(&self, waiter: Waiter) -> String {
         let (_, clock) = self.clocks();
-        let mode = match waiter.word {
-            Word::None => "null",
-            Word::Read => "read",
-            Word::Write => "write",
-            Word::Permit => "permit",
-        };
+        let mode = if waiter.word == Word::None { "null" } else { waiter.word.text() };
         let left = waiter.until.map_or(-1, |until| until.saturating_sub(clock).cast_signed());
         let via = match waiter.via {
             Via::Call(call) => format!("block {call}"),

@@ -3,21 +3,20 @@
 use std::collections::BTreeMap;
 
 use super::found::{KnownReads, Sight};
-use super::hash::{Hash, Leases};
+use super::hash::Leases;
 use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner, Word};
 use super::options::Options;
-use super::told::Told;
-use super::values::{Answer, Entry, LastToken, OpenGrant, Value, Via, Waiter};
+use super::values::{Answer, Entry, OpenGrant, Value, Via, Waiter};
 use super::writers::{Gate, Turns};
 
 /// A lock's key and queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Place {
     pub(super) value: Value,
     /// The lease keys of read holds.
     pub(super) leases: Leases,
-    /// The last fencing token.
-    pub(super) token: LastToken,
+    /// The last fencing token, if its key is there; none in it that is no integer.
+    pub(super) token: Option<Option<i64>>,
     /// Who waits, in order.
     pub(super) queue: Vec<Waiter>,
     /// The number of each of them, by which they are in order.
@@ -26,9 +25,9 @@ pub(super) struct Place {
     pub(super) list: Vec<Entry>,
     /// Whether another client has changed it since natives were put right in it.
     pub(super) list_touched: bool,
-    /// Whether it was met after a fail-over, and what is known of the dead in it.
+    /// Whether it was met after a fail-over and has no bounds yet, and whether it was met at all.
     pub(super) list_found: bool,
-    pub(super) list_sight: Sight,
+    pub(super) list_is_met: bool,
     /// Natives who wait no more, and stand in the list until the timer has taken them out, with their numbers.
     pub(super) gone: Vec<(Owner, u64)>,
     /// Which one of Redisson's was told that it has its turn, and whether it was while somebody waited here.
@@ -37,17 +36,17 @@ pub(super) struct Place {
     pub(super) turns: Turns,
     /// Natives that read, with the ends of the leases that they were given; and of the longest that there has been.
     pub(super) natives: BTreeMap<Owner, i64>,
-    pub(super) longest_read: i64,
+    pub(super) longest_read: Option<i64>,
     /// The leases that the key must outlast.
     pub(super) known_reads: KnownReads,
     /// Who was granted the lock by a message while others waited, and has not been heard of.
     pub(super) unconfirmed: Option<Owner>,
     /// Whether something has happened to the key since it was looked at.
     pub(super) touched: bool,
-    /// The end of the lease that was seen last while somebody waited.
-    pub(super) seen_end: Told,
+    /// The end of the lease that was seen last while somebody waited; of one that does not end, the end of time.
+    pub(super) seen_end: Option<i64>,
     /// The latest end that was in force since foreign waiters were called.
-    pub(super) latest_end: Told,
+    pub(super) latest_end: Option<i64>,
 }
 
 /// How often unlock messages were published in one step.
@@ -126,44 +125,16 @@ pub(super) struct Oracle {
     pub(super) seen: Seen,
 }
 
-impl Place {
-    /// A key that was never written.
-    fn empty() -> Self {
-        Self {
-            value: Value::Nothing,
-            leases: Leases::new(),
-            token: LastToken::None,
-            queue: Vec::new(),
-            numbers: Vec::new(),
-            list: Vec::new(),
-            list_touched: false,
-            list_found: false,
-            list_sight: Sight::Doubted,
-            gone: Vec::new(),
-            called: None,
-            turns: Turns::default(),
-            natives: BTreeMap::new(),
-            longest_read: i64::MIN,
-            known_reads: KnownReads::default(),
-            unconfirmed: None,
-            touched: false,
-            seen_end: Told::Nothing,
-            latest_end: Told::Nothing,
-        }
-    }
-}
-
 impl Oracle {
     /// The begin of a history, by the wall clock.
     const START: i64 = 1_000;
     /// An empty server.
     pub(super) fn new(options: Options) -> Self {
-        let place = Place::empty();
         Self {
             options,
             now: Self::START,
             clock: 0,
-            places: std::array::from_fn(|_| place.clone()),
+            places: Default::default(),
             calls: BTreeMap::new(),
             seen_values: [Value::Nothing; LOCKS.len()],
             came_so_far: 0,
@@ -186,34 +157,14 @@ impl Oracle {
 
     /// What the key holds now; a lease that has passed is no lease.
     pub(super) fn value(&self, lock: Lock) -> Value {
-        match self.places[lock.0].value {
-            Value::Held { ends: Some(at), .. } | Value::ReadWrite(Hash { ends: Some(at), .. })
-                if self.now > at =>
-            {
-                Value::Nothing
-            }
-            value => value,
-        }
+        let value = self.places[lock.0].value;
+        let is_over = value.key_end().flatten().is_some_and(|at| self.now > at);
+        if is_over { Value::Nothing } else { value }
     }
 
     /// Who waits for a lock, in order.
     pub(super) fn queue(&self, lock: Lock) -> &[Waiter] {
         &self.places[lock.0].queue
-    }
-
-    /// Blocked clients, and the answers that are on their way, by the number of their call.
-    pub(super) fn calls(&self) -> &BTreeMap<usize, Answer> {
-        &self.calls
-    }
-
-    /// The clock that never steps.
-    pub(super) fn clock(&self) -> u64 {
-        self.clock
-    }
-
-    /// What the last step has shown.
-    pub(super) fn take_seen(&mut self) -> Seen {
-        std::mem::take(&mut self.seen)
     }
 
     pub(super) fn place(&mut self, lock: Lock) -> &mut Place {
@@ -225,9 +176,9 @@ impl Oracle {
         const LARGEST: i64 = 9_007_199_254_740_992;
         let next = match self.places[lock.0].token {
             _ if !fenced => return Some(0),
-            LastToken::None => self.now,
-            LastToken::Is(last) => self.now.max(last.saturating_add(1)),
-            LastToken::Spoiled => return None,
+            None => self.now,
+            Some(Some(last)) => self.now.max(last.saturating_add(1)),
+            Some(None) => return None,
         };
         // A clock before 1970 gives none.
         let next = next.max(1);
@@ -237,23 +188,19 @@ impl Oracle {
     /// An acquisition has got a token.
     pub(super) fn use_token(&mut self, lock: Lock, token: i64) {
         if token > 0 {
-            self.place(lock).token = LastToken::Is(token);
+            self.place(lock).token = Some(Some(token));
         }
     }
 
     /// Writes the key: its lease is in force from now on.
     pub(super) fn set(&mut self, lock: Lock, value: Value) {
-        let told = match value {
-            Value::Nothing => Told::Nothing,
-            Value::Held { ends, .. } | Value::ReadWrite(Hash { ends, .. }) => Told::of(ends),
-            Value::Permits(..) | Value::Other => Told::Never,
-        };
+        let told = (value != Value::Nothing).then(|| value.key_end().flatten().unwrap_or(i64::MAX));
         let place = self.place(lock);
         if value != Value::Nothing && place.queue.is_empty() {
             place.called = None;
         }
         place.value = value;
-        place.latest_end = place.latest_end.or_later(told);
+        place.latest_end = place.latest_end.max(told);
     }
 
     /// Takes one who waits out of the queue; what is known of a queue is forgotten with it, and a plain lock's window.
@@ -272,7 +219,7 @@ impl Oracle {
             }
             place.unconfirmed = None;
             place.touched = false;
-            place.seen_end = Told::Nothing;
+            place.seen_end = None;
         }
         waiter
     }

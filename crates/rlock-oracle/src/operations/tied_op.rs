@@ -22,24 +22,14 @@ impl<'a> Arbitrary<'a> for Line {
 #[derive(Clone, Copy, Debug)]
 pub struct TiedOp(pub Op);
 
-impl From<TiedOp> for Op {
-    fn from(op: TiedOp) -> Self {
-        op.0
-    }
-}
-
 impl<'a> Arbitrary<'a> for TiedOp {
     fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
         Ok(Self(match u8::arbitrary(bytes)? {
-            0..=63 => {
+            byte @ 0..=95 => {
                 let line = Line::arbitrary(bytes)?;
-                Op::On { line, late: false, grace: Some(Ms::arbitrary(bytes)?) }
+                let grace = if byte < 80 { Some(Ms::arbitrary(bytes)?) } else { None };
+                Op::On { line, late: (64..80).contains(&byte), grace }
             }
-            64..=79 => {
-                let line = Line::arbitrary(bytes)?;
-                Op::On { line, late: true, grace: Some(Ms::arbitrary(bytes)?) }
-            }
-            80..=95 => Op::On { line: Line::arbitrary(bytes)?, late: false, grace: None },
             96..=111 => Op::Connect(Line::arbitrary(bytes)?),
             112..=143 => Op::Close(Line::arbitrary(bytes)?),
             144..=149 => Op::Sweep,

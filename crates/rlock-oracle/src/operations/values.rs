@@ -4,9 +4,10 @@ use super::hash::Hash;
 use super::op::{Channel, LOCKS, Lock, OWNERS, Owner, Word};
 
 /// What a key holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Value {
     /// Nothing.
+    #[default]
     Nothing,
     /// A mutex.
     Held {
@@ -23,6 +24,18 @@ pub(super) enum Value {
     Permits([Option<i64>; OWNERS.len()], Option<i64>),
     /// Something that is no lock.
     Other,
+}
+
+impl Value {
+    /// When the key expires, if ever; none where there is no lock.
+    pub(super) fn key_end(self) -> Option<Option<i64>> {
+        match self {
+            Self::Held { ends, .. } | Self::Permits(_, ends) | Self::ReadWrite(Hash { ends, .. }) => {
+                Some(ends)
+            }
+            Self::Nothing | Self::Other => None,
+        }
+    }
 }
 
 /// What a command has made of a lock.
@@ -43,17 +56,6 @@ pub(super) enum Access {
     Shared,
     /// It cannot.
     No,
-}
-
-/// What the key of the last fencing token holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LastToken {
-    /// Nothing.
-    None,
-    /// This.
-    Is(i64),
-    /// No integer.
-    Spoiled,
 }
 
 /// Somebody in a queue.
@@ -77,13 +79,8 @@ pub(super) struct Waiter {
 
 impl Waiter {
     /// What messages say of it at the end.
-    pub(super) fn in_which_way(self) -> &'static str {
-        match self.word {
-            Word::None => "",
-            Word::Read => " read",
-            Word::Write => " write",
-            Word::Permit => " permit",
-        }
+    pub(super) fn in_which_way(self) -> String {
+        if self.word == Word::None { String::new() } else { format!(" {}", self.word.text()) }
     }
 }
 

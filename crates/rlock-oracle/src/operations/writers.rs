@@ -150,7 +150,7 @@ impl Oracle {
 
     /// Whether a lease lasts that some native was given, which may have gone.
     fn natives_may_read(&self, lock: Lock) -> bool {
-        self.places[lock.0].longest_read > self.now
+        self.places[lock.0].longest_read > Some(self.now)
     }
 
     fn natives_surely_read(&self, lock: Lock) -> bool {
@@ -161,7 +161,7 @@ impl Oracle {
     pub(super) fn leases_read(&mut self, lock: Lock, owner: Owner, ends: i64) {
         let primary = self.primary;
         let place = self.place(lock);
-        place.longest_read = ends.max(place.longest_read);
+        place.longest_read = place.longest_read.max(Some(ends));
         // One that is not the primary, and may be written all the same, remembers nothing.
         if primary {
             place.natives.insert(owner, ends);

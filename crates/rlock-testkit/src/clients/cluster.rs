@@ -7,7 +7,7 @@ use crate::commands::{say, text};
 use crate::{ServerBuilder, Stopped, TestServer, eventually, wait_for_replicas_in_sync};
 use redis::Connection;
 
-use super::run;
+use super::{command, run};
 
 /// How long nodes may take to agree on a busy machine.
 const AGREED: Duration = Duration::from_secs(60);
@@ -167,7 +167,7 @@ impl Cluster {
 }
 
 /// A server of a cluster, which takes others for dead after so many milliseconds.
-fn node(timeout: u32) -> ServerBuilder {
+pub(crate) fn node(timeout: u32) -> ServerBuilder {
     TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", timeout)
 }
 

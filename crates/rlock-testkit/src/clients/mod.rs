@@ -9,6 +9,8 @@ use std::sync::Once;
 use std::time::Duration;
 
 use crate::TestServer;
+pub use crate::commands::counter;
+use crate::commands::words_of;
 use redis::Connection;
 use rlock_client::{Builder, Client, Error};
 
@@ -82,12 +84,11 @@ pub async fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -
 
 /// Runs a command and returns its reply, as the caller wants it.
 pub fn run<T: redis::FromRedisValue>(connection: &mut Connection, line: &str) -> T {
-    let mut words = line.split(' ');
-    let mut command = redis::cmd(words.next().expect("a command"));
-    words.for_each(|word| {
-        command.arg(word);
-    });
-    command.query(connection).unwrap_or_else(|error| panic!("{line}: {error}"))
+    command(line).query(connection).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+fn command(line: &str) -> redis::Cmd {
+    words_of(&line.split(' ').collect::<Vec<_>>())
 }
 
 /// Who holds a lock: the owner's name and the number of holds, or nothing.
@@ -99,12 +100,7 @@ pub fn holder(connection: &mut Connection, lock: &str) -> Option<(String, u64)> 
 
 /// How many wait for any lock on the server.
 pub fn waiters(server: &TestServer) -> u64 {
-    server.info("rlock").get("rlock_waiters").expect("the module's section").parse().expect("a number")
-}
-
-/// A number of the module's section.
-pub fn counter(server: &TestServer, name: &str) -> u64 {
-    server.info("rlock")[&format!("rlock_{name}")].parse().expect("a number")
+    counter(server, "waiters")
 }
 
 /// For how long a server is away in the tests of outages: `RLOCK_OUTAGE_SECONDS`, or 6. The second is the lease to go

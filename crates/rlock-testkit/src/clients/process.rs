@@ -26,13 +26,8 @@ impl Process {
         let output = BufReader::new(child.stdout.take().expect("its output"));
         let (sender, lines) = channel();
         std::thread::spawn(move || {
-            for line in output.lines() {
-                // An end of the output, or of the test.
-                let Ok(line) = line else { return };
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
+            // Until an end of the output, or of the test.
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
         Process { child, lines }
     }

@@ -228,26 +228,11 @@ async fn replies(mut server: OwnedReadHalf, mut client: OwnedWriteHalf, mute: &M
     }
 }
 
-/// The first request in the buffer, and its length; `None` while it is not complete.
+/// The first request in the buffer, its command in upper case, and its length; `None` while it is not complete.
 fn parse(buffer: &[u8]) -> Option<(Vec<String>, usize)> {
-    let mut at = 0;
-    let mut line = |buffer: &[u8]| -> Option<String> {
-        let end = buffer[at..].windows(2).position(|pair| pair == b"\r\n")? + at;
-        let text = String::from_utf8_lossy(&buffer[at..end]).into_owned();
-        at = end + 2;
-        Some(text)
-    };
-    let count: usize = line(buffer)?.strip_prefix('*').expect("an array").parse().expect("a count");
-    let mut words = Vec::new();
-    let mut position = at;
-    for _ in 0..count {
-        let end = buffer[position..].windows(2).position(|pair| pair == b"\r\n")? + position;
-        let length: usize = std::str::from_utf8(&buffer[position + 1..end]).ok()?.parse().ok()?;
-        let word = buffer.get(end + 2..end + 2 + length)?;
-        buffer.get(end + 2 + length..end + 4 + length)?;
-        words.push(String::from_utf8_lossy(word).into_owned());
-        position = end + 4 + length;
-    }
-    words[0] = words[0].to_ascii_uppercase();
-    Some((words, position))
+    let (request, length) = crate::wire::parse(buffer).expect("the protocol")?;
+    let words = request.into_words().expect("an array of words");
+    let mut words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    words[0].make_ascii_uppercase();
+    Some((words, length))
 }

@@ -1,5 +1,19 @@
 //! The little of Markdown the tests of the documentation need.
 
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+/// The name and the text of a document.
+#[track_caller]
+pub(super) fn read(document: &Path) -> (String, String) {
+    let text = fs::read_to_string(document)
+        .unwrap_or_else(|error| panic!("cannot read {}: {error}", document.display()));
+    (document.file_name().unwrap_or_default().to_string_lossy().into_owned(), text)
+}
+
 /// A fenced code block.
 #[derive(Debug, PartialEq)]
 pub(super) struct Fence {
@@ -82,15 +96,16 @@ pub(super) fn is_table_delimiter(line: &str) -> bool {
     content.contains('-') && content.chars().all(|c| "|-: ".contains(c))
 }
 
-/// The text without its HTML comments.
+/// The text without its HTML comments, each line of which stays.
 pub(super) fn without_comments(text: &str) -> String {
-    let mut rest = text;
-    let mut kept = String::new();
-    while let Some((before, comment)) = rest.split_once("<!--") {
-        kept.push_str(before);
-        rest = comment.split_once("-->").map_or("", |(_, after)| after);
-    }
-    kept + rest
+    static COMMENTS: LazyLock<Regex> = LazyLock::new(|| pattern("<!--.*?(?:-->|$)"));
+    let ends_of_lines = |found: &Captures<'_>| "\n".repeat(found[0].matches('\n').count());
+    COMMENTS.replace_all(text, ends_of_lines).into_owned()
+}
+
+/// A pattern in which `.` stands for the end of a line too.
+pub(super) fn pattern(source: &str) -> Regex {
+    Regex::new(&format!("(?s){source}")).expect("a pattern")
 }
 
 #[cfg(test)]

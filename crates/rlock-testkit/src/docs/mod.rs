@@ -9,7 +9,6 @@ mod prose;
 mod source;
 mod style;
 mod trace;
-mod words;
 
 pub use code::code;
 pub use console::{ExampleReport, check_examples};

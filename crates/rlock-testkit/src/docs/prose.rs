@@ -1,10 +1,14 @@
 //! The sentences of a file, without its code: of Markdown, of comments, of Rust's documentation and string literals.
 
-use super::markdown::{Line, separate};
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::markdown::{Line, pattern, separate, without_comments};
 use super::source::comments_and_names;
 
 /// Stands where a sentence cannot reach across: an empty line, a code block.
-const BREAK: char = '¶';
+const BREAK: &str = "¶";
 
 /// The sentences of a file; each stands in the line in which it stands in the file.
 #[derive(Debug)]
@@ -17,7 +21,7 @@ impl Prose {
     /// `<!-- name -->` and `<!-- end of name -->`.
     #[must_use]
     pub fn markdown(document: &str) -> Prose {
-        let document = blank_comments(&blank_generated(document));
+        let document = without_comments(&blank_generated(document));
         let (lines, _) = separate(&document);
         let lines = lines.into_iter().map(|(_, line)| match line {
             Line::Text(line) => line.to_string(),
@@ -82,15 +86,13 @@ impl Prose {
     /// Of the string literals of a Rust file, as far as they have more than a word; without those of its unit tests.
     #[must_use]
     pub fn literals(file: &str) -> Prose {
-        let file = file.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
-        Prose::of(literals(file, |_| true).lines().map(String::from))
+        Prose::of(literals(without_tests(file), |_| true).lines().map(String::from))
     }
 
     /// The same of those alone that are strings of C, such as log lines.
     #[must_use]
     pub fn c_literals(file: &str) -> Prose {
-        let file = file.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
-        Prose::of(literals(file, |prefix| prefix.ends_with('c')).lines().map(String::from))
+        Prose::of(literals(without_tests(file), |prefix| prefix == "c").lines().map(String::from))
     }
 
     /// Of a whole Rust file, for the reader of its source: comments, names of tests, and string literals with more than a word.
@@ -103,7 +105,7 @@ impl Prose {
         let mut text = String::new();
         for line in lines {
             let line = line.trim().trim_start_matches('>').trim_start().to_string();
-            text.push_str(if line.is_empty() { "¶" } else { &line });
+            text.push_str(if line.is_empty() { BREAK } else { &line });
             text.push('\n');
         }
         Prose { text: without_code(&text) }
@@ -120,15 +122,8 @@ fn blank(text: &str) -> String {
     text.chars().filter(|c| *c == '\n').collect()
 }
 
-fn blank_comments(text: &str) -> String {
-    let (mut rest, mut kept) = (text, String::new());
-    while let Some((before, comment)) = rest.split_once("<!--") {
-        kept.push_str(before);
-        let (comment, after) = comment.split_once("-->").unwrap_or((comment, ""));
-        kept.push_str(&blank(comment));
-        rest = after;
-    }
-    kept + rest
+fn without_tests(file: &str) -> &str {
+    file.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default()
 }
 
 /// Clears what stands between `<!-- name -->` and `<!-- end of name -->`, each in a line of its own.
@@ -152,56 +147,37 @@ fn blank_generated(text: &str) -> String {
 
 /// Puts one word for what is between backticks, and nothing for the target of a link.
 fn without_code(text: &str) -> String {
-    let mut kept = String::new();
-    let mut rest = text;
-    while let Some(start) = rest.find(['`', ']']) {
-        let (before, from) = rest.split_at(start);
-        kept.push_str(before);
-        let end = match from.strip_prefix("](") {
-            Some(target) => target.find([')', BREAK]).map(|end| (end + 3, "]")),
-            None if from.starts_with('`') => {
-                let marks = from.bytes().take_while(|byte| *byte == b'`').count();
-                let inside = &from[marks..];
-                let close = inside.find(&from[..marks]).filter(|end| !inside[..*end].contains(BREAK));
-                close.map(|end| (end + 2 * marks, "code"))
-            }
-            None => None,
-        };
-        let (length, word) = end.unwrap_or((1, if from.starts_with(']') { "]" } else { "" }));
-        kept.push_str(word);
-        kept.push_str(&blank(&from[..length]));
-        rest = &from[length..];
-    }
-    kept + rest
+    static MARKS: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"\]\([^)¶]*\)|```[^¶]*?```|``[^¶]+?``|`[^`¶]+`|`"));
+    let word = |found: &Captures<'_>| match &found[0] {
+        "`" => String::new(),
+        target if target.starts_with(']') => format!("]{}", blank(target)),
+        code => format!("code{}", blank(code)),
+    };
+    MARKS.replace_all(text, word).into_owned()
 }
 
 /// A file in which only its string literals are left, each in its lines. `wanted` is given what stands before the
 /// opening quote.
 fn literals(file: &str, wanted: fn(&str) -> bool) -> String {
-    let mut kept = String::new();
-    let mut rest = file;
-    while let Some(start) = rest.find(['"', '/', '\'']) {
-        let (before, from) = rest.split_at(start);
-        kept.push_str(&blank(before));
-        let length = if from.starts_with("//") {
-            from.find('\n').unwrap_or(from.len())
-        } else if from.starts_with('"') {
-            let hashes = before.len() - before.trim_end_matches('#').len();
-            let raw = before.trim_end_matches('#').ends_with('r');
-            let length = literal_length(from, raw, hashes);
-            let inside = from.get(1..length.saturating_sub(1 + hashes)).unwrap_or_default();
-            let shown =
-                if wanted(before) && inside.trim().contains(' ') { shown(inside) } else { blank(inside) };
-            kept.push_str(&shown);
-            length
-        } else if from.starts_with('\'') {
-            char_length(from)
-        } else {
-            1
+    // Comments and characters too, which may hold a quote.
+    static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r###"//[^\n]*|'(?:\\.[^']*|[^'\\])'|r##"(.*?)"##|r#"(.*?)"#|r"([^"]*)"|(c?)"((?:\\.|[^"\\])*)""###,
+        )
+    });
+    let (mut kept, mut end) = (String::new(), 0);
+    for found in TOKENS.captures_iter(file) {
+        let (token, prefix) = (found.get_match(), found.get(4).map_or("", |prefix| prefix.as_str()));
+        let inside = [1, 2, 3, 5].into_iter().find_map(|group| found.get(group));
+        kept += &blank(&file[end..token.start()]);
+        kept += &match inside.map(|inside| inside.as_str()) {
+            Some(inside) if wanted(prefix) && inside.trim().contains(' ') => shown(inside),
+            _ => blank(token.as_str()),
         };
-        rest = from.get(length..).unwrap_or_default();
+        end = token.end();
     }
-    kept + &blank(rest)
+    kept + &blank(&file[end..])
 }
 
 /// A literal's text: one word for what is put in, a break after it.
@@ -216,32 +192,6 @@ fn shown(inside: &str) -> String {
     text.push_str(rest);
     let text = text.replace("\\n", " ¶ ").replace("\\\n", "\n").replace('\\', "");
     text + " ¶"
-}
-
-/// From the opening quote past the closing one, with its hashes.
-fn literal_length(from: &str, raw: bool, hashes: usize) -> usize {
-    let close = format!("\"{}", "#".repeat(if raw { hashes } else { 0 }));
-    let mut at = 1;
-    while let Some(c) = from.get(at..).and_then(|rest| rest.chars().next()) {
-        if !raw && c == '\\' {
-            at += 2;
-        } else if from[at..].starts_with(&close) {
-            return at + close.len();
-        } else {
-            at += c.len_utf8();
-        }
-    }
-    from.len()
-}
-
-/// Of a character; a lifetime has no closing quote.
-fn char_length(from: &str) -> usize {
-    let mut chars = from.char_indices().skip(1);
-    match chars.next() {
-        Some((_, '\\')) => from.get(3..).and_then(|rest| rest.find('\'')).map_or(1, |end| end + 4),
-        Some(_) => chars.next().filter(|(_, c)| *c == '\'').map_or(1, |(end, _)| end + 1),
-        None => 1,
-    }
 }
 
 #[cfg(test)]

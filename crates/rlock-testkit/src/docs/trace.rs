@@ -8,7 +8,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::markdown::{Line, heading_level, is_list_item, is_table_delimiter, separate, without_comments};
+use super::markdown::{
+    Line, heading_level, is_list_item, is_table_delimiter, read, separate, without_comments,
+};
 
 /// How many lines above a function its `#[test]` may be, other attributes being between.
 const ATTRIBUTE_LINES: usize = 5;
@@ -19,9 +21,7 @@ const ATTRIBUTE_LINES: usize = 5;
 #[must_use]
 #[track_caller]
 pub fn untraced_statements(document: &Path, root: &Path) -> Vec<String> {
-    let text = fs::read_to_string(document)
-        .unwrap_or_else(|error| panic!("cannot read {}: {error}", document.display()));
-    let name = document.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (name, text) = read(document);
     let statements = statements(&text);
     let faults = statements.iter().flat_map(|statement| {
         let faults = statement.faults(|test| missing(test, root));

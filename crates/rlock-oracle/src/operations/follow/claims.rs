@@ -1,9 +1,9 @@
 //! What owners were told that they hold.
 
 use super::super::hash::owners;
-use super::super::op::{LOCKS, Lock, OWNERS, Op, Owner, Word};
+use super::super::op::{LOCKS, Lock, OWNERS, Op, Owner, WORDS, Word};
 use super::super::values::{Answer, Value};
-use super::stand::{Stand, WORDS};
+use super::stand::Stand;
 use super::{Before, Follow, Party};
 
 impl Follow {
@@ -60,7 +60,7 @@ impl Follow {
                 self.told.insert(party, self.ends(party));
             }
             (Op::Release { lock, owner, .. } | Op::Renew { lock, owner, .. }, Some(_)) => {
-                for word in WORDS {
+                for (word, _) in WORDS {
                     let party = (lock, owner, word);
                     let held = self.holds(party);
                     self.granted.retain(|_, (granted, _)| *granted != party);
@@ -126,11 +126,6 @@ impl Follow {
 pub(super) fn party_of(words: &[&str]) -> Party {
     let lock = LOCKS.iter().position(|(db, key)| (db.to_string().as_str(), *key) == (words[1], words[3]));
     let owner = OWNERS.iter().position(|name| *name == words[2]);
-    let word = match words.last() {
-        Some(&"read") => Word::Read,
-        Some(&"write") => Word::Write,
-        Some(&"permit") => Word::Permit,
-        _ => Word::None,
-    };
+    let word = Word::named(words.last().unwrap_or(&""));
     (Lock(lock.expect("a lock")), Owner(owner.expect("an owner")), word)
 }

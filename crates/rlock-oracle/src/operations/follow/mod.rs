@@ -91,7 +91,7 @@ impl Follow {
                 self.pass(span.0, told);
                 self.is_quiet(told);
             }
-            Op::Stall(span) => self.real.pass(span.0),
+            Op::Stall(span) => self.real.sim.pass(span.0),
             Op::Deliver(nth) => self.deliver(nth),
             Op::Disconnect(nth) => {
                 let calls: Vec<_> = self.real.calls().into_keys().collect();
@@ -153,18 +153,18 @@ impl Follow {
         loop {
             let now = self.clock();
             match self.real.timer().filter(|at| *at <= end) {
-                Some(at) if at > now => self.real.pass(at - now),
+                Some(at) if at > now => self.real.sim.pass(at - now),
                 Some(_) if fired < 2 || now == end => {
                     fired += 1;
                     assert!(fired < MOST_CYCLES, "{told}: the timer turns without rest");
                     self.watched(told, None, |follow| {
-                        follow.real.fire();
+                        follow.real.sim.fire();
                         None
                     });
                     continue;
                 }
-                Some(_) => self.real.pass(1),
-                None => return self.real.pass(end - now),
+                Some(_) => self.real.sim.pass(1),
+                None => return self.real.sim.pass(end - now),
             }
             fired = 0;
         }

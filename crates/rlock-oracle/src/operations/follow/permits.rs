@@ -32,7 +32,7 @@ impl Follow {
         let (stand, queue) = (self.stand(lock), self.real.queue(lock));
         let head = queue.first().filter(|head| head.word == Word::Permit)?;
         if !stand.is_of_permits() {
-            return stand.key_end().flatten().map(|last| last + 1);
+            return stand.value.key_end().flatten().map(|last| last + 1);
         }
         if stand.has_room(head.owner) {
             return Some(stand.now);

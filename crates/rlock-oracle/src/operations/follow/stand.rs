@@ -1,11 +1,8 @@
 //! How a lock stands at a moment: who holds it, and until when.
 
 use super::super::hash::Leases;
-use super::super::op::{Owner, Word};
+use super::super::op::{Owner, WORDS, Word};
 use super::super::values::Value;
-
-/// All ways to hold a lock.
-pub(super) const WORDS: [Word; 4] = [Word::None, Word::Read, Word::Write, Word::Permit];
 
 /// A lock's keys at a moment.
 pub(super) struct Stand {
@@ -39,15 +36,6 @@ impl Stand {
 
     /// Whether an owner holds it in any way.
     pub(super) fn is_held_by(&self, owner: Owner) -> bool {
-        WORDS.into_iter().any(|word| self.holds(owner, word))
-    }
-
-    /// When the key expires, if ever; none where there is no key.
-    pub(super) fn key_end(&self) -> Option<Option<i64>> {
-        match self.value {
-            Value::Held { ends, .. } | Value::Permits(_, ends) => Some(ends),
-            Value::ReadWrite(hash) => Some(hash.ends),
-            Value::Nothing | Value::Other => None,
-        }
+        WORDS.into_iter().any(|(word, _)| self.holds(owner, word))
     }
 }

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rlock_core::LeaseMs;
 
-use super::super::op::{Ground, LOCKS, Lock, Ms, Op, Word};
+use super::super::op::{Ground, LOCKS, Lock, Ms, Op, WORDS, Word};
 use super::super::real_words::lease;
 use super::super::tied_op::{LINES, Line};
 use super::super::values::{Answer, Via};
 use super::claims::party_of;
-use super::stand::WORDS;
 use super::{Before, Follow, Party};
 
 /// The tie of a hold or of a wait.
@@ -166,7 +165,7 @@ impl Follow {
             }
             (Op::Renew { lock, owner, word, .. }, Some(Answer::One)) => {
                 self.ties.untold[lock.0] = false;
-                let parties = WORDS.map(|word| (lock, owner, word));
+                let parties = WORDS.map(|(word, _)| (lock, owner, word));
                 let meant = |party: &&Party| word == Word::None || word == party.2;
                 let held: Vec<_> = parties.iter().filter(meant).filter(|party| self.holds(**party)).collect();
                 for party in &held {
@@ -258,8 +257,8 @@ impl Follow {
     /// A lease that has just been shortened ends before Redisson's waiters think.
     pub(super) fn note_shortened(&mut self, before: &Before) {
         for ((lock, owner, word), _) in self.ties.ending() {
-            let (was, is) = (before.stands[lock.0].key_end(), self.stand(lock));
-            let (Some(was), Some(now)) = (was, is.key_end()) else { continue };
+            let (was, is) = (before.stands[lock.0].value.key_end(), self.stand(lock));
+            let (Some(was), Some(now)) = (was, is.value.key_end()) else { continue };
             let shorter = now.is_some_and(|now| was.is_none_or(|was| now < was));
             if shorter && word != Word::Permit && is.holds(owner, word) {
                 self.ties.untold[lock.0] = true;

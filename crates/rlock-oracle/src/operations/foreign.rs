@@ -1,0 +1,43 @@
+//! What others do to a lock's key without the module: the same to the real thing's and to the oracle's.
+
+use super::hash::{Hash, Leases};
+use super::op::{Count, Foreign, Ms};
+use super::redisson;
+use super::values::Value;
+
+/// What becomes of the key; nothing where it is not written.
+pub(super) fn run(what: Foreign, value: Value, leases: &mut Leases, now: i64) -> Option<Value> {
+    let after = |Ms(ms): Ms| now + ms;
+    Some(match (what, value) {
+        (Foreign::Delete, _) => Value::Nothing,
+        (Foreign::Take { owner, lease }, Value::Nothing) => {
+            Value::Held { by: owner, holds: 1, ends: lease.map(after) }
+        }
+        (Foreign::Put { owner, holds: Count(holds), lease }, _) => {
+            Value::Held { by: owner, holds: holds.max(1), ends: lease.map(after) }
+        }
+        (Foreign::Spoil, _) => Value::Other,
+        (Foreign::Expire(ms), _) => return with_end(value, Some(after(ms))),
+        (Foreign::Persist, _) => return with_end(value, None),
+        (Foreign::RemovePermit(owner), Value::Permits(mut ends, key_end)) => {
+            ends[owner.0] = None;
+            if ends.iter().all(Option::is_none) { Value::Nothing } else { Value::Permits(ends, key_end) }
+        }
+        (Foreign::Redisson { script, owner, lease: Ms(lease) }, Value::Nothing | Value::ReadWrite(_)) => {
+            let before = if let Value::ReadWrite(hash) = value { Some(hash) } else { None };
+            let hash = redisson::run(script, owner, lease, before, leases, now);
+            return (hash != before).then_some(hash.map_or(Value::Nothing, Value::ReadWrite));
+        }
+        _ => return None,
+    })
+}
+
+/// The same with another expiry, if there is a lock.
+fn with_end(value: Value, ends: Option<i64>) -> Option<Value> {
+    match value {
+        Value::Held { by, holds, .. } => Some(Value::Held { by, holds, ends }),
+        Value::ReadWrite(hash) => Some(Value::ReadWrite(Hash { ends, ..hash })),
+        Value::Permits(of, _) => Some(Value::Permits(of, ends)),
+        Value::Nothing | Value::Other => None,
+    }
+}

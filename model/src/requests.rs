@@ -1,0 +1,37 @@
+//! How owners ask.
+
+use rlock_core::request::{Acquire, Wait};
+use rlock_core::{Holds, LeaseMs, Mode, Owner};
+
+use crate::ghost::Party;
+use crate::scene::{LEASE, May, Scene};
+use crate::sessions;
+use crate::state::Violation;
+
+pub(crate) fn lease() -> LeaseMs {
+    LeaseMs::new(LEASE).unwrap_or(LeaseMs::SHORTEST)
+}
+
+/// The mode as RELEASE and RENEW say it. Permits are known by their key.
+pub(crate) fn said(mode: Mode) -> Option<Mode> {
+    matches!(mode, Mode::Read | Mode::Write).then_some(mode)
+}
+
+/// Every name of the model is an owner's, by its form.
+pub(crate) fn owner_of(name: &[u8; 2]) -> Result<Owner<'_>, Violation> {
+    Owner::new(name).map_err(|error| error.to_string())
+}
+
+/// ACQUIRE as the owners of a scene say it.
+pub(crate) fn request<'a>(
+    scene: &Scene,
+    name: &'a [u8; 2],
+    Party { owner, mode, .. }: Party,
+    arrive_at: Option<Holds>,
+    wait: Option<Wait<'a>>,
+) -> Result<Acquire<'a>, Violation> {
+    let (permits, session) = (scene.permits(owner), sessions::asked(scene));
+    let (fair, fenced) = (scene.may(May::Fair), scene.may(May::Fenced));
+    let (owner, lease) = (owner_of(name)?, lease());
+    Ok(Acquire { owner, lease, mode, permits, fair, arrive_at, fenced, session, wait })
+}
