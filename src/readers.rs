@@ -15,12 +15,19 @@ use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Scan, Shared, StringRef};
 /// Where [`some`] goes on, for the locks that it was last asked of.
 static PLACES: Shared<RefCell<Option<BTreeMap<LockRef, Scan>>>> = Shared::lazy();
 
-/// The most places that are remembered.
+/// Where [`each`] continues, for the locks in which it was broken off behind many readers.
+static WALKS: Shared<RefCell<Option<BTreeMap<LockRef, Scan>>>> = Shared::lazy();
+
+/// The most places that are remembered, of each kind.
 const MOST_PLACES: usize = 1_000;
+
+/// Behind more readers than this a place is remembered.
+const MANY: usize = 64;
 
 /// Gives back what is remembered; called when the module is unloaded.
 pub(crate) fn tear_down() {
     PLACES.clear();
+    WALKS.clear();
 }
 
 /// The lease key of a reader's hold of this number. The lock's own key is closed.
@@ -36,27 +43,70 @@ pub(crate) fn lease(ctx: Ctx<'_>, name: StringRef<'_>, reader: &[u8], hold: i64)
     }
 }
 
-/// Goes through all readers, until `visit` breaks it off.
+/// Goes through all readers, until `visit` breaks it off. After a walk past many the next one begins there, and visits the
+/// others once more in the end: it need not pass what a table has no more.
 pub(crate) fn each(
     ctx: Ctx<'_>,
+    lock: LockName<'_>,
     name: StringRef<'_>,
     visit: &mut dyn FnMut(Reader) -> ControlFlow<()>,
 ) -> Result<(), Error> {
-    let mut scan = Scan::new();
+    if let Some(scan) = WALKS.with(|walks| walks.remove(&lock.to_ref()))
+        && walk(ctx, lock, name, scan, visit)?.is_break()
+    {
+        return Ok(());
+    }
+    let _ = walk(ctx, lock, name, Scan::new(), visit)?;
+    Ok(())
+}
+
+fn walk(
+    ctx: Ctx<'_>,
+    lock: LockName<'_>,
+    name: StringRef<'_>,
+    mut scan: Scan,
+    visit: &mut dyn FnMut(Reader) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, Error> {
+    let mut visited = 0_usize;
     loop {
-        let (readers, more) = step(&mut scan, &Key::open_write(ctx, name))?;
+        let (readers, more) = next(&mut scan, &Key::open_write(ctx, name))?;
         for reader in readers {
+            visited = visited.saturating_add(1);
             if visit(reader).is_break() {
-                return Ok(());
+                if more && visited > MANY {
+                    remember(&WALKS, lock, scan);
+                }
+                return Ok(ControlFlow::Break(()));
             }
         }
         if !more {
-            return Ok(());
+            return Ok(ControlFlow::Continue(()));
         }
     }
 }
 
-/// The next few readers, and whether there may be more.
+/// Remembers where the next walk of a lock continues.
+fn remember(places: &Shared<RefCell<Option<BTreeMap<LockRef, Scan>>>>, lock: LockName<'_>, scan: Scan) {
+    places.with(|places| {
+        if places.len() >= MOST_PLACES {
+            places.clear();
+        }
+        places.insert(lock.to_ref(), scan);
+    });
+}
+
+/// The next few readers, at least one unless there are no more, and whether there may be more. A table that many fields have
+/// left is almost empty.
+fn next(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
+    loop {
+        let (readers, more) = step(scan, key)?;
+        if !readers.is_empty() || !more {
+            return Ok((readers, more));
+        }
+    }
+}
+
+/// The readers of the next part of the hash, and whether there may be more.
 fn step(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
     let (mut readers, mut foreign) = (Vec::new(), None);
     let more = scan.step(key, |field, value| match shape::rw_field(field, value) {
@@ -115,12 +165,7 @@ pub(crate) fn some(
     }
     drop(key);
     if more && !all {
-        PLACES.with(|places| {
-            if places.len() >= MOST_PLACES {
-                places.clear();
-            }
-            places.insert(lock.to_ref(), scan);
-        });
+        remember(&PLACES, lock, scan);
     }
     if found.len() > most {
         // A small hash comes in one step: another part of it each time.

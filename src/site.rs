@@ -157,7 +157,7 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
     }
 
     fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error> {
-        readers::each(*self.ctx, self.name, visit)
+        readers::each(*self.ctx, Lock::name(self), self.name, visit)
     }
 
     fn readers_from(&self, cursor: u64, most: usize) -> Result<Option<ReaderPage>, Error> {

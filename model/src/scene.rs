@@ -247,7 +247,7 @@ impl Scene {
             max_ties: 1_000,
             hot_locks: 0,
             // As little as can be, so that work that is half done is explored.
-            at_once: AtOnce { ended: 1, listed: 1, served: 1, looked: 1 },
+            at_once: AtOnce { ended: 1, listed: 1, served: 1, looked: 1, buried: 1 },
         }
     }
 }

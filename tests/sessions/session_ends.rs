@@ -211,3 +211,16 @@ fn a_shortened_lease_that_is_released_does_not_end_again() {
     assert!(say(client, "MODULE UNLOAD rlock").starts_with("!ERR"), "its end is still watched");
     client.story(&[("RLOCK.RELEASE lock bob", "1"), ("MODULE UNLOAD rlock", "OK")]);
 }
+
+/// It was refused as if it asked for one more tie.
+#[test]
+fn a_tied_waiter_may_ask_again_at_the_limit() {
+    let server = TestServer::builder().conf("rlock.max-ties", 1).start();
+    let client = &mut server.connect();
+    let _listens = Subscriber::channel(&server, "news");
+    let waits = "RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 news";
+    story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD), (waits, "[0, 0, 0]"), (waits, "[0, 0, 0]")]);
+    assert_eq!(server.info("rlock")["rlock_ties"], "1");
+    story(client, &[("RLOCK.RELEASE lock alice", "1"), (BOB, "[2, 60000, 0]")]);
+    assert_eq!(server.info("rlock")["rlock_ties"], "1");
+}

@@ -53,7 +53,7 @@ fn enqueue_until(client: &mut Connection, how: &str, wait_ms: impl Fn(Duration) 
 }
 
 /// Does something, waits until it has had its effect, and checks that nobody had to wait for that.
-fn check(server: &TestServer, act: impl FnOnce(), done: impl FnMut() -> bool) {
+pub(crate) fn check(server: &TestServer, act: impl FnOnce(), done: impl FnMut() -> bool) {
     let over = Arc::new(AtomicBool::new(false));
     let mut other = server.connect();
     let pings = {

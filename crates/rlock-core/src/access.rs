@@ -18,6 +18,9 @@ pub(crate) enum Access {
     Shared,
     /// Not before then.
     Until(Expiry),
+    /// Not known yet: the lock has more dead readers than one look checks, and a reader behind them may be alive. Once these
+    /// are removed, another look finds out.
+    InDoubt,
 }
 
 /// Who waits first, and for what.
@@ -35,7 +38,8 @@ pub(crate) fn access<P: Server>(
     access_and(core, lock, owner, wanted, |_| {})
 }
 
-/// The same, and removes the dead readers that the look finds before a living one. Writing must be allowed.
+/// The same, and removes the dead readers that the look finds before a living one, or before those that it does not check.
+/// Writing must be allowed.
 pub(crate) fn access_and_bury<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
@@ -77,6 +81,7 @@ fn access_to<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, view: &View, 
         (Mode::Read, Kind::Reading, _) => shared_access(core, lock, view),
         (Mode::Read, Kind::Writing, _) if view.sole.is_some() => shared_access(core, lock, view),
         (Mode::Write, Kind::Reading, Others::Live { until, .. }) => Access::Until(until.sooner(view.key_end)),
+        (Mode::Write, Kind::Reading, Others::InDoubt) => Access::InDoubt,
         _ => Access::Until(view.key_end),
     }
 }

@@ -5,7 +5,7 @@ use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
 use crate::hot::note_denied;
-use crate::locks::{DropReason, LockName, Session, Ticket, Via, Waiter};
+use crate::locks::{DropReason, Session, Ticket, Via, Waiter};
 use crate::look::Picture;
 use crate::note::Note;
 use crate::permits_repair::check_expiry_soon;
@@ -14,7 +14,7 @@ use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
 use crate::rules;
 use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_found_free};
 use crate::timing::{Entry, entry};
-use crate::tying::{Tying, check_room};
+use crate::tying::{Tying, waiters_session};
 use crate::types::{Holds, Mode, MonoMs, UnixMs};
 use crate::view::{Need, Step, View};
 use crate::yielding::{self, note_reads};
@@ -101,17 +101,6 @@ pub fn force_release<P: InCommand>(
     let owner = request.owner.map(|owner| owner.bytes());
     let rule = |view: &View, _| Ok(rules::force_release(view, owner.is_some()));
     change_holds(core, lock, owner, Need::Mine, Tying::Keep, rule)
-}
-
-/// The connection that a waiter is tied to, if there is room for one more tie.
-fn waiters_session<P: InCommand>(
-    core: Core<'_, P>,
-    lock: LockName<'_>,
-    request: &Acquire<'_>,
-) -> Result<Option<Session>, Error> {
-    let Some(grace) = request.session else { return Ok(None) };
-    check_room(core, lock, request.owner.bytes(), request.mode)?;
-    Ok(Some(Session { client: core.port.client_id(), grace }))
 }
 
 /// A command that changes what its owner, or any owner, holds.

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::facts::{ReadLease, Reader};
 use crate::locks::LockName;
 use crate::port::{Lock, Server};
+use crate::settings::AtOnce;
 use crate::timing::entry;
 use crate::types::{Expiry, Holds};
 use crate::view::Others;
@@ -78,24 +79,48 @@ pub(crate) fn meet<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
 }
 
 /// Looks for one living reader besides this one. The dead readers before it are to be removed, so that no look finds them
-/// again; if all are dead, the lock is free, and they go with it.
-pub(crate) fn any_other<L: Lock>(lock: &L, but: Option<&[u8]>, key_end: Expiry) -> Result<Checked, Error> {
-    let (mut dead, mut living) = (Vec::new(), None);
+/// again; if all are dead, the lock is free, and they go with it. Fifty thousand may be dead: one look checks a bounded number
+/// of them, and where there are more readers, it is in doubt whether the lock is free.
+pub(crate) fn any_other<P: Server, L: Lock>(
+    core: Core<'_, P>,
+    lock: &L,
+    but: Option<&[u8]>,
+    key_end: Expiry,
+) -> Result<Checked, Error> {
+    let most = core.port.settings().at_once.buried;
+    let (mut dead, mut living, mut more, mut read) = (Vec::new(), None, false, 0_usize);
     lock.readers(&mut |reader| {
         if but == Some(&*reader.owner) {
             return ControlFlow::Continue(());
+        }
+        more = read >= most;
+        if more {
+            return ControlFlow::Break(());
         }
         living = lease_end(lock, &reader.owner, reader.holds, key_end);
         if living.is_some() {
             return ControlFlow::Break(());
         }
+        read = read.saturating_add(count_lease_keys(reader.holds));
         dead.push(reader);
         ControlFlow::Continue(())
     })?;
+    core.locks(|locks| locks.count_served(share_of(core.port.settings().at_once, read)));
     Ok(match living {
         Some(until) => (Others::Live { until, last_end: None }, dead),
+        None if more => (Others::InDoubt, dead),
         None => (Others::Dead, Vec::new()),
     })
+}
+
+/// How many lease keys of a reader one call reads or writes.
+pub(crate) fn count_lease_keys(holds: Holds) -> usize {
+    usize::try_from(holds.get().min(MAX_LEASE_KEYS)).unwrap_or(usize::MAX)
+}
+
+/// The share of an event-loop cycle that the reading of these lease keys takes, in served waiters. One look can take all of it.
+fn share_of(at_once: AtOnce, keys: usize) -> usize {
+    keys.saturating_mul(at_once.served).checked_div(at_once.buried).unwrap_or(0)
 }
 
 /// Checks this number of readers besides this one where they are few, and now and then a few of many. The dead among them

@@ -15,9 +15,9 @@ use crate::read_leases;
 use crate::rules;
 use crate::serve::perform_and_serve;
 use crate::shape::Fields;
-use crate::timing::{Outcome, check_soon, entry};
+use crate::timing::{Outcome, Share, check_soon, entry};
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
-use crate::view::{Need, Step, View};
+use crate::view::{Need, Others, Step, View};
 use crate::yielding::notify_redisson;
 
 /// A connection has ended. This only notes it, in time that does not depend on the number of its ties.
@@ -68,8 +68,8 @@ pub(crate) fn drop_ended_waiters<P: Server>(core: Core<'_, P>) {
 /// Shortens the leases of holds whose connections have ended, and tells of the ends of those that were shortened. A reader counts
 /// as often as it has lease keys.
 pub(crate) fn end_sessions<P: InTask>(core: Core<'_, P>) -> Outcome {
-    let (most, mut done) = (core.port.settings().at_once.looked, 0_usize);
-    while done < most {
+    let (most, mut done, share) = (core.port.settings().at_once.looked, 0_usize, Share::of(core));
+    while done < most && !share.is_used_up(core) {
         let Some(tie) = core.locks(Locks::next_ended_tie) else { break };
         let end = |grace| {
             core.at(tie.lock.name(), |lock| (end_session(core, lock, &tie, grace), lease_keys(lock, &tie)))
@@ -134,8 +134,7 @@ fn last_read<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Expiry> {
 /// How many lease keys the end of a connection reads and writes for this tie.
 fn lease_keys<L: Lock>(lock: &mut L, tie: &EndedTie) -> usize {
     let reads = tied_reader(lock, tie).and_then(|fields| fields.reads);
-    let keys = reads.map(|reads| reads.get().min(read_leases::MAX_LEASE_KEYS));
-    keys.and_then(|keys| usize::try_from(keys).ok()).unwrap_or(0)
+    reads.map_or(0, read_leases::count_lease_keys)
 }
 
 /// The content of the lock's hash, if the tie is that of a reader.
@@ -145,8 +144,11 @@ fn tied_reader<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Fields> {
 }
 
 fn tell_ends<P: InTask>(core: Core<'_, P>) {
-    let now: UnixMs = core.port.now();
+    let (now, share): (UnixMs, _) = (core.port.now(), Share::of(core));
     for _ in 0..core.port.settings().at_once.looked {
+        if share.is_used_up(core) {
+            break;
+        }
         let Some((lock, mode)) = core.locks(|locks| locks.next_end(now)) else { break };
         core.at(lock.name(), |lock| tell_end(core, lock, mode));
     }
@@ -159,10 +161,12 @@ fn tell_end<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
         return;
     }
     let wanted = if mode == Mode::Mutex { Mode::Mutex } else { Mode::Write };
-    let free = look(core, lock, None, Need::AnyOther).is_ok_and(|picture| picture.view().is_free_for(wanted));
-    if free {
+    let view = look(core, lock, None, Need::AnyOther).ok().map(|picture| *picture.view());
+    // In doubt they are woken as well: each retries for itself.
+    let in_doubt = view.is_some_and(|view| view.others == Others::InDoubt);
+    if view.is_some_and(|view| view.is_free_for(wanted)) {
         lock.raise_expired();
-    } else if mode == Mode::Read {
+    } else if mode == Mode::Read && !in_doubt {
         // Other readers hold the lock, until the end that its key has.
         return;
     }

@@ -40,9 +40,11 @@ pub struct AtOnce {
     pub served: usize,
     /// Locks that are checked, for each reason.
     pub looked: usize,
+    /// Lease keys of dead readers that one look reads. Their fields are removed before the next look.
+    pub buried: usize,
 }
 
 impl AtOnce {
     /// Bounds of some milliseconds on a slow machine.
-    pub const USUAL: Self = Self { ended: 500, listed: 500, served: 100, looked: 250 };
+    pub const USUAL: Self = Self { ended: 500, listed: 500, served: 100, looked: 250, buried: 1_000 };
 }

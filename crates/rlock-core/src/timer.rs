@@ -121,8 +121,10 @@ fn check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
     if let Err(outcome) = repair_list(core, lock, &owner, wanted, &asked) {
         return outcome;
     }
+    // In doubt the look that removes dead readers is the only one: two would find others each.
+    let in_doubt = core.locks(|locks| locks.take_in_doubt(lock.name()));
     // Asking is a command, in which the lease may have ended: the state is read after it.
-    if let Access::Until(_) = access(core, lock, &owner, wanted) {
+    if !in_doubt && let Access::Until(_) = access(core, lock, &owner, wanted) {
         if wanted.mode == Mode::Permit && lower_expiry(core, lock, &asked) == Outcome::Refused {
             return Outcome::Refused;
         }

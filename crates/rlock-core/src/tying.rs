@@ -5,7 +5,8 @@ use crate::decision::{Change, Decision, HashChange, LockEvent, Reply};
 use crate::error::Error;
 use crate::locks::{Cause, LockName, Session};
 use crate::port::{InCommand, Server};
-use crate::types::{Holds, LeaseMs, Mode};
+use crate::request::Acquire;
+use crate::types::{Holds, LeaseMs};
 
 /// What a successful call does to the tie of its owner's holds.
 #[derive(Clone, Copy)]
@@ -31,7 +32,9 @@ impl Tying {
         decision: &Decision,
     ) -> Result<(), Error> {
         let succeeds = matches!(decision.reply, Reply::Acquired { .. } | Reply::Renewed);
-        if succeeds { check_room(core, lock, owner, decision.change.mode) } else { Ok(()) }
+        let most = core.port.settings().max_ties;
+        let has_room = || core.locks(|locks| locks.may_tie(lock, owner, decision.change.mode, most));
+        if !succeeds || has_room() { Ok(()) } else { Err(Error::TooManyTies) }
     }
 
     /// The call has succeeded with this decision. A plain one does not come here.
@@ -55,16 +58,18 @@ impl Tying {
     }
 }
 
-/// Refuses one tie more than the server may have.
-pub(crate) fn check_room<P: Server>(
+/// The connection that a waiter is tied to, if there is room for one more tie.
+pub(crate) fn waiters_session<P: InCommand>(
     core: Core<'_, P>,
     lock: LockName<'_>,
-    owner: &[u8],
-    mode: Mode,
-) -> Result<(), Error> {
+    request: &Acquire<'_>,
+) -> Result<Option<Session>, Error> {
+    let Some(grace) = request.session else { return Ok(None) };
     let most = core.port.settings().max_ties;
-    let room = core.locks(|locks| locks.may_tie(lock, owner, mode, most));
-    if room { Ok(()) } else { Err(Error::TooManyTies) }
+    if !core.locks(|locks| locks.may_tie_waiter(lock, request.owner.bytes(), request.mode, most)) {
+        return Err(Error::TooManyTies);
+    }
+    Ok(Some(Session { client: core.port.client_id(), grace }))
 }
 
 /// A tie ends with its hold. Called before the lock is served: the next holder may be tied.

@@ -24,6 +24,20 @@ impl Locks {
         }
     }
 
+    /// More dead readers must be removed before it is known whether the first waiter can have the lock: the timer continues in
+    /// the next event-loop cycle.
+    pub fn note_in_doubt(&mut self, lock: LockName<'_>) {
+        self.check_at(lock, Some(Due::Now));
+        if let Some(queue) = self.queue_mut(lock) {
+            queue.in_doubt = true;
+        }
+    }
+
+    /// Whether that was noted since the last call.
+    pub fn take_in_doubt(&mut self, lock: LockName<'_>) -> bool {
+        self.queue_mut(lock).is_some_and(|queue| std::mem::take(&mut queue.in_doubt))
+    }
+
     /// Makes `most` locks with waiters due now; the next call continues after them.
     pub fn check_some_now(&mut self, now: UnixMs, most: usize) {
         let after = self.checked_up_to.take();

@@ -89,6 +89,8 @@ pub(super) struct Queue {
     pub(super) fair_checked: Option<Place>,
     /// Whether more waiters can have the lock than were served at once: the timer goes on with the others.
     pub(super) unserved: bool,
+    /// Whether dead readers must be removed before it is known whether the first waiter can have the lock.
+    pub(super) in_doubt: bool,
     /// Which one of Redisson's was called since the lock is free.
     pub(super) called: Option<Box<[u8]>>,
     /// The end of the lease that was last seen.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
 use super::forgotten::Forgotten;
-use super::{LockName, LockRef, Locks, Place, Ticket, Via, Waiter};
+use super::{LockName, LockRef, Locks, Place, Queue, Ticket, Via, Waiter};
 use crate::types::{LeaseMs, Mode, UnixMs};
 
 /// What a call with SESSION asks for: its connection, and the lease that remains when the connection ends.
@@ -198,6 +198,16 @@ impl Locks {
     /// Whether one more tie of this owner is allowed.
     pub fn may_tie(&self, lock: LockName<'_>, owner: &[u8], mode: Mode, most: usize) -> bool {
         self.sessions.count < most || self.session(lock, owner, mode).is_some()
+    }
+
+    /// Whether one more tie of this waiter is allowed. A tied waiter that asks again needs no other tie.
+    pub fn may_tie_waiter(&self, lock: LockName<'_>, owner: &[u8], mode: Mode, most: usize) -> bool {
+        let waiter = |queue: &Queue| {
+            let place = queue.owners.get(&(owner.into(), mode))?;
+            queue.order.get(place).map(|waiter| waiter.session.is_some())
+        };
+        let is_tied = || self.queue(lock).and_then(waiter) == Some(true);
+        self.may_tie(lock, owner, mode, most) || is_tied()
     }
 
     /// A call of an owner has succeeded: its tie is the one that was asked for, or none.

@@ -327,4 +327,20 @@ fn the_number_of_ties_is_bounded() {
     locks.tie(LOCK, b"a", Mode::Mutex, by(5));
     assert!(locks.may_tie(LOCK, b"a", Mode::Mutex, 1), "the same party has its tie");
     assert!(!locks.may_tie(LOCK, b"b", Mode::Mutex, 1));
+    assert!(!locks.may_tie_waiter(LOCK, b"b", Mode::Mutex, 1));
+}
+
+/// At the limit it was refused, though its tie was counted already: a client that asks again after a lost connection waited no
+/// more.
+#[test]
+fn a_tied_waiter_that_asks_again_needs_no_other_tie() {
+    let mut locks = Locks::default();
+    locks.join(LOCK, Waiter { session: by(5), ..crate::locks::tests::waiter("a", 1) });
+    locks.join(LOCK, crate::locks::tests::waiter("b", 2));
+    assert!(locks.may_tie_waiter(LOCK, b"a", Mode::Mutex, 1));
+    assert!(!locks.may_tie_waiter(LOCK, b"a", Mode::Write, 1), "in another mode it is another waiter");
+    assert!(!locks.may_tie_waiter(LOCK, b"b", Mode::Mutex, 1), "it waits without a tie");
+    assert!(!locks.may_tie(LOCK, b"a", Mode::Mutex, 1), "its hold is another one");
+    locks.join(LOCK, Waiter { session: by(6), ..crate::locks::tests::waiter("a", 3) });
+    assert_eq!(locks.tie_count(), 1);
 }

@@ -111,6 +111,10 @@ fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, free
             core.locks(|locks| locks.close_window(lock.name()));
             return Served::NotFree;
         }
+        Access::InDoubt => {
+            core.locks(|locks| locks.note_in_doubt(lock.name()));
+            return Served::NotFree;
+        }
         // Redisson knows no permits of this kind.
         _ if wanted.mode == Mode::Permit => note_found_free(core, lock, now, freed),
         Access::Free if yields_to_redisson(core, lock, wanted.mode, now, freed) => return Served::Yielded,
@@ -135,9 +139,14 @@ fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, free
             }
             Next::Foreign | Next::Nobody => break,
         };
-        if let Access::Until(_) = access(core, lock, &head.owner, head.wanted()) {
+        match access(core, lock, &head.owner, head.wanted()) {
+            Access::Free | Access::Shared => {}
             // Readers have it, or as many permits are out as it admits; or another module has heard of an event of ours, and taken the lock.
-            break;
+            Access::Until(_) => break,
+            Access::InDoubt => {
+                core.locks(|locks| locks.note_in_doubt(lock.name()));
+                break;
+            }
         }
         match hand_to(core, lock, &head, now) {
             Handed::Over(change) => {

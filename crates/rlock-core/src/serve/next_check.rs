@@ -26,6 +26,7 @@ pub(crate) fn schedule_next_check<P: Server>(core: Core<'_, P>, lock: &mut P::Lo
                 locks.check_at(lock.name(), Some(Due::At(turn.map_or(again, |turn| turn.max(again)))));
             });
         }
+        Access::InDoubt => core.locks(|locks| locks.note_in_doubt(lock.name())),
         Access::Until(until) => {
             // A permit that ends before the others is what somebody waits for.
             let expiry = if wanted.mode == Mode::Permit { until } else { key_end(lock) };

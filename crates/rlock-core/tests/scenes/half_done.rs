@@ -7,7 +7,7 @@ use rlock_core::facts::WriteAccess;
 use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Reply, departures, events};
 
-const ONE: AtOnce = AtOnce { ended: 1, listed: 1, served: 1, looked: 1 };
+const ONE: AtOnce = AtOnce { ended: 1, listed: 1, served: 1, looked: 1, buried: 1 };
 
 /// The lock is held by `h`.
 fn held(at_once: AtOnce) -> Scene {

@@ -1,5 +1,6 @@
 //! Scenes that the oracle does not know, step by step in `rlock-core`.
 
+mod dead_readers;
 mod fair;
 mod fair_regressions;
 mod fair_scene;
