@@ -7,7 +7,7 @@ use crate::commands::{say, text};
 use crate::{ServerBuilder, Stopped, TestServer, eventually, wait_for_replicas_in_sync};
 use redis::Connection;
 
-use super::{command, run};
+use super::run;
 
 /// How long nodes may take to agree on a busy machine.
 const AGREED: Duration = Duration::from_secs(60);
