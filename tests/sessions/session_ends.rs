@@ -219,8 +219,8 @@ fn a_tied_waiter_may_ask_again_at_the_limit() {
     let client = &mut server.connect();
     let _listens = Subscriber::channel(&server, "news");
     let waits = "RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 news";
-    story(client, &[("RLOCK.ACQUIRE lock alice 60000", HELD), (waits, "[0, 0, 0]"), (waits, "[0, 0, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE lock alice 60000", HELD), (waits, "[0, 0, 0]"), (waits, "[0, 0, 0]")]);
     assert_eq!(server.info("rlock")["rlock_ties"], "1");
-    story(client, &[("RLOCK.RELEASE lock alice", "1"), (BOB, "[2, 60000, 0]")]);
+    client.story(&[("RLOCK.RELEASE lock alice", "1"), (BOB, "[2, 60000, 0]")]);
     assert_eq!(server.info("rlock")["rlock_ties"], "1");
 }
