@@ -199,7 +199,7 @@ impl Lockstep<'_> {
             let shared = on(read_write_channel(key)).filter(|(_, text)| text == "0").count();
             let count = on(unlock_channel(key)).count() + shared;
             let of_key = (0..LOCKS.len()).filter(|lock| place(Lock(*lock)).1 == key);
-            let expected = of_key.map(|lock| unlock_messages[lock]).sum();
+            let expected: usize = of_key.map(|lock| unlock_messages[lock]).sum();
             assert_eq!(count, expected, "unlock messages of {key} (left: server, right: oracle)");
         }
         for (lock, owner) in called {
