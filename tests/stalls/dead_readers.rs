@@ -33,12 +33,12 @@ fn dead_readers_beside_a_living_one() {
 /// The writers ask in one transaction: each of its commands removes a few, and the timer the others of all locks.
 #[test]
 fn dead_readers_of_many_locks() {
-    const LOCKS: usize = 20;
+    const LOCKS: usize = 10;
     let server = TestServer::start();
     let (mut client, mut act) = (server.connect(), server.connect());
     let _listens = Subscriber::channel(&server, "news");
     for lock in 0..LOCKS {
-        die(&mut client, &format!("lock{lock}"), 40_000);
+        die(&mut client, &format!("lock{lock}"), 80_000);
     }
     let wait = || {
         let mut pipe = redis::pipe();
@@ -60,6 +60,6 @@ fn a_writer_that_asks_again_and_again_has_the_lock_in_the_end() {
     let client = &mut server.connect();
     die(client, "lock", 2_500);
     let asks = "RLOCK.ACQUIRE lock bob 60000 WRITE";
-    story(client, &[(asks, "nil"), ("HLEN lock", "1501"), (asks, "nil"), (asks, "[1, 60000, 0]")]);
+    story(client, &[(asks, "null"), ("HLEN lock", "1501"), (asks, "null"), (asks, "[1, 60000, 0]")]);
     assert_eq!(number(client, "HLEN lock"), 2);
 }
