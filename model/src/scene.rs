@@ -33,13 +33,13 @@ pub(crate) struct Scene {
     pub(crate) locks: u8,
     /// In which ways each owner wants them.
     pub(crate) modes: [&'static [Mode]; 3],
-    /// What else may happen.
+    /// The other events that are explored.
     pub(crate) may: &'static [May],
     /// How many steps are explored where the command line does not say.
     pub(crate) depth: u32,
 }
 
-/// A part of what may happen.
+/// A group of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum May {
     /// Callers ask for fencing tokens, whose key others may spoil.
@@ -54,7 +54,7 @@ pub(crate) enum May {
     Fair,
     /// Others delete, take and force locks.
     Foreign,
-    /// Foreign waiters listen, and get turns.
+    /// Redisson clients listen, and get turns.
     Turns,
     /// One of Redisson's waits to write now and then, and gets turns.
     Writers,

@@ -177,7 +177,7 @@ impl World {
         }
     }
 
-    /// What a key holds, if it is there now.
+    /// The value of a key that exists now.
     fn value(&self, lock: &LockRef) -> Option<&Value> {
         self.keys.get(lock).filter(|value| !self.is_over(value.expiry()))
     }

@@ -5,7 +5,7 @@ use super::op::{Count, Foreign, Ms};
 use super::redisson;
 use super::values::Value;
 
-/// What becomes of the key; nothing where it is not written.
+/// The value of the key afterwards; nothing where it is not written.
 pub(super) fn run(what: Foreign, value: Value, leases: &mut Leases, now: i64) -> Option<Value> {
     let after = |Ms(ms): Ms| now + ms;
     Some(match (what, value) {

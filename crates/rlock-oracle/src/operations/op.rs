@@ -43,7 +43,7 @@ impl Word {
         WORDS.iter().find(|(word, _)| *word == self).map_or("", |(_, text)| text)
     }
 
-    /// The one with such a name; none of them where there is no such name.
+    /// The word with this name; the empty one where the name is unknown.
     pub(super) fn named(name: &str) -> Self {
         WORDS.iter().find(|(_, text)| *text == name).map_or(Self::None, |(word, _)| *word)
     }
