@@ -9,7 +9,6 @@ mod watched;
 
 use std::time::Duration;
 
-use redis::Connection;
 use rlock_client::{Client, Durability, Error, Guard};
 use rlock_testkit::clients;
 use rlock_testkit::clients::within;
