@@ -43,8 +43,8 @@ pub(crate) fn lease(ctx: Ctx<'_>, name: StringRef<'_>, reader: &[u8], hold: i64)
     }
 }
 
-/// Goes through all readers, until `visit` breaks it off. After a walk past many the next one begins there, and visits the
-/// others once more in the end: it need not pass what a table has no more.
+/// Goes through all readers, until `visit` breaks it off. After a walk past many readers the next one begins there, so that it
+/// does not pass the emptied part of a table each time; then it goes through all, and visits some of them twice.
 pub(crate) fn each(
     ctx: Ctx<'_>,
     lock: LockName<'_>,

@@ -45,7 +45,7 @@ fn loaded(way: usize, take: impl FnOnce(&mut Connection)) -> TestServer {
     let builder = if name == "an append only file" { with_aof() } else { TestServer::builder() };
     let server = builder.without_module().start();
     take(&mut server.connect());
-    // Of those who stood in a fair queue nobody knows who is dead: a server that starts lowers their deadlines.
+    // A server that starts lowers the deadlines in a fair queue: it cannot know which waiters are dead.
     let everything = |server: &TestServer| everything(server, "ZCARD");
     let before = everything(&server);
     assert!(!before.is_empty());

@@ -50,13 +50,13 @@ pub(crate) enum May {
     Enqueue,
     /// The first two owners share a channel, as the owners of one client do.
     SharesChannel,
-    /// Callers ask with FAIR, beside one of Redisson's.
+    /// Callers ask with FAIR, beside a Redisson waiter.
     Fair,
     /// Others delete, take and force locks.
     Foreign,
     /// Redisson clients listen, and get turns.
     Turns,
-    /// One of Redisson's waits to write now and then, and gets turns.
+    /// A Redisson writer waits now and then, and gets turns.
     Writers,
     /// The server is demoted, paused, or loses the key's slot.
     Server,

@@ -11,7 +11,7 @@ fn a_name_and_the_same_in_braces_share_what_belongs_to_them() {
         ("RLOCK.ACQUIRE x alice 100000 FENCED", "[1, 100000, 9007199254740001]"),
         ("RLOCK.ACQUIRE {x} bob 100000 FENCED", "[1, 100000, 9007199254740002]"),
         ("RLOCK.RELEASE {x} bob", "1"),
-        // Who waits for one of them in the fair queue keeps others from the other.
+        // A fair waiter for one of them keeps other owners from the other.
         ("RLOCK.ACQUIRE x carol 100000 FAIR ENQUEUE 0 news", "[0, 0, 0]"),
         ("RLOCK.ACQUIRE {x} bob 100000 FAIR", "null"),
         ("RLOCK.ACQUIRE {y} bob 100000 FAIR", "[1, 100000, 0]"),

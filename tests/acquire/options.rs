@@ -21,7 +21,7 @@ fn accept_no_lets_only_holders_in() {
         ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]"),
         ("HSET rest mode read", "1"),
         ("CONFIG SET rlock.accept no", "OK"),
-        // Whoever holds nothing yet: of a free lock, of another's, of what is left of one.
+        // An owner without a hold: of a free lock, of a held one, of an abandoned one.
         ("RLOCK.ACQUIRE free bob 100000", drained),
         ("RLOCK.ACQUIRE free bob 100000 HOLDS 1", drained),
         ("RLOCK.ACQUIRE free bob 100000 HOLDS 2", drained),

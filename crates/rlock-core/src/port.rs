@@ -116,8 +116,8 @@ pub trait Lock {
     /// Fails if the caller has no permission to write and delete the lease keys of this reader.
     fn check_leases(&self, reader: &[u8]) -> Result<(), Error>;
 
-    /// Visits the readers of a read/write lock until `visit` breaks. The lock's key is not open during a visit. Fails at a
-    /// field that belongs to no reader.
+    /// Visits the readers of a read/write lock until `visit` breaks, some of them perhaps twice. The lock's key is not open
+    /// during a visit. Fails at a field that belongs to no reader.
     fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error>;
 
     /// The readers from a cursor on, about `most`, and the cursor of the next ones: 0 at first, `None` after the last. Readers

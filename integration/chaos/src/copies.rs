@@ -194,8 +194,7 @@ fn count_as_gone(shared: &Shared, restarted: &TestServer) {
         told.filter(|told| *told <= most)
     };
     if poll(SOON, fits).is_none() {
-        let text =
-            format!("after a restart one of Redisson's is told to wait {told:?} ms, and {most} at most");
+        let text = format!("after a restart a Redisson waiter must wait {told:?} ms, but at most {most}");
         shared.recorder.violation("told", 0, text);
     }
 }

@@ -7,10 +7,10 @@ use rlock_core::commands::Answer;
 use rlock_core::locks::LockRef;
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Expiry, Holds, Mode, Owner, Reply, UnixMs, WaitMs};
+use rlock_core::{Expiry, Holds, Mode, Owner, Reply, UnixMs};
 use rlock_sim::{ReadWrite, Sim, Value};
 
-use crate::fair_scene::{lease, lock, settings};
+use crate::fair_scene::{asks, block, lease, lock, settings};
 
 const HOUR: i64 = 3_600_000;
 
@@ -47,26 +47,12 @@ fn write(sim: &Sim, owner: &str, wait: Option<Wait<'_>>) -> Answer {
 }
 
 fn write_to(sim: &Sim, lock: &LockRef, owner: &str, wait: Option<Wait<'_>>) -> Answer {
-    let request = Acquire {
-        owner: Owner::new(owner.as_bytes()).expect("an owner"),
-        lease: lease(60_000),
-        mode: Mode::Write,
-        arrive_at: None,
-        fair: false,
-        fenced: false,
-        permits: None,
-        session: None,
-        wait,
-    };
+    let request = Acquire { wait, ..asks(owner, 60_000, Mode::Write) };
     sim.acquire(1, lock, &request).expect("an answer")
 }
 
-fn blocked() -> Option<Wait<'static>> {
-    Some(Wait::Block(WaitMs::new(0).expect("a wait")))
-}
-
 fn waits(sim: &Sim) {
-    assert_eq!(write(sim, "bob", blocked()), Answer::Later);
+    assert_eq!(write(sim, "bob", block()), Answer::Later);
 }
 
 /// The owners with a field in the lock's hash: readers, then the writer.
@@ -222,7 +208,7 @@ fn many_locks_share_the_bound_of_a_cycle() {
     let sim = read_by("abcdz");
     waits(&sim);
     sim.with(|world| world.keys.insert(lock(1), readers("abcd")));
-    assert_eq!(write_to(&sim, &lock(1), "eve", blocked()), Answer::Later);
+    assert_eq!(write_to(&sim, &lock(1), "eve", block()), Answer::Later);
     let count = || {
         let reads = |lock: u8| match sim.with(|world| world.keys.get(&self::lock(lock)).cloned()) {
             Some(Value::ReadWrite(value)) => value.reads.len(),

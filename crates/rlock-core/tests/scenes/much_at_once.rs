@@ -9,7 +9,7 @@ use rlock_core::settings::Settings;
 use rlock_core::{Mode, Owner, Reply, UnixMs, WaitMs, departures, events};
 use rlock_sim::{Sim, Value};
 
-use crate::fair_scene::{lease, settings};
+use crate::fair_scene::{asks, block, lease, settings};
 
 const HOUR: i64 = 3_600_000;
 
@@ -31,22 +31,8 @@ fn small_steps() -> Sim {
 }
 
 fn acquire(sim: &Sim, lock: &LockRef, owner: &str, wait: Option<Wait<'_>>) -> Answer {
-    let request = Acquire {
-        owner: Owner::new(owner.as_bytes()).expect("an owner"),
-        lease: lease(HOUR),
-        mode: Mode::Mutex,
-        arrive_at: None,
-        fair: true,
-        fenced: false,
-        permits: None,
-        session: None,
-        wait,
-    };
+    let request = Acquire { fair: true, wait, ..asks(owner, HOUR, Mode::Mutex) };
     sim.acquire(1, lock, &request).expect("an answer")
-}
-
-fn block() -> Option<Wait<'static>> {
-    Some(Wait::Block(WaitMs::new(0).expect("a wait")))
 }
 
 fn listed(sim: &Sim, lock: &LockRef) -> Vec<String> {
@@ -214,24 +200,13 @@ fn expired_heads_are_removed_a_few_at_a_time() {
 /// Waiters left one queue a few at a time, and the timer looked at that lock first in each cycle: the lease of another lock
 /// ended, and the lock was granted when that queue was empty.
 #[test]
-#[expect(clippy::too_many_lines, reason = "one history")]
 fn a_queue_that_is_not_done_comes_behind_the_locks_that_were_due_before() {
     const WAITERS: usize = 1_000;
     let (many, other) = ([lock(0), lock(2)], lock(1));
     for fair in [false, true] {
         let sim = sim();
         let ask = |lock: &LockRef, owner: &str, lease_ms, wait| {
-            let request = Acquire {
-                owner: Owner::new(owner.as_bytes()).expect("an owner"),
-                lease: lease(lease_ms),
-                mode: Mode::Mutex,
-                arrive_at: None,
-                fair,
-                fenced: false,
-                permits: None,
-                session: None,
-                wait,
-            };
+            let request = Acquire { fair, wait, ..asks(owner, lease_ms, Mode::Mutex) };
             sim.acquire(1, lock, &request).expect("an answer");
         };
         let for_ever = WaitMs::new(0).expect("a wait");

@@ -2,12 +2,12 @@
 
 use rlock_core::commands::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
-use rlock_core::request::{Acquire, DownTo, Release, Wait};
+use rlock_core::request::{Acquire, DownTo, Release};
 use rlock_core::settings::Settings;
-use rlock_core::{Error, Mode, Owner, Reply, WaitMs};
+use rlock_core::{Error, Mode, Owner, Reply};
 use rlock_sim::Sim;
 
-use crate::fair_scene::{lease, settings};
+use crate::fair_scene::{asks, block, lease, settings};
 
 fn sim() -> Sim {
     Sim::new(Settings {
@@ -18,18 +18,8 @@ fn sim() -> Sim {
     })
 }
 
-fn asks(owner: &str, fair: bool) -> Acquire<'_> {
-    Acquire {
-        owner: Owner::new(owner.as_bytes()).expect("an owner"),
-        lease: lease(10_000),
-        mode: Mode::Mutex,
-        arrive_at: None,
-        fair,
-        fenced: false,
-        permits: None,
-        session: None,
-        wait: Some(Wait::Block(WaitMs::new(0).expect("a wait"))),
-    }
+fn waits(owner: &str, fair: bool) -> Acquire<'_> {
+    Acquire { fair, wait: block(), ..asks(owner, 10_000, Mode::Mutex) }
 }
 
 /// Valkey from 8.1 on refuses to block a client that is subscribed to anything.
@@ -37,13 +27,13 @@ fn asks(owner: &str, fair: bool) -> Acquire<'_> {
 fn a_refused_block_leaves_the_queue_as_it_was() {
     let (sim, lock) = (sim(), LockRef { db: 0, key: (*b"lock").into() });
     for fair in [false, true] {
-        assert!(sim.acquire(1, &lock, &asks("holder", false)).is_ok());
-        assert_eq!(sim.acquire(2, &lock, &asks("waiter", fair)), Ok(Answer::Later));
+        assert!(sim.acquire(1, &lock, &waits("holder", false)).is_ok());
+        assert_eq!(sim.acquire(2, &lock, &waits("waiter", fair)), Ok(Answer::Later));
         let queued = || sim.locks(|locks| locks.in_order(lock.name()).cloned().collect::<Vec<_>>());
         let (before, listed) = (queued(), sim.with(|world| world.fair.clone()));
         sim.with(|world| world.refuses_to_block = true);
         for owner in ["waiter", "other"] {
-            assert_eq!(sim.acquire(3, &lock, &asks(owner, fair)), Err(Error::NotBlockable), "{owner}");
+            assert_eq!(sim.acquire(3, &lock, &waits(owner, fair)), Err(Error::NotBlockable), "{owner}");
         }
         assert_eq!(queued(), before);
         assert_eq!(sim.with(|world| world.fair.clone()), listed);
@@ -64,9 +54,9 @@ fn a_refused_block_leaves_the_queue_as_it_was() {
 fn nobody_is_blocked_for_whom_there_is_no_place() {
     let (sim, lock) = (sim(), LockRef { db: 0, key: (*b"lock").into() });
     for (client, owner) in [(1, "holder"), (2, "a"), (3, "b")] {
-        assert!(sim.acquire(client, &lock, &asks(owner, false)).is_ok());
+        assert!(sim.acquire(client, &lock, &waits(owner, false)).is_ok());
     }
-    assert_eq!(sim.acquire(4, &lock, &asks("c", false)), Err(Error::QueueFull));
+    assert_eq!(sim.acquire(4, &lock, &waits("c", false)), Err(Error::QueueFull));
     assert_eq!(sim.with(|world| world.clients.len()), 2);
-    assert_eq!(sim.acquire(5, &lock, &asks("b", false)), Ok(Answer::Later), "a repeat needs no new place");
+    assert_eq!(sim.acquire(5, &lock, &waits("b", false)), Ok(Answer::Later), "a repeat needs no new place");
 }

@@ -7,7 +7,7 @@ use rlock_core::settings::Settings;
 use rlock_core::{Mode, Owner, PermitLimit, Reply, WaitMs};
 use rlock_sim::Sim;
 
-use crate::fair_scene::{lease, settings};
+use crate::fair_scene::{asks, lease, settings};
 
 const LEASE: i64 = 60_000;
 const GRACE: i64 = 100;
@@ -31,15 +31,9 @@ fn sim() -> Sim {
 
 fn acquire(sim: &Sim, connection: u64, owner: &str) -> Reply {
     let request = Acquire {
-        owner: Owner::new(owner.as_bytes()).expect("an owner"),
-        lease: lease(LEASE),
-        mode: Mode::Mutex,
-        permits: None,
-        fair: false,
-        arrive_at: None,
-        fenced: false,
         session: Some(lease(GRACE)),
         wait: Some(Wait::Enqueue(WaitMs::new(0).expect("a wait"), b"channel")),
+        ..asks(owner, LEASE, Mode::Mutex)
     };
     match sim.acquire(connection, &lock(), &request).expect("an answer") {
         Answer::Now(reply) => reply,
@@ -108,15 +102,9 @@ fn a_permit_is_not_tied_as_the_one_before_it_that_has_ended() {
     let sim = sim();
     let permit = |connection, owner: &str, ms| {
         let request = Acquire {
-            owner: Owner::new(owner.as_bytes()).expect("an owner"),
-            lease: lease(ms),
-            mode: Mode::Permit,
             permits: PermitLimit::new(2),
-            fair: false,
-            arrive_at: None,
-            fenced: false,
             session: Some(lease(GRACE)),
-            wait: None,
+            ..asks(owner, ms, Mode::Permit)
         };
         let answer = sim.acquire(connection, &lock(), &request);
         assert!(matches!(answer, Ok(Answer::Now(Reply::Acquired { .. }))), "{answer:?}");

@@ -7,7 +7,7 @@ use rlock_core::settings::Settings;
 use rlock_core::{Mode, Owner, Reply, UnixMs, WaitMs};
 use rlock_sim::{Sim, Value};
 
-use crate::fair_scene::{lease, settings};
+use crate::fair_scene::{asks, block, lease, settings};
 
 const OWNERS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const LEASE: i64 = 10_000;
@@ -47,17 +47,7 @@ impl Scene {
     }
 
     fn ask(&self, owner: usize, mode: Mode, waits: bool) -> Option<Answer> {
-        let request = Acquire {
-            owner: Owner::new(OWNERS[owner].as_bytes()).expect("an owner"),
-            lease: lease(LEASE),
-            mode,
-            arrive_at: None,
-            fair: false,
-            fenced: false,
-            permits: None,
-            session: None,
-            wait: waits.then(|| Wait::Block(WaitMs::new(0).expect("a wait"))),
-        };
+        let request = Acquire { wait: block().filter(|_| waits), ..asks(OWNERS[owner], LEASE, mode) };
         let client = u64::try_from(owner).expect("a number") + 1;
         // A reader may not wait to write.
         self.0.acquire(client, &lock(), &request).ok()
@@ -122,17 +112,7 @@ fn nobody_is_kept_waiting_by_the_dead() {
     let scene = Scene::new();
     scene.0.with(|world| world.settings.turns = Turns { after_grants: 1_000, after_ms: 1_000_000 });
     let ask = |owner: &str, ms: i64, wait| {
-        let request = Acquire {
-            owner: Owner::new(owner.as_bytes()).expect("an owner"),
-            lease: lease(ms),
-            mode: Mode::Read,
-            arrive_at: None,
-            fair: false,
-            fenced: false,
-            permits: None,
-            session: None,
-            wait,
-        };
+        let request = Acquire { wait, ..asks(owner, ms, Mode::Read) };
         scene.0.acquire(1, &lock(), &request).expect("an answer")
     };
     ask("a", 3_600_000, None);

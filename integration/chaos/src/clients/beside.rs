@@ -64,7 +64,7 @@ impl Desk {
         self.ask_how_long(ask, sent);
     }
 
-    /// Whether one of Redisson's reads, and renews at this time, before it dies.
+    /// A Redisson client reads, renews and dies; returns when it renewed, and whether it read.
     fn reads_and_dies(&mut self, ask: Ask) -> (Us, bool) {
         let mut other = self.begin(ask.key, Mode::Shared, Line::Foreign, None);
         let taken = self.run(ask, Act::Take, &other.owner);

@@ -9,7 +9,7 @@ use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Limits, LockRef, Locks, Ticket, Turns};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Wait};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Error, LeaseMs, Owner, Reply, UnixMs, WaitMs};
+use rlock_core::{Admission, Error, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
 use rlock_sim::{Sim, World};
 
 pub(crate) use redisson::Redisson;
@@ -112,17 +112,7 @@ impl Scene {
             How::Block(ms) => Some(Wait::Block(WaitMs::new(ms).expect("a wait"))),
             How::Enqueue(ms) => Some(Wait::Enqueue(WaitMs::new(ms).expect("a wait"), b"c")),
         };
-        let request = Acquire {
-            owner: Owner::new(owner.as_bytes()).expect("an owner"),
-            lease: lease(LEASE),
-            mode: Default::default(),
-            arrive_at: None,
-            fair: ask.fair,
-            fenced: ask.fenced,
-            permits: None,
-            session: None,
-            wait,
-        };
+        let request = Acquire { fair: ask.fair, fenced: ask.fenced, wait, ..asks(owner, LEASE, Mode::Mutex) };
         self.sim.acquire(owner.as_bytes().last().copied().unwrap_or(0).into(), &lock(number), &request)
     }
 
@@ -277,4 +267,24 @@ impl Scene {
 
 fn text(name: &[u8]) -> String {
     name.escape_ascii().to_string()
+}
+
+/// The plain ACQUIRE of this owner, which does not wait.
+pub(crate) fn asks(owner: &str, lease_ms: i64, mode: Mode) -> Acquire<'_> {
+    Acquire {
+        owner: Owner::new(owner.as_bytes()).expect("an owner"),
+        lease: lease(lease_ms),
+        mode,
+        arrive_at: None,
+        fair: false,
+        fenced: false,
+        permits: None,
+        session: None,
+        wait: None,
+    }
+}
+
+/// Blocked, without an end.
+pub(crate) fn block() -> Option<Wait<'static>> {
+    Some(Wait::Block(WaitMs::new(0).expect("a wait")))
 }

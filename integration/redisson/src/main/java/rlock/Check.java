@@ -51,7 +51,7 @@ final class Check {
         return IntStream.range(0, count).mapToObj(number -> start(body.apply(number))).toList();
     }
 
-    /** Somebody of Redisson's waits for a lock, and gives it back; whether it had it. */
+    /** A Redisson thread acquires a lock and releases it; whether it acquired it. */
     static Future<Boolean> takes(RLock lock) {
         return start(() -> {
             boolean acquired = lock.tryLock(60, 60, TimeUnit.SECONDS);
