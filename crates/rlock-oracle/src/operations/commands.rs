@@ -121,16 +121,13 @@ impl Oracle {
         let until = (wait.0 > 0).then(|| self.clock + wait.0.unsigned_abs());
         let Ask { word, lease, fenced, fair, .. } = ask;
         let waiter = Waiter { owner, word, lease, fenced, until, via, fair };
-        let back = if fair { self.rejoin(lock, owner) } else { None };
+        let back = fair && self.comes_back(lock, owner);
         let has_place = known.is_some_and(|at| self.queue(lock)[at].fair);
         match known {
             None => {
-                self.came_so_far += 1;
-                let number = back.unwrap_or(self.came_so_far);
-                let place = self.place(lock);
-                let at = place.numbers.partition_point(|before| *before < number);
-                place.numbers.insert(at, number);
-                place.queue.insert(at, waiter);
+                let last = self.queue(lock).len();
+                let at = if back { self.place_of_returned(lock, owner) } else { last };
+                self.place(lock).queue.insert(at, waiter);
             }
             Some(at) => {
                 let before = std::mem::replace(&mut self.place(lock).queue[at], waiter);
@@ -138,8 +135,7 @@ impl Oracle {
                     self.calls.insert(call, Answer::Error("UNBLOCKED"));
                 }
                 if before.fair && !fair {
-                    let number = self.places[lock.0].numbers[at];
-                    self.place(lock).gone.push((owner, number));
+                    self.place(lock).gone.push(owner);
                 }
             }
         }

@@ -2,7 +2,6 @@
 
 use super::commands::Ask;
 use super::fair_op::ByList;
-use super::found::KnownReads;
 use super::op::{Channel, Count, Foreign, LOCKS, Lock, Ms, Op};
 use super::state::Oracle;
 use super::values::{Answer, Value, Via, named};
@@ -49,7 +48,7 @@ impl Oracle {
             Op::Ground(ground) => self.ground = ground,
             Op::Primary(true) => {
                 if !std::mem::replace(&mut self.primary, true) {
-                    self.doubt_lists();
+                    self.promoted();
                 }
             }
             Op::Primary(false) => {
@@ -57,10 +56,7 @@ impl Oracle {
                     self.synchronise();
                 }
                 self.send_all_away();
-                // What was known here of read leases.
-                self.places.iter_mut().for_each(|place| place.natives.clear());
-                self.places.iter_mut().for_each(|place| place.known_reads = KnownReads::default());
-                self.lists_doubted_until = 0;
+                self.demoted();
             }
             Op::Accept(accept) => self.accept = accept,
             Op::ByList { lock, what } => self.by_list(lock, what),
@@ -136,7 +132,9 @@ impl Oracle {
         let ends_before = if let Value::ReadWrite(hash) = value { hash.ends } else { None };
         let Some(becomes) = foreign::run(what, value, &mut self.place(lock).leases, now) else { return };
         self.becomes(lock, becomes);
-        self.key_is_written(lock, ends_before);
+        if matches!(becomes, Value::ReadWrite(hash) if hash.ends.is_some() && hash.ends != ends_before) {
+            self.is_met(lock);
+        }
         self.written(lock);
     }
 
@@ -173,7 +171,6 @@ impl Oracle {
     pub(super) fn send_all_away(&mut self) {
         for lock in self.all_locks() {
             self.drop_waiters(lock, "demoted");
-            self.place(lock).list_found = false;
             self.forget_gate(lock);
         }
     }

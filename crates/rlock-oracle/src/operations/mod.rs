@@ -1,6 +1,7 @@
 //! Histories of what happens to a server with locks: in `rlock-core`, in a simulated server, and in an
 //! oracle that says what should be seen. After each step everything that shows is compared.
 
+mod after;
 mod bytes;
 mod commands;
 mod fair;

@@ -56,6 +56,9 @@ impl Oracle {
         if !given || freed == Freed::ToReaders {
             self.publish(lock);
         }
+        if !given && !self.list(lock).is_empty() {
+            self.list_is_met(lock);
+        }
     }
 
     /// Whether this owner could have the lock in this way, if it were its turn.

@@ -165,7 +165,6 @@ impl Oracle {
         // One that is not the primary, and may be written all the same, remembers nothing.
         if primary {
             place.natives.insert(owner, ends);
-            self.must_outlast(lock, owner, ends);
         }
     }
 
