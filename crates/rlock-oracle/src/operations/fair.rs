@@ -270,7 +270,7 @@ impl Oracle {
         let (place, after) = (&self.places[lock.0], &self.after);
         let as_it_was = after.queues[lock.0].len() == place.queue.len()
             && after.lists[lock.0].first() == place.list.first();
-        let free = self.head_access(lock) == Access::Free && !place.touched;
+        let free = self.head_access(lock) == Access::Free;
         self.options.kinds == Kinds::Fair && free && as_it_was && !after.told[lock.0]
     }
 

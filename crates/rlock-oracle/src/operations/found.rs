@@ -69,7 +69,14 @@ impl Oracle {
 
     /// Whether the timer has to cap the deadlines of a list.
     pub(super) fn has_to_cap(&self) -> bool {
-        self.places.iter().any(|place| place.before.caps)
+        self.places.iter().any(|place| place.before.caps && !place.list.is_empty())
+    }
+
+    /// There is nothing to cap in a list that has gone.
+    pub(super) fn forget_empty_lists(&mut self) {
+        for place in self.places.iter_mut().filter(|place| place.list.is_empty()) {
+            place.before.caps = false;
+        }
     }
 
     /// The timer has capped the lists that were met.

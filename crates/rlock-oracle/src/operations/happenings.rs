@@ -107,7 +107,6 @@ impl Oracle {
     /// Something has happened to every key.
     fn touch_all(&mut self) {
         self.all_locks().for_each(|lock| self.touch_list(lock));
-        self.places.iter_mut().for_each(|place| place.touched = !place.queue.is_empty());
     }
 
     /// What has expired stays so, also when the clock goes back.
@@ -148,13 +147,12 @@ impl Oracle {
 
     /// Somebody else has written the key.
     fn written(&mut self, lock: Lock) {
-        let place = self.place(lock);
-        place.touched = !place.queue.is_empty();
-        place.unconfirmed = None;
+        self.place(lock).unconfirmed = None;
     }
 
     /// Time passes on both clocks.
     pub(super) fn pass(&mut self, ms: u64) {
+        self.forget_passes();
         self.clock += ms;
         self.now += i64::try_from(ms).expect("a span");
     }

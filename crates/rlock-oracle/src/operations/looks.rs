@@ -69,6 +69,7 @@ impl Oracle {
             // Before bounds are set to deadlines, which count from the end of the lease.
             let seen = self.after.values;
             self.all_locks().for_each(|lock| self.mend_end(lock, &seen[lock.0]));
+            self.forget_empty_lists();
             if self.ground != Ground::Refused {
                 self.all_locks().for_each(|lock| self.remove_departed(lock));
                 self.cap_lists();
@@ -146,7 +147,6 @@ impl Oracle {
         let dropped_waiters = self.ground == Ground::Moved && self.after.queues[lock.0].is_empty();
         if access == Access::Free
             && self.window_ends(lock).is_some()
-            && !self.places[lock.0].touched
             && !dropped_waiters
         {
             return;

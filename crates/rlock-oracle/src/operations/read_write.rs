@@ -76,11 +76,13 @@ impl Oracle {
             return Answer::Error("ERR");
         }
         let holds_something = reads.is_some() || writes;
-        let kept_out = !holds_something && self.queue(lock).is_empty() && self.holds_back(lock, ask.word);
+        let first = ask.holds.is_none_or(|n| n == 1);
+        let may = first && self.accept;
+        let kept_out =
+            !holds_something && self.queue(lock).is_empty() && self.holds_back(lock, ask.word, may);
         if !holds_something && !self.accept {
             return Answer::Error("ERR");
         }
-        let first = ask.holds.is_none_or(|n| n == 1);
         if !holds_something && (!self.queue(lock).is_empty() || kept_out) {
             return if first { self.wait(lock, owner, ask) } else { Answer::Null };
         }

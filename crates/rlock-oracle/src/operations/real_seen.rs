@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rlock_core::locks::{self, Ticket, Yielding};
+use rlock_core::locks::{self, Ticket};
 use rlock_sim::World;
 
 use super::hash::Leases;
@@ -13,7 +13,6 @@ use super::real_words::{
     said,
 };
 use super::values::{Answer, Entry, Value, Via, Waiter};
-use super::writers::Gate;
 
 impl Real {
     /// The lease keys of a lock's readers.
@@ -73,15 +72,6 @@ impl Real {
         let is_asked = |(word, _): &(Word, &str)| said(*word).unwrap_or_default() == waiter.mode;
         let (word, _) = WORDS.into_iter().find(is_asked).expect("a mode");
         Waiter { owner: owner_of(&waiter.owner), word, lease, fenced, until, via, fair: waiter.fair }
-    }
-
-    /// Whether the lock is left to those of Redisson's, or is to be.
-    pub(super) fn gate(&self, lock: Lock) -> Gate {
-        match self.sim.locks(|locks| locks.yielding(id(lock).name())) {
-            None | Some(Yielding::Counting { .. }) => Gate::Open,
-            Some(Yielding::Draining { look_at }) => Gate::UntilFree { look_at: look_at.0 },
-            Some(Yielding::Window { until }) => Gate::Window { until: until.0 },
-        }
     }
 
     fn call(&self, ticket: Ticket) -> usize {

@@ -79,9 +79,8 @@ impl Run {
             _ if is_command(op) && self.ground != Ground::Firm => return,
             _ => {
                 let answer = self.real.step(op);
-                self.see(answer.clone());
+                self.see(Some(op), answer.clone());
                 self.oracle.step(op);
-                self.oracle.judge_gates(told);
                 self.shown.answer.clone_from(&answer);
                 self.compare(answer, told);
             }
@@ -159,9 +158,8 @@ impl Run {
                 self.oracle.may_be_deleted(lock);
             }
         }
-        self.see(None);
+        self.see(None, None);
         self.oracle.look();
-        self.oracle.judge_gates(told);
         for lock in (0..LOCKS.len()).map(Lock) {
             self.oracle.mend_end(lock, &self.real.value(lock));
         }
@@ -170,9 +168,8 @@ impl Run {
     }
 
     /// Shows the oracle what the step that is just over has come to.
-    fn see(&mut self, answer: Option<Answer>) {
-        self.oracle.after = After::of(&self.real, answer);
-        self.oracle.seen_gates = std::array::from_fn(|lock| self.real.gate(Lock(lock)));
+    fn see(&mut self, op: Option<Op>, answer: Option<Answer>) {
+        self.oracle.after = After::of(&self.real, op, answer);
     }
 
     /// Whatever there is to do next, the timer is set to do it in time.
@@ -198,7 +195,7 @@ impl Run {
         let calls: Vec<_> = self.oracle.calls.keys().copied().collect();
         if let Some(call) = pick(&calls, nth) {
             self.real.disconnect(call);
-            self.see(None);
+            self.see(None, None);
             self.oracle.disconnect(call);
         }
     }

@@ -4,7 +4,6 @@ use super::fair::Next;
 use super::op::{Channel, Lock, Owner, Word};
 use super::state::Oracle;
 use super::values::{Access, Answer, Freed, OpenGrant, Value, Via, Waiter, named};
-use super::writers::{Gate, Turns};
 
 impl Oracle {
     /// A lock that may have become free without a command: it goes to the first who waits, and if nobody
@@ -86,7 +85,6 @@ impl Oracle {
     pub(super) fn looked(&mut self, lock: Lock) {
         let (value, access) = (self.value(lock), self.head_access(lock));
         let place = self.place(lock);
-        place.touched = false;
         if place.queue.is_empty() || access != Access::No {
             return;
         }
@@ -212,32 +210,6 @@ impl Oracle {
             self.set(lock, Value::Held { by: head.owner, holds: 1, ends: Some(ends) });
         }
         ends
-    }
-
-    /// A lock is free that natives wait for. Where those of Redisson's have been passed over for long enough, and are there,
-    /// they are told, and the lock is left to them: whether it is.
-    pub(super) fn foreign_turn(&mut self, lock: Lock) -> bool {
-        let Turns { gate, handed, most, .. } = self.places[lock.0].turns;
-        let has_to = matches!(gate, Gate::UntilFree { .. }) || self.is_due(handed);
-        if self.options.window == 0 || !has_to && !self.is_due(most) {
-            if matches!(gate, Gate::Window { .. }) {
-                self.place(lock).turns = Turns::default();
-            }
-            return false;
-        }
-        let window = Gate::Window { until: self.clock + self.options.window };
-        let yields = self.listened && (has_to || self.seen_gates[lock.0] == window);
-        if yields {
-            self.publish(lock);
-            self.place(lock).turns = Turns { gate: window, ..Turns::default() };
-        } else if !self.listened {
-            // A message without a receiver does not count.
-            self.was_published(lock);
-            self.seen.published[lock.0].most += 1;
-            let most = most.filter(|_| !has_to);
-            self.place(lock).turns = Turns { most, ..Turns::default() };
-        }
-        yields
     }
 
     /// Foreign waiters are told to try again, and know of no end any more.

@@ -8,7 +8,7 @@ use super::hash::Leases;
 use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner, Word};
 use super::options::Options;
 use super::values::{Answer, Entry, OpenGrant, Value, Via, Waiter};
-use super::writers::{Gate, Turns};
+use super::writers::Turns;
 
 /// A lock's key and queue.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +37,6 @@ pub(super) struct Place {
     pub(super) before: Before,
     /// Who was granted the lock by a message while others waited, and has not been heard of.
     pub(super) unconfirmed: Option<Owner>,
-    /// Whether something has happened to the key since it was looked at.
-    pub(super) touched: bool,
     /// The end of the lease that was seen last while somebody waited; of one that does not end, the end of time.
     pub(super) seen_end: Option<i64>,
     /// The latest end that was in force since foreign waiters were called.
@@ -95,8 +93,6 @@ pub(super) struct Oracle {
     pub(super) accept: bool,
     /// What is seen after this step.
     pub(super) after: After,
-    /// Whether the real thing leaves each lock to those of Redisson's now.
-    pub(super) seen_gates: [Gate; LOCKS.len()],
     pub(super) seen: Seen,
 }
 
@@ -120,7 +116,6 @@ impl Oracle {
             primary: true,
             accept: true,
             after: After::default(),
-            seen_gates: [Gate::Open; LOCKS.len()],
             seen: Seen::default(),
         }
     }
@@ -175,7 +170,6 @@ impl Oracle {
 
     /// Takes one who waits out of the queue; what is known of a queue is forgotten with it, and a plain lock's window.
     pub(super) fn remove(&mut self, lock: Lock, at: usize) -> Waiter {
-        let seen = self.seen_gates[lock.0];
         let place = self.place(lock);
         let waiter = place.queue.remove(at);
         if waiter.fair {
@@ -184,11 +178,10 @@ impl Oracle {
         place.list_touched &= place.queue.iter().any(|waiter| waiter.fair);
         if place.queue.is_empty() {
             place.called = None;
-            if !matches!(waiter.word, Word::Read | Word::Write) && seen == Gate::Open {
+            if !matches!(waiter.word, Word::Read | Word::Write) {
                 place.turns.gate.close_window();
             }
             place.unconfirmed = None;
-            place.touched = false;
             place.seen_end = None;
         }
         waiter

@@ -1,26 +1,26 @@
-//! Turns of those of Redisson's that wait, among natives that have the lock in a row: from docs/COMMANDS.md. When a turn
-//! begins and ends the contract leaves open, within bounds. So it is taken from the real thing where it leaves the lock to
-//! others, and judged: not too early and not too late, for somebody, and not for ever.
+//! Turns of those of Redisson's that wait, among natives that have the lock in a row: from docs/REDISSON.md. When a turn
+//! begins and ends the contract leaves open, within bounds. So it is seen by who is kept from the lock, and judged: not too
+//! early and not too late, for somebody, and not for ever.
 
 use super::hash::{Hash, owners};
 use super::op::{Lock, Owner, Word};
-use super::options::{Kinds, Options};
+use super::options::Options;
 use super::state::Oracle;
-use super::values::Value;
+use super::values::{Answer, Value};
 
 /// It is seen so soon that nobody listens any more, in ms. The contract says no more than that it is seen.
 const SEEN_WITHIN: u64 = 1_000;
 
-/// Whether natives are kept waiting for those of Redisson's.
+/// Whether natives are kept waiting for those of Redisson's. What is `sure` has to be so, else it may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Gate {
     /// They are not.
     #[default]
     Open,
-    /// New readers are, until the lock is free, or natives' leases have ended; at times it is looked who listens.
-    UntilFree { look_at: u64 },
-    /// All are until then: the lock is free, and left to the other.
-    Window { until: u64 },
+    /// New readers are, until the lock is free, or natives' leases have ended.
+    UntilFree { sure: bool },
+    /// All are until then, at the latest: the lock is free, and left to the other.
+    Window { until: u64, sure: bool },
 }
 
 impl Gate {
@@ -30,12 +30,30 @@ impl Gate {
             *self = Self::Open;
         }
     }
+
+    /// It may have ended, or be shorter.
+    fn doubt(&mut self) {
+        if let Self::UntilFree { sure } | Self::Window { sure, .. } = self {
+            *sure = false;
+        }
+    }
+}
+
+/// What is seen of one that comes to a lock that nobody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Admitted,
+    KeptOut,
+    /// It would not have got the lock anyway.
+    Unseen,
 }
 
 /// By how many natives in a row those of Redisson's were passed over at a lock, and since when.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turns {
     pub(super) gate: Gate,
+    /// When somebody listened last, and a native read, while readers were kept out.
+    wanted_at: u64,
     /// By hand-offs at least.
     pub(super) handed: Option<(u32, u64)>,
     /// By readers at least, who has waited to write all the time.
@@ -62,20 +80,26 @@ impl Oracle {
         self.read_by(lock).is_some_and(|hash| !self.all_are_dead(lock, &hash))
     }
 
-    /// Whether one who reads nothing yet is kept from reading with others.
+    /// Whether the first who waits is seen to wait on.
+    fn head_stays(&self, lock: Lock) -> bool {
+        self.queue(lock).first().is_some_and(|head| self.after.stays(lock, head))
+    }
+
+    /// Whether one that reads nothing yet is kept from reading with others, if it is seen to be.
+    fn is_kept_out_as(&self, lock: Lock, seen: bool) -> bool {
+        let Turns { gate, wanted_at, .. } = self.places[lock.0].turns;
+        // Those who took the lock in a window may be joined.
+        let Gate::UntilFree { sure } = gate else { return false };
+        let wanted = self.listened && self.is_read(lock);
+        let has_to = sure && wanted && self.natives_surely_read(lock);
+        let may = wanted && self.natives_may_read(lock) || self.clock <= wanted_at + SEEN_WITHIN;
+        has_to || may && seen
+    }
+
+    /// The same for the first who waits.
     pub(super) fn is_kept_out(&self, lock: Lock) -> bool {
-        match self.places[lock.0].turns.gate {
-            // Those who took the lock in a window may be joined.
-            Gate::Open | Gate::Window { .. } => false,
-            Gate::UntilFree { look_at } => {
-                let (gate, seen) = (self.places[lock.0].turns.gate, self.seen_gates[lock.0]);
-                let not_looked = self.clock <= look_at && seen == gate;
-                // What is remembered of the leases of those who have gone is left open.
-                let natives =
-                    self.natives_surely_read(lock) || self.natives_may_read(lock) && seen != Gate::Open;
-                self.clock < look_at || not_looked || self.listened && self.is_read(lock) && natives
-            }
-        }
+        let free = |head| self.after.is_granted_free(lock, head);
+        self.is_kept_out_as(lock, self.head_stays(lock) || self.queue(lock).first().is_some_and(free))
     }
 
     /// It is looked whether the first who waits can read: if it is kept waiting for nobody any more, nobody is.
@@ -89,25 +113,32 @@ impl Oracle {
     /// When it has to be seen at the latest that those who wait to read are kept waiting for nobody.
     pub(super) fn seen_at(&self, lock: Lock) -> Option<u64> {
         let reads = self.queue(lock).first().is_some_and(|head| head.word == Word::Read);
-        match self.places[lock.0].turns.gate {
-            Gate::UntilFree { look_at } if reads && self.read_by(lock).is_some() => Some(look_at + 1),
-            _ => None,
-        }
+        let kept_out = matches!(self.places[lock.0].turns.gate, Gate::UntilFree { .. });
+        (kept_out && reads && self.read_by(lock).is_some()).then_some(self.clock + SEEN_WITHIN)
     }
 
-    /// The same for one who comes to a lock that nobody waits for.
-    pub(super) fn holds_back(&mut self, lock: Lock, word: Word) -> bool {
+    /// Whether one who holds nothing is kept from a lock that nobody waits for; it would get it if `may`.
+    pub(super) fn holds_back(&mut self, lock: Lock, word: Word, may: bool) -> bool {
+        let outcome = match self.after.answer {
+            _ if !may => Outcome::Unseen,
+            Some(Answer::Holds(..)) => Outcome::Admitted,
+            _ => Outcome::KeptOut,
+        };
         let others = self.read_by(lock).filter(|hash| word == Word::Read || !self.all_are_dead(lock, hash));
-        match (self.value(lock), others) {
+        let kept_out = match (self.value(lock), others) {
             // Those who read are in the way of a writer anyway.
             (_, Some(_)) if word == Word::Write => return false,
-            (_, Some(_)) => self.begins(lock),
+            (_, Some(_)) => {
+                self.begins(lock, outcome);
+                self.is_kept_out_as(lock, outcome == Outcome::KeptOut)
+            }
             (Value::ReadWrite(hash), None) if hash.writing => return false,
-            (_, None) => self.is_free_now(lock),
-        }
-        let kept_out =
-            if others.is_some() { self.is_kept_out(lock) } else { self.window_ends(lock).is_some() };
-        if !kept_out {
+            (_, None) => {
+                self.is_found_free(lock);
+                self.is_left(lock, outcome == Outcome::KeptOut)
+            }
+        };
+        if !kept_out && outcome != Outcome::Unseen {
             self.open(lock);
         }
         kept_out
@@ -120,31 +151,39 @@ impl Oracle {
     }
 
     /// One comes to read beside others: it may be the turn of the one that waits to write now, or has to be.
-    fn begins(&mut self, lock: Lock) {
+    fn begins(&mut self, lock: Lock, outcome: Outcome) {
         let Turns { gate, least, most, .. } = self.places[lock.0].turns;
         if gate != Gate::Open {
             return;
         }
         let natives = self.natives_may_read(lock);
         let for_somebody = self.listened && self.options.window > 0 && self.is_read(lock) && natives;
-        let sure = self.natives_surely_read(lock);
-        if !sure {
+        let surely = for_somebody && self.natives_surely_read(lock);
+        if !self.natives_surely_read(lock) {
             // It may have been its turn, which is over at once where no lease of a native lasts on.
             self.place(lock).turns.least = None;
         }
-        if self.is_due(most) && !(for_somebody && sure) {
+        if self.is_due(most) && !surely {
             self.place(lock).turns.handed = None;
         }
-        match self.seen_gates[lock.0] {
-            Gate::UntilFree { look_at } => {
+        let (may, has_to) = (for_somebody && self.is_due(most), surely && self.is_due(least));
+        let begins = match outcome {
+            Outcome::KeptOut => {
                 assert!(for_somebody, "who comes to read is kept waiting for nobody");
-                assert!(self.is_due(most), "who comes to read is kept waiting too early: {most:?}");
-                self.place(lock).turns = Turns { gate: Gate::UntilFree { look_at }, ..Turns::default() };
+                assert!(may, "who comes to read is kept waiting too early: {most:?}");
+                true
             }
-            _ => assert!(
-                !for_somebody || !sure || !self.is_due(least),
-                "who waits to write is passed over: {least:?}"
-            ),
+            Outcome::Admitted => {
+                assert!(!has_to, "who waits to write is passed over: {least:?}");
+                false
+            }
+            Outcome::Unseen => has_to,
+        };
+        let (clock, turns) = (self.clock, &mut self.place(lock).turns);
+        if begins {
+            *turns = Turns { gate: Gate::UntilFree { sure: true }, wanted_at: clock, ..Turns::default() };
+        } else if may && outcome == Outcome::Unseen {
+            (turns.gate, turns.wanted_at, turns.least) = (Gate::UntilFree { sure: false }, clock, None);
         }
     }
 
@@ -168,19 +207,35 @@ impl Oracle {
         }
     }
 
-    /// Nobody holds the lock, or waits for it here: if that was for the one that waits to write, it is left free.
+    /// A command has freed the lock, which nobody waits for here: if that was for the one that waits to write, it is left free.
     pub(super) fn is_free_now(&mut self, lock: Lock) {
         let until = self.clock + self.options.window;
         let turns = &mut self.place(lock).turns;
-        if matches!(turns.gate, Gate::UntilFree { .. }) {
-            turns.gate = Gate::Window { until };
+        if let Gate::UntilFree { sure } = turns.gate {
+            turns.gate = Gate::Window { until, sure };
         }
     }
 
-    /// Until when a lock that is free is left to those of Redisson's.
+    /// The same where it has become free without a command, which may have been noticed before.
+    fn is_found_free(&mut self, lock: Lock) {
+        if let Gate::UntilFree { sure } = &mut self.place(lock).turns.gate {
+            *sure = false;
+        }
+        self.is_free_now(lock);
+    }
+
+    /// Whether a lock that is free is left to those of Redisson's, if it is seen to be.
+    fn is_left(&self, lock: Lock, seen: bool) -> bool {
+        match self.places[lock.0].turns.gate {
+            Gate::Window { until, sure } => self.clock < until && (sure || seen),
+            _ => false,
+        }
+    }
+
+    /// Until when a lock that is free is left to those of Redisson's, at the latest, while somebody waits for it here.
     pub(super) fn window_ends(&self, lock: Lock) -> Option<u64> {
         match self.places[lock.0].turns.gate {
-            Gate::Window { until } if self.clock < until => Some(until),
+            Gate::Window { until, .. } if self.is_left(lock, self.head_stays(lock)) => Some(until),
             _ => None,
         }
     }
@@ -192,9 +247,45 @@ impl Oracle {
         match turns.gate {
             Gate::Open => {}
             // Those who read on are counted anew from now.
-            Gate::UntilFree { .. } => *turns = Turns { most: anew, ..Turns::default() },
+            Gate::UntilFree { sure: true } => *turns = Turns { most: anew, ..Turns::default() },
+            Gate::UntilFree { sure: false } => {
+                let most = turns.most.or(anew);
+                *turns = Turns { most, ..Turns::default() };
+            }
             Gate::Window { .. } => turns.gate = Gate::Open,
         }
+    }
+
+    /// A lock is free that natives wait for. Where those of Redisson's have been passed over for long enough, and are there,
+    /// they are told, and the lock is left to them: whether it is.
+    pub(super) fn foreign_turn(&mut self, lock: Lock) -> bool {
+        let Turns { gate, handed, most, .. } = self.places[lock.0].turns;
+        let (has_to, may) = match gate {
+            Gate::UntilFree { sure } => (sure, true),
+            _ => (self.is_due(handed), self.is_due(handed) || self.is_due(most)),
+        };
+        if self.options.window == 0 || !may {
+            if matches!(gate, Gate::Window { .. }) {
+                self.place(lock).turns = Turns::default();
+            }
+            return false;
+        }
+        let seen = self.head_stays(lock) && self.after.unlock_messages[lock.0] > 0;
+        let yields = self.listened && (has_to || seen);
+        if yields {
+            self.publish(lock);
+            let until = self.clock + self.options.window;
+            self.place(lock).turns = Turns { gate: Gate::Window { until, sure: true }, ..Turns::default() };
+        } else if !self.listened {
+            // A message without a receiver does not count.
+            self.was_published(lock);
+            self.seen.published[lock.0].most += 1;
+            let most = most.filter(|_| !has_to);
+            self.place(lock).turns = Turns { most, ..Turns::default() };
+        } else {
+            self.place(lock).turns.gate = Gate::Open;
+        }
+        yields
     }
 
     /// A native reads on, or has a lease to read from here.
@@ -228,8 +319,8 @@ impl Oracle {
 
     /// The lock was free for those of Redisson's.
     pub(super) fn row_ends(&mut self, lock: Lock) {
-        let gate = self.places[lock.0].turns.gate;
-        self.place(lock).turns = Turns { gate, ..Turns::default() };
+        let Turns { gate, wanted_at, .. } = self.places[lock.0].turns;
+        self.place(lock).turns = Turns { gate, wanted_at, ..Turns::default() };
     }
 
     /// Nothing is known any more of who was passed over.
@@ -238,7 +329,8 @@ impl Oracle {
         self.place(lock).turns = Turns { most, ..Turns::default() };
     }
 
-    /// Nobody waits to write who has waited all the time, where nobody listens, or nobody has read for a moment.
+    /// Nobody waits to write who has waited all the time, where nobody listens, or nobody has read for a moment. A turn may
+    /// have ended then.
     pub(super) fn forget_passes(&mut self) {
         for lock in self.all_locks() {
             for owner in owners() {
@@ -246,41 +338,21 @@ impl Oracle {
                     self.place(lock).natives.remove(&owner);
                 }
             }
-            if !self.listened || !self.is_read(lock) {
-                self.place(lock).turns.least = None;
+            let wanted = self.listened && self.is_read(lock);
+            let (surely, may) = (self.natives_surely_read(lock), self.natives_may_read(lock));
+            let (held, clock) = (self.value(lock) != Value::Nothing, self.clock);
+            let turns = &mut self.place(lock).turns;
+            if !wanted {
+                turns.least = None;
             }
-        }
-    }
-
-    /// A step is over: where the real thing has begun or ended a turn, it may have.
-    pub(super) fn judge_gates(&mut self, told: &str) {
-        self.forget_passes();
-        for lock in self.all_locks() {
-            let (before, seen) = (self.places[lock.0].turns.gate, self.seen_gates[lock.0]);
-            let held = self.value(lock) != Value::Nothing;
-            let ends = match (before, seen) {
-                _ if before == seen => continue,
-                // It was looked whether anybody listens.
-                (Gate::UntilFree { .. }, Gate::UntilFree { look_at }) => {
-                    let soon = look_at <= self.clock + SEEN_WITHIN && self.natives_may_read(lock);
-                    soon && self.listened && self.is_read(lock)
-                }
-                // Nobody listens any more, or the lock was free.
-                (Gate::UntilFree { .. }, Gate::Open) => !self.is_kept_out(lock) || !self.is_read(lock),
-                (Gate::UntilFree { .. }, Gate::Window { until }) => {
-                    !self.is_read(lock) && until <= self.clock + self.options.window
-                }
-                (Gate::Window { until }, Gate::Open) => {
-                    let left = self.options.kinds == Kinds::Mixed && self.queue(lock).is_empty();
-                    held || self.clock >= until || left
-                }
-                _ => false,
-            };
-            assert!(ends, "{told}: the turn to write was {before:?}, and is {seen:?} now");
-            if seen == Gate::Open {
-                self.open(lock);
+            match turns.gate {
+                Gate::UntilFree { .. } if !wanted || !surely => turns.gate.doubt(),
+                Gate::Window { .. } if held => turns.gate.doubt(),
+                _ => {}
             }
-            self.place(lock).turns.gate = seen;
+            if wanted && may {
+                turns.wanted_at = clock;
+            }
         }
     }
 }
