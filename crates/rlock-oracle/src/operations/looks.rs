@@ -145,10 +145,7 @@ impl Oracle {
             return;
         }
         let dropped_waiters = self.ground == Ground::Moved && self.after.queues[lock.0].is_empty();
-        if access == Access::Free
-            && self.window_ends(lock).is_some()
-            && !dropped_waiters
-        {
+        if access == Access::Free && self.window_ends(lock).is_some() && !dropped_waiters {
             return;
         }
         match self.ground {

@@ -9,6 +9,7 @@ mod fair_op;
 mod follow;
 mod foreign;
 mod found;
+mod gate;
 mod happenings;
 mod hash;
 mod history;

@@ -96,7 +96,6 @@ impl Oracle {
 
     /// Gives a lock away that the first who waits can have, or leaves it to foreign waiters for a while: true if it
     /// is taken care of.
-    #[expect(clippy::too_many_lines, reason = "to be split: the two kinds of waiters")]
     fn serve(&mut self, lock: Lock, access: Access) -> bool {
         if access == Access::Free && self.foreign_turn(lock) {
             return true;
@@ -117,55 +116,70 @@ impl Oracle {
                 }
                 Next::Foreign | Next::Nobody => break,
             };
-            let head = self.queue(lock)[at];
-            let Some(token) = self.token(lock, head.fenced) else {
-                self.remove(lock, at);
-                let message = format!("dropped {} no-token{}", named(lock, head.owner), head.in_which_way());
-                self.tell_waiter(head, Answer::Error("ERR"), message);
-                continue;
-            };
-            match head.via {
-                Via::Call(call) => {
-                    let before = self.reads_until(lock, head.owner).filter(|_| head.word == Word::Read);
-                    let ends = self.give(lock, at, head.lease);
-                    self.use_token(lock, token);
-                    given = true;
-                    if before.is_some() {
-                        // It holds the lock so by another call: there is nothing to take back.
-                        let Value::ReadWrite(hash) = self.value(lock) else { continue };
-                        let holds = hash.reads[head.owner.0];
-                        self.calls.insert(call, Answer::Holds(holds, ends - self.now, token));
-                        continue;
-                    }
-                    self.calls.insert(call, Answer::Holds(1, head.lease, token));
-                    if head.word != Word::Read {
-                        self.open.retain(|grant| grant.lock != lock);
-                    }
-                    let Waiter { owner, word, .. } = head;
-                    self.open.push(OpenGrant { call, lock, owner, word, ends });
-                }
-                Via::Channel(channel) => {
-                    let lease = head.lease.min(self.options.grant_confirm);
-                    let (to, way) = (named(lock, head.owner), head.in_which_way());
-                    let message = format!("granted {to} 1 {lease} {token}{way}");
-                    if !self.tell(channel, message) {
-                        self.drop_channel(lock, channel);
-                        continue;
-                    }
-                    self.give(lock, at, lease);
-                    self.use_token(lock, token);
-                    let others_wait = !self.queue(lock).is_empty();
-                    self.place(lock).unconfirmed = others_wait.then_some(head.owner);
-                }
+            let reads = self.queue(lock)[at].word == Word::Read;
+            if self.grant(lock, at) {
+                given = true;
+                opened |= access == Access::Free && reads;
             }
-            given = true;
-            opened |= access == Access::Free && head.word == Word::Read;
         }
         if opened {
             // Redisson's readers may join.
             self.publish(lock);
         }
         given
+    }
+
+    /// Gives the lock to one in the queue: whether it has it then.
+    fn grant(&mut self, lock: Lock, at: usize) -> bool {
+        let head = self.queue(lock)[at];
+        let Some(token) = self.token(lock, head.fenced) else {
+            self.remove(lock, at);
+            let message = format!("dropped {} no-token{}", named(lock, head.owner), head.in_which_way());
+            self.tell_waiter(head, Answer::Error("ERR"), message);
+            return false;
+        };
+        let granted = match head.via {
+            Via::Call(call) => {
+                self.grant_to_call(lock, at, call, token);
+                true
+            }
+            Via::Channel(channel) => self.grant_by_message(lock, at, channel, token),
+        };
+        if granted {
+            self.use_token(lock, token);
+        }
+        granted
+    }
+
+    fn grant_to_call(&mut self, lock: Lock, at: usize, call: usize, token: i64) {
+        let Waiter { owner, word, lease, .. } = self.queue(lock)[at];
+        let reads_already = word == Word::Read && self.reads_until(lock, owner).is_some();
+        let ends = self.give(lock, at, lease);
+        if let (true, Value::ReadWrite(hash)) = (reads_already, self.value(lock)) {
+            // It holds the lock so by another call: there is nothing to take back.
+            self.calls.insert(call, Answer::Holds(hash.reads[owner.0], ends - self.now, token));
+            return;
+        }
+        self.calls.insert(call, Answer::Holds(1, lease, token));
+        if word != Word::Read {
+            self.open.retain(|grant| grant.lock != lock);
+        }
+        self.open.push(OpenGrant { call, lock, owner, word, ends });
+    }
+
+    /// Whether anybody hears it; else all that wait by this channel are gone.
+    fn grant_by_message(&mut self, lock: Lock, at: usize, channel: Channel, token: i64) -> bool {
+        let head = self.queue(lock)[at];
+        let lease = head.lease.min(self.options.grant_confirm);
+        let (to, way) = (named(lock, head.owner), head.in_which_way());
+        if !self.tell(channel, format!("granted {to} 1 {lease} {token}{way}")) {
+            self.drop_channel(lock, channel);
+            return false;
+        }
+        self.give(lock, at, lease);
+        let others_wait = !self.queue(lock).is_empty();
+        self.place(lock).unconfirmed = others_wait.then_some(head.owner);
+        true
     }
 
     /// Nobody hears the channel: whoever waits for the lock by it is gone.
