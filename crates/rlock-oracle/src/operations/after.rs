@@ -1,5 +1,5 @@
-//! What is seen from outside after a step. Where the contract leaves a choice open, the oracle follows what was chosen, and
-//! judges it; it never asks what the core remembers.
+//! The view from outside after a step. Where the contract leaves a choice, the oracle follows the one that it sees, and judges it. It
+//! never reads the memory of the core.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,26 @@ use super::op::{Channel, LOCKS, Lock, Op, Owner, Word};
 use super::real::Real;
 use super::values::{Answer, Entry, Value, Via, Waiter, named};
 
-/// What is seen.
+/// The view.
 #[derive(Clone, Debug, Default)]
 pub(super) struct After {
-    /// What the caller is told, if there is one.
+    /// The reply to the command of this step.
     pub(super) answer: Option<Answer>,
     pub(super) values: [Value; LOCKS.len()],
     pub(super) queues: [Vec<Waiter>; LOCKS.len()],
     pub(super) lists: [Vec<Entry>; LOCKS.len()],
-    /// Whether those of Redisson's were told anything of each lock, and by how many unlock messages.
+    /// Whether Redisson clients of each lock have received any message.
     pub(super) told: [bool; LOCKS.len()],
+    /// The number of unlock messages of each lock.
     pub(super) unlock_messages: [usize; LOCKS.len()],
-    /// Who was taken out of a queue by CANCEL.
+    /// The waiter that CANCEL has removed.
     cancelled: Option<(Lock, Owner)>,
     calls: BTreeMap<usize, Answer>,
     messages: Vec<(Channel, String)>,
 }
 
 impl After {
-    /// What the step that is just over shows.
+    /// The view after the latest step.
     pub(super) fn of(real: &Real, op: Option<Op>, answer: Option<Answer>) -> Self {
         let cancelled = match (op, &answer) {
             (Some(Op::Cancel { lock, owner }), Some(Answer::One)) => Some((lock, owner)),
@@ -45,7 +46,7 @@ impl After {
         }
     }
 
-    /// Whether this waiter was granted the lock.
+    /// Whether this waiter received a grant.
     fn is_granted(&self, lock: Lock, waiter: &Waiter) -> bool {
         match waiter.via {
             Via::Call(call) => matches!(self.calls.get(&call), Some(Answer::Holds(..))),
@@ -58,13 +59,13 @@ impl After {
         }
     }
 
-    /// Whether a reader was granted a lock that had become free, which those of Redisson's are told; not beside readers.
+    /// Whether a reader received the grant of a lock that had become free, of which Redisson clients receive a message.
     pub(super) fn is_granted_free(&self, lock: Lock, waiter: &Waiter) -> bool {
         let reads = matches!(self.values[lock.0], Value::ReadWrite(hash) if hash.reads[waiter.owner.0] > 0);
         self.unlock_messages[lock.0] > 0 && reads && self.is_granted(lock, waiter)
     }
 
-    /// Whether an owner was granted nothing, and waits on in the same mode, if it was not taken out at last.
+    /// Whether a waiter received no grant, and still waits in the same mode, or was removed by CANCEL.
     pub(super) fn stays(&self, lock: Lock, waiter: &Waiter) -> bool {
         let waits = |by: &Waiter| (by.owner, by.word) == (waiter.owner, waiter.word);
         let cancelled = self.cancelled == Some((lock, waiter.owner));

@@ -1,5 +1,5 @@
-//! What a server does not know after a promotion: read leases that the primary before it granted, from docs/REDISSON.md, and
-//! which entries of fair lists are alive.
+//! Unknown to a server after its promotion: read leases that the last primary granted, and the living entries of fair lists. From
+//! docs/REDISSON.md.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use super::values::{Entry, Value};
 /// The time after a promotion in which lists are met for the first time, in ms: an hour.
 const DOUBTED_FOR: u64 = 3_600_000;
 
-/// What the primary before knew of a lock.
+/// Facts about a lock that only the last primary knew.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Before {
     /// The read leases that it granted.
     reads: BTreeMap<Owner, i64>,
-    /// Whether the lock was met since: the key must outlast these leases then.
+    /// Whether the lock was met after the promotion: its key must outlast these leases.
     is_met: bool,
-    /// Until when the deadlines in its list are capped when that is met.
+    /// Until this time the deadlines in its fair list are capped when the list is met.
     list_until: Option<u64>,
-    /// Whether they have to be now.
+    /// Whether the timer must cap them now.
     caps: bool,
 }
 
 impl Oracle {
-    /// This server is the primary no more, whatever it knew.
+    /// This server is not the primary any more.
     pub(super) fn demoted(&mut self) {
         for place in &mut self.places {
             place.before.reads.append(&mut place.natives);
@@ -32,7 +32,7 @@ impl Oracle {
         }
     }
 
-    /// Another server knew the waiters and the readers.
+    /// Another server knew the waiters and readers.
     pub(super) fn promoted(&mut self) {
         let list_until = Some(self.clock + DOUBTED_FOR);
         for before in self.places.iter_mut().map(|place| &mut place.before) {
@@ -40,14 +40,14 @@ impl Oracle {
         }
     }
 
-    /// A command has met the lock, or another client has set its expiry: if it is read, its leases are found.
+    /// A command has met the lock, or another client has set its expiry: the leases of readers are found.
     pub(super) fn is_met(&mut self, lock: Lock) {
         let is_read = matches!(self.value(lock), Value::ReadWrite(hash) if !hash.writing);
         self.place(lock).before.is_met |= is_read && self.primary;
     }
 
-    /// Once all due work is done a primary's key lasts as long as each lease that a native was told and still has, whatever another
-    /// client did to the key.
+    /// Once all due work is done, a primary's key lasts as long as each lease in a reply to a native reader, whatever other
+    /// clients did to the key.
     pub(super) fn judge_read_end(&self, lock: Lock, told: &str) {
         let (Value::ReadWrite(hash), place) = (self.value(lock), &self.places[lock.0]) else { return };
         let before = place.before.reads.iter().filter(|_| place.before.is_met);
@@ -58,7 +58,7 @@ impl Oracle {
         assert!(lasts, "{told}: {lock:?} ends at {:?}, and a native reads until {latest:?}", hash.ends);
     }
 
-    /// A FAIR call, a release or another client has met a list that has entries, or had.
+    /// A FAIR call, a release or another client has met a fair list with entries, or has emptied it.
     pub(super) fn list_is_met(&mut self, lock: Lock) {
         let (clock, primary) = (self.clock, self.primary);
         let before = &mut self.place(lock).before;
@@ -67,24 +67,24 @@ impl Oracle {
         }
     }
 
-    /// Whether the timer has to cap the deadlines of a list.
-    pub(super) fn has_to_cap(&self) -> bool {
+    /// Whether the timer must cap the deadlines of a fair list.
+    pub(super) fn must_cap(&self) -> bool {
         self.places.iter().any(|place| place.before.caps && !place.list.is_empty())
     }
 
-    /// There is nothing to cap in a list that has gone.
+    /// A deleted fair list needs no cap.
     pub(super) fn forget_empty_lists(&mut self) {
         for place in self.places.iter_mut().filter(|place| place.list.is_empty()) {
             place.before.caps = false;
         }
     }
 
-    /// The timer has capped the lists that were met.
+    /// The timer has capped the fair lists that were met.
     pub(super) fn cap_lists(&mut self) {
         for lock in self.all_locks() {
             let met = std::mem::take(&mut self.place(lock).before.caps);
             let capped = self.capped(lock);
-            // It may have met one by itself.
+            // The timer may have met a fair list itself.
             if self.ground == Ground::Firm && (met || self.shows(lock, &capped)) {
                 let place = self.place(lock);
                 (place.list, place.before.list_until) = (capped, None);
@@ -92,7 +92,7 @@ impl Oracle {
         }
     }
 
-    /// Whether a list that may be capped was.
+    /// Whether a fair list is seen to be capped.
     fn shows(&self, lock: Lock, capped: &[Entry]) -> bool {
         let may = self.places[lock.0].before.list_until.is_some_and(|until| self.clock < until);
         let mut lower = capped.iter().zip(self.list(lock)).filter(|(capped, entry)| capped != entry);

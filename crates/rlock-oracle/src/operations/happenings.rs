@@ -80,7 +80,7 @@ impl Oracle {
     /// it is noticed; whether those who wait went first, so that the row of hand-offs is over, is left open.
     pub(super) fn may_be_deleted(&mut self, lock: Lock) {
         if self.places[lock.0].value != Value::Nothing && self.value(lock) == Value::Nothing {
-            self.place(lock).turns.handed = None;
+            self.place(lock).row.handed = None;
             self.has_ended(lock);
             self.clean_up(lock);
         }
@@ -169,7 +169,7 @@ impl Oracle {
     pub(super) fn send_all_away(&mut self) {
         for lock in self.all_locks() {
             self.drop_waiters(lock, "demoted");
-            self.forget_gate(lock);
+            self.forget_row(lock);
         }
     }
 

@@ -28,7 +28,7 @@ impl Oracle {
         let revokes = self.revokes.first().filter(|_| self.primary).map(|_| self.clock);
         let gone = self.primary && self.places.iter().any(|place| !place.gone.is_empty());
         let gone = gone.then_some(self.clock);
-        let found = self.has_to_cap().then_some(self.clock);
+        let found = self.must_cap().then_some(self.clock);
         ends.chain(looks).chain(revokes).chain(gone).chain(found).min()
     }
 

@@ -9,13 +9,13 @@ impl Oracle {
     /// A lock that may have become free without a command: it goes to the first who waits, and if nobody
     /// here takes it, to whoever waits by Redisson's protocol.
     pub(super) fn serve_found_free(&mut self, lock: Lock) {
-        self.is_looked_at_by_a_reader(lock);
+        self.check_head_reader(lock);
         if self.queue(lock).is_empty() {
             return;
         }
         let access = self.head_access(lock);
         if access == Access::No {
-            self.place(lock).turns.gate.close_window();
+            self.place(lock).row.yielding.close_window();
             return;
         }
         if access == Access::Shared {
@@ -67,7 +67,7 @@ impl Oracle {
             (Value::ReadWrite(hash), Word::Read) if hash.writes[owner.0] > 0 => Access::Shared,
             (Value::ReadWrite(hash), Word::Read) if !hash.writing => {
                 let reads = self.reads_until(lock, owner).is_some();
-                if reads || !self.is_kept_out(lock) { Access::Shared } else { Access::No }
+                if reads || !self.is_held_back(lock) { Access::Shared } else { Access::No }
             }
             (Value::ReadWrite(hash), Word::Write) if !hash.writing && self.all_are_dead(lock, &hash) => {
                 Access::Free
@@ -88,7 +88,7 @@ impl Oracle {
         if place.queue.is_empty() || access != Access::No {
             return;
         }
-        place.turns.gate.close_window();
+        place.row.yielding.close_window();
         place.called = None;
         // Where there is something else than a lock, nobody need be told when it goes.
         place.seen_end = value.key_end().map(|ends| ends.unwrap_or(i64::MAX));
@@ -97,7 +97,7 @@ impl Oracle {
     /// Gives a lock away that the first who waits can have, or leaves it to foreign waiters for a while: true if it
     /// is taken care of.
     fn serve(&mut self, lock: Lock, access: Access) -> bool {
-        if access == Access::Free && self.foreign_turn(lock) {
+        if access == Access::Free && self.yields(lock) {
             return true;
         }
         let (mut given, mut opened) = (false, false);

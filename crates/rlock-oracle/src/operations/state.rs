@@ -7,8 +7,8 @@ use super::found::Before;
 use super::hash::Leases;
 use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner, Word};
 use super::options::Options;
+use super::row::Row;
 use super::values::{Answer, Entry, OpenGrant, Value, Via, Waiter};
-use super::writers::Turns;
 
 /// A lock's key and queue.
 #[derive(Clone, Debug, Default)]
@@ -28,8 +28,8 @@ pub(super) struct Place {
     pub(super) gone: Vec<Owner>,
     /// Which one of Redisson's was told that it has its turn, and whether it was while somebody waited here.
     pub(super) called: Option<(Owner, bool)>,
-    /// The turns of those of Redisson's that wait.
-    pub(super) turns: Turns,
+    /// The row of those of Redisson's that wait.
+    pub(super) row: Row,
     /// Natives that read, with the ends of the leases that they were given; and of the longest that there has been.
     pub(super) natives: BTreeMap<Owner, i64>,
     pub(super) longest_read: Option<i64>,
@@ -179,7 +179,7 @@ impl Oracle {
         if place.queue.is_empty() {
             place.called = None;
             if !matches!(waiter.word, Word::Read | Word::Write) {
-                place.turns.gate.close_window();
+                place.row.yielding.close_window();
             }
             place.unconfirmed = None;
             place.seen_end = None;

@@ -1,4 +1,5 @@
-//! Natives that have the lock in a row while those of Redisson's wait, from docs/REDISSON.md: how many, and since when, is seen.
+//! Natives that hold a lock in a row while Redisson clients wait, from docs/REDISSON.md: their number and its begin are seen from
+//! outside.
 
 use super::hash::{Hash, owners};
 use super::op::{Lock, Owner, Word};
@@ -6,45 +7,45 @@ use super::options::Options;
 use super::state::Oracle;
 use super::values::Value;
 
-/// Whether natives are kept waiting for those of Redisson's. What is `sure` has to be so, else it may be.
+/// Whether natives are held back for Redisson clients. It must be like this if `sure`; otherwise it may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Gate {
-    /// They are not.
+pub(super) enum Yielding {
+    /// Natives acquire the lock.
     #[default]
-    Open,
-    /// New readers are, until the lock is free, or natives' leases have ended.
-    UntilFree { sure: bool },
-    /// All are until then, at the latest: the lock is free, and left to the other.
+    No,
+    /// New readers are held back until the lock is free, or the native read leases have ended.
+    Draining { sure: bool },
+    /// The free lock is left to Redisson clients until this time at the latest.
     Window { until: u64, sure: bool },
 }
 
-impl Gate {
-    /// Somebody has the lock, or nobody is kept from it.
+impl Yielding {
+    /// The lock is held, or its last waiter has left.
     pub(super) fn close_window(&mut self) {
         if matches!(self, Self::Window { .. }) {
-            *self = Self::Open;
+            *self = Self::No;
         }
     }
 
-    /// It may have ended, or be shorter.
+    /// It may have ended, or may end earlier.
     fn doubt(&mut self) {
-        if let Self::UntilFree { sure } | Self::Window { sure, .. } = self {
+        if let Self::Draining { sure } | Self::Window { sure, .. } = self {
             *sure = false;
         }
     }
 }
 
-/// By how many natives in a row those of Redisson's were passed over at a lock, and since when.
+/// The natives that have passed waiting Redisson clients in a row: their number, and the time of the first.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Turns {
-    pub(super) gate: Gate,
-    /// When somebody listened last, and a native read, while readers were kept out.
+pub(super) struct Row {
+    pub(super) yielding: Yielding,
+    /// The last time at which a Redisson client listened, and a native held the lock as reader.
     pub(super) wanted_at: u64,
-    /// By hand-offs at least.
+    /// Hand-offs, at least.
     pub(super) handed: Option<(u32, u64)>,
-    /// By readers at least, who has waited to write all the time.
+    /// Readers that a Redisson writer has waited through, at least.
     pub(super) least: Option<(u32, u64)>,
-    /// By all of them at most.
+    /// All of them, at most.
     pub(super) most: Option<(u32, u64)>,
 }
 
@@ -54,7 +55,7 @@ fn one_more(row: Option<(u32, u64)>, clock: u64) -> Option<(u32, u64)> {
 }
 
 impl Oracle {
-    /// Those who read, and nobody writes: the lock's hash.
+    /// The hash of a lock in read mode.
     pub(super) fn read_by(&self, lock: Lock) -> Option<Hash> {
         match self.value(lock) {
             Value::ReadWrite(hash) if !hash.writing => Some(hash),
@@ -66,13 +67,13 @@ impl Oracle {
         self.read_by(lock).is_some_and(|hash| !self.all_are_dead(lock, &hash))
     }
 
-    /// Whether those of Redisson's were passed over for long enough.
+    /// Whether enough natives have passed waiting Redisson clients.
     pub(super) fn is_due(&self, row: Option<(u32, u64)>) -> bool {
         let Options { turn_grants, turn_ms, .. } = self.options;
         row.is_some_and(|(count, since)| count >= turn_grants || self.clock - since >= turn_ms)
     }
 
-    /// Whether a lease lasts that some native was given, which may have gone.
+    /// Whether a native read lease may last; its owner may have released.
     pub(super) fn natives_may_read(&self, lock: Lock) -> bool {
         self.places[lock.0].longest_read > Some(self.now)
     }
@@ -81,54 +82,54 @@ impl Oracle {
         self.places[lock.0].natives.values().any(|ends| *ends > self.now)
     }
 
-    /// A native has a lease to read from here.
+    /// A native received a read lease.
     pub(super) fn leases_read(&mut self, lock: Lock, owner: Owner, ends: i64) {
         let primary = self.primary;
         let place = self.place(lock);
         place.longest_read = place.longest_read.max(Some(ends));
-        // One that is not the primary, and may be written all the same, remembers nothing.
+        // A writable replica remembers nothing.
         if primary {
             place.natives.insert(owner, ends);
         }
     }
 
-    /// A native reads on, or has a lease to read from here.
+    /// A native reader remains, or received a read lease.
     pub(super) fn reads_on(&mut self, lock: Lock) {
         let clock = self.clock;
-        self.place(lock).turns.most.get_or_insert((0, clock));
+        self.place(lock).row.most.get_or_insert((0, clock));
     }
 
-    /// A native reads that did not, or, where it writes, reads as well.
+    /// A new native reader; `writes`: its owner is the writer.
     pub(super) fn passes(&mut self, lock: Lock, writes: bool) {
         if !writes {
             self.open(lock);
         }
         let (clock, listened) = (self.clock, self.listened);
-        let turns = &mut self.place(lock).turns;
-        turns.most = one_more(turns.most, clock);
+        let row = &mut self.place(lock).row;
+        row.most = one_more(row.most, clock);
         if listened && !writes {
-            turns.least = one_more(turns.least, clock);
+            row.least = one_more(row.least, clock);
         }
     }
 
-    /// The lock is handed on to a native; readers pass by themselves.
+    /// A hand-off to a native; a reader is counted by `passes`.
     pub(super) fn is_handed_on(&mut self, lock: Lock, word: Word) {
         let clock = self.clock;
-        let turns = &mut self.place(lock).turns;
-        turns.handed = one_more(turns.handed, clock);
+        let row = &mut self.place(lock).row;
+        row.handed = one_more(row.handed, clock);
         if word != Word::Read {
-            turns.most = one_more(turns.most, clock);
+            row.most = one_more(row.most, clock);
         }
     }
 
-    /// The lock was free for those of Redisson's.
+    /// The lock was free for Redisson clients.
     pub(super) fn row_ends(&mut self, lock: Lock) {
-        let Turns { gate, wanted_at, .. } = self.places[lock.0].turns;
-        self.place(lock).turns = Turns { gate, wanted_at, ..Turns::default() };
+        let Row { yielding, wanted_at, .. } = self.places[lock.0].row;
+        self.place(lock).row = Row { yielding, wanted_at, ..Row::default() };
     }
 
-    /// Nobody waits to write who has waited all the time, where nobody listens, or nobody has read for a moment. A turn may
-    /// have ended then.
+    /// No Redisson writer has waited through the readers where none listens, or the lock was without a reader for a moment. Yielding may
+    /// have ended in it.
     pub(super) fn forget_passes(&mut self) {
         for lock in self.all_locks() {
             for owner in owners() {
@@ -139,17 +140,17 @@ impl Oracle {
             let wanted = self.listened && self.is_read(lock);
             let (surely, may) = (self.natives_surely_read(lock), self.natives_may_read(lock));
             let (held, clock) = (self.value(lock) != Value::Nothing, self.clock);
-            let turns = &mut self.place(lock).turns;
+            let row = &mut self.place(lock).row;
             if !wanted {
-                turns.least = None;
+                row.least = None;
             }
-            match turns.gate {
-                Gate::UntilFree { .. } if !wanted || !surely => turns.gate.doubt(),
-                Gate::Window { .. } if held => turns.gate.doubt(),
+            match row.yielding {
+                Yielding::Draining { .. } if !wanted || !surely => row.yielding.doubt(),
+                Yielding::Window { .. } if held => row.yielding.doubt(),
                 _ => {}
             }
             if wanted && may {
-                turns.wanted_at = clock;
+                row.wanted_at = clock;
             }
         }
     }
