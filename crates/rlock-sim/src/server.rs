@@ -205,8 +205,10 @@ impl Lock for SimLock<'_> {
             if let Some(token) = change.token {
                 world.tokens.insert(self.lock.clone(), Some(token.get()));
             }
-            world.unlock_messages.extend(change.unlock_message.map(|_| self.lock.clone()));
         });
+        if let Some(message) = change.unlock_message {
+            self.publish(message);
+        }
         Ok(())
     }
 

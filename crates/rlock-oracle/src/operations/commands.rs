@@ -95,7 +95,6 @@ impl Oracle {
         Answer::Holds(arrives, ends.map_or(-1, |at| at - self.now), 0)
     }
 
-    #[expect(clippy::too_many_lines, reason = "to be split: the refusals, and joining the queue")]
     pub(super) fn wait(&mut self, lock: Lock, owner: Owner, ask: Ask) -> Answer {
         let (wait, channel): (WaitMs, Option<Channel>) = match ask.wait {
             Wait::Block(wait) => (wait, None),
@@ -109,28 +108,36 @@ impl Oracle {
             // Who was dropped from the list keeps its place.
             self.put_right(lock);
         }
-        let all: usize = self.places.iter().map(|place| place.queue.len()).sum();
         let same = |waiter: &Waiter| (waiter.owner, waiter.word) == (owner, ask.word);
         let known = self.queue(lock).iter().position(same);
-        let full =
-            all >= self.options.max_waiters || self.queue(lock).len() >= self.options.max_waiters_per_key;
-        if known.is_none() && full {
+        if known.is_none() && self.is_full(lock) {
             return Answer::Error("QUEUEFULL");
         }
         let via = channel.map_or(Via::Call(self.blocked_so_far), Via::Channel);
         let until = (wait.0 > 0).then(|| self.clock + wait.0.unsigned_abs());
         let Ask { word, lease, fenced, fair, .. } = ask;
-        let waiter = Waiter { owner, word, lease, fenced, until, via, fair };
-        let back = if fair { self.rejoin(lock, owner) } else { None };
+        self.join(lock, known, Waiter { owner, word, lease, fenced, until, via, fair }, wait);
+        let Via::Call(call) = via else { return Answer::Enqueued };
+        self.blocked_so_far += 1;
+        self.calls.insert(call, Answer::Blocked);
+        Answer::Blocked
+    }
+
+    fn is_full(&self, lock: Lock) -> bool {
+        let all: usize = self.places.iter().map(|place| place.queue.len()).sum();
+        all >= self.options.max_waiters || self.queue(lock).len() >= self.options.max_waiters_per_key
+    }
+
+    /// One begins to wait, or says again how it waits, at the place where it is known.
+    fn join(&mut self, lock: Lock, known: Option<usize>, waiter: Waiter, wait: WaitMs) {
+        let Waiter { owner, fair, .. } = waiter;
+        let back = fair && self.comes_back(lock, owner);
         let has_place = known.is_some_and(|at| self.queue(lock)[at].fair);
         match known {
             None => {
-                self.came_so_far += 1;
-                let number = back.unwrap_or(self.came_so_far);
-                let place = self.place(lock);
-                let at = place.numbers.partition_point(|before| *before < number);
-                place.numbers.insert(at, number);
-                place.queue.insert(at, waiter);
+                let last = self.queue(lock).len();
+                let at = if back { self.place_of_returned(lock, owner) } else { last };
+                self.place(lock).queue.insert(at, waiter);
             }
             Some(at) => {
                 let before = std::mem::replace(&mut self.place(lock).queue[at], waiter);
@@ -138,8 +145,7 @@ impl Oracle {
                     self.calls.insert(call, Answer::Error("UNBLOCKED"));
                 }
                 if before.fair && !fair {
-                    let number = self.places[lock.0].numbers[at];
-                    self.place(lock).gone.push((owner, number));
+                    self.place(lock).gone.push(owner);
                 }
             }
         }
@@ -149,10 +155,6 @@ impl Oracle {
             self.join_list(lock, owner, wait.0);
         }
         self.place(lock).list_touched &= self.has_natives(lock);
-        let Via::Call(call) = via else { return Answer::Enqueued };
-        self.blocked_so_far += 1;
-        self.calls.insert(call, Answer::Blocked);
-        Answer::Blocked
     }
 
     pub(super) fn release(

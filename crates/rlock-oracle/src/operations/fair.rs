@@ -3,7 +3,7 @@
 use super::op::{Ground, Lock, Owner, Word};
 use super::options::Kinds;
 use super::state::Oracle;
-use super::values::{Access, Entry};
+use super::values::{Access, Entry, Waiter};
 
 /// A deadline of a native at the head that is sooner than this is set anew, in ms from now.
 const AHEAD: i64 = 5 * 60_000;
@@ -61,7 +61,7 @@ impl Oracle {
     /// Natives who wait no more leave the list: the timer takes them out.
     pub(super) fn remove_departed(&mut self, lock: Lock) {
         let some_left = self.remove_departed_heads(lock);
-        for (owner, _) in std::mem::take(&mut self.place(lock).gone) {
+        for owner in std::mem::take(&mut self.place(lock).gone) {
             self.leave_list(lock, owner);
         }
         // Redisson's message of a release may have gone to one of them.
@@ -77,7 +77,7 @@ impl Oracle {
     pub(super) fn remove_departed_heads(&mut self, lock: Lock) -> bool {
         let mut some = false;
         while let Some(head) = self.list(lock).first().copied()
-            && let Some(at) = self.places[lock.0].gone.iter().position(|(owner, _)| *owner == head.owner)
+            && let Some(at) = self.places[lock.0].gone.iter().position(|owner| *owner == head.owner)
         {
             some = true;
             self.place(lock).gone.remove(at);
@@ -86,11 +86,24 @@ impl Oracle {
         some
     }
 
-    /// One who waits no more, and still stands in the list, waits again: it keeps its place, and the number that it had.
-    pub(super) fn rejoin(&mut self, lock: Lock, owner: Owner) -> Option<u64> {
-        let at = self.places[lock.0].gone.iter().position(|(gone, _)| *gone == owner)?;
-        let (_, number) = self.place(lock).gone.remove(at);
-        self.is_listed(lock, owner).then_some(number)
+    /// One waits with FAIR: it does not leave the list any more. Whether it still stood there.
+    pub(super) fn comes_back(&mut self, lock: Lock, owner: Owner) -> bool {
+        let gone = &mut self.place(lock).gone;
+        let left = gone.iter().position(|gone| *gone == owner).map(|at| gone.remove(at));
+        left.is_some() && self.is_listed(lock, owner)
+    }
+
+    /// The place in the queue of one that has come back: among natives it has the order of the list; which of those without
+    /// FAIR were there before it is followed.
+    pub(super) fn place_of_returned(&self, lock: Lock, owner: Owner) -> usize {
+        let queue = self.queue(lock);
+        let seen = self.after.queues[lock.0].iter().position(|by| by.fair && by.owner == owner);
+        let at = seen.unwrap_or(queue.len()).min(queue.len());
+        let stands = |owner| self.list(lock).iter().position(|entry| entry.owner == owner);
+        let place = |by: &Waiter| stands(by.owner).filter(|_| by.fair).map(|at| (at, stands(owner)));
+        let overtakes = queue[at..].iter().filter_map(place).any(|(other, own)| Some(other) < own);
+        assert!(!overtakes, "{owner:?} came back before one that stands before it: {queue:?}");
+        at
     }
 
     /// A native begins to wait with FAIR: by Redisson's formula its time is that of the one before it, and its own.
@@ -106,11 +119,9 @@ impl Oracle {
 
     /// Who has asked with FAIR, and has the lock, waits no more wherever it may have stood.
     pub(super) fn got(&mut self, lock: Lock, owner: Owner) {
-        let leaves = self.places[lock.0].gone.iter().any(|(gone, _)| *gone == owner);
+        let leaves = self.places[lock.0].gone.contains(&owner);
         if self.native(lock, owner).is_none() && self.is_listed(lock, owner) && !leaves {
-            self.came_so_far += 1;
-            let number = self.came_so_far;
-            self.place(lock).gone.push((owner, number));
+            self.place(lock).gone.push(owner);
             self.remove_departed_heads(lock);
         }
     }
@@ -174,18 +185,17 @@ impl Oracle {
         }
     }
 
-    /// Of those in a list that was found after a fail-over nobody knows who lives: each counts as gone five minutes after
-    /// the lease at the latest, and a turn later than the one before it.
-    pub(super) fn cap(&mut self, lock: Lock) {
-        let mut latest = self.lease_ends(lock) + AHEAD;
-        for at in 0..self.list(lock).len() {
-            let owner = self.list(lock)[at].owner;
-            if self.native(lock, owner).is_none() {
-                let deadline = &mut self.place(lock).list[at].deadline;
-                *deadline = deadline.map(|deadline| deadline.min(latest));
+    /// A list as it is where nobody knows who in it lives: each counts as gone five minutes after the lease at the latest,
+    /// and a turn later than the one before it.
+    pub(super) fn capped(&self, lock: Lock) -> Vec<Entry> {
+        let latest = (0..).map(|place| self.lease_ends(lock) + AHEAD + place * self.options.fair_turn);
+        let capped = self.list(lock).iter().zip(latest).map(|(entry, latest)| match entry.deadline {
+            Some(deadline) if self.native(lock, entry.owner).is_none() => {
+                Entry { deadline: Some(deadline.min(latest)), ..*entry }
             }
-            latest += self.options.fair_turn;
-        }
+            _ => *entry,
+        });
+        capped.collect()
     }
 
     /// When the lock's lease ends; now, where it has none.
@@ -257,10 +267,11 @@ impl Oracle {
     /// Whether a lock that is free may be left as it is by the timer, for it is somebody's turn, or the look at it comes
     /// a moment later: as the real thing has left it.
     pub(super) fn may_be_left(&self, lock: Lock) -> bool {
-        let (place, seen) = (&self.places[lock.0], self.seen_looks[lock.0]);
-        let as_it_was = seen.waiters == place.queue.len() && seen.head == place.list.first().copied();
-        let free = self.head_access(lock) == Access::Free && !place.touched;
-        self.options.kinds == Kinds::Fair && free && as_it_was && !seen.told
+        let (place, after) = (&self.places[lock.0], &self.after);
+        let as_it_was = after.queues[lock.0].len() == place.queue.len()
+            && after.lists[lock.0].first() == place.list.first();
+        let free = self.head_access(lock) == Access::Free;
+        self.options.kinds == Kinds::Fair && free && as_it_was && !after.told[lock.0]
     }
 
     /// Whether somebody stands in the list before one who asks with FAIR for a lock that is free.

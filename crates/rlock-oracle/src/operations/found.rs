@@ -1,163 +1,101 @@
-//! Knowledge that a server lacks after a promotion: read leases that end after their lock's key, from docs/REDISSON.md, and
-//! entries of fair lists that may be alive or dead.
-//!
-//! When a list is met is left open where it is by a message, and then taken from the real thing.
+//! Unknown to a server after its promotion: read leases that the last primary granted, and the living entries of fair lists. From
+//! docs/REDISSON.md.
 
 use std::collections::BTreeMap;
 
-use super::hash::owners;
 use super::op::{Ground, Lock, Owner};
 use super::state::Oracle;
-use super::values::Value;
+use super::values::{Entry, Value};
 
-/// The time after a promotion in which lists are met for the first time, in ms. The contract says no number.
+/// The time after a promotion in which lists are met for the first time, in ms: an hour.
 const DOUBTED_FOR: u64 = 3_600_000;
 
-/// The read leases of a lock that its key must outlast.
+/// Facts about a lock that only the last primary knew.
 #[derive(Clone, Debug, Default)]
-pub(super) struct KnownReads {
-    /// Their ends.
-    ends: BTreeMap<Owner, i64>,
-    /// The latest of all, those of owners that have gone too; `None` until they are found.
-    until: Option<i64>,
-    /// Whether the timer is to find them.
-    is_sought: bool,
-    /// Whether the timer must check the key's end.
-    is_due: bool,
-}
-
-/// What is known of the dead in a list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Sight {
-    /// Nothing, and it was not met.
-    #[default]
-    Doubted,
-    /// It was met, and will be bounded.
-    Met,
-    /// It is bounded.
-    Bounded,
+pub(super) struct Before {
+    /// The read leases that it granted.
+    reads: BTreeMap<Owner, i64>,
+    /// Whether the lock was met after the promotion: its key must outlast these leases.
+    is_met: bool,
+    /// Until this time the deadlines in its fair list are capped when the list is met.
+    list_until: Option<u64>,
+    /// Whether the timer must cap them now.
+    caps: bool,
 }
 
 impl Oracle {
-    /// A native has a lease to read from here.
-    pub(super) fn must_outlast(&mut self, lock: Lock, owner: Owner, ends: i64) {
-        let known = &mut self.place(lock).known_reads;
-        known.ends.insert(owner, ends);
-        known.until = known.until.map(|until| until.max(ends));
+    /// This server is not the primary any more.
+    pub(super) fn demoted(&mut self) {
+        for place in &mut self.places {
+            place.before.reads.append(&mut place.natives);
+            (place.before.list_until, place.before.caps) = (None, false);
+        }
     }
 
-    /// A native reads alone: there are no other leases.
-    pub(super) fn all_reads_are_known(&mut self, lock: Lock) {
-        let known_reads = KnownReads { until: Some(i64::MIN), ..KnownReads::default() };
-        self.place(lock).known_reads = known_reads;
+    /// Another server knew the waiters and readers.
+    pub(super) fn promoted(&mut self) {
+        let list_until = Some(self.clock + DOUBTED_FOR);
+        for before in self.places.iter_mut().map(|place| &mut place.before) {
+            (before.is_met, before.list_until) = (false, list_until);
+        }
     }
 
-    /// A command has met the lock, or another client has set its expiry: if it is read and its leases are unknown, they are sought.
+    /// A command has met the lock, or another client has set its expiry: the leases of readers are found.
     pub(super) fn is_met(&mut self, lock: Lock) {
         let is_read = matches!(self.value(lock), Value::ReadWrite(hash) if !hash.writing);
-        if !is_read || !self.primary {
-            return;
-        }
-        let now = self.now;
-        let known = &mut self.place(lock).known_reads;
-        known.is_sought |= known.until.is_none_or(|until| until <= now);
+        self.place(lock).before.is_met |= is_read && self.primary;
     }
 
-    /// The key was written.
-    pub(super) fn key_is_written(&mut self, lock: Lock, ends_before: Option<i64>) {
-        let ends = if let Value::ReadWrite(hash) = self.value(lock) { hash.ends } else { None };
-        if ends.is_some() && ends != ends_before {
-            self.is_met(lock);
-        }
-        self.place(lock).known_reads.is_due = self.primary;
+    /// Once all due work is done, a primary's key lasts as long as each lease in a reply to a native reader, whatever other
+    /// clients did to the key.
+    pub(super) fn judge_read_end(&self, lock: Lock, told: &str) {
+        let (Value::ReadWrite(hash), place) = (self.value(lock), &self.places[lock.0]) else { return };
+        let before = place.before.reads.iter().filter(|_| place.before.is_met);
+        let lasting = place.natives.iter().chain(before);
+        let lasting = lasting.filter(|(owner, ends)| self.reads_until(lock, **owner) == Some(**ends));
+        let latest = lasting.map(|(_, ends)| *ends).max();
+        let lasts = !self.primary || hash.writing || hash.ends.is_none() || hash.ends >= latest;
+        assert!(lasts, "{told}: {lock:?} ends at {:?}, and a native reads until {latest:?}", hash.ends);
     }
 
-    /// The timer finds what is sought.
-    pub(super) fn find_reads(&mut self) {
-        for lock in self.all_locks() {
-            if !std::mem::take(&mut self.place(lock).known_reads.is_sought) {
-                continue;
-            }
-            let living = owners().filter_map(|owner| Some((owner, self.reads_until(lock, owner)?)));
-            let living: Vec<_> = living.collect();
-            let known = &mut self.place(lock).known_reads;
-            known.until = Some(known.until.unwrap_or(i64::MIN));
-            known.is_due = true;
-            living.into_iter().for_each(|(owner, ends)| self.must_outlast(lock, owner, ends));
-        }
-    }
-
-    /// Whether a key ends before a lease that it must outlast.
-    fn ends_early(&self, lock: Lock) -> bool {
-        let Value::ReadWrite(hash) = self.value(lock) else { return false };
-        let ends = self.places[lock.0].known_reads.ends.iter();
-        let lasts = ends.filter_map(|(owner, ends)| Some(self.reads_until(lock, *owner)?.min(*ends)));
-        !hash.writing && lasts.max().is_some_and(|last| hash.ends.is_some_and(|ends| ends < last))
-    }
-
-    /// Whether a key ends before a lease of any reader.
-    fn ends_before_any(&self, lock: Lock) -> bool {
-        let Value::ReadWrite(hash) = self.value(lock) else { return false };
-        let last = owners().filter_map(|owner| self.reads_until(lock, owner)).max();
-        !hash.writing && last.is_some_and(|last| hash.ends.is_some_and(|ends| ends < last))
-    }
-
-    /// When the timer must check keys: now, if one ends too early.
-    pub(super) fn reads_due(&self) -> Option<u64> {
-        let is_due = |lock: Lock| {
-            let known = &self.places[lock.0].known_reads;
-            known.is_due && self.ends_early(lock) || known.is_sought && self.ends_before_any(lock)
-        };
-        let may = self.primary && self.ground != Ground::Moved;
-        (may && self.all_locks().any(is_due)).then_some(self.clock)
-    }
-
-    /// The timer has checked the keys, if it could write.
-    pub(super) fn judge_ends(&mut self, told: &str) {
-        for lock in self.all_locks() {
-            match self.ground {
-                Ground::Paused | Ground::Refused => continue,
-                Ground::Firm => {
-                    let due = self.places[lock.0].known_reads.is_due;
-                    assert!(!due || !self.ends_early(lock), "{told}: a key ends before a lease to read");
-                }
-                Ground::Moved => {}
-            }
-            self.place(lock).known_reads.is_due = false;
-        }
-    }
-
-    /// Another server knew the waiters.
-    pub(super) fn doubt_lists(&mut self) {
-        self.lists_doubted_until = self.clock + DOUBTED_FOR;
-        self.places.iter_mut().for_each(|place| place.list_is_met = false);
-    }
-
-    fn is_doubted(&self, lock: Lock) -> bool {
-        self.clock < self.lists_doubted_until && !self.places[lock.0].list_is_met
-    }
-
-    /// A list was met that has entries, or had: if it is doubted, the timer sets bounds.
+    /// A FAIR call, a release or another client has met a fair list with entries, or has emptied it.
     pub(super) fn list_is_met(&mut self, lock: Lock) {
-        if self.primary && self.is_doubted(lock) {
-            self.place(lock).list_is_met = true;
-            self.place(lock).list_found = true;
+        let (clock, primary) = (self.clock, self.primary);
+        let before = &mut self.place(lock).before;
+        if primary && before.list_until.take_if(|until| clock < *until).is_some() {
+            before.caps = true;
         }
     }
 
-    /// The timer has fired, and the real thing has bounded a list that it has met in that.
-    pub(super) fn list_may_be_met(&mut self, lock: Lock) {
-        if self.seen_sights[lock.0] == Sight::Bounded {
-            self.list_is_met(lock);
+    /// Whether the timer must cap the deadlines of a fair list.
+    pub(super) fn must_cap(&self) -> bool {
+        self.places.iter().any(|place| place.before.caps && !place.list.is_empty())
+    }
+
+    /// A deleted fair list needs no cap.
+    pub(super) fn forget_empty_lists(&mut self) {
+        for place in self.places.iter_mut().filter(|place| place.list.is_empty()) {
+            place.before.caps = false;
         }
     }
 
-    /// A step is over: a message of a release may have met a list.
-    pub(super) fn judge_sights(&mut self) {
+    /// The timer has capped the fair lists that were met.
+    pub(super) fn cap_lists(&mut self) {
         for lock in self.all_locks() {
-            if self.seen_sights[lock.0] == Sight::Met {
-                self.list_is_met(lock);
+            let met = std::mem::take(&mut self.place(lock).before.caps);
+            let capped = self.capped(lock);
+            // The timer may have met a fair list itself.
+            if self.ground == Ground::Firm && (met || self.shows(lock, &capped)) {
+                let place = self.place(lock);
+                (place.list, place.before.list_until) = (capped, None);
             }
         }
+    }
+
+    /// Whether a fair list is seen to be capped.
+    fn shows(&self, lock: Lock, capped: &[Entry]) -> bool {
+        let may = self.places[lock.0].before.list_until.is_some_and(|until| self.clock < until);
+        let mut lower = capped.iter().zip(self.list(lock)).filter(|(capped, entry)| capped != entry);
+        may && lower.any(|(capped, _)| self.after.lists[lock.0].contains(capped))
     }
 }

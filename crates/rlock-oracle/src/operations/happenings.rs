@@ -2,7 +2,6 @@
 
 use super::commands::Ask;
 use super::fair_op::ByList;
-use super::found::KnownReads;
 use super::op::{Channel, Count, Foreign, LOCKS, Lock, Ms, Op};
 use super::state::Oracle;
 use super::values::{Answer, Value, Via, named};
@@ -49,7 +48,7 @@ impl Oracle {
             Op::Ground(ground) => self.ground = ground,
             Op::Primary(true) => {
                 if !std::mem::replace(&mut self.primary, true) {
-                    self.doubt_lists();
+                    self.promoted();
                 }
             }
             Op::Primary(false) => {
@@ -57,10 +56,7 @@ impl Oracle {
                     self.synchronise();
                 }
                 self.send_all_away();
-                // What was known here of read leases.
-                self.places.iter_mut().for_each(|place| place.natives.clear());
-                self.places.iter_mut().for_each(|place| place.known_reads = KnownReads::default());
-                self.lists_doubted_until = 0;
+                self.demoted();
             }
             Op::Accept(accept) => self.accept = accept,
             Op::ByList { lock, what } => self.by_list(lock, what),
@@ -84,7 +80,7 @@ impl Oracle {
     /// it is noticed; whether those who wait went first, so that the row of hand-offs is over, is left open.
     pub(super) fn may_be_deleted(&mut self, lock: Lock) {
         if self.places[lock.0].value != Value::Nothing && self.value(lock) == Value::Nothing {
-            self.place(lock).turns.handed = None;
+            self.place(lock).row.handed = None;
             self.has_ended(lock);
             self.clean_up(lock);
         }
@@ -111,7 +107,6 @@ impl Oracle {
     /// Something has happened to every key.
     fn touch_all(&mut self) {
         self.all_locks().for_each(|lock| self.touch_list(lock));
-        self.places.iter_mut().for_each(|place| place.touched = !place.queue.is_empty());
     }
 
     /// What has expired stays so, also when the clock goes back.
@@ -136,7 +131,9 @@ impl Oracle {
         let ends_before = if let Value::ReadWrite(hash) = value { hash.ends } else { None };
         let Some(becomes) = foreign::run(what, value, &mut self.place(lock).leases, now) else { return };
         self.becomes(lock, becomes);
-        self.key_is_written(lock, ends_before);
+        if matches!(becomes, Value::ReadWrite(hash) if hash.ends.is_some() && hash.ends != ends_before) {
+            self.is_met(lock);
+        }
         self.written(lock);
     }
 
@@ -150,13 +147,12 @@ impl Oracle {
 
     /// Somebody else has written the key.
     fn written(&mut self, lock: Lock) {
-        let place = self.place(lock);
-        place.touched = !place.queue.is_empty();
-        place.unconfirmed = None;
+        self.place(lock).unconfirmed = None;
     }
 
     /// Time passes on both clocks.
     pub(super) fn pass(&mut self, ms: u64) {
+        self.forget_passes();
         self.clock += ms;
         self.now += i64::try_from(ms).expect("a span");
     }
@@ -173,8 +169,7 @@ impl Oracle {
     pub(super) fn send_all_away(&mut self) {
         for lock in self.all_locks() {
             self.drop_waiters(lock, "demoted");
-            self.place(lock).list_found = false;
-            self.forget_gate(lock);
+            self.forget_row(lock);
         }
     }
 

@@ -28,8 +28,8 @@ impl Oracle {
         let revokes = self.revokes.first().filter(|_| self.primary).map(|_| self.clock);
         let gone = self.primary && self.places.iter().any(|place| !place.gone.is_empty());
         let gone = gone.then_some(self.clock);
-        let found = self.places.iter().any(|place| place.list_found).then_some(self.clock);
-        ends.chain(looks).chain(revokes).chain(gone).chain(found).chain(self.reads_due()).min()
+        let found = self.must_cap().then_some(self.clock);
+        ends.chain(looks).chain(revokes).chain(gone).chain(found).min()
     }
 
     /// When the lock ends for who waits first, by the wall clock: a writer waits for readers that live.
@@ -66,21 +66,13 @@ impl Oracle {
         }
         if self.ground != Ground::Paused {
             self.revoke();
-            self.find_reads();
-            self.all_locks().for_each(|lock| self.list_may_be_met(lock));
             // Before bounds are set to deadlines, which count from the end of the lease.
-            let seen = self.seen_values;
+            let seen = self.after.values;
             self.all_locks().for_each(|lock| self.mend_end(lock, &seen[lock.0]));
-            for lock in self.all_locks().filter(|lock| self.list(*lock).is_empty()).collect::<Vec<_>>() {
-                self.place(lock).list_found = false;
-            }
+            self.forget_empty_lists();
             if self.ground != Ground::Refused {
                 self.all_locks().for_each(|lock| self.remove_departed(lock));
-                for lock in self.all_locks() {
-                    if std::mem::take(&mut self.place(lock).list_found) && self.ground == Ground::Firm {
-                        self.cap(lock);
-                    }
-                }
+                self.cap_lists();
             }
             self.all_locks().for_each(|lock| self.look_at(lock));
         }
@@ -152,12 +144,8 @@ impl Oracle {
             self.looked(lock);
             return;
         }
-        let dropped_waiters = self.ground == Ground::Moved && self.seen_looks[lock.0].waiters == 0;
-        if access == Access::Free
-            && self.window_ends(lock).is_some()
-            && !self.places[lock.0].touched
-            && !dropped_waiters
-        {
+        let dropped_waiters = self.ground == Ground::Moved && self.after.queues[lock.0].is_empty();
+        if access == Access::Free && self.window_ends(lock).is_some() && !dropped_waiters {
             return;
         }
         match self.ground {

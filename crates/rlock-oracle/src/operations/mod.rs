@@ -1,6 +1,7 @@
 //! Histories of what happens to a server with locks: in `rlock-core`, in a simulated server, and in an
 //! oracle that says what should be seen. After each step everything that shows is compared.
 
+mod after;
 mod bytes;
 mod commands;
 mod fair;
@@ -22,13 +23,14 @@ mod real_seen;
 mod real_words;
 mod redisson;
 mod redisson_fair;
+mod row;
 mod run;
 mod serving;
 mod shown;
 mod state;
 mod tied_op;
 mod values;
-mod writers;
+mod yielding;
 
 pub use fair_op::{ByList, FairOp, FairScript};
 pub use history::History;

@@ -60,16 +60,6 @@ impl Oracle {
         }
     }
 
-    /// Whatever another client did to the key, it lasts as long as each lease that a native was given and still has.
-    pub(super) fn judge_read_end(&self, lock: Lock, told: &str) {
-        let Value::ReadWrite(hash) = self.value(lock) else { return };
-        let natives = self.places[lock.0].natives.iter();
-        let latest = natives.filter(|(owner, ends)| self.reads_until(lock, **owner) == Some(**ends));
-        let latest = latest.map(|(_, ends)| *ends).max();
-        let lasts = hash.writing || hash.ends.is_none() || hash.ends >= latest;
-        assert!(lasts, "{told}: {lock:?} ends at {:?}, and a native reads until {latest:?}", hash.ends);
-    }
-
     /// ACQUIRE with READ or WRITE.
     #[expect(clippy::too_many_lines, reason = "one decision, as plainly as possible")]
     pub(super) fn acquire_read_write(&mut self, lock: Lock, owner: Owner, ask: Ask, token: i64) -> Answer {
@@ -86,11 +76,13 @@ impl Oracle {
             return Answer::Error("ERR");
         }
         let holds_something = reads.is_some() || writes;
-        let kept_out = !holds_something && self.queue(lock).is_empty() && self.holds_back(lock, ask.word);
+        let first = ask.holds.is_none_or(|n| n == 1);
+        let may = first && self.accept;
+        let kept_out =
+            !holds_something && self.queue(lock).is_empty() && self.holds_back(lock, ask.word, may);
         if !holds_something && !self.accept {
             return Answer::Error("ERR");
         }
-        let first = ask.holds.is_none_or(|n| n == 1);
         if !holds_something && (!self.queue(lock).is_empty() || kept_out) {
             return if first { self.wait(lock, owner, ask) } else { Answer::Null };
         }
@@ -139,9 +131,6 @@ impl Oracle {
             hash.writes[owner.0] = 1;
         } else {
             self.passes(lock, false);
-            if self.primary {
-                self.all_reads_are_known(lock);
-            }
             hash.reads[owner.0] = 1;
             self.place(lock).leases.insert((owner, 1), ends);
             self.leases_read(lock, owner, ends);

@@ -161,7 +161,7 @@ impl Oracle {
             return Answer::One;
         }
         // The field of a dead reader may have been cleared away just before.
-        let cleared = self.reads_until(lock, owner).is_none() && self.hint == Some(Answer::Zero);
+        let cleared = self.reads_until(lock, owner).is_none() && self.after.answer == Some(Answer::Zero);
         if hash.reads[owner.0] == 0 || cleared {
             return Answer::Zero;
         }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rlock_core::locks::{self, Ticket, Yielding};
+use rlock_core::locks::{self, Ticket};
 use rlock_sim::World;
 
-use super::found::Sight;
 use super::hash::Leases;
 use super::op::{Channel, Lock, Owner, WORDS, Word};
 use super::real::Real;
@@ -14,7 +13,6 @@ use super::real_words::{
     said,
 };
 use super::values::{Answer, Entry, Value, Via, Waiter};
-use super::writers::Gate;
 
 impl Real {
     /// The lease keys of a lock's readers.
@@ -22,16 +20,6 @@ impl Real {
         let (mut leases, now) = (self.leases_of(&id(lock)), self.sim.with(|world| world.now.0));
         leases.retain(|_, at| *at >= now);
         leases
-    }
-
-    /// What is known of the dead in a list.
-    pub(super) fn sight(&self, lock: Lock) -> Sight {
-        let (lock, clock) = (id(lock), self.sim.with(|world| world.clock));
-        self.sim.locks(|locks| match locks.capped_so_far(lock.name()) {
-            Some(_) => Sight::Met,
-            None if locks.doubts_fair_list(lock.name(), clock) => Sight::Doubted,
-            None => Sight::Bounded,
-        })
     }
 
     /// Whether the key is not even there as one that has expired.
@@ -86,15 +74,6 @@ impl Real {
         Waiter { owner: owner_of(&waiter.owner), word, lease, fenced, until, via, fair: waiter.fair }
     }
 
-    /// Whether the lock is left to those of Redisson's, or is to be.
-    pub(super) fn gate(&self, lock: Lock) -> Gate {
-        match self.sim.locks(|locks| locks.yielding(id(lock).name())) {
-            None | Some(Yielding::Counting { .. }) => Gate::Open,
-            Some(Yielding::Draining { look_at }) => Gate::UntilFree { look_at: look_at.0 },
-            Some(Yielding::Window { until }) => Gate::Window { until: until.0 },
-        }
-    }
-
     fn call(&self, ticket: Ticket) -> usize {
         self.tickets.iter().position(|known| *known == ticket).expect("a call that has blocked")
     }
@@ -110,12 +89,20 @@ impl Real {
         })
     }
 
-    /// The messages with a receiver since the last time of asking.
+    /// The messages with a receiver since they were taken.
+    pub(super) fn messages(&self) -> Vec<(Channel, String)> {
+        let text = |text: &[u8]| String::from_utf8(text.into()).expect("a message is ASCII");
+        self.sim.with(|world: &mut World| {
+            let heard = world.messages.iter().filter(|message| message.heard);
+            heard.map(|message| (channel_of(&message.channel), text(&message.text))).collect()
+        })
+    }
+
+    /// The same, and takes them.
     pub(super) fn take_messages(&self) -> Vec<(Channel, String)> {
-        let messages = self.sim.with(|world: &mut World| std::mem::take(&mut world.messages));
-        let heard = messages.into_iter().filter(|message| message.heard);
-        let text = |text| String::from_utf8(text).expect("a message is ASCII");
-        heard.map(|message| (channel_of(&message.channel), text(message.text))).collect()
+        let messages = self.messages();
+        self.sim.with(|world| world.messages.clear());
+        messages
     }
 
     /// How many unlock messages there were for a lock since they were taken.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::after::After;
 use super::follow;
 use super::hash::owners;
 use super::history::History;
@@ -9,7 +10,7 @@ use super::op::{CHANNELS, Channel, Foreign, Ground, LOCKS, Lock, OWNERS, Op, Own
 use super::options::{Budget, Kinds, Options};
 use super::real::Real;
 use super::shown::Shown;
-use super::state::{Oracle, Published, SeenLook};
+use super::state::{Oracle, Published};
 use super::values::Answer;
 
 /// How late the timer may be while the server refuses writes, in ms.
@@ -78,11 +79,8 @@ impl Run {
             _ if is_command(op) && self.ground != Ground::Firm => return,
             _ => {
                 let answer = self.real.step(op);
-                self.oracle.hint.clone_from(&answer);
-                self.see_gates();
+                self.see(Some(op), answer.clone());
                 self.oracle.step(op);
-                self.oracle.judge_gates(told);
-                self.oracle.judge_sights();
                 self.shown.answer.clone_from(&answer);
                 self.compare(answer, told);
             }
@@ -160,27 +158,18 @@ impl Run {
                 self.oracle.may_be_deleted(lock);
             }
         }
-        self.oracle.seen_looks = std::array::from_fn(|lock| SeenLook {
-            head: self.real.list(Lock(lock)).first().copied(),
-            waiters: self.real.queue(Lock(lock)).len(),
-            told: self.real.has_called(Lock(lock)) || self.real.unlock_messages(Lock(lock)) > 0,
-        });
-        self.see_gates();
-        self.oracle.seen_values = std::array::from_fn(|lock| self.real.value(Lock(lock)));
+        self.see(None, None);
         self.oracle.look();
-        self.oracle.judge_gates(told);
         for lock in (0..LOCKS.len()).map(Lock) {
             self.oracle.mend_end(lock, &self.real.value(lock));
         }
-        self.oracle.judge_sights();
-        self.oracle.judge_ends(told);
         self.compare(None, told);
         self.note_refusal();
     }
 
-    fn see_gates(&mut self) {
-        self.oracle.seen_sights = std::array::from_fn(|lock| self.real.sight(Lock(lock)));
-        self.oracle.seen_gates = std::array::from_fn(|lock| self.real.gate(Lock(lock)));
+    /// Shows the oracle what the step that is just over has come to.
+    fn see(&mut self, op: Option<Op>, answer: Option<Answer>) {
+        self.oracle.after = After::of(&self.real, op, answer);
     }
 
     /// Whatever there is to do next, the timer is set to do it in time.
@@ -206,7 +195,7 @@ impl Run {
         let calls: Vec<_> = self.oracle.calls.keys().copied().collect();
         if let Some(call) = pick(&calls, nth) {
             self.real.disconnect(call);
-            self.see_gates();
+            self.see(None, None);
             self.oracle.disconnect(call);
         }
     }

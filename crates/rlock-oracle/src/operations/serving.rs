@@ -4,19 +4,18 @@ use super::fair::Next;
 use super::op::{Channel, Lock, Owner, Word};
 use super::state::Oracle;
 use super::values::{Access, Answer, Freed, OpenGrant, Value, Via, Waiter, named};
-use super::writers::{Gate, Turns};
 
 impl Oracle {
     /// A lock that may have become free without a command: it goes to the first who waits, and if nobody
     /// here takes it, to whoever waits by Redisson's protocol.
     pub(super) fn serve_found_free(&mut self, lock: Lock) {
-        self.is_looked_at_by_a_reader(lock);
+        self.check_head_reader(lock);
         if self.queue(lock).is_empty() {
             return;
         }
         let access = self.head_access(lock);
         if access == Access::No {
-            self.place(lock).turns.gate.close_window();
+            self.place(lock).row.yielding.close_window();
             return;
         }
         if access == Access::Shared {
@@ -56,6 +55,9 @@ impl Oracle {
         if !given || freed == Freed::ToReaders {
             self.publish(lock);
         }
+        if !given && !self.list(lock).is_empty() {
+            self.list_is_met(lock);
+        }
     }
 
     /// Whether this owner could have the lock in this way, if it were its turn.
@@ -65,7 +67,7 @@ impl Oracle {
             (Value::ReadWrite(hash), Word::Read) if hash.writes[owner.0] > 0 => Access::Shared,
             (Value::ReadWrite(hash), Word::Read) if !hash.writing => {
                 let reads = self.reads_until(lock, owner).is_some();
-                if reads || !self.is_kept_out(lock) { Access::Shared } else { Access::No }
+                if reads || !self.is_held_back(lock) { Access::Shared } else { Access::No }
             }
             (Value::ReadWrite(hash), Word::Write) if !hash.writing && self.all_are_dead(lock, &hash) => {
                 Access::Free
@@ -83,11 +85,10 @@ impl Oracle {
     pub(super) fn looked(&mut self, lock: Lock) {
         let (value, access) = (self.value(lock), self.head_access(lock));
         let place = self.place(lock);
-        place.touched = false;
         if place.queue.is_empty() || access != Access::No {
             return;
         }
-        place.turns.gate.close_window();
+        place.row.yielding.close_window();
         place.called = None;
         // Where there is something else than a lock, nobody need be told when it goes.
         place.seen_end = value.key_end().map(|ends| ends.unwrap_or(i64::MAX));
@@ -95,9 +96,8 @@ impl Oracle {
 
     /// Gives a lock away that the first who waits can have, or leaves it to foreign waiters for a while: true if it
     /// is taken care of.
-    #[expect(clippy::too_many_lines, reason = "to be split: the two kinds of waiters")]
     fn serve(&mut self, lock: Lock, access: Access) -> bool {
-        if access == Access::Free && self.foreign_turn(lock) {
+        if access == Access::Free && self.yields(lock) {
             return true;
         }
         let (mut given, mut opened) = (false, false);
@@ -116,55 +116,70 @@ impl Oracle {
                 }
                 Next::Foreign | Next::Nobody => break,
             };
-            let head = self.queue(lock)[at];
-            let Some(token) = self.token(lock, head.fenced) else {
-                self.remove(lock, at);
-                let message = format!("dropped {} no-token{}", named(lock, head.owner), head.in_which_way());
-                self.tell_waiter(head, Answer::Error("ERR"), message);
-                continue;
-            };
-            match head.via {
-                Via::Call(call) => {
-                    let before = self.reads_until(lock, head.owner).filter(|_| head.word == Word::Read);
-                    let ends = self.give(lock, at, head.lease);
-                    self.use_token(lock, token);
-                    given = true;
-                    if before.is_some() {
-                        // It holds the lock so by another call: there is nothing to take back.
-                        let Value::ReadWrite(hash) = self.value(lock) else { continue };
-                        let holds = hash.reads[head.owner.0];
-                        self.calls.insert(call, Answer::Holds(holds, ends - self.now, token));
-                        continue;
-                    }
-                    self.calls.insert(call, Answer::Holds(1, head.lease, token));
-                    if head.word != Word::Read {
-                        self.open.retain(|grant| grant.lock != lock);
-                    }
-                    let Waiter { owner, word, .. } = head;
-                    self.open.push(OpenGrant { call, lock, owner, word, ends });
-                }
-                Via::Channel(channel) => {
-                    let lease = head.lease.min(self.options.grant_confirm);
-                    let (to, way) = (named(lock, head.owner), head.in_which_way());
-                    let message = format!("granted {to} 1 {lease} {token}{way}");
-                    if !self.tell(channel, message) {
-                        self.drop_channel(lock, channel);
-                        continue;
-                    }
-                    self.give(lock, at, lease);
-                    self.use_token(lock, token);
-                    let others_wait = !self.queue(lock).is_empty();
-                    self.place(lock).unconfirmed = others_wait.then_some(head.owner);
-                }
+            let reads = self.queue(lock)[at].word == Word::Read;
+            if self.grant(lock, at) {
+                given = true;
+                opened |= access == Access::Free && reads;
             }
-            given = true;
-            opened |= access == Access::Free && head.word == Word::Read;
         }
         if opened {
             // Redisson's readers may join.
             self.publish(lock);
         }
         given
+    }
+
+    /// Gives the lock to one in the queue: whether it has it then.
+    fn grant(&mut self, lock: Lock, at: usize) -> bool {
+        let head = self.queue(lock)[at];
+        let Some(token) = self.token(lock, head.fenced) else {
+            self.remove(lock, at);
+            let message = format!("dropped {} no-token{}", named(lock, head.owner), head.in_which_way());
+            self.tell_waiter(head, Answer::Error("ERR"), message);
+            return false;
+        };
+        let granted = match head.via {
+            Via::Call(call) => {
+                self.grant_to_call(lock, at, call, token);
+                true
+            }
+            Via::Channel(channel) => self.grant_by_message(lock, at, channel, token),
+        };
+        if granted {
+            self.use_token(lock, token);
+        }
+        granted
+    }
+
+    fn grant_to_call(&mut self, lock: Lock, at: usize, call: usize, token: i64) {
+        let Waiter { owner, word, lease, .. } = self.queue(lock)[at];
+        let reads_already = word == Word::Read && self.reads_until(lock, owner).is_some();
+        let ends = self.give(lock, at, lease);
+        if let (true, Value::ReadWrite(hash)) = (reads_already, self.value(lock)) {
+            // It holds the lock so by another call: there is nothing to take back.
+            self.calls.insert(call, Answer::Holds(hash.reads[owner.0], ends - self.now, token));
+            return;
+        }
+        self.calls.insert(call, Answer::Holds(1, lease, token));
+        if word != Word::Read {
+            self.open.retain(|grant| grant.lock != lock);
+        }
+        self.open.push(OpenGrant { call, lock, owner, word, ends });
+    }
+
+    /// Whether anybody hears it; else all that wait by this channel are gone.
+    fn grant_by_message(&mut self, lock: Lock, at: usize, channel: Channel, token: i64) -> bool {
+        let head = self.queue(lock)[at];
+        let lease = head.lease.min(self.options.grant_confirm);
+        let (to, way) = (named(lock, head.owner), head.in_which_way());
+        if !self.tell(channel, format!("granted {to} 1 {lease} {token}{way}")) {
+            self.drop_channel(lock, channel);
+            return false;
+        }
+        self.give(lock, at, lease);
+        let others_wait = !self.queue(lock).is_empty();
+        self.place(lock).unconfirmed = others_wait.then_some(head.owner);
+        true
     }
 
     /// Nobody hears the channel: whoever waits for the lock by it is gone.
@@ -209,32 +224,6 @@ impl Oracle {
             self.set(lock, Value::Held { by: head.owner, holds: 1, ends: Some(ends) });
         }
         ends
-    }
-
-    /// A lock is free that natives wait for. Where those of Redisson's have been passed over for long enough, and are there,
-    /// they are told, and the lock is left to them: whether it is.
-    pub(super) fn foreign_turn(&mut self, lock: Lock) -> bool {
-        let Turns { gate, handed, most, .. } = self.places[lock.0].turns;
-        let has_to = matches!(gate, Gate::UntilFree { .. }) || self.is_due(handed);
-        if self.options.window == 0 || !has_to && !self.is_due(most) {
-            if matches!(gate, Gate::Window { .. }) {
-                self.place(lock).turns = Turns::default();
-            }
-            return false;
-        }
-        let window = Gate::Window { until: self.clock + self.options.window };
-        let yields = self.listened && (has_to || self.seen_gates[lock.0] == window);
-        if yields {
-            self.publish(lock);
-            self.place(lock).turns = Turns { gate: window, ..Turns::default() };
-        } else if !self.listened {
-            // A message without a receiver does not count.
-            self.was_published(lock);
-            self.seen.published[lock.0].most += 1;
-            let most = most.filter(|_| !has_to);
-            self.place(lock).turns = Turns { most, ..Turns::default() };
-        }
-        yields
     }
 
     /// Foreign waiters are told to try again, and know of no end any more.

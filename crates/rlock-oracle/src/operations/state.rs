@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::found::{KnownReads, Sight};
+use super::after::After;
+use super::found::Before;
 use super::hash::Leases;
 use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner, Word};
 use super::options::Options;
+use super::row::Row;
 use super::values::{Answer, Entry, OpenGrant, Value, Via, Waiter};
-use super::writers::{Gate, Turns};
 
 /// A lock's key and queue.
 #[derive(Clone, Debug, Default)]
@@ -19,30 +20,23 @@ pub(super) struct Place {
     pub(super) token: Option<Option<i64>>,
     /// Who waits, in order.
     pub(super) queue: Vec<Waiter>,
-    /// The number of each of them, by which they are in order.
-    pub(super) numbers: Vec<u64>,
     /// Redisson's list of those who wait for the fair lock of this name.
     pub(super) list: Vec<Entry>,
     /// Whether another client has changed it since natives were put right in it.
     pub(super) list_touched: bool,
-    /// Whether it was met after a fail-over and has no bounds yet, and whether it was met at all.
-    pub(super) list_found: bool,
-    pub(super) list_is_met: bool,
-    /// Natives who wait no more, and stand in the list until the timer has taken them out, with their numbers.
-    pub(super) gone: Vec<(Owner, u64)>,
+    /// Natives who wait no more, and stand in the list until the timer has taken them out.
+    pub(super) gone: Vec<Owner>,
     /// Which one of Redisson's was told that it has its turn, and whether it was while somebody waited here.
     pub(super) called: Option<(Owner, bool)>,
-    /// The turns of those of Redisson's that wait.
-    pub(super) turns: Turns,
+    /// The row of those of Redisson's that wait.
+    pub(super) row: Row,
     /// Natives that read, with the ends of the leases that they were given; and of the longest that there has been.
     pub(super) natives: BTreeMap<Owner, i64>,
     pub(super) longest_read: Option<i64>,
-    /// The leases that the key must outlast.
-    pub(super) known_reads: KnownReads,
+    /// What another server knew.
+    pub(super) before: Before,
     /// Who was granted the lock by a message while others waited, and has not been heard of.
     pub(super) unconfirmed: Option<Owner>,
-    /// Whether something has happened to the key since it was looked at.
-    pub(super) touched: bool,
     /// The end of the lease that was seen last while somebody waited; of one that does not end, the end of time.
     pub(super) seen_end: Option<i64>,
     /// The latest end that was in force since foreign waiters were called.
@@ -56,17 +50,6 @@ pub(super) struct Published {
     pub(super) least: u32,
     /// Not more often, or they are woken for nothing.
     pub(super) most: u32,
-}
-
-/// What is seen of a lock after the real thing's timer has fired.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct SeenLook {
-    /// Who stands first in the list.
-    pub(super) head: Option<Entry>,
-    /// How many wait.
-    pub(super) waiters: usize,
-    /// Whether those of Redisson's were told anything.
-    pub(super) told: bool,
 }
 
 /// What one step shows to the outside.
@@ -95,8 +78,6 @@ pub(super) struct Oracle {
     pub(super) places: [Place; LOCKS.len()],
     /// Blocked clients, and those whose answers are on their way, by the number of their call.
     pub(super) calls: BTreeMap<usize, Answer>,
-    /// How many have begun to wait.
-    pub(super) came_so_far: u64,
     /// How many calls have blocked.
     pub(super) blocked_so_far: usize,
     /// The grants on their way.
@@ -110,18 +91,8 @@ pub(super) struct Oracle {
     pub(super) ground: Ground,
     pub(super) primary: bool,
     pub(super) accept: bool,
-    /// What the real thing has answered in this step, where more than one answer is right.
-    pub(super) hint: Option<Answer>,
-    /// What the real thing's timer has left of each lock, where it may look at one or not.
-    pub(super) seen_looks: [SeenLook; LOCKS.len()],
-    /// What the real thing's timer has made of each lock's key.
-    pub(super) seen_values: [Value; LOCKS.len()],
-    /// What the real thing knows of the dead in each list.
-    pub(super) seen_sights: [Sight; LOCKS.len()],
-    /// Until when lists may be met for the first time.
-    pub(super) lists_doubted_until: u64,
-    /// Whether the real thing leaves each lock to those of Redisson's now.
-    pub(super) seen_gates: [Gate; LOCKS.len()],
+    /// What is seen after this step.
+    pub(super) after: After,
     pub(super) seen: Seen,
 }
 
@@ -136,8 +107,6 @@ impl Oracle {
             clock: 0,
             places: Default::default(),
             calls: BTreeMap::new(),
-            seen_values: [Value::Nothing; LOCKS.len()],
-            came_so_far: 0,
             blocked_so_far: 0,
             open: Vec::new(),
             revokes: Vec::new(),
@@ -146,11 +115,7 @@ impl Oracle {
             ground: Ground::Firm,
             primary: true,
             accept: true,
-            hint: None,
-            seen_looks: [SeenLook::default(); LOCKS.len()],
-            seen_sights: [Sight::Doubted; LOCKS.len()],
-            lists_doubted_until: 0,
-            seen_gates: [Gate::Open; LOCKS.len()],
+            after: After::default(),
             seen: Seen::default(),
         }
     }
@@ -205,20 +170,18 @@ impl Oracle {
 
     /// Takes one who waits out of the queue; what is known of a queue is forgotten with it, and a plain lock's window.
     pub(super) fn remove(&mut self, lock: Lock, at: usize) -> Waiter {
-        let seen = self.seen_gates[lock.0];
         let place = self.place(lock);
-        let (waiter, number) = (place.queue.remove(at), place.numbers.remove(at));
+        let waiter = place.queue.remove(at);
         if waiter.fair {
-            place.gone.push((waiter.owner, number));
+            place.gone.push(waiter.owner);
         }
         place.list_touched &= place.queue.iter().any(|waiter| waiter.fair);
         if place.queue.is_empty() {
             place.called = None;
-            if !matches!(waiter.word, Word::Read | Word::Write) && seen == Gate::Open {
-                place.turns.gate.close_window();
+            if !matches!(waiter.word, Word::Read | Word::Write) {
+                place.row.yielding.close_window();
             }
             place.unconfirmed = None;
-            place.touched = false;
             place.seen_end = None;
         }
         waiter

@@ -1,0 +1,157 @@
+//! Natives that hold a lock in a row while Redisson clients wait, from docs/REDISSON.md: their number and its begin are seen from
+//! outside.
+
+use super::hash::{Hash, owners};
+use super::op::{Lock, Owner, Word};
+use super::options::Options;
+use super::state::Oracle;
+use super::values::Value;
+
+/// Whether natives are held back for Redisson clients. It must be like this if `sure`; otherwise it may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Yielding {
+    /// Natives acquire the lock.
+    #[default]
+    No,
+    /// New readers are held back until the lock is free, or the native read leases have ended.
+    Draining { sure: bool },
+    /// The free lock is left to Redisson clients until this time at the latest.
+    Window { until: u64, sure: bool },
+}
+
+impl Yielding {
+    /// The lock is held, or its last waiter has left.
+    pub(super) fn close_window(&mut self) {
+        if matches!(self, Self::Window { .. }) {
+            *self = Self::No;
+        }
+    }
+
+    /// It may have ended, or may end earlier.
+    fn doubt(&mut self) {
+        if let Self::Draining { sure } | Self::Window { sure, .. } = self {
+            *sure = false;
+        }
+    }
+}
+
+/// The natives that have passed waiting Redisson clients in a row: their number, and the time of the first.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Row {
+    pub(super) yielding: Yielding,
+    /// The last time at which a Redisson client listened, and a native held the lock as reader.
+    pub(super) wanted_at: u64,
+    /// Hand-offs, at least.
+    pub(super) handed: Option<(u32, u64)>,
+    /// Readers that a Redisson writer has waited through, at least.
+    pub(super) least: Option<(u32, u64)>,
+    /// All of them, at most.
+    pub(super) most: Option<(u32, u64)>,
+}
+
+fn one_more(row: Option<(u32, u64)>, clock: u64) -> Option<(u32, u64)> {
+    let (count, since) = row.unwrap_or((0, clock));
+    Some((count + 1, since))
+}
+
+impl Oracle {
+    /// The hash of a lock in read mode.
+    pub(super) fn read_by(&self, lock: Lock) -> Option<Hash> {
+        match self.value(lock) {
+            Value::ReadWrite(hash) if !hash.writing => Some(hash),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_read(&self, lock: Lock) -> bool {
+        self.read_by(lock).is_some_and(|hash| !self.all_are_dead(lock, &hash))
+    }
+
+    /// Whether enough natives have passed waiting Redisson clients.
+    pub(super) fn is_due(&self, row: Option<(u32, u64)>) -> bool {
+        let Options { turn_grants, turn_ms, .. } = self.options;
+        row.is_some_and(|(count, since)| count >= turn_grants || self.clock - since >= turn_ms)
+    }
+
+    /// Whether a native read lease may last; its owner may have released.
+    pub(super) fn natives_may_read(&self, lock: Lock) -> bool {
+        self.places[lock.0].longest_read > Some(self.now)
+    }
+
+    pub(super) fn natives_surely_read(&self, lock: Lock) -> bool {
+        self.places[lock.0].natives.values().any(|ends| *ends > self.now)
+    }
+
+    /// A native received a read lease.
+    pub(super) fn leases_read(&mut self, lock: Lock, owner: Owner, ends: i64) {
+        let primary = self.primary;
+        let place = self.place(lock);
+        place.longest_read = place.longest_read.max(Some(ends));
+        // A writable replica remembers nothing.
+        if primary {
+            place.natives.insert(owner, ends);
+        }
+    }
+
+    /// A native reader remains, or received a read lease.
+    pub(super) fn reads_on(&mut self, lock: Lock) {
+        let clock = self.clock;
+        self.place(lock).row.most.get_or_insert((0, clock));
+    }
+
+    /// A new native reader; `writes`: its owner is the writer.
+    pub(super) fn passes(&mut self, lock: Lock, writes: bool) {
+        if !writes {
+            self.open(lock);
+        }
+        let (clock, listened) = (self.clock, self.listened);
+        let row = &mut self.place(lock).row;
+        row.most = one_more(row.most, clock);
+        if listened && !writes {
+            row.least = one_more(row.least, clock);
+        }
+    }
+
+    /// A hand-off to a native; a reader is counted by `passes`.
+    pub(super) fn is_handed_on(&mut self, lock: Lock, word: Word) {
+        let clock = self.clock;
+        let row = &mut self.place(lock).row;
+        row.handed = one_more(row.handed, clock);
+        if word != Word::Read {
+            row.most = one_more(row.most, clock);
+        }
+    }
+
+    /// The lock was free for Redisson clients.
+    pub(super) fn row_ends(&mut self, lock: Lock) {
+        let Row { yielding, wanted_at, .. } = self.places[lock.0].row;
+        self.place(lock).row = Row { yielding, wanted_at, ..Row::default() };
+    }
+
+    /// No Redisson writer has waited through the readers where none listens, or the lock was without a reader for a moment. Yielding may
+    /// have ended in it.
+    pub(super) fn forget_passes(&mut self) {
+        for lock in self.all_locks() {
+            for owner in owners() {
+                if self.reads_until(lock, owner).is_none() {
+                    self.place(lock).natives.remove(&owner);
+                }
+            }
+            let wanted = self.listened && self.is_read(lock);
+            let (surely, may) = (self.natives_surely_read(lock), self.natives_may_read(lock));
+            let (held, clock) = (self.value(lock) != Value::Nothing, self.clock);
+            let row = &mut self.place(lock).row;
+            if !wanted {
+                row.least = None;
+            }
+            match row.yielding {
+                Yielding::Draining { .. } if !wanted || !surely => row.yielding.doubt(),
+                Yielding::Window { .. } if held => row.yielding.doubt(),
+                _ => {}
+            }
+            if wanted && may {
+                row.wanted_at = clock;
+            }
+        }
+    }
+}
