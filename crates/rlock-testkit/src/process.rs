@@ -120,7 +120,7 @@ fn spawner() -> &'static Sender<Request> {
 mod tests {
     use super::*;
 
-    /// What a program that is started as a child of `parent` prints.
+    /// The output of a program that is started as a child of `parent`.
     fn printed_as_child_of(parent: Pid) -> Vec<u8> {
         dying_with(parent, Path::new("echo")).arg("$runs").output().unwrap().stdout
     }
