@@ -1,5 +1,7 @@
 //! Other crates that lock by Redis, as processes of `make bench ONLY=client`.
 
+#![forbid(unsafe_code)]
+
 #[path = "../../src/client/worker.rs"]
 mod worker;
 

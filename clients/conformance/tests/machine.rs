@@ -1,5 +1,7 @@
 //! The stories of the machine: the reference plays each of them, and notices a story that is changed.
 
+#![forbid(unsafe_code)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,25 +1,44 @@
 //! A process that forks: parent and child each took themselves for the holder, and the next acquisition of each had one
 //! owner, so that both were granted one lock.
 
+#![forbid(unsafe_code)]
+
 use std::time::Duration;
 
+use fork::{Fork, fork};
 use rlock_client::blocking::{Client, RedLock};
 use rlock_client::{Error, Lost};
 use rlock_testkit::clients::{SOON, holder, url};
 use rlock_testkit::{TestServer, eventually};
+use rustix::process::{Pid, Signal, WaitOptions, set_parent_process_death_signal, waitpid};
+use signal_hook::low_level::exit;
 
 /// How the child ends; no assertion in it, since a panic after a fork may hang.
 const AS_EXPECTED: i32 = 7;
 
-fn ends_as_expected(child: libc::pid_t) {
-    assert!(child > 0, "a child");
-    let mut status = 0;
-    let ended = || {
-        // SAFETY: the pointer is to a local.
-        (unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == child).then_some(())
+/// Forks. The parent gets the child's id.
+///
+/// The child calls only what takes no lock that another thread may hold for long, and ends by [`end`]. Should it hang all the
+/// same, it is killed when the test fails.
+fn forked() -> Option<Pid> {
+    let Fork::Parent(child) = fork().unwrap() else {
+        if set_parent_process_death_signal(Some(Signal::KILL)).is_err() {
+            end(false);
+        }
+        return None;
     };
-    eventually("the end of the child", SOON, ended);
-    assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == AS_EXPECTED, "{status}");
+    Pid::from_raw(child)
+}
+
+/// Ends the child without the destructors of the parent's state.
+fn end(as_expected: bool) -> ! {
+    exit(if as_expected { AS_EXPECTED } else { 1 })
+}
+
+fn ends_as_expected(child: Pid) {
+    let ended = || waitpid(Some(child), WaitOptions::NOHANG).expect("an own child");
+    let (_, status) = eventually("the end of the child", SOON, ended);
+    assert_eq!(status.exit_status(), Some(AS_EXPECTED), "{status:?}");
 }
 
 #[test]
@@ -28,18 +47,12 @@ fn a_child_holds_nothing_and_releases_nothing() {
     let mut raw = server.connect();
     let client = Client::connect(&url(&server)).unwrap();
     let guard = client.lock("lock").acquire().unwrap();
-    // SAFETY: the child calls what takes no lock that another thread may hold for long, and ends by `_exit`; an alarm ends
-    // it should it hang all the same.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: no handler is set, so the signal ends the process.
-        unsafe { libc::alarm(10) };
+    let Some(child) = forked() else {
         let lost = matches!(guard.check(), Err(Error::LockLost { why: Lost::Forked, .. }));
         let refused = matches!(client.lock("other").try_acquire(), Err(Error::Unsupported { .. }));
         drop(guard);
-        // SAFETY: ends the child without the destructors of the parent's state.
-        unsafe { libc::_exit(if lost && refused { AS_EXPECTED } else { 1 }) };
-    }
+        end(lost && refused);
+    };
     ends_as_expected(child);
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
@@ -61,16 +74,12 @@ fn the_childs_own_runtime_sends_nothing_for_the_parent() {
         (client, guard)
     });
     let owner = guard.owner().to_vec();
-    // SAFETY: this test has one thread of its own, and the child ends by `_exit`; an alarm ends it should it hang.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: no handler is set, so the signal ends the process.
-        unsafe { libc::alarm(10) };
+    // This test has one thread of its own.
+    let Some(child) = forked() else {
         drop(guard);
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(300)).await });
-        // SAFETY: ends the child without the destructors of the parent's state.
-        unsafe { libc::_exit(AS_EXPECTED) };
-    }
+        end(true);
+    };
     ends_as_expected(child);
     assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), owner);
     runtime.block_on(async {
@@ -90,24 +99,19 @@ fn nothing_hangs_in_the_child() {
     let writer = clients[0].read_write_lock("rw").write().acquire().unwrap();
     let guard = clients[0].lock("lock").acquire().unwrap();
     let closing = clients[0].clone();
-    let forked = |error: &Error| matches!(error, Error::LockLost { why: Lost::Forked, .. });
+    let lost = |error: &Error| matches!(error, Error::LockLost { why: Lost::Forked, .. });
     let refused = |error: &Error| matches!(error, Error::Unsupported { .. });
-    // SAFETY: as above.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: no handler is set, so the signal ends the process.
-        unsafe { libc::alarm(10) };
+    let Some(child) = forked() else {
         let as_expected = guard.lost() == Lost::Forked
             && red_guard.lost() == Lost::Forked
-            && writer.downgrade().is_err_and(|error| forked(&error))
+            && writer.downgrade().is_err_and(|error| lost(&error))
             && red.acquire().is_err_and(|error| refused(&error))
             && red.try_acquire().is_err_and(|error| refused(&error))
-            && red_guard.release().is_err_and(|error| forked(&error))
-            && guard.release().is_err_and(|error| forked(&error))
+            && red_guard.release().is_err_and(|error| lost(&error))
+            && guard.release().is_err_and(|error| lost(&error))
             && closing.close(SOON).is_err_and(|error| refused(&error));
-        // SAFETY: ends the child without the destructors of the parent's state.
-        unsafe { libc::_exit(if as_expected { AS_EXPECTED } else { 1 }) };
-    }
+        end(as_expected);
+    };
     ends_as_expected(child);
     red_guard.release().unwrap();
     guard.release().unwrap();

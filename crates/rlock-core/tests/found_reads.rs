@@ -1,5 +1,7 @@
 //! Read leases that another server granted: they are found when their lock is met, a few at a time.
 
+#![forbid(unsafe_code)]
+
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{Cause, Databases, Limits, LockRef, Turns};
 use rlock_core::request::Renew;

@@ -1,6 +1,8 @@
 //! Random histories of a server with locks, against an oracle that is told in plain words. A failure prints
 //! the shortest history that fails, and proptest keeps its seed beside this file.
 
+#![forbid(unsafe_code)]
+
 use arbitrary::{Arbitrary, Unstructured};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 use rlock_oracle::operations::{

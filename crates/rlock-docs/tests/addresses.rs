@@ -1,5 +1,7 @@
 //! The project's addresses stand in one file, and no release is made without them.
 
+#![forbid(unsafe_code)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

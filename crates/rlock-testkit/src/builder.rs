@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -235,20 +235,18 @@ impl ServerBuilder {
             .open(dir.path().join(LOG_FILE))
             .expect("opening the log file");
         let log_start = log.metadata().expect("the log file's size").len();
-        let mut command = Command::new(binary);
-        command
-            .arg(&file)
-            .args(self.sentinel.then_some("--sentinel"))
-            .current_dir(dir.path())
-            .stdin(std::process::Stdio::null());
-        command.stdout(log.try_clone().expect("a second handle of the log file")).stderr(log);
-        if self.steps_clock {
-            let clock = dir.path().join(CLOCK_FILE);
-            fs::write(&clock, "0").expect("writing the clock's file");
-            command.env("RLOCK_CLOCK_FILE", clock).env("LD_PRELOAD", clock_path());
-        }
-        let process = Process::spawn(command)
-            .unwrap_or_else(|error| panic!("cannot run {}: {error}", binary.display()));
+        let process = Process::spawn(binary, |command| {
+            command.arg(&file).args(self.sentinel.then_some("--sentinel")).current_dir(dir.path());
+            command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle of the log file"));
+            command.stderr(log);
+            if self.steps_clock {
+                let clock = dir.path().join(CLOCK_FILE);
+                fs::write(&clock, "0").expect("writing the clock's file");
+                command.env("RLOCK_CLOCK_FILE", clock).env("LD_PRELOAD", clock_path());
+            }
+        });
+        let process =
+            process.unwrap_or_else(|error| panic!("cannot run setpriv: {error}; install util-linux 2.33"));
         let password = conf.first_word("requirepass").filter(|word| !word.is_empty()).map(str::to_string);
         let (data, binary, end_expected) = (Some(dir), binary.into(), AtomicBool::new(false));
         TestServer { process, port, data, log_start, binary, password, end_expected }

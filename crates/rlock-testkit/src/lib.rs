@@ -14,8 +14,7 @@
 //!
 //! Everything panics with a message that says what to do: a test has no better use for an error.
 
-// One place needs it: process.rs, with the reason.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod aof;
 mod binary;

@@ -40,30 +40,30 @@ pub fn fault_module_path() -> &'static Path {
     })
 }
 
-/// The library that, preloaded into a server, lets a test step its wall clock.
+/// The library that, preloaded into a server, sets its clocks: tests/fixtures/clock.rs.
 pub(crate) fn clock_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build_library("rlock-testclock", "librlock_testclock", &[]))
+    PATH.get_or_init(|| build_library("libclock", &["--example", "clock"]))
 }
 
-/// Another module, which deletes a key when it hears of an event of ours: see crates/rlock-testmodule.
+/// Another module, which deletes a key in an event of rlock's: tests/fixtures/reacts.rs.
 pub fn reacting_module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build_library("rlock-testmodule", "librlock_testmodule", &[]))
+    PATH.get_or_init(|| build_library("libreacts", &["--example", "reacts"]))
 }
 
 fn build(arguments: &[&str]) -> PathBuf {
-    build_library("rlock-module", "librlock", arguments)
+    build_library("librlock", &[&["--lib"], arguments].concat())
 }
 
-/// Builds a package whose library is a cdylib, and returns the path of `name`.so.
-fn build_library(package: &str, name: &str, arguments: &[&str]) -> PathBuf {
-    let fixed = ["build", "-p", package, "--lib", "--message-format=json-render-diagnostics"];
+/// Builds a cdylib of the module's package, and returns the path of `name`.so.
+fn build_library(name: &str, arguments: &[&str]) -> PathBuf {
+    let fixed = ["build", "-p", "rlock-module", "--message-format=json-render-diagnostics"];
     let output = cargo(&[&fixed[..], arguments].concat());
     let artifacts = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let artifact =
         artifacts.flat_map(|message| strings(&message["filenames"])).find(|file| is_library(file, name));
-    let path = artifact.unwrap_or_else(|| panic!("cargo built no {name}: is {package} still a cdylib?"));
+    let path = artifact.unwrap_or_else(|| panic!("cargo built no {name}: is it still a cdylib?"));
     PathBuf::from(path)
 }
 

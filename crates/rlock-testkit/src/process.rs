@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,11 +10,13 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Signal, getpid, getppid, kill_process, kill_process_group, set_parent_process_death_signal,
-};
+use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 
 use crate::wait::poll;
+
+/// Runs the words that follow the first, if the first is the parent's id: the parent may have died before its death had a
+/// signal. The program takes the place of this shell, and keeps its id.
+const GUARD: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
 
 type Request = (Command, Sender<io::Result<Child>>);
 
@@ -25,10 +28,12 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `command` in a process group of its own, to be killed if this process dies.
-    pub(crate) fn spawn(mut command: Command) -> io::Result<Process> {
-        command.process_group(0);
-        die_with_parent(&mut command);
+    /// Starts `program` in a process group of its own, to be killed if this process dies.
+    ///
+    /// Environment and output that `set` gives are those of setpriv and the shell too.
+    pub(crate) fn spawn(program: &Path, set: impl FnOnce(&mut Command)) -> io::Result<Process> {
+        let mut command = dying_with(getpid(), program);
+        set(command.process_group(0));
         let (reply, answer) = channel();
         let gone = || io::Error::other("the thread that starts servers is gone");
         spawner().send((command, reply)).map_err(|_| gone())?;
@@ -82,21 +87,14 @@ impl Drop for Process {
     }
 }
 
-/// Asks the kernel to kill the child when the thread that started it ends.
+/// The command that starts `program` as a child of `parent`, to be killed when the thread that starts it ends.
 ///
-/// The signal is bound to the starting *thread*, not to the process: a server started by a test's
+/// The kernel binds this signal to the starting *thread*, not to the process: a server started by a test's
 /// thread and kept for others would die with that test. Hence [`spawner`].
-#[expect(unsafe_code, reason = "the standard library marks what runs between fork and exec so")]
-fn die_with_parent(command: &mut Command) {
-    let parent = getpid();
-    let before_exec = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The parent may have died before the request was in force.
-        if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH.into()) }
-    };
-    // SAFETY: between fork and exec the closure makes two system calls and neither allocates nor
-    // takes a lock.
-    unsafe { command.pre_exec(before_exec) };
+fn dying_with(parent: Pid, program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", "sh", "-c", GUARD, &parent.to_string()]).arg(program);
+    command
 }
 
 /// The thread that starts all children: it lives as long as the process.
@@ -116,4 +114,20 @@ fn spawner() -> &'static Sender<Request> {
             .expect("starting the thread that starts servers");
         requests
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The output of a program that is started as a child of `parent`.
+    fn printed_as_child_of(parent: Pid) -> Vec<u8> {
+        dying_with(parent, Path::new("echo")).arg("$runs").output().unwrap().stdout
+    }
+
+    #[test]
+    fn a_program_runs_only_while_its_parent_lives() {
+        assert_eq!(printed_as_child_of(getpid()), b"$runs\n");
+        assert_eq!(printed_as_child_of(Pid::INIT), b"");
+    }
 }

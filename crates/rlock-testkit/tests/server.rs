@@ -1,10 +1,13 @@
 //! Servers start, answer, end and leave nothing.
 
+#![forbid(unsafe_code)]
+
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use rlock_testkit::{TestServer, eventually};
+use rustix::process::{Pid, Signal, kill_process};
 
 fn plain() -> TestServer {
     TestServer::builder().without_module().start()
@@ -31,7 +34,7 @@ fn nothing_remains_after_drop() {
 #[test]
 fn a_stopped_process_is_removed_as_well() {
     let server = plain();
-    server.signal(libc::SIGSTOP);
+    server.signal(Signal::STOP.as_raw());
     assert!(server.is_alive());
     let pid = server.pid();
     drop(server);
@@ -88,7 +91,7 @@ fn configuration_survives_quoting() {
 #[test]
 fn an_expected_end_is_awaited() {
     let server = plain();
-    server.signal(libc::SIGKILL);
+    server.signal(Signal::KILL.as_raw());
     assert!(!server.wait_exit(Duration::from_secs(10)).success());
     assert!(!server.is_alive());
 }
@@ -97,7 +100,8 @@ fn an_expected_end_is_awaited() {
 #[should_panic(expected = "crashed")]
 fn an_unexpected_end_fails_the_test() {
     let server = plain();
-    // SAFETY: kill takes plain numbers; the server is a child of this process, not yet reaped.
-    unsafe { libc::kill(server.pid() as i32, libc::SIGKILL) };
+    let pid = Pid::from_raw(server.pid().cast_signed()).unwrap();
+    // The server is a child of this process, and not reaped yet.
+    kill_process(pid, Signal::KILL).unwrap();
     eventually("the end", Duration::from_secs(10), || (!server.is_alive()).then_some(()));
 }

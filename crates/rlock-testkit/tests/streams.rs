@@ -1,5 +1,7 @@
 //! What a server publishes, replicates and persists is seen.
 
+#![forbid(unsafe_code)]
+
 use std::time::Duration;
 
 use rlock_testkit::{

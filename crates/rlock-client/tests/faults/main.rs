@@ -1,4 +1,6 @@
 //! Broken connections, outages and restarts.
 
+#![forbid(unsafe_code)]
+
 mod faults;
 mod outage;

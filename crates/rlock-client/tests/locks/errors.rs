@@ -5,6 +5,8 @@ use std::time::Duration;
 use rlock_client::{Client, Durability, Error, MultiLock, Plain, RedLock};
 use rlock_testkit::TestServer;
 use rlock_testkit::clients::{connect, connect_with, eventually, run, url, waiters, within};
+use signal_hook::consts::SIGUSR1;
+use signal_hook::low_level::raise;
 
 #[tokio::test]
 async fn bad_settings_are_told_with_what_would_be_right() {
@@ -116,8 +118,7 @@ async fn a_signal_in_the_middle_of_a_wait_leaves_nothing_behind() {
     let mut signal = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1()).unwrap();
     let interrupted = async {
         eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-        // SAFETY: there is a handler, which wakes the task.
-        assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
+        raise(SIGUSR1).unwrap();
         signal.recv().await
     };
     tokio::select! {

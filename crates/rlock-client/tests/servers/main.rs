@@ -1,5 +1,7 @@
 //! Clusters and Sentinel: slots that move, fail-overs.
 
+#![forbid(unsafe_code)]
+
 mod cluster;
 mod cluster_changes;
 mod cluster_contests;

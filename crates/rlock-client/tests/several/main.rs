@@ -1,5 +1,7 @@
 //! MultiLock and RedLock, on several servers.
 
+#![forbid(unsafe_code)]
+
 mod multi;
 mod red;
 mod red_history;

@@ -1,5 +1,7 @@
 //! Histories that once went wrong, or that chance seldom finds, in `rlock-core` and in the oracle side by side.
 
+#![forbid(unsafe_code)]
+
 mod build;
 mod fuzz_finds;
 mod plain;
