@@ -3,7 +3,7 @@
 use super::op::{Ground, Lock, Owner, Word};
 use super::options::Kinds;
 use super::state::Oracle;
-use super::values::{Access, Entry, Waiter};
+use super::values::{Access, Entry};
 
 /// A deadline of a native at the head that is sooner than this is set anew, in ms from now.
 const AHEAD: i64 = 5 * 60_000;
@@ -93,17 +93,12 @@ impl Oracle {
         left.is_some() && self.is_listed(lock, owner)
     }
 
-    /// The place in the queue of one that has come back: among natives it has the order of the list; which of those without
-    /// FAIR were there before it is followed.
+    /// The place in the queue of a native waiter that has come back is the one that is seen. The order of service is judged by the
+    /// fair list, where it has kept its place.
     pub(super) fn place_of_returned(&self, lock: Lock, owner: Owner) -> usize {
-        let queue = self.queue(lock);
+        let last = self.queue(lock).len();
         let seen = self.after.queues[lock.0].iter().position(|by| by.fair && by.owner == owner);
-        let at = seen.unwrap_or(queue.len()).min(queue.len());
-        let stands = |owner| self.list(lock).iter().position(|entry| entry.owner == owner);
-        let place = |by: &Waiter| stands(by.owner).filter(|_| by.fair).map(|at| (at, stands(owner)));
-        let overtakes = queue[at..].iter().filter_map(place).any(|(other, own)| Some(other) < own);
-        assert!(!overtakes, "{owner:?} came back before one that stands before it: {queue:?}");
-        at
+        seen.unwrap_or(last).min(last)
     }
 
     /// A native begins to wait with FAIR: by Redisson's formula its time is that of the one before it, and its own.

@@ -38,8 +38,8 @@ impl Oracle {
 
     /// The same for the head of the queue.
     pub(super) fn is_held_back(&self, lock: Lock) -> bool {
-        let free = |head| self.after.is_granted_free(lock, head);
-        self.is_held_back_as(lock, self.head_stays(lock) || self.queue(lock).first().is_some_and(free))
+        let seen = |head| self.after.stays(lock, head) || self.after.leaves_when_free(lock, head);
+        self.is_held_back_as(lock, self.queue(lock).first().is_some_and(seen))
     }
 
     /// The head of the queue is checked: if it is a reader that is not held back any more, new readers are not either.
