@@ -1,5 +1,7 @@
 //! The command, run as a process of its own.
 
+#![forbid(unsafe_code)]
+
 mod alerts;
 mod diagnosis;
 mod errors;
