@@ -8,7 +8,6 @@ published='rlock-client rlock-cli'
 # The root of the crate, and where its unsafe code is. This list only gets shorter.
 unsafe='
 src/lib.rs                          src/ffi speaks to the server
-crates/rlock-cli/src/main.rs        run/system.rs: signals, and what runs between fork and exec
 crates/rlock-testkit/src/lib.rs     process.rs: what runs between fork and exec
 crates/rlock-testclock/src/lib.rs   takes the place of functions of C
 crates/rlock-testmodule/src/lib.rs  a module of the server
