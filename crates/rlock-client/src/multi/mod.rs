@@ -90,7 +90,7 @@ impl Lockable for MultiLock {
         let by = limit.map(|limit| began.after(limit));
         let mut patience = FIRST_PATIENCE;
         loop {
-            // Random: two acquisitions that block each other must not give up at the same time.
+            // Random: two acquisitions that block each other should not give up at the same time.
             let missed = match self.round(patience.mul_f64(0.75 + fastrand::f64() / 2.0), by).await? {
                 Round::Held(guard) => return Ok(guard),
                 Round::Missed(lock) => lock,

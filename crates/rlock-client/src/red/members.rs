@@ -36,7 +36,7 @@ enum Phase {
 }
 
 impl Members {
-    /// No guard yet, of `servers`.
+    /// For `servers` servers, without a guard yet.
     pub(crate) fn new(name: &[u8], servers: usize, quorum: usize) -> Arc<Members> {
         let guards = std::iter::repeat_with(|| None).take(servers).collect();
         let book = HoldState { phase: Phase::Gathering, guards, last: Lost::Unreachable };
