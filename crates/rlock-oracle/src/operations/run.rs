@@ -148,8 +148,9 @@ impl Run {
 
     fn fire(&mut self, told: &str) {
         let due = self.oracle.due().is_some_and(|at| at <= self.oracle.clock);
-        // While writes are refused, the module retries.
-        self.for_nothing = if due || self.is_refused() { 0 } else { self.for_nothing + 1 };
+        // While writes are refused, the module retries; while readers are held back, it checks that a Redisson client listens.
+        let repeats = self.is_refused() || self.oracle.holds_readers_back();
+        self.for_nothing = if due || repeats { 0 } else { self.for_nothing + 1 };
         assert!(self.for_nothing < FOR_NOTHING, "{told}: the timer fires without end");
         self.real.sim.fire();
         if self.is_refused() {
@@ -203,6 +204,7 @@ impl Run {
     /// Compares the visible state of both.
     fn compare(&mut self, answer: Option<Answer>, told: &str) {
         let seen = std::mem::take(&mut self.oracle.seen);
+        self.oracle.note_messages();
         assert_eq!(answer, seen.answer, "{told}: the answer (left: core, right: oracle)");
         for lock in (0..LOCKS.len()).map(Lock) {
             let name = LOCKS[lock.0];

@@ -57,6 +57,11 @@ impl Oracle {
         (kept_out && reads && self.read_by(lock).is_some()).then_some(self.clock + SEEN_WITHIN)
     }
 
+    /// Whether waiting readers of any lock are held back.
+    pub(super) fn holds_readers_back(&self) -> bool {
+        self.all_locks().any(|lock| self.seen_at(lock).is_some())
+    }
+
     /// Whether an owner without holds is held back from a lock without waiters; otherwise it would acquire the lock if `may`.
     pub(super) fn holds_back(&mut self, lock: Lock, word: Word, may: bool) -> bool {
         let outcome = match self.after.answer {
