@@ -10,7 +10,6 @@ published='rlock-client rlock-cli'
 unsafe='
 src/ffi/           speaks to the server
 tests/fixtures/    take the place of functions of C, or pass on the very string that the server passed
-crates/rlock-cli/  signals, and what runs between fork and exec
 '
 failed=0
 fault() {

@@ -1,4 +1,4 @@
-//! What may happen in one step.
+//! The actions of one step.
 
 use std::fmt;
 
@@ -15,9 +15,9 @@ use crate::writers::{self, Deed};
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// ACQUIRE … HOLDS 1; where the reply is lost, the owner does not know that it holds.
+    /// ACQUIRE … HOLDS 1; if the reply is lost, the owner does not know that it holds.
     Acquire { party: Party, how: How, reply: Reply },
-    /// ACQUIRE … HOLDS 2 by one who knows that it holds.
+    /// ACQUIRE … HOLDS 2 by an owner that knows that it holds.
     Again { party: Party },
     /// RELEASE … HOLDS n.
     Release { party: Party, down_to: u8 },
@@ -25,41 +25,41 @@ pub(crate) enum Action {
     Renew { party: Party },
     /// CANCEL.
     Cancel { owner: u8, lock: u8 },
-    /// The answer under way to a client arrives: the oldest client is 0.
+    /// The undelivered answer to a client arrives: the oldest client is 0.
     Deliver { client: u8 },
-    /// A client goes that is blocked, or whose answer is under way.
+    /// A client that is blocked, or has an undelivered answer, disconnects.
     Disconnect { client: u8 },
-    /// Somebody without the module deletes the key.
+    /// Another client deletes the key, without the module.
     ForeignDelete { lock: u8 },
-    /// Somebody without the module takes the lock, which is free, or joins its readers.
+    /// Another client takes the free lock, or joins its readers, without the module.
     ForeignAcquire { lock: u8 },
     /// A script of Redisson's fair lock.
     Fair { lock: u8, script: Script },
-    /// What one of Redisson's does that wants to write.
+    /// A step of a Redisson client that wants to write.
     Writer { lock: u8, deed: Deed },
     /// FORCERELEASE.
     ForceRelease { lock: u8 },
-    /// Somebody writes the key of the last fencing token: something that is none, or what was there.
+    /// Another client writes the key of the last fencing token: an invalid value, or the former token again.
     SpoilToken { lock: u8 },
-    /// A channel falls silent, or is listened to again.
+    /// A channel loses or regains its subscriber.
     Listen { channel: u8 },
-    /// Time passes up to the next moment at which something ends.
+    /// Time passes until the next end of a lease or a wait, or the next timer.
     Pass,
-    /// The timer fires, which is due.
+    /// The due timer fires.
     Fire,
     /// The server becomes a replica, or a primary again.
     Role,
     /// CLIENT PAUSE begins or ends.
     Pause,
-    /// The lock's slot begins to move, or comes back.
+    /// The lock's slot begins to migrate, or returns.
     Slot,
     /// An owner gives its connection up, or has lost it, and opens another.
     Connect { owner: u8 },
     /// The server sees the end of the oldest connection of an owner.
     End { owner: u8 },
-    /// RENEW comes late, on a connection that was given up.
+    /// RENEW arrives late, on a connection that was given up.
     Late { party: Party },
-    /// The wall clock is set forward or back by so many ms.
+    /// The wall clock steps forward or back by this many ms.
     Step { ms: i8 },
 }
 
@@ -74,7 +74,7 @@ pub(crate) enum How {
     Enqueue { forever: bool },
 }
 
-/// What becomes of a reply that is given at once.
+/// The fate of an immediate reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// It arrives.
@@ -105,22 +105,22 @@ impl fmt::Display for Action {
             Self::Cancel { owner, lock } => write!(f, "o{owner}: CANCEL k{lock}"),
             Self::Deliver { client } => write!(f, "the answer to waiting client {client} arrives"),
             Self::Disconnect { client } => write!(f, "waiting client {client} disconnects"),
-            Self::ForeignDelete { lock } => write!(f, "a foreign client deletes k{lock}"),
-            Self::ForeignAcquire { lock } => write!(f, "a foreign client takes k{lock}"),
+            Self::ForeignDelete { lock } => write!(f, "another client deletes k{lock}"),
+            Self::ForeignAcquire { lock } => write!(f, "another client takes k{lock}"),
             Self::Fair { lock, script } => write!(f, "Redisson's fair lock k{lock}: {script:?}"),
-            Self::Writer { lock, deed } => write!(f, "one of Redisson's {deed} k{lock}"),
+            Self::Writer { lock, deed } => write!(f, "a Redisson client {deed} k{lock}"),
             Self::ForceRelease { lock } => write!(f, "an operator: FORCERELEASE k{lock}"),
             Self::SpoilToken { lock } => write!(f, "the token key of k{lock} is spoiled, or mended"),
-            Self::Listen { channel } => write!(f, "channel c{channel} falls silent, or is heard again"),
+            Self::Listen { channel } => write!(f, "channel c{channel} loses or regains its subscriber"),
             Self::Pass => f.write_str("time passes"),
             Self::Fire => f.write_str("the timer fires"),
             Self::Role => f.write_str("the server's role changes"),
             Self::Pause => f.write_str("CLIENT PAUSE begins or ends"),
-            Self::Slot => f.write_str("the slot begins to move, or comes back"),
+            Self::Slot => f.write_str("the slot begins to migrate, or returns"),
             Self::Connect { owner } => write!(f, "o{owner} opens another connection"),
             Self::End { owner } => write!(f, "the server sees the end of the oldest connection of o{owner}"),
             Self::Late { party } => {
-                write!(f, "o{}: RENEW {party} comes late, on an old connection", party.owner)
+                write!(f, "o{}: RENEW {party} arrives late, on an old connection", party.owner)
             }
             Self::Step { ms } => write!(f, "the wall clock steps by {ms} ms"),
         }
@@ -202,7 +202,7 @@ fn commands(scene: &Scene, state: &State, party: Party, actions: &mut Vec<Action
             actions.push(Action::Release { party, down_to: 1 });
         }
     }
-    // Also by one whose first call did work, and whose reply was lost: whoever holds by now loses nothing.
+    // Also a repeat of a call that worked, but whose reply was lost: the current holder loses nothing.
     let repeats = !waits && (state.is_held(lock) || state.ghost.somebody_waits(lock));
     if believes.is_some() || holds || repeats {
         actions.push(Action::Release { party, down_to: 0 });
@@ -212,7 +212,7 @@ fn commands(scene: &Scene, state: &State, party: Party, actions: &mut Vec<Action
     }
 }
 
-/// CANCEL takes an owner out in whichever ways it waits; also one whose grant is under way.
+/// CANCEL removes an owner in all modes in which it waits; also an owner with an undelivered grant.
 fn cancel(scene: &Scene, state: &State, owner: u8, lock: u8, actions: &mut Vec<Action>) {
     let waits = |party| state.ghost.waits(party) || state.ghost.is_being_told(party);
     if scene.parties(owner).filter(|party| party.lock == lock).any(waits) {

@@ -12,25 +12,25 @@ use crate::writers;
 
 /// Names of the properties, as the report lists them.
 pub(crate) const PROPERTIES: [&str; 12] = [
-    "never two holders: who was told that it holds does hold, as often and as long as it was told",
-    "a writer is alone: nobody else holds a lock that is written",
-    "permits are limited: no more are out than somebody asked for",
-    "first come, first served: the queue is the line of those who came, and nobody gets a lock past it",
-    "nothing is taken back from a live holder: an owner that was told keeps its hold",
-    "sessions end: what an owner without a connection holds ends with the grace period",
-    "no lost wake-up: where a lock with waiters is free or will be, the timer is set for it",
-    "nobody is left: with nothing but time, every wait ends and every blocked client is answered",
+    "never two holders: an owner whose reply says that it holds has the holds and the lease of that reply",
+    "a writer is alone: no other owner holds a lock that is written",
+    "permits are limited: no more are out than the largest limit that was asked for",
+    "first come, first served: the queue has the order of arrival, and no owner acquires a lock past it",
+    "no live holder is revoked: an owner that received its grant keeps its hold",
+    "sessions end: the holds of an owner without a connection end with the grace period",
+    "no missed wake-up: if a lock with waiters is free or will be, the timer is set for it",
+    "no wait is endless: with nothing but time, every wait ends and every blocked client is answered",
     "repeats do no harm: HOLDS n never holds more than n",
-    "one order: who waits with FAIR stands in Redisson's list, and where it is Redisson's turn that ends soon",
-    "turns both ways: readers do not pass Redisson's writer for ever, nor are they kept out too early, or for long",
-    "tokens grow: who asks for one is told a larger one than anybody before, nobody else is told any",
+    "one order: FAIR waiters stand in the fair list, and the turn of a Redisson waiter ends soon",
+    "turns both ways: readers pass a Redisson writer for a while only, and are not held back too early or for long",
+    "tokens grow: an owner that asks for one receives one larger than all before, and no other owner receives any",
 ];
 
-/// How late the timer may be for a free lock, in ms: until it looks again, or a window of foreign waiters ends.
+/// How late the timer may be for a free lock, in ms: until the next check, or the end of a yield window.
 const SOON: u64 = 3;
-/// The same where one of Redisson's has its turn.
+/// The same while a Redisson waiter has its turn.
 const FAIR_TURN: u64 = 6;
-/// The same where the server may refuse writes, or has refused them just before.
+/// The same if the server may refuse writes, or has refused them just before.
 const WHEN_REFUSED: u64 = 20;
 
 /// Checks a state.
@@ -52,13 +52,13 @@ fn holders_hold(state: &State) -> Result<(), Violation> {
     for (party, belief) in &state.ghost.beliefs {
         let owner = party.owner;
         let Some((holds, ends)) = state.hold(*party) else {
-            return Err(format!("o{owner} was told that it holds {party}, and does not"));
+            return Err(format!("o{owner} does not hold {party}, but its reply says so"));
         };
         if holds != belief.holds {
-            return Err(format!("o{owner} holds {party} {holds} times, told {}", belief.holds));
+            return Err(format!("o{owner} holds {party} {holds} times, and its reply says {}", belief.holds));
         }
         if matches!(ends, Expiry::At(at) if at < belief.ends) {
-            return Err(format!("o{owner} holds {party} for less long than it was told"));
+            return Err(format!("o{owner} holds {party} for less long than its reply says"));
         }
     }
     Ok(())
@@ -73,7 +73,7 @@ fn writers_are_alone(state: &State, lock: u8) -> Result<(), Violation> {
         return Err(format!("k{lock} has {} writers, and mode says otherwise", writers.len()));
     }
     match state.world.living_readers(&id).into_iter().find(besides) {
-        Some(reader) => Err(format!("{} reads k{lock}, which somebody else writes", reader.escape_ascii())),
+        Some(reader) => Err(format!("{} reads k{lock}, which another owner writes", reader.escape_ascii())),
         None => Ok(()),
     }
 }
@@ -99,7 +99,7 @@ fn lines_are_queues(state: &State, lock: u8) -> Result<(), Violation> {
     }
 }
 
-/// Where somebody waits for a lock, the timer fires when the lock is free, or as soon as it may be.
+/// The timer of a lock with waiters fires when the lock is free, or as soon as it may be.
 fn timer_is_set(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation> {
     let world = &state.world;
     let Some(head) = state.ghost.line(lock).first().map(|first| first.party) else { return Ok(()) };
@@ -114,7 +114,7 @@ fn timer_is_set(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation>
             Expiry::Never => return Ok(()),
             Expiry::At(UnixMs(at)) => u64::try_from(at + 1 - world.now.0).unwrap_or(0).max(SOON),
         },
-        // One of Redisson's has its turn first.
+        // A Redisson waiter has its turn first.
         None if scene.may(May::Fair) && fair::has_turn(world, lock) => FAIR_TURN,
         None => SOON,
     };
@@ -130,7 +130,7 @@ fn timer_is_set(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation>
     ))
 }
 
-/// In how many ms who waits first can have a permit: as soon as its limit admits one more.
+/// In how many ms the first waiter can have a permit: as soon as its limit admits one more.
 fn permit_may_be_had(scene: &Scene, state: &State, head: Party) -> u64 {
     let (world, name) = (&state.world, scene::owner(head.owner));
     let living = world.living_permits(&scene::lock(head.lock));
@@ -149,7 +149,7 @@ fn permits_are_limited(state: &State, lock: u8) -> Result<(), Violation> {
     if living <= scene::PERMITS.into() { Ok(()) } else { Err(format!("k{lock} has {living} permits out")) }
 }
 
-/// In how many ms who waits first for a read/write lock can have it.
+/// In how many ms the first waiter for a read/write lock can have it.
 fn may_be_had(state: &State, head: Party) -> u64 {
     let (world, id) = (&state.world, scene::lock(head.lock));
     let Some(value) = world.read_write(&id) else { return SOON };
@@ -174,7 +174,7 @@ fn may_be_had(state: &State, head: Party) -> u64 {
     }
 }
 
-/// Lets nothing happen but time: waits end or are served, and no client stays blocked.
+/// Lets only time pass: waits end or are served, and no client stays blocked.
 fn everybody_is_answered(scene: &Scene, state: &State) -> Result<(), Violation> {
     if state.locks.is_idle() && state.world.clients.is_empty() {
         return Ok(());
@@ -192,7 +192,7 @@ fn everybody_is_answered(scene: &Scene, state: &State) -> Result<(), Violation> 
     let (world, locks) = sim.into_parts();
     if !locks.is_empty() {
         return Err(format!(
-            "with nothing but time, {} still wait after {most} turns of the timer",
+            "with nothing but time, {} still wait after the timer fired {most} times",
             locks.len()
         ));
     }

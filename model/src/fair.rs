@@ -1,4 +1,4 @@
-//! Redisson's fair lock beside natives who wait with FAIR: one who uses it, and what has to hold.
+//! Redisson's fair lock beside natives that wait with FAIR: a Redisson client that uses it, and the properties.
 
 use std::collections::VecDeque;
 
@@ -10,20 +10,20 @@ use crate::ghost::Party;
 use crate::scene::{self, LEASE, May, Scene, WAIT};
 use crate::state::{FOREIGN, State, Violation};
 
-/// A step of Redisson's.
+/// A step of the Redisson client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Script {
     /// It takes the lock, or queues for it.
     Take,
-    /// It gives the lock back.
+    /// It releases the lock.
     GiveBack,
-    /// It gives up waiting.
+    /// It stops waiting.
     GiveUp,
     /// A client whose clock is ahead drops the head.
     Drop,
 }
 
-/// What Redisson's may do.
+/// The steps that the Redisson client may take.
 pub(crate) fn possible(world: &World, lock: u8) -> Vec<Script> {
     let id = scene::lock(lock);
     let list = world.fair.get(&id);
@@ -40,7 +40,7 @@ fn holds(world: &World, lock: u8) -> bool {
     world.hold(&scene::lock(lock)).is_some_and(|hold| *hold.owner == FOREIGN)
 }
 
-/// What a script does.
+/// Runs a script.
 pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
     let id = scene::lock(lock);
     let (takes, changed) = sim.with(|world| {
@@ -63,7 +63,7 @@ pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
     }
 }
 
-/// What it does to the list: true if it takes the lock.
+/// Changes the list. Returns whether the script takes the lock.
 fn write(
     list: &mut VecDeque<FairEntry>,
     script: Script,
@@ -99,8 +99,8 @@ fn write(
     false
 }
 
-/// Who stands behind an owner in the list, where it stood in it before this step already: one that waits again before the
-/// timer has taken it out of the list keeps its place.
+/// The owners behind this one in the list, if it stood there before this step already: a waiter that returns before the
+/// timer has removed it from the list keeps its place.
 pub(crate) fn stand_behind(before: &World, after: &World, party: Party) -> Vec<u8> {
     let (lock, name) = (scene::lock(party.lock), scene::owner(party.owner));
     let is_it = |entry: &&FairEntry| *entry.owner == name;
@@ -113,14 +113,14 @@ pub(crate) fn stand_behind(before: &World, after: &World, party: Party) -> Vec<u
     behind.map(|entry| scene::number(&entry.owner)).collect()
 }
 
-/// Whether one of Redisson's stands in the list, and does not count as gone.
+/// Whether the Redisson client stands in the list, and does not count as gone.
 pub(crate) fn foreign_waits(world: &World, lock: u8) -> bool {
     let list = world.fair.get(&scene::lock(lock));
     let lives = |entry: &FairEntry| entry.deadline.is_some_and(|deadline| deadline > world.now);
     list.is_some_and(|list| list.iter().any(|entry| *entry.owner == FOREIGN && lives(entry)))
 }
 
-/// Whether one of Redisson's stood in the list before an owner, and does not count as gone.
+/// Whether the Redisson client stood in the list before an owner, and does not count as gone.
 pub(crate) fn stands_before(before: &World, party: Party, now: UnixMs) -> bool {
     let Some(list) = before.fair.get(&scene::lock(party.lock)) else { return false };
     let place = |owner: &[u8]| list.iter().position(|entry| *entry.owner == *owner);
@@ -131,18 +131,18 @@ pub(crate) fn stands_before(before: &World, party: Party, now: UnixMs) -> bool {
     }
 }
 
-/// Whether it is the turn of one of Redisson's.
+/// Whether the Redisson client has its turn.
 pub(crate) fn has_turn(world: &World, lock: u8) -> bool {
     let list = world.fair.get(&scene::lock(lock));
     list.and_then(|list| list.front()).is_some_and(|head| *head.owner == FOREIGN)
 }
 
-/// Where nothing is due, the list has natives that wait, in their order, and Redisson's, and nobody else. The budget is one
-/// entry, so a native that was dropped may be missing until it is the first: at a free lock it is not. Where it is the turn
-/// of one of Redisson's, that ends soon.
+/// If nothing is due, the list has the waiting natives, in their order, the Redisson client, and no other entry. The
+/// budget is one entry, so a dropped native may be missing until it is the first; the first is in the list of a free
+/// lock. A turn of the Redisson client ends soon.
 pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation> {
     let (world, id) = (&state.world, scene::lock(lock));
-    // A lock that one has come to wait for, behind entries of owners that have left, is looked at a millisecond later.
+    // A lock with a new waiter behind entries of departed owners is checked a millisecond later.
     if !scene.may(May::Fair) || world.timer.is_some_and(|at| at.0 <= world.clock.0 + 1) {
         return Ok(());
     }
@@ -166,6 +166,6 @@ pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violat
     let ends_soon = |head: &&&FairEntry| head.deadline.is_some_and(|deadline| deadline <= latest);
     match list.first().filter(|head| *head.owner == FOREIGN).filter(ends_soon) {
         Some(_) => Ok(()),
-        None => Err(format!("k{lock} is free, o{} waits for it, and it is nobody else's turn", line[0])),
+        None => Err(format!("k{lock} is free, o{} waits for it, and no other owner has a turn", line[0])),
     }
 }

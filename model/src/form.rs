@@ -38,7 +38,7 @@ pub(crate) fn renamings(scene: &Scene) -> Vec<Renaming> {
     owners.into_iter().flat_map(with_locks).collect()
 }
 
-/// Every order of so many numbers.
+/// Every order of the numbers below `count`.
 fn orders(count: u8) -> Vec<Vec<u8>> {
     let Some(last) = count.checked_sub(1) else { return vec![vec![]] };
     let insert = |shorter: Vec<u8>| {
@@ -147,7 +147,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         let deadline = entry.deadline.map_or(i64::MIN, until);
         form.extend([(lens.lock)(lock.name()), (lens.name)(&entry.owner), deadline]);
     }
-    // What matters of a token is how far it is ahead of the clock: behind it, the clock gives the next one.
+    // Only a token's distance ahead of the clock matters: behind it, the clock gives the next one.
     let ahead = |token: i64| (token - world.now.0).max(-1);
     let tokens = world.tokens.iter().map(|(lock, last)| [(lens.lock)(lock.name()), last.map_or(-2, ahead)]);
     append_sorted(tokens.filter(|[_, ahead]| *ahead != -1), form);
@@ -183,7 +183,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     append_sorted(passed, form);
 }
 
-/// What a client gets to know by an answer.
+/// The facts that a client learns from an answer.
 fn answer(answer: Option<&Result<Reply, Error>>) -> i64 {
     match answer {
         None => 0,

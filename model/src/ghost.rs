@@ -1,5 +1,5 @@
-//! What the model knows beside the server: what owners were told, and who came first. The server never
-//! sees it; it is what the server is held against.
+//! The model's own knowledge: the holds that replies have promised to owners, and the order of arrival. The server
+//! never sees it; the checks compare the server with it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,14 +13,14 @@ use crate::writers::Passed;
 /// The most calls of one owner for one lock that wait or are being answered: a call and its repeat.
 pub(crate) const MOST_CALLS: usize = 2;
 
-/// An owner, a lock, and in which way the one wants or has the other.
+/// An owner, a lock, and the mode in which the owner wants or has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Party {
-    /// Who.
+    /// The owner.
     pub(crate) owner: u8,
-    /// Which lock.
+    /// The lock.
     pub(crate) lock: u8,
-    /// In which way.
+    /// The mode.
     pub(crate) mode: Mode,
 }
 
@@ -31,57 +31,57 @@ impl fmt::Display for Party {
     }
 }
 
-/// What an owner was told: that it holds the lock so many times, until then at least.
+/// The holds that replies have promised to an owner, and their least end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Belief {
     /// How many times.
     pub(crate) holds: i64,
     /// Until when.
     pub(crate) ends: UnixMs,
-    /// Which of the owner's connections told it.
+    /// The number of the connection that received the reply.
     pub(crate) by: u8,
 }
 
-/// A grant whose answer is under way.
+/// A grant with an undelivered answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
-    /// To whom, and of what.
+    /// Its owner, lock and mode.
     pub(crate) party: Party,
     /// When its lease ends.
     pub(crate) ends: UnixMs,
 }
 
-/// One in the line of those who wait for a lock.
+/// A waiter in the line for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InLine {
-    /// Who, and for what.
+    /// Its owner, lock and mode.
     pub(crate) party: Party,
-    /// The call that waits, where a client is blocked by it.
+    /// The waiting call, if a client is blocked by it.
     pub(crate) ticket: Option<Ticket>,
-    /// The channel, where a message is waited for.
+    /// The channel, if it waits for a message.
     pub(crate) channel: Option<u8>,
-    /// On which of the owner's connections it last asked.
+    /// The number of the connection on which it last asked.
     pub(crate) by: u8,
 }
 
-/// What the model knows.
+/// The model's own knowledge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ghost {
-    /// What each owner was told of each lock.
+    /// The belief of each owner about each lock.
     pub(crate) beliefs: BTreeMap<Party, Belief>,
-    /// Who waits for each lock, in the order in which they came.
+    /// The waiters of each lock, in the order of arrival.
     pub(crate) lines: BTreeMap<u8, Vec<InLine>>,
-    /// Grants whose answers are under way.
+    /// Grants with undelivered answers.
     pub(crate) grants: BTreeMap<Ticket, Granted>,
-    /// The largest fencing token that anybody was told of each lock.
+    /// The largest fencing token of each lock that an owner has received.
     pub(crate) tokens: BTreeMap<u8, i64>,
-    /// The tokens that were told in this step.
+    /// The tokens that owners received in this step.
     pub(crate) told: Vec<(u8, i64)>,
     /// The connections of each owner.
     pub(crate) connections: BTreeMap<u8, Connections>,
     /// How often the clock was stepped.
     pub(crate) steps: u8,
-    /// Whom natives have passed over that read.
+    /// How native readers have passed the Redisson writer of each lock.
     pub(crate) passed: BTreeMap<u8, Passed>,
 }
 
@@ -91,7 +91,7 @@ impl Ghost {
         self.connections.get(&owner).copied().unwrap_or_default()
     }
 
-    /// The oldest connection of an owner ends: what it was told on that counts for the grace period.
+    /// The oldest connection of an owner ends: beliefs from it count for the grace period.
     pub(crate) fn end_oldest(&mut self, owner: u8, counts_until: UnixMs) {
         let connections = self.connections.entry(owner).or_default();
         let ended = connections.oldest;
@@ -105,7 +105,7 @@ impl Ghost {
         }
     }
 
-    /// What an owner was told, if it was told that it holds the lock.
+    /// The belief of an owner that it holds the lock, if it has one.
     pub(crate) fn belief(&self, party: Party) -> Option<Belief> {
         self.beliefs.get(&party).copied()
     }
@@ -115,22 +115,22 @@ impl Ghost {
         self.line(party.lock).iter().any(|waiting| waiting.party == party)
     }
 
-    /// Whether the answer to an owner that it was granted a lock is under way.
+    /// Whether an undelivered answer grants a lock to an owner.
     pub(crate) fn is_being_told(&self, party: Party) -> bool {
         self.grants.values().any(|grant| grant.party == party)
     }
 
-    /// Whether anybody waits for a lock.
+    /// Whether a lock has a waiter.
     pub(crate) fn somebody_waits(&self, lock: u8) -> bool {
         !self.line(lock).is_empty()
     }
 
-    /// Who waits for a lock.
+    /// The waiters of a lock.
     pub(crate) fn line(&self, lock: u8) -> &[InLine] {
         self.lines.get(&lock).map_or(&[], Vec::as_slice)
     }
 
-    /// An owner joins the line, or keeps its place in it: before those who stand behind it.
+    /// An owner joins the line ahead of the owners in `behind`, or keeps its place in it.
     pub(crate) fn join(&mut self, new: InLine, behind: &[u8]) {
         let line = self.lines.entry(new.party.lock).or_default();
         match line.iter_mut().find(|waiting| waiting.party == new.party) {
@@ -148,25 +148,25 @@ impl Ghost {
         line.iter_mut().filter(|waiting| waiting.party == party).for_each(|waiting| waiting.ticket = None);
     }
 
-    /// Those whom `gone` tells leave the line.
+    /// The waiters that `gone` selects leave the line.
     pub(crate) fn leave(&mut self, lock: u8, gone: impl Fn(&InLine) -> bool) {
         if let Some(line) = self.lines.get_mut(&lock) {
             line.retain(|waiting| !gone(waiting));
         }
     }
 
-    /// An owner gets the lock: nobody may stand before it.
+    /// An owner gets the lock: no other waiter may stand before it.
     pub(crate) fn served(&mut self, party: Party) -> Result<(), String> {
         if let Some(first) =
             self.line(party.lock).first().map(|first| first.party).filter(|first| *first != party)
         {
-            return Err(format!("o{} got {party} before o{}, who came first", party.owner, first.owner));
+            return Err(format!("o{} got {party} before o{}, which waited first", party.owner, first.owner));
         }
         self.leave(party.lock, |waiting| waiting.party == party);
         Ok(())
     }
 
-    /// Several get a lock in one step, as readers do: nobody may stand before or between them.
+    /// Several owners get a lock in one step, as readers do: no other waiter may stand before or between them.
     pub(crate) fn all_served(&mut self, served: &[Party]) -> Result<(), String> {
         let mut in_line = served.to_vec();
         let place = |party: &Party| self.line(party.lock).iter().position(|waiting| waiting.party == *party);
@@ -174,37 +174,37 @@ impl Ghost {
         in_line.into_iter().try_for_each(|party| self.served(party))
     }
 
-    /// A step is over: every token that was told in it is larger than those before, and no two are alike.
+    /// After a step, every token that an owner received in it is larger than those before, and no two are equal.
     pub(crate) fn tokens_grow(&mut self, fenced: bool) -> Result<(), String> {
         let mut told = std::mem::take(&mut self.told);
         if !fenced {
             let token = told.iter().find(|(_, token)| *token != 0);
-            return token.map_or(Ok(()), |(lock, token)| Err(format!("token {token} of k{lock} for nobody")));
+            return token.map_or(Ok(()), |(lock, token)| Err(format!("token {token} of k{lock}, unasked")));
         }
-        // Not in the order in which they were given: an answer may be heard later.
+        // Not in the order of the grants: an answer may arrive later.
         told.sort_unstable();
         for (lock, token) in told {
             let last = self.tokens.insert(lock, token).unwrap_or(0);
             if token <= last {
-                return Err(format!("token {token} of k{lock} was told, and {last} before"));
+                return Err(format!("token {token} of k{lock} came after {last}"));
             }
         }
         Ok(())
     }
 
-    /// Nobody can still count on what it was told of a lock: somebody took it by force.
+    /// Beliefs about a lock no longer count: another client took it by force.
     pub(crate) fn excuse(&mut self, lock: u8) {
         self.beliefs.retain(|party, _| party.lock != lock);
         self.grants.retain(|_, grant| grant.party.lock != lock);
     }
 
-    /// An owner hears what it holds; what an earlier call of its has still to tell is older.
+    /// A reply says what an owner holds; an undelivered answer to an earlier call is older.
     pub(crate) fn believe(&mut self, party: Party, belief: Belief) {
         self.grants.retain(|_, grant| grant.party != party);
         self.beliefs.insert(party, belief);
     }
 
-    /// An owner gives the lock back: no grant of before counts for it any more. What it believed is returned.
+    /// An owner releases the lock: no earlier grant counts any more. Returns its belief.
     pub(crate) fn give_back(&mut self, party: Party) -> Option<Belief> {
         self.grants.retain(|_, grant| grant.party != party);
         self.beliefs.remove(&party)

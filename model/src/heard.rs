@@ -1,4 +1,4 @@
-//! What clients hear of the server: answers and messages.
+//! The answers and messages that clients receive.
 
 use rlock_core::{Error, Mode, Reply};
 use rlock_sim::{Message, World};
@@ -6,7 +6,7 @@ use rlock_sim::{Message, World};
 use crate::ghost::{InLine, Party};
 use crate::scene;
 
-/// Whether one in a line was given the lock in this step.
+/// Whether a waiter was granted the lock in this step.
 pub(crate) fn is_served(world: &World, waiting: &InLine) -> bool {
     let client = waiting.ticket.and_then(|ticket| world.clients.get(&ticket));
     let answered = client.and_then(|client| client.answer.as_ref()).is_some_and(is_grant);
@@ -25,7 +25,7 @@ pub(crate) fn token(message: &Message) -> i64 {
     word.and_then(|word| word.parse().ok()).unwrap_or(-1)
 }
 
-/// First word of a message, and whom it tells of what.
+/// The first word of a message, and its owner, lock and mode.
 pub(crate) fn said(message: &Message) -> (&str, Party) {
     let mut words = message.text.split(|byte| *byte == b' ');
     let word = words.next().and_then(|word| std::str::from_utf8(word).ok()).unwrap_or_default();

@@ -39,7 +39,7 @@ struct Options {
     /// How many steps to explore; each scene has a default.
     #[arg(long)]
     depth: Option<u32>,
-    /// Explore so many steps more than the default.
+    /// Explore this many steps more than the default.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     deeper: i32,
 }
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     let scenes: Vec<_> = SCENES.iter().filter(wanted).collect();
     if scenes.is_empty() {
         let names = SCENES.map(|scene| scene.name).join(", ");
-        eprintln!("model: there is no such scene; there are {names}");
+        eprintln!("model: unknown scene; use one of {names}");
         return ExitCode::from(2);
     }
     println!("Checked in every state:");
@@ -88,11 +88,11 @@ fn explore_all<'a>(
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
         let under_way: Vec<_> = (0..threads).map(|_| scope.spawn(explore)).collect();
-        under_way.into_iter().flat_map(|thread| thread.join().expect("a panic is told by itself")).collect()
+        under_way.into_iter().flat_map(|thread| thread.join().expect("a panic prints its message")).collect()
     })
 }
 
-/// Explores a scene, and tells of each depth that is done.
+/// Explores a scene, and prints each depth that is done.
 fn tell_while_exploring(scene: &Scene, depth: u32, found: &AtomicBool) -> Result<Explored, Counterexample> {
     let name = scene.name;
     println!("{name}: {}", scene.about);
@@ -102,7 +102,7 @@ fn tell_while_exploring(scene: &Scene, depth: u32, found: &AtomicBool) -> Result
     })
 }
 
-/// Tells the story of a violation, with what the server knows after each step.
+/// Prints the story of a violation, with the server's state after each step.
 fn tell(scene: &Scene, counterexample: &Counterexample) {
     println!("\nVIOLATED: {}", counterexample.violation);
     println!("after {} steps, each followed by the state it leads to:", counterexample.actions.len());

@@ -1,4 +1,4 @@
-//! What is explored: how many owners and locks, what they and the world around them may do.
+//! The scenes to explore: their owners and locks, and the events that may happen.
 
 use rlock_core::locks::{self, Limits, LockRef};
 use rlock_core::settings::{AtOnce, Settings};
@@ -8,24 +8,24 @@ use crate::ghost::Party;
 
 /// The lease that owners ask for, in ms.
 pub(crate) const LEASE: i64 = 4;
-/// The wait of those who do not wait for ever, in ms.
+/// The wait of callers that do not wait for ever, in ms.
 pub(crate) const WAIT: i64 = 3;
 /// How long a grant by message lasts until it is confirmed, in ms.
 pub(crate) const CONFIRM: i64 = 2;
 
-/// After so many readers one of Redisson's that waits to write has a turn.
+/// The number of readers after which a waiting Redisson writer has a turn.
 pub(crate) const READERS: u8 = 2;
 /// The most owners that may have a permit at once.
 pub(crate) const PERMITS: u8 = 2;
-/// For how long a lock is left free then, in ms.
+/// The yield window, in ms.
 pub(crate) const WINDOW: u64 = 2;
 
 /// Part of what may happen, so that each part can be explored deeply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scene {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     pub(crate) name: &'static str,
-    /// What it is about.
+    /// A summary.
     pub(crate) about: &'static str,
     /// How many owners there are.
     pub(crate) owners: u8,
@@ -35,7 +35,7 @@ pub(crate) struct Scene {
     pub(crate) modes: [&'static [Mode]; 3],
     /// The other events that are explored.
     pub(crate) may: &'static [May],
-    /// How many steps are explored where the command line does not say.
+    /// How many steps are explored if the command line does not say.
     pub(crate) depth: u32,
 }
 
@@ -103,21 +103,21 @@ pub(crate) const SCENES: [Scene; 15] = [
     },
     Scene {
         name: "turns",
-        about: "3 owners of one lock, and foreign waiters who get turns",
+        about: "3 owners of one lock, and Redisson waiters that get turns",
         may: &[Block, Foreign, Turns],
         depth: 10,
         ..NOTHING
     },
     Scene {
         name: "fenced",
-        about: "3 owners of one lock who ask for fencing tokens; clocks step, tokens are spoiled",
+        about: "3 owners of one lock with fencing tokens; clocks step, tokens are spoiled",
         may: &[Fenced, Block, Enqueue, Foreign, Clock],
         depth: 6,
         ..NOTHING
     },
     Scene {
         name: "steps",
-        about: "3 owners of one lock, foreign waiters who get turns, and a wall clock that steps",
+        about: "3 owners of one lock, Redisson waiters that get turns, and a wall clock that steps",
         may: &[Block, Foreign, Turns, Clock],
         depth: 8,
         ..NOTHING
@@ -131,7 +131,7 @@ pub(crate) const SCENES: [Scene; 15] = [
     },
     Scene {
         name: "readers",
-        about: "2 readers and a writer wait blocked; disconnects, foreign readers, readers that die",
+        about: "2 readers and a writer wait blocked; disconnects, Redisson readers, readers that die",
         modes: [READS, READS, WRITES],
         may: &[Block, Foreign],
         depth: 8,
@@ -147,7 +147,7 @@ pub(crate) const SCENES: [Scene; 15] = [
     },
     Scene {
         name: "downgrade",
-        about: "one that writes and reads, a reader and a writer, blocked",
+        about: "an owner that writes and reads, a reader and a writer, blocked",
         modes: [BOTH, READS, WRITES],
         may: &[Block],
         depth: 8,
@@ -155,7 +155,7 @@ pub(crate) const SCENES: [Scene; 15] = [
     },
     Scene {
         name: "writers",
-        about: "3 readers of one lock, blocked or not, and one of Redisson's that waits to write and gets turns",
+        about: "3 readers of one lock, blocked or not, and a waiting Redisson writer that gets turns",
         modes: [READS; 3],
         may: &[Block, Writers],
         depth: 9,
@@ -171,7 +171,7 @@ pub(crate) const SCENES: [Scene; 15] = [
     },
     Scene {
         name: "sessions",
-        about: "2 owners of one lock with sessions wait for messages; connections end, late commands come",
+        about: "2 owners of one lock with sessions wait for messages; connections end, late commands arrive",
         owners: 2,
         may: &[Enqueue, Sessions],
         depth: 11,
@@ -179,7 +179,7 @@ pub(crate) const SCENES: [Scene; 15] = [
     },
     Scene {
         name: "ties",
-        about: "2 owners of 2 permits with sessions; connections end, late commands come, others delete all permits",
+        about: "2 owners of 2 permits with sessions; connections end, late commands arrive, others delete all permits",
         owners: 2,
         modes: [SHARES; 3],
         may: &[Foreign, Sessions],
@@ -188,7 +188,7 @@ pub(crate) const SCENES: [Scene; 15] = [
     },
     Scene {
         name: "fair",
-        about: "2 owners of one lock wait with FAIR, blocked, beside one of Redisson's",
+        about: "2 owners of one lock wait with FAIR, blocked, beside a Redisson waiter",
         owners: 2,
         may: &[Block, Fair],
         depth: 10,
@@ -246,7 +246,7 @@ impl Scene {
             fair_turn: ms(5),
             max_ties: 1_000,
             hot_locks: 0,
-            // As little as can be, so that work that is half done is explored.
+            // As little as possible, so that half-done work is explored.
             at_once: AtOnce { ended: 1, listed: 1, served: 1, looked: 1, buried: 1 },
         }
     }

@@ -28,13 +28,13 @@ pub(crate) struct Explored {
 
 /// A shortest way to a violation.
 pub(crate) struct Counterexample {
-    /// What happened.
+    /// The actions that lead to it.
     pub(crate) actions: Vec<Action>,
-    /// What is wrong then.
+    /// The violated property.
     pub(crate) violation: Violation,
 }
 
-/// Explores a scene to a depth, or until another scene has found something; `progress` hears of each level.
+/// Explores a scene to a depth, or until another scene has found a violation; calls `progress` for each level.
 pub(crate) fn explore(
     scene: &Scene,
     depth: u32,

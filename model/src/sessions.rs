@@ -1,4 +1,4 @@
-//! Connections of owners with sessions: they end, are followed by others, and late commands come on them.
+//! Connections of owners with sessions: they end, are followed by others, and late commands arrive on them.
 
 use rlock_core::request::Renew;
 use rlock_core::{Expiry, LeaseMs, Reply};
@@ -28,7 +28,7 @@ impl Connections {
         self.oldest <= self.newest
     }
 
-    /// Whether one is there that was given up, from which commands may still come.
+    /// Whether one is there that was given up, from which commands may still arrive.
     pub(crate) fn has_old(self) -> bool {
         self.oldest < self.newest
     }
@@ -48,7 +48,7 @@ pub(crate) fn grace() -> LeaseMs {
     LeaseMs::new(GRACE).unwrap_or(LeaseMs::SHORTEST)
 }
 
-/// What calls ask for.
+/// The SESSION of calls.
 pub(crate) fn asked(scene: &Scene) -> Option<LeaseMs> {
     scene.may(May::Sessions).then(grace)
 }
@@ -66,7 +66,7 @@ pub(crate) fn end(sim: &Sim, ghost: &mut Ghost, owner: u8) {
     sim.end_connection(client_id(owner, ended));
 }
 
-/// Nobody hears the answer to a command that comes late.
+/// No client receives the answer to a late command.
 pub(crate) fn late(scene: &Scene, sim: &Sim, ghost: &Ghost, party: Party) -> Result<(), Violation> {
     let Party { owner, lock, mode } = party;
     let name = scene::owner(owner);
@@ -94,7 +94,7 @@ pub(crate) fn possible(scene: &Scene, state: &State, actions: &mut Vec<Action>) 
     }
 }
 
-/// What an owner without a connection holds ends with the grace period, as soon as the timer has done what is due.
+/// The holds of an owner without a connection end with the grace period, once the timer has done all due work.
 pub(crate) fn check(scene: &Scene, state: &State) -> Result<(), Violation> {
     let world = &state.world;
     if world.timer.is_some_and(|at| at <= world.clock) {

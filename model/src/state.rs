@@ -1,4 +1,4 @@
-//! A state of the model, and what one step makes of it.
+//! A state of the model, and the state after one step.
 
 use rlock_core::locks::{Locks, Ticket};
 use rlock_core::{Error, Expiry, Mode, Reply, UnixMs};
@@ -13,13 +13,13 @@ use crate::sessions::grace;
 use crate::steps::{Came, perform};
 use crate::writers;
 
-/// The server, and what the model knows beside it.
+/// The server, and the model's own knowledge.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     /// The server.
     pub(crate) world: World,
     pub(crate) locks: Locks,
-    /// What the model knows.
+    /// The model's own knowledge.
     pub(crate) ghost: Ghost,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct State {
 pub(crate) type Violation = String;
 
 impl State {
-    /// Where a scene begins: every channel is listened to.
+    /// The first state of a scene: every channel has a subscriber.
     pub(crate) fn first(scene: &Scene) -> Self {
         let mut world = World::new(scene.settings());
         world.heard = (0..scene.owners).map(|owner| scene.channel(owner).into()).collect();
@@ -35,7 +35,7 @@ impl State {
         Self { world, locks: Locks::default(), ghost: Ghost::default() }
     }
 
-    /// What the step makes of this state.
+    /// The state after a step.
     pub(crate) fn after(&self, scene: &Scene, action: Action) -> Result<Self, Violation> {
         let (mut ghost, sim) = (self.ghost.clone(), Sim::resume(self.world.clone(), self.locks.clone()));
         sim.with(|world| world.messages.clear());
@@ -45,15 +45,15 @@ impl State {
         let served = next.hear(self, action)?;
         let now = next.world.now;
         if let Some(party) = served.iter().find(|party| fair::stands_before(&self.world, **party, now)) {
-            return Err(format!("o{} got {party} before one of Redisson's, who came first", party.owner));
+            return Err(format!("o{} got {party} before a Redisson waiter that waited first", party.owner));
         }
         let served_before =
             |by: Party| served.iter().any(|party| (party.owner, party.lock) == (by.owner, by.lock));
         match came {
-            // Who is next gets the lock by the serving that comes first in every command, and then re-enters.
+            // A command serves the queue first: an owner that is next gets the lock there, and its command re-enters.
             Came::Took(party) if !served_before(party) => {
                 if scene.may(May::Fair) && fair::foreign_waits(&self.world, party.lock) {
-                    return Err(format!("o{} got {party} ahead of one of Redisson's", party.owner));
+                    return Err(format!("o{} got {party} ahead of a Redisson waiter", party.owner));
                 }
                 next.ghost.served(party)?;
             }
@@ -94,7 +94,7 @@ impl State {
         parts.join("; ")
     }
 
-    /// Who reads and writes a lock, in words.
+    /// The readers and writers of a lock, in words.
     fn sharers(&self, lock: u8) -> String {
         let id = scene::lock(lock);
         let Some(value) = self.world.read_write(&id) else { return "free".to_owned() };
@@ -105,10 +105,10 @@ impl State {
         let (writes, lives) =
             (value.writes.keys().map(|name| &**name).collect(), self.world.living_readers(&id));
         let (writes, lives, left) = (names(writes), names(lives), value.expiry.left(self.world.now));
-        format!("written by [{writes}] read by [{all}], of whom [{lives}] live, for {left} ms")
+        format!("written by [{writes}] read by [{all}], alive [{lives}], for {left} ms")
     }
 
-    /// How many calls of an owner for a lock wait, or are being answered.
+    /// How many calls of an owner for a lock wait, or have an undelivered answer.
     pub(crate) fn calls(&self, owner: u8, lock: u8) -> usize {
         let of = |client: &&rlock_sim::Client| client.id == owner.into() && client.lock == scene::lock(lock);
         self.world.clients.values().filter(of).count()
@@ -136,13 +136,13 @@ impl State {
         hold(&self.world, party)
     }
 
-    /// Whether a reader without the module can join those who read a lock, and is not there.
+    /// Whether a reader without the module can join the readers of a lock, and is not there.
     pub(crate) fn foreign_reader_may_join(&self, lock: u8) -> bool {
         let value = self.world.read_write(&scene::lock(lock));
         value.is_some_and(|value| !value.writing && !value.reads.contains_key(&FOREIGN[..]))
     }
 
-    /// Whether anybody holds a lock.
+    /// Whether a lock has a holder.
     pub(crate) fn is_held(&self, lock: u8) -> bool {
         let lock = scene::lock(lock);
         let exclusive = self.world.hold(&lock).is_some() || self.world.read_write(&lock).is_some();
@@ -166,8 +166,8 @@ impl State {
         leases.chain(timer).chain(wait).filter(|ms| (1..1_000).contains(ms)).min()
     }
 
-    /// Takes in what the server said in this step: messages, and answers under way. Returns who was served
-    /// which lock.
+    /// Processes the messages and new answers of this step. Returns the waiters that were served, with their
+    /// locks.
     fn hear(&mut self, before: &Self, action: Action) -> Result<Vec<Party>, Violation> {
         let messages = std::mem::take(&mut self.world.messages);
         let (granted, ended): (Vec<_>, Vec<_>) =
@@ -208,7 +208,7 @@ impl State {
     fn hear_grant(&mut self, message: &Message, party: Party, action: Action) -> Result<(), Violation> {
         if !message.heard {
             let channel = Some(scene::number(&message.channel));
-            // All who wait on it leave, not all of them at once.
+            // All waiters of the channel leave, not all of them at once.
             let left = self.locks.in_order(scene::lock(party.lock).name());
             let left: Vec<_> = left.map(|waiter| (scene::number(&waiter.owner), waiter.mode)).collect();
             let stays = |by: Party| by != party && left.contains(&(by.owner, by.mode));
@@ -233,9 +233,7 @@ impl State {
                 Ok(())
             }
             None if gives_back => Ok(()),
-            None => {
-                Err(format!("o{} was told that it was granted {party}, and does not hold it", party.owner))
-            }
+            None => Err(format!("o{} received a grant of {party}, and does not hold it", party.owner)),
         }
     }
 
@@ -244,7 +242,7 @@ impl State {
         if let (_, Expiry::At(ends)) = self.hold(party)? { Some(ends) } else { None }
     }
 
-    /// Answers that came under way in this step: ticket, owner, lock, answer.
+    /// The new answers of this step: ticket, owner, lock, answer.
     fn answered_since<'a>(
         &'a self,
         before: &'a Self,

@@ -1,4 +1,4 @@
-//! What each step does: to the server, and to what the model knows.
+//! The effect of each step on the server, and on the model's own knowledge.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::sessions;
 use crate::state::{FOREIGN, State, Violation, hold};
 use crate::writers;
 
-/// What became of a caller.
+/// The outcome of a call.
 pub(crate) enum Came {
     /// It took the lock, and did not hold it before.
     Took(Party),
@@ -93,7 +93,7 @@ pub(crate) fn perform(
     Ok(Came::Neither)
 }
 
-/// Redisson's script: a reader takes the lock, or joins those who read it, ahead of those who wait here.
+/// Redisson's script: a reader takes the lock, or joins its readers, ahead of native waiters.
 fn foreign_read(sim: &Sim, lock: u8, ends: UnixMs) {
     let lock = scene::lock(lock);
     let value = sim.with(|world| world.read_write(&lock).cloned());
@@ -173,7 +173,7 @@ fn acquire(
         Err(Error::NotAToken) if token_is_spoiled(&before.world, lock) => Ok(Came::Neither),
         // It would wait for itself; served just before, it may not have known.
         Err(Error::Upgrade) if mode == Mode::Write => Ok(Came::Neither),
-        // Somebody without the module has the key for a plain lock.
+        // A client without the module holds the key as a plain lock.
         Err(Error::NoPermitsLock) if mode == Mode::Permit => Ok(Came::Neither),
         other => Err(format!("o{owner}: ACQUIRE {party} answered {other:?}")),
     }
@@ -186,7 +186,7 @@ fn believe(sim: &Sim, ghost: &mut Ghost, party: Party, holds: i64) {
     }
 }
 
-/// Whether the key of a lock's last fencing token holds something that is none.
+/// Whether the key of a lock's last fencing token holds an invalid value.
 fn token_is_spoiled(world: &World, lock: u8) -> bool {
     world.tokens.get(&scene::lock(lock)) == Some(&None)
 }
@@ -266,7 +266,7 @@ fn cancel(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Viola
 fn deliver(sim: &Sim, ghost: &mut Ghost, ticket: Ticket) {
     let granted = ghost.grants.remove(&ticket);
     if let (Some(Ok(Reply::Acquired { .. })), Some(grant)) = (sim.deliver(ticket), granted) {
-        // What the owner heard since by another call is newer.
+        // The answer to a later call of the owner is newer.
         ghost.beliefs.entry(grant.party).or_insert(Belief { holds: 1, ends: grant.ends, by: 0 });
     }
 }

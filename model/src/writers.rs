@@ -1,4 +1,4 @@
-//! One of Redisson's that waits to write, while natives read so that somebody always does: it has its turn, and they
+//! A Redisson writer that waits while native readers overlap without a gap: the writer has its turn, and the readers
 //! have theirs again.
 
 use std::collections::BTreeMap;
@@ -15,15 +15,15 @@ use crate::requests::request;
 use crate::scene::{self, LEASE, May, READERS, Scene, WINDOW};
 use crate::state::{FOREIGN, State, Violation};
 
-/// How late it may be seen that one that waited to write does so no more, in ms.
+/// How late the module may notice that the Redisson writer has stopped waiting, in ms.
 pub(crate) const LOOK: u64 = 501;
 
-/// What one of Redisson's does that wants to write.
+/// A step of a Redisson client that wants to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deed {
-    /// It could not have the lock, and listens for a message.
+    /// It did not get the lock, and listens for a message.
     Waits,
-    /// It waits no more.
+    /// It stops waiting.
     Goes,
     /// It takes the lock, which is free.
     Takes,
@@ -42,22 +42,23 @@ impl fmt::Display for Deed {
     }
 }
 
-/// What is known of a lock beside what the server knows.
+/// The model's knowledge of a lock, beside that of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passed {
-    /// How many natives came to read since it was free with no native waiting for it; no more are counted than matter.
+    /// How many native readers have arrived since it was free without a native waiter; at most
+    /// [`READERS`] are counted.
     pub(crate) came: u8,
-    /// How many of them while one of Redisson's waited to write all the time.
+    /// How many of them arrived while the Redisson writer waited all the time.
     pub(crate) passed: u8,
-    /// Whether one has waited to write since that time.
+    /// Whether the Redisson writer has waited since that time.
     pub(crate) listened: bool,
-    /// Whether somebody was kept from reading for that one.
+    /// Whether a reader was held back for it.
     pub(crate) turn: bool,
-    /// Since when nobody holds the lock.
+    /// Since when the lock has no holder.
     pub(crate) free_at: Option<u64>,
 }
 
-/// What it may do.
+/// The steps that it may take.
 pub(crate) fn possible(world: &World, lock: u8) -> Vec<Deed> {
     let id = scene::lock(lock);
     let value = world.read_write(&id);
@@ -68,7 +69,7 @@ pub(crate) fn possible(world: &World, lock: u8) -> Vec<Deed> {
     [waits].into_iter().chain(value.is_none().then_some(Deed::Takes)).collect()
 }
 
-/// What that does.
+/// Performs a step.
 pub(crate) fn perform(sim: &Sim, lock: u8, deed: Deed) {
     let id = scene::lock(lock);
     match deed {
@@ -87,7 +88,7 @@ pub(crate) fn perform(sim: &Sim, lock: u8, deed: Deed) {
     }
 }
 
-/// Takes in who has come to read in a step, and who was kept waiting.
+/// Notes the readers that arrived in a step, and those that were held back.
 pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Action) -> Result<(), Violation> {
     for lock in (0..scene.locks).filter(|_| scene.may(May::Writers)) {
         let id = scene::lock(lock);
@@ -102,7 +103,7 @@ pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Acti
         kept_out_in_time(before, next, known, action, lock)?;
         let listens = next.world.foreign_writers > 0;
         known.turn |= is_kept_out(before, next, action, lock);
-        // Where nobody waits here any more, nothing is known of what the lock was left free for.
+        // Without a native waiter, the reason why the lock was left free is no longer known.
         let waits = |state: &State| state.ghost.somebody_waits(lock);
         known.turn &= listens && (new > 0 || !waits(before) || waits(next));
         known = left_free(next, known, (stayed, new, waits(before)), lock)?;
@@ -110,19 +111,16 @@ pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Acti
         known.listened |= listens;
         known.passed = if listens && stayed { known.passed.saturating_add(new) } else { 0 };
         if known.passed > READERS {
-            return Err(format!(
-                "{} came to read k{lock} while one of Redisson's waited to write",
-                known.passed
-            ));
+            return Err(format!("{} readers of k{lock} passed a waiting Redisson writer", known.passed));
         }
         next.ghost.passed.insert(lock, known);
     }
     Ok(())
 }
 
-/// Whether one of these readers joined those who read before, of whom the last has released the lock in this step. Each
-/// command serves the queue first: where more readers waited than are served at once, the next ones join before the
-/// command itself does anything. The lock was not free in between, and the readers count on.
+/// Whether one of these readers joined the earlier readers, the last of which has released the lock in this step. Each
+/// command serves the queue first: if more readers waited than are served at once, the next ones join before the
+/// command itself does anything. The lock was not free in between, and the count of readers continues.
 fn joined_first(before: &State, reads: &[&[u8]], action: Action, lock: u8) -> bool {
     let (Action::Release { .. }, Ok(nobody)) = (action, Owner::new(&FOREIGN)) else { return false };
     let (id, sim) = (scene::lock(lock), Sim::resume(before.world.clone(), before.locks.clone()));
@@ -131,8 +129,8 @@ fn joined_first(before: &State, reads: &[&[u8]], action: Action, lock: u8) -> bo
     sim.into_parts().0.living_readers(&id).iter().any(|reader| reads.contains(reader))
 }
 
-/// A lock that nobody reads any more is left free for a moment, where somebody was kept from reading it for one of
-/// Redisson's that waits to write.
+/// A lock without readers is left free for the yield window, if a reader was held back for the waiting Redisson
+/// writer.
 fn left_free(
     next: &State,
     known: Passed,
@@ -147,7 +145,7 @@ fn left_free(
     let free = clock.saturating_sub(free_at.unwrap_or(clock));
     if turn && new > 0 && free < WINDOW {
         return Err(format!(
-            "k{lock} is read {free} ms after it was free, and one of Redisson's was to write"
+            "k{lock} is read {free} ms after it was free, in the window of a Redisson writer"
         ));
     }
     let is_free = !next.is_held(lock);
@@ -157,7 +155,7 @@ fn left_free(
     Ok(Passed { turn: turn && is_free, free_at, passed: 0, ..in_a_row })
 }
 
-/// Whether one who comes to read beside others does not.
+/// Whether a reader that arrives beside others is held back.
 fn is_kept_out(before: &State, next: &State, action: Action, lock: u8) -> bool {
     let Action::Acquire { party, .. } = action else { return false };
     let comes = party.lock == lock && !before.holds_any(party) && !before.ghost.somebody_waits(lock);
@@ -165,12 +163,12 @@ fn is_kept_out(before: &State, next: &State, action: Action, lock: u8) -> bool {
     comes && others && !next.holds_any(party)
 }
 
-/// Whether enough have come to read for a turn of one that waits to write.
+/// Whether enough readers have arrived for a turn of the waiting Redisson writer.
 pub(crate) fn may_have_turn(state: &State, lock: u8) -> bool {
     state.ghost.passed.get(&lock).is_some_and(|known| known.listened && known.came >= READERS)
 }
 
-/// Who comes to read beside others is kept waiting only for one that waits to write, whom enough have passed.
+/// A reader that arrives beside others is held back only for a Redisson writer that enough readers have passed.
 fn kept_out_in_time(
     before: &State,
     next: &State,
@@ -180,24 +178,24 @@ fn kept_out_in_time(
 ) -> Result<(), Violation> {
     let is_due = known.came >= READERS && known.listened;
     if !is_due && is_kept_out(before, next, action, lock) {
-        return Err(format!("who comes to read k{lock} beside others is kept out, and it is nobody's turn"));
+        return Err(format!("a reader of k{lock} beside others is held back without a writer's turn"));
     }
     Ok(())
 }
 
-/// Whatever has happened, natives read again after a while, also those who do not wait.
+/// In every state, natives can read again after a while, also natives that do not wait.
 pub(crate) fn check(scene: &Scene, state: &State, lock: u8) -> Result<(), Violation> {
     if !scene.may(May::Writers) || state.ghost.somebody_waits(lock) {
         return Ok(());
     }
     let sim = Sim::resume(state.world.clone(), state.locks.clone());
     let all_leases = u64::try_from(LEASE).unwrap_or(0) + 1;
-    // By the first call the server may learn that the lock is free, and leaves it to the other for a moment.
+    // The first call may show the server that the lock is free, and the server yields it to the writer for a window.
     let reads = [all_leases, WINDOW].into_iter().any(|ms| {
         sim.pass_and_fire(ms);
         comes_to_read(scene, &sim, lock)
     });
-    if reads { Ok(()) } else { Err(format!("k{lock} is free for long, and nobody can read it")) }
+    if reads { Ok(()) } else { Err(format!("k{lock} is free for long, and no native can read it")) }
 }
 
 fn comes_to_read(scene: &Scene, sim: &Sim, lock: u8) -> bool {

@@ -30,7 +30,7 @@ pub(crate) struct Line {
 #[derive(Default)]
 struct Inbox {
     lines: Vec<Line>,
-    /// A line that is no JSON object.
+    /// A line that is not a JSON object.
     fault: Option<String>,
     ended: bool,
 }
@@ -193,7 +193,7 @@ impl Ear {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // It may have ended; a process that is stopped is killed all the same.
+        // It may have ended; SIGKILL ends a stopped process as well.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

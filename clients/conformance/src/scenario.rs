@@ -1,4 +1,4 @@
-//! Scenarios: what the files in clients/conformance/scenarios/ may say. The README there describes it.
+//! Scenarios: the format of the files in clients/conformance/scenarios/. The README there describes it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -177,7 +177,7 @@ pub(crate) struct GateStep {
     pub(crate) act: Act,
 }
 
-/// What an answer must be; ok, if no error is named.
+/// The expected answer; ok, if no error is named.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expect {

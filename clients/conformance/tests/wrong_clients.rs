@@ -19,7 +19,7 @@ fn caught_by(wrong: Wrong) -> (&'static str, &'static str) {
         Wrong::NoHolds => ("two_processes_exclude", "rule HOLDS"),
         Wrong::Polls => ("a_wait_of_300_ms_ends_then", "rule polling"),
         Wrong::LinkLeftOpen => ("two_processes_exclude", "connections"),
-        Wrong::LateLoss => ("down_beyond_the_lease", "its loss was told"),
+        Wrong::LateLoss => ("down_beyond_the_lease", "its loss was reported"),
         Wrong::NoCancel => ("cancel_in_the_queue", "not 0"),
         Wrong::LateTimeout => ("a_wait_of_300_ms_ends_then", "answered after"),
         Wrong::NoSession => ("one_heartbeat_for_all", "deadline: g"),

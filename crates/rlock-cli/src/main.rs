@@ -3,15 +3,14 @@
 //! # Layout
 //!
 //! * `args`: the command line; `command`: a file for each subcommand but `run`.
-//! * `run`: the lock is kept by the client crate (`keeper`), the command's group (`group`) is watched by the main
-//!   thread (`supervisor`), and the lease decides when what has to happen (`timing`).
+//! * `run`: the lock is kept by the client crate (`keeper`), the command is started (`launch`) and its group (`group`) is
+//!   watched by the main thread (`supervisor`), and the lease decides when what has to happen (`timing`).
 //! * `server`: asking for one lock by the client crate, and finding all servers.
 //! * `top`: the live table: threads ask the servers (`poll`, `sample`), `table` sorts their locks, `screen` draws them.
 //! * `metrics`: what Prometheus reads: each scrape (`scrape`) asks all servers (`links`, `question`), `http` serves its text.
 //! * `error`: what can go wrong; `advice`: what to do then; `output`, `names`, `owners`, `duration`: text in and out.
 
-// All of it is in run/system.rs, with the reasons.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 // A server's reply or a user's argument reaches these lines: a panic would leave the lock behind.
 #![cfg_attr(
     not(test),
@@ -31,6 +30,7 @@ mod output;
 mod owners;
 mod run;
 mod server;
+mod terminal;
 mod top;
 
 use std::env::args_os;
@@ -48,6 +48,11 @@ use output::{Notes, Output};
 use server::{Place, explain};
 
 fn main() -> ExitCode {
+    // Before the command line is read: the launcher has no help.
+    #[cfg(target_os = "linux")]
+    if let Some(code) = run::launcher::launch(args_os()) {
+        return code;
+    }
     let cli = match Cli::try_parse_from(args_os()) {
         Ok(cli) => cli,
         Err(error) => {

@@ -12,7 +12,7 @@ use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::names;
+use crate::{names, terminal};
 
 /// How to print.
 #[derive(Debug, Clone, Copy)]
@@ -126,6 +126,13 @@ impl Notes {
         }
     }
 
+    /// From now on notes are written although another process group is in the foreground of the terminal.
+    pub(crate) fn continue_in_background(self) {
+        if let Some(writer) = writer() {
+            _ = writer.send(Job::Background);
+        }
+    }
+
     /// Tells something, without waiting for whoever reads; where nobody can hear it, it is lost.
     pub(crate) fn say(self, text: &str) {
         let line = if self.json {
@@ -146,6 +153,8 @@ enum Job {
     Line(String),
     /// Write this in place of the progress before it.
     Progress(String),
+    /// Write from the background.
+    Background,
     /// Answer: all that came before is written.
     Answer(Sender<()>),
 }
@@ -167,6 +176,10 @@ fn write(jobs: &Receiver<Job>) {
     // Whether the line of a progress was not ended yet.
     let mut open = false;
     for job in jobs {
+        if matches!(job, Job::Background) {
+            terminal::allow_background_use();
+            continue;
+        }
         let end = if open { "\n" } else { "" };
         open = matches!(job, Job::Progress(_));
         // Where nobody can hear it, it is lost.
@@ -177,6 +190,7 @@ fn write(jobs: &Receiver<Job>) {
                 let line = names::cut(&line, columns().saturating_sub(1));
                 _ = write!(io::stderr(), "\r{line}\x1b[K");
             }
+            Job::Background => {}
             Job::Answer(answer) => {
                 _ = write!(io::stderr(), "{end}");
                 _ = answer.send(());

@@ -1,7 +1,7 @@
 //! A job that every machine starts at the same time, and that must be done once.
 //!
-//! The lock makes looking whether the job was done, and doing it, one step. What says that it was done is a mark
-//! next to the result, not the lock: a lock ends.
+//! Under the lock, checking whether the job is done and doing it are one step. A mark next to the result
+//! records that it is done. The lock cannot: a lock ends.
 //!
 //! ```console
 //! 0 3 * * * REDIS_URL=redis://127.0.0.1:6399 cron_once /srv/reports "$(date +%F)"
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let report = Path::new(&directory).join(format!("report-{day}"));
     let client = Client::connect(&url).await?;
-    // Whoever is not the first waits: should the first one crash, the next does the job.
+    // The other machines wait: if the first one crashes, the next does the job.
     let lock = client.lock(format!("report:{day}")).wait(Duration::from_secs(3600));
     let done = lock.run(|held| write_unless_done(&report, held)).await??;
     println!("{}", if done { "done" } else { "was done already" });

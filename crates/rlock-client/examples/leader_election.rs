@@ -13,7 +13,7 @@ use rlock_client::{Client, Guard};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or_else(|_| "redis://127.0.0.1:6399".into());
-    // So long after a crash another one leads.
+    // A crashed leader is replaced when its lease ends.
     let lease = Duration::from_millis(std::env::var("LEASE_MS").ok().map_or(Ok(10_000), |ms| ms.parse())?);
     let client = Client::builder().lease(lease).connect(&url).await?;
     println!("{} is ready", client.identity());
@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             leadership.release().await?;
             break;
         }
-        // Dropped, not unlocked: somebody else has it by now. The next turn waits for it again.
+        // Dropped, not unlocked: another process may hold it by now. The next round waits for it again.
     }
     client.close(lease).await?;
     println!("has stopped");
@@ -47,8 +47,8 @@ async fn lead(leadership: &Guard, end: &mut tokio::task::JoinHandle<std::io::Res
             }
             _ = &mut *end => return true,
             _ = beat.tick() => {
-                // What leaders do, in short steps, each after a look at the lock: this process may have stood
-                // still since the last one.
+                // The leader's work, in short steps. Each step checks the lock first: this process may have
+                // been paused since the last one.
                 if leadership.check().is_ok() {
                     std::hint::black_box("the work of a leader");
                 }

@@ -22,7 +22,7 @@ struct Order {
     customer: &'static str,
 }
 
-/// The orders that are to be handled.
+/// The orders to handle.
 type Todo = Arc<Mutex<VecDeque<Order>>>;
 
 #[tokio::main]
@@ -49,15 +49,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Takes one order after the other until there are no more.
 async fn work(name: usize, client: Client, todo: Todo) -> Result<(), Error> {
     loop {
-        let Some(order) = todo.lock().expect("nobody panics with it").pop_front() else { return Ok(()) };
+        let Some(order) = todo.lock().expect("never poisoned").pop_front() else { return Ok(()) };
         let lock = client.lock(format!("customer:{}", order.customer));
         match lock.run(|held| handle(name, &order, held)).await {
             Ok(outcome) => outcome?,
-            // Whoever has the lock now may be at work for this customer. What was done so far is not undone by
-            // that: handling an order twice must do no harm.
+            // Another worker may hold the lock now and work for this customer. The loss undoes nothing that
+            // was done so far: handling an order twice must do no harm.
             Err(Error::LockLost { why, .. }) => {
                 println!("worker {name}: order {} is put back: {why}", order.number);
-                todo.lock().expect("nobody panics with it").push_back(order);
+                todo.lock().expect("never poisoned").push_back(order);
             }
             Err(error) => return Err(error),
         }

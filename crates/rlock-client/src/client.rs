@@ -33,7 +33,7 @@ pub struct Client {
     handle: Arc<Handle>,
 }
 
-/// What clients, attempts and guards have in common; the jobs' channel closes with the last of them.
+/// The common part of clients, attempts and guards; the jobs' channel closes with the last of them.
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) runtime: tokio::runtime::Handle,

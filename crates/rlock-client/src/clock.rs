@@ -13,7 +13,7 @@ const ROUNDING: Duration = Duration::from_millis(2);
 pub(crate) struct Instant(Duration);
 
 impl Instant {
-    /// So much later.
+    /// This instant plus `duration`.
     pub(crate) fn after(self, duration: Duration) -> Instant {
         Instant(self.0.saturating_add(duration))
     }
@@ -102,11 +102,11 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_until_a_moment_lasts_until_then() {
+    fn a_lease_until_an_instant_lasts_until_that_instant() {
         let sent = Instant(Duration::from_secs(100));
         for left in [0, 1, 7, 100, 988, 29_698, 3_600_000] {
             let end = sent.after(Duration::from_millis(left));
-            // The server is told whole milliseconds.
+            // The server receives whole milliseconds.
             let asked = Duration::from_millis(sent.lease_until(end).as_millis() as u64);
             assert!(sent.end_of(asked) >= end, "{left}: {asked:?}");
             assert!(asked <= end.since(sent) + Duration::from_millis(4 + left / 98), "{left}: {asked:?}");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_systems_clock_goes_on() {
+    fn the_systems_clock_advances() {
         let before = Clock::System.now();
         std::thread::sleep(Duration::from_millis(5));
         assert!(Clock::System.now().since(before) >= Duration::from_millis(5));

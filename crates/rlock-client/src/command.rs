@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_millis(1 << 43);
 pub(crate) enum Ask<'a> {
     /// Now or not at all.
     Now,
-    /// Wait in the server's queue, for so long or for ever, and hear of the outcome on a channel.
+    /// Wait in the server's queue, for this time or for ever; the outcome arrives on this channel.
     Enqueue(Option<Duration>, &'a [u8]),
 }
 
@@ -24,9 +24,9 @@ pub(crate) enum Ask<'a> {
 pub(crate) struct Extras {
     /// A fencing token.
     pub(crate) fenced: bool,
-    /// The order of those who wait for Redisson's fair lock.
+    /// Wait in the order of Redisson's fair lock.
     pub(crate) fair: bool,
-    /// One of at most so many permits.
+    /// One permit of a semaphore with this many.
     pub(crate) permits: Option<u32>,
     /// A tie to the connection, with this grace.
     pub(crate) session: Option<Duration>,
@@ -148,7 +148,7 @@ pub(crate) enum Acquired {
     Held(u64),
     /// The owner waits in the queue.
     Queued,
-    /// Somebody else holds the lock, or the holds that were counted on are lost.
+    /// Another owner holds the lock, or the holds that the client counted on are lost.
     Denied,
 }
 
@@ -174,8 +174,7 @@ impl Refusal {
             .contains(&self.code.as_str())
     }
 
-    /// Whether the server lets nobody acquire for now, as before a planned fail-over: who has time to wait, waits for what
-    /// comes after it.
+    /// Whether the server is drained, as before a planned fail-over. A caller with time left waits for the end of that.
     pub(crate) fn is_draining(&self) -> bool {
         self.code == "ERR" && self.details.contains("rlock.accept is no")
     }

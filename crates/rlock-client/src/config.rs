@@ -38,12 +38,12 @@ pub(crate) struct Config {
     /// How long `acquire` waits; for ever where not set.
     pub(crate) wait: Option<Duration>,
     pub(crate) waiting: Waiting,
-    /// Where set, holds are tied to the connection, and end so long after it.
+    /// If set, holds are tied to the connection, and end this long after it.
     pub(crate) session_grace: Option<Duration>,
     pub(crate) durability: Durability,
     /// How long replicas may take.
     pub(crate) durability_wait: Duration,
-    /// A connection that leaves a request unanswered for so long is given up.
+    /// A connection that leaves a request unanswered for this long is given up.
     pub(crate) response: Option<Duration>,
     pub(crate) events: Hook,
     pub(crate) login: Login,

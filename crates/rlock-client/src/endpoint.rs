@@ -143,7 +143,7 @@ impl Several {
         }
     }
 
-    /// What else is asked of the driver, as the end of a URL.
+    /// The other settings of the driver, as the end of a URL.
     fn settings(&self) -> String {
         if self.query.is_empty() { String::new() } else { format!("?{}", self.query.join("&")) }
     }
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_urls_are_told() {
+    fn bad_urls_are_refused() {
         let sentinels = ["redis+sentinel://one", "redis+sentinel://one/name/x"];
         let clusters = ["redis+cluster://", "redis+cluster://one,", "redis+cluster://one:x"];
         for url in ["localhost", "http://localhost"].into_iter().chain(sentinels).chain(clusters) {

@@ -251,7 +251,7 @@ impl Error {
         Error::Transport { source: Cause::new(cause) }
     }
 
-    /// The error as a cause: what says more than its text is what is behind it.
+    /// The error as a cause: only its source, if the error's own text adds nothing to it.
     pub(crate) fn into_cause(self) -> Cause {
         match self {
             Error::Transport { source } | Error::Tls { source } | Error::OutcomeUnknown { source, .. } => {

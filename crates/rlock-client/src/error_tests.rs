@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::error::{Cause, Error, Lost};
 
-/// What an error's text must say to do, and what its advice. Without a default: a new variant does not compile until it has
-/// both.
+/// The instructions that an error's text and its advice must contain. Without a default: a new variant does
+/// not compile until it has both.
 fn advice(error: &Error) -> (usize, &'static [&'static str], &'static [&'static str]) {
     match error {
         Error::Timeout { .. } => (0, &["wait longer", "RLOCK.INFO lock"], &[]),
@@ -89,7 +89,7 @@ fn every_message_tells_what_to_do_and_what_about() {
         for word in more {
             assert!(advice.contains(word), "{error:?} does not advise {word:?}: {advice}");
         }
-        // What it knows it says: about which lock, and what the server said; what the driver said is its source.
+        // The text contains what the error knows: the lock and the server's words. The driver's words are its source.
         let known = format!("{error:?}");
         let source = std::error::Error::source(&error).map(ToString::to_string);
         let message = message + source.as_deref().unwrap_or_default();

@@ -36,17 +36,17 @@ pub enum Event<'a> {
     Reconnected { server: &'a str, after: Duration },
 }
 
-/// Whom to tell, beside the log.
+/// The receiver of events, besides the log.
 #[derive(Clone, Default)]
 pub(crate) struct Hook(pub(crate) Option<Arc<Receiver>>);
 
 type Receiver = dyn Fn(&Event<'_>) + Send + Sync;
 
 impl Hook {
-    /// Tells of an event.
+    /// Reports an event.
     ///
-    /// A panic of the user's ends here: elsewhere it would end the watchdog, or a process in which a guard is dropped
-    /// while panicking.
+    /// A panic of the receiver ends here: elsewhere it would end the watchdog, or a process in which a guard
+    /// is dropped while panicking.
     pub(crate) fn tell(&self, event: Event<'_>) {
         log(&event);
         let Some(hook) = &self.0 else { return };

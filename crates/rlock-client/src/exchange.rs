@@ -31,19 +31,19 @@ pub(crate) enum Trouble {
     Unanswered(String),
 }
 
-/// How a request is to be sent.
+/// How to send a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Manner {
-    /// On a connection that hears the grants.
+    /// On a connection that receives grants.
     pub(crate) subscribed: bool,
-    /// On the connection for WAIT, and allowing so much more time for the replies.
+    /// On the connection for WAIT, with this much more time for the replies.
     pub(crate) durable: Option<Duration>,
     /// How long to try to get a connection, and to wait for the replies if that is sooner than usual.
     pub(crate) by: Option<Instant>,
 }
 
 impl Manner {
-    /// On the usual connection, until then.
+    /// On the usual connection, until `by`.
     pub(crate) fn by(by: Option<Instant>) -> Manner {
         Manner { subscribed: false, durable: None, by }
     }
@@ -56,9 +56,9 @@ impl Manner {
 /// What was answered.
 pub(crate) struct Replies {
     pub(crate) values: Vec<Result<Value, Refusal>>,
-    /// Where the outcome of a wait will be heard, if that was wanted.
+    /// Where the outcome of a wait will arrive, if that was wanted.
     pub(crate) place: Option<Place>,
-    /// That of the connection on which the commands were sent: what they tied is tied to it.
+    /// The life of the connection that carried the commands: holds with a session are tied to it.
     pub(crate) life: Arc<Life>,
 }
 
@@ -72,9 +72,9 @@ impl Replies {
 
 /// Sends commands about `key` in one piece to the server that has it.
 ///
-/// `sent_on` is set to the connection's epoch before anything is sent. Where one command is redirected, or the
-/// cluster is not ready for it, all are sent again: those that were carried out are safe to repeat. That goes on
-/// for the time of one reply at most.
+/// `sent_on` is set to the connection's epoch before anything is sent. If one command is redirected, or the
+/// cluster is not ready for it, all are sent again, for the time of one reply at most: those that were
+/// carried out are safe to repeat.
 pub(crate) async fn exchange(
     shared: &Shared,
     key: &[u8],

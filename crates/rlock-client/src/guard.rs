@@ -26,7 +26,7 @@ use crate::release::{self, Earlier, Job, Repeat};
 pub struct Guard<K = Plain> {
     handle: Arc<Handle>,
     held: Held,
-    /// Until it is given back.
+    /// Until it is released.
     armed: bool,
     kind: PhantomData<fn() -> K>,
 }
@@ -60,7 +60,7 @@ impl Held {
         self.hold.lost().cancelled().await;
         match self.hold.state() {
             State::Lost(why) => why,
-            // Cancelled by who uses the token: not by us, and no loss.
+            // The user of the token cancelled it: the lock is not lost.
             State::Held | State::Renewing | State::Released => std::future::pending().await,
         }
     }
@@ -141,7 +141,7 @@ impl<K: Kind> Guard<K> {
         }
         let shared = &hold.shared;
         let mut level = hold.level.lock().await;
-        // Never the first: a hold that was lost is not to be had again in silence.
+        // Never a first hold: a lost hold must not be acquired again in silence.
         let holds = hold.guards().min(level.saturating_add(1)).max(2);
         let sent = shared.clock.now();
         let by = sent.after(shared.config.response().saturating_mul(2));
@@ -203,7 +203,7 @@ impl<K: Kind> Guard<K> {
     }
 }
 
-/// A release under way; dropped before its end, it goes on in the background.
+/// A release under way; dropped before its end, it continues in the background.
 struct Pending {
     handle: Arc<Handle>,
     job: Option<Job>,

@@ -43,7 +43,7 @@ fn host() -> String {
         .unwrap_or_default()
 }
 
-/// At most 64 characters that mean nothing to servers, channels and those who split an owner.
+/// At most 64 characters that have no meaning to servers, in channels, or to code that splits an owner.
 fn word(text: &str, default: &str) -> String {
     let plain =
         |letter: char| if letter.is_ascii_alphanumeric() || "-._".contains(letter) { letter } else { '_' };

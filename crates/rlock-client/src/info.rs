@@ -64,7 +64,7 @@ pub struct Waiter {
 impl Info {
     /// Reads a reply; fields that are not known are skipped.
     pub(crate) fn read(value: Value) -> Result<Info, Error> {
-        // Without this it would be that nobody holds the lock.
+        // Without this check the lock would seem free.
         if !matches!(&value, Value::Map(fields) if !fields.is_empty()) {
             return Err(unexpected("RLOCK.INFO", &value));
         }
@@ -179,9 +179,9 @@ fn text(value: Value) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// It was read as a lock that nobody holds.
+    /// It was read as a free lock.
     #[test]
-    fn what_is_not_understood_is_no_free_lock() {
+    fn an_unknown_reply_is_not_read_as_a_free_lock() {
         for reply in [Value::Nil, Value::Okay, Value::Array(vec![Value::Int(1)]), Value::Map(Vec::new())] {
             assert!(Info::read(reply).is_err());
         }

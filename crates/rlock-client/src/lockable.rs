@@ -55,11 +55,11 @@ pub(crate) async fn run<L: Lockable, T, F: Future<Output = T>>(
     Ok(value)
 }
 
-/// Gives a lock back after work under it; an error says that it was not held to the end of the work.
+/// Releases a lock after work under it; an error says that it was not held to the end of the work.
 pub(crate) async fn end_work(guard: impl Holding) -> Result<(), Error> {
     guard.left()?;
     match guard.give_back().await {
-        // At the end of the work our own clock said that the lock was held. What came of the release is no matter.
+        // At the end of the work the client's clock said that the lock was held: the release's outcome does not matter.
         Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
         outcome => outcome,
     }
@@ -134,7 +134,7 @@ macro_rules! acquiring {
     };
 }
 
-/// What all guards have in common: each has a view in its field `held`.
+/// The common part of all guards: each has a view in its field `held`.
 macro_rules! holding {
     ($guard:ident $(<$kind:ident>)?, $view:ty) => {
         impl $(<$kind: Kind>)? $guard $(<$kind>)? {

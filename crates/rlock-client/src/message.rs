@@ -99,9 +99,9 @@ fn percent_decode(field: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// What one owner was told and has not read yet.
+/// The messages to one owner that it has not read yet.
 ///
-/// Most owners get their lock at once: one that nothing is put into costs next to nothing, unlike a channel.
+/// Most owners get their lock at once: an empty mailbox costs next to nothing, unlike a channel.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     notices: Mutex<VecDeque<Notice>>,
@@ -130,7 +130,7 @@ impl Mailbox {
     }
 }
 
-/// The mailboxes of all owners of this client that wait, or have waited and still hold.
+/// The mailboxes of this client's waiters, and of holders that have waited.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     // Ordered, since two names of this length are compared in a tenth of the time that hashing one takes.
@@ -145,15 +145,15 @@ impl Inbox {
         mailbox
     }
 
-    /// Closes a mailbox: nobody reads it any more.
+    /// Closes a mailbox that is no longer read.
     pub(crate) fn close(&self, party: &Party) {
         self.lock().remove(party);
     }
 
     /// Puts a message from the server into the owner's mailbox.
     ///
-    /// A grant to an owner without one ends unconfirmed. It is not given back: a copy of this client, restored from a snapshot
-    /// of the machine, hears of its grants by the same channel.
+    /// A grant to an owner without one ends unconfirmed. It is not released: a copy of this client, restored
+    /// from a snapshot of the machine, receives its grants by the same channel.
     pub(crate) fn deliver(&self, message: &[u8]) {
         match parse(message) {
             Some((notice, party)) => {

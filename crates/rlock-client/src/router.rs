@@ -47,7 +47,7 @@ pub(crate) enum Line {
     Durable,
 }
 
-/// Where somebody waits, and how the outcome is heard.
+/// Where an owner waits, and how it learns the outcome.
 #[derive(Clone)]
 pub(crate) struct Place {
     node: Arc<Node>,
@@ -158,7 +158,7 @@ impl Router {
         }
     }
 
-    /// Waits until there is a connection to the server that has `key`, whichever that is by then.
+    /// Waits for a connection to the server that has `key`, which may become another one meanwhile.
     pub(crate) async fn up(&self, key: &[u8], line: Line) -> Result<(Arc<Node>, Arc<Live>), Error> {
         match self {
             Self::One { node, .. } => node.line(line).up().await.map(|live| (node.clone(), live)),
@@ -225,7 +225,7 @@ impl Router {
         }
     }
 
-    /// Learns from a refusal that came on `line` where a key is.
+    /// Learns from a refusal on `line` which server has a key.
     pub(crate) fn learn(&self, key: &[u8], line: Line, refusal: &Refusal) -> Elsewhere {
         match self {
             Self::One { node, follows } if *follows && refusal.is_read_only() => {

@@ -68,17 +68,17 @@ impl Shared {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// An owner that nobody has used yet.
+    /// An owner that was never used.
     ///
-    /// Half of its random part is drawn now: two copies of a machine that is restored from one snapshot go on with the same
-    /// memory, and had the same owners.
+    /// Half of its random part is drawn now: two copies of a machine, restored from one snapshot, share the
+    /// rest of their memory, and had the same owners.
     pub(crate) fn new_owner(&self) -> Vec<u8> {
         let (fresh, _) = uuid::Uuid::new_v4().as_u64_pair();
         format!("{}{fresh:016x}:{}", self.identity.text, self.next_id()).into_bytes()
     }
 
-    /// Whether the next lock will probably have to be waited for: the last one had to. Who is wrong about it
-    /// pays a round trip, or a place in the queue that was not needed.
+    /// Whether the next acquisition will probably wait, as the last one did. A wrong guess costs a round
+    /// trip, or a place in the queue that was not needed.
     pub(crate) fn waits_expected(&self) -> bool {
         self.waits_expected.load(Ordering::Relaxed)
     }
@@ -88,7 +88,7 @@ impl Shared {
         self.waits_expected.store(expected, Ordering::Relaxed);
     }
 
-    /// Tells of an event.
+    /// Reports an event.
     pub(crate) fn tell(&self, event: Event<'_>) {
         self.config.events.tell(event);
     }

@@ -16,10 +16,10 @@ use crate::message::Notice;
 use crate::router::Place;
 use crate::shared::Shared;
 
-/// When a waiter first asks for the holder's lease. Most waits are over by then.
+/// When a waiter first asks for the holder's lease. Most waits are shorter.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 
-/// The longest time between two looks, where the holder's lease has no end or is not told.
+/// The longest time between two looks, where the holder's lease has no end or is unknown.
 const LONGEST_LOOK: Duration = Duration::from_secs(30);
 
 /// The pause between two requests where there is no queue to wait in; each next is twice as long …
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Waits for the lock after a first request that did not get it; `by` limits the wait.
 ///
-/// Dropping the returned future ends the wait. A guard that was on its way is given back.
+/// Dropping the returned future ends the wait. A guard that was on its way is released.
 pub(crate) async fn wait(attempt: Attempt, step: Step, by: Option<Instant>) -> Result<Guard<Any>, Error> {
     let (mut answer, outcome) = oneshot::channel();
     let handle = attempt.handle.clone();
@@ -41,7 +41,7 @@ pub(crate) async fn wait(attempt: Attempt, step: Step, by: Option<Instant>) -> R
             () = answer.closed() => return,
             () = shared.closing.cancelled() => Err(Error::Closed),
         };
-        // A guard that nobody receives is dropped, and thereby released.
+        // A guard that is not received is dropped, and thereby released.
         drop(answer.send(outcome));
     };
     handle.runtime.spawn(task.in_current_span());
@@ -121,11 +121,11 @@ async fn rest(shared: &Arc<Shared>, pause: &mut Duration, lease: Option<Duration
 
 /// What was heard while standing in the queue.
 enum Heard {
-    /// The grant, confirmed by a request sent then.
+    /// The grant, confirmed by a request sent at this instant.
     Held(Instant),
     /// The end of the wait.
     Over,
-    /// Nothing for so long that it is time to ask again.
+    /// Nothing arrived, and it is time to ask again.
     Nothing,
     /// The server waits no more for this owner.
     Dropped,
@@ -148,7 +148,7 @@ async fn hear(attempt: &mut Attempt, place: &Place, bound: Duration, by: Option<
     match notice {
         Notice::Granted => match attempt.confirm(by).await {
             Ok(Some(sent)) => Heard::Held(sent),
-            // Not ours any more, or unknown: the next request finds out.
+            // No longer held, or unknown: the next request finds out.
             Ok(None) | Err(_) => Heard::Lost,
         },
         // Either may be about an earlier wait of this owner: only the clock ends this one.

@@ -26,11 +26,11 @@ const BATCH: usize = 500;
 /// The longest sleep: timers may stand still while the machine is suspended, the clock does not.
 const NAP: Duration = Duration::from_secs(1);
 
-/// Which hold is to be looked at when.
+/// When each hold is due.
 #[derive(Default)]
 pub(crate) struct Watchdog {
     timetable: Mutex<Timetable>,
-    /// Told when a hold is to be looked at before the nap under way is over.
+    /// Notified when a hold is due before the nap under way is over.
     sooner: Notify,
 }
 
@@ -63,7 +63,7 @@ impl Watchdog {
         }
     }
 
-    /// All holds that are watched: those that are neither lost nor given back.
+    /// All watched holds: those that are neither lost nor released.
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
         self.timetable().holds.values().cloned().collect()
     }
@@ -79,7 +79,7 @@ impl Watchdog {
         due.into_iter().map(|((at, _), hold)| (at, hold)).collect()
     }
 
-    /// How long there is nothing to do, unless `sooner` is told.
+    /// How long to sleep, unless `sooner` is notified.
     fn nap(&self, now: Instant) -> Duration {
         let mut timetable = self.timetable();
         let nap = timetable.holds.first_key_value().map_or(NAP, |((at, _), _)| at.since(now).min(NAP));
@@ -92,12 +92,12 @@ impl Watchdog {
     }
 }
 
-/// The watchdog's task; ends with the client. `restored` tells of connections that were lost: what the server has of each
-/// lock is asked at once.
+/// The watchdog's task; ends with the client. `restored` is notified when a lost connection is replaced: all
+/// holds are renewed at once, to learn what the server still has.
 pub(crate) async fn run(shared: Arc<Shared>, restored: Arc<Notify>) {
     loop {
         if shared.check_home().is_err() {
-            // The child of a fork, in which a runtime of one thread goes on.
+            // The child of a fork, in which a runtime of one thread continues.
             shared.watchdog.all().iter().for_each(|hold| hold.lose(Lost::Forked));
             return;
         }

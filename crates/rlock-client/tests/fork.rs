@@ -18,8 +18,8 @@ const AS_EXPECTED: i32 = 7;
 
 /// Forks. The parent gets the child's id.
 ///
-/// The child calls only what takes no lock that another thread may hold for long, and ends by [`end`]. Should it hang all the
-/// same, it is killed when the test fails.
+/// The child calls only what takes no lock that another thread may hold for long, and ends by [`end`]. If it
+/// hangs nevertheless, it is killed when the test fails.
 fn forked() -> Option<Pid> {
     let Fork::Parent(child) = fork().unwrap() else {
         if set_parent_process_death_signal(Some(Signal::KILL)).is_err() {

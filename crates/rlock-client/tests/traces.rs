@@ -1,4 +1,4 @@
-//! What a subscriber of `tracing` is told.
+//! The spans and events that a subscriber of `tracing` receives.
 //!
 //! A program of its own: `tracing` keeps for the whole process whether a place in the code has subscribers, as the first thread found it.
 

@@ -9,21 +9,21 @@ use crate::types::{Expiry, Mode, PermitLimit};
 use crate::view::{Kind, Need, Others, View};
 use crate::yielding;
 
-/// Whether one who waits for a lock can have it.
+/// Whether a waiter can have the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Nobody holds it.
+    /// The lock has no holder.
     Free,
-    /// It can join those who hold it.
+    /// The waiter can join the holders.
     Shared,
-    /// Not before then.
+    /// The lock is held until this lease end.
     Until(Expiry),
     /// Not known yet: the lock has more dead readers than one look checks, and a reader behind them may be alive. Once these
     /// are removed, another look finds out.
     InDoubt,
 }
 
-/// Who waits first, and for what.
+/// The owner of the first waiter, and what it wants.
 pub(crate) fn head<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Option<(Box<[u8]>, Wanted)> {
     core.locks(|locks| locks.head(lock.name()).map(|head| (head.owner.clone(), head.wanted())))
 }

@@ -55,7 +55,7 @@ pub fn acquire<P: InCommand>(
     }
     match request.wait.filter(|wait| first && may_wait(core, *wait)) {
         Some(wait) if decision.reply == Reply::Denied => {
-            // Closed: what follows may open it again.
+            // The commit closes the key: the steps of a wait may open it again.
             let lock = picture.commit(&decision.change)?;
             arrival.wait(lock, request, wait)
         }
@@ -148,13 +148,13 @@ pub fn cancel<P: InCommand>(
         core.port.answer(waiter.ticket, Ok(Reply::Denied));
     }
     fair::remove_departed_heads(core, lock);
-    // A writer that goes lets the readers behind it in.
+    // The departure of a writer lets in the readers behind it.
     serve_found_free(core, lock, core.port.now());
     Ok(Reply::Cancelled)
 }
 
-/// Whether this caller can wait here: no client is blocked in a transaction or a script, and nobody waits
-/// on a replica, not even on one that takes writes.
+/// Whether this caller can wait here: no client is blocked in a transaction or a script, and a replica has no
+/// waiters, not even a replica that takes writes.
 fn may_wait<P: InCommand>(core: Core<'_, P>, wait: Wait<'_>) -> bool {
     match wait {
         Wait::Block(_) => core.port.may_block(),
@@ -192,17 +192,17 @@ struct Arrival<'a, P: InCommand> {
 }
 
 impl<'a, P: InCommand> Arrival<'a, P> {
-    /// Serves the key's queue first: nobody barges in where a lock has become free unseen.
+    /// Serves the lock's queue first: the caller must not overtake its waiters if the lock became free unseen.
     fn of(core: Core<'a, P>, lock: &mut P::Lock<'_>, owner: Option<&[u8]>) -> Self {
         let now = core.port.now();
         let watched = core.locks(|locks| locks.is_watched() && locks.watches(lock.name()));
         let entry = watched.then(|| entry(core));
         if entry.is_some() {
-            // A release calls the head of the fair list, if nobody here takes the lock.
+            // A release calls the head of the fair list if no native waiter gets the lock.
             fair::remove_departed_heads(core, lock);
             serve_found_free(core, lock, now);
             if let Some(owner) = owner {
-                // The owner is here and learns what it holds: no grant of it is taken back any more.
+                // The owner is connected and learns what it holds: none of its grants is revoked any more.
                 core.locks(|locks| locks.confirm(lock.name(), owner));
             }
         }
@@ -259,11 +259,11 @@ impl<'a, P: InCommand> Arrival<'a, P> {
             Ok(locks.new_ticket())
         })?;
         if answer == Answer::Later {
-            // The last step that can fail: before it nobody has joined, and after it no reply can be sent.
+            // The last step that can fail: before it no waiter has joined, and after it no reply can be sent.
             core.port.block(ticket)?;
         }
         if request.fair {
-            // Not before: who is refused has not come back.
+            // Not earlier: an owner that is refused has not rejoined.
             fair::rejoin(core, lock, request.owner.bytes());
         }
         let (replaced, count) = core.locks(|locks| {
@@ -274,7 +274,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
         core.port.note(Note::Waiting(count));
         let belongs_in_list = replaced.as_ref().is_some_and(|replaced| replaced.fair);
         if let Some(replaced) = replaced {
-            // One who waited for a message gets none: it is the same owner that asks again.
+            // An enqueued waiter gets no message: the same owner asks again.
             core.port.answer(replaced.ticket, Err(Error::Unblocked(DropReason::Replaced.sentence())));
         }
         fair::remove_departed_heads(core, lock);

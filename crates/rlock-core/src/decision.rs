@@ -72,7 +72,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether there is nothing to write, replicate, raise or publish.
+    /// Whether the change writes, replicates, raises and publishes nothing.
     pub(crate) fn is_empty(&self) -> bool {
         let Self { mode: _, hash, becomes, shared, expire_at, token, unlock_message, event } = self;
         let silent = event.is_none() && unlock_message.is_none() && token.is_none() && expire_at.is_none();
@@ -89,7 +89,7 @@ impl Change {
         self.shared.as_ref().map_or_else(ReadLeases::default, |shared| shared.leases)
     }
 
-    /// Replaces the changes of lease keys of a change that buries nobody yet.
+    /// Replaces the lease-key changes of a change that buries no reader yet.
     pub(crate) fn set_leases(&mut self, leases: ReadLeases) {
         self.shared = leases.change();
     }

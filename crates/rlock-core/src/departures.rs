@@ -15,7 +15,7 @@ pub fn client_disconnected<P: Server>(core: Core<'_, P>, ticket: Ticket) {
     let _entry = entry(core);
     if core.locks(|locks| locks.leave(ticket)).is_some() {
         core.port.note(Note::Gone(1));
-        // The server frees what it keeps for the client only then.
+        // Only an answer makes the server free what it keeps for the client.
         core.port.answer(ticket, Ok(Reply::Denied));
     }
     core.locks(|locks| locks.undeliverable(ticket));
@@ -65,8 +65,8 @@ pub fn drain<P: Server>(core: Core<'_, P>) {
     continue_dropping(core);
 }
 
-/// Takes the next of those out of their queues who are being sent away. The others wait until then: a grant in between does
-/// no harm.
+/// Takes the next few of the dropped waiters out of their queues. The others wait for a later call: a grant in between
+/// does no harm.
 pub(crate) fn continue_dropping<P: Server>(core: Core<'_, P>) {
     let most = core.port.settings().at_once.ended;
     let (gone, why) = core.locks(|locks| locks.next_dropped(most));
@@ -75,7 +75,7 @@ pub(crate) fn continue_dropping<P: Server>(core: Core<'_, P>) {
     }
 }
 
-/// Tells those who were taken out of their queues why.
+/// Notifies waiters that were taken out of their queues of the reason.
 pub(crate) fn drop_waiters<P: Server>(core: Core<'_, P>, waiters: Vec<(LockRef, Waiter)>, why: DropReason) {
     for (lock, waiter) in waiters {
         core.port.note(Note::SentAway);

@@ -21,14 +21,14 @@ use crate::view::{Hold, Kind, Need, Others, Step, View};
 pub(crate) struct Picture<'a, L: Lock> {
     lock: &'a mut L,
     owner: Option<&'a [u8]>,
-    /// Open, unless lease keys had to be read.
+    /// Open, unless lease keys were read.
     key: Option<L::Key>,
     view: View,
     /// The dead readers that the look found and that must be removed.
     dead: Vec<Reader>,
 }
 
-/// Looks at a lock for this owner; without an owner, as an owner without holds sees it.
+/// Reads a lock for this owner; without an owner, as an owner without holds sees it.
 pub(crate) fn look<'a, 'n, P: Server>(
     core: Core<'_, P>,
     lock: &'a mut P::Lock<'n>,
@@ -59,7 +59,7 @@ impl<'a, L: Lock> Picture<'a, L> {
         Self { lock, owner, key: None, view: View::of(&Fields::FREE), dead: Vec::new() }
     }
 
-    /// Looks at the lock. In place: a copy of a picture costs more than the rule for a plain lock.
+    /// Reads the lock. In place: a copy of a picture costs more than the rule for a plain lock.
     #[inline(always)]
     fn look<P: Server>(&mut self, core: Core<'_, P>, need: Need) -> Result<(), Error> {
         let key = self.lock.open();
@@ -79,7 +79,7 @@ impl<'a, L: Lock> Picture<'a, L> {
         Ok(())
     }
 
-    /// Looks at the lock, and asks the rule until it has decided. Dead readers that the look found are part of the change.
+    /// Reads the lock, and asks the rule until it has decided. Dead readers that the look found are part of the change.
     #[inline(always)]
     pub(crate) fn decide<P: Server>(
         &mut self,
@@ -141,7 +141,7 @@ impl<'a, L: Lock> Picture<'a, L> {
         self.lock.name()
     }
 
-    /// The lock, with its key closed: what follows may call the server back. The commit opens the key again.
+    /// The lock, with its key closed: the next steps may make the server call back. The commit opens the key again.
     pub(crate) fn close(&mut self) -> &mut L {
         self.key = None;
         self.lock
@@ -233,7 +233,7 @@ impl<'a, L: Lock> Picture<'a, L> {
     /// Removes the dead readers that the look found. Writing must be allowed.
     pub(crate) fn bury(mut self) {
         if self.view.kind == Kind::Permits {
-            // Ended permits are in nobody's way: a change removes them.
+            // Ended permits hinder no owner: a change removes them.
             return;
         }
         let bury = std::mem::take(&mut self.dead);
@@ -246,14 +246,14 @@ impl<'a, L: Lock> Picture<'a, L> {
     }
 }
 
-/// Opens the key of a read/write lock again. Time goes on outside commands, and other modules are notified of the end of a
-/// lease key: the lock may have changed.
+/// Opens the key of a read/write lock again. Time passes outside commands, and other modules are notified of the end of
+/// a lease key: the lock may have changed.
 #[cold]
 fn reopen<L: Lock>(lock: &mut L, owner: Option<&[u8]>, view: &View) -> Result<L::Key, Error> {
     let key = lock.open();
     if view.is_still(&lock.state(&key, owner)?) {
         Ok(key)
     } else {
-        Err(Error::Internal("the lock changed while it was looked at"))
+        Err(Error::Internal("the lock changed while it was read"))
     }
 }

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_and_writers_are_told_as_what_they_waited() {
+    fn messages_name_the_mode_in_which_an_owner_waited() {
         let (reader, writer) = (waiter(b"o", Mode::Read), waiter(b"o", Mode::Write));
         let told = granted(lock(b"k"), &reader, Holds::ONE, LeaseMs::SHORTEST, 0);
         assert_eq!(told, b"granted 3 o k 1 1 0 read");

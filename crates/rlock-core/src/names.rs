@@ -105,7 +105,7 @@ pub fn read_lease_key(name: &[u8], owner: &[u8], hold: i64) -> Name {
 /// What comes after the reader in the name of a lease key, before the hold's number.
 const READ_LEASE: &[u8] = b":rwlock_timeout:";
 
-/// So many readers are tried for one lease key: how many there may be is decided by the colons in names.
+/// The most readers that are tried for one lease key: the colons in its name decide how many are possible.
 const READERS_OF_A_KEY: usize = 16;
 
 /// Whether a key may be the lease of a reader.

@@ -109,7 +109,7 @@ fn some_names_have_their_channel_in_another_slot() {
     }
 }
 
-/// All words of so many of these letters at most.
+/// All words of at most `most` of these letters.
 fn words(letters: &[u8], most: u32) -> Vec<Vec<u8>> {
     let longer = |words: &Vec<Vec<u8>>| {
         words

@@ -32,7 +32,7 @@ impl RareWarning {
         self.last.store(clock.0.saturating_add(1), Ordering::Relaxed);
         match self.left_out.swap(0, Ordering::Relaxed) {
             0 => Some(text.to_string()),
-            left_out => Some(format!("{text} ({left_out} more since the last such line)")),
+            left_out => Some(format!("{text} ({left_out} more since the last line like this)")),
         }
     }
 }
@@ -42,14 +42,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_that_comes_up_again_and_again_is_logged_every_ten_seconds() {
+    fn a_repeated_warning_is_logged_every_ten_seconds() {
         let warning = RareWarning::new();
         let line = |clock| warning.line("full", MonoMs(clock));
         assert_eq!(line(0).as_deref(), Some("full"), "the first one, at the clock's start too");
         assert_eq!((line(1), line(9_999)), (None, None));
-        assert_eq!(line(10_000).as_deref(), Some("full (2 more since the last such line)"));
+        assert_eq!(line(10_000).as_deref(), Some("full (2 more since the last line like this)"));
         assert_eq!(line(10_001), None);
-        assert_eq!(line(30_000).as_deref(), Some("full (1 more since the last such line)"));
+        assert_eq!(line(30_000).as_deref(), Some("full (1 more since the last line like this)"));
         assert_eq!(line(40_000).as_deref(), Some("full"));
     }
 }

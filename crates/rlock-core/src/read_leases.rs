@@ -36,7 +36,7 @@ pub(crate) type Checked = (Others, Vec<Reader>);
 pub(crate) fn lease_end<L: Lock>(lock: &L, reader: &[u8], holds: Holds, key_end: Expiry) -> Option<Expiry> {
     let newest = holds.get();
     let oldest = newest.saturating_sub(MAX_LEASE_KEYS).max(0);
-    // The newest hold's lease is the longest, as rlock makes them; Redisson's may be the other way round.
+    // rlock makes the newest hold's lease the longest; Redisson may make it the shortest.
     for hold in (oldest.saturating_add(1)..=newest).rev() {
         match lock.read_lease(reader, hold) {
             ReadLease::Until(until) => return Some(until),
@@ -78,9 +78,9 @@ pub(crate) fn meet<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
     core.locks(|locks| locks.search_reads(lock));
 }
 
-/// Looks for one living reader besides this one. The dead readers before it are to be removed, so that no look finds them
-/// again; if all are dead, the lock is free, and they go with it. Fifty thousand may be dead: one look checks a bounded number
-/// of them, and where there are more readers, it is in doubt whether the lock is free.
+/// Looks for one living reader besides this one. The dead readers before it must be removed, so that no look finds them
+/// again; if all are dead, the lock is free, and they go with it. Fifty thousand may be dead: one look checks a bounded
+/// number of them, and where there are more readers, it is in doubt whether the lock is free.
 pub(crate) fn any_other<P: Server, L: Lock>(
     core: Core<'_, P>,
     lock: &L,
@@ -123,8 +123,8 @@ fn share_of(at_once: AtOnce, keys: usize) -> usize {
     keys.saturating_mul(at_once.served).checked_div(at_once.buried).unwrap_or(0)
 }
 
-/// Checks this number of readers besides this one where they are few, and now and then a few of many. The dead among them
-/// are to be removed unless all are dead.
+/// Checks this number of readers besides this one where they are few, and now and then a few of many. The dead among
+/// them must be removed unless all are dead.
 pub(crate) fn last_other<P: Server, L: Lock>(
     core: Core<'_, P>,
     lock: &L,

@@ -122,7 +122,7 @@ fn repair_read_lease<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, ends:
     match lock.write_access() {
         WriteAccess::Allowed => {}
         WriteAccess::Refused => return Outcome::Refused,
-        // It is not ours yet, or not any more.
+        // The slot is not on this server yet, or not any more.
         WriteAccess::SlotMoved => {
             core.locks(|locks| locks.defer_read_repair(lock.name()));
             return Outcome::Done;
@@ -140,7 +140,7 @@ fn repair_read_lease<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, ends:
     if let Some(Expiry::At(at)) = last_end {
         // A failure is in the log.
         let _ = picture.commit(&Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() });
-        // Not later: who waits first may be able to have it by now.
+        // Not later: the first waiter may be able to have the lock by now.
         check_soon(core, lock.name());
     }
     Outcome::Done

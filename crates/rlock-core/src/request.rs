@@ -178,7 +178,7 @@ impl<'a> Acquire<'a> {
         }
     }
 
-    /// A request with PERMITS, of which all other kinds and a second hold are no part.
+    /// A request with PERMITS, which excludes all other kinds and a second hold.
     #[cold]
     fn of_permits(self) -> Result<Self, Error> {
         let many = self.arrive_at.is_some_and(|holds| holds > Holds::ONE);

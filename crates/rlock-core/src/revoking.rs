@@ -12,7 +12,7 @@ use crate::serve::perform_and_serve;
 use crate::timing::Outcome;
 use crate::view::{Need, Step, View};
 
-/// Takes a grant back whose client went before its answer, and serves the next.
+/// Revokes a grant whose client disconnected before its answer, and serves the next waiter.
 pub(crate) fn revoke<P: InTask>(core: Core<'_, P>, name: LockName<'_>, grant: &Grant) -> Outcome {
     core.at(name, |lock| revoke_at(core, lock, grant)).unwrap_or(Outcome::Done)
 }
@@ -36,7 +36,7 @@ fn revoke_at<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, grant: &Grant
     if decision.reply == Reply::NotHeld {
         return Outcome::Done;
     }
-    // A failure is in the log; the lease ends by itself then.
+    // A failure is in the log, and the lease ends by itself.
     if perform_and_serve(core, picture, &decision.change, core.port.now()).is_ok() {
         core.port.note(Note::Revoked);
     }

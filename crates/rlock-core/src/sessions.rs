@@ -65,8 +65,8 @@ pub(crate) fn drop_ended_waiters<P: Server>(core: Core<'_, P>) {
     drop_waiters(core, gone, DropReason::Session);
 }
 
-/// Shortens the leases of holds whose connections have ended, and tells of the ends of those that were shortened. A reader counts
-/// as often as it has lease keys.
+/// Shortens the leases of holds whose connections have ended, and announces the ends of shortened leases. A reader
+/// counts once for each of its lease keys.
 pub(crate) fn end_sessions<P: InTask>(core: Core<'_, P>) -> Outcome {
     let (most, mut done, share) = (core.port.settings().at_once.looked, 0_usize, Share::of(core));
     while done < most && !share.is_used_up(core) {
@@ -114,12 +114,12 @@ fn end_session<P: Server>(
         // A lease key has left with its slot: the lease stands alone where it is.
         return Outcome::Done;
     }
-    // A failure is in the log; the lease ends by itself then.
+    // A failure is in the log, and the lease ends by itself.
     let Ok(lock) = perform_and_serve(core, picture, &decision.change, core.port.now()) else {
         return Outcome::Done;
     };
     if let Some(at) = decision.change.expire_at.filter(|_| tie.mode != Mode::Permit) {
-        // Waiting Redisson clients sleep until the lease end that they were told.
+        // Waiting Redisson clients sleep until the lease end that they know.
         core.locks(|locks| locks.watch_end(lock.name(), at, decision.change.mode));
     }
     Outcome::Done
@@ -156,13 +156,13 @@ fn tell_ends<P: InTask>(core: Core<'_, P>) {
 
 fn tell_end<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
     if core.locks(|locks| locks.head(lock.name()).is_some()) {
-        // Whoever serves the queue tells of it.
+        // The check that serves the queue announces it.
         check_soon(core, lock.name());
         return;
     }
     let wanted = if mode == Mode::Mutex { Mode::Mutex } else { Mode::Write };
     let view = look(core, lock, None, Need::AnyOther).ok().map(|picture| *picture.view());
-    // In doubt they are woken as well: each retries for itself.
+    // In doubt Redisson clients are woken as well: each retries for itself.
     let in_doubt = view.is_some_and(|view| view.others == Others::InDoubt);
     if view.is_some_and(|view| view.is_free_for(wanted)) {
         lock.raise_expired();
@@ -170,7 +170,7 @@ fn tell_end<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
         // Other readers hold the lock, until the end that its key has.
         return;
     }
-    // Another holder has it by now: its lease may end before the end that was told.
+    // Another holder has the lock by now: its lease may end before the announced end.
     if let Some(message) = UnlockMessage::to_all(mode) {
         notify_redisson(core, lock, message);
     }

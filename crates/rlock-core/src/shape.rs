@@ -97,7 +97,7 @@ pub fn single_field(field: &[u8], value: &[u8]) -> Result<SingleField, Error> {
     if field != MODE_FIELD {
         return holds(value).map(SingleField::Hold);
     }
-    // An owner is never called `mode`, so a number there is somebody's own data.
+    // An owner is never called `mode`, so a number there is another program's data.
     if is_mode(value) { Ok(SingleField::ModeOnly) } else { Err(Error::NotALock) }
 }
 
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn several_fields_are_a_read_write_lock_or_foreign() {
+    fn several_fields_are_a_read_write_lock_or_not_a_lock() {
         assert_eq!(has_writer(None), Err(Error::NotALock));
         assert_eq!(has_writer(Some(b"dark")), Err(Error::NotALock));
         assert_eq!(has_writer(Some(b"read")), Ok(false));

@@ -76,7 +76,7 @@ fn revoke_grants<P: InTask>(core: Core<'_, P>) -> Outcome {
     Outcome::Done
 }
 
-/// Looks at the locks that are due.
+/// Checks the locks that are due.
 fn serve_due<P: InTask>(core: Core<'_, P>) -> Outcome {
     let (now, share, mut looked) = (core.port.now(), Share::of(core), Outcome::Done);
     let most = core.port.settings().at_once.looked;
@@ -98,7 +98,7 @@ fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> Outcome {
     let (most, mut done) = (core.port.settings().at_once.looked, 0_usize);
     while done < most {
         let Some(lock) = core.locks(|locks| locks.next_with(Job::RepairReads)) else { break };
-        // What changes while this one is looked at is another change.
+        // A change while this lock is checked is another change.
         core.locks(|locks| locks.reads_are_repaired(&lock));
         let left = most.saturating_sub(done);
         match core.at(lock.name(), |lock| repair_reads(core, lock, left)) {
@@ -107,7 +107,7 @@ fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> Outcome {
                 return Outcome::Refused;
             }
             Some((Outcome::Done, read)) => done = done.saturating_add(read),
-            // There is no such database, or it is not this server that decides about the lock.
+            // The database does not exist, or another server decides about the lock.
             None => core.locks(|locks| locks.forget_read_end(lock.name())),
         }
     }
@@ -162,12 +162,12 @@ fn repair_list<P: Server>(
             return Err(Outcome::Done);
         }
         WriteAccess::Allowed => {
-            // Asking is a command, which other modules may have heard of: the list is read again.
+            // Asking is a command, and other modules may have reacted to it: the list is read again.
             fair::repair(core, lock, core.port.now());
         }
         WriteAccess::Refused => {
             if let Access::Until(_) = access(core, lock, owner, wanted) {
-                // Those who wait by Redisson's protocol may have been told of this lease.
+                // Waiting Redisson clients may know the end of this lease.
                 schedule_next_check(core, lock);
             }
             return Err(Outcome::Refused);
@@ -178,10 +178,10 @@ fn repair_list<P: Server>(
     Ok(())
 }
 
-/// Sends all away who wait for a lock that is on its way to another server: they ask again where it is served.
+/// Drops the waiters of a lock that moves to another server: they ask again where it is served.
 fn drop_moved<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
     let most = core.port.settings().at_once.served;
-    // Those who are left wait on, and the lock is due again.
+    // The remaining waiters stay in the queue, and the lock is due again.
     let moved = core.locks(|locks| {
         locks.end_count(lock);
         let moved = locks.drain(lock, most);

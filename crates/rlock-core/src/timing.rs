@@ -51,7 +51,7 @@ pub(crate) fn entry<P: Server>(core: Core<'_, P>) -> Entry<'_, P> {
 impl<P: Server> Drop for Entry<'_, P> {
     fn drop(&mut self) {
         let changed = self.is_outermost && self.core.locks(Locks::exit);
-        // After a panic the queues are in doubt: all waiters are sent away then.
+        // A panic may leave the queues inconsistent: all waiters are dropped after it.
         if changed && !std::thread::panicking() {
             arm_timer(self.core);
         }

@@ -94,7 +94,7 @@ fn is_first_hold(change: &Change) -> bool {
     acquired && matches!(change.hash, HashChange::Set(Holds::ONE) | HashChange::Replace(Holds::ONE))
 }
 
-/// A key has gone, or has another name: its holds are not tied any more. The end of a shortened lease is told now.
+/// A key was removed or renamed: its holds are not tied any more. The end of a shortened lease is announced now.
 pub(crate) fn key_ended<P: Server>(core: Core<'_, P>, lock: LockName<'_>, cause: Cause) {
     let now = core.port.now();
     core.locks(|locks| {

@@ -13,10 +13,10 @@ use crate::port::{Lock, Server};
 use crate::types::{Holds, LeaseMs, Mode};
 use crate::view::{Kind, Need, Others};
 
-/// How often it is looked whether those who come to read are still kept waiting for somebody, in ms.
+/// The interval, in ms, of checks whether a Redisson writer still needs new readers to be held back.
 const LOOK_MS: i64 = 500;
 
-/// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
+/// Wakes waiting Redisson clients to try again, and returns how many clients of this server got the message.
 pub(crate) fn notify_redisson<P: Server>(
     core: Core<'_, P>,
     lock: &P::Lock<'_>,
@@ -26,8 +26,8 @@ pub(crate) fn notify_redisson<P: Server>(
     lock.publish(message)
 }
 
-/// Leaves the lock to those who wait by Redisson's protocol, if they have been passed over for long
-/// enough and there are any: true then.
+/// Leaves the lock to waiting Redisson clients, if there are any and they have been passed over for long
+/// enough. Returns whether it did.
 pub(crate) fn foreign_turn<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, mode: Mode) -> bool {
     let settings = core.port.settings();
     let clock = core.port.clock();
@@ -53,7 +53,7 @@ pub(crate) fn window_left<P: Server>(core: Core<'_, P>, name: LockName<'_>) -> O
     core.locks(|locks| locks.window_left(name, clock, longest))
 }
 
-/// Whether one who holds nothing is kept from a read/write lock in this state, for the sake of one of Redisson's.
+/// Whether an owner without holds is kept from a read/write lock in this state, in favour of a Redisson client.
 pub(crate) fn holds_back<P: Server>(
     core: Core<'_, P>,
     picture: &mut Picture<'_, P::Lock<'_>>,
@@ -72,8 +72,7 @@ pub(crate) fn holds_back<P: Server>(
     window_left(core, name).is_some()
 }
 
-/// Whether those who come to read a lock that others read are to wait: one of Redisson's has waited to write for long
-/// enough.
+/// Whether new readers of a lock that others read must wait: a Redisson writer has waited for long enough.
 fn yields_to_waiting_writer<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
     if core.port.settings().foreign_window.is_none() {
         return false;
@@ -84,7 +83,7 @@ fn yields_to_waiting_writer<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>
     }
 }
 
-/// For how long yet those who come to read are kept waiting, before it is looked whether it is for anybody.
+/// How long new readers are still held back before the next check for a Redisson writer.
 pub(crate) fn held_back_for<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
     match core.locks(|locks| locks.yielding(lock.name()))? {
         Yielding::Counting { .. } => None,
@@ -99,10 +98,10 @@ pub(crate) fn held_back_for<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>
     }
 }
 
-/// Keeps those waiting who come to read, if anybody of Redisson's listens and anybody reads who will give the lock back;
-/// and says for how long before the next look. Where only the dead are left, nobody of Redisson's can write before the
-/// key's end. Not for longer than the leases last that natives were given, those that read already: where Redisson's
-/// readers come without a gap it would be for ever, and nobody would be served by it.
+/// Holds new readers back while a Redisson writer listens and a reader is alive that will release the lock. Returns the
+/// time until the next check. With only dead readers left, no Redisson writer can acquire the lock before the key's
+/// end. New readers are held back no longer than the leases of the native readers last: a steady stream of Redisson
+/// readers would hold them back for ever, and no client would gain by it.
 fn drain<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
     let settings = core.port.settings();
     let clock = core.port.clock();
@@ -135,18 +134,19 @@ fn is_read<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
     })
 }
 
-/// Nobody reads the lock any more. If readers were held back for a Redisson writer, the lock is left to it for a yield window.
+/// The lock has no readers any more. If readers were held back for a Redisson writer, the lock is left to it for a
+/// yield window.
 pub(crate) fn native_reads_ended<P: Server>(core: Core<'_, P>, name: LockName<'_>) {
     let window = core.port.settings().foreign_window;
     let until = window.map(|window| core.port.clock().after(window));
     core.locks(|locks| locks.reads_ended(name, until));
 }
 
-/// Remembers what a change means for those who wait by Redisson's protocol: who has come to read, and for how long; or
-/// that nobody reads any more.
+/// Remembers what a change means for waiting Redisson clients: a new reader, and how long it reads; or that the lock
+/// has no readers any more.
 #[inline(always)]
 pub(crate) fn note_reads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, change: &Change) {
-    // Before the lock is named: where nobody waits a mutex does without that, which takes a copy of its name.
+    // Before the lock is named, which copies its name: a mutex without waiters does without the copy.
     if change.mode != Mode::Mutex {
         note_shared_reads(core, lock, change);
     }
@@ -157,7 +157,7 @@ fn note_shared_reads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, change: &
         HashChange::Set(holds) | HashChange::Replace(holds) => holds == Holds::ONE,
         HashChange::Keep | HashChange::Remove | HashChange::Delete => false,
     };
-    // Nobody held the lock, though nobody may have told of it.
+    // The lock had no holder, though no event may have shown that.
     let alone = first_hold && change.becomes.is_some();
     if change.hash == HashChange::Delete {
         return native_reads_ended(core, lock.name());

@@ -6,7 +6,7 @@
 use proptest::prelude::*;
 use rlock_oracle::arguments;
 
-/// What can come where a word is expected: mostly something that nearly fits.
+/// Arguments in the place of a word: most of them nearly fit.
 #[expect(clippy::too_many_lines, reason = "a list of words")]
 fn word() -> impl Strategy<Value = Vec<u8>> {
     let near = [

@@ -1,4 +1,4 @@
-//! Random histories of a server with locks, against an oracle that is told in plain words. A failure prints
+//! Random histories of a server with locks, against an oracle that is written in plain terms. A failure prints
 //! the shortest history that fails, and proptest keeps its seed beside this file.
 
 #![forbid(unsafe_code)]
@@ -32,8 +32,8 @@ fn budget() -> impl Strategy<Value = Budget> {
     ]
 }
 
-/// The history; where `near`, most of it happens to one lock, among few owners, while others listen: what comes about only
-/// where several things meet is found sooner so.
+/// The history. If `near`, most of it happens to one lock, among few owners, while others listen: this finds faults
+/// sooner that need several things at once.
 fn met(options: Options, mut ops: Vec<Op>, near: bool) -> History {
     if near {
         ops.iter_mut().for_each(bring_near);
@@ -144,8 +144,8 @@ fn the_stored_corpus_passes() {
     }
 }
 
-/// A lease that had ended was noticed by the timer while somebody waited, whom the server's refusal of writes kept from the
-/// lock: that it was free later, when nobody waited, was news to the oracle alone, which forgot the row of hand-offs.
+/// The server refused writes, and the timer noticed the end of a lease while an owner waited. Later the lock was free,
+/// without waiters: only the oracle took this for new, and forgot the row of hand-offs.
 #[test]
 fn a_lease_that_ended_while_writes_were_refused() {
     let lock = Lock(0);

@@ -1,12 +1,12 @@
-//! What rlock has to do, said a second time: plainly, slowly, from docs/COMMANDS.md and without the code of
-//! `rlock-core`. The property tests of `rlock-core` and the fuzz targets run the real thing against it.
+//! A second implementation of rlock: plain, slow, written from docs/COMMANDS.md and without the code of
+//! `rlock-core`. The property tests of `rlock-core` and the fuzz targets compare `rlock-core` with it.
 //!
-//! Checks panic where the two differ: it is how a test and a fuzz target fail.
+//! Checks panic if the two differ: that makes a test or a fuzz target fail.
 //!
 //! # Layout
 //!
 //! - [`arguments`]: raw arguments into every parser, names and messages.
-//! - [`operations`]: what clients, others, and time do to the locks of a server.
+//! - [`operations`]: the effects of clients, other programs and time on the locks of a server.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What a change that was decided does to the keys, as the module does it to a server's.
+//! Applies a decided change to the keys, as the module does in a server.
 
 use rlock_core::facts::{self, FairEntry, Reader};
 use rlock_core::locks::LockRef;
@@ -22,7 +22,7 @@ impl ReadWrite {
         Fields { kind, sole: writes, reads, others, key_end: self.expiry }
     }
 
-    /// So many of those who read, or did.
+    /// The readers, also dead ones; at most this many.
     pub(crate) fn readers(&self, most: usize) -> Vec<Reader> {
         let readers = self.reads.iter().take(most);
         readers.map(|(owner, holds)| Reader { owner: owner.clone(), holds: *holds }).collect()
@@ -59,12 +59,12 @@ impl Permits {
 }
 
 impl World {
-    /// An owner's entry in a list of Redisson's fair lock.
+    /// An owner's entry in a fair list.
     pub(crate) fn fair_entry(&mut self, lock: &LockRef, owner: &[u8]) -> Option<&mut FairEntry> {
         self.fair.get_mut(lock)?.iter_mut().find(|entry| *entry.owner == *owner)
     }
 
-    /// Puts an owner at the end of the list, as Redisson's script does.
+    /// Puts an owner at the end of the fair list, as Redisson's script does.
     pub(crate) fn fair_join(&mut self, lock: &LockRef, owner: &[u8], budget: LeaseMs, lease_ends: Expiry) {
         if self.fair_entry(lock, owner).is_some() {
             return;
@@ -154,7 +154,7 @@ impl World {
     }
 }
 
-/// What becomes of a hash; `None` if it is deleted.
+/// The hash after a change; `None` if it is deleted.
 fn changed(mut value: ReadWrite, owner: &[u8], change: &Change) -> Option<ReadWrite> {
     let fields = if change.mode == Mode::Write { &mut value.writes } else { &mut value.reads };
     match change.hash {

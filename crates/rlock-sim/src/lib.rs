@@ -1,13 +1,12 @@
-//! A server of plain data that the steps of `rlock-core` run in: the model checker explores it, the fuzzer
-//! drives it. It does what a real server does as far as locks can tell, and nothing happens in it but what
-//! its user says: time stands still until it passes, a timer that is due fires when it is told to, and an
-//! answer to a blocked client is under way until it is delivered.
+//! A server of plain data in which the steps of `rlock-core` run: the model checker explores it, the fuzzer
+//! drives it. It behaves like a real server as far as locks can notice, and only its user makes anything happen:
+//! the user lets time pass, fires a timer that is due, and delivers the answer to a blocked client.
 //!
-//! - [`World`]: all there is but what the rules know of its locks, as data that can be cloned and compared.
-//! - [`Sim`]: a world in use: what clients, other clients without the module, and time do to it.
+//! - [`World`]: all data of a server except the core's state of its locks; it can be cloned and compared.
+//! - [`Sim`]: a world in use, with the effects of clients, of other clients without the module, and of time.
 //!
-//! Keys are deleted when somebody opens them after their end, never by themselves: a server is free to take
-//! its time, and a wake-up must not depend on it.
+//! An expired key is deleted only when a client or the module opens it: a real server may delete it at any later
+//! time, and a wake-up must not depend on it.
 
 #![forbid(unsafe_code)]
 
@@ -46,17 +45,17 @@ impl Sim {
         Self { world: RefCell::new(world), locks: RefCell::new(locks) }
     }
 
-    /// The server as it is, and what the rules know of its locks.
+    /// The server as it is, and the core's state of its locks.
     pub fn into_parts(self) -> (World, Locks) {
         (self.world.into_inner(), self.locks.into_inner())
     }
 
-    /// Looks at what the rules know of the locks, or changes it.
+    /// Reads or changes the core's state of the locks.
     pub fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T {
         body(&mut self.locks.borrow_mut())
     }
 
-    /// Looks at the world, or changes it behind the server's back.
+    /// Reads the world, or changes it behind the server's back.
     pub fn with<T>(&self, body: impl FnOnce(&mut World) -> T) -> T {
         body(&mut self.world.borrow_mut())
     }
@@ -70,8 +69,8 @@ impl Sim {
         SimLock { sim: self, lock }
     }
 
-    /// RLOCK.ACQUIRE by a client, which is blocked after [`Answer::Later`] by the ticket that
-    /// [`World::clients`] has.
+    /// RLOCK.ACQUIRE by a client. After [`Answer::Later`] the client is blocked, with a ticket in
+    /// [`World::clients`].
     pub fn acquire(&self, client: u64, lock: &LockRef, request: &Acquire<'_>) -> Result<Answer, Error> {
         self.call_on(client, lock);
         commands::acquire(self.core(), &mut self.lock(lock), request)
@@ -124,7 +123,7 @@ impl Sim {
         loop {
             let (clock, timer) = self.with(|world| (world.clock.0, world.timer));
             match timer.filter(|at| at.0 <= end) {
-                // The server's loop turns at most once a millisecond for a timer that is always due.
+                // A timer that is always due fires in one event-loop cycle a millisecond.
                 Some(at) => {
                     self.pass(at.0.saturating_sub(clock));
                     self.fire();
@@ -139,7 +138,7 @@ impl Sim {
         }
     }
 
-    /// The answer that is under way to a client arrives.
+    /// Delivers the answer to a client.
     pub fn deliver(&self, ticket: Ticket) -> Option<Result<Reply, Error>> {
         self.with(|world| {
             let client = world.clients.get(&ticket)?;
@@ -150,7 +149,7 @@ impl Sim {
         })
     }
 
-    /// A client that is blocked, or whose answer is under way, goes.
+    /// A client that is blocked, or has an undelivered answer, disconnects.
     pub fn disconnect(&self, ticket: Ticket) {
         if !self.with(|world| world.clients.contains_key(&ticket)) {
             return;
@@ -159,7 +158,7 @@ impl Sim {
         self.with(|world| world.clients.remove(&ticket));
     }
 
-    /// A connection ends, on which nobody is blocked.
+    /// A connection without a blocked call ends.
     pub fn end_connection(&self, client: u64) {
         sessions::connection_ended(self.core(), client);
     }
@@ -169,9 +168,9 @@ impl Sim {
         self.with(|world| world.calling = Some((client, lock.clone())));
     }
 
-    /// Somebody without the module writes a key: deletes it, takes the lock, lets it last longer.
+    /// Another client writes a key without the module: it deletes the key, takes the lock, or makes its lease longer.
     pub fn foreign_write(&self, lock: &LockRef, value: Option<Value>) {
-        // Whoever writes a key opens it.
+        // A write opens the key.
         self.expire(lock);
         let cause = if value.is_none() { Cause::Deleted } else { Cause::Other };
         let expiry = value.as_ref().map(Value::expiry);
@@ -185,7 +184,7 @@ impl Sim {
         events::key_changed(self.core(), lock.name(), cause);
     }
 
-    /// Somebody without the module takes the lock, if it is free: true then.
+    /// Another client takes the lock without the module, if it is free. Returns whether it did.
     pub fn foreign_acquire(&self, lock: &LockRef, owner: &[u8], expiry: Expiry) -> bool {
         self.expire(lock);
         if self.with(|world| world.keys.contains_key(lock)) {
@@ -196,7 +195,7 @@ impl Sim {
         true
     }
 
-    /// All keys go at once, without an event for each.
+    /// Deletes all keys at once, without an event for each.
     pub fn flush(&self) {
         self.with(|world| {
             world.keys.clear();
@@ -231,7 +230,7 @@ impl Sim {
         timing::restart_timer(self.core());
     }
 
-    /// Deletes a key whose time has passed, as a server does when somebody opens it, or when it finds the time.
+    /// Deletes an expired key, as a server does when a client opens it, or in the background.
     pub fn expire(&self, lock: &LockRef) {
         if self.with(|world| world.take_expired(lock)) {
             events::key_changed(self.core(), lock.name(), Cause::Expired);

@@ -1,4 +1,4 @@
-//! All there is in a simulated server, as plain data.
+//! All data of a simulated server.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,20 +7,20 @@ use rlock_core::locks::{LockRef, Ticket};
 use rlock_core::settings::Settings;
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
 
-/// All there is but what the rules know of its locks: the core has that.
+/// All data of a server, except the state of its locks, which the core keeps.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// The keys; one whose time has passed may still be here.
+    /// The keys; an expired one may still be here.
     pub keys: BTreeMap<LockRef, Value>,
-    /// The lease keys of read holds, by lock, owner and number; one whose time has passed may still be here.
+    /// The lease keys of read holds, by lock, owner and number; an expired one may still be here.
     pub read_leases: BTreeMap<(LockRef, Box<[u8]>, i64), Expiry>,
-    /// The lists of those who wait for Redisson's fair locks, the head first, with their deadlines.
+    /// The fair lists, the head first, with their deadlines.
     pub fair: BTreeMap<LockRef, VecDeque<FairEntry>>,
-    /// Whether nobody can be taken out of those lists.
+    /// Whether no entry can be removed from the fair lists.
     pub fair_is_stuck: bool,
-    /// Whom of Redisson's it was told that it is its turn, since this was last emptied.
+    /// The Redisson waiters that were notified of their turn since this was last emptied.
     pub called: Vec<(LockRef, Box<[u8]>)>,
-    /// The last fencing tokens; `None` where that key holds no integer.
+    /// The last fencing tokens; `None` if the key does not hold an integer.
     pub tokens: BTreeMap<LockRef, Option<i64>>,
     /// The wall clock.
     pub now: UnixMs,
@@ -28,21 +28,21 @@ pub struct World {
     pub clock: MonoMs,
     /// When the timer fires, if it is set.
     pub timer: Option<MonoMs>,
-    /// Clients that are blocked, or whose answers are under way.
+    /// Clients that are blocked, or have undelivered answers.
     pub clients: BTreeMap<Ticket, Client>,
-    /// Channels that somebody listens on.
+    /// Channels with a subscriber.
     pub heard: BTreeSet<Box<[u8]>>,
-    /// Messages that somebody heard, or nobody, since this was last emptied.
+    /// Messages since this was last emptied, received or not.
     pub messages: Vec<Message>,
-    /// For which locks Redisson's waiters were told to try again since this was last emptied.
+    /// The locks of all unlock messages to Redisson waiters since this was last emptied.
     pub unlock_messages: Vec<LockRef>,
-    /// How many grants by message ended without a sign of their owners since this was last set to 0.
+    /// How many grants by message ended unconfirmed since this was last set to 0.
     pub unconfirmed: u32,
-    /// How many of Redisson's waiters listen.
+    /// How many Redisson waiters listen.
     pub foreign_waiters: u64,
-    /// How many of those listen to write while others read.
+    /// How many of these want to write while others read.
     pub foreign_writers: u64,
-    /// Whether this server is no replica.
+    /// Whether this server is a primary.
     pub primary: bool,
     /// Whether anything may be written outside commands (not during CLIENT PAUSE).
     pub may_write: bool,
@@ -54,13 +54,13 @@ pub struct World {
     pub may_block: bool,
     /// Whether the server refuses to block the clients that may be.
     pub refuses_to_block: bool,
-    /// What is set by configuration.
+    /// The configuration.
     pub settings: Settings,
-    /// The client whose command was last under way, and on which lock.
+    /// The client of the last command, and the lock.
     pub(crate) calling: Option<(u64, LockRef)>,
 }
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// A lock that is held.
@@ -69,7 +69,7 @@ pub enum Value {
     ReadWrite(ReadWrite),
     /// A lock with permits.
     Permits(Permits),
-    /// Something that is no lock.
+    /// A value that is not a lock.
     Other,
 }
 
@@ -94,11 +94,11 @@ impl Value {
 /// A hold of a mutex.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Hold {
-    /// Whose.
+    /// Its owner.
     pub owner: Box<[u8]>,
-    /// How many times.
+    /// Its count.
     pub holds: Holds,
-    /// Until when.
+    /// When its lease ends.
     pub expiry: Expiry,
 }
 
@@ -107,11 +107,11 @@ pub struct Hold {
 pub struct ReadWrite {
     /// Whether `mode` is `write`.
     pub writing: bool,
-    /// Who reads, or read, and how many times.
+    /// The readers, also dead ones, and their holds.
     pub reads: BTreeMap<Box<[u8]>, Holds>,
-    /// Who writes, and how many times.
+    /// The writers, and their holds.
     pub writes: BTreeMap<Box<[u8]>, Holds>,
-    /// Until when the key is there.
+    /// When the key expires.
     pub expiry: Expiry,
 }
 
@@ -120,34 +120,34 @@ pub struct ReadWrite {
 pub struct Permits {
     /// When the permit of each owner ends or ended.
     pub ends: BTreeMap<Box<[u8]>, UnixMs>,
-    /// Until when the key is there.
+    /// When the key expires.
     pub expiry: Expiry,
 }
 
-/// A client that is blocked, or whose answer is under way.
+/// A client that is blocked, or has an undelivered answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Client {
-    /// The number it has.
+    /// Its number.
     pub id: u64,
     /// The lock that it waits for.
     pub lock: LockRef,
-    /// The answer under way; none while it is blocked.
+    /// The undelivered answer; `None` while it is blocked.
     pub answer: Option<Result<Reply, Error>>,
 }
 
 /// A message to an enqueued waiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Message {
-    /// Where it was published.
+    /// Its channel.
     pub channel: Box<[u8]>,
-    /// What it says.
+    /// Its text.
     pub text: Vec<u8>,
-    /// Whether anybody heard it.
+    /// Whether a subscriber received it.
     pub heard: bool,
 }
 
 impl World {
-    /// A primary with nothing in it, where everything may be done.
+    /// An empty primary without restrictions.
     pub fn new(settings: Settings) -> Self {
         Self {
             keys: BTreeMap::new(),
@@ -192,7 +192,7 @@ impl World {
         if let Value::Permits(value) = self.value(lock)? { Some(value) } else { None }
     }
 
-    /// Who has a permit, and until when.
+    /// The owners of live permits, and when these end.
     pub fn living_permits(&self, lock: &LockRef) -> Vec<(&[u8], UnixMs)> {
         let Some(Value::Permits(permits)) = self.keys.get(lock) else { return Vec::new() };
         let living = permits.ends.iter().filter(|(_, end)| **end > self.now);
@@ -210,7 +210,7 @@ impl World {
         lease.filter(|lease| !self.is_over(*lease))
     }
 
-    /// Who reads, and lives.
+    /// The live readers.
     pub fn living_readers(&self, lock: &LockRef) -> Vec<&[u8]> {
         let Some(value) = self.read_write(lock) else { return Vec::new() };
         let lives = |owner: &[u8], holds: Holds| {
@@ -227,7 +227,7 @@ impl World {
         self.hold(lock).is_none() && !written && !read && self.keys.get(lock) != Some(&Value::Other)
     }
 
-    /// When a lock's key expires; never where there is none.
+    /// When a lock's key expires; never if there is no key.
     pub(crate) fn key_end(&self, lock: &LockRef) -> Expiry {
         self.keys.get(lock).map_or(Expiry::Never, Value::expiry)
     }
@@ -237,7 +237,7 @@ impl World {
         matches!(expiry, Expiry::At(at) if at < self.now)
     }
 
-    /// Deletes a key whose time has passed: true if it was there.
+    /// Deletes an expired key. Returns whether it was there.
     pub(crate) fn take_expired(&mut self, lock: &LockRef) -> bool {
         let over = self.keys.get(lock).is_some_and(|value| self.is_over(value.expiry()));
         over && self.keys.remove(lock).is_some()

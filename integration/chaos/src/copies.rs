@@ -1,4 +1,4 @@
-//! What some hold on purpose at the end is the same on the replica, and after a restart from the file.
+//! Locks that are held on purpose at the end are the same on the replica, and after a restart from the file.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::recorder::Recorder;
 /// How long an answer may take.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The end of what is not there.
+/// The end of a key that does not exist.
 const GONE: i64 = -2;
 
 /// Bytes and end of each key.
@@ -37,13 +37,13 @@ fn contents(server: &TestServer) -> Contents {
     for key in keys {
         let bytes: Option<Vec<u8>> = redis::cmd("DUMP").arg(&key).query(client).unwrap_or_default();
         let ends: i64 = redis::cmd("PEXPIRETIME").arg(&key).query(client).unwrap_or_default();
-        // One that has ended meanwhile is not there.
+        // A key that has ended meanwhile is left out.
         found.extend(bytes.filter(|_| ends != GONE).map(|bytes| (key, (bytes, ends))));
     }
     found
 }
 
-/// What is held where the copies are compared: the command, and how many holds that makes.
+/// The locks that are held for the comparison: the command, and how many holds that makes.
 fn holds(name: &str) -> [(String, i64); 7] {
     let acquire = |lock: &str, rest: &str| format!("RLOCK.ACQUIRE {name}:{lock} alice {rest}");
     [
@@ -57,7 +57,7 @@ fn holds(name: &str) -> [(String, i64); 7] {
     ]
 }
 
-/// The keys that these are, without which there is nothing to compare.
+/// The keys of these locks, without which the comparison shows nothing.
 fn keys(name: &str) -> [String; 9] {
     let lock = |lock: &str| format!("{name}:{lock}");
     let derived = |before: &str, lock: &str, after: &str| match name.contains('{') {
@@ -77,7 +77,7 @@ fn keys(name: &str) -> [String; 9] {
     ]
 }
 
-/// Acquires, which must be answered with so many holds.
+/// Acquires, which must be answered with this number of holds.
 fn must(shared: &Shared, client: &mut Connection, line: &str, holds: i64) {
     let answer = command(line).query::<(i64, i64, i64)>(client);
     if !matches!(&answer, Ok((held, ..)) if *held == holds) {
@@ -135,7 +135,7 @@ fn alone_and_copies(shared: &Shared, alone: &Alone) {
     if alone.aof {
         alone.kill_and_restart();
         alone.with_primary(|restarted| {
-            // Of those in a fair list nobody knows after a restart who lives, and their deadlines are bounded.
+            // After a restart no server knows which waiters of a fair list are alive, and their deadlines are bounded.
             let lasts = |name: &String| !name.contains(FAIR) && !name.starts_with("redisson_lock_timeout:");
             let (mut before, mut after) = (here, contents(restarted));
             before.retain(|name, _| lasts(name));
@@ -170,20 +170,21 @@ const HELD: i64 = 100_000;
 /// How many do.
 const NATIVES: i64 = 4;
 
-/// For how long, beyond the lease, the first of those counts as alive who waited before a restart.
+/// For how long, beyond the lease, the first waiter from before a restart counts as alive.
 const COUNTS: i64 = 300_000;
 
 /// Natives wait for ever for a fair lock.
 fn wait_fairly(shared: &Shared, client: &mut Connection) {
     must(shared, client, &format!("RLOCK.ACQUIRE {FAIR} alice {HELD}"), 1);
     for number in 0..NATIVES {
-        let waits = format!("RLOCK.ACQUIRE {FAIR} native{number} 60000 FAIR ENQUEUE 0 nobody");
+        let waits = format!("RLOCK.ACQUIRE {FAIR} native{number} 60000 FAIR ENQUEUE 0 silent");
         must(shared, client, &waits, 0);
     }
 }
 
-/// The wait that a Redisson client is told, once a native has met the list: the dead before it count with a bound, not with
-/// the time that each had asked for. A list that no native meets keeps its deadlines (docs/OPERATIONS.md).
+/// The wait in a Redisson client's reply, once a native has met the list: the dead waiters before it count with a
+/// bound, not with the time that each had asked for. A list that no native meets keeps its deadlines
+/// (docs/OPERATIONS.md).
 fn count_as_gone(shared: &Shared, restarted: &TestServer) {
     let client = &mut restarted.connect();
     let _ = command(&format!("RLOCK.ACQUIRE {FAIR} native:met 60000 FAIR")).query::<Value>(client);
@@ -199,7 +200,7 @@ fn count_as_gone(shared: &Shared, restarted: &TestServer) {
     }
 }
 
-/// One of Redisson's asks for the fair lock, and leaves.
+/// A Redisson client asks for the fair lock, and leaves.
 fn ask_fairly(client: &mut Connection) -> Option<i64> {
     let run = |script: &str, client: &mut Connection| {
         let mut eval = redis::cmd("EVAL");
@@ -224,7 +225,7 @@ fn compare(shared: &Shared, place: &str, here: &Contents, there: &Contents) {
     let now = Recorder::wall_ms();
     for name in names.filter(|name| here.get(*name) != there.get(*name)) {
         let end = |of: &Contents| of.get(name).map_or(GONE, |(_, end)| *end);
-        // The one was looked at before the other, and it has ended in between: a lease key whose lock was deleted.
+        // The copies were read one after the other, and the key ended in between: a lease key whose lock was deleted.
         let ended = |of| (0..=now).contains(&end(of));
         if (end(here) == GONE && ended(there)) || (end(there) == GONE && ended(here)) {
             continue;

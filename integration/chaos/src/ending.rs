@@ -1,4 +1,4 @@
-//! What must be so when everybody has stopped: nobody waits, nothing is tied, every lock is free, and no server has warned of anything.
+//! The state after all clients have stopped: no waiters, no ties, only free locks, and no warning in any server's log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const FREE: Duration = Duration::from_secs(15);
 /// How long an answer may take.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Looks at the servers until all is as it must be; what is not is written down.
+/// Checks the servers until all is as it must be, and records what is not.
 pub(crate) fn check(shared: &Shared) {
     let (mut wires, mut left) = (Wires::default(), Vec::new());
     let gone = || {
@@ -37,13 +37,13 @@ pub(crate) fn check(shared: &Shared) {
     }
 }
 
-/// What is counted that must be nothing, by the section of INFO.
+/// Counters that must be zero, by the section of INFO.
 const NOTHING: [(&str, &[&str]); 2] = [
     ("rlock", &["rlock_waiters", "rlock_ties", "rlock_panics", "rlock_replication_failures"]),
     ("clients", &["blocked_clients"]),
 ];
 
-/// What is not as it must be, with the lock that it is about. What is not answered is not, either.
+/// Deviations from that state, each with its lock. A missing answer is one, too.
 fn leftovers(shared: &Shared, wires: &mut Wires) -> Vec<(usize, String)> {
     let mut left = Vec::new();
     for port in shared.place.primaries() {
@@ -65,7 +65,7 @@ fn leftovers(shared: &Shared, wires: &mut Wires) -> Vec<(usize, String)> {
     left
 }
 
-/// Who still holds a lock, or waits for it; those of Redisson's who died in its list are passed by the next who asks.
+/// The holders and waiters that a lock still has, without Redisson waiters that died: the next caller passes them.
 fn left_of(lock: &Value) -> Option<String> {
     let waiters = entries(lock, "queue").iter().filter(|waiter| word(waiter, "via") != "redisson");
     let waiters: Vec<String> = waiters.map(|waiter| word(waiter, "owner")).collect();

@@ -25,10 +25,10 @@ const AGREE: usize = 3;
 /// For how long replicas may lag.
 const LAG: Us = ms(2_000);
 
-/// What a server says that was demoted, and may have to load what the new primary has.
+/// Errors of a demoted server, which may load what the new primary has.
 const DEMOTED: &[&str] = &["demoted", "READONLY", "LOADING", "MASTERDOWN", "EXECABORT"];
 
-/// What one says that was killed and comes back.
+/// Errors of a server that was killed and starts again.
 const COMES_BACK: &[&str] = &["LOADING", "CLUSTERDOWN", "EXECABORT"];
 
 /// The reason of the message to a tied waiter whose connection has ended.
@@ -97,7 +97,7 @@ impl Faults {
             // A process that starts has the machine's clock.
             self.step(0);
         }
-        // What was tried and did not come about is no fault that was borne.
+        // A fail-over by agreement counts as this fault only once it has happened.
         if fault != Fault::Switch {
             shared.recorder.count(&format!("fault: {}", fault.name()));
         }
@@ -196,7 +196,7 @@ impl Faults {
         }
         self.ahead = ahead;
         self.shared.recorder.step(begin, ahead * 1_000);
-        // Servers look at their clocks every now and then.
+        // Servers check their clocks at intervals.
         sleep(Duration::from_millis(20));
         let prolongs = ms(by.min(0).unsigned_abs() * 1_000);
         let fault = Fault::Clock { ahead };
@@ -210,7 +210,7 @@ impl Faults {
         let before = self.now();
         self.everywhere(&["CLIENT", "PAUSE", &time, "WRITE"]);
         let begin = self.now();
-        // The servers count from when they were told.
+        // The servers count from when they received the command.
         let end = before + crate::history::ms(ms - 20);
         sleep(self.shared.recorder.until(end));
         let harm = Harm { pauses: true, ..Harm::default() };
@@ -236,7 +236,7 @@ impl Faults {
             let _ = self.tell(port, &["SET", &key, &token]);
         }
         for key in keys {
-            // Where there was none yet there is none now.
+            // A token that did not exist before must not exist now.
             let script =
                 "if redis.call('get', KEYS[1]) == 'spoiled' then redis.call('del', KEYS[1]) end return 1";
             self.everywhere(&["EVAL", script, "1", &key]);

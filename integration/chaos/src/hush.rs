@@ -1,4 +1,4 @@
-//! When everybody has gone: what has to happen also where nothing else does that could be the reason for it.
+//! After all clients have stopped: waits end, and readers return, also if nothing else happens that could cause it.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use rlock_testkit::poll;
 use crate::clients::desk::Shared;
 use crate::wire::{Answer, Ear, Trouble, Wires};
 
-/// For how long those hold the lock who give it back.
+/// The lease of holds that are released before it ends.
 const LEASE: &str = "60000";
 
-/// For how long somebody says that it waits.
+/// How long a waiter asks to wait.
 const WAIT: &str = "200";
 
-/// And how long it really does.
+/// And how long it waits for the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A machine that stands still may keep the answer back: of so many times one has to succeed. More would last until the
-/// module looks at all locks, as it does every ten seconds.
+/// A stalled machine may delay the answer: one of these attempts must succeed. More would last until the module checks
+/// all locks, as it does every ten seconds.
 const TIMES: usize = 3;
 
-/// How long natives read on until one of Redisson's that waits to write has its turn, and how long after it has gone they
-/// may be kept waiting for it: many times what the module says of both.
+/// How long natives read on until a waiting Redisson writer has its turn, and how long after it has left they may be
+/// kept waiting for it: many times the module's own limits.
 const TURN: Duration = Duration::from_secs(5);
 
-/// So many names fall in the slots of every server of a cluster.
+/// This number of names falls in the slots of every server of a cluster.
 pub(crate) const NAMES: usize = 64;
 
-/// Looks at each server.
+/// Checks each server.
 pub(crate) fn check(shared: &Shared) {
     for port in shared.place.primaries() {
         let Some(name) = name_at(port) else { continue };
@@ -37,7 +37,7 @@ pub(crate) fn check(shared: &Shared) {
             shared.recorder.violation("wait", 0, text);
         }
         if !readers_come_back(port, &name, shared.place.sharded()) {
-            let text = format!("on port {port} readers waited for one of Redisson's that had gone");
+            let text = format!("on port {port} readers waited for a Redisson writer that had left");
             shared.recorder.violation("turn", 0, text);
         }
     }
@@ -53,7 +53,7 @@ fn name_at(port: u16) -> Option<String> {
     })
 }
 
-/// Somebody waits in vain.
+/// Whether a wait for a held lock times out.
 fn a_wait_ends(port: u16, name: &str) -> bool {
     let mut wires = Wires::default();
     let mut say = |words: &[&str]| wires.ask(port, &[words], PATIENCE);
@@ -63,8 +63,8 @@ fn a_wait_ends(port: u16, name: &str) -> bool {
     is_grant(&taken) && told == Ok(Value::Nil) && given_back == Ok(Value::Int(1))
 }
 
-/// Natives read on while one of Redisson's listens, until they are kept waiting for it; when it has gone, they read again,
-/// though somebody has read all the time.
+/// Natives read on while a Redisson writer listens, until they are kept waiting for it; when it has left, they read
+/// again, though the lock was read all the time.
 fn readers_come_back(port: u16, name: &str, sharded: bool) -> bool {
     let mut wires = Wires::default();
     let mut say = |words: &[&str]| wires.ask(port, &[words], PATIENCE);
@@ -86,7 +86,7 @@ fn is_grant(answer: &Answer) -> bool {
     matches!(answer, Ok(Value::Array(_)))
 }
 
-/// Tries for so long.
+/// Tries for this time.
 fn within(time: Duration, mut happens: impl FnMut() -> bool) -> bool {
     poll(time, || happens().then_some(())).is_some()
 }

@@ -29,7 +29,7 @@ const ROUND: Duration = Duration::from_secs(10);
 struct Args {
     seconds: u64,
     seed: Option<u64>,
-    /// Only this round, as in a run that is to be repeated.
+    /// Only this round of a run, to repeat it.
     round: Option<u64>,
     /// Where to store the figures.
     json: Option<String>,

@@ -16,7 +16,7 @@ const STALL: Us = ms(60);
 /// How often servers are asked.
 const BEAT: Duration = Duration::from_millis(15);
 
-/// Threads that watch until they are told to stop.
+/// Threads that watch until they are stopped.
 pub(crate) struct Monitor {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,

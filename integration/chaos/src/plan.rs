@@ -1,10 +1,10 @@
-//! What goes wrong, and when: drawn from the seed before anything runs.
+//! The plan of faults, drawn from the seed before anything runs.
 
 use std::fmt;
 
 use crate::dice::Dice;
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Connections are cut: all of them, or some.
@@ -13,9 +13,9 @@ pub(crate) enum Fault {
     KillClients,
     /// The users of some clients are deleted, which closes their connections.
     DeleteUsers,
-    /// For so many ms the server evicts the largest clients.
+    /// For this many ms the server evicts the largest clients.
     EvictClients { ms: u64 },
-    /// The server's process is stopped for so many ms.
+    /// The server's process is stopped for this many ms.
     Stop { ms: u64 },
     /// The server is killed, and comes back with its append only file.
     Kill,
@@ -23,19 +23,19 @@ pub(crate) enum Fault {
     Switch,
     /// The primary is killed, and the replica takes over with what it has.
     Promote,
-    /// The servers' wall clocks step to so many seconds ahead of the machine's.
+    /// The servers' wall clocks step to this many seconds ahead of the machine's.
     Clock { ahead: i64 },
-    /// Memory is full for so many ms.
+    /// Memory is full for this many ms.
     Memory { ms: u64 },
-    /// Writes are paused for so many ms.
+    /// Writes are paused for this many ms.
     Pause { ms: u64 },
-    /// The keys of fencing tokens hold something else for so many ms.
+    /// The keys of fencing tokens hold something else for this many ms.
     Spoil { ms: u64 },
     /// FLUSHALL.
     Flush,
-    /// Somebody deletes a lock.
+    /// A lock is deleted.
     Delete,
-    /// Somebody takes a lock from its holders.
+    /// A lock is taken from its holders.
     Take,
     /// The slot of a lock moves to another server, with its keys together or one by one.
     Move { together: bool },
@@ -122,7 +122,7 @@ pub(crate) fn seed_of(run: u64, round: u64) -> u64 {
     Dice::new(run, 77 + round).next()
 }
 
-/// The faults of a round that lasts so long, each with its time.
+/// The faults of a round of this length, each with its time.
 pub(crate) fn draw(dice: &mut Dice, setting: Setting, lasts_ms: u64) -> Vec<Planned> {
     let mut plan = Vec::new();
     // First some time to begin in, and between two faults some to recover in.
@@ -152,7 +152,7 @@ fn one(dice: &mut Dice, setting: Setting) -> Fault {
     }
 }
 
-/// What only happens to such servers.
+/// A fault that only happens to servers of this setting.
 fn special(dice: &mut Dice, setting: Setting) -> Fault {
     let all = dice.one_in(3);
     match (setting, dice.below(6)) {

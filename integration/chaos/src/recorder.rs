@@ -1,4 +1,4 @@
-//! Where everybody writes down what it saw, by one clock.
+//! The one place and the one clock by which all clients record what they saw.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use crate::history::{Attempt, Cancelled, Event, Harm, History, Outcome, Refusal,
 pub(crate) struct Recorder {
     start: Instant,
     history: Mutex<History>,
-    /// What a client saw by itself that must not be.
+    /// Violations that a client noticed by itself.
     seen: Mutex<Vec<Violation>>,
-    /// The same, but for what may excuse it.
+    /// Violations that a fault may excuse.
     suspected: Mutex<Vec<Suspicion>>,
     counts: Mutex<BTreeMap<String, u64>>,
 }
 
-/// Something that must not be, unless such harm was done to the lock between two times.
+/// A violation, unless this harm was done to the lock between two times.
 struct Suspicion {
     violation: Violation,
     since: Us,
@@ -51,7 +51,7 @@ impl Recorder {
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as i64
     }
 
-    /// How long it is until then.
+    /// The time from now until `at`.
     pub(crate) fn until(&self, at: Us) -> Duration {
         Duration::from_micros(at.saturating_sub(self.now()))
     }
@@ -81,7 +81,7 @@ impl Recorder {
             Outcome::Unknown => self.note("undelivered"),
         }
         if attempt.dead {
-            self.note("died or overslept");
+            self.note("died or worked past its lease");
         }
         locked(&self.history).attempts.push(attempt);
     }
@@ -91,7 +91,7 @@ impl Recorder {
         self.event_until(what, begin, self.now(), key, harm);
     }
 
-    /// Whether a lock's server has been replaced or started anew, or the lock has moved, since then.
+    /// Whether a lock's server has been replaced or started anew, or the lock has moved, since that time.
     pub(crate) fn has_moved(&self, key: usize, since: Us) -> bool {
         let history = locked(&self.history);
         history.events.iter().any(|event| {
@@ -99,32 +99,32 @@ impl Recorder {
         })
     }
 
-    /// Writes down that an owner was taken out of the queue by somebody else, as was known then.
+    /// Records that another client took an owner out of the queue, and when that was known.
     pub(crate) fn cancelled(&self, owner: &str, known: Option<Us>) {
         locked(&self.history).cancelled.push(Cancelled { owner: owner.to_owned(), known });
     }
 
-    /// Writes down that somebody was refused, or sent away.
+    /// Records a refused call or a dropped waiter.
     pub(crate) fn refusal(&self, refusal: Refusal) {
         locked(&self.history).refusals.push(refusal);
     }
 
-    /// The same, but it ended then.
+    /// The same for an event that ended at this time.
     pub(crate) fn event_until(&self, what: &str, begin: Us, end: Us, key: Option<usize>, harm: Harm) {
         locked(&self.history).events.push(Event { what: what.to_owned(), begin, end, key, harm });
     }
 
-    /// Writes down that a server's clock is so far ahead of the machine's now.
+    /// Records how far a server's clock is ahead of the machine's now.
     pub(crate) fn step(&self, at: Us, ahead_ms: i64) {
         locked(&self.history).steps.push(Step { at, ahead_ms });
     }
 
-    /// Writes down what must not be.
+    /// Records a violation.
     pub(crate) fn violation(&self, rule: &'static str, key: usize, text: String) {
         locked(&self.seen).push(Violation { rule, key, at: self.now(), text });
     }
 
-    /// Like [`Recorder::violation`], unless something does such harm to the lock from `since` on.
+    /// Like [`Recorder::violation`], unless an event does this harm to the lock from `since` on.
     pub(crate) fn violation_unless(
         &self,
         rule: &'static str,
@@ -135,13 +135,13 @@ impl Recorder {
     ) {
         let at = self.now();
         let violation = Violation { rule, key, at, text };
-        // Faults are written down when they have ended, so that it is for the end to say; and what comes of one a moment
-        // from now may have begun.
+        // Faults are recorded when they have ended, so that the end of the round decides; and the effects of one that
+        // is recorded a moment from now may have begun.
         let suspicion = Suspicion { violation, since, until: at + ms(500), excuse };
         locked(&self.suspected).push(suspicion);
     }
 
-    /// All there is, at the end: the history, what must not be, and what was excused, by its rule.
+    /// All there is, at the end: the history, the violations, and what was excused, by its rule.
     pub(crate) fn take(&self) -> (History, Vec<Violation>, Vec<&'static str>) {
         let history = std::mem::take(&mut *locked(&self.history));
         let mut seen = std::mem::take(&mut *locked(&self.seen));

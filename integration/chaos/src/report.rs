@@ -1,4 +1,4 @@
-//! What is printed, and the figures that are stored.
+//! The printed lines, and the stored figures.
 
 use std::time::Duration;
 
@@ -35,11 +35,12 @@ pub(crate) struct Report {
     notes: Counts,
     faults: Counts,
     compared: usize,
-    /// What would have violated a rule, but for a fault that explains it.
+    /// Breaches of a rule that a fault explains.
     excused: Counts,
     /// Why callers were refused, or sent away.
     reasons: Counts,
-    /// Holders that worked on beyond their lease; after whom another had the lock; with tokens; refused by these.
+    /// Holders that worked on beyond their lease; those of them whose lock another owner got; of these, those with
+    /// tokens; and those whose token a resource would refuse.
     overslept: usize,
     overtaken: usize,
     overtaken_fenced: usize,
@@ -52,7 +53,7 @@ impl Report {
         Report { seed, ..Report::default() }
     }
 
-    /// Adds a round, and prints what is to be said of it.
+    /// Adds a round, and prints its result.
     pub(crate) fn add(&mut self, number: u64, outcome: &Outcome) {
         let (history, verdict) = (&outcome.history, &outcome.verdict);
         let held = |attempt: &&Attempt| attempt.outcome == Came::Held;
@@ -201,7 +202,7 @@ fn around(history: &History, violation: &Violation) {
     }
 }
 
-/// The faults and the attempts that were under way between two times, the last so many of each.
+/// The faults and the attempts that were under way between two times, the last `most` of each.
 fn lines(history: &History, key: usize, from: Us, to: Us, most: usize) -> Vec<String> {
     let close = |begin: Us, end: Us| begin < to && end > from;
     let mut events: Vec<&Event> =

@@ -1,11 +1,11 @@
-//! Which locks there are, and who uses them.
+//! The locks of a round, and the clients that use them.
 
-/// What kind of lock a key is, and who comes to it.
+/// How much a lock is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Everybody comes, all the time.
+    /// Many clients use it, all the time.
     Busy,
-    /// Two or three come now and then, so that nobody else checks who was left asleep.
+    /// Two or three clients use it now and then, so that no other call wakes a waiter that was left asleep.
     Quiet,
 }
 
@@ -14,9 +14,9 @@ pub(crate) enum Class {
 pub(crate) struct Key {
     pub(crate) name: String,
     pub(crate) class: Class,
-    /// Whether those who come ask for fencing tokens.
+    /// Whether its clients ask for fencing tokens.
     pub(crate) fenced: bool,
-    /// Whether some of them come by Redisson's protocol.
+    /// Whether some of them use Redisson's protocol.
     pub(crate) foreign: bool,
     /// How many owners it may have at once, where it is a lock with permits.
     pub(crate) permits: Option<u32>,

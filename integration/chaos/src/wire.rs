@@ -26,7 +26,7 @@ pub(crate) type Answer = Result<Value, Trouble>;
 
 fn open(port: u16) -> Option<Connection> {
     let address = ConnectionAddr::Tcp("127.0.0.1".into(), port).into_connection_info().ok()?;
-    // Without CLIENT SETINFO a connection sends nothing but what it is told to.
+    // Without CLIENT SETINFO a connection sends only the harness's own commands.
     let settings = RedisConnectionInfo::default().set_skip_set_lib_name();
     let client = Client::open(address.set_redis_settings(settings)).ok()?;
     let connection = client.get_connection_with_timeout(CONNECTING).ok()?;

@@ -11,7 +11,7 @@ use crate::run::{Asked, Problem, Run};
 
 const MS: i64 = 1_000_000;
 
-/// How soon after it is known a loss is told.
+/// A loss is reported within this time after the end of the lease.
 const TELL: i64 = 1_000 * MS;
 
 /// How late a renewal may go out: a quarter of the third of a lease, and a moment.
@@ -54,7 +54,7 @@ fn holds<'a>(run: &Run<'_>, books: &'a [Book]) -> Result<Vec<Hold<'a>>, Problem>
     for asked in run.asked.iter().filter(|asked| text(asked, "do") == "acquire") {
         let Some(answer) = asked.answer.as_ref().filter(|answer| answer.error.is_none()) else { continue };
         let guard = text(asked, "guard");
-        let book = books.iter().find(|book| book.client == text(asked, "client")).ok_or("no such client")?;
+        let book = books.iter().find(|book| book.client == text(asked, "client")).ok_or("unknown client")?;
         let own = run.parties.get(&book.client).map_or(0, |party| party.lease_ms);
         let fixed = asked.request.get("lease_ms").and_then(Value::as_i64);
         holds.push(Hold {
@@ -161,7 +161,7 @@ fn checks(run: &Run<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
     for asked in run.asked.iter().filter(|asked| text(asked, "do") == "check") {
         let Some(hold) = holds.iter().find(|hold| hold.guard == text(asked, "guard")) else { continue };
         let Some(answer) = asked.answer.as_ref().filter(|answer| answer.error.is_none()) else { continue };
-        let left = answer.fields.get("left_ms").and_then(Value::as_i64).ok_or("left_ms is no number")?;
+        let left = answer.fields.get("left_ms").and_then(Value::as_i64).ok_or("left_ms is not a number")?;
         let Some(end) = latest_end(hold, answer.at) else {
             return Err(
                 format!("confirmation: {} is held, and the server confirmed nothing", hold.guard).into()
@@ -219,7 +219,7 @@ fn is_trouble(entry: &Entry) -> bool {
     }
 }
 
-/// A loss by expiry is told when the lease has ended, not before, and soon.
+/// A loss by expiry is reported after the lease has ended, and soon.
 fn losses(run: &Run<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
     let mut told: HashMap<&str, usize> = HashMap::new();
     for (guard, why, at) in run.losses() {
@@ -234,11 +234,11 @@ fn losses(run: &Run<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
             return Err(format!("deadline: {guard} was lost {} ms too early", (end - at) / MS).into());
         }
         if at > end + TELL {
-            return Err(Problem::Late(format!("{guard}: its loss was told {} ms late", (at - end) / MS)));
+            return Err(Problem::Late(format!("{guard}: its loss was reported {} ms late", (at - end) / MS)));
         }
     }
     match told.iter().find(|(_, count)| **count > 1) {
-        Some((guard, count)) => Err(format!("{guard}: its loss was told {count} times").into()),
+        Some((guard, count)) => Err(format!("{guard}: its loss was reported {count} times").into()),
         None => Ok(()),
     }
 }

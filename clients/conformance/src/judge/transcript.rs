@@ -11,7 +11,7 @@ use crate::run::{Problem, Run};
 
 const MS: i64 = 1_000_000;
 
-/// Two requests for one waiter that has heard nothing are no closer than this.
+/// The shortest time between two requests for one waiter that has received no message.
 const CLOSEST_REPEAT: i64 = 900 * MS;
 
 pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
@@ -55,7 +55,7 @@ fn no_polling(book: &Book) -> Result<(), Problem> {
     let mut last: HashMap<(String, String), (i64, u64, bool)> = HashMap::new();
     for entry in &book.entries {
         if let What::Message(words) = &entry.what {
-            // granted <db> <owner> …: whoever is named has heard something.
+            // granted <db> <owner> …: this owner has received a message.
             let payload = words.last().map(String::as_str).unwrap_or_default();
             let owner = payload.split(' ').nth(2).unwrap_or_default();
             last.retain(|(_, waiter), _| encoded(waiter) != owner);
@@ -116,7 +116,7 @@ fn owners(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The owners that the scenario did not name, and who uses each: the client and the lock.
+/// The owners that the scenario did not name, each with its user: the client and the lock.
 fn owners_of(
     book: &Book,
     named: &HashSet<String>,

@@ -1,4 +1,4 @@
-//! Releases, and what is to be cleared away after a wait that was given up.
+//! Releases, and the clean-up after a wait that was given up.
 
 use super::{FIRST_PAUSE, Failure, Machine, Output, Reply, STRAY, State};
 

@@ -48,7 +48,7 @@ impl Gate {
     }
 }
 
-/// The first gate that this one meets: its place and what is to be done.
+/// The first gate that `on` meets: its place and its act.
 pub(crate) fn meet(gates: &mut [Gate], on: &str) -> Option<(usize, Act)> {
     // All count it.
     let met: Vec<bool> = gates.iter_mut().map(|gate| gate.meets(on)).collect();

@@ -96,7 +96,7 @@ impl Proxy {
                 if accepting.over.load(Ordering::Relaxed) {
                     return;
                 }
-                // One that is gone already is no matter.
+                // A client that has already disconnected does not matter.
                 let Ok(client) = client else { continue };
                 let _ = connection::start(&accepting, client);
             }

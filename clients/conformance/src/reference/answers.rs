@@ -110,7 +110,7 @@ pub(super) fn fields<const N: usize>(fields: [(&str, Value); N]) -> Fields {
     fields.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
-/// Writes a line; without a reader there is nobody to serve.
+/// Writes a line; without a reader the process ends.
 pub(super) fn write(line: &Value) {
     let mut out = std::io::stdout().lock();
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {

@@ -150,7 +150,7 @@ impl Driver {
     }
 
     pub(super) async fn reenter(&self, guard: &str, r#as: String) -> Outcome {
-        // Taken out while the server is asked; its watcher goes on.
+        // Taken out while the server is asked; its watcher continues.
         let holding = self.state.guards.borrow_mut().remove(guard).ok_or_else(|| no_guard(guard))?;
         let again = match &holding.kept {
             Kept::Guard(guard) => guard.reenter().await.map(Kept::Guard),
@@ -194,7 +194,7 @@ impl Driver {
     pub(super) async fn downgrade(&self, guard: &str, r#as: String) -> Outcome {
         let holding = self.take(guard)?;
         let Kept::Writer(writer) = holding.kept else {
-            return Err(Fault::invalid(format!("the guard {guard} is no writer's")));
+            return Err(Fault::invalid(format!("the guard {guard} is not a writer's")));
         };
         let reader = Kept::Guard(writer.downgrade().await?.any());
         self.keep(r#as, holding.client, holding.lock, reader, holding.lease_ms);
@@ -212,7 +212,7 @@ impl Driver {
             biased;
             outcome = &mut closing => outcome?,
             () = tokio::task::yield_now() => {
-                // They are lost by now; their watchers tell of it before the guards are gone.
+                // The guards are lost by now; their watchers report it before the guards are gone.
                 tokio::task::yield_now().await;
                 for holding in self.state.guards.borrow_mut().values_mut().filter(|holding| holding.client == client) {
                     let held = match &holding.kept {

@@ -1,4 +1,4 @@
-//! Requests: what a line may say.
+//! Requests: the fields of a line.
 
 use serde::Deserialize;
 use serde_json::Value;

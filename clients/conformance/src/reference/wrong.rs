@@ -15,7 +15,7 @@ pub enum Wrong {
     OwnerReused,
     /// A lost lock is held again.
     LostFlipsBack,
-    /// RENEW goes on after the release.
+    /// RENEW continues after the release.
     RenewsAfterRelease,
     /// ACQUIRE without HOLDS.
     NoHolds,
@@ -23,7 +23,7 @@ pub enum Wrong {
     Polls,
     /// Leaves a connection open at close.
     LinkLeftOpen,
-    /// A loss is told two seconds late.
+    /// A loss is reported two seconds late.
     LateLoss,
     /// A cancelled wait stays in the queue.
     NoCancel,

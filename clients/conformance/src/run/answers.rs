@@ -9,7 +9,7 @@ use crate::clock::boot_ns;
 use crate::driver::Line;
 use crate::scenario::Expect;
 
-/// What two clocks of one machine may seem to differ by.
+/// The largest apparent difference between two clocks of one machine.
 const STAMP_ERROR: i64 = 1_000_000;
 
 const ERRORS: [&str; 15] = [
@@ -79,7 +79,7 @@ impl Run<'_> {
 
     /// The answer to a request, waiting for it.
     pub(super) fn answer(&mut self, id: u64, within: Duration) -> Result<Answer, Problem> {
-        let asked = self.asked.iter().find(|asked| asked.id == id).ok_or("no such request")?.clone();
+        let asked = self.asked.iter().find(|asked| asked.id == id).ok_or("unknown request")?.clone();
         let driver = self.pool.drivers.get(&asked.process).ok_or("its process is gone")?;
         let mine = |line: &Line| line.fields.get("id") == Some(&json!(id));
         let line = driver.line(within, mine)?;

@@ -77,7 +77,7 @@ impl Run<'_> {
                     None => check_event(&line.fields)?,
                     Some(id) if seen.insert(id) && self.asked.iter().any(|asked| asked.id == id) => (),
                     Some(id) => {
-                        return Err(format!("a second answer, or one that nobody asked for: {id}").into());
+                        return Err(format!("a second answer, or one without a request: {id}").into());
                     }
                 }
             }
@@ -101,7 +101,7 @@ impl Run<'_> {
             for lock in &locks {
                 let reply: redis::RedisResult<Vec<redis::Value>> =
                     redis::cmd("RLOCK.INFO").arg(lock).query(&mut connection);
-                // A key that is no lock is the scenario's own.
+                // A key that is not a lock belongs to the scenario.
                 let Ok(info) = reply else { continue };
                 let count = |place: usize| match info.get(place) {
                     Some(redis::Value::Int(count)) => *count,
@@ -122,7 +122,7 @@ impl Run<'_> {
         }
     }
 
-    /// `exit` ends each process by itself: not done here, since processes serve on. Events of a closed client are none.
+    /// A closed client reports no events. The processes get no `exit`: they serve the next scenarios.
     fn no_event_after_close(&self) -> Result<(), Problem> {
         for asked in &self.asked {
             let (Some(answer), Some(driver)) = (&asked.answer, self.running(&asked.process)) else {
@@ -148,7 +148,7 @@ impl Run<'_> {
 }
 
 impl Run<'_> {
-    /// The losses that drivers told of: the guard, why and when.
+    /// The losses that drivers reported: the guard, why and when.
     pub(crate) fn losses(&self) -> Vec<(String, String, i64)> {
         let mut losses = Vec::new();
         for line in self.pool.drivers.values().flat_map(|driver| driver.lines()) {

@@ -89,7 +89,7 @@ pub(crate) struct Run<'a> {
     names: HashMap<String, u64>,
     saved: HashMap<String, f64>,
     pub(crate) killed: Vec<String>,
-    /// Processes that the scenario killed, stopped or kept busy: what they do late is no fault of theirs.
+    /// Processes that the scenario killed, stopped or kept busy: they may be late.
     pub(crate) disturbed: Vec<String>,
     pub(crate) stalls: Stalls,
     pub(crate) start: i64,
@@ -118,7 +118,7 @@ pub(crate) fn run(pool: &mut Pool, scenario: &Scenario) -> Outcome {
     let log = if problem.is_some() { run.log() } else { String::new() };
     let outcome = Outcome { stall_ms: run.stalls.worst_ms(), log, problem };
     if outcome.problem.is_some() {
-        // What a failed scenario left in its drivers must not fail the next one.
+        // The state that a failed scenario left in its drivers must not fail the next one.
         run.pool.drivers.clear();
     }
     outcome

@@ -123,7 +123,7 @@ impl Run<'_> {
         if let Some(id) = ask.request.get("acquire").and_then(Value::as_str) {
             let id = self.named(id)?;
             let made = self.asked.iter().find(|asked| asked.id == id);
-            return made.map(|asked| asked.process.clone()).ok_or_else(|| "no such acquire".into());
+            return made.map(|asked| asked.process.clone()).ok_or_else(|| "unknown acquire".into());
         }
         let guard = text("guard").ok_or("a request without client, guard or process")?;
         let made = self.asked.iter().find(|asked| {
@@ -163,7 +163,7 @@ impl Run<'_> {
                 && line.fields.get("guard") == Some(&json!(handle))
         };
         for driver in self.pool.drivers.values() {
-            // All but one have no such guard.
+            // Only one of them has this guard.
             if let Some(line) =
                 driver.line(within / u32::try_from(self.pool.drivers.len()).unwrap_or(1), mine)?
             {

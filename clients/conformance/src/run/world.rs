@@ -80,7 +80,7 @@ impl Run<'_> {
 
     /// The process ends by itself, with exit code 0.
     pub(super) fn ends(&mut self, process: &str) -> Result<(), Problem> {
-        let mut driver = self.pool.drivers.remove(process).ok_or("no such process")?;
+        let mut driver = self.pool.drivers.remove(process).ok_or("unknown process")?;
         self.killed.push(process.to_string());
         match driver.ends(Duration::from_secs(5)) {
             Some(0) => Ok(()),
@@ -181,7 +181,7 @@ impl Run<'_> {
             let mine = |line: &Line| {
                 line.fields.get("id").and_then(Value::as_u64).is_some_and(|id| waiting.contains_key(&id))
             };
-            let line = driver.line(DEADLINE, mine)?.ok_or("nobody of the crowd has its turn")?;
+            let line = driver.line(DEADLINE, mine)?.ok_or("no client of the crowd was granted the lock")?;
             let id = line.fields.get("id").and_then(Value::as_u64).unwrap_or_default();
             let granted = self.answer(id, DEADLINE)?;
             self.compare(id, &granted, &Default::default())?;

@@ -2,17 +2,17 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, stdin};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 use rustix::process::{
     Pid, Signal, WaitOptions, WaitStatus, getpgrp, kill_process_group, test_kill_process_group, wait,
 };
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
+use super::launch::{self, Job};
 use super::{NO_SUSPENSION, system};
 use crate::error::Error;
 use crate::output::Notes;
+use crate::terminal;
 
 /// How a command ended, as a shell says it: its code, or 128 and the signal's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,18 +34,18 @@ impl Group {
     /// read what is typed.
     pub(super) fn start(
         words: &[OsString],
-        variables: Vec<(OsString, OsString)>,
+        variables: &[(OsString, OsString)],
         notes: Notes,
     ) -> Result<Group, Error> {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Error::Usage("the command is missing".to_string(), "write it after --"));
         };
         system::adopt_orphans();
-        let mut command = Command::new(program);
-        command.args(arguments).envs(variables).process_group(0);
-        system::die_with_us(&mut command);
         // Collected below, together with the orphans, not by its own wait.
-        let child = command.spawn().map_err(|error| start_failure(program, &error))?;
+        let started = launch::start(Job { program, arguments, variables }, notes);
+        // This thread takes the terminal back later, or reports an error.
+        terminal::allow_background_use();
+        let child = started.map_err(|error| start_failure(program, &error))?;
         let id = Pid::from_child(&child);
         Ok(Group { id, leader: None, gone: false, terminal: give_terminal(id), notes })
     }
@@ -111,7 +111,6 @@ fn give_terminal(id: Pid) -> Option<Pid> {
     if !stdin().is_terminal() || tcgetpgrp(stdin()).ok() != Some(ours) {
         return None;
     }
-    system::ignore_background_terminal_use();
     tcsetpgrp(stdin(), id).ok()?;
     // It may have been stopped for using the terminal too early.
     let _ = kill_process_group(id, Signal::CONT);

@@ -3,6 +3,7 @@
 mod group;
 mod keeper;
 mod kind;
+mod launch;
 mod nesting;
 mod progress;
 mod signals;
@@ -15,6 +16,9 @@ use std::time::Duration;
 
 use rlock_client::{Any, Guard, Held};
 use rustix::process::Signal;
+
+#[cfg(target_os = "linux")]
+pub(crate) use launch::launcher;
 
 use group::{ExitCode, Group};
 use keeper::{Keeper, LockEvent, Release, Request, Wait};
@@ -165,8 +169,9 @@ impl Running {
         let variables =
             self.keeper.variables(&guard).into_iter().chain(arguments.fence_env.clone().zip(token));
         let start = || {
-            let suspension = signals::refuse_suspension()?;
-            Ok((suspension, Group::start(&arguments.command, variables.collect(), self.notes)?))
+            let suspension = signals::refuse_suspension(self.notes)?;
+            let variables: Vec<_> = variables.collect();
+            Ok((suspension, Group::start(&arguments.command, &variables, self.notes)?))
         };
         let (suspension, group) = match start() {
             Ok(started) => started,

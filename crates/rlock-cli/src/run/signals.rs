@@ -6,10 +6,14 @@ use std::sync::mpsc::Sender;
 use std::thread;
 
 use rustix::process::Signal;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{
+    SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2,
+};
 
 use super::Event;
+use super::system::IgnoredSignals;
 use crate::error::Error;
+use crate::output::Notes;
 
 /// Signals that are passed on to the command. Each would else end us and leave the command alone.
 const FORWARDED: [i32; 6] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
@@ -46,7 +50,8 @@ pub(crate) fn parse(text: &str) -> Result<EndSignal, String> {
 /// Those that our parent ignores, as nohup does with HUP, stay ignored, for the command too.
 pub(super) fn listen(events: Sender<Event>) -> Result<(), Error> {
     let failed = |cause| Error::System { what: "signals cannot be handled", cause };
-    let wanted = FORWARDED.into_iter().filter(|signal| !super::system::is_ignored(*signal));
+    let ignored = IgnoredSignals::of_this_process();
+    let wanted = FORWARDED.into_iter().filter(|signal| !ignored.contains(*signal));
     let mut signals = signal_hook::iterator::Signals::new(wanted.chain([SIGCHLD])).map_err(failed)?;
     let listen = move || {
         for signal in signals.forever() {
@@ -64,13 +69,20 @@ pub(super) fn listen(events: Sender<Event>) -> Result<(), Error> {
     Ok(())
 }
 
-/// From now on we cannot be suspended by Ctrl-Z: the command is in a group of its own and would go on, while
-/// nobody renewed its lock. The flag tells that it was tried. The command has the usual action.
-pub(super) fn refuse_suspension() -> Result<Arc<AtomicBool>, Error> {
+/// From now on the terminal cannot suspend rlock: the command is in a group of its own and would continue without renewals of
+/// its lock. The flag tells that Ctrl-Z was typed. The command has the usual actions.
+///
+/// In a pipeline, another program that uses the terminal, such as a pager, causes TTIN and TTOU for the whole group of rlock.
+/// Threads of rlock that write to the terminal block TTOU: the system repeats a signal that has a handler until the write succeeds.
+pub(super) fn refuse_suspension(notes: Notes) -> Result<Arc<AtomicBool>, Error> {
     let tried = Arc::new(AtomicBool::new(false));
-    if !super::system::is_ignored(SIGTSTP) {
-        signal_hook::flag::register(SIGTSTP, tried.clone())
-            .map_err(|cause| Error::System { what: "signals cannot be handled", cause })?;
+    let ignored = IgnoredSignals::of_this_process();
+    notes.continue_in_background();
+    for (signal, flag) in [(SIGTSTP, &tried), (SIGTTIN, &Arc::default()), (SIGTTOU, &Arc::default())] {
+        if !ignored.contains(signal) {
+            signal_hook::flag::register(signal, flag.clone())
+                .map_err(|cause| Error::System { what: "signals cannot be handled", cause })?;
+        }
     }
     Ok(tried)
 }

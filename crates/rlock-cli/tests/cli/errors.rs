@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Ended, Files, Running, ask, bare, rlock, url};
+use crate::support::{Ended, Files, Running, Signal, ask, bare, rlock, url};
 use rlock_testkit::TestServer;
 
 /// Every subcommand that asks a server, and must not do anything without it.
@@ -60,7 +60,7 @@ fn a_server_without_the_module() {
 #[test]
 fn a_server_that_hangs() {
     let server = TestServer::start();
-    server.signal(libc::SIGSTOP);
+    server.signal(Signal::STOP.as_raw());
     let start = Instant::now();
     let ended: Vec<Running> = ALL.iter().map(|arguments| crate::support::start(&server, arguments)).collect();
     for ended in ended {
@@ -68,7 +68,7 @@ fn a_server_that_hangs() {
     }
     // Not once for each thing that it asks.
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
-    server.signal(libc::SIGCONT);
+    server.signal(Signal::CONT.as_raw());
 }
 
 #[test]

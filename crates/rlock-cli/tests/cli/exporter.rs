@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::support::metrics::{Exporter, Metrics, address, each, read, send};
-use crate::support::{Running, SOON, ask, bare, url};
+use crate::support::{Running, SOON, Signal, ask, bare, url};
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
 #[test]
@@ -96,7 +96,7 @@ fn a_server_that_hangs_delays_no_scrape_past_its_deadline() {
     wait_for_replicas_in_sync(&primary, &replica);
     let exporter = Exporter::of(&primary);
     exporter.scrape();
-    replica.signal(libc::SIGSTOP);
+    replica.signal(Signal::STOP.as_raw());
     for (timeout, at_most) in [("", 5), ("X-Prometheus-Scrape-Timeout-Seconds: 1\r\n", 1)] {
         let start = Instant::now();
         let page = exporter.request("GET", "/metrics", timeout);
@@ -111,7 +111,7 @@ fn a_server_that_hangs_delays_no_scrape_past_its_deadline() {
     // A thread may end between the listing and the look.
     let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
     assert!(names.filter(|name| name.trim() == "question").count() <= 1);
-    replica.signal(libc::SIGCONT);
+    replica.signal(Signal::CONT.as_raw());
     eventually("the replica to be back", SOON, || {
         (exporter.scrape().of(&replica, ["rlock_up"]) == [1.0]).then_some(())
     });
@@ -120,12 +120,12 @@ fn a_server_that_hangs_delays_no_scrape_past_its_deadline() {
 
 #[test]
 fn a_signal_ends_it_after_the_scrapes_that_are_under_way() {
-    for signal in [libc::SIGTERM, libc::SIGINT] {
+    for signal in [Signal::TERM, Signal::INT] {
         let server = TestServer::start();
         let exporter = Exporter::of(&server);
         // An idle connection keeps nothing alive.
         let _idle = TcpStream::connect(exporter.address()).unwrap();
-        server.signal(libc::SIGSTOP);
+        server.signal(Signal::STOP.as_raw());
         let scrape = send(exporter.address(), "GET", "/metrics", "");
         // Sent before the signal, on another connection: once this is answered, the scrape is read too.
         assert_eq!(exporter.request("GET", "/", "").status, 200);
@@ -134,7 +134,7 @@ fn a_signal_ends_it_after_the_scrapes_that_are_under_way() {
         assert!(page.status == 200 && page.body.contains("} 0\n"), "{page:?}");
         let ended = exporter.running.ended_within(Duration::from_secs(10));
         assert_eq!((ended.code, ended.signal), (Some(0), None), "{ended:?}");
-        server.signal(libc::SIGCONT);
+        server.signal(Signal::CONT.as_raw());
     }
 }
 

@@ -37,6 +37,7 @@ fn completions_for_every_shell() {
             assert!(text.contains(subcommand), "{subcommand} for {shell}");
         }
         assert!(text.contains("no-wait"), "options for {shell}");
+        assert!(!text.contains("__launch"), "rlock's own call for {shell}");
     }
 }
 

@@ -264,7 +264,7 @@ fn a_closed_output_ends_ls_quietly() {
     for number in 0..20 {
         ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE job:{number} alice:1 100000"));
     }
-    let mut command = std::process::Command::new("sh");
+    let mut command = crate::support::program(&["sh"]);
     command.args(["-c", &format!("{} ls | head -n 1", crate::support::RLOCK)]);
     command.env("REDIS_URL", crate::support::url(&server)).stdin(std::process::Stdio::null());
     let ended = crate::support::Running::start(command).ended();

@@ -1,5 +1,7 @@
 //! The command, run as a process of its own.
 
+#![forbid(unsafe_code)]
+
 mod alerts;
 mod diagnosis;
 mod errors;
@@ -10,12 +12,14 @@ mod metrics;
 mod ping;
 mod readme;
 mod run;
+mod run_launch;
 mod run_lost;
 mod run_nested;
 mod run_session;
 mod run_signals;
 mod support;
 mod terminal;
+mod terminal_run;
 mod terminal_servers;
 mod terminal_top;
 mod terminal_wait;

@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::support::metrics::{Exporter, address, each, printed};
-use crate::support::{SOON, ask, url};
+use crate::support::{SOON, Signal, ask, url};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
 
@@ -112,9 +112,9 @@ fn a_server_that_is_down_is_shown_as_down() {
     let primary = TestServer::start();
     let replica = replica_of(&primary).start();
     wait_for_replicas_in_sync(&primary, &replica);
-    replica.signal(libc::SIGSTOP);
+    replica.signal(Signal::STOP.as_raw());
     let (ended, metrics) = printed(&url(&primary), &[]);
-    replica.signal(libc::SIGCONT);
+    replica.signal(Signal::CONT.as_raw());
     ended.fails(1, &["no reply within 2.0s"]);
     assert_eq!(metrics.servers("rlock_up"), each(&[(&primary, "1"), (&replica, "0")]));
     let errors = |server: &TestServer, question: &str| {

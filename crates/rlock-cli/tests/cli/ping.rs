@@ -1,6 +1,6 @@
 //! `rlock ping`: every server that may become the primary.
 
-use crate::support::{Ended, SOON, ask, rlock};
+use crate::support::{Ended, SOON, Signal, ask, rlock};
 use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
 use serde_json::Value;
 
@@ -81,9 +81,9 @@ fn a_replica_that_does_not_answer_is_a_no() {
     let primary = TestServer::start();
     let replica = replica_of(&primary).start();
     wait_for_replicas_in_sync(&primary, &replica);
-    replica.signal(libc::SIGSTOP);
+    replica.signal(Signal::STOP.as_raw());
     let ended = rlock(&primary, &["ping", "--json"]);
-    replica.signal(libc::SIGCONT);
+    replica.signal(Signal::CONT.as_raw());
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let report = report(&ended);
     assert_eq!(seen(&report, &replica), ("none".into(), false, true, false));

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use crate::support::{RLOCK, Running, url};
+use crate::support::{RLOCK, Running, program, url};
 use rlock_testkit::TestServer;
 
 /// The lines of the block that shows the command.
@@ -50,7 +50,7 @@ fn the_session_prints_what_it_shows() {
         }
     }
     let programs = Path::new(RLOCK).parent().expect("a directory").display().to_string();
-    let mut command = Command::new("sh");
+    let mut command = program(&["sh"]);
     command.args(["-c", &script]).stdin(Stdio::null()).env("REDIS_URL", url(&server));
     command.env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap_or_default()));
     let ended = Running::start(command).ended();

@@ -3,7 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::support::{Files, Running, SOON, ask, await_owner, await_waiters, bare, rlock, start, url};
+use crate::support::{
+    Files, Running, SOON, Signal, ask, await_owner, await_waiters, bare, rlock, start, url,
+};
 use rlock_testkit::{TestServer, eventually};
 
 #[test]
@@ -144,7 +146,7 @@ fn a_lock_that_is_held_for_longer_than_its_lease_is_renewed() {
         assert_eq!(holders, [owner.as_str()], "after {:?}", start.elapsed());
         std::thread::sleep(Duration::from_millis(20));
     }
-    run.signal(libc::SIGTERM);
+    run.signal(Signal::TERM);
     run.ended().is(143, "");
 }
 
@@ -193,7 +195,7 @@ fn runs_exclude_each_other() {
     let others = start(&server, &["run", "other", "--", "sleep", "30"]);
     await_owner(&mut server.connect(), "other");
     rlock(&server, &["run", "job", "--no-wait", "--", "true"]).is(0, "");
-    others.signal(libc::SIGTERM);
+    others.signal(Signal::TERM);
     assert_eq!(others.ended().code, Some(143));
 }
 
@@ -218,7 +220,7 @@ fn a_signal_during_the_wait_leaves_the_queue() {
     let server = TestServer::start();
     let client = &mut server.connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
-    for (signal, code) in [(libc::SIGTERM, 143), (libc::SIGINT, 130), (libc::SIGHUP, 129)] {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         let run = start(&server, &["run", "job", "--", "echo", "ran"]);
         await_waiters(client, "job", 1);
         run.signal(signal);
@@ -238,7 +240,7 @@ fn a_signal_at_the_moment_of_the_grant_leaves_no_lock() {
         await_waiters(client, "job", 1);
         assert_eq!(ask::<i64>(client, "RLOCK.RELEASE job other"), 1);
         std::thread::sleep(Duration::from_micros(200 * pause));
-        run.signal(libc::SIGTERM);
+        run.signal(Signal::TERM);
         let ended = run.ended();
         assert!(matches!(ended.code, Some(0 | 143)), "after {pause}: {ended:?}");
         assert_eq!(ask::<i64>(client, "EXISTS job"), 0, "after {pause}: {ended:?}");

@@ -1,11 +1,11 @@
 //! `rlock run`: a lock that is lost ends the whole group, before the lease ends.
 
 use std::io::Write;
-use std::os::fd::AsRawFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::support::{
-    Files, Running, SOON, ask, await_end_of, await_owner, await_waiters, bare, rlock, runs, start, url,
+    Files, Running, SOON, Signal, ask, await_end_of, await_owner, await_waiters, bare, rlock, runs,
+    send_signal, start, url,
 };
 use redis::Connection;
 use rlock_testkit::{TestServer, eventually};
@@ -28,12 +28,12 @@ fn now_ms() -> u64 {
 fn stop_within_lease(server: &TestServer, client: &mut Connection) -> u64 {
     eventually("the server to be stopped before a renewal", SOON, || {
         let lease_end = u64::try_from(ask::<i64>(client, "PEXPIRETIME job")).expect("a lease");
-        server.signal(libc::SIGSTOP);
+        server.signal(Signal::STOP.as_raw());
         // It is renewed when two thirds are left, so not in between.
         if lease_end - now_ms() > LEASE * 2 / 3 {
             return Some(lease_end);
         }
-        server.signal(libc::SIGCONT);
+        server.signal(Signal::CONT.as_raw());
         None
     })
 }
@@ -49,7 +49,7 @@ fn a_server_that_hangs_ends_the_group_before_the_lease_ends() {
     let lease_end = stop_within_lease(&server, client);
     await_end_of(&pids, SOON);
     let ended = run.ended();
-    server.signal(libc::SIGCONT);
+    server.signal(Signal::CONT.as_raw());
     ended.fails(123, &["could not be renewed yet", "could not be renewed before its lease end"]);
     for beat in ["leader.beat", "child.beat"] {
         let last: u64 = files.line(beat).parse().unwrap();
@@ -68,9 +68,8 @@ fn a_reader_that_stands_still_keeps_no_command_alive() {
     let client = &mut server.connect();
     let files = Files::new();
     let (_reader, mut writer) = std::io::pipe().unwrap();
-    // SAFETY: the call takes plain numbers, and the pipe is open.
-    let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_GETPIPE_SZ) };
-    writer.write_all(&vec![b'.'; usize::try_from(size).unwrap()]).unwrap();
+    let size = rustix::pipe::fcntl_getpipe_size(&writer).unwrap();
+    writer.write_all(&vec![b'.'; size]).unwrap();
     let mut command = bare();
     command.env("REDIS_URL", url(&server)).args(["run", "job", "--lease", "8s", "--", "sh", "-c"]);
     command.arg(files.script(STUBBORN)).stderr(writer);
@@ -81,7 +80,7 @@ fn a_reader_that_stands_still_keeps_no_command_alive() {
     let ended = eventually("the end of the command", SOON, ends);
     assert!(ended < lease_end, "alive {} ms after the lease", ended - lease_end);
     let ended = run.ended();
-    server.signal(libc::SIGCONT);
+    server.signal(Signal::CONT.as_raw());
     ended.is(123, "");
 }
 
@@ -115,9 +114,9 @@ fn an_outage_that_is_shorter_than_the_lease_harms_nobody() {
     let run = start(&server, &["run", "job", "--lease", "15s", "--", "sh", "-c", &script]);
     let pid = files.pid("leader.pid");
     eventually("a renewal that is due", SOON, || (ask::<i64>(client, "PTTL job") < 10_500).then_some(()));
-    server.signal(libc::SIGSTOP);
+    server.signal(Signal::STOP.as_raw());
     std::thread::sleep(Duration::from_millis(1_500));
-    server.signal(libc::SIGCONT);
+    server.signal(Signal::CONT.as_raw());
     eventually("a renewal", SOON, || (ask::<i64>(client, "PTTL job") > 11_000).then_some(()));
     assert!(runs(pid));
     std::fs::write(files.path("go"), "").unwrap();
@@ -232,7 +231,7 @@ fn a_run_that_was_stopped_beyond_its_lease_kills_at_once() {
     let next = start(&server, &["run", "job", "--", "echo", "next"]);
     next.ended().is(0, "next\n");
     assert!(pids.iter().all(|pid| runs(*pid)));
-    run.signal(libc::SIGCONT);
+    run.signal(Signal::CONT);
     await_end_of(&pids, SOON);
     let ended = run.ended();
     ended.fails(123, &["its lease ended while this process did not run; killing the command"]);
@@ -253,7 +252,7 @@ fn a_run_that_was_stopped_while_it_waited_starts_nothing_without_the_lock() {
     // Its grant lies in a buffer until its lease is over, and the next comes.
     eventually("the lease to end", SOON, || (ask::<i64>(client, "EXISTS job") == 0).then_some(()));
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job second 100000");
-    run.signal(libc::SIGCONT);
+    run.signal(Signal::CONT);
     await_waiters(client, "job", 1);
     run.still_runs();
     ask::<i64>(client, "RLOCK.RELEASE job second");
@@ -267,8 +266,7 @@ fn a_command_that_is_stopped_is_ended_too() {
     let script = files.script("echo $$ > pid; exec sleep 60");
     let run = start(&server, &["run", "job", "--lease", "9s", "--", "sh", "-c", &script]);
     let pid = files.pid("pid");
-    // SAFETY: kill takes plain numbers.
-    unsafe { libc::kill(pid, libc::SIGSTOP) };
+    send_signal(pid, Signal::STOP);
     rlock(&server, &["force-release", "job", "--yes"]).is(0, "job  released\n");
     let ended = run.ended();
     ended.fails(123, &["the server no longer has it"]);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Files, SOON, ask, await_end_of, await_owner, rlock, start};
+use crate::support::{Files, SOON, Signal, ask, await_end_of, await_owner, rlock, start};
 use rlock_testkit::{TestServer, eventually};
 
 /// Works until the file `go` is there.
@@ -23,7 +23,7 @@ fn the_lock_of_a_run_that_is_killed_is_free_after_the_grace() {
     let client_id =
         tied.split("tied to client ").nth(1).and_then(|rest| rest.split(' ').next()).expect(&tied);
     assert!(id.contains(&format!("id={client_id} ")), "{tied}{id}");
-    run.signal(libc::SIGKILL);
+    run.signal(Signal::KILL);
     let killed = Instant::now();
     await_end_of(&[pid], SOON);
     eventually("the lock to be free", SOON, || (ask::<i64>(client, "EXISTS job") == 0).then_some(()));
@@ -60,12 +60,12 @@ fn a_server_that_hangs_ends_the_group_before_the_grace_is_over() {
     let pid = files.pid("pid");
     await_owner(client, "job");
     let stopped = Instant::now();
-    server.signal(libc::SIGSTOP);
+    server.signal(Signal::STOP.as_raw());
     await_end_of(&[pid], SOON);
     let took = stopped.elapsed();
     assert!(took < Duration::from_secs(8), "alive {took:?} after the server was heard last");
     let ended = run.ended();
-    server.signal(libc::SIGCONT);
+    server.signal(Signal::CONT.as_raw());
     ended.fails(123, &["the lock was lost", "ending the command"]);
 }
 

@@ -1,8 +1,9 @@
 //! `rlock run`: signals reach the whole group.
 
-use std::process::Command;
-
-use crate::support::{Files, RLOCK, Running, SOON, ask, await_end_of, await_owner, runs, start, url};
+use crate::support::{
+    Files, RLOCK, Running, SOON, Signal, ask, await_end_of, await_owner, program, runs, send_signal, start,
+    url,
+};
 use rlock_testkit::TestServer;
 
 /// A command of several processes; two of them leave a note when they get a signal. (A pipeline, since
@@ -18,10 +19,10 @@ fn signals_are_forwarded_to_the_whole_group() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let cases = [
-        (libc::SIGTERM, "TERM", 40),
-        (libc::SIGINT, "INT", 41),
-        (libc::SIGHUP, "HUP", 42),
-        (libc::SIGUSR1, "USR1", 43),
+        (Signal::TERM, "TERM", 40),
+        (Signal::INT, "INT", 41),
+        (Signal::HUP, "HUP", 42),
+        (Signal::USR1, "USR1", 43),
     ];
     for (signal, name, code) in cases {
         let files = Files::new();
@@ -49,7 +50,7 @@ fn a_command_may_go_on_after_a_signal() {
         files.script("trap 'echo got >> notes' HUP; echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done; exit 0");
     let mut run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
     files.pid("pid");
-    run.signal(libc::SIGHUP);
+    run.signal(Signal::HUP);
     assert_eq!(files.line("notes"), "got");
     run.still_runs();
     std::fs::write(files.path("go"), "").unwrap();
@@ -65,14 +66,14 @@ fn a_run_that_holds_a_lock_is_not_suspended() {
     let script = files.script("echo $$ > pid; exec sleep 60");
     let run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
     let pid = files.pid("pid");
-    run.signal(libc::SIGTSTP);
+    run.signal(Signal::TSTP);
     run.tells("cannot be suspended");
     // The command itself has the usual action.
     let ignored = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let mask = ignored.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
     let mask = u64::from_str_radix(mask.trim(), 16).expect("hexadecimal");
-    assert_eq!(mask & 1 << (libc::SIGTSTP - 1), 0, "{mask:x}");
-    run.signal(libc::SIGTERM);
+    assert_eq!(mask & 1 << (Signal::TSTP.as_raw() - 1), 0, "{mask:x}");
+    run.signal(Signal::TERM);
     assert_eq!(run.ended().code, Some(143));
 }
 
@@ -80,17 +81,16 @@ fn a_run_that_holds_a_lock_is_not_suspended() {
 fn what_nohup_ignores_stays_ignored() {
     let server = TestServer::start();
     let files = Files::new();
-    let mut command = Command::new("nohup");
+    let mut command = program(&["nohup", RLOCK]);
     let script =
         files.script("echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done");
-    command.args([RLOCK, "--url", &url(&server), "run", "job", "--", "sh", "-c", &script]);
+    command.args(["--url", &url(&server), "run", "job", "--", "sh", "-c", &script]);
     command.stdin(std::process::Stdio::null());
     let mut run = Running::start(command);
     let pid = files.pid("pid");
-    run.signal(libc::SIGHUP);
+    run.signal(Signal::HUP);
     // The command ignores it too.
-    // SAFETY: kill takes plain numbers.
-    unsafe { libc::kill(pid, libc::SIGHUP) };
+    send_signal(pid, Signal::HUP);
     run.still_runs();
     std::fs::write(files.path("go"), "").unwrap();
     run.ended().is(0, "");
@@ -104,7 +104,7 @@ fn the_command_dies_with_a_run_that_is_killed() {
     let run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
     let pid = files.pid("pid");
     await_owner(&mut server.connect(), "job");
-    run.signal(libc::SIGKILL);
-    assert_eq!(run.ended().signal, Some(libc::SIGKILL));
+    run.signal(Signal::KILL);
+    assert_eq!(run.ended().signal, Some(Signal::KILL.as_raw()));
     await_end_of(&[pid], SOON);
 }

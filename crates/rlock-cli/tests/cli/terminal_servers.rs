@@ -6,7 +6,7 @@ use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
 use crate::support::metrics::{Exporter, address};
 use crate::support::terminal::Terminal;
-use crate::support::{SOON, ask, url};
+use crate::support::{SOON, Signal, ask, url};
 
 const SIZE: (u16, u16) = (80, 24);
 
@@ -96,7 +96,7 @@ fn a_server_that_hangs_is_a_line_of_the_table() {
     let screen = &mut screen;
     let row = format!("{lock} ");
     terminal.screen(screen, |lines| has(lines, &row) && has(lines, &format!("{}  ", address(hung))));
-    hung.signal(libc::SIGSTOP);
+    hung.signal(Signal::STOP.as_raw());
     let line = format!("no answer from {}: no reply within 5.0s", address(hung));
     let lines = terminal.screen(screen, |lines| has(lines, &line) && has(lines, &row));
     assert!(
@@ -110,7 +110,7 @@ fn a_server_that_hangs_is_a_line_of_the_table() {
     let small = &mut vt100::Parser::new(12, 60, 0);
     terminal.shows("\x1b[2J");
     terminal.screen(small, |lines| has(lines, &line) && has(lines, &row) && lines[11].starts_with("q quit"));
-    hung.signal(libc::SIGCONT);
+    hung.signal(Signal::CONT.as_raw());
     terminal.screen(small, |lines| !has(lines, "no answer") && has(lines, &format!("{}  ", address(hung))));
 }
 

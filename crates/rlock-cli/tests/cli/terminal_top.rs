@@ -4,7 +4,7 @@ use redis::Connection;
 use rlock_testkit::TestServer;
 
 use crate::support::terminal::Terminal;
-use crate::support::{ask, url};
+use crate::support::{Signal, ask, url};
 
 const SIZE: (u16, u16) = (80, 24);
 
@@ -146,7 +146,7 @@ fn a_signal_restores_the_terminal() {
     let server = TestServer::start();
     let mut terminal = Terminal::start(&server, &["top"], &[("NO_COLOR", "1")]);
     terminal.screen(&mut parser(SIZE), |lines| line(lines, "No lock has cost any waiting.").is_some());
-    terminal.signal(libc::SIGTERM);
+    terminal.signal(Signal::TERM);
     let (code, text) = terminal.ended();
     assert!(code == Some(0) && text.contains("\x1b[?1049l"), "{code:?} {text:?}");
 }

@@ -22,7 +22,7 @@ impl Attempt {
         self.ask(None, false, by).await
     }
 
-    /// Asks for the lock, waiting in the queue if there may be waited; `look` asks for the holder's lease too.
+    /// Asks for the lock, with a place in the queue where that is possible; `look` asks for the holder's lease too.
     pub(crate) async fn ask_in_queue(&mut self, look: bool, by: Option<Instant>) -> Step {
         let shared = self.handle.shared.clone();
         let (_, channel) = shared.router.channel(&shared.channel, &self.order.party.key);
@@ -31,7 +31,7 @@ impl Attempt {
         }
         let expected = || shared.waits_expected() && shared.router.hears(&channel, &self.order.party.key);
         if !self.known && !expected() {
-            // Most locks are free, and a place in the queue costs the server and us more than such a lock does.
+            // Most locks are free, and a place in the queue costs server and client more than a free lock does.
             match self.ask(None, false, by).await {
                 Step::Denied(_) => (),
                 step => return step,
@@ -44,13 +44,13 @@ impl Attempt {
             Step::Refused(refusal) if matches!(refusal.error, Error::Permission { .. }) => {
                 self.ask_unheard(refusal, by).await
             }
-            // Where the slot is being moved to, nobody hears of a grant yet: ask until it has arrived.
+            // The server that a slot moves to sends no grants yet: ask until the slot has arrived.
             Step::Refused(refusal) if Redirection::is_ask(&refusal) => self.ask(None, true, by).await,
             step => step,
         }
     }
 
-    /// Asks for the lock as a user who may not subscribe: that is an error only where it has to be waited for.
+    /// Asks for the lock as a user without the right to subscribe: an error only if the lock is not free.
     async fn ask_unheard(&mut self, denied: Refusal, by: Option<Instant>) -> Step {
         match self.ask(None, false, by).await {
             Step::Denied(_) => Step::Refused(denied),
@@ -69,7 +69,7 @@ impl Attempt {
             commands.push(command::about("PTTL", key, None));
         }
         let manner = Manner { subscribed: channel.is_some(), ..Manner::by(by) };
-        // Waiting for a connection is no sending: see the moment once more when there is one.
+        // `sent` must not include the wait for a connection: the clock is read after it.
         let live_first = self.connected(by).await;
         if let Err(error) = live_first {
             return Step::Unsent(error);
@@ -137,7 +137,7 @@ impl Attempt {
             }
             Ok(Acquired::Queued) => match place {
                 Some(place) => Step::Queued(place, left),
-                // Nobody asks for a place in the queue without listening.
+                // Cannot happen: a request for a place in the queue has a subscription.
                 None => Step::Denied(left),
             },
             Ok(Acquired::Denied) => {

@@ -38,10 +38,9 @@ pub(crate) struct Order {
 pub(crate) enum Step {
     /// The lock is held, by a request sent at this moment.
     Held(Instant),
-    /// The owner waits in the server's queue, and is heard of there; the holder's lease as far as it was asked
-    /// for.
+    /// The owner waits in the server's queue and is notified there; with the holder's lease, if that was asked for.
     Queued(Place, Option<Duration>),
-    /// Somebody else has it, and for so long at most as far as that is known.
+    /// Another owner holds the lock; with the longest time that its lease can still last, if known.
     Denied(Option<Duration>),
     Refused(Refusal),
     /// Nothing was sent.
@@ -50,7 +49,7 @@ pub(crate) enum Step {
     Unanswered(String),
 }
 
-/// An acquisition under way. Dropped, it leaves the queue and gives back what it may have been granted.
+/// An acquisition under way. Dropped, it leaves the queue and releases what it may have been granted.
 pub(crate) struct Attempt {
     pub(crate) handle: Arc<Handle>,
     pub(crate) order: Order,
@@ -61,7 +60,7 @@ pub(crate) struct Attempt {
     known: bool,
     stray: bool,
     sent_on: Option<u64>,
-    /// The last fencing token that was heard of.
+    /// The last fencing token received.
     token: u64,
     /// The tie to the connection on which the lock was acquired.
     tie: Option<Tie>,
@@ -90,7 +89,7 @@ impl Attempt {
         }
     }
 
-    /// What was answered on this connection tied the hold to it, where it has a session.
+    /// The request answered on this connection has tied the hold to it, if the hold has a session.
     fn tie_to(&mut self, life: &Arc<Life>) {
         self.tie = self.order.extras.session.map(|grace| Tie::new(life.clone(), grace));
     }
@@ -99,10 +98,10 @@ impl Attempt {
         self.handle.shared.clock.now() >= sent.end_of(self.order.lease)
     }
 
-    /// Confirms a grant: whether the lock is still ours, and from when its lease counts.
+    /// Confirms a grant: whether this owner still holds the lock, and from when its lease counts.
     ///
-    /// The message may have lain in a buffer for any time, so only the server can tell. Where a token is wanted
-    /// it is asked for another: that of the message may be one of an earlier grant.
+    /// The message may have lain in a buffer for any time, so only the server knows. For a fenced lock the
+    /// server gives a new token: the one in the message may belong to an earlier grant.
     pub(crate) async fn confirm(&mut self, by: Option<Instant>) -> Result<Option<Instant>, Step> {
         if !self.order.extras.fenced {
             return self.renew(by).await;
@@ -111,8 +110,8 @@ impl Attempt {
         self.ask_whether_held(command::acquire(party, *lease, 1, *extras, Ask::Now), by).await
     }
 
-    /// Renews what was acquired, and ties it to the connection if it has a session: whether the lock is still ours, and from
-    /// when its lease counts.
+    /// Renews what was acquired, and ties it to the connection if it has a session: whether this owner still
+    /// holds the lock, and from when its lease counts.
     pub(crate) async fn renew(&mut self, by: Option<Instant>) -> Result<Option<Instant>, Step> {
         let Order { party, lease, extras, .. } = &self.order;
         self.ask_whether_held(command::renew(party, *lease, extras.session), by).await
@@ -145,7 +144,7 @@ impl Attempt {
         }
     }
 
-    /// Gives back what was acquired; where that fails, dropping the attempt sees to it.
+    /// Releases what was acquired; if that fails, the drop of the attempt does it.
     pub(crate) async fn take_back(&mut self) {
         let shared = self.handle.shared.clone();
         let command = command::release(&self.order.party, 0);

@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 
-/// How often the thread looks whether its tasks are done.
+/// How often the thread checks whether its tasks are done.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The thread. Dropped, it goes on until its tasks are done: the releases that are still to be sent.
+/// The thread. Dropped, it continues until its tasks are done: the releases that are still to be sent.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
     tasks: Handle,

@@ -21,17 +21,17 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// … up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often the map is read where nobody doubts it.
+/// How often the map is read while it is not in doubt.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(60);
 
-/// How many servers are asked at a time; the first answer counts. What it gets wrong, `MOVED` will mend.
+/// How many servers are asked at a time; the first answer counts. `MOVED` corrects its errors.
 const ASKED: usize = 3;
 
-/// Whom to ask.
+/// A server to ask for the map.
 enum Source {
-    /// A server that there is a connection to.
+    /// A server with a connection.
     Linked(Arc<Node>),
-    /// One to connect to for this.
+    /// A server to connect to for this.
     Dialled(Box<RedisConnector>),
 }
 
@@ -99,7 +99,7 @@ impl Inner {
         }
     }
 
-    /// Everybody that can be asked; the last first, those to whom there is a connection before others.
+    /// All servers that can be asked, in reverse order: those with a connection come last and are asked first.
     fn sources(&self) -> Vec<(String, Source)> {
         let known = self.known();
         let (mut linked, mut dialled) = (Vec::new(), Vec::new());

@@ -62,7 +62,7 @@ impl Map {
         }
     }
 
-    /// Who has taken over from `address`: the one server that has all that this map gives it.
+    /// The server that has taken over from `address`: it alone has, in the later map, all slots of `address`.
     pub(super) fn heir<'m>(&self, address: &str, later: &'m Map) -> Option<&'m str> {
         let mut heirs =
             (0..SLOTS).filter(|slot| self.address(*slot) == Some(address)).map(|slot| later.address(slot));

@@ -86,7 +86,7 @@ impl Cluster {
         nodes
     }
 
-    /// Waits until there is a connection to the server that has `key`, whichever that is by then.
+    /// Waits for a connection to the server that has `key`, which may become another one meanwhile.
     pub(crate) async fn up(&self, key: &[u8], line: Line) -> Result<(Arc<Node>, Arc<Live>), Error> {
         let mut progress = self.inner.progress.subscribe();
         loop {
@@ -165,7 +165,7 @@ impl Inner {
         node.expect("the template takes the seeds")
     }
 
-    /// The server at an address; its links are made if there are none.
+    /// The server at an address; makes its links if it has none.
     fn node_at(&self, known: &mut Known, address: &str) -> Result<Arc<Node>, Error> {
         let used = Instant::now();
         if let Some(entry) = known.nodes.get_mut(address) {

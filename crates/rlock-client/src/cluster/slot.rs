@@ -29,8 +29,8 @@ fn split_at_byte(bytes: &[u8], byte: u8) -> Option<(&[u8], &[u8])> {
 
 /// The channel of a client's grants for the locks that share the slot of `key`.
 ///
-/// A channel for each slot, not for each lock: there are never more than there are slots, so none has to be given
-/// up, however many locks a client waits for.
+/// A channel for each slot, not for each lock: the number of slots limits them, so the client gives none up,
+/// however many locks it waits for.
 pub(crate) fn channel_of(all: &str, key: &[u8]) -> Vec<u8> {
     let tag = tags().get(slot_of(key)).copied().unwrap_or_default();
     format!("{all}:{{{tag}}}").into_bytes()

@@ -44,7 +44,7 @@ pub(crate) enum Leaver {
 /// What the release of a hold found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The hold, or nobody can tell.
+    /// The hold, or the answer is unknown.
     Hold,
     /// Nothing: it was lost before.
     Nothing,
@@ -61,7 +61,7 @@ pub(crate) struct Hold {
     /// Whether the user named the owner.
     pub(crate) named: bool,
     pub(crate) shared: Arc<Shared>,
-    /// How many holds the server has at least, as last confirmed; whoever changes it keeps it locked.
+    /// How many holds the server has at least, as last confirmed; locked throughout a request that changes them.
     pub(crate) level: tokio::sync::Mutex<u64>,
     token: AtomicU64,
     renewed: bool,
@@ -110,7 +110,7 @@ impl Hold {
         });
         hold.with_book(|book| hold.schedule(book));
         hold.tie_anew();
-        // A close that has told all holds by now does not know of this one.
+        // A close that has notified all holds by now does not know this one.
         if shared.closing.is_cancelled() {
             hold.lose(Lost::Closed);
         }
@@ -120,7 +120,7 @@ impl Hold {
     /// The token that is cancelled when the lock is lost.
     pub(crate) fn lost(&self) -> &CancellationToken {
         let lost = self.lost.get_or_init(CancellationToken::new);
-        // Who lost the lock just before found no token to cancel; and nobody looks after the locks in the child of a fork.
+        // A loss just before found no token to cancel, and no watchdog cancels one in the child of a fork.
         if matches!(self.state(), State::Lost(_)) {
             lost.cancel();
         }
@@ -157,7 +157,7 @@ impl Hold {
         self.with_book(|book| self.judge(book)).map_err(|why| Error::lost(&self.party.key, why))
     }
 
-    /// The same for callers that keep others waiting: it tells nobody of a loss.
+    /// The same for callers that keep others waiting: it reports no loss.
     pub(crate) fn peek(&self) -> Result<Duration, Lost> {
         self.standing(&self.book.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -201,13 +201,13 @@ impl Hold {
         })
     }
 
-    /// The hold is lost, unless it was already lost or given back.
+    /// The hold is lost, unless it was already lost or released.
     pub(crate) fn lose(&self, why: Lost) {
         self.with_book(|book| self.lose_booked(book, why));
     }
 
-    /// The server was told of the end of this owner, or its lease has ended: nothing more is to be done. `found` is what
-    /// the release found.
+    /// The server knows of the end of this owner, or its lease has ended: nothing is left to do. `found` is
+    /// the result of the release.
     pub(crate) fn settle(&self, found: Found) {
         let first = self.with_book(|book| {
             book.turn = None;
@@ -230,7 +230,7 @@ impl Hold {
         self.shared.owners.leave();
     }
 
-    /// For how much longer the lock is held by our clock, or why it is not. It changes nothing.
+    /// For how much longer the client's clock says that the lock is held, or why it is not. It changes nothing.
     fn standing(&self, book: &HoldState) -> Result<Duration, Lost> {
         let now = self.shared.clock.now();
         match book.phase {
@@ -244,7 +244,7 @@ impl Hold {
         }
     }
 
-    /// The same, and writes a loss down.
+    /// The same, and records a loss.
     fn judge(&self, book: &mut HoldState) -> Result<Duration, Lost> {
         let standing = self.standing(book);
         if let Err(why) = standing {
@@ -263,7 +263,7 @@ impl Hold {
         book.report = Some(Report::Lost(why));
     }
 
-    /// Opens the book. What is to be told is told when it is closed: who is told may ask about the hold.
+    /// Opens the book. The report is made after it is closed: the receiver may ask about the hold.
     fn with_book<T>(&self, work: impl FnOnce(&mut HoldState) -> T) -> T {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = work(&mut book);
@@ -275,7 +275,7 @@ impl Hold {
         outcome
     }
 
-    /// Tells whoever wants to know what has become of the hold.
+    /// Reports what has become of the hold.
     fn tell(&self, report: Report) {
         let (shared, key) = (&self.shared, &self.party.key);
         match report {

@@ -13,7 +13,7 @@ use crate::message::Party;
 pub(crate) struct Origin {
     pub(crate) party: Arc<Party>,
     pub(crate) lease: Duration,
-    /// The fencing token, 0 where there is none.
+    /// The fencing token; 0 without one.
     pub(crate) token: u64,
     /// Whether the watchdog renews it.
     pub(crate) renewed: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Origin {
     pub(crate) sent: Instant,
     /// When the reply was read.
     pub(crate) acquired: Instant,
-    /// Whether a request of this owner was sent that nothing was heard of: it may still be carried out.
+    /// Whether a request of this owner stayed unanswered: it may still be carried out.
     pub(crate) stray: bool,
     /// Whether the owner has a mailbox.
     pub(crate) mailbox: bool,

@@ -15,7 +15,7 @@ use crate::link::{Life, Tie};
 /// Tries before the pause between renewals reaches its longest.
 const DOUBLINGS: u32 = 6;
 
-/// What a hold needs of the watchdog when its moment has come.
+/// The watchdog's task for a hold that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Nothing,
@@ -81,15 +81,15 @@ impl Hold {
         }
     }
 
-    /// Ties the hold to the next connection if the one that it is tied to has ended: who renews all holds after a reconnect
-    /// may have done so before it was.
+    /// Ties the hold to the next connection if its own has ended: the renewal of all holds after a reconnect
+    /// may have run before this hold was tied.
     pub(super) fn tie_anew(self: &Arc<Self>) {
         if self.with_book(|book| book.tie.as_ref().is_some_and(Tie::is_cut)) {
             self.renew_soon(self.shared.clock.now());
         }
     }
 
-    /// A renewal failed: that alone is no loss. It is tried again soon.
+    /// A renewal failed: that alone does not lose the lock. It is retried soon.
     pub(crate) fn renewal_failed(self: &Arc<Self>, error: &Error, again: Again) {
         let now = self.shared.clock.now();
         let held = self.end_renewal(|book| {
@@ -101,7 +101,7 @@ impl Hold {
             };
             book.renew_at = Some(now.after(pause.mul_f64(0.75 + fastrand::f64() / 4.0)));
         });
-        // Only now: who is told may release the lock, and that waits for the renewal.
+        // Only now: the receiver may release the lock, and a release waits for the renewal.
         if held {
             self.shared.tell(Event::RenewalFailed { lock: &self.party.key, error });
         }

@@ -8,7 +8,7 @@ use crate::link::Tie;
 
 pub(super) struct HoldState {
     pub(super) phase: Phase,
-    /// Until when the lock is certainly ours by its lease.
+    /// Until when the lease certainly lasts.
     pub(super) deadline: Instant,
     /// Of a hold with a session.
     pub(super) tie: Option<Tie>,
@@ -22,12 +22,12 @@ pub(super) struct HoldState {
     pub(super) guards: u64,
     pub(super) settled: bool,
     pub(super) turn: Option<OwnedMutexGuard<()>>,
-    /// What is to be told when the book is closed.
+    /// The report to make when the book is closed.
     pub(super) report: Option<Report>,
 }
 
 impl HoldState {
-    /// Until when the lock is certainly ours: by its lease, and by the life of the connection that it is tied to.
+    /// Until when the lock is certainly held: by its lease, and by the life of the connection that it is tied to.
     pub(super) fn end(&self) -> Instant {
         self.tie.as_ref().map_or(self.deadline, |tie| self.deadline.min(tie.deadline()))
     }
@@ -37,14 +37,14 @@ impl HoldState {
 pub(super) enum Phase {
     Held,
     Lost(Lost),
-    /// The last guard went at this moment; what the server says to that is not known yet, or is no loss.
+    /// The last guard was released at this instant; the server's answer is not known yet, or shows no loss.
     Released(Instant),
 }
 
 /// What has become of a hold.
 pub(super) enum Report {
     Renewed,
-    /// The last guard was given back, at this moment, and the server has it no longer.
+    /// The last guard was released at this instant, and the server no longer has the hold.
     Released(Instant),
     Lost(Lost),
 }

@@ -22,7 +22,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// … up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Why a connection to such a server is left.
+/// Why the connection to a demoted server is left.
 const DEMOTED: &str = "the server is no longer a primary";
 
 /// What is done with a message.
@@ -31,7 +31,7 @@ pub(crate) type Deliver = Arc<dyn Fn(&[u8]) + Send + Sync>;
 /// The times a link goes by, and its process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// A connection that leaves a request unanswered for so long is given up; idle ones are asked as often.
+    /// A connection that leaves a request unanswered for this long is given up; idle ones are probed as often.
     pub(crate) response: Duration,
     pub(crate) clock: Clock,
     /// The process of the client: the child of a fork has a copy of the connection, and must send nothing on it.
@@ -213,8 +213,8 @@ impl Keeper {
         }
     }
 
-    /// Publishes a state, and then tells of it if a connection was lost before, at this moment: who is told may ask for the
-    /// state.
+    /// Publishes a state, and afterwards reports it if a connection was lost before, at `lost_at`: the
+    /// receiver may ask for the state.
     fn change(&self, state: State, lost_at: Option<Instant>) {
         self.publish.send_replace(state.clone());
         let Some(lost_at) = lost_at else { return };

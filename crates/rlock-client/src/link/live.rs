@@ -50,7 +50,7 @@ pub(crate) enum Unheard {
 }
 
 impl Live {
-    /// Puts a connection to use. Where it turns out to be of none, `suspicions` is told.
+    /// Puts a connection to use. `suspicions` is notified if it turns out to be unusable.
     pub(super) fn new(
         connection: Box<dyn Connection>,
         suspicions: UnboundedSender<Suspicion>,
@@ -96,7 +96,7 @@ impl Live {
         let answers = tokio::select! {
             biased;
             answers = timeout(time, self.connection.send(commands)) => answers,
-            // There will be no answers: who asked must not wait for them, but ask on the next connection.
+            // There will be no answers: the callers must not wait for them, but ask on the next connection.
             why = self.life.ended() => return Err(format!("the connection is no longer used: {why}")),
         };
         match answers {
@@ -179,7 +179,7 @@ fn run_id(info: Value) -> Option<String> {
     info.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::to_string)
 }
 
-/// Whether a reply is none.
+/// Whether a reply answers no request.
 ///
 /// The driver takes the end of a subscription for the reply to whatever was asked first, since it is the reply to
 /// SUNSUBSCRIBE. A server that gives a slot away says it unasked, and every later reply goes to the wrong request.

@@ -47,7 +47,7 @@ impl Login {
 #[derive(Clone, Debug)]
 pub(crate) struct RedisConnector {
     client: Client,
-    /// What its connections are called.
+    /// The name of its connections.
     name: String,
 }
 
@@ -62,7 +62,7 @@ impl RedisConnector {
         Ok(RedisConnector { client, name: called(login.name.as_deref()) })
     }
 
-    /// Where it connects to, and as whom.
+    /// The server that it connects to, and the user.
     pub(crate) fn info(&self) -> &ConnectionInfo {
         self.client.get_connection_info()
     }
@@ -104,8 +104,8 @@ impl RedisConnector {
         let connection = Multiplexed(connection.map_err(connect_error)?);
         let mut name = cmd("CLIENT");
         name.arg("SETNAME").arg(&self.name);
-        // Beside what follows: the reply would be one more round trip in the time that connecting may take, and nothing
-        // depends on it. Who may not be called anything has no name.
+        // In parallel: the reply would add a round trip to the time that connecting may take, and nothing
+        // depends on it. A user without the right to set a name has none.
         let name = [name];
         let named = Multiplexed(connection.0.clone());
         tokio::spawn(async move {
@@ -187,8 +187,8 @@ fn connect_error(error: RedisError) -> Error {
     Error::transport(error)
 }
 
-/// The error of a server that has no such database, or keeps it from this user. The driver reports every refusal of
-/// SELECT as `ERR` with the server's words.
+/// The error of a server that does not have this database, or denies it to this user. The driver reports
+/// every refusal of SELECT as `ERR` with the server's words.
 fn about_database(message: &str) -> Option<Error> {
     let message = message.to_string();
     if message.contains("no permissions to run the 'select'") {

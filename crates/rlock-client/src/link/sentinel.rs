@@ -70,7 +70,7 @@ impl SentinelConnector {
         let unknown = || Error::transport(format!("the sentinel knows no primary called {}", self.service));
         let address = address.ok_or_else(unknown)?;
         let primary = (self.primary)(&address)?.dial(events).await?;
-        // Sentinels are late at times: what they name may have been demoted.
+        // Sentinels are late at times: the server that they name may have been demoted.
         if is_demoted(&ask(&primary, cmd("ROLE")).await?) {
             return Err(Error::transport(format!("{address} is not a primary, but a sentinel names it")));
         }
@@ -98,13 +98,13 @@ impl Connector for SentinelConnector {
         cmd("ROLE")
     }
 
-    /// A server may be demoted without a word to its clients, and what it answers to reads is old then.
+    /// A server may be demoted without a word to its clients; from that time it answers reads with old data.
     fn is_well(&self, answer: &Value) -> bool {
         !is_demoted(answer)
     }
 }
 
-/// Whether the reply to ROLE is that of a replica. Who may not ask is told nothing, and goes on.
+/// Whether the reply to ROLE is that of a replica. A user without the right to ask keeps the connection.
 fn is_demoted(role: &Value) -> bool {
     match role {
         Value::Array(words) => words.first().is_some_and(|role| !is_text(role, "master")),
@@ -117,7 +117,7 @@ async fn ask(connection: &Multiplexed, command: Cmd) -> Result<Value, Error> {
     Ok(replies.into_iter().next().unwrap_or(Value::Nil))
 }
 
-/// Who says that the user may not, and so whose user is meant.
+/// Adds that a sentinel refused the user, so that it is clear which user is meant.
 fn said_by_a_sentinel(error: Error) -> Error {
     match error {
         Error::Permission { message } => Error::Permission {

@@ -33,7 +33,7 @@ pub(crate) trait Connector: Send + Sync {
     /// What it connects to, for people.
     fn server(&self) -> String;
 
-    /// What an idle connection is asked now and then.
+    /// The probe of an idle connection.
     fn pulse(&self) -> Cmd {
         cmd("PING")
     }

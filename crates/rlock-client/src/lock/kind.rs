@@ -53,7 +53,7 @@ kinds! {
     Read
     /// One writer holds it alone; of [`ReadWriteLock::write`](crate::ReadWriteLock::write).
     Write
-    /// So many holders at a time as there are permits; of [`Client::semaphore`](crate::Client::semaphore).
+    /// As many holders at a time as there are permits; of [`Client::semaphore`](crate::Client::semaphore).
     Permit
     /// A lock of any kind, for code that chooses the kind at run time; of [`Lock::any`](crate::Lock::any).
     Any

@@ -68,7 +68,7 @@ impl Spec {
         self.acquire(Patience::None).await?.ok_or_else(|| Error::denied(&self.key))
     }
 
-    /// Acquires the lock, waiting for so long at most, or for ever.
+    /// Acquires the lock, and waits for `wait` at most, or for ever.
     pub(crate) async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
         let by = wait.map(|wait| self.handle.shared.clock.now().after(wait));
         // Only an owner whose turn never came leaves without a guard or an error of its own.
@@ -76,7 +76,7 @@ impl Spec {
         self.acquire(Patience::Until(by)).await?.ok_or_else(late)
     }
 
-    /// Tells that an acquisition was in vain. It is the user's: its rounds and parts are nobody's business.
+    /// Reports that an acquisition failed. Only for an acquisition of the user: its rounds and parts are not reported.
     pub(crate) fn tell_outcome<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
         outcome.inspect_err(|error| self.tell_failure(error))
     }

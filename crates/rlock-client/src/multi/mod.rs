@@ -90,7 +90,7 @@ impl Lockable for MultiLock {
         let by = limit.map(|limit| began.after(limit));
         let mut patience = FIRST_PATIENCE;
         loop {
-            // Whoever else waits so should not give up at the same moment.
+            // Random: two acquisitions that block each other should not give up at the same time.
             let missed = match self.round(patience.mul_f64(0.75 + fastrand::f64() / 2.0), by).await? {
                 Round::Held(guard) => return Ok(guard),
                 Round::Missed(lock) => lock,
@@ -124,8 +124,8 @@ impl MultiLock {
         let wait = specs.iter().filter_map(|lock| lock.wait).min();
         // By name first: two programs agree on names even where one has a server by another address.
         specs.sort_by(|one, other| place(one).cmp(&place(other)));
-        // To write under what was taken to read only would be to write without the lock, and who counts on a token would
-        // write without one.
+        // If the first were taken for both, a writer could have the lock for reading only, and a user of the
+        // token could have none.
         let way = |lock: &Spec| (lock.mode, lock.extras);
         let two_ways = |pair: &[Spec]| matches!(pair, [one, other] if place(one) == place(other) && way(one) != way(other));
         if let Some([lock, _]) = specs.windows(2).find(|pair| two_ways(pair)) {
@@ -151,7 +151,7 @@ impl MultiLock {
         self.specs.iter().map(|spec| spec.key.as_slice())
     }
 
-    /// Takes what is free and waits for what is not, lock after lock; while any is held for so long at most.
+    /// Takes the free locks and waits for the others, lock after lock; for `patience` at most while it holds any.
     async fn round(&self, patience: Duration, by: Option<Instant>) -> Result<Round<'_>, Error> {
         let clock = self.clock();
         let mut guards: Vec<Guard<Any>> = Vec::with_capacity(self.specs.len());
@@ -210,7 +210,7 @@ impl MultiLock {
 /// What came of a round.
 enum Round<'a> {
     Held(MultiGuard),
-    /// This one was not to be had in time, or is held no longer.
+    /// This one was not acquired in time, or is no longer held.
     Missed(&'a Spec),
 }
 

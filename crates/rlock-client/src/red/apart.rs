@@ -11,7 +11,7 @@ use crate::lock::Spec;
 /// Refuses a server that is reached by two addresses: it would give the lock to only one of them, so that fewer
 /// servers may fail than the user counts on, or none.
 ///
-/// Servers that do not answer in the time of an attempt, or do not say who they are, pass.
+/// Servers that do not answer in the time of an attempt, or do not report their identity, pass.
 pub(super) async fn check_apart(locks: &[Spec]) -> Result<(), Error> {
     let time = patience(locks);
     let identities = join_all(locks.iter().map(async |lock| {

@@ -14,7 +14,7 @@ use crate::error::{Error, name};
 use crate::guard::Guard;
 use crate::lock::{Any, Spec};
 
-/// An attempt fails after such a part of the lease …
+/// An attempt fails after the lease divided by this …
 const PART: u32 = 20;
 
 /// … at least this …
@@ -39,7 +39,7 @@ pub(super) enum Outcome {
 /// What one server said to the first request.
 type Vote = Result<bool, Error>;
 
-/// An attempt under way. Dropped, it gives back whatever it got or may get.
+/// An attempt under way. Dropped, it releases whatever it got or may get.
 pub(super) struct Attempt {
     guard: RedGuard,
     members: Arc<Members>,
@@ -95,18 +95,18 @@ impl Attempt {
     }
 }
 
-/// How long the servers have to answer.
+/// The servers' time to answer.
 pub(super) fn patience(locks: &[Spec]) -> Duration {
     let lease = locks.iter().map(|lock| lock.lease).min().unwrap_or_default();
     (lease / PART).clamp(SHORTEST, LONGEST)
 }
 
-/// Gets the lock on one server, and gets it back there when it is lost, until the red lock is lost or given back.
+/// Gets the lock on one server, and again after a loss there, until the red lock is lost or released.
 async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: UnboundedSender<Vote>) {
     let lost = members.lost.clone();
     let mut votes = Some(votes);
     let mut vote = move |vote| {
-        // The first alone counts, and only while somebody counts.
+        // Only the first vote counts, and only while votes are counted.
         votes.take().is_some_and(|votes| votes.send(vote).is_ok())
     };
     let kept = async {

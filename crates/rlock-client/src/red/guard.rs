@@ -44,7 +44,7 @@ impl RedHeld {
 
     /// Waits until the lock is lost, and returns why the decisive server lost it; never returns if it is not lost.
     pub async fn lost(&self) -> Lost {
-        // Nobody looks after the locks in the child of a fork.
+        // No watchdog finds the loss in the child of a fork.
         let _ = self.check();
         self.members.lost.cancelled().await;
         match self.members.why() {

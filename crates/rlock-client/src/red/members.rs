@@ -36,7 +36,7 @@ enum Phase {
 }
 
 impl Members {
-    /// None yet, of so many.
+    /// For `servers` servers, without a guard yet.
     pub(crate) fn new(name: &[u8], servers: usize, quorum: usize) -> Arc<Members> {
         let guards = std::iter::repeat_with(|| None).take(servers).collect();
         let book = HoldState { phase: Phase::Gathering, guards, last: Lost::Unreachable };
@@ -50,8 +50,8 @@ impl Members {
 
     /// Adds the guard of one server; `false` where it comes too late.
     ///
-    /// Without it there must be a quorum still. Else there was a moment without one, in which somebody else may
-    /// have held the lock, and a server that joins now must not cover that up.
+    /// There must still be a quorum without it. Otherwise there was a time without a quorum, in which another
+    /// owner may have held the lock, and a server that joins now must not cover that up.
     pub(crate) fn join(&self, server: usize, guard: Guard<Any>) -> bool {
         let mut guard = Some(guard);
         self.with_book(|book| {
@@ -93,7 +93,7 @@ impl Members {
         left.map_err(|why| Error::lost(&self.name, why))
     }
 
-    /// Takes all guards out, for good; they are to be released.
+    /// Takes all guards out, for good; the caller releases them.
     pub(crate) fn close(&self) -> Vec<Guard<Any>> {
         self.with_book(|book| {
             if !matches!(book.phase, Phase::Lost(_)) {
@@ -119,10 +119,10 @@ impl Members {
         &self.name
     }
 
-    /// Opens the book, and sees first whether there is a quorum still. Without one the lock is lost, for good, and given back
-    /// where it still is: it protects nothing there, and others may need those servers.
+    /// Opens the book, and first checks that there is still a quorum. Without one the lock is lost, for good,
+    /// and released where it is still held: it protects nothing there, and others may need those servers.
     ///
-    /// What receivers of events may be told is done when the book is closed again: they may ask about this lock.
+    /// Work that may call a receiver of events waits until the book is closed: the receiver may ask about this lock.
     fn with_book<T>(&self, work: impl FnOnce(&mut HoldState) -> T) -> T {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let lost = book.judge(self.quorum);
@@ -149,7 +149,7 @@ impl HoldState {
         Some((why, self.guards.iter_mut().filter_map(Option::take).collect()))
     }
 
-    /// For how much longer so many servers have it without another renewal; `None` where fewer have it.
+    /// For how much longer `quorum` servers have it without another renewal; `None` where fewer have it.
     fn left(&self, quorum: usize) -> Option<Duration> {
         let mut left: Vec<Duration> =
             self.guards.iter().flatten().filter_map(|guard| guard.hold().peek().ok()).collect();

@@ -109,7 +109,7 @@ impl Lockable for RedLock {
                     }
                 }
             }
-            // By chance, lest two that were in each other's way be so again.
+            // Random: two attempts that were in each other's way should not meet again.
             let next = clock.now().after(pause.mul_f64(fastrand::f64()));
             clock.sleep_until(by.map_or(next, |by| by.min(next))).await;
             if by.is_some_and(|by| clock.now() >= by) {

@@ -10,16 +10,16 @@ use crate::error::{Cause, Error, Lost};
 use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::hold::Hold;
 
-/// Whether a release is to be repeated after its outcome is known.
+/// Whether to repeat a release after its outcome is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
     No,
     Yes,
 }
 
-/// Gives back the last hold of an owner, whose guards are gone, and says whether it was held until then.
+/// Releases the last hold of an owner, whose guards are gone, and says whether it was held until that moment.
 ///
-/// Tries until the lease has ended; dropped before it is done, it leaves the rest to whoever holds the job.
+/// Tries until the lease has ended. Dropped before it is done, it leaves the rest to the caller's job.
 pub(crate) async fn give_back(hold: &Arc<Hold>) -> (Repeat, Result<(), Error>) {
     let shared = &hold.shared;
     let key = &hold.party.key;

@@ -31,10 +31,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// … up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long after the end of a lease by our clock it has surely ended by the server's.
+/// How long after the end of a lease by the client's clock it has surely ended by the server's.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What the server is told in the background.
+/// Work in the background: a request to the server.
 pub(crate) enum Job {
     /// A guard is gone and others of its hold are left. Fewer holds are a courtesy: the last release takes them all.
     Lower(Arc<Hold>),
@@ -56,7 +56,7 @@ impl Job {
 pub(crate) struct End {
     pub(crate) ending: Ending,
     pub(crate) earlier: Earlier,
-    /// Whether a release may have been carried out that nothing was heard of.
+    /// Whether a release was sent that stayed unanswered: it may have been carried out.
     pub(crate) unsure: bool,
     /// When the server has forgotten the owner by itself.
     pub(crate) give_up: Instant,
@@ -84,7 +84,7 @@ pub(crate) enum Earlier {
     Answered,
     /// The last was sent on this connection and not answered.
     On(u64),
-    /// One was sent on a lost connection and may still be carried out: the release is repeated, lest it be overtaken.
+    /// One was sent on a lost connection and may still be carried out, after the release: the release is repeated.
     Stray,
 }
 
@@ -122,7 +122,7 @@ impl End {
         let party = self.party();
         let release = command::release(party, 0);
         if let Ending::Asker { queued: true, .. } = self.ending {
-            // In this order: what was granted just before the CANCEL is given back by the release.
+            // In this order: the release also ends a grant made just before the CANCEL.
             return vec![command::about("RLOCK.CANCEL", &party.key, Some(&party.owner)), release];
         }
         vec![release]
@@ -141,13 +141,13 @@ impl End {
         self.earlier == Earlier::Stray && !self.named()
     }
 
-    /// Whether it outlives the lease: a server that stood still for longer carries out what it was sent before only
-    /// when it goes on, and then answers this as well.
+    /// Whether it outlives the lease: a server that was paused for longer carries out its earlier requests
+    /// only when it continues, and answers this one as well.
     fn lingers(&self) -> bool {
         self.told != Told::Answered && self.earlier != Earlier::Answered && !self.named()
     }
 
-    /// The server was asked on the connection of this epoch: what was sent before on another may come after it.
+    /// The server was asked on the connection of this epoch: a request sent before on another may come after it.
     fn asked_on(&mut self, epoch: u64) {
         self.earlier = match self.earlier {
             Earlier::On(before) if before != epoch => Earlier::Stray,
@@ -156,7 +156,7 @@ impl End {
         };
     }
 
-    /// The server has answered so; returns what is to be repeated.
+    /// The server has answered; returns the end if it must be repeated.
     fn answered(mut self, shared: &Shared, answer: &Result<Value, Refusal>) -> Option<End> {
         let repeats = self.repeats();
         let nothing = matches!(answer, Ok(Value::Nil) | Err(Refusal { error: Error::NotALock { .. }, .. }));
@@ -165,7 +165,7 @@ impl End {
         repeats.then_some(self)
     }
 
-    /// The lease has ended; returns what is to be tried on all the same.
+    /// The lease has ended; returns the end if it must be tried further.
     fn forgotten(mut self, shared: &Shared) -> Option<End> {
         let lingers = self.lingers();
         self.settle(shared, Found::Hold);
@@ -191,7 +191,7 @@ impl End {
     }
 }
 
-/// When the server's lease has ended, whatever we know.
+/// When the lease has ended on the server at the latest.
 fn last_moment(hold: &Hold) -> Instant {
     hold.deadline().after(hold.lease / 50).after(GRACE)
 }
@@ -233,7 +233,7 @@ async fn carry_out(shared: Arc<Shared>, mut ends: Vec<End>) {
             return;
         }
         tokio::time::sleep(pause).await;
-        // Nothing is sent after a close that came in between.
+        // Nothing is sent after a close during the pause.
         if told && shared.stop.is_cancelled() {
             return;
         }
@@ -245,7 +245,7 @@ async fn carry_out(shared: Arc<Shared>, mut ends: Vec<End>) {
 async fn attempt(shared: &Arc<Shared>, mut ends: Vec<End>) -> Vec<End> {
     let Some(first) = ends.first() else { return ends };
     let up = shared.router.up(&first.party().key, Line::Main);
-    // Those that linger need no limit, and keep nobody waiting.
+    // Those that linger need no limit, and keep no caller waiting.
     let last = ends.iter().filter(|end| end.told == Told::Not).map(|end| end.give_up).max();
     for end in &ends {
         if let Ending::Holder(hold) = &end.ending {
@@ -263,7 +263,7 @@ async fn attempt(shared: &Arc<Shared>, mut ends: Vec<End>) -> Vec<End> {
     let mut left = Vec::new();
     let mut elsewhere = JoinSet::new();
     for (mut end, length) in ends.into_iter().zip(lengths) {
-        // All that are this one's, whichever of them is refused: what follows is the next one's.
+        // All answers to this end, even if one is a refusal: the next answers belong to the next end.
         let key = end.party().key.clone();
         let answers = values.by_ref().take(length).map(|value| answer(&key, value)).collect();
         end.asked_on(live.epoch);

@@ -16,7 +16,7 @@ use crate::hold::Hold;
 use crate::router::{Node, Router};
 use crate::{Client, Error, Event, Lost};
 
-/// The owner that waits for a turn of its own kept waiting after the client was closed, until the server answered.
+/// A wait for the turn of a named owner continued after the client was closed, until the server answered.
 #[tokio::test(start_paused = true)]
 async fn a_close_ends_the_wait_for_a_turn() {
     let server = VirtualServer::start();
@@ -34,9 +34,9 @@ async fn a_close_ends_the_wait_for_a_turn() {
     assert!(begin.elapsed() < SECOND / 10, "{:?}", begin.elapsed());
 }
 
-/// Who was told of a renewal that had failed, and released the lock upon it, waited for that renewal to end.
+/// A receiver that released the lock because a renewal had failed waited for that renewal to end.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_fails_has_ended_when_it_is_told() {
+async fn a_renewal_that_fails_has_ended_when_it_is_reported() {
     let server = VirtualServer::start();
     let (shown, ended) = (Arc::new(Mutex::new(None::<Arc<Hold>>)), Arc::new(Mutex::new(Vec::new())));
     let (look, noted) = (shown.clone(), ended.clone());
@@ -76,7 +76,7 @@ async fn locks_are_renewed_when_the_connection_is_back() {
     assert!(matches!(gone.check(), Err(Error::LockLost { why: Lost::Taken, .. })));
 }
 
-/// Two copies of a machine that go on from one snapshot had the same owners, and gave each other's grants back.
+/// Two copies of a machine that continued from one snapshot had the same owners, and released each other's grants.
 #[tokio::test(start_paused = true)]
 async fn owners_are_not_made_of_what_a_snapshot_copies() {
     let server = VirtualServer::start();
@@ -93,7 +93,7 @@ async fn owners_are_not_made_of_what_a_snapshot_copies() {
     let released = server.times("RLOCK.RELEASE").len();
     server.say(&format!("granted 0 {}0123456789abcdef:7 lock 1 5000 0", client.identity()));
     sleep(SECOND).await;
-    assert_eq!(server.times("RLOCK.RELEASE").len(), released, "a grant of the other copy was given back");
+    assert_eq!(server.times("RLOCK.RELEASE").len(), released, "a grant of the other copy was released");
 }
 
 /// The view of a hold that was released kept its turn alive: a `try` beside another acquisition of that owner waited for it.

@@ -63,7 +63,7 @@ async fn failing_renewals_are_tried_again_until_the_deadline_and_no_longer() {
         server.set(mood);
         let renewed_at = 10 * SECOND;
         sleep(10 * SECOND).await;
-        assert_eq!(guard.state(), State::Renewing, "{mood:?}: a failed renewal is no loss");
+        assert_eq!(guard.state(), State::Renewing, "{mood:?}: a failed renewal loses nothing");
         guard.check().unwrap();
         assert_eq!(guard.lost().await, Lost::Unreachable);
         let took = begin.elapsed();
@@ -100,7 +100,7 @@ async fn a_lease_counts_from_the_sending_of_its_request() {
     let guard = client.lock("lock").lease(30 * SECOND).try_acquire().await.unwrap();
     let left = guard.check().unwrap();
     assert!(left <= COUNTED - 4 * SECOND, "{left:?}");
-    // A reply that comes after the lease is no lock.
+    // A reply after the end of the lease gives no lock.
     let late = client.lock("late").lease(3 * SECOND).try_acquire().await;
     assert!(matches!(late, Err(Error::Transport { .. })), "{late:?}");
     sleep(20 * SECOND).await;
@@ -158,7 +158,7 @@ async fn a_wait_does_not_depend_on_one_message() {
     let lock = client.lock("lock");
     let waiting = tokio::spawn(lock.acquire());
     sleep(5 * SECOND).await;
-    // The lock is granted, and nobody hears of it.
+    // The lock is granted, and the message is lost.
     server.grant_in_silence("lock");
     let begin = Instant::now();
     let guard = waiting.await.unwrap().unwrap();
@@ -210,7 +210,7 @@ async fn a_renewal_has_ended_before_the_release_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_reaches_nobody_is_given_back() {
+async fn a_grant_after_a_wait_has_timed_out_leaves_no_holder() {
     let server = VirtualServer::start();
     let client = client(&server);
     server.occupy("lock", 3600 * SECOND);
@@ -233,7 +233,7 @@ async fn a_connection_that_breaks_with_the_grant_does_not_prolong_the_wait() {
     let begin = Instant::now();
     let waiting = tokio::spawn(client.lock("lock").acquire_timeout(10 * SECOND));
     sleep(4 * SECOND).await;
-    // The message is the last that comes.
+    // The message is the last before the server goes down.
     server.free("lock");
     server.set(Mood::Down);
     let outcome = tokio::time::timeout(100 * SECOND, waiting).await.expect("the end of the wait");
@@ -242,9 +242,9 @@ async fn a_connection_that_breaks_with_the_grant_does_not_prolong_the_wait() {
     assert!(begin.elapsed() <= 10 * SECOND + Duration::from_millis(5), "{:?}", begin.elapsed());
 }
 
-/// A lock that was handed out after a close had told all holders was never told: the work under it went on for ever.
+/// A close did not notify a lock that was handed out after it had notified all holders: the work under it ran for ever.
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_comes_during_a_shutdown_is_lost_at_once() {
+async fn a_lock_acquired_during_a_shutdown_is_lost_at_once() {
     let server = VirtualServer::start();
     let client = client(&server);
     client.lock("before").acquire().await.unwrap().release().await.unwrap();

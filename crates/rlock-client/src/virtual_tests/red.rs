@@ -58,7 +58,7 @@ async fn a_red_lock_is_valid_as_long_as_its_quorum() {
     // Since the last renewal of that server, which is 10 seconds ago at most.
     assert!(begin.elapsed() >= 19 * SECOND && begin.elapsed() < COUNTED + SECOND / 20);
     sleep(SECOND).await;
-    assert_eq!(servers[2].holder("lock"), None, "it is given back where it was left");
+    assert_eq!(servers[2].holder("lock"), None, "it is released where it was left");
 }
 
 /// `release` returns at a quorum. The server with a release still under way denied the next lock, and was asked again after up to
@@ -90,7 +90,7 @@ async fn a_server_that_joins_does_not_cover_a_gap_up() {
     let short = clients[0].lock("lock").lease(SECOND).renew(false).acquire().await.unwrap();
     assert!(members.join(0, short.any()) && !members.are_enough());
     assert!(members.join(1, clients[1].lock("lock").acquire().await.unwrap().any()) && members.are_enough());
-    // One of two is not held any more, and nobody has looked: somebody else may have had a quorum since.
+    // One of two is no longer held, and no check has run: another owner may have had a quorum since.
     sleep(2 * SECOND).await;
     assert!(!members.join(2, clients[2].lock("lock").acquire().await.unwrap().any()));
     assert!(matches!(members.check(), Err(Error::LockLost { why: Lost::Expired, .. })));

@@ -14,7 +14,7 @@ use crate::link::{BoxFuture, Connection, Connector, Incoming};
 /// What the server does with its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mood {
-    /// It answers, so long after it was asked.
+    /// It answers, this long after the request.
     Answers(Duration),
     /// It takes requests and never answers.
     Silent,
@@ -74,12 +74,12 @@ impl VirtualServer {
         self.state().log.iter().filter(|(_, word)| word == command).map(|(at, _)| *at).collect()
     }
 
-    /// Somebody else takes the lock for so long.
+    /// Another owner takes the lock for `lease`.
     pub(super) fn occupy(&self, key: &str, lease: Duration) {
         self.state().locks.insert(key.into(), (b"somebody".to_vec(), Instant::now() + lease));
     }
 
-    /// Whoever holds the lock loses it; the first in the queue is granted it, for 5 seconds unless confirmed.
+    /// The holder loses the lock; the first in the queue is granted it, for 5 seconds unless confirmed.
     pub(super) fn free(&self, key: &str) {
         let mut state = self.state();
         state.locks.remove(key.as_bytes());
@@ -96,7 +96,7 @@ impl VirtualServer {
     /// The first in the queue is granted the lock, and the message is lost.
     pub(super) fn grant_in_silence(&self, key: &str) {
         let mut state = self.state();
-        let (first, owner, lease) = state.queue.pop_front().expect("somebody waits");
+        let (first, owner, lease) = state.queue.pop_front().expect("a waiter");
         assert_eq!(first, key.as_bytes());
         state.locks.insert(first, (owner, Instant::now() + lease));
     }
@@ -125,7 +125,7 @@ impl State {
             .args_iter()
             .map(|word| match word {
                 Arg::Simple(bytes) => bytes.to_vec(),
-                _ => panic!("no such words are sent"),
+                _ => panic!("only plain arguments are sent"),
             })
             .collect();
         let word = String::from_utf8(words[0].clone()).unwrap();

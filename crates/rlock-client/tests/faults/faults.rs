@@ -36,7 +36,7 @@ async fn late_requests(proxy: &Proxy, fate: Fate) {
     }
 }
 
-/// Everything is given back: nobody holds, nobody waits.
+/// The lock is free, and the queue is empty.
 async fn all_free(server: &TestServer, lock: &str) {
     let mut raw = server.connect();
     eventually("a free lock", || holder(&mut raw, lock).is_none().then_some(())).await;
@@ -118,7 +118,7 @@ async fn a_release_says_what_is_known_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_renewal_that_fails_is_no_loss() {
+async fn a_failed_renewal_does_not_lose_the_lock() {
     let server = Arc::new(TestServer::start());
     let mut tasks = JoinSet::new();
     // At the same time, since renewals take theirs.
@@ -182,12 +182,12 @@ async fn a_waiter_survives_whatever_happens_to_its_requests() {
     for command in ["SUBSCRIBE", "RLOCK.ACQUIRE", "RLOCK.RENEW"] {
         for fate in FATES {
             let (proxy, client) = through(&server, hasty()).await;
-            run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+            run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 60000");
             proxy.once(command, fate);
             let lock = client.lock("lock");
             let waiting = tokio::spawn(async move { lock.acquire().await });
             eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-            run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+            run::<u64>(&mut raw, "RLOCK.RELEASE lock other");
             let guard = within("the lock", waiting).await.unwrap().unwrap();
             guard.check().unwrap();
             assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner(), "{command} {fate:?}");
@@ -204,7 +204,7 @@ async fn a_wait_that_is_dropped_leaves_the_queue_whatever_happens() {
     for command in ["RLOCK.CANCEL", "RLOCK.RELEASE", "RLOCK.ACQUIRE"] {
         for fate in FATES {
             let (proxy, client) = through(&server, hasty()).await;
-            run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+            run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 60000");
             let met = proxy.once(command, fate);
             let met = || met.load(Ordering::SeqCst).then_some(());
             let lock = client.lock("lock");
@@ -218,7 +218,7 @@ async fn a_wait_that_is_dropped_leaves_the_queue_whatever_happens() {
             eventually("the request", met).await;
             late_requests(&proxy, fate).await;
             eventually("an empty queue", || (waiters(&server) == 0).then_some(())).await;
-            run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+            run::<u64>(&mut raw, "RLOCK.RELEASE lock other");
             all_free(&server, "lock").await;
             client.close(SOON).await.unwrap();
         }
@@ -230,7 +230,7 @@ async fn waiters_keep_their_places_when_the_connection_is_cut() {
     let server = TestServer::start();
     let mut raw = server.connect();
     let (proxy, client) = through(&server, Client::builder()).await;
-    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 60000");
     let (order, mut got) = tokio::sync::mpsc::unbounded_channel();
     for number in 0..20 {
         let (lock, order) = (client.lock("lock"), order.clone());
@@ -244,7 +244,7 @@ async fn waiters_keep_their_places_when_the_connection_is_cut() {
             proxy.cut();
         }
     }
-    // All have asked again before the lock is free: who is not heard loses the place.
+    // All have asked again before the lock is free: a waiter that has not loses its place.
     let asked = Arc::new(Mutex::new(HashSet::new()));
     let seen = asked.clone();
     proxy.rule(move |words| {
@@ -255,7 +255,7 @@ async fn waiters_keep_their_places_when_the_connection_is_cut() {
     });
     proxy.cut();
     eventually("repeats", || (asked.lock().unwrap().len() == 20).then_some(())).await;
-    run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+    run::<u64>(&mut raw, "RLOCK.RELEASE lock other");
     for number in 0..20 {
         assert_eq!(within("a turn", got.recv()).await, Some(number));
     }
@@ -263,12 +263,12 @@ async fn waiters_keep_their_places_when_the_connection_is_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_and_holders_recover_from_an_outage_by_themselves() {
+async fn waiters_and_holders_recover_from_an_outage() {
     let server = TestServer::start();
     let mut raw = server.connect();
     let (outage, lease) = outage();
     let (proxy, client) = through(&server, Client::builder().lease(lease)).await;
-    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 60000");
     let held = client.lock("held").acquire().await.unwrap();
     let lock = client.lock("lock");
     let waiting = tokio::spawn(async move { lock.acquire().await });
@@ -276,9 +276,9 @@ async fn waiters_and_holders_recover_from_an_outage_by_themselves() {
     proxy.set_down(true);
     let dropped = client.lock("dropped").acquire_timeout(Duration::from_millis(50)).await;
     assert!(matches!(dropped, Err(Error::Timeout { .. })), "{dropped:?}");
-    // Longer than the pause between attempts to connect grows; drivers go on trying by themselves for 15 seconds at most.
+    // Longer than the pause between attempts to connect ever gets; drivers retry on their own for 15 seconds at most.
     tokio::time::sleep(outage).await;
-    run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+    run::<u64>(&mut raw, "RLOCK.RELEASE lock other");
     held.check().unwrap();
     proxy.set_down(false);
     let guard = within("the lock", waiting).await.unwrap().unwrap();

@@ -35,14 +35,14 @@ async fn a_server_that_forgot_everything_is_a_loss_for_holders_and_a_new_start_f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_comes_back_with_its_data_is_no_loss() {
+async fn a_server_that_restarts_with_its_data_loses_no_lock() {
     let server = TestServer::builder().conf("appendonly", "yes").start();
     let client = connect(&server).await;
     let held = client.lock("lock").acquire().await.unwrap();
     let port = server.port();
     let stopped = server.kill9();
     let begin = Instant::now();
-    // An answer even while nobody is there.
+    // An answer even while the server is down.
     let error = client.lock("other").acquire_timeout(Duration::from_millis(300)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(5));
@@ -53,12 +53,12 @@ async fn a_server_that_comes_back_with_its_data_is_no_loss() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_was_stopped_and_goes_on() {
+async fn a_server_that_was_stopped_and_continues() {
     let server = TestServer::start();
     let client = connect_with(&server, quick()).await;
     let held = client.lock("held").acquire().await.unwrap();
     server.signal(libc::SIGSTOP);
-    // Requests that time out here are carried out when the server goes on.
+    // Requests that time out here are carried out when the server continues.
     let trying = client.clone();
     let error = within("an error", trying.lock("tried").try_acquire()).await.unwrap_err();
     assert!(matches!(error, Error::Transport { .. }), "{error}");
@@ -81,9 +81,8 @@ async fn a_server_that_was_stopped_and_goes_on() {
 /// The lease of the client that is stopped.
 const LEASE: Duration = Duration::from_millis(1_500);
 
-/// What the stopped client does, in a process of its own; `None` in the test's own process.
-/// What a server was sent before it stood still it carries out when it goes on, however late: a lock that nobody knew
-/// of any more was held for as long as its lease.
+/// A stopped server carries out earlier requests when it continues, however late: a lock that no client knew
+/// about was held for as long as its lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_a_stopped_server_carries_out_after_its_lease_leaves_no_lock() {
     let server = TestServer::start();
@@ -102,6 +101,7 @@ async fn a_request_that_a_stopped_server_carries_out_after_its_lease_leaves_no_l
     client.close(SOON).await.unwrap();
 }
 
+/// The role of a process of its own, and the server's URL; `None` in the test's own process.
 fn role() -> Option<(String, String)> {
     let role = std::env::var("RLOCK_TEST_ROLE").ok()?;
     Some((role, std::env::var("RLOCK_TEST_URL").expect("the server's URL")))
@@ -111,7 +111,7 @@ fn role() -> Option<(String, String)> {
 #[tokio::test]
 async fn in_a_process_of_its_own() {
     let Some((role, url)) = role() else { return };
-    // With all the time for answers, lest the connection with what lies in its buffer is given up after the stop.
+    // With ample time for answers: the connection must not be given up after the stop, with what lies in its buffer.
     let builder = Client::builder().lease(LEASE).response_timeout(SOON);
     let client = within("a client to connect", builder.connect(&url)).await.unwrap();
     let guard = within("the lock", client.lock("lock").acquire()).await.unwrap();
@@ -127,7 +127,7 @@ async fn in_a_process_of_its_own() {
         "waiter" => {
             guard.release().await.unwrap();
         }
-        other => panic!("no such role: {other}"),
+        other => panic!("unknown role: {other}"),
     }
 }
 
@@ -143,7 +143,7 @@ fn wait_to_be_stopped_and_continued(begin: Instant) {
         if now - last > LEASE {
             return;
         }
-        assert!(now - begin < SOON, "nobody stopped this process");
+        assert!(now - begin < SOON, "this process was not stopped");
         last = now;
     }
 }
@@ -198,7 +198,7 @@ async fn a_process_that_was_stopped_while_waiting_refuses_the_grant_in_its_buffe
 }
 
 #[tokio::test]
-async fn a_module_that_is_gone_is_told() {
+async fn a_module_that_is_gone_is_reported() {
     let server = TestServer::start();
     let client = connect_with(&server, quick()).await;
     run::<()>(&mut server.connect(), "MODULE UNLOAD rlock");
@@ -211,8 +211,8 @@ async fn a_module_that_is_gone_is_told() {
     }
 }
 
-/// Before a planned fail-over a server lets nobody acquire, and sends those away who wait: who has time to wait waits on,
-/// and has the lock when that is over; who has none is told.
+/// Before a planned fail-over a server is drained: it refuses acquisitions and dismisses its waiters. A
+/// client with time left waits and acquires the lock after the drain; one without gets an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_drained_is_waited_for() {
     let server = TestServer::start();
@@ -223,7 +223,7 @@ async fn a_server_that_is_drained_is_waited_for() {
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     run::<()>(&mut raw, "CONFIG SET rlock.accept no");
-    eventually("nobody to wait in the server", || (waiters(&server) == 0).then_some(())).await;
+    eventually("an empty queue", || (waiters(&server) == 0).then_some(())).await;
     let lock = client.lock("free");
     let later = tokio::spawn(async move { lock.acquire().await });
     let error = client.lock("other").try_acquire().await.unwrap_err();

@@ -64,7 +64,7 @@ fn a_guard_that_goes_last_releases_its_lock_wherever_it_is_dropped() {
 }
 
 #[test]
-fn locks_are_looked_at_and_entered_again() {
+fn locks_are_inspected_and_reentered() {
     let server = TestServer::start();
     let client = Client::connect(&url(&server)).unwrap();
     let lock = client.lock("lock").owner("job");
@@ -93,14 +93,14 @@ fn work_is_run_under_a_lock() {
     });
     assert_eq!(value, Ok(Ok(42)));
     assert_eq!(holder(&mut raw, "lock"), None);
-    // What the work returns is its own business.
+    // The result of the work is passed through.
     assert_eq!(lock.run(|_| Err::<(), _>("no paper")), Ok(Err("no paper")));
     assert_eq!(holder(&mut raw, "lock"), None);
     let panicked =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.run(|_| panic!("as wanted"))));
     assert!(panicked.is_err());
     eventually("the release", SOON, || holder(&mut raw, "lock").is_none().then_some(()));
-    // Who cannot have the lock does not work.
+    // The work does not run without the lock.
     let guard = lock.acquire().unwrap();
     let busy = client.lock("lock").wait(Duration::from_millis(50));
     let error = busy.run(|_| panic!("the lock is another's")).unwrap_err();
@@ -108,7 +108,7 @@ fn work_is_run_under_a_lock() {
     guard.release().unwrap();
 }
 
-/// Works in steps until it may not go on, and counts the steps.
+/// Works in steps until the lock is lost, and counts the steps.
 fn work_until_lost(guard: &Guard) -> u64 {
     let token = guard.cancellation_token();
     let steps = eventually("the loss", SOON, || guard.check().is_err().then_some(1));
@@ -117,7 +117,7 @@ fn work_until_lost(guard: &Guard) -> u64 {
 }
 
 #[test]
-fn work_that_blocks_is_told_of_a_loss_and_its_result_is_refused() {
+fn work_that_blocks_learns_a_loss_and_its_result_is_refused() {
     let server = TestServer::start();
     // Renewed every 200 ms: so soon it learns that the lock was taken away.
     let builder = rlock_client::Client::builder().lease(Duration::from_millis(600));

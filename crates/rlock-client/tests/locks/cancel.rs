@@ -10,7 +10,7 @@ use rlock_testkit::clients::{
     SOON, connect, connect_with, denied, eventually, holder, run, seed, url, waiters, within,
 };
 
-/// Polls a future so many times, with a little time in between, then drops it.
+/// Polls a future `polls` times, with a little time in between, then drops it.
 async fn poll_and_drop<T>(work: impl Future<Output = T>, polls: usize) -> Option<T> {
     let mut work = pin!(work);
     for _ in 0..polls {
@@ -110,8 +110,8 @@ async fn every_other_operation_is_dropped_after_every_number_of_polls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_thousand_races_leave_nothing_that_is_renewed() {
     let server = TestServer::start();
-    // A busy machine is no reason to give a connection up: try_lock would say so.
-    // Nor is it to lose locks because it had no time to renew them.
+    // A busy machine must not make the client give a connection up: try_lock would say so. Nor must it lose
+    // locks because it had no time to renew them.
     let lease = Duration::from_secs(9);
     let builder = Client::builder().lease(lease).response_timeout(SOON);
     let client = connect_with(&server, builder).await;
@@ -138,7 +138,7 @@ async fn a_hundred_thousand_races_leave_nothing_that_is_renewed() {
         let name = format!("lock{lock}");
         eventually("a free lock", || holder(&mut raw, &name).is_none().then_some(())).await;
     }
-    // Not by what came of them: a release that is repeated counts among those who held nothing as well.
+    // Not by the counter of owners that held nothing: repeated releases count there as well.
     let renewed = || server.info("commandstats").get("cmdstat_rlock.renew").cloned();
     let before = renewed();
     // A renewal of whatever would still be renewed, and a half.

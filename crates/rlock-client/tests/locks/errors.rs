@@ -9,7 +9,7 @@ use signal_hook::consts::SIGUSR1;
 use signal_hook::low_level::raise;
 
 #[tokio::test]
-async fn bad_settings_are_told_with_what_would_be_right() {
+async fn bad_settings_are_refused_with_advice() {
     let server = TestServer::start();
     let client = connect(&server).await;
     let invalid = |error: Error, words: &[&str]| {
@@ -35,8 +35,8 @@ async fn bad_settings_are_told_with_what_would_be_right() {
     invalid(Client::connect(&cluster).await.unwrap_err(), &["connect with redis://"]);
 }
 
-/// What the server refuses comes as the variant that tells what to do about it, with the server's own words; what
-/// no variant is made for is `Refused`.
+/// Each refusal of the server becomes the variant that says what to do about it, with the server's own words;
+/// a refusal without a variant of its own is `Refused`.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_refusal_of_a_server_has_a_variant() {
     let server = TestServer::start();
@@ -57,7 +57,7 @@ async fn each_refusal_of_a_server_has_a_variant() {
     assert!(matches!(error, Error::QueueFull { .. }));
     guard.release().await.unwrap();
     run::<()>(&mut raw, "CONFIG SET rlock.accept no");
-    // Who has time to wait waits for the end of that.
+    // A client with time left waits for the end of the drain.
     let error = client.lock("lock").try_acquire().await.unwrap_err();
     assert!(matches!(&error, Error::Refused { message } if message.contains("rlock.accept")), "{error}");
     run::<()>(&mut raw, "CONFIG SET rlock.accept yes");
@@ -87,9 +87,9 @@ async fn a_server_without_the_module_is_refused() {
     assert!(matches!(error, Error::ModuleMissing { .. }), "{error}");
 }
 
-/// Whoever waited without a limit heard of nothing, though no wait mends a wrong password.
+/// A wait without a limit never ended, though no wait mends a wrong password.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_is_not_let_in_is_told_and_does_not_wait() {
+async fn a_user_that_is_not_let_in_gets_an_error_and_does_not_wait() {
     let server = TestServer::start();
     let mut raw = server.connect();
     run::<()>(&mut raw, "ACL SETUSER app on >secret ~* &* +@all");

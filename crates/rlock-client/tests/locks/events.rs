@@ -1,4 +1,4 @@
-//! What the receiver of events is told.
+//! The events that the receiver gets.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -71,7 +71,7 @@ async fn diary_of(server: &TestServer, lease: Duration) -> (Diary, Client) {
 }
 
 #[tokio::test]
-async fn acquisitions_and_their_ends_are_told() {
+async fn acquisitions_and_their_ends_are_reported() {
     let server = TestServer::start();
     let (diary, client) = diary_of(&server, Duration::from_secs(30)).await;
     client.lock("a").await.unwrap().release().await.unwrap();
@@ -79,7 +79,7 @@ async fn acquisitions_and_their_ends_are_told() {
     within("the loss", guard.lost()).await;
     drop(guard);
     drop(client.lock("c").try_acquire().await.unwrap());
-    // A dropped guard is told of when the server has answered.
+    // The release of a dropped guard is reported when the server has answered.
     eventually("the release", || diary.seen("released c")).await;
     let expected = ["acquired a", "released a", "acquired b", "lost b Expired", "acquired c", "released c"];
     assert_eq!(diary.take(), expected);
@@ -97,7 +97,7 @@ async fn acquisitions_and_their_ends_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn renewals_and_connections_are_told() {
+async fn renewals_and_connections_are_reported() {
     let server = TestServer::start();
     let (diary, client) = diary_of(&server, Duration::from_millis(1_500)).await;
     let guard = client.lock("a").await.unwrap();
@@ -118,10 +118,10 @@ async fn renewals_and_connections_are_told() {
     guard.release().await.unwrap();
 }
 
-/// Receivers were told while the hold was locked, and so hung where they asked about it; a panic of theirs ended the task
-/// that renews all locks.
+/// Receivers were called while the hold was locked, and so hung when they asked about it; a panic of theirs
+/// ended the task that renews all locks.
 #[tokio::test(flavor = "multi_thread")]
-async fn receivers_may_look_at_the_lock_and_their_panics_end_nothing() {
+async fn receivers_may_check_the_lock_and_their_panics_end_nothing() {
     let server = TestServer::start();
     let shown = Arc::new(Mutex::new(None::<Held>));
     let look = shown.clone();
@@ -153,9 +153,9 @@ async fn receivers_may_look_at_the_lock_and_their_panics_end_nothing() {
     client.close(SOON).await.unwrap();
 }
 
-/// A red lock told receivers while it was locked itself: one that asked about it waited for ever, and with it all who ask.
+/// A red lock called receivers while it was locked itself: one that asked about it waited for ever, as did all callers.
 #[tokio::test(flavor = "multi_thread")]
-async fn receivers_may_look_at_a_red_lock() {
+async fn receivers_may_check_a_red_lock() {
     let servers = [TestServer::start(), TestServer::start(), TestServer::start()];
     let (shown, looked) = (Arc::new(Mutex::new(None::<RedHeld>)), Arc::new(Mutex::new(Vec::new())));
     let mut clients = Vec::new();
@@ -197,9 +197,9 @@ async fn receivers_may_look_at_a_red_lock() {
     .await;
 }
 
-/// Who was told of a connection asked for it, and was answered as it had been before.
+/// A receiver that learned of a connection and asked for its state got the state from before.
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_are_told_when_they_have_changed() {
+async fn connections_are_reported_after_they_have_changed() {
     let server = TestServer::start();
     let shown = Arc::new(Mutex::new(None::<rlock_client::Lock>));
     let states = Arc::new(Mutex::new(Vec::new()));
@@ -220,7 +220,7 @@ async fn connections_are_told_when_they_have_changed() {
     assert_eq!(*states.lock().unwrap(), [(false, false), (true, true)]);
 }
 
-/// A lock that the release found to be somebody else's was told as released.
+/// A lock that its release found to be lost was reported as released.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_is_gone_at_its_release_was_lost() {
     let server = TestServer::start();
@@ -244,9 +244,9 @@ async fn a_lock_that_is_gone_at_its_release_was_lost() {
     assert!(diary.take().is_empty());
 }
 
-/// Each round of an acquisition of several locks was told as one that had failed.
+/// Each round of an acquisition of several locks was reported as a failed acquisition.
 #[tokio::test(flavor = "multi_thread")]
-async fn rounds_of_an_acquisition_are_not_told() {
+async fn rounds_of_an_acquisition_are_not_reported() {
     let server = TestServer::start();
     let (diary, client) = diary_of(&server, Duration::from_secs(30)).await;
     let holder = client.lock("b").await.unwrap();

@@ -99,7 +99,7 @@ fn leader_election() {
     processes[hung].0.says("leads no more");
     let other = at(&processes, &second);
     processes[other].0.says("leads");
-    // One that is killed is replaced at the end of its lease; one that is told to end, at once.
+    // A leader that is killed is replaced at the end of its lease; one that is interrupted, at once.
     drop(processes.remove(other));
     let third = leader(Some(&second));
     let mut last = processes.remove(at(&processes, &third)).0;

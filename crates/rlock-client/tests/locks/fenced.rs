@@ -36,7 +36,7 @@ async fn each_guard_has_a_larger_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_gets_a_token_with_the_lock() {
+async fn a_waiter_gets_a_token_with_the_lock() {
     for waiting in [Waiting::Queue, Waiting::Polling] {
         let server = TestServer::start();
         let client = connect(&server).await;

@@ -30,7 +30,7 @@ async fn a_lock_is_taken_denied_and_released() {
     assert!(sure > Duration::from_secs(20) && sure < left, "{sure:?} {left:?}");
     assert_eq!(guard.state(), State::Held);
     let held = guard.held();
-    // A token is for the work: whoever cancels it does nothing to the lock.
+    // A token is for the work: cancelling it does nothing to the lock.
     guard.cancellation_token().cancel();
     assert_eq!((guard.state(), guard.cancellation_token().is_cancelled()), (State::Held, false));
     guard.release().await.unwrap();
@@ -63,8 +63,8 @@ async fn a_waiter_gets_the_lock_when_it_is_released() {
     guard.release().await.unwrap();
 }
 
-/// Drivers give up a reply after half a second, and some after a few seconds more; servers close connections that
-/// are idle. A wait is no reply, and a client that waits or holds is not idle.
+/// Drivers give up a reply after half a second, and some after a few seconds more; servers close connections
+/// that are idle. A wait is not a missing reply, and neither waiters nor holders are idle.
 ///
 /// `RLOCK_WAIT_SECONDS` says for how long (5); from 25 on it is the client with its own settings.
 #[tokio::test]
@@ -158,7 +158,7 @@ async fn a_forced_release_is_a_loss_and_says_so() {
     assert!(!token.is_cancelled());
     assert_eq!(within("the loss", guard.lost()).await, Lost::Taken);
     within("the token", token.cancelled()).await;
-    // Somebody else has it by now: the guard's end must not take it away.
+    // Another owner holds it by now: the end of the guard must not release it.
     let other = lock.acquire().await.unwrap();
     drop(guard);
     other.release().await.unwrap();
@@ -218,7 +218,7 @@ async fn a_named_owner_enters_again_and_takes_up_its_predecessors_holds() {
 async fn named_owners_wait_for_their_turn() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());
-    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 60000");
     let lock = client.lock("lock").owner("job");
     let waits: Vec<_> = (0..10)
         .map(|_| {
@@ -228,7 +228,7 @@ async fn named_owners_wait_for_their_turn() {
         .collect();
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     assert!(denied(lock.try_acquire().await));
-    run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+    run::<u64>(&mut raw, "RLOCK.RELEASE lock other");
     let mut guards = Vec::new();
     for wait in waits {
         guards.push(within("the lock", wait).await.unwrap().unwrap());
@@ -261,7 +261,7 @@ async fn work_runs_under_the_lock_and_is_dropped_when_it_is_lost() {
 }
 
 #[tokio::test]
-async fn a_server_without_the_module_is_told_apart_at_once() {
+async fn a_server_without_the_module_is_recognized_at_once() {
     let server = TestServer::builder().without_module().start();
     let error = within("an answer", Client::connect(&url(&server))).await.unwrap_err();
     assert!(matches!(error, Error::ModuleMissing { .. }), "{error}");
@@ -275,7 +275,7 @@ async fn something_else_under_the_locks_name_is_a_loss_at_once() {
     let server = TestServer::start();
     let client = connect_with(&server, Client::builder().lease(Duration::from_secs(9))).await;
     let mut raw = server.connect();
-    // Of another type, and a hash that is no lock.
+    // A key of another type, and a hash that is not a lock.
     for command in ["SET lock value", "HSET lock some data"] {
         let begin = std::time::Instant::now();
         let guard = client.lock("lock").acquire().await.unwrap();
@@ -300,7 +300,7 @@ async fn something_else_under_the_locks_name_is_a_loss_at_once() {
         let error = again.reenter().await.unwrap_err();
         assert_eq!(error, Error::LockLost { lock: "lock2".into(), why: Lost::Taken }, "{command}");
         drop(again);
-        // What is there is left alone.
+        // The other values are left alone.
         client.lock("free").acquire().await.unwrap().release().await.unwrap();
         assert_eq!(run::<u64>(&mut raw, "EXISTS lock lock2"), 2, "{command}");
         run::<u64>(&mut raw, "DEL lock lock2");
@@ -308,7 +308,7 @@ async fn something_else_under_the_locks_name_is_a_loss_at_once() {
 }
 
 #[tokio::test]
-async fn a_full_queue_is_told() {
+async fn a_full_queue_is_reported() {
     let server = TestServer::builder().module_args(&["max-waiters-per-key", "1"]).start();
     let client = connect(&server).await;
     let guard = client.lock("lock").acquire().await.unwrap();
@@ -318,7 +318,7 @@ async fn a_full_queue_is_told() {
     let error = within("an error", client.lock("lock").acquire()).await.unwrap_err();
     assert!(matches!(error, Error::QueueFull { .. }), "{error}");
     assert!(error.to_string().contains("rlock.max-waiters-per-key"), "{error}");
-    // It took nobody's place, and a later try has one.
+    // It took no place in the queue, and a later try gets one.
     assert!(denied(client.lock("lock").try_acquire().await));
     guard.release().await.unwrap();
     let guard = within("the lock", waiting).await.unwrap().unwrap();
@@ -330,7 +330,7 @@ async fn a_full_queue_is_told() {
 }
 
 #[tokio::test]
-async fn a_key_with_something_else_is_told() {
+async fn a_key_of_another_type_is_refused() {
     let server = TestServer::start();
     let client = connect(&server).await;
     run::<()>(&mut server.connect(), "SET lock value");

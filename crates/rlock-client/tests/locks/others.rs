@@ -1,4 +1,4 @@
-//! Looking at locks and ending the holds of others, and what tells those who wait.
+//! Inspecting locks and connections, and ending the holds of other owners.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use rlock_testkit::TestServer;
 use rlock_testkit::clients::{SOON, connect, eventually, run, within};
 
 #[tokio::test]
-async fn info_tells_who_holds_and_who_waits() {
+async fn info_shows_holders_and_waiters() {
     let server = TestServer::start();
     let mut raw = server.connect();
     let client = connect(&server).await;

@@ -1,4 +1,4 @@
-//! Read/write locks through the client: who is in together, waiting, downgrades, watchdogs, losses.
+//! Read/write locks through the client: shared holds, waiting, downgrades, watchdogs, losses.
 
 use redis::Value;
 use rlock_client::{Client, Error, Lost, State};
@@ -24,7 +24,7 @@ async fn readers_share_and_a_writer_is_alone() {
     one.release().await.unwrap();
     assert!(denied(pages.write().try_acquire().await));
     two.release().await.unwrap();
-    let writer = pages.write().try_acquire().await.expect("nobody reads");
+    let writer = pages.write().try_acquire().await.expect("a lock without readers");
     assert!(denied(pages.read().try_acquire().await));
     assert!(denied(pages.write().try_acquire().await));
     let inner = writer.reenter().await.unwrap();
@@ -36,7 +36,7 @@ async fn readers_share_and_a_writer_is_alone() {
 }
 
 #[tokio::test]
-async fn who_waits_is_served_readers_together() {
+async fn waiting_readers_are_granted_the_lock_together() {
     let (_server, client) = start().await;
     let pages = client.read_write_lock("pages");
     let writer = pages.write().acquire().await.unwrap();
@@ -232,10 +232,10 @@ fn the_blocking_facade_has_them_too() {
     client.close(Duration::from_secs(5)).unwrap();
 }
 
-/// Two readers that came of one writer were one owner to the server: the release of the first gave back what the second
-/// believed to hold, and a writer came in beside it.
+/// Two readers made from one writer were one owner to the server: the release of the first ended what the
+/// second believed to hold, and a writer acquired the lock beside it.
 #[tokio::test]
-async fn a_writer_that_has_entered_twice_is_no_reader_yet() {
+async fn a_writer_that_has_entered_twice_becomes_a_reader_only_with_its_last_guard() {
     let (_server, client) = start().await;
     let pages = client.read_write_lock("pages");
     for write in [pages.write(), pages.write().owner("me")] {
@@ -257,7 +257,7 @@ async fn a_writer_that_has_entered_twice_is_no_reader_yet() {
     }
 }
 
-/// What INFO shows is cut at a hundred, and of an owner that writes and reads it was the one that came first.
+/// INFO shows a hundred holders at most, and an owner that writes and reads only with the hold that came first.
 #[tokio::test]
 async fn whether_an_owner_holds_it_does_not_depend_on_how_many_do() {
     let (server, client) = start().await;

@@ -1,4 +1,4 @@
-//! Several guards of one hold: entered and given back at the same time, and with replies lost.
+//! Several guards of one hold: entered and released at the same time, and with replies lost.
 
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use rlock_testkit::TestServer;
 use rlock_testkit::clients::proxy::{Fate, Proxy};
 use rlock_testkit::clients::{SOON, connect, eventually, holder, within};
 
-/// Where two tasks gave the last two guards back at one moment, both released the last hold, and one of them was told
-/// that the lock had not been held any more.
+/// When two tasks released the last two guards at the same time, both released the last hold, and one of them
+/// learned that the lock had no longer been held.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_guards_that_are_given_back_at_once_were_both_held() {
+async fn two_guards_released_at_once_were_both_held() {
     let server = TestServer::start();
     let client = connect(&server).await;
     for round in 0..2_000 {
@@ -25,10 +25,10 @@ async fn two_guards_that_are_given_back_at_once_were_both_held() {
     client.close(SOON).await.unwrap();
 }
 
-/// Holds whose release was carried out and not confirmed were counted on: who entered again asked for one hold too many,
-/// was denied it, and took a lock that was held for lost.
+/// Holds whose release was carried out but not confirmed were counted on: a re-entry asked for one hold
+/// too many, was denied it, and took a lock that was held for lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn holds_that_may_have_been_given_back_are_not_counted_on() {
+async fn holds_that_may_have_been_released_are_not_counted_on() {
     let server = TestServer::start();
     let proxy = Proxy::to(server.port()).await;
     let builder = Client::builder().response_timeout(Duration::from_millis(500));
@@ -54,8 +54,8 @@ async fn holds_that_may_have_been_given_back_are_not_counted_on() {
     assert_eq!(holder(&mut raw, "lock"), None);
 }
 
-/// The release of a guard that was not the last, given up when the last one was gone too, released whatever the owner
-/// held by then: an owner that the user names may hold the lock again.
+/// The release of a guard that was not the last, given up when the last one was gone too, released whatever
+/// the owner held by that time: an owner that the user names may hold the lock again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_is_given_up_late_ends_no_later_hold_of_its_owner() {
     let server = TestServer::start();
@@ -74,7 +74,7 @@ async fn a_release_that_is_given_up_late_ends_no_later_hold_of_its_owner() {
         }
         let later = within("the lock", lock.acquire()).await.unwrap();
         drop(release);
-        // What was sent for it has been answered when this is.
+        // Its requests are answered before these.
         for _ in 0..5 {
             client.lock("other").acquire().await.unwrap().release().await.unwrap();
         }
@@ -85,7 +85,7 @@ async fn a_release_that_is_given_up_late_ends_no_later_hold_of_its_owner() {
 
 /// An owner that the user names waited for the end of its own guard, which it might have had itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_guard_of_a_named_owner_is_to_be_dropped_first() {
+async fn a_lost_guard_of_a_named_owner_must_be_dropped_first() {
     let server = TestServer::start();
     let client = connect(&server).await;
     let lock = client.lock("lock").owner("job");

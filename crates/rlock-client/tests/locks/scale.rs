@@ -18,7 +18,7 @@ async fn ten_thousand_wait_in_order_on_one_connection() {
     let server = TestServer::start();
     let client = connect_with(&server, Client::builder()).await;
     let mut raw = server.connect();
-    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 600000");
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 600000");
     let (inside, next) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..MANY {
@@ -39,7 +39,7 @@ async fn ten_thousand_wait_in_order_on_one_connection() {
     let clients: String = run(&mut raw, "CLIENT LIST");
     let ours = clients.lines().filter(|line| !line.contains("cmd=client")).count();
     assert!(ours <= 3, "{clients}");
-    run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+    run::<u64>(&mut raw, "RLOCK.RELEASE lock other");
     let all = async {
         while let Some(outcome) = tasks.join_next().await {
             let (number, turn) = outcome.unwrap();
@@ -47,7 +47,7 @@ async fn ten_thousand_wait_in_order_on_one_connection() {
         }
     };
     tokio::time::timeout(LONG, all).await.expect("all to have had their turns");
-    // One at the start, and one for each hand-off: nobody had to ask twice for long.
+    // Each of them was granted the lock by a hand-off: none asked twice for long.
     assert_eq!(counter(&server, "hand_offs"), MANY);
 }
 

@@ -1,4 +1,4 @@
-//! Semaphores through the client: so many at once, waiting, renewals, losses.
+//! Semaphores through the client: the number of holders, waiting, renewals, losses.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ async fn start() -> (TestServer, Client) {
 }
 
 #[tokio::test]
-async fn so_many_hold_it_at_once() {
+async fn there_are_as_many_holders_as_permits() {
     let (_server, client) = start().await;
     let printers = client.semaphore("printers", 2);
     let (one, two) = (printers.acquire().await.unwrap(), printers.acquire().await.unwrap());

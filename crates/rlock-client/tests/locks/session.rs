@@ -137,7 +137,7 @@ async fn waiting_entering_again_and_downgrades_keep_the_session() {
     plain.release().await.unwrap();
 }
 
-/// The renewals that wait for replicas go on a connection of their own, which must not keep the tie.
+/// The renewals that wait for replicas use a connection of their own, which must not keep the tie.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_durable_lock_is_tied_to_the_connection_of_the_heartbeat() {
     let (primary, replica) = (TestServer::start(), TestServer::start());

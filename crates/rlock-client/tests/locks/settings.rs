@@ -9,7 +9,7 @@ use rlock_testkit::clients::proxy::{Fate, Proxy};
 use rlock_testkit::clients::{SOON, connect_with, eventually, holder, run, url, waiters, within};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_polls_needs_no_message() {
+async fn pollers_need_no_messages() {
     let server = TestServer::start();
     let client = connect_with(&server, Client::builder().waiting(Waiting::Polling)).await;
     let guard = client.lock("lock").acquire().await.unwrap();
@@ -26,7 +26,7 @@ async fn who_polls_needs_no_message() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_who_may_only_lock_can_poll_and_is_told_what_waiting_needs() {
+async fn a_user_with_lock_commands_only_can_poll_and_learns_what_waiting_needs() {
     let server = TestServer::start();
     let mut raw = server.connect();
     let may = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info";
@@ -53,7 +53,7 @@ async fn a_user_who_may_only_lock_can_poll_and_is_told_what_waiting_needs() {
     within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
     let error = Client::connect(&url.replace("secret", "wrong")).await.unwrap_err();
     assert!(matches!(error, Error::Permission { .. }), "{error}");
-    // What the message of the error asks for is enough.
+    // The rights that the error's message asks for are enough.
     run::<()>(&mut raw, "ACL SETUSER app &rlock:grants:* +subscribe");
     let (client, lock) = (Client::connect(&url).await.unwrap(), "locks:2");
     let guard = client.lock(lock).acquire().await.unwrap();
@@ -65,14 +65,14 @@ async fn a_user_who_may_only_lock_can_poll_and_is_told_what_waiting_needs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_have_the_lock_or_it_is_given_back() {
+async fn replicas_have_the_lock_or_it_is_released() {
     let server = TestServer::start();
     let mut raw = server.connect();
     let waits = async |wait| {
         let builder = Client::builder().durability_wait(Duration::from_millis(wait));
         connect_with(&server, builder.durability(Durability::Majority)).await
     };
-    // What replicas have to do may take its time; that they do nothing is seen soon.
+    // Ample time where a replica must answer, and little where none can.
     let (client, brief) = (waits(5_000).await, waits(500).await);
     // Without any replica there is no majority to have it.
     let error = brief.lock("lock").acquire().await.unwrap_err();
@@ -92,7 +92,7 @@ async fn replicas_have_the_lock_or_it_is_given_back() {
     guard.release().await.unwrap();
     let error = client.lock("lock").durability(Durability::Replicas(2)).try_acquire().await.unwrap_err();
     assert_eq!(error, Error::Durability { lock: "lock".into(), wanted: 2, reached: 1 });
-    // A replica that went away still counts among those of which more than half must have it.
+    // A stopped replica still counts among those of which more than half must have the lock.
     replica.signal(libc::SIGSTOP);
     let error = brief.lock("lock").try_acquire().await.unwrap_err();
     assert_eq!(error, Error::Durability { lock: "lock".into(), wanted: 1, reached: 0 });
@@ -126,7 +126,7 @@ async fn a_replica_that_stands_still_has_no_lock_however_soon_it_is_asked() {
     replica.signal(libc::SIGCONT);
 }
 
-/// Replicas are waited for on a connection of its own. Where that did not come about, whoever had the lock already waited
+/// The wait for replicas uses a connection of its own. Where that could not be opened, a new holder waited
 /// for it without any limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_for_durability_that_does_not_come_is_not_waited_for_for_ever() {
@@ -144,7 +144,7 @@ async fn a_connection_for_durability_that_does_not_come_is_not_waited_for_for_ev
     assert!(matches!(error, Error::Timeout { .. }), "{error}");
     let mut raw = server.connect();
     eventually("the rollback", || holder(&mut raw, "lock").is_none().then_some(())).await;
-    // Who has no limit goes on until there is one.
+    // An acquisition without a limit continues until there is a connection.
     let waiting = tokio::spawn(lock.acquire());
     tokio::time::sleep(Duration::from_millis(2_000)).await;
     assert!(!waiting.is_finished(), "{:?}", waiting.await);
@@ -198,7 +198,7 @@ async fn owners_and_connections_say_whose_they_are() {
     assert!(owner.starts_with(client.identity()), "{owner}");
     let called: Vec<_> = names(&mut raw).into_iter().filter(|name| !name.is_empty()).collect();
     assert!(called.len() == 1 && owner.starts_with(&format!("{}:", called[0])), "{called:?} {owner}");
-    // The program's name, unless there is another. Two clients of a process differ all the same.
+    // The program's name, unless there is another. Two clients of a process differ nevertheless.
     let (one, other) = (clients::connect(&server).await, clients::connect(&server).await);
     assert!(one.identity().starts_with("locks-"), "{}", one.identity());
     assert_ne!(one.identity(), other.identity());

@@ -1,4 +1,4 @@
-//! TLS: servers and clients that prove who they are, and what is said where they cannot.
+//! TLS: servers and clients that prove their identity, and the errors where they cannot.
 
 use std::process::Command;
 
@@ -75,7 +75,7 @@ async fn refused(builder: Builder, url: &str) -> Error {
     within("an error", builder.connect(url)).await.unwrap_err()
 }
 
-/// Takes the lock, waits for it, and gives it back.
+/// Acquires the lock, waits for it, and releases it.
 async fn use_it(client: &Client, server: &TestServer) {
     let lock = client.lock("locks:1");
     let guard = within("the lock", lock.acquire()).await.unwrap();
@@ -133,7 +133,7 @@ async fn what_cannot_be_trusted_is_refused_with_advice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_prove_who_they_are() {
+async fn clients_prove_their_identity() {
     let authority = Authority::new();
     let (server, port) = start(TestServer::builder, &authority, &authority.certify("127.0.0.1"));
     let url = format!("rediss://127.0.0.1:{port}");
@@ -165,7 +165,7 @@ async fn the_servers_of_a_cluster_are_found_at_their_tls_ports() {
     assert!(clients.len() == 2 && clients.iter().all(over_tls), "{clients:?}");
 }
 
-/// What the next test runs in a process of its own, whose environment it can set.
+/// The next test runs this in a process of its own, whose environment it can set.
 #[test]
 fn in_a_process_of_its_own() {
     if let Ok(url) = std::env::var("RLOCK_TEST_URL") {

@@ -36,7 +36,7 @@ async fn locks_of_every_shard_work() {
         guard.release().await.unwrap();
         drop(again);
         eventually("the release", || holder(&mut primary.connect(), &name).is_none().then_some(())).await;
-        // Nobody waited: no connection for messages.
+        // Without a waiter there is no connection for messages.
         assert_eq!(clients(primary), 1);
     }
     client.close(Duration::from_secs(5)).await.unwrap();

@@ -16,7 +16,7 @@ async fn connect(cluster: &Cluster, builder: Builder) -> Client {
     within("a client to connect", builder.connect(&cluster.url())).await.expect("a client")
 }
 
-/// Waits for a lock in a task; gives it back at once and says that it was there.
+/// Waits for a lock in a task; releases it at once and says that it was there.
 fn wait_for(client: &Client, name: &str) -> JoinHandle<Result<(), Error>> {
     let lock = client.lock(name);
     tokio::spawn(async move { lock.acquire().await?.release().await })
@@ -88,7 +88,7 @@ async fn locks_and_waits_outlive_a_primary() {
     wait_for_replicas_in_sync(&cluster.primaries[0], &cluster.replicas[0]);
     cluster.kill(0);
     let heir = &cluster.replicas[0];
-    // The queue was in the old primary's memory: they come again by themselves.
+    // The queue was in the old primary's memory: the waiters ask again.
     await_waiters(heir, 3).await;
     assert_eq!(heir.info("replication")["role"], "master");
     eventually("a renewal there", || (counter(heir, "renewed") > 0).then_some(())).await;

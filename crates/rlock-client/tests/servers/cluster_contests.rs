@@ -1,4 +1,4 @@
-//! Many who want the same locks of a cluster while it changes: never two have one, and nothing is left behind.
+//! Many clients want the same locks of a cluster while it changes: no two ever hold one, and nothing is left behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ fn owner(server: &TestServer, lock: &str) -> Option<Vec<u8>> {
     holder(&mut server.connect(), lock).map(|(owner, _)| owner.into_bytes())
 }
 
-/// Locks that many take in turn, and who is inside.
+/// Locks that many take in turn, and the number of tasks inside each.
 struct Contest {
     names: Vec<String>,
     durability: Durability,
@@ -37,7 +37,7 @@ impl Contest {
         Arc::new(Contest { names, durability, inside, turns, over })
     }
 
-    /// Lets so many tasks of each of three clients take part.
+    /// Lets `tasks` tasks of each of three clients take part.
     async fn begin(self: &Arc<Self>, cluster: &Cluster, tasks: usize) -> Vec<JoinHandle<()>> {
         let mut workers = Vec::new();
         for _ in 0..3 {
@@ -54,14 +54,14 @@ impl Contest {
         }
     }
 
-    /// Takes locks as fast as it can, and sees to it that nobody else has them.
+    /// Takes locks as fast as it can, and checks that no other task has them.
     async fn take_part(self: Arc<Self>, client: Client) {
         while !self.over.load(Ordering::SeqCst) {
             let number = fastrand::usize(..self.names.len());
             let lock = client.lock(&self.names[number]).durability(self.durability);
             let guard = match lock.acquire().await {
                 Ok(guard) => guard,
-                // A fail-over may come between the lock and its replica: then it is given back.
+                // A fail-over may come between the lock and its replica, and so the lock is released.
                 Err(Error::Durability { .. } | Error::Transport { .. }) => continue,
                 Err(error) => panic!("{error}"),
             };
@@ -77,7 +77,7 @@ impl Contest {
         }
     }
 
-    /// Waits for so many turns more.
+    /// Waits for `turns` more turns.
     async fn go_on(&self, turns: usize) {
         let goal = self.turns.load(Ordering::SeqCst) + turns;
         eventually("more turns", || (self.turns.load(Ordering::SeqCst) >= goal).then_some(())).await;
@@ -107,7 +107,7 @@ async fn never_two_holders() {
     contest.end(workers).await;
     for (server, name) in [heir, &cluster.primaries[0], &cluster.primaries[1]].iter().zip(&contest.names) {
         eventually("all locks to be free", || owner(server, name).is_none().then_some(())).await;
-        eventually("nobody to wait", || (waiters(server) == 0).then_some(())).await;
+        eventually("an empty queue", || (waiters(server) == 0).then_some(())).await;
     }
 }
 
@@ -131,7 +131,7 @@ async fn many_slots_move_while_others_are_being_subscribed_to() {
             .await;
     }
     for primary in &cluster.primaries {
-        eventually("nobody to wait", || (waiters(primary) == 0).then_some(())).await;
+        eventually("an empty queue", || (waiters(primary) == 0).then_some(())).await;
     }
 }
 

@@ -43,7 +43,7 @@ async fn connect_with(proxy: &Proxy, builder: Builder) -> Client {
     within("a client to connect", builder.connect(&url)).await.unwrap()
 }
 
-/// Everything is given back: nobody holds, nobody waits.
+/// The lock is free, and the queue is empty.
 async fn all_free(server: &TestServer, lock: &str) {
     let mut raw = server.connect();
     eventually("a free lock", || holder(&mut raw, lock).is_none().then_some(())).await;
@@ -80,12 +80,12 @@ async fn a_waiter_survives_whatever_happens_to_its_requests() {
     for command in ["SSUBSCRIBE", "RLOCK.ACQUIRE", "RLOCK.RENEW"] {
         for fate in FATES {
             let client = connect(&proxy).await;
-            run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+            run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 60000");
             proxy.once(command, fate);
             let lock = client.lock("lock");
             let waiting = tokio::spawn(async move { lock.acquire().await });
             eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-            run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+            run::<u64>(&mut raw, "RLOCK.RELEASE lock other");
             let guard = within("the lock", waiting).await.unwrap().unwrap();
             guard.check().unwrap();
             assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner(), "{command} {fate:?}");
@@ -99,19 +99,19 @@ async fn a_waiter_survives_whatever_happens_to_its_requests() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_and_holders_recover_from_an_outage_by_themselves() {
+async fn waiters_and_holders_recover_from_an_outage() {
     let (server, proxy) = behind_a_proxy().await;
     let mut raw = server.connect();
     let (outage, lease) = outage();
     let client = connect_with(&proxy, Client::builder().lease(lease)).await;
-    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock somebody 60000");
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 60000");
     let held = client.lock("held").acquire().await.unwrap();
     let lock = client.lock("lock");
     let waiting = tokio::spawn(async move { lock.acquire().await });
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     proxy.set_down(true);
     tokio::time::sleep(outage).await;
-    run::<u64>(&mut raw, "RLOCK.RELEASE lock somebody");
+    run::<u64>(&mut raw, "RLOCK.RELEASE lock other");
     held.check().unwrap();
     proxy.set_down(false);
     within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();

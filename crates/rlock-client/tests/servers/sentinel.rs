@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 /// A lease that outlasts a fail-over on a busy machine.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// How long a fail-over may take there: several elections that nobody wins.
+/// How long a fail-over may take there: several elections without a winner.
 const FAIL_OVER: Duration = Duration::from_secs(60);
 
 /// A sentinel that knows the primary as `main`.
@@ -21,7 +21,7 @@ fn sentinel(primary: &TestServer, down_after_ms: u32) -> TestServer {
         .sentinel()
         .conf("sentinel", format!("monitor main 127.0.0.1 {} 2", primary.port()))
         .conf("sentinel", format!("down-after-milliseconds main {down_after_ms}"))
-        // An election that nobody wins is held again after twice this time: before the tests give up.
+        // An election without a winner is held again after twice this time: before the tests give up.
         .conf("sentinel", "failover-timeout main 3500")
         .start()
 }
@@ -45,7 +45,7 @@ async fn watched() -> Watched {
             (is("num-slaves", "1") && is("num-other-sentinels", "2") && is("flags", "master")).then_some(())
         })
         .await;
-        // A replica that was never heard of is not promoted.
+        // A replica that the sentinel does not know is not promoted.
         eventually("the replica to be known", || {
             let replicas: Vec<Vec<String>> = run(&mut connection, "SENTINEL REPLICAS main");
             let up = |facts: &Vec<String>| {
@@ -67,7 +67,7 @@ async fn connect(sentinels: &[TestServer], builder: Builder) -> Client {
     within("a client to connect", builder.connect(&url(sentinels))).await.expect("a client")
 }
 
-/// Waits for a lock in a task; gives it back at once and says that it was there.
+/// Waits for a lock in a task; releases it at once and says that it was there.
 fn wait_for(client: &Client, name: &str) -> JoinHandle<Result<(), Error>> {
     let lock = client.lock(name);
     tokio::spawn(async move { lock.acquire().await?.release().await })
@@ -116,7 +116,7 @@ async fn locks_and_waits_outlive_the_primary() {
     let port = primary.port();
     let stopped = primary.kill9();
     await_role(&replica, "master").await;
-    // The queue was in the old primary's memory: they come again by themselves.
+    // The queue was in the old primary's memory: the waiters ask again.
     await_waiters(&replica, 3).await;
     eventually("a renewal there", || (counter(&replica, "renewed") > 0).then_some(())).await;
     eventually("the renewal's reply", || (held.state() == State::Held).then_some(())).await;
@@ -124,7 +124,7 @@ async fn locks_and_waits_outlive_the_primary() {
     let mut raw = replica.connect();
     assert_eq!(owner(&mut raw, "held").unwrap(), held.owner());
     assert_eq!(owner(&mut raw, "fixed").unwrap(), fixed.owner());
-    // The old one comes back, is made a replica, and nobody turns to it.
+    // The old primary returns and is made a replica, and no client turns to it.
     let old = TestServer::builder().port(port).dir(stopped).start();
     await_role(&old, "slave").await;
     within("the release", held.release()).await.unwrap();
@@ -161,7 +161,7 @@ async fn a_primary_that_is_replaced_on_purpose() {
 async fn a_server_that_was_demoted_unnoticed_is_left() {
     let server = TestServer::start();
     let mut raw = server.connect();
-    // Which goes on naming it: it would take minutes to notice.
+    // The sentinel keeps naming it: it would take minutes to notice.
     let sentinels = [sentinel(&server, 300_000)];
     let quick = Client::builder().response_timeout(Duration::from_millis(300)).lease(LEASE);
     let client = connect(&sentinels, quick).await;
@@ -193,10 +193,10 @@ fn point(sentinel: &TestServer, primary: &TestServer) {
     run::<()>(&mut connection, &format!("SENTINEL MONITOR main 127.0.0.1 {} 1", primary.port()));
 }
 
-/// Whoever waits for replicas when the primary is replaced on purpose is told UNBLOCKED by the server. That was taken for the
-/// last word: `lock` failed with it, though there was somebody to ask again.
+/// When the primary is replaced on purpose, it ends a wait for replicas with UNBLOCKED. That was taken for
+/// the last word: `lock` failed with it, though the next primary could be asked.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_for_replicas_while_the_primary_is_replaced_has_the_lock_from_the_next() {
+async fn a_wait_for_replicas_of_a_replaced_primary_ends_with_the_lock_from_the_next() {
     let (old, new) = (TestServer::start(), TestServer::start());
     new.replicate_from(&old);
     let sentinels = [sentinel(&old, 300_000)];
@@ -245,7 +245,7 @@ async fn sentinels_that_are_gone_or_silent_are_passed_over() {
     let server = TestServer::start();
     let sentinels: Vec<_> = (0..3).map(|_| sentinel(&server, 300_000)).collect();
     sentinels[0].signal(libc::SIGSTOP);
-    // Where nobody listens, somebody stopped, and two more.
+    // An address without a listener, a stopped sentinel, and two more.
     let url = url(&sentinels).replace("redis+sentinel://", "redis+sentinel://127.0.0.1:1,");
     let builder = Client::builder().response_timeout(Duration::from_secs(2));
     let client = within("a client", builder.connect(&url)).await;
@@ -293,7 +293,7 @@ async fn sentinels_may_ask_for_a_user_and_a_password_of_their_own() {
         assert!(holder(&mut primary.connect(), "lock").is_some());
         guard.release().await.unwrap();
     }
-    // Of the primary it is told that it is not the sentinel who refuses.
+    // A refusal by the primary does not name the sentinel.
     let url = base.replace("secret", "wrong") + "?sentinel_password=p%40ss%2Fword";
     let error = within("a refusal", Client::connect(&url)).await.unwrap_err();
     assert!(matches!(error, Error::Permission { .. }), "{error}");

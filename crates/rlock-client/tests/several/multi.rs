@@ -1,4 +1,4 @@
-//! Several locks at once, against real servers: order, waiting, loss, giving back.
+//! Several locks at once, against real servers: order, waiting, loss, release.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ fn multi(client: &Client, names: &[&str]) -> MultiLock {
     MultiLock::new(names.iter().map(|name| client.lock(name))).unwrap()
 }
 
-/// Nobody has any of these locks, and nobody waits.
+/// These locks are free, and the queue is empty.
 async fn all_free(server: &TestServer, locks: &[&str]) {
     let mut raw = server.connect();
     for lock in locks {
@@ -65,7 +65,7 @@ async fn all_or_nothing_and_what_comes_later_is_not_held_while_waiting() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());
     let locks = multi(&client, &["c", "b", "a"]);
-    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE b somebody 60000");
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE b other 60000");
     assert!(denied(locks.try_acquire().await));
     eventually("nothing else", || (run::<Vec<String>>(&mut raw, "KEYS *") == ["b"]).then_some(())).await;
     let limit = Duration::from_millis(200);
@@ -75,10 +75,10 @@ async fn all_or_nothing_and_what_comes_later_is_not_held_while_waiting() {
     eventually("nothing else", || (run::<Vec<String>>(&mut raw, "KEYS *") == ["b"]).then_some(())).await;
     let waiting = tokio::spawn(locks.acquire());
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    // What comes before is held, what comes after is not.
+    // The locks before it are held, those after it are not.
     eventually("c is free", || holder(&mut raw, "c").is_none().then_some(())).await;
     assert!(holder(&mut raw, "a").is_some());
-    run::<u64>(&mut raw, "RLOCK.RELEASE b somebody");
+    run::<u64>(&mut raw, "RLOCK.RELEASE b other");
     let guard = within("the locks", waiting).await.unwrap().unwrap();
     guard.check().unwrap();
     assert_eq!(run::<Vec<String>>(&mut raw, "KEYS *").len(), 3);
@@ -116,7 +116,7 @@ async fn opposite_orders_never_deadlock_and_never_hold_both() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_keeps_to_no_order_is_not_in_its_way_for_ever() {
+async fn a_client_that_keeps_to_no_order_does_not_block_it_for_ever() {
     let server = TestServer::start();
     let (client, other) = (connect(&server).await, connect(&server).await);
     let second = other.lock("b").acquire().await.unwrap();
@@ -186,7 +186,7 @@ async fn a_server_that_is_out_of_reach_is_waited_for_and_holds_nothing_up_for_lo
     let waiting = tokio::spawn(locks.acquire());
     let mut raw = servers[0].connect();
     eventually("the first lock", || holder(&mut raw, "a")).await;
-    // Nobody else waits longer for it than the bound.
+    // Another client waits for it no longer than the bound.
     let other = within("the other's turn", first.lock("a").acquire()).await.unwrap();
     assert!(!waiting.is_finished());
     drop(other);
@@ -211,10 +211,10 @@ async fn settings_are_those_of_the_locks() {
     assert_eq!(guard.check(), Err(Error::LockLost { lock: "b".into(), why: Lost::Expired }));
     drop(guard);
     all_free(&server, &["a", "b"]).await;
-    // What `run` returns borrows nothing: it can be spawned.
+    // The future of `run` borrows nothing: it can be spawned.
     let work = MultiLock::new([client.lock("a")]).unwrap().run(|held| async move { held.check().is_ok() });
     assert_eq!(within("the work", tokio::spawn(work)).await.unwrap(), Ok(true));
-    // The first was taken of each, and so one that only reads for one that writes, and one that has no token.
+    // The first of each pair was taken: a reader for a writer, a lock without a token for a fenced one.
     let pages = client.read_write_lock("pages");
     for two_ways in [
         [pages.read().any(), pages.write().any()],
@@ -234,24 +234,24 @@ async fn settings_are_those_of_the_locks() {
     assert_eq!(guard.locks().iter().map(|held| held.token().is_some()).collect::<Vec<_>>(), [true, false]);
     guard.release().await.unwrap();
     // The shortest limit of the locks counts unless there is another.
-    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE a somebody 60000");
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE a other 60000");
     let limit = Duration::from_millis(50);
     let locks = MultiLock::new([client.lock("a").wait(limit), client.lock("b")]).unwrap();
     assert!(matches!(within("a time-out", locks.acquire()).await, Err(Error::Timeout { .. })));
     let waiting = tokio::spawn(locks.wait(Duration::from_secs(60)).acquire());
     eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
     tokio::time::sleep(limit * 2).await;
-    run::<u64>(&mut raw, "RLOCK.RELEASE a somebody");
+    run::<u64>(&mut raw, "RLOCK.RELEASE a other");
     within("the locks", waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
 /// The bound of a round doubles each time, and a round is as short as a lease that is not renewed: after some sixty the
 /// bound was longer than a time can be, and the wait ended in a panic.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_of_very_many_rounds_goes_on() {
+async fn a_wait_of_very_many_rounds_continues() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());
-    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE b somebody 60000");
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE b other 60000");
     let lease = Duration::from_millis(20);
     let locks = MultiLock::new(["a", "b"].map(|name| client.lock(name).lease(lease).renew(false))).unwrap();
     let rounds = || counter(&server, "released");
@@ -264,6 +264,6 @@ async fn a_wait_of_very_many_rounds_goes_on() {
     .await;
     assert!(!waiting.is_finished(), "{:?}", waiting.await);
     waiting.abort();
-    run::<u64>(&mut raw, "RLOCK.RELEASE b somebody");
+    run::<u64>(&mut raw, "RLOCK.RELEASE b other");
     all_free(&server, &["a", "b"]).await;
 }

@@ -21,7 +21,7 @@ async fn a_lock_is_taken_on_all_servers_denied_and_released() {
         let guard = within("the lock", lock.acquire()).await.unwrap();
         let left = guard.check().unwrap();
         assert!(left > Duration::from_secs(20) && left < Duration::from_secs(30), "{left:?}");
-        // Who comes later than the quorum is there soon after.
+        // Servers that answer later than the quorum have it soon after.
         let all = || five.holders(0..5, "lock").into_iter().collect::<Option<Vec<_>>>();
         owners.extend(eventually("the lock everywhere", all).await);
         // Every attempt has owners of its own.
@@ -62,7 +62,7 @@ async fn two_servers_of_five_may_fail_in_any_way() {
             drop(guard);
             five.all_free(failed..5, "lock").await;
         }
-        // What those that failed were asked for they give back, or it never reached them.
+        // A grant on a failed server is released when it is back, if a request reached it at all.
         (0..2).for_each(|server| five.mend(server, way));
         five.all_free(0..5, "lock").await;
     };
@@ -118,7 +118,7 @@ async fn a_quorum_renews_it_and_without_one_it_is_lost_in_time() {
         let held = guard.held();
         assert_eq!(within("the loss", held.lost()).await, Lost::Unreachable);
         assert!(matches!(guard.check(), Err(Error::LockLost { why: Lost::Unreachable, .. })));
-        // It is given back where it was left, and stays lost when the servers come back.
+        // It is released where it was left, and stays lost when the servers come back.
         five.all_free(3..5, "lock").await;
         (0..3).for_each(|server| five.mend(server, way));
         let other = five.lock(builder, "lock");
@@ -131,8 +131,8 @@ async fn a_quorum_renews_it_and_without_one_it_is_lost_in_time() {
     join_all(WAYS.map(case)).await;
 }
 
-/// All servers fail under a held lock: it is lost before any of them would give it to somebody else, and comes back with
-/// none of them.
+/// All servers fail under a held lock: it is lost before any of them would grant it to another owner, and
+/// comes back with none of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_whose_servers_all_fail_is_lost_in_time() {
     let lease = Duration::from_secs(4);
@@ -223,7 +223,7 @@ async fn servers_that_restart_one_after_the_other_join_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_granted_and_not_heard_of_is_given_back_everywhere() {
+async fn grants_with_lost_or_late_replies_are_released_everywhere() {
     for fate in [Fate::Mute, Fate::CutAfter, Fate::Late(1_700)] {
         let five = Five::start().await;
         let lock = five.lock(hasty, "lock");
@@ -256,7 +256,7 @@ async fn a_lease_of_its_own_ends_everywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_is_told() {
+async fn impossible_red_locks_are_refused() {
     let (server, bare) =
         (TestServer::start(), [(); 2].map(|()| TestServer::builder().without_module().start()));
     let at = |server: &TestServer, host: &str| {
@@ -297,7 +297,7 @@ async fn one_server_by_two_addresses_is_refused() {
     for server in &servers {
         assert_eq!(holder(&mut server.connect(), "lock"), None);
     }
-    // A server that does not say who it is passes.
+    // A server that does not report its identity passes.
     run::<()>(&mut servers[0].connect(), "ACL SETUSER shy on nopass ~* &* +@all -info");
     let shy = |url: String| url.replace("redis://", "redis://shy:any@");
     let urls = [shy(url(&servers[0])), url(&servers[1]), shy(proxy.url())];

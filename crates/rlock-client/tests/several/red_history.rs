@@ -1,5 +1,5 @@
-//! Many who want one lock on five servers, of which two are dead and others stand still now and then: never two hold
-//! it at once. `RLOCK_SOAK_SECONDS` says for how long (8).
+//! Many tasks want one lock on five servers, of which two are dead and others are paused now and again: no
+//! two ever hold it at once. `RLOCK_SOAK_SECONDS` says for how long (8).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -81,7 +81,7 @@ async fn never_two_hold_it_at_once() {
         disturb(&five, &mut random, 0..5, time * 2 / 5);
         let before = Instant::now();
         (0..2).for_each(|server| five.fail(server, Way::Killed));
-        // Two are dead, and all others are well: it goes on.
+        // Two are dead, and all others are well: the turns continue.
         std::thread::sleep(time / 5);
         disturb(&five, &mut random, 2..5, time * 2 / 5);
         (five, before)

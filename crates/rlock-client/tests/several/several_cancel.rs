@@ -9,7 +9,7 @@ use rlock_testkit::TestServer;
 use rlock_testkit::clients::{connect, eventually, holder, seed, waiters, within};
 use tokio::task::JoinSet;
 
-/// Polls a future so many times, with a little time in between, then drops it.
+/// Polls a future `polls` times, with a little time in between, then drops it.
 async fn poll_and_drop<T>(work: impl Future<Output = T>, polls: usize) -> Option<T> {
     let mut work = pin!(work);
     for _ in 0..polls {
@@ -31,7 +31,7 @@ async fn three() -> (Vec<TestServer>, Vec<Client>) {
     (servers, clients)
 }
 
-/// Nobody has any of these locks anywhere, and nobody waits.
+/// These locks are free everywhere, and the queues are empty.
 async fn all_free(servers: &[TestServer], locks: &[&str]) {
     for server in servers {
         let mut raw = server.connect();
@@ -52,7 +52,7 @@ async fn a_multi_lock_is_dropped_after_every_number_of_polls() {
     let (servers, clients) = three().await;
     let locks = multi(&clients);
     for polls in 0..40 {
-        // One of the locks is taken by somebody who gives it back meanwhile.
+        // Another client holds one of the locks, and releases it meanwhile.
         let taken = clients[polls % 3].lock("a").acquire().await.unwrap();
         let waiting = poll_and_drop(locks.acquire(), polls);
         let release = async {
@@ -75,7 +75,7 @@ async fn a_red_lock_is_dropped_after_every_number_of_polls() {
     let (servers, clients) = three().await;
     let lock = RedLock::new(&clients, "a").unwrap();
     for polls in 0..40 {
-        // On one of the servers somebody else has it, every third time on two.
+        // On one of the servers another client has it, every third time on two.
         let taken = clients[polls % 3].lock("a").acquire().await.unwrap();
         let second = if polls % 3 == 0 { clients[1].lock("a").try_acquire().await.ok() } else { None };
         drop(poll_and_drop(lock.acquire(), polls).await);

@@ -20,9 +20,9 @@ pub(crate) fn leave_unless_waiting<P: Server>(core: Core<'_, P>, lock: &P::Lock<
     }
 }
 
-/// Removes entries of owners that left from the head of the list: only so many that the command under way takes no longer
-/// for them. All others are the timer's; until then Redisson's scripts find them waiting, which does no harm: where
-/// a script finds one at the head, its client waits, and is called when the timer has removed the entry.
+/// Removes entries of departed owners from the head of the list: a bounded number, so that the command under way stays
+/// fast. The timer removes the others. Until then Redisson's scripts find them waiting, which does no harm: a client
+/// whose script finds one at the head waits, and is called when the timer has removed the entry.
 pub(crate) fn remove_departed_heads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> usize {
     if !core.locks(|locks| locks.has_leaving(lock.name())) {
         return 0;
@@ -47,7 +47,7 @@ fn departed_head_remains<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> bo
     head.is_some_and(|head| core.locks(|locks| locks.is_leaving(lock.name(), &head.owner)))
 }
 
-/// Goes on with taking those out of the list who wait no more: how many entries were looked at. Writing must be allowed.
+/// Continues to remove departed owners from the list, and returns how many entries it checked. Writing must be allowed.
 pub(crate) fn remove_departed<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> usize {
     let most = core.port.settings().at_once.listed;
     let heads = remove_departed_heads(core, lock);
@@ -72,7 +72,7 @@ pub(crate) fn remove_departed<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'
     done.saturating_add(absent.len()).max(1)
 }
 
-/// The head of the list has changed. Redisson's message of a release went to the head of before, who had left.
+/// The head of the list has changed. Redisson's message of a release went to the previous head, which had left.
 fn notify_head<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
     if core.locks(|locks| locks.head(lock.name()).is_some()) {
         let now = core.port.now();

@@ -12,7 +12,7 @@ use crate::view::Kind;
 /// A visit of a list costs as much as this number of entries: it asks for write access, and whether the list is here.
 const VISIT: usize = 4;
 
-/// Takes those out of lists who wait no more.
+/// Removes departed owners from fair lists.
 pub(crate) fn clear_fair_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
     let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
     while done < most {
@@ -20,14 +20,14 @@ pub(crate) fn clear_fair_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
         match core.at(lock.name(), |lock| remove_departed(core, lock)) {
             Some(Some(looked_at)) => done = done.saturating_add(looked_at).saturating_add(VISIT),
             Some(None) => return Outcome::Refused,
-            // There is no such database, or it is not this server that decides about the lock.
+            // The database does not exist, or another server decides about the lock.
             None => core.locks(|locks| locks.forget_all_departed(lock.name())),
         }
     }
     Outcome::Done
 }
 
-/// Sets bounds to the deadlines in lists that were found.
+/// Bounds the deadlines in lists that were found.
 pub(crate) fn cap_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
     let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
     while done < most {
@@ -80,20 +80,21 @@ fn lock_of_list<P: InTask>(core: Core<'_, P>, lock: LockRef) -> LockRef {
     if is_there(braced.name()) { braced } else { lock }
 }
 
-/// Takes some out of a lock's list who wait no more, and says how many were looked at; `None` if writing is refused.
+/// Removes some departed owners from a lock's list, and returns how many entries it checked; `None` if writing is
+/// refused.
 fn remove_departed<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<usize> {
     if lock.write_access() == WriteAccess::Refused {
         return None;
     }
-    // Where the key is not here, neither is the list: there is nothing to be taken out of it.
+    // If the key is not here, neither is the list, and nothing is removed.
     Some(departed::remove_departed(core, lock))
 }
 
 /// How much of a list has got its bounds.
 enum Capped {
-    /// So many entries, and there are more before them.
+    /// The number of entries; more stand before them.
     Some(usize),
-    /// So many, and these were the first ones.
+    /// The number of entries; they include the head.
     All(usize),
     /// The slot migrates: none yet.
     Later,
@@ -101,7 +102,7 @@ enum Capped {
     Refused,
 }
 
-/// Sets a bound to the deadlines of some in a lock's list of whom nobody here knows.
+/// Bounds the deadlines of some entries in a lock's list that this server cannot tell alive from dead.
 fn cap<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, passed: usize) -> Capped {
     if lock.fair_list().head().is_none() {
         return Capped::All(0);

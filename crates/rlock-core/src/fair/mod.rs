@@ -22,25 +22,26 @@ use crate::port::{FairList, Lock, Server};
 use crate::timing::entry;
 use crate::types::{Expiry, LeaseMs, UnixMs, WaitMs};
 
-/// How far ahead the deadline of one of ours at the head is kept at least, in ms: clients' clocks differ.
+/// How far ahead the deadline of a native waiter at the head is kept at least, in ms: clients' clocks differ.
 const AHEAD_MS: i64 = 5 * 60_000;
 
-/// The longest wait that is counted in a deadline, Redisson's own default: ours are kept alive while they wait.
+/// The longest wait that is counted in a deadline, Redisson's own default: native waiters are kept alive while they
+/// wait.
 const LONGEST_BUDGET_MS: i64 = AHEAD_MS;
 
 /// Whose turn it is.
 pub(crate) enum Next {
-    /// One of ours.
+    /// A native waiter.
     Waiter(Waiter),
-    /// One of Redisson's, which was called.
+    /// A Redisson waiter, which was called.
     Foreign,
-    /// More entries of owners that left stand before it than are removed at once.
+    /// More entries of departed owners stand before it than are removed at once.
     Later,
-    /// Nobody waits.
+    /// No waiter.
     Nobody,
 }
 
-/// One asks with FAIR: the list may have entries of owners that are gone.
+/// A caller passes FAIR: the list may have entries of owners that are gone.
 pub(crate) fn meet<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) {
     if core.locks(|locks| locks.doubts_fair_lists()) && lock.fair_list().head().is_some() {
         list_met(core, lock.name());
@@ -66,13 +67,13 @@ fn budget(wait: WaitMs) -> LeaseMs {
 
 /// Whose turn it is at a lock that is free.
 pub(crate) fn next<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) -> Next {
-    // Owners that left count as Redisson's otherwise, and would have a turn.
+    // Otherwise departed owners would count as Redisson waiters, and would have a turn.
     remove_departed_heads(core, lock);
     let Some(head) = core.locks(|locks| locks.head(lock.name()).cloned()) else { return Next::Nobody };
     if !head.fair {
         return Next::Waiter(head);
     }
-    // Nobody of Redisson's has a turn at a lock that readers have just got: called to it, it would lose its place.
+    // A Redisson waiter is not called to a lock that readers have just acquired: it would lose its place.
     if access(core, lock, &head.owner, head.wanted()) != Access::Free {
         return Next::Waiter(head);
     }
@@ -85,7 +86,7 @@ pub(crate) fn next<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: Un
     }
 }
 
-/// Whether somebody stands before this owner, who waits for the lock already, if it is free.
+/// Whether the lock is free, and an owner that already waits for it is ahead of this one.
 pub(crate) fn is_ahead<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
@@ -99,7 +100,7 @@ pub(crate) fn is_ahead<P: Server>(
     !matches!(first_in_list(core, lock, now, Some(owner)), First::Nobody)
 }
 
-/// Who is first in the fair list of a free lock.
+/// The first in the fair list of a free lock.
 enum First {
     /// A native waiter.
     Native(Waiter),
@@ -169,8 +170,8 @@ fn give_turn<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8], dea
     }
 }
 
-/// Until when one of Redisson's has its turn at a lock that is free; `None` if it was not called yet, or it is one of
-/// ours that comes next.
+/// When the turn of a Redisson waiter at a free lock ends; `None` if it was not called yet, or a native waiter is
+/// next.
 pub(crate) fn fair_turn_ends<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Option<UnixMs> {
     if !core.locks(|locks| locks.head(lock.name()).is_some_and(|head| head.fair)) {
         return None;
@@ -198,10 +199,10 @@ pub(crate) fn rejoin<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[
     }
 }
 
-/// Sets a bound to the deadlines of those in the list of whom nobody here knows whether they live: those who waited at
-/// the server that was the primary before, or at this one before it was started anew. Each counts as gone five minutes
-/// after the lock's lease at the latest, and one turn later than the one before it. `passed` entries at the end of the
-/// list were seen before; how many were now, and whether the head was reached.
+/// Bounds the deadlines of entries in the list that this server cannot tell alive from dead: their owners waited at the
+/// previous primary, or at this server before its restart. Each counts as gone five minutes after the lock's lease at
+/// the latest, and one turn later than the one before it. `passed` entries at the end of the list were seen before.
+/// Returns how many were seen now, and whether the head was reached.
 pub(crate) fn cap<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,

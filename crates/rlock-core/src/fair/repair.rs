@@ -6,18 +6,18 @@ use crate::facts::FairEntry;
 use crate::port::{FairList, Lock, Server};
 use crate::types::{UnixMs, WaitMs};
 
-/// How far it is set then, so that it need not be set at each look.
+/// How far ahead it is set, so that not every check must set it.
 const SET_AHEAD_MS: i64 = AHEAD_MS + 60_000;
 
 /// Puts native waiters back that another client has dropped from the fair list, and keeps the deadline of a native waiter at
 /// its head far ahead. Writing must be allowed.
 ///
-/// Fifty thousand may have been dropped, so one call looks for a bounded number, and only for those before the first that is
-/// in the list: an owner behind it would be put before it. The others keep their turns: whoever is first in the queue is
-/// looked for before it is passed over, and goes to the head of the list if the list lacks it.
+/// Fifty thousand may have been dropped, so one call looks for a bounded number, and only for those before the first
+/// that is in the list: an owner behind it would be put before it. The others keep their turns: the first waiter in the
+/// queue is looked for before it is passed over, and goes to the head of the list if the list lacks it.
 pub(crate) fn repair<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, now: UnixMs) {
     let owners = owners_to_check(core, lock);
-    // Before the list is read: a change that is heard of after that is another one.
+    // Before the list is read: a later notification is about another change.
     core.locks(|locks| locks.fair_list_checked(lock.name()));
     if let Some(repair) = needed_repair(core, lock, &owners, now) {
         repair.write(lock, now);
@@ -92,7 +92,7 @@ fn keep_alive<P: Server>(
 }
 
 fn put_back<L: Lock>(lock: &L, dropped: &[Box<[u8]>], now: UnixMs) {
-    // Scripts drop heads only: whoever was dropped stood before all who are left.
+    // Scripts drop heads only: the dropped owners stood before all others.
     lock.fair_list().put_back(dropped, far_ahead(now));
 }
 
@@ -100,8 +100,8 @@ fn far_ahead(now: UnixMs) -> UnixMs {
     UnixMs(now.0.saturating_add(SET_AHEAD_MS))
 }
 
-/// A native waiter joins the list. If it is the head then, its deadline is far ahead at once: the next client of Redisson
-/// may have a clock that is some minutes ahead.
+/// A native waiter joins the list. If it becomes the head, its deadline is far ahead at once: the next client of
+/// Redisson may have a clock that is some minutes ahead.
 pub(crate) fn join<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8], wait: WaitMs) {
     lock.fair_list().join(owner, budget(wait));
     let now = core.port.now();

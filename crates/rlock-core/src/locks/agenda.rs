@@ -62,11 +62,11 @@ pub(super) struct Agenda {
     serve_now: BTreeSet<LockRef>,
     /// Work that cannot be done before something happens: it arms no timer and hinders no unload.
     parked: BTreeSet<(Job, LockRef)>,
-    /// The server refuses writes: work on locks is tried again only then, unless something happens before.
+    /// The server refuses writes: when work on locks is tried again, unless an event makes it due earlier.
     not_before: Option<MonoMs>,
     /// When the timer fires, if it is set.
     timer: Option<MonoMs>,
-    /// Whether the timer may have to be set anew.
+    /// Whether the timer may need to be set again.
     changed: bool,
     /// Whether an entry point of the rules is under way: the timer is set when it returns.
     entered: bool,
@@ -93,7 +93,7 @@ impl Agenda {
         }
     }
 
-    /// There is other work than before: the timer may have to be set anew, and nothing is put off.
+    /// The work has changed: the timer may need to be set again, and nothing is put off.
     pub(super) fn change(&mut self) {
         (self.changed, self.not_before) = (true, None);
     }
@@ -106,13 +106,13 @@ impl Agenda {
         }
     }
 
-    /// Work on a lock is to wait until [`Self::unpark`].
+    /// Work on a lock waits until [`Self::unpark`].
     pub(super) fn park(&mut self, job: Job, lock: LockRef) {
         self.remove(job, &lock);
         self.parked.insert((job, lock));
     }
 
-    /// Work that waits becomes due; false without any.
+    /// Parked work becomes due; false without any.
     pub(super) fn unpark(&mut self) -> bool {
         let parked = take(&mut self.parked);
         let some = !parked.is_empty();
@@ -165,13 +165,13 @@ impl Agenda {
         self.rank(job).map_or_else(Vec::new, |rank| rank.locks.iter().cloned().collect())
     }
 
-    /// The same, with those that wait for [`Self::unpark`].
+    /// The same, with parked work.
     pub(super) fn all_even_parked(&self, job: Job) -> Vec<LockRef> {
         let parked = self.parked.iter().filter(|(parked, _)| *parked == job).map(|(_, lock)| lock.clone());
         self.all(job).into_iter().chain(parked).collect()
     }
 
-    /// A wait ends then.
+    /// A wait ends at this time.
     pub(super) fn push_end(&mut self, at: MonoMs, ticket: Ticket) {
         self.change();
         self.waits.insert((at, ticket));
@@ -222,7 +222,7 @@ impl Agenda {
         self.serve.iter().take_while(move |(at, _)| *at <= now).take(most).map(|(_, lock)| lock)
     }
 
-    /// The server refuses writes: work on locks is tried again in so many ms, unless something happens before.
+    /// The server refuses writes: work on locks is tried again at this time, unless an event makes it due earlier.
     pub(super) fn put_off(&mut self, until: MonoMs) {
         (self.not_before, self.changed) = (Some(until), true);
     }
@@ -242,13 +242,13 @@ impl Agenda {
         work.map(|work| work.max(put_off)).into_iter().chain(end).min()
     }
 
-    /// The action that makes the timer fire in so many ms.
+    /// The action that makes the timer fire in `next` ms.
     pub(super) fn rearm(&mut self, clock: MonoMs, next: Option<u64>) -> Rearm {
         self.changed = false;
         let next = next.map(|next| next.min(LONGEST_TIMER_MS));
         let wanted = next.map(|next| MonoMs(clock.0.saturating_add(next)));
         match (self.timer, wanted) {
-            // One that fires early does no harm: it looks, and sets the next.
+            // A timer that fires early does no harm: it finds nothing due, and is set again.
             (Some(set), Some(wanted)) if set <= wanted => return Rearm::Keep,
             (None, None) => return Rearm::Keep,
             _ => self.timer = wanted,
@@ -256,7 +256,7 @@ impl Agenda {
         next.map_or(Rearm::Stop, Rearm::In)
     }
 
-    /// The timer has fired, or must be set anew.
+    /// The timer has fired, or must be set again.
     pub(super) fn timer_fired_or_lost(&mut self) {
         (self.timer, self.changed) = (None, true);
     }
@@ -291,7 +291,7 @@ impl Agenda {
         !std::mem::replace(&mut self.entered, true)
     }
 
-    /// The outermost entry point returns: whether the timer may have to be set anew.
+    /// The outermost entry point returns: whether the timer may need to be set again.
     pub(super) fn exit(&mut self) -> bool {
         self.entered = false;
         self.changed

@@ -174,7 +174,7 @@ impl Agenda {
 impl Yielding {
     fn canonical_form(self, lens: &Lens<'_>) -> [i64; 3] {
         match self {
-            // Where foreign waiters never have a turn, nobody asks for the count.
+            // The count is never read if the module never yields to Redisson clients.
             Self::Counting { .. } if lens.turns.after_grants == u32::MAX => [0, NONE, NONE],
             Self::Counting { admitted, since, .. } => {
                 let age = lens.clock.0.saturating_sub(since.0).min(lens.turns.after_ms);
@@ -187,7 +187,7 @@ impl Yielding {
 }
 
 impl Sessions {
-    /// What has ended; where the sweep goes on does not matter.
+    /// Ended connections, and lease ends to announce; the position of the sweep does not matter.
     fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         let ended = |clients: &BTreeSet<u64>| {
             clients.iter().map(|client| [(lens.client)(*client)]).collect::<Vec<_>>()

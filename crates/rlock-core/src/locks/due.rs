@@ -10,7 +10,7 @@ impl Locks {
     /// Sets when a lock with waiters is due to be served; without a time only an event makes it due.
     pub fn check_at(&mut self, lock: LockName<'_>, due: Option<Due>) {
         let Some((name, queue)) = self.records.named_queue(lock) else { return };
-        // A command that looks at the key alone must not put off the look at the list.
+        // A command that reads only the key must not put off the check of the fair list.
         let at_once = queue.fair_changed || queue.unserved;
         let due = if at_once && !queue.order.is_empty() { Some(Due::Now) } else { due };
         let before = std::mem::replace(&mut queue.due, due);
@@ -126,7 +126,7 @@ impl Locks {
         self.agenda.enter()
     }
 
-    /// The outermost entry point returns: whether the timer may have to be set anew.
+    /// The outermost entry point returns: whether the timer may need to be set again.
     pub(crate) fn exit(&mut self) -> bool {
         self.agenda.exit()
     }

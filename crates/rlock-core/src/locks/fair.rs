@@ -89,7 +89,7 @@ impl Locks {
             self.note_departed(lock.name(), &waiter.owner);
         }
         uncapped.into_iter().for_each(|lock| self.note_fair_uncapped(lock));
-        // Whoever calls this was interrupted, perhaps as the timer fired: let it be set anew.
+        // The caller was interrupted, perhaps as the timer fired: the timer must be set again.
         self.timer_fired_or_lost();
         all
     }

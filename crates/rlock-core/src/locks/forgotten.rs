@@ -7,7 +7,7 @@ use super::LockRef;
 use super::ties::{Hold, Ties};
 use crate::types::{Mode, UnixMs};
 
-/// Collections whose members are to be freed a few at a time.
+/// Collections whose members are freed a few at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Forgotten {
     ties: Vec<Ties>,

@@ -19,10 +19,10 @@ pub(super) struct Leaving {
     /// Those that have left since: the walk may have passed their entries.
     later: BTreeMap<Box<[u8]>, Place>,
     walk: Walk,
-    /// Whether the walk is over: the entries of those that are left were not in the list.
+    /// Whether the walk is over: the owners that are left had no entry in the list.
     absent: bool,
-    /// Whether one of these stood at the head of the list after a command had removed as many as it may: who comes after
-    /// them has not heard of a release that was told to that one.
+    /// Whether one of these stood at the head of the list after a command had removed as many as it may: the message of
+    /// a release went to that one, and the next owner in the list did not get it.
     departed_heads: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Leaving {
 pub(super) struct Walk {
     /// How many entries at the end of the list were passed, and stay.
     passed: usize,
-    /// Whether somebody else has changed the list in the middle since the walk began.
+    /// Whether another client has changed the middle of the list since the walk began.
     disturbed: bool,
     /// The era in which it began: with the next one all lists may have changed.
     era: u64,
@@ -71,13 +71,13 @@ impl Leaving {
         self.later.remove(owner).or(place)
     }
 
-    /// The walk begins, with all who have left by now.
+    /// The walk begins, for all owners that have left by now.
     fn begin(&mut self, era: u64) {
         self.now.append(&mut self.later);
         (self.walk, self.absent) = (Walk::at(0, era), false);
     }
 
-    /// Everybody there is, for the model checker.
+    /// All of these owners, for the model checker.
     pub(super) fn owners(&self) -> impl Iterator<Item = (&[u8], bool)> {
         let now = self.now.keys().map(|owner| (&**owner, false));
         now.chain(self.later.keys().map(|owner| (&**owner, true)))
@@ -167,7 +167,7 @@ impl Locks {
         place
     }
 
-    /// Where the walk has nobody left to look for, the next one begins.
+    /// If the walk has no owner left to look for, the next one begins.
     fn restart_or_forget(&mut self, lock: LockName<'_>) {
         let era = self.era;
         let Some(leaving) = self.leaving_mut(lock).filter(|leaving| leaving.now.is_empty()) else {
@@ -210,7 +210,7 @@ impl Locks {
             let disturbed = leaving.walk.is_disturbed(era);
             if disturbed { leaving.begin(era) } else { leaving.absent = true }
         }
-        // Only now: whoever left during the walk was not looked for in all of the list.
+        // Only now: the walk did not search the whole list for owners that left during it.
         self.restart_or_forget(lock);
     }
 

@@ -75,16 +75,16 @@ pub struct Locks {
     records: Records,
     /// The locks with waiters: there may be a million other records.
     awaited: BTreeSet<LockRef>,
-    /// Where [`Self::check_some_now`] goes on.
+    /// Where [`Self::check_some_now`] continues.
     checked_up_to: Option<LockRef>,
     /// Where each call stands.
     places: BTreeMap<Ticket, (LockRef, Place)>,
     /// The locks that calls were granted whose answers are pending.
     granted: BTreeMap<Ticket, LockRef>,
     counts: Counts,
-    /// What is to be done, and when.
+    /// The work that is due, and when.
     agenda: Agenda,
-    /// Where [`Self::forget_old`] goes on.
+    /// Where [`Self::forget_old`] continues.
     forgotten_up_to: Option<LockRef>,
     /// Counts the times at which data came of which other servers know more.
     era: u64,
@@ -94,7 +94,7 @@ pub struct Locks {
     releases: u8,
     /// The waiters that are being sent away, a few at a time.
     dropped_waiters: Option<SentAway>,
-    /// Reasons to look at many locks, which are worked off a few locks at a time.
+    /// Reasons to check many locks, which is done a few locks at a time.
     sweeps: Sweeps,
     /// The holds and waiters that end with a connection.
     sessions: Sessions,
@@ -110,7 +110,7 @@ pub struct Locks {
     term: u64,
     /// Whether the server is a replica since it was demoted, and writes nothing.
     is_replica: bool,
-    /// Whether it has the data of its primary since: the fair lists are that one's.
+    /// Whether it has its primary's data since: the fair lists belong to the primary.
     is_synchronised: bool,
 }
 
@@ -184,7 +184,7 @@ impl Locks {
             if before.fair && waiter.fair {
                 self.forget_departed(lock, &waiter.owner);
             }
-            // Whoever keeps the place has waited since it was taken, however often it asks.
+            // An owner that keeps its place has waited since it took it, however often it asks.
             waiter.since = before.since;
         }
         let (ticket, until) = (waiter.ticket, waiter.until);

@@ -81,25 +81,25 @@ pub(super) struct Queue {
     pub(super) channels: BTreeMap<Rc<[u8]>, BTreeSet<Place>>,
     /// When the lock is due to be served.
     pub(super) due: Option<Due>,
-    /// How many stand in the list of Redisson's fair lock as well.
+    /// How many stand in the fair list as well.
     pub(super) fair: usize,
-    /// Whether another client may have changed that list since it was last checked.
+    /// Whether another client may have changed the fair list since it was last checked.
     pub(super) fair_changed: bool,
-    /// The first waiter, if it was found in that list.
+    /// The first waiter, if it was found in the fair list.
     pub(super) fair_checked: Option<Place>,
-    /// Whether more waiters can have the lock than were served at once: the timer goes on with the others.
+    /// Whether more waiters can have the lock than were served at once: the timer serves the others.
     pub(super) unserved: bool,
     /// Whether dead readers must be removed before it is known whether the first waiter can have the lock.
     pub(super) in_doubt: bool,
-    /// Which one of Redisson's was called since the lock is free.
+    /// The Redisson waiter that was called since the lock became free.
     pub(super) called: Option<Box<[u8]>>,
-    /// The end of the lease that was last seen.
+    /// The lease end that was last seen.
     pub(super) ends: Option<Expiry>,
-    /// What has happened to the key since then.
+    /// What has happened to the key since it was seen.
     pub(super) seen: Option<Cause>,
-    /// The latest end that foreign waiters may have been told of since they were last called.
+    /// The latest lease end that waiting Redisson clients may know since they were last called.
     pub(super) told: Option<Expiry>,
-    /// Whose grant by message is in force, until that owner is heard of or the grant ends.
+    /// The owner of an unconfirmed grant by message, until the grant is confirmed or ends.
     pub(super) unconfirmed: Option<Box<[u8]>>,
     /// Waiting time that the table of hot locks does not contain yet.
     pub(super) pending: Pending,
@@ -116,7 +116,7 @@ impl Queue {
         self.fair = self.fair.saturating_add(waiter.fair.into());
         self.owners.insert((waiter.owner.clone(), waiter.mode), place);
         if let Via::Enqueue(channel) = &mut waiter.via {
-            // One copy of the name serves all who wait on a channel.
+            // All waiters on a channel share one copy of its name.
             let known = self.channels.get_key_value(channel).map(|(known, _)| Rc::clone(known));
             let shared = known.unwrap_or_else(|| Rc::clone(channel));
             self.channels.entry(Rc::clone(&shared)).or_default().insert(place);

@@ -6,7 +6,7 @@
 use super::{Job, LockName, LockRef, Locks, Yielding};
 use crate::types::{MonoMs, UnixMs};
 
-/// Of so many releases beside many readers one looks at a few of them: each look costs more than the release.
+/// One of this number of releases beside many readers checks a few of them: each check costs more than the release.
 const RELEASES_PER_LOOK: u8 = 8;
 
 impl Locks {

@@ -14,7 +14,7 @@ use crate::types::{Mode, MonoMs, UnixMs};
 pub(super) struct LockRecord {
     /// The waiters; gone with the last one.
     pub(super) queue: Option<Box<Queue>>,
-    /// The newest grants, while nobody knows that they arrived: many where readers share the lock. They outlive the queue.
+    /// The newest grants that may not have arrived yet: many where readers share the lock. They outlive the queue.
     pub(super) grants: VecDeque<Grant>,
     /// Grants whose clients disconnected before the reply.
     pub(super) revokes: VecDeque<Grant>,
@@ -28,7 +28,7 @@ pub(super) struct LockRecord {
     pub(super) leaving: Option<Box<Leaving>>,
     /// How far the fair list was walked to bound the deadlines of entries that this server cannot tell alive from dead.
     pub(super) uncapped: Option<Walk>,
-    /// Whether that was done, while the lists of other locks may have such entries.
+    /// Whether that was done, while the lists of other locks may still have unbounded entries.
     pub(super) is_capped: bool,
     /// The connections with which holds end.
     pub(super) ties: Option<Box<Ties>>,
@@ -46,7 +46,8 @@ impl LockRecord {
         idle && yielding.is_none() && unread && unlisted
     }
 
-    /// Whether a command on the lock must look at this record: not where the lock is only read, which ends its count by itself.
+    /// Whether a command on the lock must check this record: not where the lock is only read, which ends its count by
+    /// itself.
     pub(super) fn is_watched(&self, term: u64) -> bool {
         let Counts { watched, known, .. } = self.count(term);
         watched > 0 || known > 0
@@ -58,7 +59,8 @@ impl LockRecord {
         self.yielding = self.yielding.and_then(|yielding| yielding.left_by_last_waiter(mode));
     }
 
-    /// What time has not ended without an event. A lock with waiters is served, which decides for itself.
+    /// The state that time has not ended without an event. A lock with waiters is served, which decides about its
+    /// yielding.
     fn kept(&self, now: UnixMs, clock: MonoMs) -> (Option<Yielding>, Option<UnixMs>) {
         let is_kept = |state: &Yielding| self.queue.is_some() || !state.is_old(self.read_ends, now, clock);
         let yielding = self.yielding.filter(is_kept);
@@ -120,7 +122,7 @@ impl Counts {
         replace(&mut self.read_ends, before.read_ends, after.read_ends);
     }
 
-    /// Whether commands must look at any record.
+    /// Whether commands must check any record.
     pub(super) fn is_watched(self) -> bool {
         self.watched > 0 || self.known > 0
     }
@@ -142,8 +144,8 @@ impl Locks {
         self.records.get_mut(lock)?.queue.as_deref_mut()
     }
 
-    /// A lock's record, for what a primary knows better: its streak, its readers, its ties, and how far its fair list was
-    /// walked. What is of before a demotion counts no more, and is forgotten later, a few records at a time.
+    /// A lock's record, for what a primary knows better: its streak, its readers, its ties, and how far its fair list
+    /// was walked. A record from before a demotion does not count, and is forgotten later, a few at a time.
     pub(super) fn known(&self, lock: LockName<'_>) -> Option<&LockRecord> {
         self.records.get(lock).filter(|record| record.term == self.term)
     }
@@ -153,7 +155,7 @@ impl Locks {
         self.records.get_mut(lock).filter(|record| record.term == self.term)
     }
 
-    /// All such records, in the order of their names.
+    /// All these records, in the order of their names.
     pub(super) fn all_known(&self) -> impl Iterator<Item = (LockName<'_>, &LockRecord)> {
         self.records.iter().filter(|(_, record)| record.term == self.term)
     }
@@ -163,7 +165,7 @@ impl Locks {
         self.records.shared_name(lock).unwrap_or_else(|| lock.to_ref())
     }
 
-    /// Changes a lock's record, which is made if there is none, and removed if it is empty then.
+    /// Changes a lock's record: makes it if it is missing, and removes it if the change leaves it empty.
     pub(super) fn edit<T>(&mut self, lock: LockName<'_>, change: impl FnOnce(&mut LockRecord) -> T) -> T {
         let record = match self.records.get_mut(lock) {
             Some(record) => record,
@@ -178,7 +180,7 @@ impl Locks {
         result
     }
 
-    /// Changes a lock's record, if there is one, and removes it if it is empty then.
+    /// Changes a lock's record if it exists, and removes it if the change leaves it empty.
     pub(super) fn edit_known<T>(
         &mut self,
         lock: LockName<'_>,

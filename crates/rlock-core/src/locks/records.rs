@@ -34,7 +34,7 @@ impl Records {
         Some((name, self.get_mut(lock)?.queue.as_deref_mut()?))
     }
 
-    /// A lock's record, which is made if there is none.
+    /// A lock's record, which is made if it is missing.
     pub(super) fn get_or_insert(&mut self, lock: LockRef) -> &mut LockRecord {
         self.0.entry(lock.db).or_default().entry(lock.key).or_default()
     }

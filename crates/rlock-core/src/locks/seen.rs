@@ -54,7 +54,7 @@ impl Locks {
         if let Some(queue) = self.queue_mut(lock) {
             queue.seen = Some(cause);
             if cause != Cause::Expired {
-                // A grant that somebody ends, or gives another lease, does not end for want of an answer.
+                // A grant that a client ends, or gives another lease, does not count as expired without an answer.
                 queue.unconfirmed = None;
             }
         }

@@ -35,7 +35,7 @@ fn owners(locks: &Locks, key: &str) -> Vec<String> {
 }
 
 #[test]
-fn who_comes_first_is_served_first() {
+fn waiters_are_served_in_the_order_of_their_arrival() {
     let mut locks = Locks::default();
     for (ticket, owner) in ["a", "b", "c"].into_iter().enumerate() {
         locks.join(lock("k"), waiter(owner, ticket as u64));
@@ -59,7 +59,7 @@ fn a_repeat_keeps_the_place_and_ends_the_earlier_call() {
     assert!(locks.leave(Ticket(3)).is_some());
 }
 
-/// Clients ask again now and then: who had waited for an hour was shown as somebody who had just come.
+/// Clients repeat their calls: after an hour of this a waiter was shown as if it had just joined.
 #[test]
 fn a_repeat_has_waited_since_its_place_was_taken() {
     let mut locks = Locks::default();
@@ -112,10 +112,10 @@ fn waits_end_in_time_and_leave_nothing_behind() {
 }
 
 #[test]
-fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
+fn a_lock_is_checked_a_millisecond_after_its_lease_ends() {
     let mut locks = Locks::default();
     locks.join(lock("k"), waiter("a", 1));
-    assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), None, "nobody has said when");
+    assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), None, "no lease end is known");
     locks.found_held(lock("k"), Expiry::At(UnixMs(500)), Expiry::At(UnixMs(500)));
     assert_eq!(locks.next_in(UnixMs(200), MonoMs(0)), Some(301));
     assert_eq!(locks.due(UnixMs(500), 9), []);
@@ -130,7 +130,7 @@ fn a_lock_is_looked_at_a_millisecond_after_its_lease_ends() {
 }
 
 #[test]
-fn locks_are_looked_at_a_few_at_a_time() {
+fn locks_are_checked_a_few_at_a_time() {
     let mut locks = Locks::default();
     for (ticket, key) in ["a", "b", "c", "d", "e"].into_iter().enumerate() {
         locks.join(lock(key), waiter("w", ticket as u64));
@@ -140,7 +140,7 @@ fn locks_are_looked_at_a_few_at_a_time() {
     assert_eq!(locks.due(UnixMs(1), 9), keys(&["a", "b"]));
     locks.pop(lock("b"));
     locks.check_some_now(UnixMs(2), 2);
-    assert_eq!(locks.due(UnixMs(2), 9), keys(&["a", "c", "d"]), "goes on after b, which is gone");
+    assert_eq!(locks.due(UnixMs(2), 9), keys(&["a", "c", "d"]), "continues after b, which is gone");
     assert_eq!(locks.due(UnixMs(2), 2), keys(&["a", "c"]));
     locks.check_some_now(UnixMs(3), 2);
     locks.check_some_now(UnixMs(4), 2);
@@ -148,7 +148,7 @@ fn locks_are_looked_at_a_few_at_a_time() {
 }
 
 #[test]
-fn what_foreign_waiters_were_told_is_the_latest_end_since_they_were_called() {
+fn redisson_waiters_may_know_the_latest_end_since_they_were_called() {
     let (mut locks, key) = (Locks::default(), lock("k"));
     locks.join(key, waiter("a", 1));
     for (seen, told) in [(500, 500), (900, 900), (300, 900)] {
@@ -168,7 +168,7 @@ fn what_foreign_waiters_were_told_is_the_latest_end_since_they_were_called() {
 }
 
 #[test]
-fn a_grant_is_taken_back_only_while_nobody_heard_of_its_owner() {
+fn only_an_unconfirmed_grant_is_revoked() {
     let grant =
         |ticket| Grant { ticket: Ticket(ticket), owner: (*b"a").into(), mode: Mode::Mutex, ends: UnixMs(9) };
     let key = lock("k");
@@ -178,11 +178,11 @@ fn a_grant_is_taken_back_only_while_nobody_heard_of_its_owner() {
     locks.answered(Ticket(1));
     locks.undeliverable(Ticket(1));
     assert_eq!(locks.next_revoke(), None);
-    // The client went first.
+    // The client disconnected first.
     locks.granted(key, grant(2));
     locks.undeliverable(Ticket(2));
     assert_eq!(locks.next_revoke(), Some((key.to_ref(), grant(2))));
-    // The owner was heard of by another connection before, or after, its client went.
+    // Another connection of the owner confirmed the grant before, or after, the client disconnected.
     locks.granted(key, grant(3));
     locks.confirm(key, b"a");
     locks.undeliverable(Ticket(3));
@@ -200,7 +200,7 @@ fn a_grant_is_taken_back_only_while_nobody_heard_of_its_owner() {
 }
 
 #[test]
-fn a_dead_channel_takes_all_who_wait_on_it_along_and_nobody_else() {
+fn a_dead_channel_removes_all_of_its_waiters_and_no_others() {
     let mut locks = Locks::default();
     locks.join(lock("k"), enqueued("a", 1, "dead"));
     locks.join(lock("k"), enqueued("b", 2, "alive"));
@@ -214,7 +214,7 @@ fn a_dead_channel_takes_all_who_wait_on_it_along_and_nobody_else() {
 }
 
 #[test]
-fn a_grant_by_message_counts_as_unconfirmed_until_its_owner_is_heard_of() {
+fn a_grant_by_message_is_unconfirmed_until_its_owner_confirms_it() {
     let (mut locks, key) = (Locks::default(), lock("k"));
     locks.join(key, waiter("next", 1));
     locks.note_unconfirmed(key, b"a");
@@ -224,18 +224,18 @@ fn a_grant_by_message_counts_as_unconfirmed_until_its_owner_is_heard_of() {
     assert!(!locks.take_unconfirmed(key), "counted once");
     locks.note_unconfirmed(key, b"a");
     locks.confirm(key, b"a");
-    assert!(!locks.take_unconfirmed(key), "it was heard of");
+    assert!(!locks.take_unconfirmed(key), "its owner confirmed it");
     locks.note_unconfirmed(key, b"a");
     locks.note_cause(key, Cause::Deleted);
-    assert!(!locks.take_unconfirmed(key), "somebody ended it");
+    assert!(!locks.take_unconfirmed(key), "a client ended it");
     locks.note_unconfirmed(key, b"a");
     let grant = Grant { ticket: Ticket(2), owner: (*b"b").into(), mode: Mode::Mutex, ends: UnixMs(9) };
     locks.granted(key, grant);
-    assert!(!locks.take_unconfirmed(key), "another has the lock by now");
+    assert!(!locks.take_unconfirmed(key), "another owner has the lock by now");
 }
 
 #[test]
-fn a_count_continues_while_nobody_waits_and_is_forgotten_in_the_end() {
+fn a_count_continues_without_waiters_and_is_forgotten_in_the_end() {
     let turns = Turns { after_grants: 2, after_ms: u64::MAX };
     let (mut locks, key) = (Locks::default(), lock("k"));
     for (ticket, owner) in [(1, "a"), (2, "b")] {
@@ -264,7 +264,7 @@ fn counts_end_with_locks_that_have_no_waiters() {
 }
 
 #[test]
-fn everybody_is_sent_away_with_what_is_known_of_them() {
+fn all_waiters_are_drained_with_the_names_of_their_locks() {
     let mut locks = Locks::default();
     locks.join(lock("k"), waiter("a", 1));
     locks.join(lock("l"), waiter("b", 2));
@@ -276,7 +276,7 @@ fn everybody_is_sent_away_with_what_is_known_of_them() {
 }
 
 #[test]
-fn who_is_sent_away_leaves_lists_where_this_server_stays_the_primary() {
+fn drained_waiters_leave_fair_lists_where_this_server_stays_the_primary() {
     let mut locks = Locks::default();
     for (owner, ticket) in [("before", 1), ("then", 2)] {
         locks.join(lock("k"), Waiter { fair: true, ..waiter(owner, ticket) });
@@ -294,7 +294,7 @@ fn who_is_sent_away_leaves_lists_where_this_server_stays_the_primary() {
 /// The end of a walk counted for owners that left during it as well: entries of theirs that it had passed stayed in the
 /// list for ever.
 #[test]
-fn whoever_leaves_during_a_walk_is_looked_for_by_the_next() {
+fn the_next_walk_looks_for_owners_that_left_during_a_walk() {
     let (mut locks, key) = (Locks::default(), lock("k"));
     for (owner, ticket) in [("first", 1), ("last", 2)] {
         locks.join(key, Waiter { fair: true, ..waiter(owner, ticket) });
@@ -307,7 +307,8 @@ fn whoever_leaves_during_a_walk_is_looked_for_by_the_next() {
     assert_eq!((locks.walked_so_far(key), locks.next_absent(key, 9)), (Some(0), Vec::new()));
 }
 
-/// Somebody else took an entry out of the middle, and those before it came nearer to the end: the walk may have missed one.
+/// Another client removed an entry from the middle, and those before it moved toward the end: the walk may have missed
+/// one.
 #[test]
 fn a_walk_that_was_disturbed_is_repeated() {
     let key = lock("k");
@@ -330,9 +331,9 @@ fn a_walk_that_was_disturbed_is_repeated() {
     }
 }
 
-/// Whoever comes after the mark waits.
+/// A waiter that joins after the mark stays.
 #[test]
-fn those_who_are_sent_away_are_those_who_waited() {
+fn only_waiters_from_before_the_mark_are_dropped() {
     let mut locks = Locks::default();
     for owner in ["a", "b", "c"] {
         let ticket = locks.new_ticket();

@@ -61,7 +61,7 @@ pub(super) struct Sessions {
     pub(super) holds: BTreeMap<u64, BTreeSet<Hold>>,
     /// The ties of locks whose holds all ended at one moment: `holds` may still have their entries.
     pub(super) untied: Vec<(LockRef, Ties)>,
-    /// The tied waiters that wait for a message; blocked ones leave by themselves.
+    /// The tied enqueued waiters; a blocked waiter leaves when its client disconnects.
     pub(super) waits: BTreeMap<u64, BTreeSet<Ticket>>,
     /// How many entries `holds` has, and how many waiters are tied.
     pub(super) count: usize,
@@ -78,9 +78,9 @@ pub(super) struct Sessions {
     /// That number when the keys of all databases were last replaced, and those of one: the larger one is its generation.
     pub(super) all_replaced: u64,
     pub(super) one_replaced: BTreeMap<i32, u64>,
-    /// Where the sweep goes on.
+    /// Where the sweep continues.
     pub(super) swept_up_to: Option<(u64, Hold)>,
-    /// What counts no more, and is still in memory.
+    /// Data that does not count any more, but is still in memory.
     forgotten: Forgotten,
 }
 

@@ -241,7 +241,7 @@ fn a_sweep_comes_to_every_tie_a_few_at_a_time() {
 
 /// A demotion went through every record, and freed every tie: 0.44 s for a million.
 #[test]
-fn a_demotion_looks_at_no_record_and_ties_are_freed_a_few_at_a_time() {
+fn a_demotion_reads_no_record_and_ties_are_freed_a_few_at_a_time() {
     let mut locks = Locks::default();
     let names: Vec<LockRef> = (0..9_u8).map(|n| LockRef { db: 0, key: vec![n].into() }).collect();
     for lock in &names {
@@ -255,7 +255,7 @@ fn a_demotion_looks_at_no_record_and_ties_are_freed_a_few_at_a_time() {
     let known = |locks: &Locks| names.iter().filter(|lock| locks.knows(lock.name())).count();
     locks.session_ended(5);
     locks.demoted();
-    assert_eq!(known(&locks), 9, "no record was looked at");
+    assert_eq!(known(&locks), 9, "no record was touched");
     assert!(!locks.has_ties() && !locks.is_watched() && !locks.knows_read_ends() && !locks.knows_ends());
     assert_eq!(locks.next_in(UnixMs(9), MonoMs(0)), None, "nothing is due");
     for left in [6, 3, 0] {
@@ -271,7 +271,8 @@ fn a_demotion_looks_at_no_record_and_ties_are_freed_a_few_at_a_time() {
     assert_eq!(locks.sessions.forgotten, Forgotten::default());
 }
 
-/// What is still in memory of before a demotion ends no hold of after it, keeps no new tie out, and is not counted twice.
+/// Ties from before a demotion that are still in memory end no hold from after it, keep no new tie out, and are not
+/// counted twice.
 #[test]
 fn a_server_that_is_the_primary_again_knows_only_new_ties() {
     let mut locks = Locks::default();
@@ -325,7 +326,7 @@ fn the_number_of_ties_is_bounded() {
     let mut locks = Locks::default();
     assert!(!locks.may_tie(LOCK, b"a", Mode::Mutex, 0));
     locks.tie(LOCK, b"a", Mode::Mutex, by(5));
-    assert!(locks.may_tie(LOCK, b"a", Mode::Mutex, 1), "the same party has its tie");
+    assert!(locks.may_tie(LOCK, b"a", Mode::Mutex, 1), "the same owner has its tie");
     assert!(!locks.may_tie(LOCK, b"b", Mode::Mutex, 1));
     assert!(!locks.may_tie_waiter(LOCK, b"b", Mode::Mutex, 1));
 }

@@ -105,7 +105,7 @@ pub(super) fn limit_from(bytes: &[u8], least: u32) -> Result<u32, Error> {
     limit.filter(|limit| *limit >= least).ok_or(Error::BadLimit { least })
 }
 
-/// What follows LIMIT where it is given, and else the default; no other option word is known.
+/// The value of LIMIT if it is given, and else the default; any other option word is an error.
 pub(super) fn limit<'a>(args: &mut Args<impl Iterator<Item = &'a [u8]>>, least: u32) -> Result<u32, Error> {
     let mut limit = None;
     while let Some(word) = args.next() {

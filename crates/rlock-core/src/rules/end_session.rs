@@ -30,7 +30,8 @@ pub fn end_session(view: &View, mode: Mode, latest: Option<Expiry>, ends: UnixMs
     Ok(Step::Done(Decision { reply: Reply::StillHeld, change }))
 }
 
-/// All lease keys get one end, as by RENEW. The key's expiry follows as by RELEASE: waiting Redisson clients sleep until then.
+/// All lease keys get one end, as by RENEW. The key's expiry follows as by RELEASE: waiting Redisson clients sleep
+/// until it.
 fn shorter_reads(view: &View, ends: UnixMs) -> Step {
     let Some(hold) = view.shared else { return nothing(Reply::NotHeld) };
     let last_end = match view.others {

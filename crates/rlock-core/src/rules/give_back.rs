@@ -92,7 +92,7 @@ fn reader_gone(view: &View, holds: Holds, event: LockEvent) -> Step {
         Others::InDoubt => None,
         Others::None | Others::Dead | Others::Permits { .. } => return freed(Mode::Read, leases, event),
     };
-    // Waiting Redisson clients sleep until the key's end: it must not be that of the reader that goes.
+    // Waiting Redisson clients sleep until the key's end: it must not stay that of the departing reader.
     let expire_at = match last_end {
         Some(Expiry::At(at)) if Expiry::At(at).sooner(view.key_end) != view.key_end => Some(at),
         Some(Expiry::At(_) | Expiry::Never) | None => None,

@@ -92,7 +92,7 @@ impl New {
         Ok(decision.map_or_else(|| nothing(Reply::Denied), Step::Done))
     }
 
-    /// Nobody held the lock.
+    /// The lock had no holder.
     fn first(&self, view: &View) -> Decision {
         let hash = match view.kind {
             Kind::Free => HashChange::Set(Holds::ONE),

@@ -1,4 +1,4 @@
-//! What histories are built from: operations on one lock.
+//! The parts of histories: operations on one lock.
 
 use rlock_oracle::operations::{
     self, Budget, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Wait, WaitMs, Word,
@@ -9,7 +9,7 @@ pub(crate) const LONG: i64 = 60_000;
 pub(crate) const BLOCK: Wait = Wait::Block(WaitMs(0));
 pub(crate) const DELETE: Op = Op::Foreign { lock: LOCK, what: Foreign::Delete };
 
-/// A foreign turn comes after the second hand-off, and lasts 15 ms.
+/// The module yields to Redisson clients after the second hand-off, for 15 ms.
 pub(crate) const OPTIONS: Options = Options {
     max_waiters: 5,
     max_waiters_per_key: 5,

@@ -1,4 +1,4 @@
-//! What fuzzing has found, told as a story each, in `rlock-core` and in the oracle side by side.
+//! Faults that fuzzing found, as one story each, in `rlock-core` and in the oracle side by side.
 
 use rlock_oracle::operations::{
     Budget, ByList, Channel, FairScript, Foreign, Ground, Kinds, Lock, Ms, Op, Options, Owner, Script, Span,
@@ -9,12 +9,12 @@ use crate::build::{self, BLOCK, LOCK, LONG, acquire, check, fair, read, redisson
 
 const LONGEST: i64 = 1 << 43;
 
-/// The turn of one of Redisson's that waits to write comes after 100 ms.
+/// The module yields to a waiting Redisson writer after 100 ms.
 const OPTIONS: Options =
     Options { turn_grants: 1_000, turn_ms: 100, fair_turn: 20, kinds: Kinds::ReadWrite, ..build::OPTIONS };
 
-/// A clock that was set back left more of the longest lease than any lease lasts: nobody seemed to read, and one of
-/// Redisson's that waited to write was passed over for as long as natives came.
+/// A clock that was set back left more of the longest lease than any lease lasts: the lock seemed to have no readers,
+/// and a steady stream of native readers starved a waiting Redisson writer.
 #[test]
 fn the_longest_lease_and_a_clock_that_is_set_back() {
     let renew = Op::Renew { lock: LOCK, owner: Owner(0), word: Word::Read, lease: Ms(LONGEST) };
@@ -24,10 +24,10 @@ fn the_longest_lease_and_a_clock_that_is_set_back() {
     }
 }
 
-/// A server that takes over counts whoever it finds reading as natives: the oracle took it for too early that one who
-/// comes to read is kept waiting, where nobody had come here before.
+/// A promoted server counts all readers that it finds as natives. The oracle expected no new reader to be held back
+/// yet, because no reader had acquired the lock on this server before.
 #[test]
-fn who_is_found_reading_counts_from_then_on() {
+fn readers_that_a_promotion_finds_count_from_the_promotion_on() {
     let reads = redisson(Script::Read, 4, LONG);
     let found = [reads, Op::Primary(false), Op::Primary(true)];
     let end = Op::ForceRelease { lock: LOCK, owner: None };
@@ -37,19 +37,19 @@ fn who_is_found_reading_counts_from_then_on() {
     }
 }
 
-/// From when it took over, that is, and not from when they had begun to read.
+/// They count from the promotion, not from the time at which they began to read.
 #[test]
-fn who_is_found_reading_counts_from_no_time_before() {
+fn readers_that_a_promotion_finds_do_not_count_from_before_it() {
     let reads = redisson(Script::Read, 4, LONG);
     let before = [Op::Listen(true), reads, Op::Primary(false), Op::Pass(Span(500))];
     let after = [Op::Primary(true), Op::Pass(Span(60)), read(1, LONG, Wait::No)];
     check(OPTIONS, before.into_iter().chain(after));
 }
 
-/// Who waits to read is let in where natives' leases have ended, and in the same command the turn that was kept for one of
-/// Redisson's comes to nothing: the oracle, which saw only what came of it, took the turn to last.
+/// A waiting reader is let in when the natives' leases have ended, and the same command ends the yielding to a Redisson
+/// writer. The oracle saw only the result, and took the yielding to last.
 #[test]
-fn a_turn_that_ends_as_a_reader_is_looked_at() {
+fn a_turn_that_ends_while_a_reader_is_checked() {
     let nobody_hears = Wait::Enqueue(WaitMs(18), Channel(2));
     let unheard = [
         Op::Listen(true),
@@ -73,11 +73,11 @@ fn a_turn_that_ends_as_a_reader_is_looked_at() {
     }
 }
 
-/// One who waits to read came before one with FAIR, while a free lock was left to one of Redisson's for its turn. With
-/// the reader in, the next of Redisson's was called to a lock that it could not have, and its time set to that of a turn,
-/// after which it counted as gone.
+/// A reader waited ahead of a waiter with FAIR, while a Redisson waiter had its turn at the free lock. After the reader
+/// had acquired the lock, the next Redisson waiter was called to a lock that it could not have. Its deadline became the
+/// end of a turn, after which it counted as gone.
 #[test]
-fn nobody_is_called_to_a_lock_that_a_reader_has_just_got() {
+fn no_redisson_waiter_is_called_to_a_lock_that_a_reader_has_just_acquired() {
     let joins = |owner| {
         let (script, owner) = (FairScript::Lock, Owner(owner));
         ByList::Script { script, owner, ahead: 0, budget: 300_000, lease: Ms(LONG) }
@@ -109,8 +109,8 @@ fn nobody_is_called_to_a_lock_that_a_reader_has_just_got() {
     }
 }
 
-/// A grant goes back in the same look, and only the leases of the others count: the oracle put right the end first, by
-/// that grant.
+/// A grant is revoked in the same cycle, and only the leases of the others count: the oracle repaired the key's end
+/// first, with that grant's lease.
 #[test]
 fn an_end_is_put_right_after_grants_have_gone_back() {
     let joins = |owner, budget| {
@@ -140,7 +140,7 @@ fn an_end_is_put_right_after_grants_have_gone_back() {
     }
 }
 
-/// Before 1970 by the clock: the oracle took the longest lease of nobody for one that lasts.
+/// The clock shows a time before 1970: the oracle took the longest lease of no reader for one that lasts.
 #[test]
 fn a_clock_that_is_set_back_to_before_its_zero() {
     let reads = redisson(Script::Read, 4, 1_200);
@@ -157,8 +157,8 @@ fn a_clock_that_is_set_back_to_before_its_zero() {
     check(Options { turn_grants: 1, turn_ms: 20, ..OPTIONS }, ops);
 }
 
-/// The lock was left free for a moment, and one of Redisson's came to read in it: who waits to read behind that is looked at
-/// when the moment has passed. The oracle asked for it in the very millisecond in which it does.
+/// The lock was left free for a yield window, in which a Redisson reader acquired it: the reader that waits behind it
+/// is checked after the window. The oracle expected this in the last millisecond of the window.
 #[test]
 fn a_moment_has_passed_after_its_last_millisecond() {
     let reads = redisson(Script::Read, 4, LONG);
@@ -169,8 +169,8 @@ fn a_moment_has_passed_after_its_last_millisecond() {
     check(OPTIONS, ops.chain(late));
 }
 
-/// After a fail-over a list is bounded by the end of the lease; where somebody had set that too early, it is put right
-/// first. The oracle did the one before the other.
+/// After a fail-over a list is bounded by the end of the lease; an end that another client set too early is repaired
+/// first. The oracle bounded the list before the repair.
 #[test]
 fn a_list_that_is_found_is_bounded_by_the_end_that_is_put_right() {
     let script = ByList::Script {
@@ -192,10 +192,10 @@ fn a_list_that_is_found_is_bounded_by_the_end_that_is_put_right() {
     check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
 }
 
-/// An owner that asked again without FAIR was leaving the list when it took the lock with FAIR: the oracle had it leave twice,
-/// and waited for the second time.
+/// An owner that asked again without FAIR was leaving the list when it acquired the lock with FAIR: the oracle had it
+/// leave twice, and waited for the second departure.
 #[test]
-fn who_leaves_a_list_already_leaves_it_once() {
+fn an_owner_that_already_leaves_a_list_leaves_it_once() {
     let joins = |lock| {
         let script = FairScript::Lock;
         let what = ByList::Script { script, owner: Owner(5), ahead: 0, budget: 1, lease: Ms(1) };
@@ -217,10 +217,10 @@ fn who_leaves_a_list_already_leaves_it_once() {
     check(Options { kinds: Kinds::Fair, window: 0, fair_turn: 1, ..OPTIONS }, ops);
 }
 
-/// Where one thing of each kind is done in a cycle: an enqueued waiter on a silent channel was dropped by the command with which
-/// it asked again, and so waits behind those who were there.
+/// With a budget of a few things of each kind in a cycle: an enqueued waiter on a silent channel was dropped by the
+/// command with which it asked again, and so waits behind the other waiters.
 #[test]
-fn who_was_dropped_and_asks_again_waits_anew() {
+fn a_dropped_waiter_that_asks_again_gets_a_new_place() {
     let message = Wait::Enqueue(WaitMs(0), Channel(0));
     let ops = [
         acquire(0, Word::None, 20, Wait::No),
@@ -234,7 +234,7 @@ fn who_was_dropped_and_asks_again_waits_anew() {
     check(Options { kinds: Kinds::Plain, budget: Budget::HalfDone(3), ..OPTIONS }, ops);
 }
 
-/// The server refused writes while a fair list was to be put right: the timer turned without rest.
+/// The server refused writes while a fair list needed repair: the timer fired without rest.
 #[test]
 fn the_timer_rests_while_writes_are_refused() {
     let what =
@@ -253,10 +253,10 @@ fn the_timer_rests_while_writes_are_refused() {
     }
 }
 
-/// An owner that was leaving the list asked to wait again, and was refused, since the queue was full: that it leaves was
-/// forgotten all the same.
+/// An owner that was leaving the list asked to wait again, and was refused because the queue was full: its departure
+/// was forgotten nevertheless.
 #[test]
-fn who_is_refused_has_not_come_back() {
+fn an_owner_that_is_refused_has_not_rejoined() {
     let joins = |lock, ahead| {
         let script = FairScript::Lock;
         let what = ByList::Script { script, owner: Owner(5), ahead, budget: 1, lease: Ms(1) };
@@ -305,10 +305,10 @@ fn a_native_that_comes_to_be_the_first_goes_back_into_the_list() {
     check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
 }
 
-/// An owner left the list by asking without FAIR, got the lock, and asked with FAIR for what it had: it was noted once more as
-/// one that leaves, with a new place, and stood behind later ones when it came back.
+/// An owner left the list by asking without FAIR, acquired the lock, and asked with FAIR for the lock that it held: it
+/// was noted as departed once more, with a new place, and stood behind later owners when it rejoined.
 #[test]
-fn who_leaves_the_list_twice_comes_back_to_its_own_place() {
+fn an_owner_that_leaves_the_list_twice_rejoins_at_its_own_place() {
     let by_list = |script, owner, budget, lease| {
         let what = ByList::Script { script, owner: Owner(owner), ahead: 0, budget, lease: Ms(lease) };
         Op::ByList { lock: LOCK, what }

@@ -15,7 +15,7 @@ fn release(owner: usize) -> Op {
     build::release(owner, Word::None)
 }
 
-/// The lock is left to foreign waiters, while owners 3 and 4 wait here.
+/// The lock is left to Redisson waiters, while owners 3 and 4 wait natively.
 fn window_is_open() -> Vec<Op> {
     let waiting = (1..5).map(|owner| acquire(owner, BLOCK));
     let mut ops = vec![Op::Listen(true), acquire(0, Wait::No)];
@@ -24,19 +24,19 @@ fn window_is_open() -> Vec<Op> {
     ops
 }
 
-/// The lock is left to foreign waiters, who were told, and one of them takes it. A command takes it away again
-/// before the timer has looked: the rest of the window was counted as the foreign waiters' turn still, nobody
-/// of them was told that the lock is free, and our own waiters waited for the window to end.
+/// The lock is left to Redisson waiters, which are notified, and one of them acquires it. A command frees it again
+/// before the timer fires: the rest of the window still counted as theirs, none of them was notified that the lock
+/// is free, and native waiters waited for the window to end.
 #[test]
-fn a_window_ends_when_somebody_takes_the_lock() {
+fn a_window_ends_when_a_client_takes_the_lock() {
     let taken = Op::Foreign { lock: LOCK, what: Foreign::Take { owner: Owner(4), lease: Some(Ms(LONG)) } };
     let mut ops = window_is_open();
     ops.extend([taken, Op::ForceRelease { lock: LOCK, owner: None }, Op::Pass(Span(1))]);
     check(OPTIONS, ops);
 }
 
-/// The end of a window was kept by the wall clock. When that was set back, our own waiters slept until it had
-/// caught up, or for as much longer as it had been set back; set forward, the foreign waiters had no turn.
+/// The end of a window was kept by the wall clock. When that was set back, native waiters slept until it had
+/// caught up, or for as much longer as it had been set back; set forward, it left Redisson waiters no window.
 #[test]
 fn a_window_is_as_long_as_it_is_whatever_the_clock_does() {
     for steps in [&[-100_i64][..], &[-10], &[-5, -5, -5], &[5], &[100], &[-100, 100], &[100, -100]] {
@@ -49,9 +49,9 @@ fn a_window_is_as_long_as_it_is_whatever_the_clock_does() {
     }
 }
 
-/// The same where the timer comes late, or the server refuses writes as the clock steps.
+/// The same if the timer fires late, or the server refuses writes, as the clock steps.
 #[test]
-fn a_window_ends_after_a_step_that_the_timer_could_not_look_at() {
+fn a_window_ends_after_a_step_that_the_timer_could_not_check() {
     for ground in [Ground::Paused, Ground::Refused] {
         for step in [-100, -10, 10, 100] {
             let mut ops = window_is_open();
@@ -62,7 +62,7 @@ fn a_window_ends_after_a_step_that_the_timer_could_not_look_at() {
     }
 }
 
-/// Owner 1 is granted the lock by a message, for 50 ms unless it is heard of; owners 2 and 3 wait blocked.
+/// Owner 1 is granted the lock by a message, for 50 ms unless it confirms; owners 2 and 3 wait blocked.
 fn unconfirmed() -> (Options, Vec<Op>) {
     let message = Wait::Enqueue(WaitMs(0), Channel(0));
     let waiting = [acquire(1, message), acquire(2, BLOCK), acquire(3, BLOCK)];
@@ -72,11 +72,11 @@ fn unconfirmed() -> (Options, Vec<Op>) {
     (Options { grant_confirm: 50, ..OPTIONS }, ops)
 }
 
-/// A grant by message was ended by force, or by a foreign DEL, before its owner was heard of. The next holder
-/// had been granted the lock in the ordinary way, and when its lease ended INFO counted a grant that nobody
-/// had confirmed.
+/// A grant by message was ended by force, or by another client's DEL, before its owner confirmed it. The next
+/// holder had been granted the lock in the ordinary way, and when its lease ended INFO counted an unconfirmed
+/// grant.
 #[test]
-fn who_comes_after_an_unconfirmed_grant_is_not_taken_for_it() {
+fn the_holder_after_an_unconfirmed_grant_is_not_counted_as_unconfirmed() {
     let forced = Op::ForceRelease { lock: LOCK, owner: None };
     let put = Op::Foreign {
         lock: LOCK,
@@ -102,15 +102,15 @@ fn an_unconfirmed_grant_is_counted_when_it_ends() {
     }
 }
 
-/// Hand-offs in a row were counted on after the lock had ended with nobody waiting for it: for an hour, in 88
-/// bytes for each such lock, while every call of the server took the longer way. Foreign waiters could have
-/// had such a lock.
+/// The count of hand-offs in a row continued after the lock had ended without waiters: for an hour, in 88 bytes
+/// for each of these locks, while every call of the server took the longer way. Redisson waiters could have
+/// acquired the lock meanwhile.
 #[test]
-fn a_lock_that_ends_with_nobody_waiting_ends_its_streak() {
+fn a_lock_that_ends_without_waiters_ends_its_streak() {
     for end in [vec![Op::Pass(Span(60_001))], vec![DELETE], vec![Op::Flush]] {
         let mut ops = vec![Op::Listen(true)];
         for _ in 0..3 {
-            // One hand-off each, after the second of which foreign waiters would have a turn.
+            // One hand-off each; after the second the module would yield to Redisson waiters.
             ops.extend([acquire(0, Wait::No), acquire(1, BLOCK), release(0), Op::Deliver(0)]);
             ops.extend(&end);
         }
@@ -118,27 +118,27 @@ fn a_lock_that_ends_with_nobody_waiting_ends_its_streak() {
     }
 }
 
-/// What happens between the departure of a client with a grant on its way and the timer's look.
-fn before_a_take_back(what: Op) {
+/// An operation between the disconnect of a client with an undelivered grant and the timer's next cycle.
+fn before_a_revocation(what: Op) {
     let ops =
         vec![acquire(0, Wait::No), acquire(1, BLOCK), release(0), Op::Disconnect(0), what, Op::Pass(Span(1))];
     check(OPTIONS, ops);
 }
 
 #[test]
-fn nothing_is_taken_back_from_an_owner_that_was_heard_of() {
-    before_a_take_back(Op::Cancel { lock: LOCK, owner: Owner(1) });
-    before_a_take_back(Op::Renew { lock: LOCK, owner: Owner(1), word: Word::None, lease: Ms(LONG) });
+fn a_confirmed_grant_is_not_revoked() {
+    before_a_revocation(Op::Cancel { lock: LOCK, owner: Owner(1) });
+    before_a_revocation(Op::Renew { lock: LOCK, owner: Owner(1), word: Word::None, lease: Ms(LONG) });
 }
 
 #[test]
-fn nothing_is_taken_back_that_has_another_lease() {
-    before_a_take_back(Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(5)) });
-    before_a_take_back(Op::Foreign { lock: LOCK, what: Foreign::Persist });
+fn a_grant_with_another_lease_is_not_revoked() {
+    before_a_revocation(Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(5)) });
+    before_a_revocation(Op::Foreign { lock: LOCK, what: Foreign::Persist });
 }
 
 #[test]
-fn a_take_back_waits_until_writes_are_taken() {
+fn a_revocation_waits_until_writes_are_accepted() {
     let refused = Op::Ground(Ground::Refused);
     let ops = vec![
         acquire(0, Wait::No),
@@ -183,8 +183,8 @@ fn tokens_grow() {
     check(OPTIONS, ops);
 }
 
-/// A token key that holds no integer, or the largest token: who asks is told, who waited for a token is told
-/// when its turn has come, and the next one behind it has the lock.
+/// A token key that holds no integer, or the largest token: a caller gets an error, a waiter for a token gets the
+/// error when its turn comes, and the next waiter is granted the lock.
 #[test]
 fn a_waiter_that_can_have_no_token_neither_stops_the_queue_nor_is_lost() {
     let message = Wait::Enqueue(WaitMs(0), Channel(0));
@@ -194,7 +194,7 @@ fn a_waiter_that_can_have_no_token_neither_stops_the_queue_nor_is_lost() {
         ops.extend([spoil, fenced(4, BLOCK), fenced(0, Wait::No), release(0), Op::Deliver(0), release(3)]);
         ops.extend([fenced(1, Wait::No), acquire(1, Wait::No)]);
         check(OPTIONS, ops);
-        // The last in the queue: the lock is free then, and foreign waiters are told so.
+        // The last in the queue: the lock becomes free, and Redisson waiters are notified.
         let ops = vec![acquire(0, Wait::No), fenced(1, BLOCK), spoil, release(0), acquire(2, Wait::No)];
         check(OPTIONS, ops);
     }

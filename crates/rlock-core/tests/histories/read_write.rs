@@ -23,8 +23,8 @@ fn read_write(ops: Vec<Op>) {
     check(Options { kinds: Kinds::Mixed, ..OPTIONS }, ops);
 }
 
-/// A reader whose lease had ended asked to write while another read: its own field was cleared away as a dead one's
-/// in the same call, and the answer was an internal error instead of null, or of a place in the queue.
+/// A reader whose lease had ended asked to write while another read: the same call removed its field as that of a
+/// dead reader, and the answer was an internal error instead of null, or of a place in the queue.
 #[test]
 fn a_dead_reader_may_ask_to_write() {
     for wait in [Wait::No, BLOCK] {
@@ -37,25 +37,25 @@ fn a_dead_reader_may_ask_to_write() {
     }
 }
 
-/// An owner waited to write and to read. It got the write hold, and its read hold only by the timer's next look.
+/// An owner waited to write and to read. It got the write hold, and its read hold only in the timer's next cycle.
 #[test]
 fn a_writer_that_waits_to_read_too_gets_both() {
     read_write(vec![write(1, Wait::No), write(0, BLOCK), read(0, 60_000, BLOCK), release(1), Op::Deliver(0)]);
 }
 
-/// Before the read hold of a writer another reader waited, who went: nobody looked at the writer's turn then.
+/// Another reader waited ahead of a writer that waits to read too, and disconnected: the writer was not checked.
 #[test]
-fn who_goes_may_have_kept_out_a_writer_that_waits_to_read_too() {
+fn a_departing_waiter_may_have_kept_out_a_writer_that_waits_to_read_too() {
     let mut ops =
         vec![write(1, Wait::No), write(0, BLOCK), read(2, 60_000, BLOCK), read(0, 60_000, BLOCK), release(1)];
     ops.extend([Op::Disconnect(1), Op::Pass(Span(0))]);
     read_write(ops);
 }
 
-/// One who waited for a plain lock went, while the key held a read/write lock whose readers had died: the writer
+/// A waiter for a plain lock disconnected, while the key held a read/write lock whose readers had died: the writer
 /// behind it slept until the key ended.
 #[test]
-fn who_goes_may_have_kept_out_another_kind_of_waiter() {
+fn a_departing_waiter_may_have_kept_out_another_kind_of_waiter() {
     let mut ops = vec![
         once(acquire(0, Word::None, 60_000, Wait::No)),
         once(acquire(1, Word::None, 60_000, BLOCK)),
@@ -97,9 +97,9 @@ fn a_downgrade_is_published_also_where_readers_join_here() {
 }
 
 /// A writer waited to read behind another reader, and then read by another call. Its first call counted as one more
-/// hold; and when the client of that went, nothing was to be taken from who holds.
+/// hold; and when the client of that call disconnects, the holder must keep its hold.
 #[test]
-fn who_reads_by_another_call_meanwhile_reads_no_more_often() {
+fn a_read_by_another_call_does_not_add_a_hold_for_the_first() {
     for gone in [Op::Pass(Span(0)), Op::Disconnect(2)] {
         let waiting = [write(0, BLOCK), read(2, 60_000, BLOCK), read(0, 60_000, BLOCK)];
         let mut ops = vec![write(1, Wait::No)];
@@ -112,25 +112,25 @@ fn who_reads_by_another_call_meanwhile_reads_no_more_often() {
 
 /// The same by a clock that is set to before 1970: a point in time that had passed by any other clock had not.
 #[test]
-fn who_goes_lets_others_in_whatever_the_clock_says() {
+fn a_departing_waiter_lets_others_in_whatever_the_clock_says() {
     let mut ops = vec![Op::Step(-127); 10];
     ops.extend([read(0, 60_000, Wait::No), write(1, BLOCK), read(2, 60_000, BLOCK), Op::Disconnect(0)]);
     ops.push(Op::Pass(Span(0)));
     read_write(ops);
 }
 
-/// The end of a key that somebody else had set too soon was put right in the same look in which a writer's wait ended:
-/// the reader behind it waited for the next look.
+/// Another client had set the end of a key too early. It was repaired in the same cycle in which a writer's wait ended:
+/// the reader behind the writer waited for the next cycle.
 #[test]
-fn a_key_that_is_put_right_keeps_nobody_waiting() {
+fn a_repaired_key_end_keeps_no_reader_waiting() {
     let writer = acquire(1, Word::Write, LONG, Wait::Block(WaitMs(1)));
     let mut ops = vec![read(4, 60_000, Wait::No), writer, Op::Stall(Span(1)), read(0, 60_000, BLOCK)];
     ops.extend([Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(1)) }, Op::Pass(Span(0))]);
     read_write(ops);
 }
 
-/// The lock was left to foreign waiters, its readers being dead, and a forced release cleared what was left of them: it was
-/// free already, and the turn goes on. (The oracle gave it to the one who waited here.)
+/// The lock, with dead readers only, was left to Redisson waiters, and a forced release removed these readers: the lock
+/// was free already, and the yield window continues. (The oracle granted the lock to the native waiter.)
 #[test]
 fn a_forced_release_of_dead_readers_does_not_end_a_turn() {
     let options = Options { turn_ms: 39, window: 5, kinds: Kinds::ReadWrite, ..OPTIONS };

@@ -1,11 +1,10 @@
-//! Histories of one of Redisson's that waits to write among native readers, run in `rlock-core` and in the oracle side
-//! by side.
+//! Histories of a waiting Redisson writer among native readers, run in `rlock-core` and in the oracle side by side.
 
 use rlock_oracle::operations::{Kinds, Ms, Op, Options, Owner, Script, Span, Wait, Word};
 
 use crate::build::{self, BLOCK, DELETE, LOCK, LONG, OPTIONS, check, read};
 
-/// A reader goes.
+/// A reader releases.
 fn release(owner: usize) -> Op {
     build::release(owner, Word::Read)
 }
@@ -14,13 +13,13 @@ fn redisson(script: Script) -> Op {
     build::redisson(script, 4, LONG)
 }
 
-/// Redisson's waits to write, and these things happen.
+/// A Redisson writer waits, and these operations happen.
 fn while_one_waits_to_write(ops: impl IntoIterator<Item = Op>) {
     let options = Options { turn_ms: 100_000, kinds: Kinds::ReadWrite, ..OPTIONS };
     check(options, [Op::Listen(true)].into_iter().chain(ops));
 }
 
-/// Two read, and it is the turn of the one that waits to write: a third one waits.
+/// The lock has two readers, and the module yields to the waiting writer: a third reader waits.
 fn kept_waiting() -> Vec<Op> {
     vec![read(0, 60_000, Wait::No), read(1, 60_000, Wait::No), read(2, 60_000, BLOCK)]
 }
@@ -34,14 +33,14 @@ fn a_turn_from_its_beginning_to_its_end() {
 }
 
 #[test]
-fn who_waits_to_write_no_more_keeps_nobody_out() {
+fn a_writer_that_stopped_waiting_keeps_no_reader_out() {
     let mut ops = kept_waiting();
     ops.extend([Op::Pass(Span(700)), Op::Listen(false), Op::Pass(Span(1_001)), read(3, 60_000, Wait::No)]);
     while_one_waits_to_write(ops);
 }
 
-/// Where nobody told that the lock was free, its readers were counted on: who came next was kept waiting as if natives
-/// had read all the time.
+/// If no event showed that the lock was free, the count of its readers continued: the next reader was held back as if
+/// natives had read all the time.
 #[test]
 fn readers_are_counted_anew_where_the_lock_was_free() {
     for free in [DELETE, Op::Flush, Op::Pass(Span(20))] {
@@ -56,18 +55,18 @@ fn readers_are_counted_anew_where_the_lock_was_free() {
     }
 }
 
-/// Each renewal, and each time that a reader read again, counted as one more that came to read.
+/// Each renewal, and each re-entry of a reader, counted as a new reader.
 #[test]
-fn who_reads_on_is_counted_once() {
+fn a_reader_that_keeps_reading_is_counted_once() {
     let renew = Op::Renew { lock: LOCK, owner: Owner(0), word: Word::Read, lease: Ms(60_000) };
     let again = read(0, 60_000, Wait::No);
     while_one_waits_to_write([again, renew, renew, again, again, read(1, 60_000, Wait::No)]);
 }
 
-/// A reader whose lease had ended, and whose field was there still, counted as one that reads: it came in by waiting,
-/// ahead of the one that waited to write.
+/// A reader whose lease had ended, but whose field was still there, counted as alive: when it waited, it was let in
+/// ahead of the waiting writer.
 #[test]
-fn a_dead_reader_that_comes_back_comes_to_read() {
+fn a_dead_reader_that_reads_again_counts_as_a_new_reader() {
     while_one_waits_to_write([
         read(0, 60_000, Wait::No),
         read(1, 10, Wait::No),
@@ -77,14 +76,14 @@ fn a_dead_reader_that_comes_back_comes_to_read() {
     ]);
 }
 
-/// The lock had been left free, and nobody took it; whoever waited at the end of that moment waited for another one, and who
-/// began to wait within it made it last anew.
+/// The lock was left free for a yield window, and no client acquired it. A waiter at the end of the window waited for
+/// another one, and a waiter that joined within the window made it begin again.
 #[test]
 fn a_moment_that_has_passed_is_over() {
     let wait = [Op::Pass(Span(14)), read(2, 60_000, BLOCK), Op::Pass(Span(2))];
     let taken = [redisson(Script::Write), read(2, 60_000, BLOCK), Op::Pass(Span(20))];
     let given_back = [redisson(Script::EndWrite), Op::Pass(Span(2)), Op::Deliver(0)];
-    // By force it came to another moment.
+    // A forced release led to another window.
     let forced = [redisson(Script::Read), Op::Pass(Span(20)), Op::ForceRelease { lock: LOCK, owner: None }];
     for ops in
         [&wait[..], &[taken, given_back].concat(), &[&forced[..], &[read(2, 60_000, Wait::No)]].concat()]

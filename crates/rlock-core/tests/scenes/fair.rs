@@ -34,9 +34,9 @@ fn natives_and_redissons_are_served_in_one_order() {
     assert_eq!(scene.called(), "f2");
 }
 
-/// However long it said that it waits, it has its turn, is called once, and is passed then.
+/// However long its wait time is, it has its turn, is called once, and is passed over afterwards.
 #[test]
-fn each_of_redissons_has_one_turn() {
+fn each_redisson_waiter_has_one_turn() {
     let scene = waiting(&["f1", "f2", "a"]);
     assert_eq!(scene.called(), "");
     scene.release(0, "h");
@@ -55,9 +55,9 @@ fn each_of_redissons_has_one_turn() {
     scene.is("a", "");
 }
 
-/// One whose deadline had passed, or that has none, has had its turn.
+/// A waiter whose deadline has passed, or that has no deadline, has had its turn.
 #[test]
-fn who_counts_as_gone_has_no_turn() {
+fn a_waiter_that_counts_as_gone_has_no_turn() {
     for gone in [Some(-1), Some(0), None] {
         let scene = waiting(&["f1", "a"]);
         scene.sim.with(|world| {
@@ -118,7 +118,7 @@ fn renewal(owner: &str) -> Renew<'_> {
 }
 
 #[test]
-fn who_waits_no_more_leaves_the_list() {
+fn a_native_that_stops_waiting_leaves_the_list() {
     let gone: [(&str, Happens); 4] = [
         ("cancel", |scene| assert_eq!(scene.cancel(0, "a"), Reply::Cancelled)),
         ("disconnect", |scene| scene.disconnect(0, "a")),
@@ -141,7 +141,7 @@ fn who_waits_no_more_leaves_the_list() {
     scene.is("h", "b f1");
 }
 
-/// A server that has another primary's data keeps the entries, and when it is a primary again nobody here owns them.
+/// A server with another primary's data keeps the entries, and no waiter here owns them when it is a primary again.
 #[test]
 fn a_demoted_server_keeps_the_list() {
     let scene = waiting(&["a", "f1"]);
@@ -152,18 +152,18 @@ fn a_demoted_server_keeps_the_list() {
     scene.sim.promote();
     scene.release(0, "h");
     assert_eq!((scene.queue(0), scene.called()), (String::new(), String::new()));
-    // Whoever asks next waits for those, as for anybody.
+    // The next caller waits for these entries, as for all others.
     assert_eq!(scene.ask(0, "b", FAIR), Ok(Answer::Later));
     assert_eq!(scene.called(), "a");
     scene.wait(2 * TURN + 4);
-    // Once more, since somebody waits now.
+    // Once more, since the lock has a waiter now.
     assert_eq!(scene.called(), "a f1");
     scene.is("b", "");
 }
 
-/// An owner that stood in the list before, of which nobody here knows, comes back to its place, and takes what is free.
+/// An owner with an entry in the list from before, unknown to this server, keeps its place, and acquires a free lock.
 #[test]
-fn an_owner_that_comes_back_keeps_its_place() {
+fn an_owner_that_asks_again_keeps_its_place_in_the_list() {
     let scene = waiting(&["a", "b"]);
     scene.sim.demote();
     scene.sim.synchronise();
@@ -202,7 +202,7 @@ fn a_repeat_keeps_its_place() {
     scene.is("h", "f1 b a");
 }
 
-/// Nobody gets the lock past one of Redisson's whose turn it is, and natives who wait.
+/// No caller overtakes a Redisson waiter that has its turn, or native waiters.
 #[test]
 fn newcomers_do_not_overtake() {
     let scene = waiting(&["f1"]);
@@ -213,20 +213,20 @@ fn newcomers_do_not_overtake() {
     assert_eq!(scene.ask(0, "b", FAIR), Ok(Answer::Later));
     assert_eq!(scene.ask(0, "a", Ask { fair: false, ..NOW }), DENIED);
     scene.is("", "f1 b");
-    // Once more at most, since somebody waits now.
+    // Once more at most, since the lock has a waiter now.
     assert_eq!(scene.called(), "f1");
     scene.wait(TURN / 2);
     assert_eq!(scene.ask(0, "a", NOW), DENIED);
     assert_eq!(scene.called(), "");
     scene.wait(TURN / 2 + 1);
     scene.is("b", "");
-    // Who asks without FAIR where no native waits does not know of Redisson's.
+    // Without FAIR and without native waiters, a caller does not see Redisson waiters.
     let scene = waiting(&["f1"]);
     scene.release(0, "h");
     assert!(matches!(scene.ask(0, "a", Ask { fair: false, ..NOW }), Ok(Answer::Now(Reply::Acquired { .. }))));
 }
 
-/// Natives without FAIR are served in the order of the natives, whoever of Redisson's waits.
+/// Natives without FAIR are served in the order of the natives, also while Redisson waiters are in the list.
 #[test]
 fn natives_with_and_without_fair_wait_in_one_queue() {
     let scene = waiting(&["f1", "a"]);

@@ -9,10 +9,10 @@ use rlock_core::locks::Turns;
 use rlock_core::settings::Settings;
 use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, events};
 
-/// One at the head could have no token, or heard no message, and was sent away: its entry in the list was taken for
-/// one of Redisson's, which had its turn, while the next one waited.
+/// A waiter at the head could have no token, or no subscriber got its message, and it was dropped: its entry in the
+/// list was taken for that of a Redisson waiter, which had its turn, while the next waiter slept.
 #[test]
-fn who_is_sent_away_in_a_hand_off_has_no_turn() {
+fn a_waiter_that_a_hand_off_drops_has_no_turn() {
     let fenced = Ask { fenced: true, ..FAIR };
     let ways: [(Ask, Happens); 3] = [
         (fenced, |scene| {
@@ -34,7 +34,7 @@ fn who_is_sent_away_in_a_hand_off_has_no_turn() {
             spoil(&scene);
             if ask.wait == How::Block(100) {
                 scene.sim.pass(100);
-                // The timer is late, and a client of whom the lock is taken back goes.
+                // The wait of the head has ended: the timer fires before the release.
                 assert!(scene.sim.timer_is_due());
                 scene.sim.fire();
             }
@@ -45,9 +45,9 @@ fn who_is_sent_away_in_a_hand_off_has_no_turn() {
     }
 }
 
-/// The wait of the head ended in the same look in which a grant was taken back: the same.
+/// The same if the wait of the head ended in the same cycle in which a grant was revoked.
 #[test]
-fn whose_wait_ends_as_a_grant_is_taken_back_has_no_turn() {
+fn a_waiter_whose_wait_ends_as_a_grant_is_revoked_has_no_turn() {
     let scene = waiting(&["g", "a", "b"]);
     assert_eq!(scene.ask(0, "a", Ask { wait: How::Block(100), ..FAIR }), Ok(Answer::Later));
     scene.release(0, "h");
@@ -59,9 +59,9 @@ fn whose_wait_ends_as_a_grant_is_taken_back_has_no_turn() {
     assert_eq!(scene.called(), "");
 }
 
-/// A newcomer came at the same moment: it was kept waiting for who had been sent away.
+/// A newcomer that asked at the same moment waited for the dropped waiter.
 #[test]
-fn a_newcomer_does_not_wait_for_who_is_sent_away() {
+fn a_newcomer_does_not_wait_for_a_dropped_waiter() {
     let scene = waiting(&[]);
     assert_eq!(scene.ask(0, "a", MESSAGE), Ok(Answer::Now(Reply::Enqueued)));
     scene.sim.with(|world| world.heard.clear());
@@ -70,10 +70,10 @@ fn a_newcomer_does_not_wait_for_who_is_sent_away() {
     assert_eq!((scene.called(), scene.list(0)), (String::new(), String::new()));
 }
 
-/// One with FAIR waited for the turn of one of Redisson's, and went: the next one, who waits without FAIR, was not
-/// looked at before the turn had ended.
+/// A waiter with FAIR waited for the turn of a Redisson waiter, and left: the next waiter, without FAIR, was not
+/// checked before the turn had ended.
 #[test]
-fn who_waits_without_fair_does_not_wait_for_a_turn() {
+fn a_waiter_without_fair_does_not_wait_for_a_turn() {
     let ways: [Happens; 3] = [
         |scene| scene.disconnect(0, "a"),
         |scene| assert_eq!(scene.cancel(0, "a"), Reply::Cancelled),
@@ -91,8 +91,8 @@ fn who_waits_without_fair_does_not_wait_for_a_turn() {
     }
 }
 
-/// The lock was left to all of Redisson's for a while: the one at the head of the list was not called after that, and
-/// nobody looked at the lock again until the deadline that it had set itself.
+/// The lock was left to all Redisson clients for a yield window: the Redisson waiter at the head of the list was not
+/// called after it, and the lock was not checked again until the deadline that this waiter had set.
 #[test]
 fn after_a_window_the_head_has_its_turn() {
     let turns = Turns { after_grants: 1, after_ms: u64::MAX };
@@ -111,10 +111,10 @@ fn after_a_window_the_head_has_its_turn() {
     scene.is("b", "");
 }
 
-/// One of Redisson's whose deadline was sooner than the end of a turn was not called: it slept, while the lock was left
+/// A Redisson waiter whose deadline was sooner than the end of a turn was not called: it slept, while the lock was left
 /// to it.
 #[test]
-fn who_has_little_time_left_is_called_as_well() {
+fn a_redisson_waiter_with_little_time_left_is_called_as_well() {
     for freed in ["release", "lease", "delete"] {
         let scene = waiting(&["f1", "f2", "a"]);
         scene.sim.with(|world| {
@@ -142,23 +142,23 @@ fn who_has_little_time_left_is_called_as_well() {
     }
 }
 
-/// A script had dropped a native, and a command on the same lock came before the timer: the timer was set for the end of
-/// the lease, and nobody put the native back until then.
+/// A script had dropped a native, and a command on the same lock came before the timer: the timer was set for the lease
+/// end, and the native was not put back before it.
 #[test]
-fn a_command_does_not_put_off_the_look_at_the_list() {
+fn a_command_does_not_put_off_the_check_of_the_list() {
     let scene = waiting(&["a", "b"]);
     assert!(!scene.redisson(0, "f1", HOUR, 100).take());
     scene.is("h", "f1");
     assert!(matches!(scene.ask(0, "h", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
     scene.settle();
     scene.is("h", "a b f1");
-    // It is looked at once, and the timer rests then.
+    // The list is checked once, and the timer rests afterwards.
     assert!(scene.pass(LEASE.unsigned_abs() - 1, || {}) <= 2);
 }
 
-/// A script had dropped a native, another came, and then the first one asked again before the timer: it was put behind.
+/// A script had dropped a native, another native joined, and the first asked again before the timer: it was put behind.
 #[test]
-fn who_was_dropped_and_asks_again_keeps_its_place() {
+fn a_dropped_waiter_that_asks_again_keeps_its_place() {
     let scene = waiting(&["a", "b"]);
     assert!(!scene.redisson(0, "f1", HOUR, 100).take());
     scene.is("h", "f1");
@@ -168,10 +168,10 @@ fn who_was_dropped_and_asks_again_keeps_its_place() {
     scene.is("h", "a b f1 c");
 }
 
-/// One of Redisson's at the head counts as gone, and the server refuses to take it out of the list: looking for the next
-/// was without end, in a server's only thread.
+/// A Redisson waiter at the head counts as gone, and the server refuses to remove it from the list: the search for the
+/// next never ended, in a server's only thread.
 #[test]
-fn a_head_that_cannot_be_taken_out_is_no_endless_loop() {
+fn a_head_that_cannot_be_removed_does_not_cause_an_endless_loop() {
     let scene = waiting(&["f0", "n1"]);
     scene.sim.with(|world| {
         world.fair_is_stuck = true;
@@ -179,15 +179,15 @@ fn a_head_that_cannot_be_taken_out_is_no_endless_loop() {
             entry.deadline = Some(rlock_core::UnixMs(1));
         }
     });
-    // Who comes without waiting is not kept out by the dead, but by one that waits here.
+    // A caller without a wait is kept out not by the dead waiters, but by a native waiter.
     assert_eq!(scene.ask(0, "n2", NOW), Ok(Answer::Now(Reply::Denied)));
     scene.release(0, "h");
     scene.wait(5_000);
     assert_eq!(scene.holder(0), "n1");
 }
 
-/// A script had changed the list, and before the timer fired the last native with FAIR went, or went on waiting without
-/// it: a look at the list was due again and again while others waited.
+/// A script had changed the list, and before the timer fired the last native with FAIR left, or asked again without
+/// FAIR: a check of the list was due again and again while others waited.
 #[test]
 fn the_timer_rests_when_the_last_with_fair_has_gone() {
     let ways: [Happens; 3] = [
@@ -204,10 +204,10 @@ fn the_timer_rests_when_the_last_with_fair_has_gone() {
     }
 }
 
-/// One that waited was given the lock by somebody else's hand, and asked again by another call: it left the list, and the
-/// first call waited on outside of it, passed by all who came after it.
+/// Another client gave the lock to a waiter by writing its key, and the waiter asked again by another call: it left the
+/// list, and its first call kept waiting outside of it, overtaken by all later owners.
 #[test]
-fn who_holds_and_asks_again_stays_in_the_list_while_it_waits() {
+fn a_holder_that_asks_again_stays_in_the_list_while_it_waits() {
     let scene = waiting(&["a"]);
     let hold = rlock_sim::Hold { owner: (*b"a").into(), holds: Holds::ONE, expiry: Expiry::Never };
     scene.sim.foreign_write(&lock(0), Some(rlock_sim::Value::Lock(hold)));
@@ -217,10 +217,10 @@ fn who_holds_and_asks_again_stays_in_the_list_while_it_waits() {
     assert_eq!(scene.queue(0), "a");
 }
 
-/// A lease had ended while no native waited, and one of Redisson's with little time left was at the head: who came then
-/// waited for its turn, and it was not called.
+/// A lease had ended without native waiters, and a Redisson waiter with little time left was at the head: the next
+/// native waited for the turn of that waiter, which was not called.
 #[test]
-fn who_has_the_turn_is_called_also_where_the_lock_was_free_before() {
+fn a_redisson_waiter_with_the_turn_is_called_even_if_the_lock_was_free_before() {
     let scene = waiting(&["f1"]);
     scene.sim.with(|world| {
         let ends = UnixMs(world.now.0 + LEASE + 300);
@@ -234,8 +234,8 @@ fn who_has_the_turn_is_called_also_where_the_lock_was_free_before() {
     scene.is("a", "");
 }
 
-/// A lease was made longer while writes were refused, and a native waited with FAIR: nobody noted that, and foreign waiters
-/// who had been told of it slept until its end, whoever had the lock for how short after it.
+/// A lease was made longer while writes were refused, and a native waited with FAIR: the module did not note that, and
+/// Redisson waiters that knew the new lease end slept until it, however short the lease of the next holder was.
 #[test]
 fn a_lease_that_changes_while_writes_are_refused_is_noted() {
     let scene = waiting(&["a"]);

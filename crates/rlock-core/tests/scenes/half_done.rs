@@ -1,4 +1,4 @@
-//! What else happens while departures and hand-offs are half done: with the smallest budgets a server does one thing of each
+//! Other events while departures and hand-offs are half done: with the smallest budgets a server does one thing of each
 //! kind in an event-loop cycle.
 
 use crate::fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, settings, waiting};
@@ -16,15 +16,16 @@ fn held(at_once: AtOnce) -> Scene {
     scene
 }
 
-/// How often Redisson's waiters were told since the last time of asking that the lock is free.
+/// How many messages of a free lock Redisson waiters got since the last call of this function.
 fn unlock_messages(scene: &Scene) -> usize {
     scene.sim.with(|world| std::mem::take(&mut world.unlock_messages)).len()
 }
 
-/// A release dropped the first waiters of a silent channel, and left the others to the timer. They went in another way before
-/// it: the lock was free, and nobody told Redisson's waiters, who slept until the end of the lease that they knew of.
+/// A release dropped the first waiters of a silent channel, and left the others to the timer. They left in another way
+/// before it fired: the lock was free, and Redisson waiters were not notified, and slept until the lease end that they
+/// knew.
 #[test]
-fn redissons_waiters_hear_of_a_release_that_no_waiter_here_takes() {
+fn redisson_waiters_are_notified_of_a_release_that_no_native_waiter_takes() {
     let message = Ask { wait: How::Enqueue(1_000), ..PLAIN };
     let soon = Ask { wait: How::Block(1_000), ..PLAIN };
     for last in [message, soon] {
@@ -49,11 +50,11 @@ fn redissons_waiters_hear_of_a_release_that_no_waiter_here_takes() {
     }
 }
 
-/// A release told the head of the fair list, which had left: more entries of departed owners stood there than one command
-/// removes. The next command, or the timer's walk through the list, removed the last of them, and nobody called the Redisson
-/// waiter behind them.
+/// A release called the head of the fair list, which had left: more entries of departed owners stood there than one
+/// command removes. The next command, or the timer's walk through the list, removed the last of them, and did not call
+/// the Redisson waiter behind them.
 #[test]
-fn the_next_of_redissons_is_called_whoever_removes_the_last_departed_owner() {
+fn the_next_redisson_waiter_is_called_whichever_step_removes_the_last_departed_owner() {
     let departed = ["a", "b", "c", "d"];
     for (at_once, commands) in [(ONE, 0), (ONE, 1), (ONE, 2), (ONE, 3), (ONE, 4), (ONE, 5)]
         .into_iter()
@@ -76,8 +77,8 @@ fn the_next_of_redissons_is_called_whoever_removes_the_last_departed_owner() {
     }
 }
 
-/// A server that had become a replica was drained before all waiters were sent away for that: those who were left could be
-/// granted the lock by a command, on a replica that takes writes.
+/// A server that had become a replica was drained before it had dropped all waiters: a command could grant the lock to
+/// the remaining waiters, on a replica that takes writes.
 #[test]
 fn a_replica_grants_nothing_though_it_is_drained() {
     let scene = held(ONE);
@@ -92,8 +93,8 @@ fn a_replica_grants_nothing_though_it_is_drained() {
     assert_eq!((&*scene.holder(0), &*scene.queue(0)), ("", ""));
 }
 
-/// A client was granted a lock, and went before the answer, or was told that the server had been demoted: when the server was
-/// the primary again, at once or later, the grant stood for its whole lease.
+/// A client was granted a lock, and disconnected before the answer, or was answered that the server had been demoted:
+/// when the server was the primary again, at once or later, the grant stood for its whole lease.
 #[test]
 fn a_grant_that_did_not_arrive_is_revoked_after_the_server_is_primary_again() {
     for goes_first in [true, false] {
@@ -146,10 +147,10 @@ fn a_grant_that_the_owner_may_know_of_is_not_revoked_after_a_demotion() {
     }
 }
 
-/// A demoted server may write nothing: those who were sent away leave the list when it is the primary again, and may write.
-/// Blocked waiters stayed in it until their deadlines.
+/// A demoted server may write nothing: dropped waiters leave the list when it is the primary again, and may write.
+/// Blocked waiters stayed in the list until their deadlines.
 #[test]
-fn who_was_sent_away_leaves_the_list_when_the_server_is_primary_again() {
+fn dropped_waiters_leave_the_list_when_the_server_is_primary_again() {
     for happens in [|_| {}, |scene: &Scene| scene.disconnect(0, "b")] as [Happens; 2] {
         let scene = waiting(&["a", "f1", "b"]);
         happens(&scene);
@@ -185,8 +186,8 @@ fn waiters_that_are_sent_away_after_the_synchronisation_keep_their_entries() {
     assert_eq!(scene.see(|world| world.fair.values().map(|list| list.len()).sum::<usize>()), 3);
 }
 
-/// The server refused writes, and a fair list was to be put right: the look at its lock set the timer for now, and what was
-/// set for later counted as later still. The timer turned without rest until writes were taken again.
+/// The server refused writes, and a fair list needed repair: the check of its lock set the timer for now, and work that
+/// was put off counted as due even later. The timer fired without rest until writes were accepted again.
 #[test]
 fn the_timer_rests_while_a_fair_list_may_not_be_written() {
     for at_once in [ONE, AtOnce::USUAL] {

@@ -47,7 +47,7 @@ fn lock(number: usize) -> LockRef {
 /// The whole search after a restart may fall into a time in which the server refuses writes, since its replicas have not
 /// come back yet.
 #[test]
-fn fair_lists_that_are_found_are_looked_at_a_few_at_a_time() {
+fn fair_lists_that_are_found_are_bounded_a_few_at_a_time() {
     const LISTS: usize = 3_000;
     let sim = sim();
     let far = FairEntry { owner: (*b"gone").into(), deadline: Some(UnixMs(24 * HOUR)) };
@@ -63,12 +63,12 @@ fn fair_lists_that_are_found_are_looked_at_a_few_at_a_time() {
     assert!((1..=1_000).contains(&capped()), "{} at once", capped());
     sim.pass_and_fire(1_000);
     assert_eq!(capped(), LISTS);
-    assert!(sim.with(|world| world.timer.is_none()), "there is nothing left to do");
+    assert!(sim.with(|world| world.timer.is_none()), "no work is left");
 }
 
-/// When a server is drained that many wait at with FAIR, each of them leaves a list.
+/// A drain of a server with many waiters with FAIR: each of them leaves a list.
 #[test]
-fn those_who_waited_with_fair_leave_their_lists_a_few_at_a_time() {
+fn waiters_with_fair_leave_their_lists_a_few_at_a_time() {
     const LOCKS: usize = 3_000;
     let sim = sim();
     for number in 0..LOCKS {
@@ -88,7 +88,7 @@ fn redisson_waiter() -> FairEntry {
     FairEntry { owner: (*b"redisson").into(), deadline: Some(UnixMs(24 * HOUR)) }
 }
 
-/// Frees the lock again and again: who got it each time, and who was called in the end.
+/// Frees the lock this number of times, and returns its holder after each time.
 fn served(sim: &Sim, lock: &LockRef, times: usize) -> Vec<String> {
     let holder = || {
         sim.foreign_write(lock, None);
@@ -101,8 +101,8 @@ fn served(sim: &Sim, lock: &LockRef, times: usize) -> Vec<String> {
     (0..times).map(|_| holder()).collect()
 }
 
-/// Another client deletes the fair list of a held lock: 50,000 native waiters that went back in one callback took 41 ms. A few
-/// go back, and the others keep their turns before a Redisson waiter that joins meanwhile.
+/// Another client deletes the fair list of a held lock: to put 50,000 native waiters back in one callback took 41 ms. A
+/// few are put back, and the others keep their turns before a Redisson waiter that joins meanwhile.
 #[test]
 fn natives_whose_list_was_deleted_go_back_a_few_at_a_time() {
     let (sim, lock) = (small_steps(), lock(0));
@@ -120,7 +120,7 @@ fn natives_whose_list_was_deleted_go_back_a_few_at_a_time() {
     sim.with(|world| world.fair.entry(lock.clone()).or_default().push_back(redisson_waiter()));
     sim.pass_and_fire(100);
     assert_eq!(listed(&sim, &lock), ["a", "b", "redisson"], "an owner that asks again keeps its place");
-    assert!(sim.with(|world| world.timer.is_none_or(|at| at > world.clock)), "there is nothing left to do");
+    assert!(sim.with(|world| world.timer.is_none_or(|at| at > world.clock)), "no work is left");
     assert_eq!(served(&sim, &lock, natives.len()), natives);
     assert_eq!(sim.with(|world| world.called.clone()), []);
     assert_eq!(listed(&sim, &lock), ["redisson"]);
@@ -145,8 +145,8 @@ fn natives_that_are_not_back_yet_do_not_overtake_those_that_are() {
     assert_eq!(holders, natives);
 }
 
-/// Somebody removes entries of natives from a list that is longer than what is compared at once, and not the first one's. Each
-/// of them keeps its turn.
+/// Another client removes entries of natives, but not the first, from a list that is longer than what is compared at
+/// once. Each native keeps its turn.
 #[test]
 fn natives_that_a_long_list_lacks_keep_their_turns() {
     let (sim, lock) = (small_steps(), lock(0));
@@ -197,8 +197,8 @@ fn expired_heads_are_removed_a_few_at_a_time() {
     assert!(sim.with(|world| world.keys.contains_key(&lock)), "it is hers now");
 }
 
-/// Waiters left one queue a few at a time, and the timer looked at that lock first in each cycle: the lease of another lock
-/// ended, and the lock was granted when that queue was empty.
+/// Waiters left one queue a few at a time, and the timer checked that lock first in each cycle: the lease of another
+/// lock ended, and the lock was granted when that queue was empty.
 #[test]
 fn a_queue_that_is_not_done_comes_behind_the_locks_that_were_due_before() {
     const WAITERS: usize = 1_000;

@@ -49,9 +49,9 @@ fn a_refused_block_leaves_the_queue_as_it_was() {
     }
 }
 
-/// A client that was blocked gets no error any more, so that a full queue is found before.
+/// A blocked client can get no error reply any more: the full queue must be found before it is blocked.
 #[test]
-fn nobody_is_blocked_for_whom_there_is_no_place() {
+fn a_client_is_not_blocked_if_the_queue_has_no_place() {
     let (sim, lock) = (sim(), LockRef { db: 0, key: (*b"lock").into() });
     for (client, owner) in [(1, "holder"), (2, "a"), (3, "b")] {
         assert!(sim.acquire(client, &lock, &waits(owner, false)).is_ok());

@@ -16,7 +16,7 @@ fn lock() -> LockRef {
     LockRef { db: 0, key: b"lock"[..].into() }
 }
 
-/// A server where somebody listens on the channel of grants.
+/// A server with a subscriber of the channel of grants.
 fn sim() -> Sim {
     let sim = Sim::new(Settings {
         limits: Limits { server: 1_000, lock: 1_000 },
@@ -37,7 +37,7 @@ fn acquire(sim: &Sim, connection: u64, owner: &str) -> Reply {
     };
     match sim.acquire(connection, &lock(), &request).expect("an answer") {
         Answer::Now(reply) => reply,
-        Answer::Later => panic!("nobody is blocked"),
+        Answer::Later => panic!("no client is blocked"),
     }
 }
 
@@ -82,10 +82,11 @@ fn a_waiter_moves_away_from_a_connection_that_has_ended() {
     assert_eq!(sim.locks(|locks| locks.len()), 0);
 }
 
-/// The lease was shortened and its end was to be told, when the server became a replica. That was forgotten with the last tie, and
-/// there was none by then: the timer of the replica was due at once for ever. (Found by the fuzzer's oracle.)
+/// The lease was shortened, and its end was not announced yet, when the server became a replica. The announcement is
+/// forgotten with the last tie, and no tie was left: the timer of the replica was due at once for ever. (Found by the
+/// fuzzer's oracle.)
 #[test]
-fn a_replica_tells_of_no_end() {
+fn a_replica_announces_no_lease_end() {
     let sim = sim();
     acquire(&sim, 1, "holder");
     sim.end_connection(1);

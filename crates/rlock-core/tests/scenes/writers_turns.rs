@@ -13,7 +13,7 @@ const OWNERS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const LEASE: i64 = 10_000;
 const TURN_MS: u64 = 300;
 const WINDOW: i64 = 20;
-/// How often it is looked whether one that waits to write still does.
+/// The interval of checks whether a Redisson writer still waits.
 const LOOK_MS: u64 = 500;
 
 fn lock() -> LockRef {
@@ -69,7 +69,7 @@ impl Scene {
     }
 }
 
-/// It is the writer's turn: three have come to read, who hold the lock for so long, and one more is kept waiting.
+/// The module yields to the writer: four readers hold the lock, and one more is held back.
 fn kept_waiting(turn_ms: u64) -> Scene {
     let scene = Scene::new();
     scene.0.with(|world| world.settings.turns.after_ms = turn_ms);
@@ -81,19 +81,19 @@ fn kept_waiting(turn_ms: u64) -> Scene {
     scene
 }
 
-/// How long one may have to wait before its turn says nothing of how often it is looked whether it still does.
+/// The time before a writer's turn does not change the interval of checks whether the writer still waits.
 #[test]
-fn a_writer_that_goes_lets_readers_in_however_long_its_turn_takes_to_come() {
+fn a_writer_that_stops_waiting_lets_readers_in_however_long_its_turn_takes_to_come() {
     let scene = kept_waiting(1_000_000);
     scene.0.pass_and_fire(2_000);
     assert!(scene.waits("e"));
     scene.listen(false);
     scene.0.pass_and_fire(LOOK_MS + 50);
-    assert!(scene.reads("e"), "it waits for nobody");
+    assert!(scene.reads("e"), "it waits for no writer");
 }
 
 #[test]
-fn it_is_not_looked_without_rest_whether_a_writer_still_waits() {
+fn the_timer_rests_between_checks_for_a_waiting_writer() {
     let scene = kept_waiting(1);
     let mut fired = 0;
     for _ in 0..5_000 {
@@ -105,10 +105,10 @@ fn it_is_not_looked_without_rest_whether_a_writer_still_waits() {
     assert!(fired < 100, "the timer fired {fired} times in five seconds");
 }
 
-/// A lease that was long has left the key's end far ahead, and those who read after it have died: nobody of theirs
-/// gives the lock back any more, and no writer of Redisson's can have it before the key ends.
+/// A long lease has left the key's end far ahead, and the readers after it have died: none of them releases the lock
+/// any more, and no Redisson writer can acquire it before the key ends.
 #[test]
-fn nobody_is_kept_waiting_by_the_dead() {
+fn dead_readers_hold_no_reader_back() {
     let scene = Scene::new();
     scene.0.with(|world| world.settings.turns = Turns { after_grants: 1_000, after_ms: 1_000_000 });
     let ask = |owner: &str, ms: i64, wait| {

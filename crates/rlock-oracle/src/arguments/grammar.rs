@@ -13,19 +13,19 @@ pub(super) enum Command {
     ForceRelease,
 }
 
-/// What a word has to be.
+/// The kinds of arguments.
 #[derive(Clone, Copy)]
 enum Kind {
     Owner,
     Channel,
     Cursor,
-    /// A canonical integer from this to that.
+    /// A canonical integer in this range, both ends included.
     Number(u64, u64),
-    /// A grace period, of which 0 counts as 1.
+    /// A grace period; 0 counts as 1.
     Grace,
 }
 
-/// An option: its word, and what has to follow it.
+/// An option: its word, and the arguments that must follow it.
 type Words = (&'static [u8], &'static [Kind]);
 
 const LEASE: Kind = Kind::Number(1, 8_796_093_022_208);
@@ -45,7 +45,7 @@ impl Command {
         Self::ForceRelease,
     ];
 
-    /// What has to stand first, and how much of it may be left out.
+    /// The arguments that must come first, and how many of them may be left out.
     fn positions(self) -> (&'static [Kind], usize) {
         match self {
             Self::Acquire | Self::Renew => (&[Kind::Owner, LEASE], 0),
@@ -165,8 +165,8 @@ pub(super) fn read(command: Command, words: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
     Some(written)
 }
 
-/// An option in its canonical form. The contract: ALL is HOLDS 0, SESSION 0 is SESSION 1, and LIMIT is 100 where it is not given. HOT
-/// shows all.
+/// An option in its canonical form. The contract: ALL is HOLDS 0, SESSION 0 is SESSION 1, and LIMIT is 100 if it is not
+/// given, except that HOT shows all.
 fn option(command: Command, name: &[u8], values: Option<&[&[u8]]>) -> Vec<Vec<u8>> {
     let (name, values): (&[u8], &[&[u8]]) = match (name, values) {
         (b"SESSION", Some([b"0"])) => (name, &[b"1"]),
@@ -178,7 +178,7 @@ fn option(command: Command, name: &[u8], values: Option<&[&[u8]]>) -> Vec<Vec<u8
     [name].iter().chain(values).map(|word| word.to_vec()).collect()
 }
 
-/// The canonical form, with its options in every order that turning them gives, and in small letters.
+/// The canonical form, and every rotation of its options, with every second option in lower case.
 pub(super) fn ways_to_write(command: Command, written: &[Vec<u8>]) -> Vec<Vec<Vec<u8>>> {
     let here = command.positions().0.len().min(written.len());
     let (first, mut rest) = written.split_at(here);

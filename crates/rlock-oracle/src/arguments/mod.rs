@@ -1,4 +1,4 @@
-//! Arguments as they come from a client: what is accepted is what the contract says, and nothing panics.
+//! Raw arguments of a client: the parsers accept exactly what the contract allows, and never panic.
 
 mod grammar;
 mod names;
@@ -37,7 +37,7 @@ pub fn check_words(words: &[&[u8]]) {
     }
 }
 
-/// What was parsed, written in the one canonical form: each part once, options in the contract's order.
+/// The parsed request in its one canonical form: each part once, options in the contract's order.
 fn parse(command: Command, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
     let args = words.iter().copied();
     Ok(match command {
@@ -88,7 +88,7 @@ fn acquire(request: &Acquire<'_>) -> Vec<Vec<u8>> {
     }
     words.extend(session_words(request.session));
     if let Some(wait) = request.wait {
-        // A wait tells only its end: from 0, that is its length; none is for ever.
+        // A wait has only an end: counted from 0, that is its length; a wait for ever is written 0.
         let ms = wait.wait().until(rlock_core::MonoMs(0)).map_or(0, |end| end.0);
         let ms = ms.to_string().into_bytes();
         match wait {
@@ -120,8 +120,8 @@ fn check_rendering(command: Command, rendered: &[Vec<u8>]) {
     }
 }
 
-/// An error is one line that any terminal shows, not much longer than our own words, and of the prefixes
-/// only that of wrong arguments.
+/// An error is one line of printable ASCII, not much longer than the module's own text, with `ERR`, the prefix of
+/// wrong arguments.
 fn check_error(error: &Error) {
     let line = error.to_string();
     assert!(line.starts_with("ERR "), "{line:?}");

@@ -1,4 +1,4 @@
-//! What is made of a client's bytes: the names that belong to a lock, the messages, the shapes of a hash.
+//! Values made of a client's bytes: the names that belong to a lock, the messages, the shapes of a hash.
 
 use rlock_core::locks::{DropReason, LockName, Ticket, Via, Waiter};
 use rlock_core::message;
@@ -6,7 +6,7 @@ use rlock_core::shape::{self, SingleField};
 use rlock_core::types::canonical_integer;
 use rlock_core::{Holds, LeaseMs, Mode, MonoMs, Owner, names};
 
-/// Checks what is made of these bytes as a key, an owner, a channel, a field or a value.
+/// Checks the values made of these bytes as a key, an owner, a channel, a field or a value.
 pub(super) fn check(bytes: &[u8]) {
     check_names(bytes);
     check_slots(bytes);
@@ -34,8 +34,8 @@ fn check_names(key: &[u8]) {
     assert_eq!(names::fair_channel(&channel, key).to_vec(), [&channel[..], b":", key].concat());
 }
 
-/// What the server hashes of a key: the bytes between the first `{` and the first `}` after it, where
-/// there are any, else all.
+/// The part of a key that the server hashes: the bytes between the first `{` and the first `}` after it, if
+/// there are any, else the whole key.
 fn hashed(key: &[u8]) -> &[u8] {
     let mut parts = key.splitn(2, |byte| *byte == b'{').skip(1);
     let Some(after) = parts.next().filter(|after| contains(after, b'}')) else { return key };
@@ -45,8 +45,8 @@ fn hashed(key: &[u8]) -> &[u8] {
     }
 }
 
-/// The cluster slot: what is left of the hashed bytes, with two zeroes after them, when they are divided by
-/// x^16 + x^12 + x^5 + 1.
+/// The cluster slot: the remainder of the hashed bytes, followed by two zero bytes, after division by
+/// x^16 + x^12 + x^5 + 1; modulo the number of slots.
 fn slot(key: &[u8]) -> u32 {
     let bits = hashed(key).iter().chain(&[0, 0]).flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1));
     let rest = bits.fold(0_u32, |rest, bit| {
@@ -123,7 +123,7 @@ fn check_message(message: &[u8], word: &str, lock: LockName<'_>, owner: &[u8], a
     assert_eq!(fields.get(4).copied(), after);
 }
 
-/// Percent-decodes, and insists that what needs no encoding is not encoded.
+/// Percent-decodes, and checks that bytes that need no encoding are not encoded.
 fn decoded(field: &str) -> Vec<u8> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:{}".contains(&byte);
     let mut bytes = Vec::new();

@@ -59,10 +59,12 @@ impl After {
         }
     }
 
-    /// Whether a reader received the grant of a lock that had become free, of which Redisson clients receive a message.
-    pub(super) fn is_granted_free(&self, lock: Lock, waiter: &Waiter) -> bool {
+    /// Whether a waiting reader left the queue only when the lock had become free, of which Redisson clients receive a message: it
+    /// received a grant, or its channel had no subscriber.
+    pub(super) fn leaves_when_free(&self, lock: Lock, waiter: &Waiter) -> bool {
         let reads = matches!(self.values[lock.0], Value::ReadWrite(hash) if hash.reads[waiter.owner.0] > 0);
-        self.unlock_messages[lock.0] > 0 && reads && self.is_granted(lock, waiter)
+        let messages = self.unlock_messages[lock.0];
+        if self.is_granted(lock, waiter) { reads && messages > 0 } else { messages > 1 }
     }
 
     /// Whether a waiter received no grant, and still waits in the same mode, or was removed by CANCEL.

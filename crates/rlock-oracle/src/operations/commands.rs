@@ -20,7 +20,7 @@ pub(super) struct Ask {
 }
 
 impl Oracle {
-    /// Any command that may write first serves the queue; and its caller is heard of.
+    /// A command that may write serves the queue first, and confirms the grants to its caller.
     fn arrive(&mut self, lock: Lock, owner: Option<Owner>) {
         self.remove_departed_heads(lock);
         self.serve_found_free(lock);
@@ -29,7 +29,7 @@ impl Oracle {
         self.place(lock).unconfirmed.take_if(|granted| Some(*granted) == owner);
     }
 
-    /// The caller is answered; an error leaves everything as it is.
+    /// Answers the caller; an error changes nothing.
     fn answer(&mut self, lock: Lock, answer: Answer) {
         if !matches!(answer, Answer::Error(_)) {
             self.looked(lock);
@@ -57,7 +57,7 @@ impl Oracle {
                 self.re_enter(lock, owner, ask.lease, ask.holds, has, ends)
             }
             _ if !self.accept => Answer::Error("ERR"),
-            // Who counts on holds of before has lost them.
+            // A caller that counts on earlier holds has lost them.
             _ if ask.holds.is_some_and(|n| n > 1) => Answer::Null,
             Value::Nothing if is_next => {
                 self.set(lock, Value::Held { by: owner, holds: 1, ends: Some(self.now + ask.lease) });
@@ -89,7 +89,7 @@ impl Oracle {
             Some(more) if more > MOST_HOLDS => return Answer::Error("ERR"),
             Some(holds) => holds,
         };
-        // Never shorter, and none stays none.
+        // A lease never gets shorter; a hold without a lease end stays without one.
         let ends = ends.map(|at| at.max(self.now + lease));
         self.set(lock, Value::Held { by: owner, holds: arrives, ends });
         Answer::Holds(arrives, ends.map_or(-1, |at| at - self.now), 0)
@@ -105,7 +105,7 @@ impl Oracle {
             return Answer::Null;
         }
         if ask.fair && self.places[lock.0].list_touched {
-            // Who was dropped from the list keeps its place.
+            // A waiter that was dropped from the fair list keeps its place.
             self.put_right(lock);
         }
         let same = |waiter: &Waiter| (waiter.owner, waiter.word) == (owner, ask.word);
@@ -128,7 +128,7 @@ impl Oracle {
         all >= self.options.max_waiters || self.queue(lock).len() >= self.options.max_waiters_per_key
     }
 
-    /// One begins to wait, or says again how it waits, at the place where it is known.
+    /// A waiter joins the queue, or repeats its call with other options and keeps its place.
     fn join(&mut self, lock: Lock, known: Option<usize>, waiter: Waiter, wait: WaitMs) {
         let Waiter { owner, fair, .. } = waiter;
         let back = fair && self.comes_back(lock, owner);
@@ -150,7 +150,7 @@ impl Oracle {
             }
         }
         self.remove_departed_heads(lock);
-        // One that waits already has its place: dropped from the list, it goes back to that when it comes to be the first.
+        // A waiter in the queue already has a place: dropped from the fair list, it returns there once it is first.
         if fair && !has_place {
             self.join_list(lock, owner, wait.0);
         }
@@ -218,7 +218,7 @@ impl Oracle {
         }
         self.remove_departed_heads(lock);
         if known {
-            // Those behind it may have waited for nobody else.
+            // The waiters behind it may have waited only for this one.
             self.serve_found_free(lock);
         }
         self.seen.answer = Some(if known { Answer::One } else { Answer::Zero });

@@ -1,35 +1,35 @@
-//! FAIR, from docs/COMMANDS.md: who waits here stands in Redisson's list as well, and the lock goes to its head.
+//! FAIR, from docs/COMMANDS.md: native waiters stand in the fair list as well, and the lock goes to its head.
 
 use super::op::{Ground, Lock, Owner, Word};
 use super::options::Kinds;
 use super::state::Oracle;
-use super::values::{Access, Entry, Waiter};
+use super::values::{Access, Entry};
 
-/// A deadline of a native at the head that is sooner than this is set anew, in ms from now.
+/// The deadline of a native at the head is moved if it is nearer than this, in ms from now.
 const AHEAD: i64 = 5 * 60_000;
-/// How far it is set then. The contract says no more than [`AHEAD`].
+/// The deadline after the move, in ms from now. The contract states only [`AHEAD`].
 const SET_AHEAD: i64 = 6 * 60_000;
-/// A wait counts for so long at most in a deadline.
+/// The most that a wait adds to a deadline, in ms.
 const LONGEST_WAIT: i64 = 5 * 60_000;
 
-/// Who has a free lock next.
+/// The owner that gets a free lock next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// The native at this place of the queue.
     Native(usize),
-    /// One of Redisson's, which has its turn.
+    /// A Redisson waiter, which has its turn.
     Foreign,
-    /// Nobody waits here.
+    /// No native waits.
     Nobody,
 }
 
 impl Oracle {
-    /// Redisson's list of those who wait.
+    /// The fair list.
     pub(super) fn list(&self, lock: Lock) -> &[Entry] {
         &self.places[lock.0].list
     }
 
-    /// The place in the queue of a native that stands in the list.
+    /// The place in the queue of a native that waits with FAIR.
     fn native(&self, lock: Lock, owner: Owner) -> Option<usize> {
         self.queue(lock).iter().position(|waiter| waiter.fair && waiter.owner == owner)
     }
@@ -39,7 +39,7 @@ impl Oracle {
         self.queue(lock).iter().filter(|waiter| waiter.fair).map(|waiter| waiter.owner)
     }
 
-    /// Whether there are some.
+    /// Whether there are any.
     pub(super) fn has_natives(&self, lock: Lock) -> bool {
         self.natives(lock).next().is_some()
     }
@@ -49,7 +49,7 @@ impl Oracle {
         self.list(lock).iter().any(|entry| entry.owner == owner)
     }
 
-    /// Somebody else has changed the list, or may have.
+    /// Another client has changed the fair list, or may have.
     pub(super) fn touch_list(&mut self, lock: Lock) {
         self.place(lock).list_touched = self.has_natives(lock);
     }
@@ -58,7 +58,7 @@ impl Oracle {
         self.place(lock).list.retain(|entry| entry.owner != owner);
     }
 
-    /// Natives who wait no more leave the list: the timer takes them out.
+    /// The timer removes natives that have stopped waiting from the fair list.
     pub(super) fn remove_departed(&mut self, lock: Lock) {
         let some_left = self.remove_departed_heads(lock);
         for owner in std::mem::take(&mut self.place(lock).gone) {
@@ -73,7 +73,7 @@ impl Oracle {
         }
     }
 
-    /// Those at the head leave it in any command: whether there were some.
+    /// Any command removes them from the head of the list. Returns whether there were any.
     pub(super) fn remove_departed_heads(&mut self, lock: Lock) -> bool {
         let mut some = false;
         while let Some(head) = self.list(lock).first().copied()
@@ -86,27 +86,23 @@ impl Oracle {
         some
     }
 
-    /// One waits with FAIR: it does not leave the list any more. Whether it still stood there.
+    /// An owner waits with FAIR, so it stays in the list. Returns whether it was about to leave, and still stood there.
     pub(super) fn comes_back(&mut self, lock: Lock, owner: Owner) -> bool {
         let gone = &mut self.place(lock).gone;
         let left = gone.iter().position(|gone| *gone == owner).map(|at| gone.remove(at));
         left.is_some() && self.is_listed(lock, owner)
     }
 
-    /// The place in the queue of one that has come back: among natives it has the order of the list; which of those without
-    /// FAIR were there before it is followed.
+    /// The place in the queue of a native waiter that has come back is the one that is seen. The order of service is judged by the
+    /// fair list, where it has kept its place.
     pub(super) fn place_of_returned(&self, lock: Lock, owner: Owner) -> usize {
-        let queue = self.queue(lock);
+        let last = self.queue(lock).len();
         let seen = self.after.queues[lock.0].iter().position(|by| by.fair && by.owner == owner);
-        let at = seen.unwrap_or(queue.len()).min(queue.len());
-        let stands = |owner| self.list(lock).iter().position(|entry| entry.owner == owner);
-        let place = |by: &Waiter| stands(by.owner).filter(|_| by.fair).map(|at| (at, stands(owner)));
-        let overtakes = queue[at..].iter().filter_map(place).any(|(other, own)| Some(other) < own);
-        assert!(!overtakes, "{owner:?} came back before one that stands before it: {queue:?}");
-        at
+        seen.unwrap_or(last).min(last)
     }
 
-    /// A native begins to wait with FAIR: by Redisson's formula its time is that of the one before it, and its own.
+    /// A native begins to wait with FAIR. By Redisson's formula, its deadline is that of the entry before it plus its
+    /// wait.
     pub(super) fn join_list(&mut self, lock: Lock, owner: Owner, wait: i64) {
         if self.is_listed(lock, owner) {
             return;
@@ -117,7 +113,7 @@ impl Oracle {
         self.place(lock).list.push(Entry { owner, deadline: Some(before + wait) });
     }
 
-    /// Who has asked with FAIR, and has the lock, waits no more wherever it may have stood.
+    /// An owner that acquires with FAIR stops waiting, wherever it stood in the list.
     pub(super) fn got(&mut self, lock: Lock, owner: Owner) {
         let leaves = self.places[lock.0].gone.contains(&owner);
         if self.native(lock, owner).is_none() && self.is_listed(lock, owner) && !leaves {
@@ -126,8 +122,8 @@ impl Oracle {
         }
     }
 
-    /// Natives that were dropped from the list, up to the first that was not, are put back before all who are left, and one at
-    /// the head has time.
+    /// Natives that were dropped from the list, up to the first that was not, return ahead of all other entries, and a
+    /// native at the head gets a far deadline.
     pub(super) fn put_right(&mut self, lock: Lock) {
         let far = Some(self.now + SET_AHEAD);
         if std::mem::take(&mut self.place(lock).list_touched) {
@@ -136,7 +132,7 @@ impl Oracle {
             let back = dropped.into_iter().map(|owner| Entry { owner, deadline: far });
             self.place(lock).list.splice(0..0, back);
         } else if let Some(first) = self.missing_first(lock) {
-            // Its slot was on its way when it was dropped, for one.
+            // For example, it was dropped while its slot migrated.
             self.place(lock).list.insert(0, Entry { owner: first, deadline: far });
         }
         if self.head_is_near(lock) {
@@ -144,7 +140,7 @@ impl Oracle {
         }
     }
 
-    /// Whether a native at the head has a deadline that is set anew.
+    /// Whether a native at the head has a deadline that is moved.
     fn head_is_near(&self, lock: Lock) -> bool {
         let near = Some(self.now + AHEAD);
         let is_near = |head: &Entry| self.native(lock, head.owner).is_some() && head.deadline < near;
@@ -157,13 +153,13 @@ impl Oracle {
         (!self.is_listed(lock, first)).then_some(first)
     }
 
-    /// Whether a list lacks nothing: no native stands outside before the first that stands in it, and one at the head has time.
+    /// Whether a list needs no repair: the first native stands in it, and a native at the head has a far deadline.
     pub(super) fn is_in_order(&self, lock: Lock) -> bool {
         let first = self.natives(lock).next();
         first.is_none_or(|first| self.is_listed(lock, first)) && !self.head_is_near(lock)
     }
 
-    /// The deadline of a native at the head may be set anew at any look at it.
+    /// Any check of the lock may move the deadline of a native at the head.
     pub(super) fn may_have_raised(&mut self, lock: Lock, seen: &[Entry]) {
         let far = Some(self.now + SET_AHEAD);
         let raised = self.list(lock).first().map(|head| Entry { deadline: far, ..*head });
@@ -172,7 +168,7 @@ impl Oracle {
         }
     }
 
-    /// A native that comes to be the first in the queue, and stands outside the list, is put back at any look at it.
+    /// Any check of the lock may put a native that is first in the queue, but outside the list, back into it.
     pub(super) fn may_have_put_back(&mut self, lock: Lock, seen: &[Entry]) {
         let back =
             self.missing_first(lock).map(|owner| Entry { owner, deadline: Some(self.now + SET_AHEAD) });
@@ -185,8 +181,8 @@ impl Oracle {
         }
     }
 
-    /// A list as it is where nobody knows who in it lives: each counts as gone five minutes after the lease at the latest,
-    /// and a turn later than the one before it.
+    /// The list of a server that does not know which Redisson waiters are alive: each counts as gone five minutes after
+    /// the lease at the latest, plus one turn for each entry before it.
     pub(super) fn capped(&self, lock: Lock) -> Vec<Entry> {
         let latest = (0..).map(|place| self.lease_ends(lock) + AHEAD + place * self.options.fair_turn);
         let capped = self.list(lock).iter().zip(latest).map(|(entry, latest)| match entry.deadline {
@@ -198,13 +194,13 @@ impl Oracle {
         capped.collect()
     }
 
-    /// When the lock's lease ends; now, where it has none.
+    /// When the lock's lease ends; now, if it has none.
     fn lease_ends(&self, lock: Lock) -> i64 {
         let ends = self.value(lock).key_end().flatten();
         ends.unwrap_or(self.now).max(self.now)
     }
 
-    /// Who is next where the lock is free: in the order of the list where FAIR is asked for by who waits first.
+    /// The next owner of a free lock: in the order of the list, if the first waiter asked with FAIR.
     pub(super) fn next(&mut self, lock: Lock) -> Next {
         self.remove_departed_heads(lock);
         match self.queue(lock).first() {
@@ -225,7 +221,7 @@ impl Oracle {
         Next::Native(0)
     }
 
-    /// Whether one of Redisson's at the head of a free lock has its turn, which is short. Else it is passed.
+    /// Whether a Redisson waiter at the head of a free lock's list has its turn, which is short. Otherwise it leaves.
     fn has_turn(&mut self, lock: Lock, head: Entry) -> bool {
         let (now, turn) = (self.now, self.options.fair_turn);
         let Some(deadline) = head.deadline.filter(|deadline| *deadline > now) else {
@@ -242,14 +238,14 @@ impl Oracle {
             place.called = Some((head.owner, awaited || told_by_who_waits));
         }
         let calls = self.seen.called.entry((lock, head.owner)).or_default();
-        // It is told of a turn that anybody waits for, and may be told again when somebody begins to wait, or when the
-        // turn becomes shorter.
+        // It is notified of its turn if a native waits, and may be notified again when a native begins to wait, or when
+        // the turn becomes shorter.
         calls.least += u32::from(awaited && told.is_none());
         calls.most += u32::from(far || awaited && !told_by_who_waits);
         true
     }
 
-    /// Until when one of Redisson's has its turn, which it was told of, by the wall clock.
+    /// When the turn of a notified Redisson waiter ends, by the wall clock.
     pub(super) fn turn(&self, lock: Lock) -> Option<i64> {
         let head = self.list(lock).first()?;
         let place = &self.places[lock.0];
@@ -264,8 +260,8 @@ impl Oracle {
         })
     }
 
-    /// Whether a lock that is free may be left as it is by the timer, for it is somebody's turn, or the look at it comes
-    /// a moment later: as the real thing has left it.
+    /// Whether the timer may leave a free lock as it is, if `rlock-core` did: a Redisson waiter has its turn, or the
+    /// check of the lock is due a little later.
     pub(super) fn may_be_left(&self, lock: Lock) -> bool {
         let (place, after) = (&self.places[lock.0], &self.after);
         let as_it_was = after.queues[lock.0].len() == place.queue.len()
@@ -274,7 +270,7 @@ impl Oracle {
         self.options.kinds == Kinds::Fair && free && as_it_was && !after.told[lock.0]
     }
 
-    /// Whether somebody stands in the list before one who asks with FAIR for a lock that is free.
+    /// Whether another owner stands in the list before a caller that asks with FAIR for a free lock.
     pub(super) fn others_stand_before(&mut self, lock: Lock, owner: Owner) -> bool {
         if !self.is_free(lock) {
             return false;

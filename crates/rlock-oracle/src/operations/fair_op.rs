@@ -1,4 +1,4 @@
-//! What happens in a history with FAIR: what happens in any, and Redisson's fair lock beside it.
+//! The operations of a history with FAIR: those of any history, and Redisson's fair lock beside them.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
@@ -8,18 +8,18 @@ use super::op::{Op, Word};
 /// In ms.
 const MINUTE: i64 = 60_000;
 
-/// What somebody does who knows of Redisson's list of those who wait for a fair lock, and not of the module.
+/// An action of a client that uses the fair list, and not the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByList {
     /// Runs a script of Redisson's fair lock.
     Script {
-        /// Which.
+        /// The script.
         script: FairScript,
-        /// Whose.
+        /// Its owner.
         owner: Owner,
-        /// How many ms its clock is ahead of the server's.
+        /// How many ms its client's clock is ahead of the server's.
         ahead: i64,
-        /// How long it waits, in ms.
+        /// How long its owner waits, in ms.
         budget: i64,
         /// The lease that it asks for.
         lease: Ms,
@@ -39,9 +39,9 @@ pub enum FairScript {
     TryLock,
     /// Releases one hold.
     Unlock,
-    /// Waits no more.
+    /// Stops waiting.
     GiveUp,
-    /// Releases whatever is held by anybody.
+    /// Releases the lock, whichever owner holds it.
     ForceUnlock,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Arbitrary<'a> for FairOp {
     }
 }
 
-/// One that would have asked to read or to write asks with FAIR.
+/// Turns READ and WRITE of an ACQUIRE into FAIR.
 fn with_fair(mut op: Op) -> Op {
     if let Op::Acquire { word, fair, .. } = &mut op {
         *fair = std::mem::replace(word, Word::None) != Word::None;
@@ -85,7 +85,7 @@ fn script(bytes: &mut Unstructured<'_>) -> Result<ByList> {
         0..=127 => 5,
         128..=199 => 6,
         200..=247 => 7,
-        // One that waits here as well.
+        // An owner that also waits natively.
         _ => 1,
     });
     // Most clocks are right, some are a little off, and some by minutes.

@@ -1,4 +1,4 @@
-//! What others do to a lock's key without the module: the same to the real thing's and to the oracle's.
+//! Writes of other clients to a lock's key, without the module: the same for `rlock-core` and the oracle.
 
 use super::hash::{Hash, Leases};
 use super::op::{Count, Foreign, Ms};

@@ -19,6 +19,8 @@ pub(super) struct Before {
     is_met: bool,
     /// Until this time the deadlines in its fair list are capped when the list is met.
     list_until: Option<u64>,
+    /// Whether no message can have met the list since the promotion: rlock reads the list's head with some of them.
+    list_is_new: bool,
     /// Whether the timer must cap them now.
     caps: bool,
 }
@@ -36,7 +38,7 @@ impl Oracle {
     pub(super) fn promoted(&mut self) {
         let list_until = Some(self.clock + DOUBTED_FOR);
         for before in self.places.iter_mut().map(|place| &mut place.before) {
-            (before.is_met, before.list_until) = (false, list_until);
+            (before.is_met, before.list_until, before.list_is_new) = (false, list_until, true);
         }
     }
 
@@ -62,8 +64,15 @@ impl Oracle {
     pub(super) fn list_is_met(&mut self, lock: Lock) {
         let (clock, primary) = (self.clock, self.primary);
         let before = &mut self.place(lock).before;
-        if primary && before.list_until.take_if(|until| clock < *until).is_some() {
+        if primary && before.list_is_new && before.list_until.take_if(|until| clock < *until).is_some() {
             before.caps = true;
+        }
+    }
+
+    /// The messages of the latest step may have met fair lists.
+    pub(super) fn note_messages(&mut self) {
+        for lock in self.all_locks() {
+            self.place(lock).before.list_is_new &= self.after.unlock_messages[lock.0] == 0;
         }
     }
 

@@ -1,4 +1,4 @@
-//! What happens besides commands: time, the timer, clients that go, others who write, the server's role.
+//! Events besides commands: time, the timer, disconnects, writes of other clients, the server's role.
 
 use super::commands::Ask;
 use super::fair_op::ByList;
@@ -8,7 +8,7 @@ use super::values::{Answer, Value, Via, named};
 use super::{foreign, redisson_fair};
 
 impl Oracle {
-    /// Lets it happen. Time that passes is the caller's: [`Self::pass`] and [`Self::look`].
+    /// Performs an operation. The caller lets time pass: [`Self::pass`] and [`Self::look`].
     #[expect(clippy::too_many_lines, reason = "a case for each operation")]
     pub(super) fn step(&mut self, op: Op) {
         self.notice_ends();
@@ -62,12 +62,12 @@ impl Oracle {
             Op::ByList { lock, what } => self.by_list(lock, what),
             Op::Sweep => self.all_locks().for_each(|lock| self.touch_list(lock)),
             Op::Pass(_) | Op::Stall(_) | Op::Deliver(_) | Op::Disconnect(_) => {}
-            // Histories with SESSION are followed.
+            // Histories with SESSION run in `follow`.
             Op::On { .. } | Op::Connect(_) | Op::Close(_) => {}
         }
     }
 
-    /// Leases that have run out while nobody waits here.
+    /// Notices leases that have ended while no native waits.
     fn notice_ends(&mut self) {
         for lock in self.all_locks() {
             if self.places[lock.0].value != Value::Nothing && self.value(lock) == Value::Nothing {
@@ -76,8 +76,8 @@ impl Oracle {
         }
     }
 
-    /// The server has deleted the key in a look of the timer, or there was none. If its lease has run out, this is when
-    /// it is noticed; whether those who wait went first, so that the row of hand-offs is over, is left open.
+    /// The server deleted the key in a check of the timer, or the key did not exist. If its lease has ended, the module
+    /// notices it now; whether the waiters left before, which ends the row of hand-offs, is left open.
     pub(super) fn may_be_deleted(&mut self, lock: Lock) {
         if self.places[lock.0].value != Value::Nothing && self.value(lock) == Value::Nothing {
             self.place(lock).row.handed = None;
@@ -90,7 +90,7 @@ impl Oracle {
         (0..LOCKS.len()).map(Lock)
     }
 
-    /// Somebody comes by Redisson's list.
+    /// Another client uses Redisson's fair lock.
     fn by_list(&mut self, lock: Lock, what: ByList) {
         let (before, value, now) = (self.list(lock).to_vec(), self.value(lock), self.now);
         let becomes = redisson_fair::run(what, &mut self.place(lock).list, value, now);
@@ -104,17 +104,17 @@ impl Oracle {
         }
     }
 
-    /// Something has happened to every key.
+    /// Every key may have changed.
     fn touch_all(&mut self) {
         self.all_locks().for_each(|lock| self.touch_list(lock));
     }
 
-    /// What has expired stays so, also when the clock goes back.
+    /// An expired key stays expired, also when the clock is set back.
     fn clean_up(&mut self, lock: Lock) {
         self.place(lock).value = self.value(lock);
     }
 
-    /// A lock that has ended while nobody waits here was free to foreign waiters too.
+    /// A lock whose lease ended while no native waited was free for Redisson waiters too.
     pub(super) fn has_ended(&mut self, lock: Lock) {
         if self.queue(lock).is_empty() {
             self.row_ends(lock);
@@ -137,7 +137,7 @@ impl Oracle {
         self.written(lock);
     }
 
-    /// Somebody else has made this of the key.
+    /// Another client has set the key to this value.
     fn becomes(&mut self, lock: Lock, value: Value) {
         self.set(lock, value);
         if value == Value::Nothing {
@@ -145,7 +145,7 @@ impl Oracle {
         }
     }
 
-    /// Somebody else has written the key.
+    /// Another client has written the key.
     fn written(&mut self, lock: Lock) {
         self.place(lock).unconfirmed = None;
     }
@@ -165,7 +165,7 @@ impl Oracle {
         }
     }
 
-    /// The queues are a primary's: a replica writes nothing, and puts off what it would do to grants and lists.
+    /// Only a primary has queues: a replica writes nothing, and defers its work on grants and lists.
     pub(super) fn send_all_away(&mut self) {
         for lock in self.all_locks() {
             self.drop_waiters(lock, "demoted");
@@ -186,7 +186,7 @@ impl Oracle {
         self.calls.remove(&call)
     }
 
-    /// The client of a call goes. A grant that was on its way to it is to be taken back.
+    /// The client of a call disconnects. An undelivered grant to it must be revoked.
     pub(super) fn disconnect(&mut self, call: usize) {
         self.calls.remove(&call);
         for lock in self.all_locks() {

@@ -1,4 +1,4 @@
-//! The timer: when it has to fire, and what is done then.
+//! The timer: when it must fire, and what it does.
 
 use super::op::{Ground, Lock, Word};
 use super::options::Kinds;
@@ -6,7 +6,7 @@ use super::state::Oracle;
 use super::values::{Access, Answer, Freed, OpenGrant, Value, Waiter, named};
 
 impl Oracle {
-    /// When the timer has to fire at the latest, by the clock that never steps.
+    /// When the timer must fire at the latest, by the clock that never steps.
     pub(super) fn due(&self) -> Option<u64> {
         let from_now = |at: i64| self.clock + at.saturating_sub(self.now).max(0).unsigned_abs();
         let ends = self.places.iter().flat_map(|place| &place.queue).filter_map(|waiter| waiter.until);
@@ -15,10 +15,10 @@ impl Oracle {
                 _ if self.places[lock.0].list_touched => Some(self.clock),
                 Access::Free if self.window_ends(lock).is_some() => self.window_ends(lock),
                 Access::Free if self.turn(lock).is_some() => self.turn(lock).map(|at| from_now(at + 1)),
-                // One of Redisson's is to be called, whose turn it is now; or one waits for no turn any more.
+                // A Redisson waiter must be notified of its turn, or the native no longer waits for a turn.
                 Access::Free if self.options.kinds == Kinds::Fair => Some(self.clock + 1),
                 Access::Free | Access::Shared => Some(self.clock),
-                // Its key is there still when its time has come, and not after that.
+                // The key still exists in the ms of its expiry, and not after it.
                 Access::No => {
                     let ends = self.may_be_had(lock).map(|at| from_now(at + 1));
                     ends.into_iter().chain(self.seen_at(lock)).min()
@@ -32,7 +32,7 @@ impl Oracle {
         ends.chain(looks).chain(revokes).chain(gone).chain(found).min()
     }
 
-    /// When the lock ends for who waits first, by the wall clock: a writer waits for readers that live.
+    /// When the lock ends for the first waiter, by the wall clock: a writer waits for live readers.
     fn may_be_had(&self, lock: Lock) -> Option<i64> {
         match self.value(lock) {
             Value::Held { ends, .. } => ends,
@@ -82,7 +82,7 @@ impl Oracle {
         self.queue(lock).iter().position(|waiter| wanted(waiter, self.clock))
     }
 
-    /// Grants that nobody got go back, if nothing has happened to them since.
+    /// Revokes undelivered grants, if nothing has happened to them since.
     fn revoke(&mut self) {
         while let Some(grant) = self.revokes.first().copied() {
             let stands = self.stands(grant);
@@ -96,7 +96,7 @@ impl Oracle {
                     (Word::Write, Value::ReadWrite(hash)) => self.end_write(grant.lock, grant.owner, hash),
                     _ => self.free(grant.lock, Freed::Entirely),
                 }
-                // A reader that others kept out who have gone joins those who are left, before the next grant goes back.
+                // A reader that departed waiters kept out joins the remaining readers before the next revoke.
                 if self.head_access(grant.lock) == Access::Shared {
                     self.serve_found_free(grant.lock);
                 }

@@ -1,5 +1,5 @@
-//! Histories of what happens to a server with locks: in `rlock-core`, in a simulated server, and in an
-//! oracle that says what should be seen. After each step everything that shows is compared.
+//! Histories of a server with locks, run in `rlock-core` on a simulated server, and in an oracle that knows the right
+//! results. After each step all visible state is compared.
 
 mod after;
 mod bytes;

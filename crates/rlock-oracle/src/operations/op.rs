@@ -1,4 +1,4 @@
-//! What can happen to a server with locks, as data: a history is a list of these.
+//! Everything that can happen to a server with locks, as data: a history is a list of operations.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
@@ -66,9 +66,9 @@ pub enum Op {
     Acquire {
         /// The lock.
         lock: Lock,
-        /// Who.
+        /// The owner.
         owner: Owner,
-        /// For how long.
+        /// The lease.
         lease: Ms,
         /// READ or WRITE.
         word: Word,
@@ -86,7 +86,7 @@ pub enum Op {
     Release {
         /// The lock.
         lock: Lock,
-        /// Who.
+        /// The owner.
         owner: Owner,
         /// READ or WRITE.
         word: Word,
@@ -99,28 +99,28 @@ pub enum Op {
     Renew {
         /// The lock.
         lock: Lock,
-        /// Who.
+        /// The owner.
         owner: Owner,
         /// READ or WRITE.
         word: Word,
-        /// For how long.
+        /// The lease.
         lease: Ms,
     },
     /// RLOCK.CANCEL
     Cancel {
         /// The lock.
         lock: Lock,
-        /// Who.
+        /// The owner.
         owner: Owner,
     },
     /// RLOCK.FORCERELEASE
     ForceRelease {
         /// The lock.
         lock: Lock,
-        /// Whose holds.
+        /// The owner whose holds end; every owner if absent.
         owner: Option<Owner>,
     },
-    /// A command of somebody without the module.
+    /// A command of another client, without the module.
     Foreign {
         /// The lock.
         lock: Lock,
@@ -137,20 +137,20 @@ pub enum Op {
     Step(#[arbitrary(with = few_ms)] i64),
     /// The answer of an unblocked client reaches it.
     Deliver(u8),
-    /// A client that is blocked, or whose answer is on its way, goes.
+    /// A client that is blocked, or has an undelivered answer, disconnects.
     Disconnect(u8),
     /// A channel of ENQUEUE has a subscriber from now on, or none.
     Subscribe(Channel, bool),
-    /// Somebody listens on the unlock channels from now on, or nobody does.
+    /// From now on a Redisson client listens on the unlock channels, or none does.
     Listen(bool),
-    /// What may be done outside commands from now on.
+    /// The writes that the server allows outside commands from now on.
     Ground(Ground),
-    /// The server is the primary from now on, or a replica. A replica that becomes one again has the data of its primary,
-    /// the same that it had.
+    /// The server is the primary from now on, or a replica. A replica that becomes one again has the data of its
+    /// primary, the same that it had.
     Primary(bool),
     /// `rlock.accept`
     Accept(bool),
-    /// Somebody without the module comes to a lock by Redisson's list of those who wait.
+    /// Another client uses Redisson's fair lock, without the module.
     #[arbitrary(skip)]
     ByList {
         /// The lock.
@@ -158,13 +158,13 @@ pub enum Op {
         /// What it does.
         what: ByList,
     },
-    /// The server's beat: the lists are looked at that natives stand in, and what was put off is tried again.
+    /// The server's beat: the module checks the fair lists with natives, and retries deferred work.
     #[arbitrary(skip)]
     Sweep,
     /// The next command comes on a connection of this line.
     #[arbitrary(skip)]
     On {
-        /// Which.
+        /// The line.
         line: Line,
         /// On the oldest that the server still has, instead of the one in use.
         late: bool,
@@ -179,7 +179,7 @@ pub enum Op {
     Close(Line),
 }
 
-/// What somebody without the module does to a lock's key.
+/// A write of another client to a lock's key, without the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Arbitrary)]
 pub enum Foreign {
     /// DEL
@@ -193,14 +193,14 @@ pub enum Foreign {
     },
     /// Writes a lock over whatever is there.
     Put {
-        /// Whose it is then.
+        /// Its owner.
         owner: Owner,
-        /// How many times; one at least.
+        /// Its holds; at least one.
         holds: Count,
-        /// Until when.
+        /// Its lease.
         lease: Option<Ms>,
     },
-    /// Writes something over it that is no lock.
+    /// Overwrites it with a value that is not a lock.
     Spoil,
     /// PEXPIRE
     Expire(Ms),
@@ -209,13 +209,13 @@ pub enum Foreign {
     /// ZREM of a permit.
     #[arbitrary(skip)]
     RemovePermit(Owner),
-    /// Writes the key of the last fencing token: this number, or something that is none.
+    /// Writes the key of the last fencing token: this number, or a value that is not an integer.
     Token(Option<Count>),
     /// One of Redisson's scripts for read/write locks.
     Redisson {
-        /// Which.
+        /// The script.
         script: Script,
-        /// Whose.
+        /// Its owner.
         owner: Owner,
         /// The lease that it is given.
         lease: Ms,
@@ -239,7 +239,7 @@ pub enum Script {
     RenewWrite,
 }
 
-/// What the server allows outside a client's own command on a lock.
+/// The writes that the server allows outside a client's own command on a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Arbitrary)]
 pub enum Ground {
     /// Everything.
@@ -261,7 +261,7 @@ pub enum Wait {
     Block(WaitMs),
     /// ENQUEUE.
     Enqueue(WaitMs, Channel),
-    /// BLOCK in a transaction, where the server lets nobody block.
+    /// BLOCK in a transaction, where the server lets no client block.
     BlockInMulti(WaitMs),
 }
 

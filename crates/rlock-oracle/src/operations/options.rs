@@ -1,4 +1,4 @@
-//! The options of a server, and what its locks are.
+//! The options of a server, and the kinds of its locks.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
@@ -21,7 +21,7 @@ pub struct Options {
     pub window: u64,
     /// `rlock.fair-turn-ms`
     pub fair_turn: i64,
-    /// What the locks of the history are.
+    /// The kinds of locks in the history.
     pub kinds: Kinds,
     /// How much is done in one event-loop cycle.
     pub budget: Budget,
@@ -30,9 +30,10 @@ pub struct Options {
 /// How much is done in one event-loop cycle, and what happens before the rest is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
-    /// As much as in production: more than there ever is to do in a history.
+    /// As much as in production: more than any history needs.
     Usual,
-    /// So much of each kind, and whatever happens next meets what is half done: what is certain then is compared.
+    /// At most this many items of each kind, so that the next operation meets half-done work. Only certain facts are
+    /// compared.
     HalfDone(usize),
 }
 
@@ -75,7 +76,7 @@ impl Kinds {
         }
     }
 
-    /// What happens, as it may in such a history.
+    /// The operation as a history of these kinds allows it.
     #[must_use]
     pub fn of(self, mut op: Op) -> Op {
         let kinds = self.untied();
@@ -90,14 +91,14 @@ impl Kinds {
             if (kinds, *word) == (Self::ReadWrite, Word::None) {
                 *word = if owner.0 % 2 == 0 { Word::Read } else { Word::Write };
             }
-            // The grammar has no such command.
+            // The grammar has no FENCED with READ.
             *fenced &= *word != Word::Read;
         }
         if kinds == Self::Permits { with_permits(op) } else { op }
     }
 }
 
-/// The same of locks with permits, as far as the grammar has it.
+/// The same operation on locks with permits, as far as the grammar has it.
 fn with_permits(mut op: Op) -> Op {
     match &mut op {
         Op::Acquire { word, holds, fenced, .. } => {
@@ -115,8 +116,8 @@ fn with_permits(mut op: Op) -> Op {
 }
 
 impl Budget {
-    /// From a byte that also says how many may wait; the stored corpus, which is older than budgets, has nearly none of these
-    /// values.
+    /// From a byte that also says how many may wait; the stored corpus, which is older than budgets, has nearly none of
+    /// these values.
     fn of(byte: u8) -> Self {
         let few = usize::from(byte % 3) + 1;
         match byte {

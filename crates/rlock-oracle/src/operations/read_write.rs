@@ -6,7 +6,7 @@ use super::op::{Lock, Owner, Wait, Word};
 use super::state::Oracle;
 use super::values::{Answer, Value};
 
-/// Why a call on a read/write lock cannot be answered, or the lock; nobody holds it where there is none.
+/// A read/write lock, `None` if it is free; or the error of a call on a key that holds another value.
 type Found = Result<Option<Hash>, Answer>;
 
 impl Oracle {
@@ -26,12 +26,12 @@ impl Oracle {
         hash.reads_until(&self.places[lock.0].leases, owner, self.now)
     }
 
-    /// Whether nobody reads who lives.
+    /// Whether no live owner reads.
     pub(super) fn all_are_dead(&self, lock: Lock, hash: &Hash) -> bool {
         owners().all(|owner| hash.reads_until(&self.places[lock.0].leases, owner, self.now).is_none())
     }
 
-    /// The lease keys of those who read.
+    /// The lease keys of the readers.
     pub(super) fn leases(&self, lock: Lock) -> Leases {
         let leases = self.places[lock.0].leases.iter().filter(|(_, at)| **at >= self.now);
         leases.map(|(key, at)| (*key, *at)).collect()
@@ -49,8 +49,8 @@ impl Oracle {
         self.place(lock).value = Value::ReadWrite(hash);
     }
 
-    /// The timer may put right the end of a key that somebody else has set before the end of the readers' leases: to
-    /// the latest of these, and to nothing else; after that one that waited may read with them, for longer.
+    /// The timer may correct the end of a key that another client has set before the end of the readers' leases: to the
+    /// latest of these, and to no other time. After that, a waiter may join the readers, for longer.
     pub(super) fn mend_end(&mut self, lock: Lock, seen: &Value) {
         let (Value::ReadWrite(mut hash), Value::ReadWrite(seen)) = (self.value(lock), seen) else { return };
         let latest = hash.latest(&self.places[lock.0].leases, None, self.now);
@@ -87,7 +87,7 @@ impl Oracle {
             return if first { self.wait(lock, owner, ask) } else { Answer::Null };
         }
         let answer = match hash {
-            // The first of all, also where those who read are dead.
+            // The first holder, also if all readers are dead.
             None => self.first(lock, owner, ask),
             Some(hash) if write && !hash.writing && self.all_are_dead(lock, &hash) => {
                 self.first(lock, owner, ask)
@@ -114,7 +114,7 @@ impl Oracle {
 
     fn first(&mut self, lock: Lock, owner: Owner, ask: Ask) -> Answer {
         if ask.holds.is_some_and(|n| n > 1) {
-            // Who counts on holds of before has lost them.
+            // A caller that counts on earlier holds has lost them.
             return Answer::Null;
         }
         self.row_ends(lock);
@@ -122,7 +122,7 @@ impl Oracle {
         Answer::Holds(1, ask.lease, 0)
     }
 
-    /// Nobody held it.
+    /// Acquires a lock without holders.
     pub(super) fn take_read_write(&mut self, lock: Lock, owner: Owner, word: Word, lease: i64) {
         let ends = self.now + lease;
         let mut hash = Hash { writing: word == Word::Write, ends: Some(ends), ..Hash::default() };
@@ -138,7 +138,7 @@ impl Oracle {
         self.set(lock, Value::ReadWrite(hash));
     }
 
-    /// Others read, or the owner writes.
+    /// Acquires the first read hold of an owner, while others read or the owner itself writes.
     pub(super) fn read_as_well(&mut self, lock: Lock, owner: Owner, lease: i64, mut hash: Hash) {
         self.passes(lock, hash.writing);
         let ends = self.now + lease;
@@ -157,8 +157,8 @@ impl Oracle {
         Answer::Holds(arrives, hash.ends.map_or(-1, |at| at - self.now), 0)
     }
 
-    /// An owner that reads takes one more hold, or arrives at so many: how many it has then, and until when. 0 where
-    /// holds were lost.
+    /// A reader acquires one more hold, or arrives at the number of holds that it wants. Returns its holds and their
+    /// end; 0 if holds were lost.
     pub(super) fn read_again(
         &mut self,
         lock: Lock,
@@ -183,7 +183,7 @@ impl Oracle {
     }
 }
 
-/// How many holds an owner of so many comes to; `None` where holds were lost.
+/// The holds of an owner after it acquires again; `None` if holds were lost.
 pub(super) fn arrives(has: i64, wanted: Option<i64>) -> Option<i64> {
     match wanted {
         None => Some(has + 1),

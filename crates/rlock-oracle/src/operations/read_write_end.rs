@@ -1,4 +1,4 @@
-//! Read/write locks are released and renewed, from docs/COMMANDS.md.
+//! Release and renewal of read/write locks, from docs/COMMANDS.md.
 
 use super::hash::Hash;
 use super::op::{Count, Lock, Ms, Owner, Word};
@@ -6,7 +6,7 @@ use super::state::Oracle;
 use super::values::{Answer, Freed, Value};
 
 impl Oracle {
-    /// Which holds a call means that does not say.
+    /// The holds that a call means, READ or WRITE; `None` if it does not say, and the owner has both.
     fn meant(&self, lock: Lock, owner: Owner, word: Word, hash: &Hash) -> Option<Word> {
         let (reads, writes) = (self.reads_until(lock, owner).is_some(), hash.writes[owner.0] > 0);
         match word {
@@ -68,7 +68,7 @@ impl Oracle {
         for hold in left + 1..=had {
             leases.remove(&(owner, hold));
         }
-        // A lease that is asked for is that of every hold.
+        // A requested lease applies to every hold.
         for hold in if ends.is_some() { 1 } else { left }..=left {
             if left < had || ends.is_some() {
                 leases.insert((owner, hold), until);
@@ -82,7 +82,7 @@ impl Oracle {
         self.set(lock, Value::ReadWrite(hash));
     }
 
-    /// The last read hold of an owner goes.
+    /// Ends all read holds of an owner.
     pub(super) fn end_read(&mut self, lock: Lock, owner: Owner, mut hash: Hash) {
         for hold in 1..=hash.reads[owner.0] {
             self.place(lock).leases.remove(&(owner, hold));
@@ -92,7 +92,7 @@ impl Oracle {
             if self.all_are_dead(lock, &hash) {
                 return self.free(lock, Freed::Entirely);
             }
-            // It lasts as long as somebody's lease, and not longer.
+            // The key lasts as long as the last read lease, and not longer.
             let latest = hash.latest(&self.places[lock.0].leases, None, self.now);
             hash.ends = match (hash.ends, latest) {
                 (Some(ends), Some(latest)) => Some(ends.min(latest)),
@@ -102,7 +102,7 @@ impl Oracle {
         self.set(lock, Value::ReadWrite(hash));
     }
 
-    /// The last write hold of an owner goes; what it reads stays.
+    /// Ends all write holds of an owner; its read holds stay.
     pub(super) fn end_write(&mut self, lock: Lock, owner: Owner, mut hash: Hash) {
         let reads = self.reads_until(lock, owner);
         let others = hash.has_others(owner);

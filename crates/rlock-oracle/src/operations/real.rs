@@ -1,4 +1,4 @@
-//! The real thing: the steps of `rlock-core` in a simulated server, told in the oracle's words.
+//! The steps of `rlock-core` in a simulated server, translated into the oracle's types.
 
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{Limits, Ticket, Turns};
@@ -17,7 +17,7 @@ pub(super) struct Real {
     pub(super) sim: Sim,
     /// The tickets of the calls that have blocked, in order.
     pub(super) tickets: Vec<Ticket>,
-    /// On which connection the next command comes, and its SESSION.
+    /// The connection of the next command, and its SESSION.
     pub(super) calls_on: (u64, Option<LeaseMs>),
 }
 
@@ -34,7 +34,7 @@ impl Real {
             hot_locks: 2,
             at_once: match options.budget {
                 Budget::Usual => AtOnce::USUAL,
-                // The oracle knows at one look which readers are dead.
+                // The oracle knows at once which readers are dead.
                 Budget::HalfDone(few) => {
                     AtOnce { ended: few, listed: few, served: few, looked: few, ..AtOnce::USUAL }
                 }
@@ -45,7 +45,7 @@ impl Real {
         Self { sim, tickets: Vec::new(), calls_on: (0, None) }
     }
 
-    /// Lets it happen, all but time; says what the caller is told, if there is one.
+    /// Performs an operation, except the passing of time. Returns the answer to the caller, if there is one.
     #[expect(clippy::too_many_lines, reason = "a case for each operation")]
     pub(super) fn step(&mut self, op: Op) -> Option<Answer> {
         match op {

@@ -1,4 +1,4 @@
-//! What others do to the real thing's locks, without the module.
+//! Writes of other clients to the locks of `rlock-core`, without the module.
 
 use rlock_core::events;
 use rlock_core::locks::LockRef;
@@ -36,7 +36,7 @@ impl Real {
         }
     }
 
-    /// The lease keys of a lock's readers, those that have ended too.
+    /// The lease keys of a lock's readers, also ended ones.
     pub(super) fn leases_of(&self, lock: &LockRef) -> Leases {
         self.sim.with(|world| {
             let of_lock = world.read_leases.iter().filter(|((of, ..), _)| of == lock);
@@ -63,7 +63,7 @@ impl Real {
         }
     }
 
-    /// Somebody comes by Redisson's list.
+    /// Another client uses Redisson's fair lock.
     pub(super) fn by_list(&self, lock: Lock, what: ByList) {
         let (id, before, value) = (&id(lock), self.list(lock), self.value(lock));
         let mut list = before.clone();

@@ -1,4 +1,4 @@
-//! What is seen of the real thing, in the oracle's words.
+//! The visible state of `rlock-core`, in the oracle's types.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl Real {
         leases
     }
 
-    /// Whether the key is not even there as one that has expired.
+    /// Whether the key is deleted, not only expired.
     pub(super) fn is_gone(&self, lock: Lock) -> bool {
         self.sim.with(|world| !world.keys.contains_key(&id(lock)))
     }
@@ -46,18 +46,18 @@ impl Real {
         })
     }
 
-    /// Redisson's list of fair waiters.
+    /// The fair list.
     pub(super) fn list(&self, lock: Lock) -> Vec<Entry> {
         self.sim.with(|world| world.fair.get(&id(lock)).into_iter().flatten().map(entry).collect())
     }
 
-    /// Who of Redisson's was called on its own channel since the last time of asking.
+    /// Takes the Redisson waiters that were notified on their own channels since the last call.
     pub(super) fn take_called(&self) -> Vec<(Lock, Owner)> {
         let called = self.sim.with(|world| std::mem::take(&mut world.called));
         called.iter().map(|(lock, owner)| (lock_of(lock), owner_of(owner))).collect()
     }
 
-    /// Whether anybody was called for a lock since then.
+    /// Whether a Redisson waiter was notified for a lock since that call.
     pub(super) fn has_called(&self, lock: Lock) -> bool {
         self.sim.with(|world| world.called.iter().any(|(called, _)| lock_of(called) == lock))
     }
@@ -115,12 +115,12 @@ impl Real {
         self.sim.with(|world| world.unlock_messages.clear());
     }
 
-    /// How many grants by message ended without a sign of their owners since the last time of asking.
+    /// Takes the number of grants by message that ended unconfirmed since the last call.
     pub(super) fn take_unconfirmed(&self) -> u32 {
         self.sim.with(|world| std::mem::take(&mut world.unconfirmed))
     }
 
-    /// The connection of a call that is blocked, or whose answer is under way.
+    /// The connection of a call that is blocked, or has an undelivered answer.
     pub(super) fn client_of(&self, call: usize) -> Option<u64> {
         let ticket = self.tickets.get(call)?;
         self.sim.with(|world| world.clients.get(ticket).map(|client| client.id))

@@ -1,4 +1,4 @@
-//! What the real thing says, in the oracle's words, and the other way round.
+//! Translation between the types of `rlock-core` and those of the oracle.
 
 use std::collections::BTreeMap;
 

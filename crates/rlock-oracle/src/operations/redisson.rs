@@ -1,9 +1,9 @@
-//! What Redisson's scripts for read/write locks do to the keys: the same to the real thing's and to the oracle's.
+//! The effects of Redisson's scripts for read/write locks on the keys, the same for `rlock-core` and the oracle.
 
 use super::hash::{Hash, Leases, owners};
 use super::op::{Owner, Script};
 
-/// Runs a script of this owner; what becomes of the hash is returned. Nothing, where it would be of no use.
+/// Runs a script of this owner, and returns the hash after it. A script that would be of no use does nothing.
 pub(super) fn run(
     script: Script,
     owner: Owner,
@@ -42,7 +42,7 @@ pub(super) fn run(
         }
         Script::RenewRead if reads > 0 => {
             for hold in 1..=reads {
-                // PEXPIRE: what has gone stays so.
+                // PEXPIRE: an expired key stays expired.
                 leases.entry((owner, hold)).and_modify(|at| *at = if *at >= now { ends } else { *at });
             }
             hash.ends = Some(ends);
@@ -70,7 +70,7 @@ fn taken(script: Script, owner: Owner, ends: i64, leases: &mut Leases) -> Option
     Some(hash)
 }
 
-/// The hash lasts as long as the longest of all leases; it goes where nobody lives, but not a writer's.
+/// The hash lasts as long as the longest read lease. Without a live reader it is deleted, unless an owner writes.
 fn read_ended(mut hash: Hash, leases: &Leases, now: i64) -> Option<Hash> {
     match hash.latest(leases, None, now) {
         Some(latest) if latest > now => hash.ends = Some(latest),

@@ -1,10 +1,10 @@
-//! What Redisson's scripts for fair locks do to the keys: the same to the real thing's and to the oracle's.
+//! The effects of Redisson's scripts for fair locks on the keys, the same for `rlock-core` and the oracle.
 
 use super::fair_op::{ByList, FairScript};
 use super::op::Owner;
 use super::values::{Entry, Value};
 
-/// What somebody does to a lock's list and its key; what becomes of the key is returned. `now` is the server's clock.
+/// Performs an action on a lock's fair list and key, and returns the key after it. `now` is the server's clock.
 pub(super) fn run(what: ByList, list: &mut Vec<Entry>, value: Value, now: i64) -> Value {
     let ByList::Script { script, owner, ahead, budget, lease } = what else {
         match what {
@@ -54,14 +54,14 @@ fn lock(
             return Value::Held { by: owner, holds: 1, ends: Some(ends) };
         }
         Value::Held { by, holds, .. } if by == owner => {
-            // With more than that it would be no lock.
+            // A key with a larger count is not a lock.
             return Value::Held { by, holds: (holds + 1).min(1 << 53), ends: Some(ends) };
         }
         _ => {}
     }
     let stands = list.iter().any(|entry| entry.owner == owner);
     if let Some(budget) = budget.filter(|_| !stands) {
-        // As PTTL has it.
+        // The answer of PTTL.
         let left = value.key_end().flatten().map_or(-1, |at| at - now);
         let left = if value == Value::Nothing { -2 } else { left };
         let before = list.last().and_then(|last| last.deadline).unwrap_or(clock + left);
@@ -70,7 +70,7 @@ fn lock(
     value
 }
 
-/// Waits no more, and those behind have waited for it in vain.
+/// Stops waiting; the entries behind it get earlier deadlines.
 fn give_up(list: &mut Vec<Entry>, owner: Owner, budget: i64) {
     if let Some(at) = list.iter().position(|entry| entry.owner == owner) {
         list.remove(at);

@@ -1,4 +1,4 @@
-//! The two side by side.
+//! `rlock-core` and the oracle side by side.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use super::values::Answer;
 
 /// How late the timer may be while the server refuses writes, in ms.
 pub(super) const RETRY: u64 = 20;
-/// How often the timer may fire for nothing on end before it counts as turning without rest.
+/// How often in a row the timer may fire without due work before it counts as firing without end.
 const FOR_NOTHING: u32 = 100;
 
-/// So many hand-offs, windows of foreign waiters between them, leave nobody in any queue.
+/// The number of hand-offs, with yield windows between them, that empties every queue.
 pub(super) const TURNS: usize = 20;
 
-/// Lets a history happen to both, and panics where they differ.
+/// Runs a history in both, and panics if they differ.
 pub fn check(history: &History) {
     let options = history.options;
     if options.budget != Budget::Usual || matches!(options.kinds, Kinds::Permits | Kinds::Tied(_)) {
@@ -35,17 +35,17 @@ pub fn check(history: &History) {
     run.end();
 }
 
-/// Both, and what they have shown.
+/// Both, and their visible output so far.
 pub struct Run {
     pub(super) real: Real,
     pub(super) oracle: Oracle,
     pub(super) shown: Shown,
-    /// How often the timer fires at one moment.
+    /// How often the timer fires at one instant.
     pub(super) fires_at_once: u32,
     ground: Ground,
     /// Until when the timer may be late, since writes were refused.
     late_until: u64,
-    /// Whether work may be left until the server's next beat, since keys were served elsewhere.
+    /// Whether work may be left until the server's next beat, since the slot moved.
     put_off: bool,
     for_nothing: u32,
 }
@@ -65,7 +65,7 @@ impl Run {
         }
     }
 
-    /// Lets one thing happen to both; panics where they differ. `told` says what it is.
+    /// Runs one operation in both, and panics if they differ. `told` describes it.
     pub fn step(&mut self, op: Op, told: &str) {
         match op {
             Op::Pass(span) => {
@@ -75,7 +75,7 @@ impl Run {
             Op::Stall(span) => self.let_pass(span.0),
             Op::Deliver(nth) => self.deliver(nth, told),
             Op::Disconnect(nth) => self.disconnect(nth),
-            // Where it refuses writes, the server refuses our commands itself.
+            // A server that refuses writes refuses the module's commands itself.
             _ if is_command(op) && self.ground != Ground::Firm => return,
             _ => {
                 let answer = self.real.step(op);
@@ -111,7 +111,7 @@ impl Run {
         self.oracle.pass(ms);
     }
 
-    /// Time passes, and the timer fires whenever it is due, at each of these moments at most twice.
+    /// Time passes, and the timer fires whenever it is due, at most twice at each instant.
     fn pass(&mut self, ms: u64, told: &str) {
         let end = self.oracle.clock + ms;
         let mut fired = 0;
@@ -148,12 +148,13 @@ impl Run {
 
     fn fire(&mut self, told: &str) {
         let due = self.oracle.due().is_some_and(|at| at <= self.oracle.clock);
-        // While writes are refused it is tried again and again.
-        self.for_nothing = if due || self.is_refused() { 0 } else { self.for_nothing + 1 };
-        assert!(self.for_nothing < FOR_NOTHING, "{told}: the timer turns without rest");
+        // While writes are refused, the module retries; while readers are held back, it checks that a Redisson client listens.
+        let repeats = self.is_refused() || self.oracle.holds_readers_back();
+        self.for_nothing = if due || repeats { 0 } else { self.for_nothing + 1 };
+        assert!(self.for_nothing < FOR_NOTHING, "{told}: the timer fires without end");
         self.real.sim.fire();
         if self.is_refused() {
-            // The look that cannot serve a lock is the one that notices its end.
+            // The check that cannot serve a lock is the one that notices its end.
             for lock in (0..LOCKS.len()).map(Lock).filter(|lock| self.real.is_gone(*lock)) {
                 self.oracle.may_be_deleted(lock);
             }
@@ -167,19 +168,19 @@ impl Run {
         self.note_refusal();
     }
 
-    /// Shows the oracle what the step that is just over has come to.
+    /// Shows the oracle the outcome of the last step.
     fn see(&mut self, op: Option<Op>, answer: Option<Answer>) {
         self.oracle.after = After::of(&self.real, op, answer);
     }
 
-    /// Whatever there is to do next, the timer is set to do it in time.
+    /// The timer is set in time for the next due work.
     fn check_timer(&self, told: &str) {
         let Some(due) = self.oracle.due() else { return };
         let latest = due.max(self.late_until).max(self.oracle.clock);
         let timer = self.real.timer();
         assert!(
             timer.is_some_and(|at| at <= latest),
-            "{told}: to do at {latest}, but the timer is at {timer:?}"
+            "{told}: work is due at {latest}, but the timer is at {timer:?}"
         );
     }
 
@@ -200,9 +201,10 @@ impl Run {
         }
     }
 
-    /// Everything that shows is the same.
+    /// Compares the visible state of both.
     fn compare(&mut self, answer: Option<Answer>, told: &str) {
         let seen = std::mem::take(&mut self.oracle.seen);
+        self.oracle.note_messages();
         assert_eq!(answer, seen.answer, "{told}: the answer (left: core, right: oracle)");
         for lock in (0..LOCKS.len()).map(Lock) {
             let name = LOCKS[lock.0];
@@ -218,7 +220,7 @@ impl Run {
             assert_eq!(list, self.oracle.list(lock), "{told}: Redisson's list of {name:?}");
         }
         self.compare_calls(&seen.called, told);
-        assert_eq!(self.real.calls(), self.oracle.calls, "{told}: what blocked clients are told");
+        assert_eq!(self.real.calls(), self.oracle.calls, "{told}: answers to blocked clients");
         let (mut messages, mut expected) = (self.real.take_messages(), seen.messages);
         messages.sort();
         expected.sort();
@@ -237,11 +239,11 @@ impl Run {
         let unconfirmed = self.real.take_unconfirmed();
         // Of several readers only the last counts, and only when the key ends.
         if self.oracle.options.kinds == Kinds::Plain {
-            assert_eq!(unconfirmed, seen.unconfirmed, "{told}: grants that nobody confirmed");
+            assert_eq!(unconfirmed, seen.unconfirmed, "{told}: unconfirmed grants");
         }
     }
 
-    /// Of Redisson's those are called on their own channels whose turn it is.
+    /// Only Redisson waiters that have a turn are notified on their own channels.
     fn compare_calls(&mut self, expected: &BTreeMap<(Lock, Owner), Published>, told: &str) {
         let called = self.real.take_called();
         self.shown.published.called.extend(&called);
@@ -253,13 +255,13 @@ impl Run {
             let (name, lock) = (OWNERS[owner.0], LOCKS[lock.0]);
             assert!(
                 (least..=most).contains(&times),
-                "{told}: {name} was called {times} times for {lock:?} instead of {least} to {most}"
+                "{told}: {name} was notified {times} times of {lock:?} instead of {least} to {most}"
             );
         }
     }
 
-    /// The server is the primary, nobody hears the channels any more, all clients are there for their answers, and whoever has a lock
-    /// loses it: everybody who waits has a turn, and then there is nothing to remember.
+    /// The server is the primary, the channels have no subscribers, all clients receive their answers, and each holder
+    /// loses its lock. So each waiter gets a turn, and the core has nothing left to remember.
     fn end(&mut self) {
         self.step(Op::Ground(Ground::Firm), "at the end");
         self.step(Op::Primary(true), "at the end");
@@ -273,7 +275,10 @@ impl Run {
                 self.deliver(0, "at the end");
             }
         }
-        assert!(self.oracle.calls.is_empty() && self.real.is_blank(), "at the end somebody is left behind");
+        assert!(
+            self.oracle.calls.is_empty() && self.real.is_blank(),
+            "at the end a call or lock state is left"
+        );
     }
 }
 

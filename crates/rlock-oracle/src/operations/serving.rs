@@ -6,8 +6,8 @@ use super::state::Oracle;
 use super::values::{Access, Answer, Freed, OpenGrant, Value, Via, Waiter, named};
 
 impl Oracle {
-    /// A lock that may have become free without a command: it goes to the first who waits, and if nobody
-    /// here takes it, to whoever waits by Redisson's protocol.
+    /// A lock that may have become free without a command goes to the first waiter, or, if no native takes it,
+    /// to Redisson waiters.
     pub(super) fn serve_found_free(&mut self, lock: Lock) {
         self.check_head_reader(lock);
         if self.queue(lock).is_empty() {
@@ -44,14 +44,14 @@ impl Oracle {
         }
         let access = self.head_access(lock);
         if access == Access::Free && self.window_ends(lock).is_some() {
-            // It was free already, but for readers that had died.
+            // It was free already, except for dead readers.
             return;
         }
         let given = access != Access::No && self.serve(lock, access);
         if !given && freed == Freed::Entirely {
             self.row_ends(lock);
         }
-        // Redisson's readers may join those who were given it here.
+        // Redisson readers may join the native readers that were granted it.
         if !given || freed == Freed::ToReaders {
             self.publish(lock);
         }
@@ -76,12 +76,12 @@ impl Oracle {
         }
     }
 
-    /// The same for who waits first; nobody can have it where nobody waits.
+    /// The same for the first waiter; `No` if the queue is empty.
     pub(super) fn head_access(&self, lock: Lock) -> Access {
         self.queue(lock).first().map_or(Access::No, |head| self.access(lock, head.owner, head.word))
     }
 
-    /// Somebody of the module has looked at a lock.
+    /// The module has checked a lock.
     pub(super) fn looked(&mut self, lock: Lock) {
         let (value, access) = (self.value(lock), self.head_access(lock));
         let place = self.place(lock);
@@ -90,12 +90,12 @@ impl Oracle {
         }
         place.row.yielding.close_window();
         place.called = None;
-        // Where there is something else than a lock, nobody need be told when it goes.
+        // Redisson waiters need no message when a value that is not a lock is deleted.
         place.seen_end = value.key_end().map(|ends| ends.unwrap_or(i64::MAX));
     }
 
-    /// Gives a lock away that the first who waits can have, or leaves it to foreign waiters for a while: true if it
-    /// is taken care of.
+    /// Grants a lock that the first waiter can have, or yields it to Redisson clients for a while. Returns whether it
+    /// did either.
     fn serve(&mut self, lock: Lock, access: Access) -> bool {
         if access == Access::Free && self.yields(lock) {
             return true;
@@ -123,13 +123,13 @@ impl Oracle {
             }
         }
         if opened {
-            // Redisson's readers may join.
+            // Redisson readers may join.
             self.publish(lock);
         }
         given
     }
 
-    /// Gives the lock to one in the queue: whether it has it then.
+    /// Grants the lock to a waiter in the queue. Returns whether it did.
     fn grant(&mut self, lock: Lock, at: usize) -> bool {
         let head = self.queue(lock)[at];
         let Some(token) = self.token(lock, head.fenced) else {
@@ -156,7 +156,7 @@ impl Oracle {
         let reads_already = word == Word::Read && self.reads_until(lock, owner).is_some();
         let ends = self.give(lock, at, lease);
         if let (true, Value::ReadWrite(hash)) = (reads_already, self.value(lock)) {
-            // It holds the lock so by another call: there is nothing to take back.
+            // The owner reads already, by another call: this grant needs no revoke.
             self.calls.insert(call, Answer::Holds(hash.reads[owner.0], ends - self.now, token));
             return;
         }
@@ -167,7 +167,7 @@ impl Oracle {
         self.open.push(OpenGrant { call, lock, owner, word, ends });
     }
 
-    /// Whether anybody hears it; else all that wait by this channel are gone.
+    /// Returns whether a subscriber receives it; if not, all waiters of the channel leave.
     fn grant_by_message(&mut self, lock: Lock, at: usize, channel: Channel, token: i64) -> bool {
         let head = self.queue(lock)[at];
         let lease = head.lease.min(self.options.grant_confirm);
@@ -182,14 +182,14 @@ impl Oracle {
         true
     }
 
-    /// Nobody hears the channel: whoever waits for the lock by it is gone.
+    /// Removes the waiters of a channel without a subscriber.
     fn drop_channel(&mut self, lock: Lock, channel: Channel) {
         while let Some(at) = self.queue(lock).iter().position(|waiter| waiter.via == Via::Channel(channel)) {
             self.remove(lock, at);
         }
     }
 
-    /// One in the queue has the lock; says when its lease ends.
+    /// Gives the lock to a waiter in the queue. Returns when its lease ends.
     fn give(&mut self, lock: Lock, at: usize, lease: i64) -> i64 {
         let head = self.queue(lock)[at];
         let ends = self.now.saturating_add(lease);
@@ -197,8 +197,8 @@ impl Oracle {
             self.is_handed_on(lock, head.word);
         }
         let place = self.place(lock);
-        // Whoever sleeps until the end of the old lease, and would miss that of the new one, must be told.
-        // Whoever may have heard of an even later end, or of one that was not seen, may be.
+        // Redisson waiters that sleep until the end of the old lease, and would miss that of the new one, must be
+        // notified. Those that may know an even later end, or an end that was not seen, may be.
         let must = place.seen_end > Some(ends);
         let may = place.seen_end.is_none() || place.latest_end > Some(ends);
         self.remove(lock, at);
@@ -226,7 +226,7 @@ impl Oracle {
         ends
     }
 
-    /// Foreign waiters are told to try again, and know of no end any more.
+    /// Redisson waiters are notified to try again, and no longer know an end.
     pub(super) fn publish(&mut self, lock: Lock) {
         let published = &mut self.seen.published[lock.0];
         published.least += 1;
@@ -234,7 +234,7 @@ impl Oracle {
         self.was_published(lock);
     }
 
-    /// Whoever was told of a lease has asked again, and knows that which is in force.
+    /// Redisson waiters have asked again, and know the lease that is in force.
     pub(super) fn was_published(&mut self, lock: Lock) {
         let value = self.value(lock);
         let place = self.place(lock);

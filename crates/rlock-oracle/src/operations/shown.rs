@@ -68,7 +68,7 @@ impl Run {
         std::mem::take(&mut self.shown.published)
     }
 
-    /// The calls that have blocked and have received no reply, each with the reply on its way.
+    /// The calls that have blocked and have received no reply, each with its undelivered reply.
     pub fn calls(&self) -> Vec<(usize, Option<String>)> {
         self.oracle.calls.iter().map(|(call, answer)| (*call, answer.text())).collect()
     }

@@ -16,54 +16,54 @@ pub(super) struct Place {
     pub(super) value: Value,
     /// The lease keys of read holds.
     pub(super) leases: Leases,
-    /// The last fencing token, if its key is there; none in it that is no integer.
+    /// The last fencing token, if its key is there; `Some(None)` if the key does not hold an integer.
     pub(super) token: Option<Option<i64>>,
-    /// Who waits, in order.
+    /// The waiters, in order.
     pub(super) queue: Vec<Waiter>,
-    /// Redisson's list of those who wait for the fair lock of this name.
+    /// The fair list of this lock name.
     pub(super) list: Vec<Entry>,
-    /// Whether another client has changed it since natives were put right in it.
+    /// Whether another client has changed the fair list since the module repaired it.
     pub(super) list_touched: bool,
-    /// Natives who wait no more, and stand in the list until the timer has taken them out.
+    /// Natives that have stopped waiting, and stand in the fair list until the timer removes them.
     pub(super) gone: Vec<Owner>,
-    /// Which one of Redisson's was told that it has its turn, and whether it was while somebody waited here.
+    /// The Redisson waiter that was notified of its turn, and whether a native waited at that time.
     pub(super) called: Option<(Owner, bool)>,
-    /// The row of those of Redisson's that wait.
+    /// The natives that have passed waiting Redisson clients in a row.
     pub(super) row: Row,
-    /// Natives that read, with the ends of the leases that they were given; and of the longest that there has been.
+    /// Native readers with the ends of their leases; and the latest end so far.
     pub(super) natives: BTreeMap<Owner, i64>,
     pub(super) longest_read: Option<i64>,
-    /// What another server knew.
+    /// Facts about the lock that only the last primary knew.
     pub(super) before: Before,
-    /// Who was granted the lock by a message while others waited, and has not been heard of.
+    /// The owner of an unconfirmed grant by message that was made while others waited.
     pub(super) unconfirmed: Option<Owner>,
-    /// The end of the lease that was seen last while somebody waited; of one that does not end, the end of time.
+    /// The lease end that was seen last while a native waited; the end of time for a lease that does not end.
     pub(super) seen_end: Option<i64>,
-    /// The latest end that was in force since foreign waiters were called.
+    /// The latest end that was in force since Redisson waiters were notified.
     pub(super) latest_end: Option<i64>,
 }
 
 /// How often unlock messages were published in one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Published {
-    /// So often, or foreign waiters oversleep.
+    /// With fewer, Redisson waiters miss a wake-up.
     pub(super) least: u32,
-    /// Not more often, or they are woken for nothing.
+    /// With more, they are woken for nothing.
     pub(super) most: u32,
 }
 
-/// What one step shows to the outside.
+/// The visible output of one step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// What the caller is told.
+    /// The answer to the caller.
     pub(super) answer: Option<Answer>,
-    /// The messages on channels of ENQUEUE that somebody hears.
+    /// The messages on channels of ENQUEUE with a subscriber.
     pub(super) messages: Vec<(Channel, String)>,
     /// The unlock messages of each lock.
     pub(super) published: [Published; LOCKS.len()],
-    /// How often those of Redisson's at the head of a list were called on their own channels.
+    /// How often Redisson waiters at the head of a fair list were notified on their own channels.
     pub(super) called: BTreeMap<(Lock, Owner), Published>,
-    /// How many grants by message were found to have ended without a sign of their owners.
+    /// How many grants by message were found to have ended unconfirmed.
     pub(super) unconfirmed: u32,
 }
 
@@ -76,22 +76,22 @@ pub(super) struct Oracle {
     /// The clock that never steps.
     pub(super) clock: u64,
     pub(super) places: [Place; LOCKS.len()],
-    /// Blocked clients, and those whose answers are on their way, by the number of their call.
+    /// Blocked clients, and clients with undelivered answers, by the number of their call.
     pub(super) calls: BTreeMap<usize, Answer>,
     /// How many calls have blocked.
     pub(super) blocked_so_far: usize,
-    /// The grants on their way.
+    /// The undelivered grants.
     pub(super) open: Vec<OpenGrant>,
-    /// The grants that are to be taken back.
+    /// The grants to revoke.
     pub(super) revokes: Vec<OpenGrant>,
-    /// Which channels somebody hears.
+    /// Which channels have a subscriber.
     pub(super) heard: [bool; CHANNELS.len()],
-    /// Whether somebody listens on the unlock channels.
+    /// Whether a Redisson client listens on the unlock channels.
     pub(super) listened: bool,
     pub(super) ground: Ground,
     pub(super) primary: bool,
     pub(super) accept: bool,
-    /// What is seen after this step.
+    /// The state of `rlock-core` after this step.
     pub(super) after: After,
     pub(super) seen: Seen,
 }
@@ -120,14 +120,14 @@ impl Oracle {
         }
     }
 
-    /// What the key holds now; a lease that has passed is no lease.
+    /// The key's value now; a lock whose lease has ended does not count.
     pub(super) fn value(&self, lock: Lock) -> Value {
         let value = self.places[lock.0].value;
         let is_over = value.key_end().flatten().is_some_and(|at| self.now > at);
         if is_over { Value::Nothing } else { value }
     }
 
-    /// Who waits for a lock, in order.
+    /// The waiters of a lock, in order.
     pub(super) fn queue(&self, lock: Lock) -> &[Waiter] {
         &self.places[lock.0].queue
     }
@@ -136,7 +136,7 @@ impl Oracle {
         &mut self.places[lock.0]
     }
 
-    /// The token that an acquisition would get now; `None` where it can get none. 0 where it asks for none.
+    /// The token that an acquisition would get now; `None` if it can get none, 0 if it asks for none.
     pub(super) fn token(&self, lock: Lock, fenced: bool) -> Option<i64> {
         const LARGEST: i64 = 9_007_199_254_740_992;
         let next = match self.places[lock.0].token {
@@ -168,7 +168,7 @@ impl Oracle {
         place.latest_end = place.latest_end.max(told);
     }
 
-    /// Takes one who waits out of the queue; what is known of a queue is forgotten with it, and a plain lock's window.
+    /// Removes a waiter from the queue. The last one ends the state of the queue, and a plain lock's yield window.
     pub(super) fn remove(&mut self, lock: Lock, at: usize) -> Waiter {
         let place = self.place(lock);
         let waiter = place.queue.remove(at);
@@ -187,7 +187,7 @@ impl Oracle {
         waiter
     }
 
-    /// Says it on a channel, if somebody is there to hear: whether anybody is.
+    /// Publishes a message on a channel, if it has a subscriber. Returns whether it has.
     pub(super) fn tell(&mut self, channel: Channel, message: String) -> bool {
         let heard = self.heard[channel.0];
         if heard {
@@ -196,7 +196,7 @@ impl Oracle {
         heard
     }
 
-    /// Tells a waiter who is out of the queue.
+    /// Answers or notifies a waiter that has left the queue.
     pub(super) fn tell_waiter(&mut self, waiter: Waiter, answer: Answer, message: String) {
         match waiter.via {
             Via::Call(call) => {

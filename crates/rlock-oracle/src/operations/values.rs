@@ -1,9 +1,9 @@
-//! What there is: values of keys, those who wait, and what callers are told.
+//! The values of keys, the waiters, and the answers to callers.
 
 use super::hash::Hash;
 use super::op::{Channel, LOCKS, Lock, OWNERS, Owner, Word};
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Value {
     /// Nothing.
@@ -11,23 +11,23 @@ pub(super) enum Value {
     Nothing,
     /// A mutex.
     Held {
-        /// By whom.
+        /// Its owner.
         by: Owner,
-        /// How many times.
+        /// Its holds.
         holds: i64,
         /// When it expires by the wall clock, if ever: gone once this has passed.
         ends: Option<i64>,
     },
     /// A read/write lock.
     ReadWrite(Hash),
-    /// Permits: when the permit of each owner ends or ended. Its key is there until the second.
+    /// Permits: when the permit of each owner ends or ended, and when the key expires.
     Permits([Option<i64>; OWNERS.len()], Option<i64>),
-    /// Something that is no lock.
+    /// A value that is not a lock.
     Other,
 }
 
 impl Value {
-    /// When the key expires, if ever; none where there is no lock.
+    /// When the key expires, if ever; `None` without a lock.
     pub(super) fn key_end(self) -> Option<Option<i64>> {
         match self {
             Self::Held { ends, .. } | Self::Permits(_, ends) | Self::ReadWrite(Hash { ends, .. }) => {
@@ -38,30 +38,30 @@ impl Value {
     }
 }
 
-/// What a command has made of a lock.
+/// The state of a lock after a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freed {
-    /// Nobody holds it.
+    /// It has no holder.
     Entirely,
-    /// The writer reads still, and others may join it.
+    /// The writer still reads, and others may join it.
     ToReaders,
 }
 
-/// Whether who waits for a lock can have it.
+/// Whether a waiter can have its lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// It is free.
     Free,
-    /// Who waits can join those who hold it.
+    /// The waiter can join the holders.
     Shared,
-    /// It cannot.
+    /// The waiter cannot have it.
     No,
 }
 
-/// Somebody in a queue.
+/// A waiter in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waiter {
-    /// Who.
+    /// Its owner.
     pub(super) owner: Owner,
     /// In which way it wants the lock.
     pub(super) word: Word,
@@ -71,20 +71,20 @@ pub(super) struct Waiter {
     pub(super) fenced: bool,
     /// When the wait ends, by the clock that never steps.
     pub(super) until: Option<u64>,
-    /// How it is told.
+    /// How it is notified.
     pub(super) via: Via,
-    /// Whether it stands in Redisson's list as well.
+    /// Whether it stands in the fair list as well.
     pub(super) fair: bool,
 }
 
 impl Waiter {
-    /// What messages say of it at the end.
+    /// The mode at the end of its messages.
     pub(super) fn in_which_way(self) -> String {
         if self.word == Word::None { String::new() } else { format!(" {}", self.word.text()) }
     }
 }
 
-/// How a waiter is told.
+/// How a waiter is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Via {
     /// By the answer of this blocked call.
@@ -93,7 +93,7 @@ pub(super) enum Via {
     Channel(Channel),
 }
 
-/// What a caller is told.
+/// The answer to a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// ACQUIRE: `[holds, lease-ms, token]`.
@@ -112,7 +112,7 @@ pub(super) enum Answer {
     Blocked,
 }
 
-/// A grant whose answer is on its way: until it arrives, or its owner is heard of.
+/// A grant with an undelivered answer, until the answer arrives, or the owner confirms the grant by a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpenGrant {
     pub(super) call: usize,
@@ -123,12 +123,12 @@ pub(super) struct OpenGrant {
     pub(super) ends: i64,
 }
 
-/// Somebody in the list of those who wait for a fair lock of Redisson's.
+/// An entry of a fair list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Who.
+    /// Its owner.
     pub(super) owner: Owner,
-    /// When it counts as gone, by the wall clock; it does where there is none.
+    /// When it counts as gone, by the wall clock; without a deadline it is gone already.
     pub(super) deadline: Option<i64>,
 }
 

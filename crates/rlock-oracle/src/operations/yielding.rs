@@ -38,8 +38,8 @@ impl Oracle {
 
     /// The same for the head of the queue.
     pub(super) fn is_held_back(&self, lock: Lock) -> bool {
-        let free = |head| self.after.is_granted_free(lock, head);
-        self.is_held_back_as(lock, self.head_stays(lock) || self.queue(lock).first().is_some_and(free))
+        let seen = |head| self.after.stays(lock, head) || self.after.leaves_when_free(lock, head);
+        self.is_held_back_as(lock, self.queue(lock).first().is_some_and(seen))
     }
 
     /// The head of the queue is checked: if it is a reader that is not held back any more, new readers are not either.
@@ -55,6 +55,11 @@ impl Oracle {
         let reads = self.queue(lock).first().is_some_and(|head| head.word == Word::Read);
         let kept_out = matches!(self.places[lock.0].row.yielding, Yielding::Draining { .. });
         (kept_out && reads && self.read_by(lock).is_some()).then_some(self.clock + SEEN_WITHIN)
+    }
+
+    /// Whether waiting readers of any lock are held back.
+    pub(super) fn holds_readers_back(&self) -> bool {
+        self.all_locks().any(|lock| self.seen_at(lock).is_some())
     }
 
     /// Whether an owner without holds is held back from a lock without waiters; otherwise it would acquire the lock if `may`.

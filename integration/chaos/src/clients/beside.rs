@@ -1,5 +1,5 @@
-//! One who reads for long, and beside itself reads for a moment by Redisson's protocol: Redisson's renewal sets the end
-//! of the whole lock, and the module has to set it back.
+//! A native reader with a long lease, beside which a Redisson reader with a brief lease renews: Redisson's renewal sets
+//! the end of the whole lock, and the module must set it back.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use super::native::Want;
 use super::redisson::{Act, Ask, Lock};
 use crate::history::{Harm, Line, Mode, Us, ms};
 
-/// The lease of the one of Redisson's, in ms, and for how long it is looked whether the lock outlasts it.
+/// The lease of the Redisson reader, in ms, and for how long the client checks that the lock outlasts it.
 const BRIEF: u64 = 300;
 const SEEN: u64 = 700;
 
-/// Within what time a server that has taken over finds the leases that others gave.
+/// How soon a server that has taken over finds the leases that other servers granted.
 const FOUND: Us = ms(1_000);
 
 impl Desk {
-    /// Reads twice at the same time, and sees whether the longer lease lasts. Who reads `past` a server has read for so long
-    /// before that another may have taken over, or this one been restarted: that one has to know of the lease as well.
+    /// Reads natively and by Redisson's protocol at the same time, and checks that the longer lease lasts. With `past`,
+    /// another server may first take over, or this one restart: that server must know of the lease as well.
     pub(crate) fn read_beside(&mut self, want: &Want, past: bool) {
         let name = self.name(want.key);
         if self.ask(want.key, &["EXISTS", &name], SOON) != Ok(Value::Int(0)) {
-            // One of those that died here before lasts longer than it was to, since a clock was set back.
+            // A client died here before, and its hold outlasts its lease, since a clock was set back.
             return;
         }
         let Some(reading) = self.takes(want) else { return };
         if past {
             self.read_until_it_moves(want.key, reading.answered);
             let _ = self.surely(want.key, &["HEXISTS", &name, &reading.owner]);
-            // Who has taken over meanwhile has had the time to find it.
+            // A server that has taken over in the meantime has had the time to find the lease.
             self.sleep_us(FOUND, FOUND + ms(200));
         } else {
             self.sleep_us(0, 5_000);
@@ -43,8 +43,9 @@ impl Desk {
         let (sent, renews) = self.reads_and_dies(ask);
         let lasts = if renews { self.lasts(want) } else { None };
         if lasts == Some(false) {
-            let text = format!("{} was to end with Redisson's lease of {BRIEF} ms", reading.owner);
-            // A server that has just taken over finds the lease within some of its beats, and it may not be allowed to write.
+            let text = format!("the hold of {} was cut to Redisson's lease of {BRIEF} ms", reading.owner);
+            // A server that has just taken over finds the lease within a few of its beats, and may not be allowed to
+            // write.
             self.recorder().violation_unless(
                 "loss",
                 want.key,
@@ -76,7 +77,8 @@ impl Desk {
         (sent, taken == Ok(Value::Nil) && renewed == Ok(Value::Int(1)))
     }
 
-    /// Reads on until another server has taken over, this one has been restarted, or the lock has moved; not for ever.
+    /// Reads on, for at most 6 s, until another server has taken over, this one has been restarted, or the lock has
+    /// moved.
     fn read_until_it_moves(&mut self, key: usize, since: Us) {
         let deadline = self.now() + self.dice.within(ms(1_000), ms(6_000));
         while self.now() < deadline && !self.recorder().has_moved(key, since) {
@@ -84,22 +86,21 @@ impl Desk {
         }
     }
 
-    /// Of the readers only the one with the brief lease is left: nobody is told to wait for longer.
+    /// Only the reader with the brief lease is left: a denied writer must not be asked to wait longer.
     fn ask_how_long(&mut self, ask: Ask, since: Us) {
         let ask = Ask { lock: Lock::Write, ..ask };
         let writer = self.begin(ask.key, Mode::Alone, Line::Foreign, None).owner;
         match self.run(ask, Act::Take, &writer) {
             Ok(Value::Int(left)) if left <= BRIEF as i64 => {}
             Ok(Value::Int(left)) => {
-                let text =
-                    format!("{writer} was told to wait {left} ms for a reader with a lease of {BRIEF} ms");
+                let text = format!("{writer} must wait {left} ms for a reader with a lease of {BRIEF} ms");
                 self.recorder().violation_unless("told", ask.key, text, since, Harm::disturbs);
             }
             _ => self.run_surely(ask, Act::GiveBack, &writer),
         }
     }
 
-    /// Whether the lock's end is set back beyond Redisson's lease; nothing where nobody answers.
+    /// Whether the lock's end is set back beyond Redisson's lease; `None` without an answer.
     fn lasts(&mut self, want: &Want) -> Option<bool> {
         let (name, deadline) = (self.name(want.key), self.now() + ms(SEEN));
         while self.now() < deadline {

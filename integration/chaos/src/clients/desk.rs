@@ -13,7 +13,7 @@ use crate::places::Place;
 use crate::recorder::Recorder;
 use crate::wire::{Answer, Ear, Trouble, Wires};
 
-/// How long an answer that nobody waits for may take.
+/// How long the answer to a command that does not block may take.
 pub(crate) const SOON: Duration = Duration::from_secs(5);
 
 /// An answer that takes longer shows that something stalls.
@@ -47,7 +47,7 @@ pub(crate) struct Desk {
     attempts: u64,
     /// How often it left a channel for good.
     pub(crate) deaf: u64,
-    /// Whether it left its last lock without a word.
+    /// Whether it left its last lock without a release.
     pub(crate) died: bool,
 }
 
@@ -96,7 +96,7 @@ impl Desk {
         self.shared.scene.keys[key].name.clone()
     }
 
-    /// An attempt that begins now, by an owner that never was.
+    /// An attempt that begins now, by a new owner.
     pub(crate) fn begin(&mut self, key: usize, mode: Mode, line: Line, limit: Option<u64>) -> Attempt {
         self.attempts += 1;
         let owner = format!("{}:{}", user_of(self.kind, self.number), self.attempts);
@@ -108,18 +108,18 @@ impl Desk {
         self.routes.get(&key).copied().unwrap_or_else(|| self.shared.place.entry())
     }
 
-    /// What is answered to a command about a lock, wherever that is.
+    /// The answer to a command about a lock, from the server that has it.
     pub(crate) fn ask(&mut self, key: usize, words: &[&str], within: Duration) -> Answer {
         let sent = self.now();
         let answer = self.ask_all(key, &[words], within);
         if within == SOON && self.now() - sent > SLOW {
-            // Whatever it was that took so long, it may do so to others.
+            // The cause, unknown here, may delay other clients as well.
             self.recorder().event("an answer takes long", sent, Some(key), Harm::STALLS);
         }
         answer
     }
 
-    /// What is answered to the last of several commands that are sent together.
+    /// The answer to the last of several commands that are sent together.
     pub(crate) fn ask_all(&mut self, key: usize, commands: &[&[&str]], within: Duration) -> Answer {
         let mut asking = None;
         for _ in 0..REDIRECTIONS {
@@ -142,7 +142,7 @@ impl Desk {
                 ("ASK", Some(port)) => asking = Some(port),
                 ("TRYAGAIN", _) => std::thread::sleep(Duration::from_millis(5)),
                 ("READONLY" | "LOADING" | "CLUSTERDOWN" | "MASTERDOWN", _) => {
-                    // It is not the one to ask, or not yet.
+                    // This server does not serve the lock, or not yet.
                     self.routes.remove(&key);
                     self.wires.hang_up();
                     self.ear = None;
@@ -154,7 +154,8 @@ impl Desk {
         Err(Trouble::Lost)
     }
 
-    /// Writes down an error, for which there has to be a reason; in a cluster nobody knows at first where a lock is.
+    /// Records an error, which needs a reason. In a cluster a client does not know at first where a lock is: MOVED, and
+    /// the EXECABORT after it, need none.
     fn note_refusal(&self, key: usize, commands: &[&[&str]], sent: Us, code: &str, text: &str) {
         if self.shared.place.sharded() && ["MOVED", "EXECABORT"].contains(&code) {
             return;
@@ -166,7 +167,7 @@ impl Desk {
         self.recorder().refusal(Refusal { key, who, sent, told, code, text });
     }
 
-    /// What is answered to something that may be said twice; nothing where nobody answers.
+    /// The answer to a command that may be repeated; `None` without an answer.
     pub(crate) fn surely(&mut self, key: usize, words: &[&str]) -> Option<Value> {
         let deadline = self.now() + CLEANING;
         let mut trouble = String::new();
@@ -238,7 +239,7 @@ impl Desk {
         self.recorder().attempt(attempt);
     }
 
-    /// After a call whose answer was lost: takes back whatever came of it.
+    /// After a call whose answer was lost: undoes its effects.
     pub(crate) fn give_up(&mut self, mut attempt: Attempt, clean: &[&[&str]]) {
         attempt.outcome = Outcome::Unknown;
         let now = self.now();
@@ -246,7 +247,7 @@ impl Desk {
         if attempt.answered == 0 {
             attempt.answered = now;
         }
-        // So that whoever looks can see what the server did by itself.
+        // Leaves time to observe what the server does without the clean-up.
         std::thread::sleep(Duration::from_millis(150));
         for words in clean {
             if self.surely(attempt.key, words).is_none() {

@@ -1,4 +1,4 @@
-//! Native clients that wait for a message: they ask again, cancel, go deaf, die before they confirm, and confirm.
+//! Native enqueued waiters: they ask again, cancel, stop listening, die before they confirm, and confirm.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ impl Desk {
     /// Waits for a message.
     pub(crate) fn enqueue(&mut self, want: &Want) {
         let channel = self.own_channel(want.key);
-        // It has to listen to the server that it asks.
+        // It must listen to the server that answers it.
         let _ = self.ask(want.key, &["RLOCK.RENEW", &self.name(want.key), "nobody", "1"], SOON);
         if self.listen(want.key, &channel).is_none() {
             return std::thread::sleep(Duration::from_millis(20));
@@ -23,7 +23,7 @@ impl Desk {
         let wait = want.wait.to_string();
         let words = ["ENQUEUE", wait.as_str(), channel.as_str()];
         let answer = self.acquire(want, &attempt.owner, &words, SOON);
-        // Where the lock is to be had by waiting nobody is denied it at once.
+        // A caller that may wait is not denied at once: null counts as a wait that ended early.
         match self.answered(want, attempt, answer, Outcome::TimedOut) {
             Some((attempt, Told { holds: 0, .. })) if !self.listens_beside() => {
                 self.stop_listening();
@@ -43,7 +43,7 @@ impl Desk {
         format!("chaos:{}.{}:{{{}}}", self.number, self.deaf, self.name(key))
     }
 
-    /// One that is in the queue: it may cancel, ask again, or go.
+    /// An enqueued waiter may cancel, ask again, or stop listening.
     fn queued(&mut self, want: &Want, mut attempt: Attempt, words: &[&str]) {
         let mut repeated = false;
         match self.dice.below(24) {
@@ -56,12 +56,12 @@ impl Desk {
                 }
             }
             1..4 => {
-                // Others may have come meanwhile, behind it.
+                // Other waiters may have queued behind it in the meantime.
                 self.sleep_us(0, 15_000);
                 let again = self.acquire(want, &attempt.owner, words, SOON);
                 if let Some(told) = again.as_ref().ok().and_then(told).filter(|told| told.holds > 0) {
                     attempt.answered = self.now();
-                    // The grant's message may have come, and is of no use any more.
+                    // The grant's message may have arrived, and is of no use any more.
                     self.stop_listening();
                     return self.got(want, attempt, told);
                 }
@@ -75,7 +75,7 @@ impl Desk {
         self.await_message(want, attempt, repeated);
     }
 
-    /// Nobody hears its grant, so that it is none.
+    /// Stops listening for good: a grant without a subscriber does not take effect.
     fn go_deaf(&mut self, want: &Want, mut attempt: Attempt) {
         let (name, channel) = (self.name(want.key), self.ear().map(|ear| ear.channel().to_owned()));
         self.stop_listening();
@@ -99,7 +99,7 @@ impl Desk {
         self.without(attempt, Outcome::Unknown);
     }
 
-    /// Waits to be told how its wait has ended, one that it may have asked for twice.
+    /// Waits for the message that ends its wait, which it may have requested twice.
     pub(crate) fn await_message(&mut self, want: &Want, mut attempt: Attempt, repeated: bool) {
         let patience = if want.wait == 0 { ms(12_000) } else { ms(want.wait + 6_000) };
         let deadline = attempt.requested + patience;
@@ -107,7 +107,7 @@ impl Desk {
             let left = self.recorder().until(deadline);
             let heard = self.ear().map_or(Heard::Broken, |ear| ear.next(left));
             match heard {
-                // About an attempt before.
+                // About an earlier attempt.
                 Heard::Message(text) if !text.split(' ').any(|word| word == attempt.owner) => {}
                 heard => break heard,
             }
@@ -130,8 +130,7 @@ impl Desk {
                 };
                 self.granted(want, attempt, told, repeated);
             }
-            // That may be the end of the first wait, after which the repeat has begun another: it would be granted the
-            // lock, and nobody would know.
+            // This may end the first wait, after which the repeat has begun another: that grant would reach no client.
             Some("timeout") if repeated => {
                 attempt.told_of_end = Some(attempt.answered);
                 self.withdraw(want, attempt);
@@ -139,32 +138,33 @@ impl Desk {
             Some("timeout") => self.without(attempt, Outcome::TimedOut),
             Some("dropped") => self.dropped(attempt, fields.nth(3).unwrap_or_default(), repeated),
             _ => {
-                self.recorder().violation("reply", want.key, format!("{} was told {text:?}", attempt.owner));
+                self.recorder().violation("reply", want.key, format!("{} received {text:?}", attempt.owner));
                 self.withdraw(want, attempt);
             }
         }
     }
 
-    /// One that waits no more: mostly the lock is served elsewhere now.
+    /// A waiter that was dropped from the queue: mostly the lock is served elsewhere now.
     fn dropped(&mut self, attempt: Attempt, reason: &str, repeated: bool) {
         let (key, who, sent, told) =
             (attempt.key, attempt.owner.clone(), attempt.requested, attempt.answered);
         let (code, text) = ("dropped".to_owned(), reason.to_owned());
         self.recorder().refusal(Refusal { key, who, sent, told, code, text });
-        // If it had asked again, this may be the end of the first wait, and the repeat have begun another, elsewhere. That one
-        // need not be cancelled only since nobody ever listens to its channel again: a grant that nobody hears is none.
+        // After a repeat this may end the first wait, and the repeat may have begun another, elsewhere. That wait needs
+        // no cancel only because its channel never gets a subscriber again: a grant without a subscriber does not take
+        // effect.
         self.stop_listening();
         self.deaf += u64::from(repeated);
         self.hang_up();
         self.without(attempt, Outcome::Refused);
     }
 
-    /// A grant by message: it lasts for a while, and has to be confirmed.
+    /// A grant by message: it lasts for a while, and must be confirmed.
     fn granted(&mut self, want: &Want, mut attempt: Attempt, told: Told, repeated: bool) {
         let heard = attempt.answered;
         let shortly = want.lease.min(CONFIRM_MS);
         if told.lease > i64::try_from(shortly).unwrap_or(i64::MAX) {
-            let text = format!("{} was granted {} ms before it was heard of", attempt.owner, told.lease);
+            let text = format!("the unconfirmed grant of {} lasts {} ms", attempt.owner, told.lease);
             self.recorder().violation("reply", want.key, text);
         }
         let asked = (attempt.requested, heard);
@@ -184,8 +184,8 @@ impl Desk {
                 self.confirmed(&mut attempt, sent, want.lease);
                 self.hold(want, attempt);
             }
-            // That grant was lost before the message came, and the repeat may have begun another wait: it would be granted
-            // the lock, and nobody would know.
+            // The grant was lost before its message arrived, and the repeat may have begun another wait: that grant
+            // would reach no client.
             Ok(_) if repeated => self.withdraw(want, attempt),
             Ok(_) => {
                 // When the grant came is not known, only that it was after the request.
@@ -194,7 +194,7 @@ impl Desk {
                 attempt.outcome = Outcome::Held;
                 attempt.refuted = Some(self.now());
                 attempt.confirms[0].replied = heard;
-                // It never believed in it: the grant may have been lost before the message came.
+                // It never relied on the grant, which may have been lost before its message arrived.
                 attempt.released = Some(heard);
                 attempt.gone = self.now();
                 self.recorder().attempt(attempt);

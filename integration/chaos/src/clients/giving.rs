@@ -1,4 +1,4 @@
-//! How native holders give a lock back: by itself, in a transaction or a script, or by deleting it.
+//! How native holders release: by the command alone, in a transaction or a script, or by deleting the lock.
 
 use redis::Value;
 
@@ -12,9 +12,9 @@ use crate::wire::Trouble;
 const LONG: u64 = 30_000;
 
 impl Desk {
-    /// Deletes the lock as a foreign client would, and leaves it alone for a while: who waits has to be woken by that.
+    /// Deletes the lock as other software would, and stays away for a while: the deletion must wake the waiters.
     pub(crate) fn give_back_by_deletion(&mut self, want: &Want, mut attempt: Attempt) {
-        // Neither is the end of its lease to wake them, nor is nobody to be there yet.
+        // The end of the lease must not wake them instead, and they must have time to arrive.
         if !self.renew_once(want, &mut attempt, LONG) {
             return self.withdraw_hold(want, attempt);
         }
@@ -24,7 +24,8 @@ impl Desk {
         if self.ask(want.key, &["DEL", &name], SOON).is_err() {
             return self.withdraw_hold(want, attempt);
         }
-        // Whoever came in between, or has another permit, is hit as well; and nobody tells those of Redisson's.
+        // The deletion also hits owners that acquired in between and holders of other permits, and wakes no Redisson
+        // waiter.
         let harm = Harm { holds: true, ..Harm::default() };
         self.recorder().event("DEL by its holder", sent, Some(want.key), harm);
         attempt.gone = self.now();
@@ -51,7 +52,8 @@ impl Desk {
                 self.look_for_lease_key(want, &attempt);
             }
             Ok(Value::Int(_)) => {
-                let text = format!("{} gave back all and was told that holds remain", attempt.owner);
+                let text =
+                    format!("{} released all its holds, and the reply says that holds remain", attempt.owner);
                 self.recorder().violation("reply", want.key, text);
             }
             Ok(_) => {
@@ -63,14 +65,14 @@ impl Desk {
         self.recorder().attempt(attempt);
     }
 
-    /// Of a reader that has given back nothing may be left.
+    /// A reader leaves no lease key behind when it releases.
     fn look_for_lease_key(&mut self, want: &Want, attempt: &Attempt) {
         if attempt.mode != Mode::Shared || !self.dice.one_in(8) {
             return;
         }
         let key = format!("{{{}}}:{}:rwlock_timeout:1", self.name(want.key), attempt.owner);
         if self.ask(want.key, &["EXISTS", &key], SOON) == Ok(Value::Int(1)) {
-            let text = format!("{key} is there after its reader has given back");
+            let text = format!("{key} exists after its reader has released");
             self.recorder().violation("reply", want.key, text);
         }
     }

@@ -1,11 +1,11 @@
-//! One that waits for its own lock to be free: so that in every round somebody is next when no token can be given, and
-//! nobody else comes to the lock who would show it.
+//! A client that enqueues for a lock that it holds: so in every round a waiter is next when no token can be given, on a
+//! lock where no other client's call would show it.
 
 use super::desk::Desk;
 use super::native::Want;
 
 impl Desk {
-    /// Holds the lock for up to a second; then who waits behind it is to have it, or to be told why not.
+    /// Holds the lock for up to a second; the waiter behind must get the lock after that, or learn why not.
     pub(crate) fn heir(&mut self, want: &Want) {
         let Some(holder) = self.takes(want) else { return };
         let heir = self.joins(want);

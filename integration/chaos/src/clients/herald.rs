@@ -1,5 +1,5 @@
-//! One that sees to it that somebody of ours stands in Redisson's fair list when its scripts drop heads, as they do by the
-//! clocks of their clients: who was dropped keeps its place, and the head is safe from clocks that are off by minutes.
+//! A client that puts a native waiter into Redisson's fair list before its scripts drop heads, which they do by their
+//! clients' clocks: a dropped native keeps its place, and a native head is safe from clocks that are off by minutes.
 
 use std::time::Duration;
 
@@ -13,17 +13,18 @@ use crate::wire::Answer;
 
 const MINUTES: i64 = 60_000;
 
-/// How long the server may take to put things right; who stalls is excused.
+/// How long the server may take to restore the list; stalls are excused.
 const PUT_RIGHT: Duration = Duration::from_millis(200);
 
-/// A client of Redisson's in the list, and by how much its clock is ahead, in ms.
+/// A Redisson client in the list, and how far its clock is ahead, in ms.
 struct Other {
     attempt: Attempt,
     ahead: i64,
 }
 
 impl Desk {
-    /// Two of Redisson's have the lock one after the other while one of ours waits, and another of theirs behind it.
+    /// Two Redisson clients hold the lock one after the other, while a native waiter and a Redisson waiter behind it
+    /// wait.
     pub(crate) fn herald(&mut self, want: &Want) {
         let ask = Ask { key: want.key, lock: Lock::Fair, lease: want.lease, wait: 0 };
         let mut first = self.other(ask);
@@ -45,12 +46,13 @@ impl Desk {
         }
     }
 
-    /// One of ours stands in the list, behind the second of theirs.
+    /// The native waiter stands in the list, behind the second Redisson client.
     fn among_others(&mut self, want: &Want, ask: Ask, native: Attempt, others: [Other; 2]) {
         let [mut first, mut second] = others;
         let mut third = self.other(ask);
-        // Either its clock is an hour ahead when it comes, and it drops whoever stands before it; or it comes in time, and
-        // only the clocks of the last two are ahead, by less than the time for which a head of ours is to be safe.
+        // Either the third client arrives with its clock an hour ahead, and drops every waiter before it. Or it arrives
+        // in time, and only the clocks of the last two are ahead, by less than the time for which a native head must be
+        // safe.
         let drops = self.dice.one_in(2);
         if !drops {
             (second.ahead, third.ahead) = (2 * MINUTES, 2 * MINUTES);
@@ -76,7 +78,7 @@ impl Desk {
         if taken == Ok(Value::Nil) {
             self.holds(ask, &mut third.attempt);
             let text = format!(
-                "{} of Redisson's got the lock before {}, which stood in its list before it",
+                "Redisson waiter {} got the lock before {}, which stood before it in the list",
                 third.attempt.owner, native.owner
             );
             self.recorder().violation_unless("order", want.key, text, native.requested, Harm::disturbs);
@@ -91,14 +93,14 @@ impl Desk {
         Other { attempt, ahead: 0 }
     }
 
-    /// One of Redisson's has taken the lock.
+    /// A Redisson client has acquired the lock.
     fn holds(&self, ask: Ask, attempt: &mut Attempt) {
         (attempt.answered, attempt.outcome) = (self.now(), Outcome::Held);
         let sent = attempt.requested;
         self.confirmed(attempt, sent, ask.lease);
     }
 
-    /// One gives back and the next takes at once, so that nothing comes in between.
+    /// One client releases and the next acquires in one transaction, so that no other call comes in between.
     fn together(&mut self, ask: Ask, before: &Other, next: &Other, ahead: i64) -> Answer {
         let gives = self.words(ask, Act::GiveBack, &before.attempt.owner, before.ahead);
         let takes = self.words(ask, Act::Take, &next.attempt.owner, ahead);
@@ -111,7 +113,7 @@ impl Desk {
         }
     }
 
-    /// One of ours joins those who wait.
+    /// A native waiter joins the queue.
     pub(super) fn joins(&mut self, want: &Want) -> Option<Attempt> {
         let channel = self.own_channel(want.key);
         self.listen(want.key, &channel)?;
@@ -127,7 +129,7 @@ impl Desk {
         None
     }
 
-    /// Whatever is left of those of Redisson's goes.
+    /// Removes the Redisson clients from the lock and its list.
     fn end(&mut self, ask: Ask, others: Vec<Other>) {
         for mut other in others {
             let attempt = &mut other.attempt;

@@ -1,4 +1,4 @@
-//! What native holders do with a lock: work, renew, enter again, die, oversleep, and give it back.
+//! What native holders do with a lock: work, renew, enter again, die, work past its lease, and release it.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::history::{Attempt, Line, Mode, Outcome, ms};
 use crate::scene::Class;
 use crate::wire::Trouble;
 
-/// Leases that somebody may leave to their end.
+/// Leases of at most this many ms may be left to their end.
 pub(crate) const SHORT: u64 = 900;
 
-/// Two of the ways in which a hold goes, which are more frequent where few come.
+/// Two of the ways in which a hold ends, which are more frequent on quiet locks.
 const DIES: u64 = 6;
 const DELETES: u64 = 12;
 
 impl Desk {
-    /// Holds a lock and gives it back, in one of many ways.
+    /// Holds a lock and releases it, in one of many ways.
     #[expect(clippy::too_many_lines, reason = "a case for each way to use a lock")]
     pub(crate) fn hold(&mut self, want: &Want, mut attempt: Attempt) {
         attempt.outcome = Outcome::Held;
@@ -34,7 +34,7 @@ impl Desk {
             return self.give_back(want, attempt);
         }
         if self.kind == super::WRITE_THEN_READ {
-            // Somebody comes meanwhile, and is told to wait.
+            // Other clients arrive in the meantime, and must wait.
             self.sleep_us(150_000, 300_000);
             return match self.downgrade(want, &mut attempt) {
                 true => self.give_back(want, attempt),
@@ -44,11 +44,11 @@ impl Desk {
         if !self.shared.place.sharded() && self.dice.one_in(6) && !self.until_on_replica(want, &mut attempt) {
             return self.withdraw_hold(want, attempt);
         }
-        // Where nobody else comes it shows best whether a lease that ends is noticed.
+        // A lock that no other client uses shows best whether the end of a lease is noticed.
         let quiet = self.shared.scene.keys[want.key].class == Class::Quiet;
         let fate = match self.dice.below(12) {
             0..4 if quiet => DIES,
-            // Nobody would call those of Redisson's.
+            // No message would wake Redisson waiters.
             4 | 5 if quiet && !self.shared.scene.keys[want.key].foreign => DELETES,
             _ => self.dice.below(20),
         };
@@ -57,7 +57,7 @@ impl Desk {
             3..5 if want.permits.is_none() => self.enter_again(want, &mut attempt),
             3..=5 => self.repeat(want, &mut attempt),
             DIES | 7 if want.lease <= SHORT => return self.die(attempt),
-            // The lock's key lasts longer than this reader then.
+            // The lock's key outlasts this reader.
             DIES | 7 if want.side == "READ" => {
                 if self.renew_once(want, &mut attempt, 300) {
                     return self.die(attempt);
@@ -136,7 +136,7 @@ impl Desk {
             || (want.mode() == Mode::Alone && told.lease < floor)
         {
             let text = format!(
-                "{} was answered {told:?} to HOLDS 2, {floor} ms of its lease being left",
+                "{} was answered {told:?} to HOLDS 2, {floor} ms of its lease were left",
                 attempt.owner
             );
             let since = attempt.requested;
@@ -156,7 +156,7 @@ impl Desk {
         attempt.refuted.is_none()
     }
 
-    /// Says the same again, as after a lost answer: it holds once all the same.
+    /// Repeats the call, as after a lost answer: it still counts as one hold.
     fn repeat(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
         let sent = self.now();
         if self.left_of(attempt) < ms(20) {
@@ -166,8 +166,7 @@ impl Desk {
         match self.ask(want.key, &refs(&words), SOON).as_ref().map(told) {
             Ok(Some(again)) => {
                 if again.holds != 1 {
-                    let text =
-                        format!("{} holds {} times, having said HOLDS 1 twice", attempt.owner, again.holds);
+                    let text = format!("{} holds {} times, after HOLDS 1 twice", attempt.owner, again.holds);
                     self.recorder().violation("reply", want.key, text);
                 }
                 self.note_token(want, attempt, again, want.lease, (sent, self.now()));
@@ -180,7 +179,7 @@ impl Desk {
         }
     }
 
-    /// Goes without a word.
+    /// Dies without a release.
     fn die(&mut self, mut attempt: Attempt) {
         attempt.dead = true;
         self.died = true;
@@ -188,7 +187,7 @@ impl Desk {
         self.recorder().attempt(attempt);
     }
 
-    /// Works beyond its lease, as a paused process does, and looks at no clock.
+    /// Works past its lease and checks no clock, like a paused process.
     fn oversleep(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
         attempt.dead = true;
         std::thread::sleep(Duration::from_millis(want.lease + 100));
@@ -196,7 +195,7 @@ impl Desk {
         true
     }
 
-    /// A writer that reads on: others may read from then on.
+    /// A writer downgrades to a reader: other readers may join it.
     fn downgrade(&mut self, want: &Want, attempt: &mut Attempt) -> bool {
         let (name, owner, lease) = (self.name(want.key), attempt.owner.clone(), want.lease.to_string());
         let sent = self.now();
@@ -221,7 +220,7 @@ impl Desk {
         let mut written = attempt.clone();
         written.gone = replied;
         self.recorder().attempt(written);
-        // It was there already, and so overtakes nobody.
+        // It held the lock already, and so overtakes no waiter.
         *attempt = Attempt { limit: None, kind: "downgraded", line: Line::Foreign, ..reading };
         (attempt.requested, attempt.answered) = (sent, replied);
         attempt.confirms.clear();
@@ -233,7 +232,7 @@ impl Desk {
     }
 }
 
-/// READ or WRITE, where a call has to say it.
+/// READ or WRITE, where a call needs it.
 pub(crate) fn side(want: &Want, attempt: &Attempt) -> Option<String> {
     match (want.side, attempt.mode) {
         ("", _) | (_, Mode::Permit(_)) => None,

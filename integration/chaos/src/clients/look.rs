@@ -12,7 +12,7 @@ pub(crate) fn field<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
     })
 }
 
-/// A number in it; -1 where there is none.
+/// A number in it; -1 without that field.
 pub(crate) fn number(map: &Value, name: &str) -> i64 {
     match field(map, name) {
         Some(Value::Int(number)) => *number,

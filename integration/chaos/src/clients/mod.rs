@@ -32,22 +32,22 @@ pub(crate) use rust::Fleet;
 /// A thread that has ended: its number, and whether it failed.
 pub(crate) type Ending = (usize, bool);
 
-/// Those who read one after the other, so that somebody always does.
+/// Readers that follow one another, so that the lock is read all the time.
 const READ_ON: &str = "read on";
 
-/// Who reads for a moment, as soon as no writer waits.
+/// A reader that holds briefly, as soon as no writer waits.
 const READ_BEHIND: &str = "read behind";
 
-/// Who writes, and then reads on.
+/// A writer that downgrades.
 const WRITE_THEN_READ: &str = "write then read";
 
 /// A holder that keeps a permit for long, so that only the ends of the others make room.
 const PERMIT_STAY: &str = "permit stay";
 
-/// Who reads beside Redisson after a server was replaced.
+/// A native reader beside a Redisson reader, after a server was replaced.
 const READ_PAST: &str = "read past";
 
-/// Starts a thread for each client that is one.
+/// Starts a thread for each client that runs in one.
 pub(crate) fn start(shared: &Arc<Shared>, roles: &[Role], seed: u64) -> (Vec<usize>, Receiver<Ending>) {
     let (sender, endings) = channel();
     let mut started = Vec::new();
@@ -77,7 +77,7 @@ impl Desk {
     fn once(&mut self, role: &Role) {
         let key = self.dice.one_of(&role.keys);
         let quiet = self.shared.scene.keys[key].class == Class::Quiet;
-        // Short leases are left to their end by some.
+        // Some clients leave short leases to their end.
         let lease =
             self.dice.one_of(if quiet { &[300, 600, 8_000][..] } else { &[400, 8_000, 8_000, 8_000] });
         let wait = self.dice.one_of(if quiet { &[0, 300, 3_000, 6_000][..] } else { &[0, 3_000, 3_000, 40] });
@@ -109,14 +109,14 @@ impl Desk {
         }
         let died = std::mem::take(&mut self.died);
         match (quiet, self.dice.below(3)) {
-            // The next is to come before the last has gone.
+            // The next hold must begin before the last has ended.
             _ if [READ_ON, PERMIT_STAY].contains(&role.kind) => self.sleep_us(0, 2_000),
             _ if role.kind == READ_BEHIND => self.sleep_us(20_000, 60_000),
-            // They are there so that something happens.
+            // These clients make rare situations happen.
             _ if ["read usher", "snatch", "write snatch", "fenced heir", READ_PAST].contains(&role.kind) => {
                 self.sleep_us(0, 150_000)
             }
-            // Nobody else comes, so that it shows whether the server notices the end of the lease.
+            // No other client calls, so that it shows whether the server notices the end of the lease.
             (true, _) if died => self.sleep_us(1_400_000, 1_900_000),
             (true, 0) => self.sleep_us(600_000, 1_500_000),
             (true, _) => self.sleep_us(0, 150_000),

@@ -19,7 +19,7 @@ pub(crate) struct Want {
     pub(crate) side: &'static str,
     pub(crate) fair: bool,
     pub(crate) fenced: bool,
-    /// How many owners may hold it at once, where a permit is asked for.
+    /// How many owners may hold it at once, if a permit is asked for.
     pub(crate) permits: Option<u32>,
     /// Whether the acquisition ties the hold, or the wait, to its connection; nothing after it does.
     pub(crate) tied: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Want {
     pub(crate) wait: u64,
 }
 
-/// What a holder was told.
+/// The numbers of an acquisition's reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     pub(crate) holds: i64,
@@ -67,7 +67,7 @@ impl Want {
         if self.fair { Line::NativeFair } else { Line::Native }
     }
 
-    /// The words of an acquisition by this owner that arrives at so many holds.
+    /// The words of an acquisition by this owner that ends with this number of holds.
     pub(crate) fn acquire(
         &self,
         desk: &Desk,
@@ -108,13 +108,13 @@ impl Desk {
         let cancel = vec!["RLOCK.CANCEL".to_owned(), name, owner.clone()];
         let mut clean = vec![cancel];
         clean.extend(self.releases(want, &owner));
-        // Twice: a command may have been on its way still.
+        // Twice: a command may still have been on its way.
         let clean: Vec<Vec<&str>> = clean.iter().chain(&clean).map(|words| refs(words)).collect();
         let clean: Vec<&[&str]> = clean.iter().map(Vec::as_slice).collect();
         self.give_up(attempt, &clean);
     }
 
-    /// What gives back all that an owner may hold.
+    /// The commands that release all that an owner may hold.
     pub(crate) fn releases(&self, want: &Want, owner: &str) -> Vec<Vec<String>> {
         let sides: &[&str] = if want.side.is_empty() { &[""] } else { &["READ", "WRITE"] };
         let words = |side: &&str| {
@@ -133,8 +133,8 @@ impl Desk {
         }
     }
 
-    /// The attempt with its holds, if an acquisition is answered with numbers. Null, an error or none is written down, null
-    /// as this outcome.
+    /// The attempt with its holds, if an acquisition is answered with numbers. Null, an error or a lost answer is
+    /// recorded, null as this outcome.
     pub(crate) fn answered(
         &mut self,
         want: &Want,
@@ -180,8 +180,7 @@ impl Desk {
         }
     }
 
-    /// One that asked, or waited, and was told that it does not have the lock by an error. Whether there is a reason for
-    /// that is for the history to say.
+    /// An attempt, or a wait, that ended with an error. The history decides whether the error had a reason.
     pub(crate) fn refused(&mut self, attempt: Attempt, code: &str) {
         self.without(attempt, Outcome::Refused);
         if code == "UNBLOCKED" {
@@ -200,7 +199,7 @@ impl Desk {
         while listed && self.now() < since + ms(1_000) {
             std::thread::sleep(Duration::from_millis(30));
             let info = self.ask(want.key, &["RLOCK.INFO", &name], SOON);
-            // Where nobody answers there is nothing to be seen.
+            // Without an answer the queue is unknown.
             listed = info.is_ok_and(|info| super::look::has(&info, "queue", &attempt.owner));
         }
         if listed {
@@ -228,7 +227,7 @@ impl Desk {
             let (name, since) = (self.name(want.key), self.now());
             match self.ask(want.key, &["RLOCK.RENEW", &name, &attempt.owner, &lease.to_string()], SOON) {
                 Ok(Value::Int(1)) => {
-                    // It had it from the answer until now, whenever that lease began.
+                    // The client held the lock from the answer until now, whenever that lease began.
                     let until_now = (since - sent) + (since - sent) / 50 + ms(4);
                     attempt.confirms[0].lease = attempt.confirms[0].lease.max(until_now);
                     self.confirmed(&mut attempt, since, lease);
@@ -251,7 +250,7 @@ impl Desk {
         }
     }
 
-    /// Has the lock at once. Whatever else comes of it is written down.
+    /// Acquires the lock at once; any other outcome is recorded.
     pub(crate) fn takes(&mut self, want: &Want) -> Option<Attempt> {
         let attempt = self.begin(want.key, want.mode(), want.line(), None);
         let answer = self.acquire(want, &attempt.owner, &[], SOON);
@@ -263,7 +262,7 @@ impl Desk {
         Some(attempt)
     }
 
-    /// Writes down a token, which must be there where it was asked for, and only there; asked for and known at these times.
+    /// Records a token, which must exist exactly if it was asked for, with the times when it was asked for and known.
     pub(crate) fn note_token(
         &self,
         want: &Want,
@@ -281,7 +280,7 @@ impl Desk {
         }
     }
 
-    /// What the lease has left for sure.
+    /// The time that the lease has left for certain.
     pub(crate) fn left_of(&self, attempt: &Attempt) -> Us {
         attempt.end().saturating_sub(self.now())
     }

@@ -1,5 +1,5 @@
-//! Clients by Redisson's protocol: they try, subscribe, try again, and sleep until a message comes or until the lease
-//! ends that they were told of. Each is a process of its own.
+//! Clients by Redisson's protocol: they try, subscribe, try again, and sleep until a message arrives or until the lease
+//! end in the reply. Each is a process of its own.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ impl Ask {
         if self.lock == Lock::Read { Mode::Shared } else { Mode::Alone }
     }
 
-    /// The channel on which it is called.
+    /// The channel of its wake-ups.
     fn channel(self, name: &str, owner: &str) -> String {
         match self.lock {
             Lock::Plain => format!("redisson_lock__channel:{{{name}}}"),
@@ -138,7 +138,7 @@ impl Desk {
                     return self.without(attempt, Outcome::Denied);
                 }
             }
-            // It subscribes again where another server answers: a primary that was replaced need not hear of messages.
+            // It subscribes again where another server answers: messages may not reach a primary that was replaced.
             if !listening || !self.listens_beside() {
                 if self.listen(ask.key, &channel).is_none() {
                     return self.leave(ask, attempt, Outcome::Unknown);
@@ -147,7 +147,7 @@ impl Desk {
                 attempt.queued.get_or_insert(self.now());
                 continue;
             }
-            // In the fair list it is told when it is its turn; the number says how long others may take.
+            // A message wakes a fair waiter at its turn; the number says how long other owners may take.
             let told = u64::try_from(left).unwrap_or(0).max(1);
             let until = deadline.min(self.now() + ms(told));
             let patience = self.recorder().until(until);
@@ -176,7 +176,7 @@ impl Desk {
         self.recorder().attempt(attempt);
     }
 
-    /// The command, by a clock that is so many ms ahead.
+    /// The command, by a clock that is this many ms ahead.
     pub(crate) fn words(&self, ask: Ask, act: Act, owner: &str, ahead: i64) -> Vec<String> {
         let (name, sharded) = (self.name(ask.key), self.shared.place.sharded());
         ask.words(act, &name, owner, sharded, Recorder::wall_ms() + ahead)

@@ -24,7 +24,7 @@ impl Desk {
         match self.ask_all(want.key, &commands, SOON) {
             Ok(Value::Array(_)) => {
                 let text = format!("{} renewed, and WATCH did not see it", attempt.owner);
-                // Who has lost the lock since it asked renews nothing.
+                // A holder that has lost the lock since its request renews nothing.
                 let excuse = |harm: &Harm| harm.holds || harm.stalls;
                 self.recorder().violation_unless("watch", want.key, text, attempt.requested, excuse);
                 true
@@ -41,7 +41,7 @@ impl Desk {
         words
     }
 
-    /// Renews for a lease; `false` when it is to end.
+    /// Renews for a lease; `false` if the client must not rely on the hold any longer.
     pub(crate) fn renew_once(&mut self, want: &Want, attempt: &mut Attempt, lease: u64) -> bool {
         self.renew_with(want, attempt, lease, &[])
     }
@@ -81,7 +81,7 @@ impl Desk {
                 return false;
             }
         }
-        // A shorter lease than the last one counts: the earlier ones are no promise any more.
+        // A shorter lease than the last one counts: the earlier leases promise nothing any more.
         let last = attempt.confirms.last().map_or(0, |confirm| confirm.sent);
         self.sleep_us(0, 2_000);
         last > 0

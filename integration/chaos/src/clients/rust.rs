@@ -20,7 +20,7 @@ const LEASE: Duration = Duration::from_millis(3_000);
 /// How long a permit lasts after its connection, where it is tied to that.
 const GRACE: Duration = Duration::from_millis(1_500);
 
-/// Faults so long before an error may be its reason: the client had tried for a while.
+/// A fault up to this long before an error may be its reason: the client had tried for a while.
 const TRIED: Us = ms(4_000);
 
 /// How long an end may take.
@@ -120,7 +120,8 @@ impl User {
     async fn once(&mut self, client: &Client) {
         let key = self.dice.one_of(&self.role.keys);
         let (lock, mode) = self.lock(client, key);
-        // Whoever gives up may be given the lock just then. Of many who give up all the time the history can say little.
+        // A client that gives up may be granted the lock at that moment. If many give up all the time, the history can
+        // say little.
         let wait = Duration::from_millis(if self.dice.one_in(12) { 50 } else { 3_000 });
         let mut attempt = self.begin(key, mode, wait);
         let outcome = lock.acquire_timeout(wait).await;
@@ -216,7 +217,7 @@ impl User {
         }
     }
 
-    /// What servers that fail, are full or change may make of a request, and nothing else.
+    /// Allows the errors that a failing, full or changing server can cause, and no others.
     fn judge(&self, attempt: &Attempt, error: &Error) {
         let (recorder, key, told) = (&self.shared.recorder, attempt.key, self.now());
         let text = format!("{} failed: {error}", attempt.owner);

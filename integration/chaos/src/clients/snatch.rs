@@ -1,4 +1,4 @@
-//! One who closes the client that it hands the lock to, in the same transaction: the grant has to be taken back.
+//! A client that kills the client it hands the lock to, in the same transaction: the module must revoke the grant.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use rlock_testkit::redisson as lua;
 const WAITS: u64 = 1_500;
 
 impl Desk {
-    /// Takes the lock, waits for somebody to wait for it, and releases and closes its client at once.
+    /// Takes the lock, waits for a waiter, and releases the lock and closes the waiter's client at once.
     pub(crate) fn snatch(&mut self, want: &Want) {
         let attempt = self.begin(want.key, want.mode(), want.line(), Some(WAITS));
         let answer = self.acquire(want, &attempt.owner, &["BLOCK", &WAITS.to_string()], 2 * SOON);
@@ -30,7 +30,7 @@ impl Desk {
             self.sleep_us(2_000, 10_000);
             let Ok(info) = self.ask(want.key, &["RLOCK.INFO", &name], SOON) else { break };
             let queue = entries(&info, "queue");
-            // Better with somebody behind it.
+            // Better with another waiter behind it.
             let enough = queue.len() > 1 || self.now() + ms(1_000) > deadline;
             let first = queue.first().filter(|_| enough);
             let blocked = first.filter(|waiter| word(waiter, "via") == "block");
@@ -43,7 +43,7 @@ impl Desk {
         self.hand_over(want, attempt, victim);
     }
 
-    /// Takes somebody else out of the queue, whose client has to be told.
+    /// Takes another owner out of the queue, whose client must be notified.
     fn cancel(&mut self, want: &Want, owner: &str) {
         let name = self.name(want.key);
         match self.ask(want.key, &["RLOCK.CANCEL", &name, owner], SOON) {
@@ -61,12 +61,12 @@ impl Desk {
         let release = ["RLOCK.RELEASE", &name, &owner, "ALL"];
         let kill = ["CLIENT", "KILL", "ID", &id];
         let lease = want.lease.to_string();
-        // One that was heard of by another call keeps the lock all the same.
+        // An owner that confirms its grant by another call keeps the lock.
         let heard = !victim.is_empty() && want.side.is_empty() && self.dice.one_in(2);
         let renew = ["RLOCK.RENEW", &name, &victim, &lease];
-        // A lease that is shorter than its own, so that nothing changes but that it was heard of.
+        // A lease that is shorter than its own, so that the call only confirms.
         let again = ["RLOCK.ACQUIRE", &name, &victim, "50", "HOLDS", "1"];
-        // And one that the module does not hear, as Redisson renews.
+        // And a call that the module does not see, as Redisson renews.
         let changed = ["EVAL", lua::RENEW, "1", &name, &lease, &victim];
         let call: &[&str] = match self.dice.below(4) {
             0 => &renew,
@@ -101,7 +101,7 @@ impl Desk {
             return;
         }
         for owner in left_out(before, after) {
-            let text = format!("{owner} stood at the head to read, and was left out when others were let in");
+            let text = format!("{owner}, a reader at the head, was left out when other readers were granted");
             self.recorder().violation_unless("together", want.key, text, sent, |harm| harm.stalls);
         }
         // PING is not answered by a number. And the commands may have waited for the end of a CLIENT PAUSE, and the victim's
@@ -117,11 +117,11 @@ impl Desk {
         self.see_it_taken_back(want, &victim, since);
     }
 
-    /// The one whose client was closed has not the lock.
+    /// The owner whose client was closed does not hold the lock.
     fn see_it_taken_back(&mut self, want: &Want, victim: &str, since: Us) {
         let name = self.name(want.key);
         let mut holding = true;
-        // The one that was closed cleans up behind itself later than this.
+        // The closed client itself cleans up later than this.
         while holding && self.now() < since + ms(100) {
             std::thread::sleep(Duration::from_millis(5));
             let info = self.ask(want.key, &["RLOCK.INFO", &name], SOON);
@@ -133,15 +133,15 @@ impl Desk {
         }
     }
 
-    /// The one that was heard of has the lock still, a while after its client was closed.
+    /// The owner that confirmed its grant still holds the lock, a while after its client was closed.
     fn see_it_kept(&mut self, want: &Want, victim: &str, since: Us) {
-        self.recorder().note("closed and heard of");
+        self.recorder().note("closed after a confirmation");
         std::thread::sleep(Duration::from_millis(60));
         let name = self.name(want.key);
         let Ok(info) = self.ask(want.key, &["RLOCK.INFO", &name], SOON) else { return };
-        // By then it may have cleaned up behind itself.
+        // By that time it may have cleaned up.
         if self.now() < since + ms(130) && !has(&info, "holders", victim) {
-            let text = format!("{victim} was heard of and lost the lock when its client was closed");
+            let text = format!("{victim} confirmed its grant and lost the lock when its client was closed");
             self.recorder()
                 .violation_unless("take-back", want.key, text, since, |harm| harm.holds || harm.lags);
         }
@@ -154,8 +154,8 @@ fn waits_first(info: &Value, owner: &str) -> bool {
     first.is_some_and(|first| word(first, "owner") == owner && word(first, "via") == "block")
 }
 
-/// Who waited to read before anybody who waits to write, as RLOCK.INFO said, and does not hold the lock now that it is
-/// read: nobody where it is not. The other answer has the lock's owners.
+/// The readers that waited before any writer, as RLOCK.INFO said, and do not hold the lock now that it is read; empty
+/// if it is not read. The other answer has the lock's owners.
 fn left_out(before: &Value, after: &Value) -> Vec<String> {
     let Value::Array(fields) = after else { return Vec::new() };
     let queue = entries(before, "queue").iter();
@@ -189,7 +189,7 @@ mod tests {
         let three = [("a", "read"), ("b", "read"), ("c", "read")];
         assert_eq!(left_out(&three, &["mode", "a"]), ["b", "c"]);
         assert!(left_out(&three, &["mode", "a", "b", "c"]).is_empty());
-        // Not past a writer, and nobody where nobody was let in.
+        // Not past a writer, and empty if no reader was granted.
         assert!(left_out(&[("a", "read"), ("w", "write"), ("c", "read")], &["mode", "a"]).is_empty());
         assert!(left_out(&three, &["mode", "w:write"]).is_empty());
         assert!(left_out(&three, &[]).is_empty());

@@ -1,4 +1,4 @@
-//! One who reads, and lets somebody wait to write for a while: who came to read behind that one comes in when it goes.
+//! A reader that lets a writer wait for a while: the readers behind the writer are granted when it leaves.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use super::look::{entries, word};
 use super::native::Want;
 use crate::history::{Outcome, ms};
 
-/// For how long it waits for somebody to come behind the writer.
+/// For how long the writer waits for a reader behind it.
 const COMES: u64 = 1_500;
 
-/// For how long it reads on, and is silent: any call would serve the queue.
+/// For how long the reader is silent after the writer has left: any call would serve the queue.
 const SILENCE: Duration = Duration::from_millis(900);
 
 impl Desk {
@@ -24,7 +24,7 @@ impl Desk {
         self.give_back(want, reading);
     }
 
-    /// Waits to write until somebody has come to read behind it, and goes.
+    /// Waits to write until a reader waits behind it, and leaves.
     fn keep_out(&mut self, want: &Want) {
         let Some(mut writing) = self.joins(want) else { return };
         let name = self.name(want.key);

@@ -12,7 +12,7 @@ use crate::dice::Dice;
 const CLIENTS_MEMORY: &str = "1mb";
 
 impl Faults {
-    /// Kills some of the clients that there are, those who listen as well.
+    /// Kills some of the clients, subscribers as well.
     pub(super) fn kill_clients(&mut self, dice: &mut Dice) {
         for port in self.shared.place.primaries() {
             let Ok(list) = self.tell(port, &["CLIENT", "LIST"]) else { continue };
@@ -57,7 +57,7 @@ impl Faults {
         }
     }
 
-    /// Lets the servers evict the largest clients for a while, those who listen as well.
+    /// Lets the servers evict the largest clients for a while, subscribers as well.
     pub(super) fn evict_clients(&mut self, ms: u64) {
         // This connection stays.
         self.everywhere(&["CLIENT", "NO-EVICT", "on"]);

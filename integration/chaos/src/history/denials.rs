@@ -1,14 +1,14 @@
-//! Who asks for a free lock gets it.
+//! A request for a free lock succeeds.
 
 use super::stretches::{Stretches, taken};
 use super::{Attempt, History, Line, Outcome, Us, Verdict, ms};
 
-/// For how long before the request nobody may have held the lock or waited for it. A lock that became free may be left to
-/// one of Redisson's for a moment (`rlock.foreign-window-ms`, 20), and those who gave up waiting take a moment to be gone.
+/// For how long before the request the lock must have had no holder and no waiter. A free lock may be left to Redisson
+/// clients during the yield window (`rlock.foreign-window-ms`, 20), and waiters that give up take a moment to leave.
 const BEFORE: Us = ms(300);
 
-/// Whoever was told null by a call that waits for nothing was told that somebody has the lock, or waits for it. Only those
-/// natives are looked at who ask without FAIR: in Redisson's list the dead count, too.
+/// A call that waits for nothing is denied only while the lock has a holder or a waiter. Only natives without FAIR are
+/// checked: in Redisson's list dead waiters count, too.
 pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
     let denied =
         |one: &&&Attempt| one.limit.is_none() && one.line == Line::Native && one.outcome == Outcome::Denied;
@@ -25,13 +25,15 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
         }
         let excused = history.harmed(key, from, to, |harm| harm.places);
         let (owner, kind, free) = (&attempt.owner, attempt.kind, (to - from) / 1_000);
-        let text = format!("{owner} ({kind}) was denied a lock that was free, and not wanted, for {free} ms");
+        let text =
+            format!("{owner} ({kind}) was denied a lock that was free, without waiters, for {free} ms");
         verdict.judge(excused, "denial", key, attempt.answered, text);
     }
 }
 
 impl History {
-    /// From when to when an owner may have held the lock or waited for it. Who only tried and did not get it did neither.
+    /// From when to when an owner may have held the lock or waited for it. A denied owner that did not wait did
+    /// neither.
     fn wanted(&self, attempt: &Attempt) -> Option<(Us, Us)> {
         let held = self.possible_hold(attempt);
         if held.is_none() && attempt.limit.is_none() {
@@ -53,11 +55,11 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_a_free_lock_gets_it() {
+    fn a_request_for_a_free_lock_succeeds() {
         violates("denial", vec![denied(1_000, 1_001)], vec![]);
         violates("denial", vec![holder("a", 0, 1, 600), denied(1_000, 1_001)], vec![]);
         violates("denial", vec![holder("a", 1_002, 1_003, 1_600), denied(1_000, 1_001)], vec![]);
-        // Others that were denied kept nobody out.
+        // Other denied owners did not keep this one out.
         let other = Attempt { owner: "u".into(), ..denied(990, 1_010) };
         let found = super::super::tests::judged(vec![denied(1_000, 1_001), other], vec![]).violations;
         assert_eq!(found.len(), 2, "{found:?}");
@@ -77,8 +79,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_denied_since_others_have_the_lock_or_wait_is_told_rightly() {
-        // Somebody had it a while ago, has it, may get it just then, or waits.
+    fn a_denial_is_right_while_others_hold_the_lock_or_wait() {
+        // Another owner held the lock a while ago, holds it, may get it at that moment, or waits.
         for a in [(0, 1, 800), (0, 1, 2_000), (999, 1_003, 1_600)] {
             is_in_order(vec![holder("a", a.0, a.1, a.2), denied(1_000, 1_001)], vec![]);
         }
@@ -89,7 +91,7 @@ mod tests {
         is_in_order(vec![holder("a", 0, 1, 600), denied(1_000, 1_001)], vec![event(650, 660, forgets)]);
         let moves = Harm { places: true, ..Harm::default() };
         is_in_order(vec![denied(1_000, 1_001)], vec![event(900, 1_100, moves)]);
-        // Who was refused, or asks behind the dead of Redisson's list, was not denied by anybody.
+        // An error is not a denial, and dead waiters in Redisson's list deny a FAIR request.
         is_in_order(vec![Attempt { outcome: Outcome::Refused, ..denied(1_000, 1_001) }], vec![]);
         is_in_order(vec![Attempt { line: Line::NativeFair, ..denied(1_000, 1_001) }], vec![]);
     }

@@ -18,7 +18,7 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     }
 }
 
-/// A wait ends when it was to end, or when it was cancelled.
+/// A wait ends at its limit, or when it is cancelled.
 fn overdue(
     history: &History,
     key: usize,
@@ -31,7 +31,7 @@ fn overdue(
     let due = match known {
         Some(at) => at,
         None if limit == Us::MAX => return,
-        // What is asked while writes are paused, or the server stands still, is carried out after that.
+        // A server carries a call out after the pause of writes or the stall in which it arrived.
         None => stalled.end_at(attempt.requested) + limit,
     };
     let late = stalled.uncovered(due, attempt.answered.max(due));
@@ -42,13 +42,13 @@ fn overdue(
         return verdict.excuse("wait");
     }
     let (owner, kind, late) = (&attempt.owner, attempt.kind, late / 1_000);
-    let end = if known.is_some() { "it was cancelled" } else { "it was to end" };
+    let end = if known.is_some() { "it was cancelled" } else { "its limit" };
     let text = format!("{owner} ({kind}) waited {late} ms after {end}");
     verdict.violation("wait", key, attempt.answered, text);
 }
 
-/// Nobody is told that its wait is over before it is, whatever clocks and servers do; who waited by several calls waits
-/// for as long from the first of them at least.
+/// No wait times out early, whatever clocks and servers do. A wait by several calls lasts its full time from the first
+/// of them at least.
 fn early(history: &History, key: usize, attempt: &Attempt, limit: Us, verdict: &mut Verdict) {
     let told = attempt.told_of_end.or((attempt.outcome == Outcome::TimedOut).then_some(attempt.answered));
     let Some(told) = told else { return };
@@ -59,7 +59,7 @@ fn early(history: &History, key: usize, attempt: &Attempt, limit: Us, verdict: &
     }
     let (owner, kind, waited) = (&attempt.owner, attempt.kind, waited / 1_000);
     let asked = if limit == Us::MAX { "for ever".to_owned() } else { format!("{} ms", limit / 1_000) };
-    let text = format!("{owner} ({kind}) was told after {waited} ms that its wait is over, of {asked}");
+    let text = format!("{owner} ({kind}) timed out after {waited} ms of {asked}");
     verdict.violation("wait", key, told, text);
 }
 
@@ -105,7 +105,7 @@ mod tests {
         // For ever has no end.
         let for_ever = Attempt { limit: Some(Us::MAX), ..waiter("b", 10, 0, 4_000) };
         violates("wait", vec![holder("a", 0, 1, 5_000), for_ever], vec![]);
-        // It was told so, and had asked again: what came of that it does not say.
+        // It timed out after it had asked again: the outcome of the repeat is unknown.
         let again = |told| Attempt {
             outcome: Outcome::Unknown,
             told_of_end: Some(ms(told)),
@@ -123,10 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn who_is_cancelled_waits_no_more() {
+    fn a_cancelled_waiter_waits_no_longer() {
         assert_eq!(with_a_cancel(4_000, Some(ms(100))), ["wait"]);
         assert!(with_a_cancel(110, Some(ms(100))).is_empty());
-        // Whether it was is not known.
+        // Whether it was cancelled is unknown.
         assert!(with_a_cancel(110, None).is_empty());
     }
 }

@@ -2,14 +2,14 @@
 
 use super::Us;
 
-/// What a fault may do to what a server has said.
+/// How a fault may change what servers have said, or say.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Harm {
     /// Holds that were confirmed may be gone: an explicit amnesty for what follows from that.
     pub(crate) holds: bool,
     /// Tokens that were given may be forgotten.
     pub(crate) tokens: bool,
-    /// Who waits may have lost its place.
+    /// Waiters may have lost their places.
     pub(crate) places: bool,
     /// Nothing may be answered or granted.
     pub(crate) stalls: bool,
@@ -17,13 +17,13 @@ pub(crate) struct Harm {
     pub(crate) lags: bool,
     /// Nothing may be granted, and is not: writes are paused.
     pub(crate) pauses: bool,
-    /// Leases that are under way last so much longer.
+    /// Running leases last this much longer.
     pub(crate) prolongs: Us,
-    /// What was written this much before, a release for instance, may be forgotten.
+    /// Writes up to this long before the event, a release for instance, may be forgotten.
     pub(crate) forgets: Us,
     /// The only replica takes over, so that what it was known to have is not lost.
     pub(crate) by_replica: bool,
-    /// For what reasons it may send callers away, or those who wait: see [`Refusal::reason`].
+    /// The reasons for which servers may refuse callers or drop waiters: see [`Refusal::reason`].
     pub(crate) answers: &'static [&'static str],
 }
 
@@ -66,13 +66,13 @@ pub(crate) struct Step {
     pub(crate) ahead_ms: i64,
 }
 
-/// An error that somebody was answered, or a message that it waits no more.
+/// An error that a client received, or a message that it waits no more.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) key: usize,
-    /// Who was told so.
+    /// The client.
     pub(crate) who: String,
-    /// Since when it had asked, and when it was told.
+    /// When it asked, and when it received the error or message.
     pub(crate) sent: Us,
     pub(crate) told: Us,
     /// The first word of an error and the rest; or `dropped`, and the reason.

@@ -17,7 +17,8 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     pauses(history, key, attempts, verdict);
 }
 
-/// Two that exclude each other never believe at the same time that they hold the lock, nor do more than there are permits.
+/// Two owners that exclude each other never believe to hold the lock at the same time, nor do more owners than there
+/// are permits.
 fn overlaps(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
     let mut beliefs: Vec<Belief<'_>> = attempts
         .iter()
@@ -71,8 +72,8 @@ fn one_too_many(
     verdict.violation("exclusion", key, *begin, text);
 }
 
-/// Whether its hold may have been lost between the last answer that confirmed it and `at`. One that the replica was known
-/// to have is not lost where that takes over.
+/// Whether its hold may have been lost between the last answer that confirmed it and `at`. A hold that the replica was
+/// known to have is not lost if that replica takes over.
 fn lost_before(history: &History, key: usize, holder: &Attempt, at: Us) -> bool {
     let confirm = holder.confirmed_before(at);
     let since = confirm.map_or(holder.requested, |confirm| confirm.sent);
@@ -80,15 +81,15 @@ fn lost_before(history: &History, key: usize, holder: &Attempt, at: Us) -> bool 
     history.harmed(key, since, at, |harm| harm.holds && !(kept && harm.by_replica))
 }
 
-/// Whether the one who was told later may have had the lock before the other, and lost it while the answer that told it
-/// so was on its way.
+/// Whether the owner that learned of its hold later may have held the lock first, and lost it while the answer was on
+/// its way.
 fn lost_on_its_way(history: &History, key: usize, earlier: &Attempt, later: &Attempt, told: Us) -> bool {
     let since = later.requested.max(told.saturating_sub(ANSWER));
     let until = earlier.begin().unwrap_or(0).min(told);
     history.harmed(key, since, until, |harm| harm.holds)
 }
 
-/// Nobody is told to hold nothing while its lease lasts.
+/// No owner learns that it holds nothing while its lease lasts.
 fn losses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
     for attempt in attempts {
         let Some(at) = attempt.refuted else { continue };
@@ -104,7 +105,7 @@ fn losses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Ve
     }
 }
 
-/// Nobody is granted the lock while writes are paused: a fail-over under way would lose it.
+/// No lock is granted while writes are paused: a fail-over under way would lose the grant.
 fn pauses(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
     for pause in history.events_of(key).filter(|event| event.harm.pauses) {
         let inside = |at: Us| at > pause.begin + ANSWER && at < pause.end;

@@ -1,13 +1,13 @@
-//! What nobody can prevent: holders that work on after their lease has ended, since they look at no clock.
+//! Lateness that no lock can prevent: holders that work on after their lease has ended, since they check no clock.
 
 use super::{Attempt, History, Outcome};
 
 /// How often that happened, and what fencing tokens made of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Late {
-    /// Holders that gave the lock back after their lease had ended.
+    /// Holders that released after their lease had ended.
     pub(crate) overslept: usize,
-    /// Those of them after whom somebody else had got the lock by then.
+    /// Those of them whose lock another owner had got by that time.
     pub(crate) overtaken: usize,
     /// Those of the latter where both had a token, so that a resource could tell.
     pub(crate) fenced: usize,

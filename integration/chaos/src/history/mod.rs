@@ -1,4 +1,4 @@
-//! What happened, as the clients and the faults saw it, and what it must be like: no clock and no server in it.
+//! The history that clients and faults recorded, and the rules that it must keep, without a clock or a server.
 
 mod denials;
 mod ends;
@@ -23,12 +23,12 @@ pub(crate) type Counts = std::collections::BTreeMap<String, u64>;
 /// Microseconds since the run began, by a clock that does not step.
 pub(crate) type Us = u64;
 
-/// So many milliseconds.
+/// Milliseconds in microseconds.
 pub(crate) const fn ms(milliseconds: u64) -> Us {
     milliseconds * 1_000
 }
 
-/// Who excludes whom.
+/// Which holders exclude each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// A plain lock, or a writer.
@@ -50,7 +50,7 @@ impl Mode {
     }
 }
 
-/// How somebody waits; what holds for the order in which they are served depends on it.
+/// How an owner waits; the order in which waiters are served depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// In the server's queue.
@@ -80,9 +80,9 @@ pub(crate) struct Confirm {
 pub(crate) enum Outcome {
     /// It had the lock.
     Held,
-    /// It did not, and was told so; also those who gave up.
+    /// It did not get the lock, and received that answer; also if it gave up.
     Denied,
-    /// It was sent away: by an error, or by the message that it waits no more.
+    /// It was refused: by an error, or by the message that it waits no more.
     Refused,
     /// Its wait had lasted as long as it may.
     TimedOut,
@@ -100,24 +100,24 @@ pub(crate) struct Attempt {
     pub(crate) line: Line,
     /// When the first request was sent.
     pub(crate) requested: Us,
-    /// Since when the server is known to have it in its queue, or since when one of Redisson's listens.
+    /// Since when the server is known to have it in its queue, or since when a Redisson waiter listens.
     pub(crate) queued: Option<Us>,
-    /// How long it was to wait; nothing for those who only try, [`Us::MAX`] for ever.
+    /// How long it wanted to wait; `None` for one try, [`Us::MAX`] for ever.
     pub(crate) limit: Option<Us>,
     /// When the wait ended, or the attempt to have it at once.
     pub(crate) answered: Us,
     pub(crate) outcome: Outcome,
-    /// When it was told that its wait had lasted as long as it may, though it may have asked for another since.
+    /// When it learned that its wait had timed out, though it may have asked for another since.
     pub(crate) told_of_end: Option<Us>,
     /// Calls after which it held the lock, the acquisition first.
     pub(crate) confirms: Vec<Confirm>,
     /// The fencing tokens, with when each was requested and known.
     pub(crate) tokens: Vec<Token>,
-    /// When it began to give the lock back, and believed no more that it holds it.
+    /// When it began to release, and no longer believed to hold the lock.
     pub(crate) released: Option<Us>,
-    /// When it was told, by an answer that came at this time, that it holds nothing.
+    /// When it received a reply that it holds nothing.
     pub(crate) refuted: Option<Us>,
-    /// Whether it has gone without a word, or works on beyond its lease.
+    /// Whether it died without a release, or works on beyond its lease.
     pub(crate) dead: bool,
     /// Whether its hold ended with its connection.
     pub(crate) tied: bool,
@@ -125,7 +125,7 @@ pub(crate) struct Attempt {
     pub(crate) gone: Us,
 }
 
-/// A fencing token that somebody was given.
+/// A fencing token that an owner received.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
     pub(crate) number: i64,
@@ -170,8 +170,8 @@ impl Attempt {
         self.confirms.first().map(|first| first.replied)
     }
 
-    /// When it stopped to: when it began to give the lock back, when the lease ended by its own clock, or when it was
-    /// told that it holds nothing.
+    /// When it stopped to: when it began to release, when the lease ended by its own clock, or when a reply said that
+    /// it holds nothing.
     pub(crate) fn end(&self) -> Us {
         let mut until = 0;
         for confirm in &self.confirms {
@@ -189,7 +189,7 @@ impl Attempt {
     }
 }
 
-/// Somebody else took an owner out of the queue.
+/// An owner that another client took out of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Cancelled {
     pub(crate) owner: String,
@@ -204,13 +204,13 @@ pub(crate) struct History {
     pub(crate) attempts: Vec<Attempt>,
     pub(crate) events: Vec<Event>,
     pub(crate) steps: Vec<Step>,
-    /// Owners that somebody else took out of the queue.
+    /// Owners that other clients took out of the queue.
     pub(crate) cancelled: Vec<Cancelled>,
-    /// What was refused, and who was sent away.
+    /// Refused calls and dropped waiters.
     pub(crate) refusals: Vec<Refusal>,
     /// The machine's wall clock in ms when the run began.
     pub(crate) epoch_ms: i64,
-    /// How long one of Redisson's may be waited for at the head of its list.
+    /// How long the queue waits for a Redisson waiter at the head of its list.
     pub(crate) fair_turn: Us,
 }
 
@@ -224,7 +224,7 @@ impl History {
         self.events.iter().filter(move |event| event.key.is_none_or(|only| only == key))
     }
 
-    /// Whether something that does such harm happened to the lock in between.
+    /// Whether an event with this harm happened to the lock in between.
     pub(crate) fn harmed(&self, key: usize, from: Us, to: Us, harm: impl Fn(&Harm) -> bool) -> bool {
         self.events_of(key).any(|event| event.end > from && event.begin < to && harm(&event.harm))
     }
@@ -237,7 +237,7 @@ impl History {
     }
 }
 
-/// Something that must not be.
+/// A breach of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
     pub(crate) rule: &'static str,
@@ -246,15 +246,15 @@ pub(crate) struct Violation {
     pub(crate) text: String,
 }
 
-/// What the rules found, and how much they looked at.
+/// What the rules found, and how much they compared.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) violations: Vec<Violation>,
-    /// What would have violated these rules, but for a fault that explains it.
+    /// Breaches that a fault excuses, by their rule.
     pub(crate) excused: Counts,
-    /// Why callers were refused, or sent away.
+    /// The reasons for which callers were refused or waiters dropped.
     pub(crate) reasons: Counts,
-    /// Pairs that were compared: a check that looked at nothing shows nothing.
+    /// Compared pairs: a check that compares nothing shows nothing.
     pub(crate) compared: usize,
     pub(crate) late: Late,
 }

@@ -1,15 +1,15 @@
-//! First come, first served: nobody has the lock before one who was in the queue when it asked.
+//! First come, first served: no owner gets the lock before a waiter that was in the queue when the owner asked.
 
 use super::{Attempt, History, Line, Mode, Outcome, Us, Verdict, ms};
 
 /// How long a message may be on its way.
 const ANSWER: Us = ms(200);
 
-/// Stalls that add up to so much may let somebody's turn pass.
+/// Stalls that add up to this time may let a waiter's turn pass.
 const STALLED: Us = ms(150);
 
 pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
-    // Those who were in the queue and had the lock, and so were there until then.
+    // Waiters that were in the queue until they got the lock.
     let served =
         attempts.iter().filter(|attempt| attempt.queued.is_some() && attempt.outcome == Outcome::Held);
     let mut asked: Vec<&Attempt> = attempts.iter().filter(|one| one.begin().is_some()).copied().collect();
@@ -39,17 +39,17 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     }
 }
 
-/// Whether those of the one line keep their place behind those of the other.
+/// Whether waiters of the second line keep their place behind those of the first.
 fn stands_behind(second: Line, first: Line) -> bool {
     match (second, first) {
         (Line::Native | Line::Client, Line::Native)
         | (Line::NativeFair, Line::NativeFair | Line::ForeignFair) => true,
-        // Redisson's scripts may drop one of ours for a moment; its other clients know no queue.
+        // Redisson's scripts may drop a native waiter for a moment; its other clients use no queue.
         _ => false,
     }
 }
 
-/// Whether the one who came first may have lost its place, or its turn.
+/// Whether the first waiter may have lost its place, or its turn.
 fn excused(history: &History, key: usize, first: &Attempt, from: Us, to: Us) -> bool {
     if history.harmed(key, from, to, |harm| harm.places || harm.holds) {
         return true;

@@ -1,8 +1,8 @@
-//! Nobody is refused or sent away for no reason: something has to have happened that is one.
+//! Every refused call and every dropped waiter needs a reason: something that happened.
 
 use super::{Event, History, Refusal, Us, Verdict};
 
-/// What the server itself says of a state that it was brought into, to whoever comes to it, however late that is.
+/// Errors by which a server reports its own state, to any later caller, however late.
 const STATES: [&str; 5] = ["READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "EXECABORT"];
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
@@ -15,7 +15,7 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         let dropped_waiters = ["UNBLOCKED", "dropped"].contains(&refusal.code.as_str());
         let rule = if dropped_waiters { "sent-away" } else { "answer" };
         let Refusal { who, code, text, .. } = refusal;
-        let text = format!("{who} was told `{code} {text}`, and nothing happened that is a reason for it");
+        let text = format!("{who} received `{code} {text}`, and nothing happened that explains it");
         verdict.violation(rule, refusal.key, refusal.told, text);
     }
 }
@@ -26,7 +26,7 @@ impl Refusal {
     pub(crate) fn reason(&self) -> &str {
         const SENTENCES: [(&str, &str); 6] = [
             ("no longer the primary", "demoted"),
-            // The server's own, to whoever is blocked as it becomes a replica.
+            // The server's own, to blocked clients as it becomes a replica.
             ("instance state changed", "demoted"),
             ("slot moved", "moved"),
             ("waits by a later call", "replaced"),
@@ -46,7 +46,7 @@ impl Refusal {
 }
 
 impl History {
-    /// Whether something happened that is a reason for it, while it was asked for.
+    /// Whether something happened that explains the refusal, during the call.
     fn explains(&self, refusal: &Refusal) -> bool {
         let reason = refusal.reason();
         let since: Us = if STATES.contains(&reason) { 0 } else { refusal.sent };
@@ -76,17 +76,17 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_sent_away_for_no_reason() {
+    fn no_waiter_is_dropped_without_a_reason() {
         let demoted = "this server is no longer the primary; try again on the new one";
         assert_eq!(found("UNBLOCKED", demoted, &[]), ["sent-away"]);
         assert!(found("UNBLOCKED", demoted, &cause(150, 160, &["demoted"])).is_empty());
-        // Before it asked, after it was told, and something else.
+        // Before the call, after the reply, and a different reason.
         assert_eq!(found("UNBLOCKED", demoted, &cause(50, 99, &["demoted"])), ["sent-away"]);
         assert_eq!(found("UNBLOCKED", demoted, &cause(201, 300, &["demoted"])), ["sent-away"]);
         assert_eq!(found("UNBLOCKED", demoted, &cause(150, 160, &["moved"])), ["sent-away"]);
         assert!(found("dropped", "moved write", &cause(50, 150, &["moved"])).is_empty());
         assert_eq!(found("dropped", "moved", &[]), ["sent-away"]);
-        // An internal error is never in order, nor is a reason that nobody knows.
+        // An internal error is never in order, nor is an unknown reason.
         let all = cause(0, 300, &["demoted", "moved", "no-token", "UNBLOCKED-not"]);
         assert_eq!(found("dropped", "in-doubt", &all), ["sent-away"]);
         assert_eq!(found("UNBLOCKED", "the module had an internal error; try again", &all), ["sent-away"]);
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_refused_for_no_reason() {
+    fn no_call_is_refused_without_a_reason() {
         assert_eq!(found("OOM", "command not allowed", &[]), ["answer"]);
         assert!(found("OOM", "command not allowed", &cause(90, 110, &["OOM"])).is_empty());
         assert_eq!(found("TRYAGAIN", "the slot moves", &cause(90, 110, &["OOM"])), ["answer"]);
         assert_eq!(found("ERR", "the token's key holds no number", &[]), ["answer"]);
         assert!(found("ERR", "the token's key holds no number", &cause(90, 300, &["no-token"])).is_empty());
         assert_eq!(found("ERR", "something else", &cause(90, 300, &["no-token"])), ["answer"]);
-        // Who comes late to a server that was demoted learns it then; but not before it was.
+        // A late caller learns of a demotion late; but no caller learns of it early.
         assert!(found("READONLY", "it is a replica", &cause(10, 20, &["READONLY"])).is_empty());
         assert_eq!(found("READONLY", "it is a replica", &cause(210, 220, &["READONLY"])), ["answer"]);
     }

@@ -79,7 +79,7 @@ pub(super) fn taken<'a>(
 }
 
 impl History {
-    /// When nobody may be answered or served.
+    /// When servers may answer and serve no client.
     pub(super) fn stalls(&self, key: usize) -> Stretches {
         let stalls = self.events_of(key).filter(|event: &&Event| event.harm.stalls);
         Stretches::of(stalls.map(|event| (event.begin, event.end)).collect())

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// An owner that asked for the lock, had it and gave it back, at these milliseconds.
+/// An owner that asked for the lock, got it and released it, at these milliseconds.
 pub(super) fn holder(owner: &str, requested: u64, known: u64, released: u64) -> Attempt {
     Attempt {
         answered: ms(known),
@@ -18,7 +18,7 @@ pub(super) fn confirm(sent: u64) -> Confirm {
     Confirm { sent: ms(sent), replied: ms(sent + 1), lease: ms(10_000), on_replica: false }
 }
 
-/// One that waited and was told of its end at these milliseconds, without the lock.
+/// A waiter whose wait ended without the lock, at these milliseconds.
 pub(super) fn waiter(owner: &str, requested: u64, limit: u64, answered: u64) -> Attempt {
     Attempt {
         limit: Some(ms(limit)),
@@ -97,11 +97,11 @@ fn the_amnesty_is_for_holds_that_the_fault_could_lose() {
     violates("exclusion", holders(), vec![event(0, 0, LOSS)]);
     violates("exclusion", holders(), vec![event(110, 120, LOSS)]);
     violates("exclusion", holders(), vec![event(90, 95, Harm::STALLS)]);
-    // It may be the second who had it before the fault, where its answer was on its way.
+    // The second holder may have had it before the fault, if its answer was on its way.
     let late = |told| vec![holder("a", 96, 97, 400), holder("b", 50, told, 450)];
     is_in_order(late(250), vec![event(90, 95, LOSS)]);
     violates("exclusion", late(300), vec![event(90, 95, LOSS)]);
-    // Nor one before the holder was last told that it holds the lock.
+    // Nor one before the last reply that confirmed the hold.
     let mut renewed = holders();
     renewed[0].confirms.push(confirm(96));
     violates("exclusion", renewed, vec![event(90, 95, LOSS)]);
@@ -132,17 +132,17 @@ fn tokens_grow() {
     is_in_order(tokens(7, 8), vec![]);
     violates("token", tokens(8, 7), vec![]);
     assert_eq!(is_in_order(tokens(8, 7), vec![event(5, 6, LOSS)]).excused["token"], 1);
-    // A fault that loses holds and no tokens is no excuse.
+    // A fault that loses holds but not tokens excuses nothing.
     violates("token", tokens(8, 7), vec![event(5, 6, Harm { holds: true, ..Harm::default() })]);
 }
 
-/// Who waits asks long before it is served: its token has to be larger than that of the one before it.
+/// A waiter asks long before it is served: its token must be larger than that of the holder before it.
 #[test]
 fn tokens_grow_in_the_order_of_the_hand_offs() {
     let tokens = |first, second| vec![given("a", 1, 10, 20, first), given("b", 0, 21, 30, second)];
     is_in_order(tokens(7, 8), vec![]);
     violates("token", tokens(8, 7), vec![]);
-    // Where the later one's lease may have ended before it knew of it, the order is unknown.
+    // If the later lease may have ended before its owner knew of it, the order is unknown.
     let mut unknown = tokens(8, 7);
     unknown[1].tokens[0].lease = ms(15);
     is_in_order(unknown, vec![]);
@@ -151,7 +151,7 @@ fn tokens_grow_in_the_order_of_the_hand_offs() {
 /// A lock was granted by message and lost to FLUSHALL at once; its client read the message only after another had got the next
 /// token.
 #[test]
-fn a_grant_that_was_lost_before_it_was_heard_of_has_an_older_token() {
+fn a_grant_that_was_lost_before_its_message_was_read_has_an_older_token() {
     let late = || vec![given("a", 6, 12, 13, 8), given("b", 0, 15, 15, 7)];
     assert_eq!(is_in_order(late(), vec![event(2, 5, LOSS)]).excused["token"], 1);
     violates("token", late(), vec![]);
@@ -176,11 +176,11 @@ fn no_token_is_given_twice_or_behind_the_clock() {
 }
 
 #[test]
-fn nobody_sleeps_while_the_lock_is_free() {
+fn no_waiter_sleeps_while_the_lock_is_free() {
     let slept = |freed| vec![holder("a", 0, 1, freed), waiter("b", 10, 2_000, 2_010)];
     violates("wake-up", slept(1_000), vec![]);
     is_in_order(slept(1_600), vec![]);
-    // One that had the lock at last slept all the same.
+    // A waiter that got the lock late missed a wake-up, too.
     let late = Attempt { limit: Some(Us::MAX), ..holder("b", 10, 2_000, 2_010) };
     violates("wake-up", vec![holder("a", 0, 1, 1_000), late], vec![]);
     // One of two permits was free.
@@ -190,7 +190,7 @@ fn nobody_sleeps_while_the_lock_is_free() {
     };
     violates("wake-up", permits(1_000), vec![]);
     is_in_order(permits(1_600), vec![]);
-    // Others had it meanwhile, or nobody could have had it.
+    // Another owner held it meanwhile, or no owner could get it.
     let others = [slept(1_000), vec![holder("c", 1_400, 1_401, 1_600)]].concat();
     is_in_order(others, vec![]);
     is_in_order(slept(1_000), vec![event(1_000, 1_500, Harm::STALLS)]);
@@ -211,7 +211,7 @@ fn the_rust_client_sleeps_only_where_its_connection_may_have_broken() {
     is_in_order(slept(), vec![event(310, 311, Harm { places: true, ..Harm::default() })]);
     let lag = |until| event(310, until, Harm { lags: true, ..Harm::STALLS });
     violates("wake-up", slept(), vec![lag(400)]);
-    assert_eq!(is_in_order(slept(), vec![lag(1_311)]).excused["wake-up of who finds out late"], 1);
+    assert_eq!(is_in_order(slept(), vec![lag(1_311)]).excused["wake-up noticed late"], 1);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_reader_joins_others_unless_a_writer_waits() {
 }
 
 #[test]
-fn those_who_died_in_redissons_list_have_their_turn() {
+fn dead_waiters_in_redissons_list_have_their_turn() {
     let fair = |line, mut attempt: Attempt| {
         attempt.line = line;
         attempt
@@ -235,9 +235,9 @@ fn those_who_died_in_redissons_list_have_their_turn() {
     violates("wake-up", vec![slept], vec![]);
 }
 
-/// A lease ended while one of Redisson's slept, who was told of a longer one, and another came behind it.
+/// A lease ended while a Redisson waiter slept until a later end, and another waiter came behind it.
 #[test]
-fn who_sleeps_in_redissons_list_is_waited_for() {
+fn a_sleeper_in_redissons_list_keeps_its_turn() {
     let dead = Attempt { released: None, gone: ms(700), dead: true, ..holder("a", 0, 1, 0) };
     let fair = |attempt: Attempt| Attempt { line: Line::ForeignFair, outcome: Outcome::Denied, ..attempt };
     let (sleeper, behind) = (fair(waiter("b", 60, 5_000, 3_000)), fair(waiter("c", 1_000, 5_000, 3_010)));
@@ -246,7 +246,7 @@ fn who_sleeps_in_redissons_list_is_waited_for() {
 }
 
 #[test]
-fn nobody_overtakes_one_who_is_in_the_queue() {
+fn no_owner_overtakes_a_waiter_in_the_queue() {
     let first = || {
         let mut first = holder("a", 0, 31, 40);
         first.queued = Some(ms(2));
@@ -257,7 +257,7 @@ fn nobody_overtakes_one_who_is_in_the_queue() {
     violates("order", vec![first(), second(10)], vec![]);
     // It may have come first.
     is_in_order(vec![first(), second(1)], vec![]);
-    // The queue was lost, or the other is one of Redisson's.
+    // The queue was lost, or the other owner is a Redisson client.
     is_in_order(vec![first(), second(10)], vec![event(4, 5, LOSS)]);
     is_in_order(vec![first(), Attempt { line: Line::Foreign, ..second(10) }], vec![]);
     // Of two permits one becomes free after the other: the later waiter has one just before the first, or long before.
@@ -298,7 +298,7 @@ fn nothing_is_granted_while_writes_are_paused() {
 }
 
 #[test]
-fn who_oversleeps_its_lease_is_found_out_by_its_token() {
+fn a_token_reveals_a_holder_past_its_lease() {
     let mut sleeper = given("a", 0, 1, 12_000, 7);
     sleeper.dead = true;
     let late = |number| judged(vec![sleeper.clone(), given("b", 5, 10_500, 11_000, number)], vec![]).late;

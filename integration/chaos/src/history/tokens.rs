@@ -21,8 +21,8 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     twice(history, key, &mut given, verdict);
 }
 
-/// Whoever was known to have a token before another was requested has the smaller one. So has a holder whose hold
-/// came first: two holders exclude each other.
+/// A token that was known before another was requested is smaller. So is that of a holder whose hold came first: two
+/// holders exclude each other.
 fn order(history: &History, key: usize, given: &[Given<'_>], verdict: &mut Verdict) {
     // The largest so far by when it was known; requests are compared with those known before them.
     let mut largest: Vec<(Us, Token)> = Vec::new();
@@ -50,8 +50,8 @@ fn first_after(largest: &[(Us, Token)], later: &Given<'_>) -> usize {
 }
 
 fn judge(history: &History, key: usize, earlier: &Token, later: &Given<'_>, verdict: &mut Verdict) {
-    // Where only exclusion tells which came first, it must not have been lost; nor the later one's hold before the earlier was
-    // asked for, with the message of its grant read long after.
+    // If only exclusion shows which came first, exclusion must not have failed; nor may the later hold have been lost
+    // before the earlier was requested, with the message of its grant read long after.
     let certain = earlier.known < later.token.requested;
     let since = earlier.requested.min(later.token.requested);
     let lost = history.harmed(key, since, later.token.known, |harm| harm.tokens || (harm.holds && !certain));
@@ -75,7 +75,7 @@ fn behind_the_clock(history: &History, key: usize, given: &[Given<'_>], verdict:
     }
 }
 
-/// Nobody has the token of another.
+/// No two owners have the same token.
 fn twice(history: &History, key: usize, given: &mut [Given<'_>], verdict: &mut Verdict) {
     given.sort_by_key(|given| given.token.number);
     for pair in given.windows(2) {

@@ -1,13 +1,13 @@
-//! One of Redisson's that waits to write is not kept out by natives that read on and on.
+//! Native readers that follow one another do not keep a waiting Redisson writer out.
 
 use super::{Attempt, History, Line, Mode, Us, Verdict, ms};
 
-/// For how long natives may read on before those who come are kept waiting (`rlock.foreign-turn-ms`), and how much longer
-/// that may take.
+/// For how long natives may read on before new readers must wait (`rlock.foreign-turn-ms`), and how much longer that
+/// may take.
 const TURN: Us = ms(1_000);
 const LATE: Us = ms(600);
 
-/// Where it has gone so soon after, the server may have known that nobody listens any more.
+/// If a writer leaves this soon after a new reader, the server may have known already that no client listens.
 const GOES: Us = ms(300);
 
 pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
@@ -21,7 +21,7 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
         .filter_map(|attempt| Some((attempt.begin()?, *attempt)))
         .collect();
     readers.sort_by_key(|(begin, _)| *begin);
-    // Since when somebody reads without a gap, and until when those do who have come so far.
+    // Since when the lock is read without a gap, and until when by the readers so far.
     let (mut since, mut until): (Us, Us) = (0, 0);
     for (begin, reader) in readers {
         if begin >= until {
@@ -39,12 +39,13 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
     }
 }
 
-/// One of Redisson's that listens while it waits to write.
+/// A Redisson writer that listens while it waits.
 fn is_foreign_writer(attempt: &Attempt) -> bool {
     attempt.line == Line::Foreign && attempt.mode == Mode::Alone && attempt.queued.is_some()
 }
 
-/// This reader came to a lock that was read without a gap since then: it may not, once the writer has waited for so long.
+/// This reader got a lock that had been read without a gap since `since`, which it may not once the writer has waited
+/// too long.
 fn passed_over(
     history: &History,
     key: usize,
@@ -57,14 +58,14 @@ fn passed_over(
     let from = since.max(heard);
     let stalled = history.stalled(key, from, reader.requested);
     let waited = reader.requested.saturating_sub(from).saturating_sub(stalled);
-    // The lock may have been free after such a fault, whatever its holders believe, or another server have it, where the
-    // writer does not listen.
+    // After this harm the lock may have been free, whatever its holders believe, or another server may have it, where
+    // the writer does not listen.
     let excused = history.harmed(key, heard, reader.answered, |harm| harm.holds || harm.places);
     if waited <= TURN + LATE {
         return;
     }
     let text = format!(
-        "{} came to read when {} of Redisson's had waited to write for {} ms, in which others read all the time",
+        "{} read after Redisson writer {} had waited for {} ms, in which others read all the time",
         reader.owner,
         writer.owner,
         waited / 1_000
@@ -103,7 +104,7 @@ mod tests {
         // The servers stalled, or what holders believe may be wrong.
         is_in_order(among(19), vec![event(500, 600, Harm::STALLS)]);
         is_in_order(among(19), vec![event(500, 501, Harm { holds: true, ..Harm::default() })]);
-        // It gave up about then.
+        // It gave up about that time.
         let gone = (0..19).map(reader).chain([writer(2_050)]).collect();
         is_in_order(gone, vec![]);
     }

@@ -1,31 +1,31 @@
-//! Nobody sleeps while the lock is free.
+//! No missed wake-ups: no waiter sleeps while the lock is free.
 
 use super::stretches::{Stretches, taken};
 use super::{Attempt, History, Line, Mode, Outcome, Us, Verdict, ms};
 
-/// For how long a lock may be free while somebody waits for it: the longest that the machine and the network may
-/// take, apart from what was seen to stall.
+/// For how long a lock may be free while a client waits for it: the longest that the machine and the network may take,
+/// apart from observed stalls.
 const FREE: Us = ms(600);
 
-/// How long an answer may be on its way: so long before it arrived the lock may have been handed over.
+/// How long an answer may be on its way: the lock may have been handed over this long before it arrived.
 const ANSWER: Us = ms(100);
 
-/// For how long nobody may have looked at the lock of one who died.
+/// For how long a server may not have checked the lock of an owner that died.
 const UNSEEN: Us = ms(2_000);
 
-/// Those who died so long before a wait have been passed.
+/// Owners that died this long before a wait have been passed.
 const LONG_AGO: Us = ms(5_000);
 
-/// A server that stands still for so long may lose the connections of those who look after them.
+/// A server that stands still for this long may lose the connections of clients that monitor them.
 const BREAKS: Us = ms(1_000);
 
 /// What keeps others from having the lock.
 struct Taken {
-    /// Somebody may hold it, or have each of its permits.
+    /// The lock may be held, or each of its permits.
     held: Stretches,
-    /// Somebody may write, or waits to.
+    /// A writer may hold the lock, or wait for it.
     written: Stretches,
-    /// Nobody can be served.
+    /// No client can be served.
     stalled: Stretches,
 }
 
@@ -42,8 +42,8 @@ impl Taken {
 
 pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdict: &mut Verdict) {
     let taken = Taken::of(history, key, attempts);
-    // Those who died in Redisson's list are passed one after the other, and so are those of ours whose place is there
-    // still after a restart.
+    // Dead waiters in Redisson's list are passed one after the other, and so are native places there that outlast a
+    // restart.
     let left = attempts.iter().filter(|attempt| history.is_left_in_list(attempt));
     let dead: Vec<Us> = left.map(|attempt| attempt.answered).collect();
     let shared = attempts.iter().any(|attempt| attempt.mode == Mode::Shared);
@@ -60,18 +60,18 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
         let allowed = FREE + if fair { passed * history.fair_turn } else { 0 };
         let told_wrong = match attempt.line {
             Line::ForeignFair => true,
-            // Redisson's releases shorten the lease of a lock that others read, and call nobody.
+            // Redisson's releases shorten the lease of a lock that others read, and wake no waiter.
             Line::Foreign => shared,
             _ => false,
         };
         let Some((free, since)) = slept(attempt, &taken).filter(|(free, _)| *free > FREE) else { continue };
         let excuse = if free <= allowed {
-            Some("wake-up of who stands behind the dead")
+            Some("wake-up behind dead waiters")
         } else if history.finds_out_late(attempt) {
-            Some("wake-up of who finds out late")
+            Some("wake-up noticed late")
         } else {
             let lapsed = told_wrong && history.lapses(attempts, attempt);
-            lapsed.then_some("wake-up of who was told to wait for longer")
+            lapsed.then_some("wake-up at an outdated lease end")
         };
         if let Some(excuse) = excuse {
             verdict.excuse(excuse);
@@ -84,9 +84,9 @@ pub(super) fn check(history: &History, key: usize, attempts: &[&Attempt], verdic
 }
 
 impl History {
-    /// Whether a holder died while this one waited, or one before it in Redisson's list, or while one waited who stands there
-    /// before it. Nobody calls those of Redisson's when a lease ends, nor passes the dead, unless natives wait too, and the
-    /// time that they were told may be too long.
+    /// Whether a holder died while this owner waited, or a waiter in Redisson's list died before it, or either is true
+    /// of a waiter before it there. No message wakes Redisson waiters when a lease ends, nor are dead ones passed,
+    /// unless natives wait too; and the wait in a reply may be too long.
     fn lapses(&self, attempts: &[&Attempt], waiter: &Attempt) -> bool {
         // The key of a lock that others read may last as long as the longest lease that there was.
         let longest = |other: &Attempt| other.confirms.iter().map(|one| one.replied + one.lease).max();
@@ -118,7 +118,7 @@ impl History {
         }
     }
 
-    /// Whether it may sleep for a while after a fault, since nobody can tell it.
+    /// Whether it may sleep for a while after a fault, since no message can wake it.
     pub(super) fn finds_out_late(&self, attempt: &Attempt) -> bool {
         let before = attempt.requested.saturating_sub(ms(2_000));
         match attempt.line {
@@ -129,9 +129,9 @@ impl History {
                 let stalls = event.harm.stalls && (!event.harm.lags || event.end - event.begin > BREAKS);
                 near && (event.harm.places || stalls)
             }),
-            // What deletes a lock calls nobody of Redisson's, unless natives wait too.
+            // A deletion of the lock wakes no Redisson waiter, unless natives wait too.
             Line::Foreign | Line::ForeignFair => {
-                // Nor does one who sleeps in the list before it.
+                // Nor does a sleeping waiter before it in the list.
                 let before = if attempt.line == Line::ForeignFair { ms(8_000) } else { 0 };
                 let since = attempt.requested.saturating_sub(before);
                 self.harmed(attempt.key, since, attempt.answered, |harm| harm.holds || harm.prolongs > 0)
@@ -148,7 +148,7 @@ impl History {
         let since = attempt.confirms.last().map_or(attempt.requested, |confirm| confirm.sent);
         let mut gone = attempt.gone;
         for event in self.events_of(attempt.key).filter(|event| event.end > since) {
-            // Its release may be forgotten, so that its lease has to end.
+            // Its release may be forgotten, so that its lease must end.
             let forgotten = event.harm.forgets > 0 && event.begin < attempt.gone + event.harm.forgets;
             // Ties are in memory only, as places are.
             let untied = attempt.tied && event.harm.places && event.begin < attempt.gone;
@@ -156,7 +156,7 @@ impl History {
                 let ends = attempt.confirms.iter().map(|confirm| confirm.replied + confirm.lease).max();
                 gone = gone.max(ends.unwrap_or(0));
             }
-            // A lease that has ended lasts on where the server has not looked yet, or not been allowed to.
+            // A lease that has ended lasts on where the server has not checked it yet, or was not allowed to.
             let unseen = if attempt.dead { UNSEEN } else { ANSWER };
             if event.begin < gone.saturating_add(unseen) {
                 gone = gone.saturating_add(event.harm.prolongs);
@@ -166,7 +166,7 @@ impl History {
     }
 }
 
-/// For how long at most the lock was free while somebody waited for it, and since when.
+/// For how long at most the lock was free while this owner waited for it, and since when.
 fn slept(attempt: &Attempt, taken: &Taken) -> Option<(Us, Us)> {
     let by = if attempt.mode == Mode::Shared { &taken.written } else { &taken.held };
     let gaps = by.gaps(attempt.requested, attempt.answered).into_iter();

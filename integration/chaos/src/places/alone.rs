@@ -12,7 +12,7 @@ use super::{logs, server};
 /// How long a fail-over may take.
 const TAKEN_OVER: Duration = Duration::from_secs(20);
 
-/// How many locks are acquired between two looks whether a replica is linked.
+/// How many locks are acquired between two checks of whether a replica is linked.
 const AT_ONCE: u64 = 20;
 
 /// The servers, which are `None` only while one is being replaced.
@@ -30,13 +30,13 @@ pub(crate) struct Alone {
     /// Whether the servers write an append only file, on the disk before they answer.
     pub(crate) aof: bool,
     different: Mutex<Vec<String>>,
-    /// What servers had warned of that are no more.
+    /// Warnings of servers that no longer exist.
     warnings: Mutex<Vec<String>>,
 }
 
 fn one(aof: bool) -> ServerBuilder {
-    // A snapshot on the disk is begun as soon as a replica asks for it, and not at the server's next beat, when the module
-    // looks whether anybody reads what it writes.
+    // A snapshot on the disk begins as soon as a replica asks for it, and not at the server's next beat, at which the
+    // module checks whether its writes have a reader.
     let (appends, diskless) = if aof { ("yes", "yes") } else { ("no", "no") };
     server().conf("appendonly", appends).conf("repl-diskless-sync", diskless)
 }
@@ -88,7 +88,7 @@ impl Alone {
         }
     }
 
-    /// Whoever connects from now on comes to this server.
+    /// Leads every new connection to this server.
     fn serve_from(&self, server: &TestServer) {
         self.port.store(server.port(), SeqCst);
         self.proxy.lead_to(server.port());
@@ -114,7 +114,7 @@ impl Alone {
         pair.primary = Some(primary);
     }
 
-    /// Attaches a replica where there is none, while locks are acquired; whether there was none.
+    /// Attaches a replica to a primary without one, while locks are acquired; whether it did.
     pub(crate) fn attach(&self) -> bool {
         let mut pair = self.pair();
         let none = pair.replica.is_none();
@@ -135,7 +135,7 @@ impl Alone {
         std::mem::take(&mut *self.different.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the module has warned of, on any server so far.
+    /// The module's warnings, on any server so far.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let pair = self.pair();
         let mut all = std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
@@ -148,7 +148,7 @@ impl Alone {
     /// Lets the replica take over as it is done where nothing may be lost; `false` where the servers did not agree.
     pub(crate) fn switch(&self) -> bool {
         if self.attach() {
-            // What is written from now on has to be there, not only what it began with.
+            // The replica must have later writes as well, not only its first copy.
             std::thread::sleep(Duration::from_millis(300));
         }
         let mut pair = self.pair();
@@ -162,7 +162,7 @@ impl Alone {
         if poll(Duration::from_secs(8), leads).is_none() {
             return false;
         }
-        // The old primary lives, and tells its clients itself that it is none any more.
+        // The old primary lives, and notifies its clients itself of its demotion.
         self.serve_from(replica);
         let Pair { primary, replica } = &mut *pair;
         std::mem::swap(primary, replica);

@@ -26,7 +26,7 @@ pub(crate) struct Cluster {
 }
 
 fn builder() -> rlock_testkit::ServerBuilder {
-    // Nobody is taken for dead: there are no replicas.
+    // No node is taken for dead: there are no replicas.
     server().conf("cluster-enabled", "yes").conf("cluster-node-timeout", 15_000).conf("appendonly", "yes")
 }
 
@@ -63,7 +63,7 @@ impl Cluster {
         nodes[node] = Some(server);
     }
 
-    /// What the module has warned of, before restarts as well.
+    /// The module's warnings, before restarts as well.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.nodes()
             .iter()
@@ -76,8 +76,8 @@ impl Cluster {
         self.nodes().iter().flatten().for_each(|node| node.set_clock_ahead(seconds));
     }
 
-    /// Moves the slot of a lock to the next node, key by key or all at once; an error of a server ends it half-way,
-    /// and the next attempt goes on.
+    /// Moves the slot of a lock to the next node, key by key or all at once; an error of a server ends it half-way, and
+    /// the next attempt continues.
     pub(crate) fn move_slot_of(&self, key: &str, at_once: bool) -> Result<(), redis::RedisError> {
         let nodes = self.nodes();
         let mut clients: Vec<Connection> = nodes.iter().flatten().map(TestServer::connect).collect();

@@ -5,7 +5,7 @@ use std::path::Path;
 /// The log's name in the directory of a server.
 const FILE: &str = "server.log";
 
-/// Before whatever the module writes, which are warnings only.
+/// The text before each line that the module logs, which are warnings only.
 const WARNING: &str = " rlock: ";
 
 /// The log of a server that was killed, by its directory.
@@ -13,8 +13,7 @@ pub(super) fn read(directory: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(directory.join(FILE)).expect("the log")).into_owned()
 }
 
-/// What the module has warned of: a panic that was caught, an effect that was not replicated. There is no reason for any
-/// warning.
+/// The module's warnings: a panic that was caught, an effect that was not replicated. Nothing excuses a warning.
 pub(super) fn warnings(log: &str) -> impl Iterator<Item = String> {
     log.lines().filter_map(|line| Some(line.split_once(WARNING)?.1.to_owned()))
 }

@@ -12,7 +12,7 @@ pub(crate) use cluster::Cluster;
 /// How long a grant by message lasts until it is confirmed.
 pub(crate) const CONFIRM_MS: u64 = 2_000;
 
-/// How long one of Redisson's at the head of its list has for its turn.
+/// How long a Redisson waiter at the head of its list has for its turn.
 pub(crate) const FAIR_TURN_MS: u64 = 700;
 
 /// Servers, and how to reach them.
@@ -56,7 +56,7 @@ impl Place {
         }
     }
 
-    /// What the module has warned of, in the log of any server that there was.
+    /// The module's warnings, in the log of any server so far.
     pub(crate) fn warnings(&self) -> Vec<String> {
         match self {
             Place::Alone(alone) => alone.warnings(),

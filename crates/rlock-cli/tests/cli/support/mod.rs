@@ -9,7 +9,7 @@ pub(crate) mod tls;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -18,6 +18,8 @@ use std::time::Duration;
 
 use redis::{Connection, FromRedisValue};
 use rlock_testkit::{DataDir, TestServer, eventually};
+pub(crate) use rustix::process::Signal;
+use rustix::process::{Pid, kill_process};
 
 /// How long anything may take that needs no particular time.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
@@ -75,27 +77,21 @@ struct Stream {
 
 /// The program without anything of the tests' own environment.
 pub(crate) fn bare() -> Command {
-    let mut command = Command::new(RLOCK);
+    program(&[RLOCK])
+}
+
+/// As [`bare`], for another program, or for the program below others that execute it.
+///
+/// Without what the tests themselves inherited: in the background of a script INT and QUIT are ignored, and HUP
+/// under nohup; and so are they by all that they start. Then the tests of signals waited in vain.
+pub(crate) fn program(words: &[&str]) -> Command {
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT,QUIT,TSTP,TTIN,TTOU").args(words);
     for name in ["REDIS_URL", "NO_COLOR", "TERM", "RLOCK_HELD"] {
         command.env_remove(name);
     }
     command.stdin(Stdio::null());
-    with_usual_signals(&mut command);
     command
-}
-
-/// Without what the tests themselves inherited: in the background of a script INT and QUIT are ignored, and HUP
-/// under nohup; and so are they by all that they start. Then the tests of signals waited in vain.
-fn with_usual_signals(command: &mut Command) {
-    let reset = || {
-        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP] {
-            // SAFETY: the default action installs no handler that could run.
-            unsafe { libc::signal(signal, libc::SIG_DFL) };
-        }
-        Ok(())
-    };
-    // SAFETY: between fork and exec there are a few system calls and no allocation.
-    unsafe { command.pre_exec(reset) };
 }
 
 pub(crate) fn url(server: &TestServer) -> String {
@@ -119,7 +115,6 @@ pub(crate) fn start<A: AsRef<OsStr>>(server: &TestServer, arguments: &[A]) -> Ru
 impl Running {
     #[track_caller]
     pub(crate) fn start(mut command: Command) -> Running {
-        with_usual_signals(&mut command);
         command.stderr(Stdio::piped());
         Running::start_with_stderr(command)
     }
@@ -141,15 +136,16 @@ impl Running {
         self.child.id() as i32
     }
 
-    pub(crate) fn signal(&self, signal: i32) {
-        // SAFETY: kill takes plain numbers; the child is not collected while it is borrowed.
-        unsafe { libc::kill(self.pid(), signal) };
+    #[track_caller]
+    pub(crate) fn signal(&self, signal: Signal) {
+        // The child is not collected while it is borrowed.
+        kill_process(Pid::from_child(&self.child), signal).expect("it takes signals");
     }
 
     /// Stops it, and waits until all its threads have.
     #[track_caller]
     pub(crate) fn stop(&self) {
-        self.signal(libc::SIGSTOP);
+        self.signal(Signal::STOP);
         eventually("all threads to stop", SOON, || {
             let threads = fs::read_dir(format!("/proc/{}/task", self.pid())).expect("it runs");
             let mut states = threads.map(|thread| state(&thread.expect("a thread").path()));
@@ -258,6 +254,11 @@ impl Files {
 /// Whether a process still runs; one that has ended and was not collected does not.
 pub(crate) fn runs(pid: i32) -> bool {
     state(Path::new(&format!("/proc/{pid}"))).is_some_and(|state| !['Z', 'X'].contains(&state))
+}
+
+#[track_caller]
+pub(crate) fn send_signal(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).expect("a process id"), signal).expect("it takes signals");
 }
 
 /// The letter for the state of a process or thread; `None` when it is gone.

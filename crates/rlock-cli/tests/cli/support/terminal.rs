@@ -2,16 +2,19 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Instant;
 
 use rlock_testkit::{TestServer, eventually};
+use rustix::process::{Pid, kill_process};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
-use super::{SOON, bare, url};
+use super::{RLOCK, SOON, Signal, program, url};
 
 /// The program in a session of its own, with a terminal that the test types on and reads.
 pub(crate) struct Terminal {
@@ -46,28 +49,12 @@ impl Terminal {
         arguments: &[&str],
         environment: &[(&str, &str)],
     ) -> Terminal {
-        let (mut ours, mut theirs) = (0, 0);
-        let none = std::ptr::null_mut();
-        // SAFETY: openpty writes two descriptors; the other results are not wanted.
-        let outcome = unsafe { libc::openpty(&mut ours, &mut theirs, none, none.cast(), none.cast()) };
-        assert_eq!(outcome, 0, "openpty");
-        // SAFETY: both descriptors are new, and owned by nobody else.
-        let (keyboard, theirs) = unsafe { (File::from_raw_fd(ours), File::from_raw_fd(theirs)) };
-        set_size(&keyboard, size);
-        let mut command = bare();
+        let (keyboard, theirs) = open(size);
+        let mut command = program(&["setsid", "--ctty", RLOCK]);
         command.args(arguments).env("REDIS_URL", url).env("TERM", "xterm");
         command.envs(environment.iter().copied());
         let copy = || Stdio::from(theirs.try_clone().expect("a copy"));
         command.stdin(copy()).stdout(copy()).stderr(copy());
-        let lead_session = || {
-            // SAFETY: setsid and this ioctl take no memory of ours.
-            match unsafe { (libc::setsid(), libc::ioctl(0, libc::TIOCSCTTY, 0)) } {
-                (-1, _) | (_, -1) => Err(std::io::Error::last_os_error()),
-                _ => Ok(()),
-            }
-        };
-        // SAFETY: between fork and exec there are two system calls and no allocation.
-        unsafe { command.pre_exec(lead_session) };
         let child = command.spawn().expect("rlock");
         let mut output = keyboard.try_clone().expect("a copy");
         let (sender, screen) = channel();
@@ -88,10 +75,10 @@ impl Terminal {
     }
 
     /// Sends a signal to the program.
-    pub(crate) fn signal(&self, signal: i32) {
-        let pid = libc::pid_t::try_from(self.child.id()).expect("a process id");
-        // SAFETY: the child has not been waited for, so its process id is its own.
-        assert_eq!(unsafe { libc::kill(pid, signal) }, 0, "kill");
+    #[track_caller]
+    pub(crate) fn signal(&self, signal: Signal) {
+        // The child has not been waited for, so its process id is its own.
+        kill_process(Pid::from_child(&self.child), signal).expect("it takes signals");
     }
 
     /// Gives the terminal another size, as a user does that drags its corner.
@@ -189,12 +176,21 @@ impl Drop for Terminal {
     }
 }
 
+/// A new terminal: its keyboard and screen, and what a program gets of it.
 #[track_caller]
-fn set_size(terminal: &File, (columns, rows): (u16, u16)) {
-    let size = libc::winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: this ioctl reads a size that outlives it.
-    let outcome = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &size) };
-    assert_eq!(outcome, 0, "TIOCSWINSZ");
+fn open(size: (u16, u16)) -> (File, OwnedFd) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let keyboard = openpt(flags).expect("a terminal");
+    unlockpt(&keyboard).expect("its lock");
+    let theirs = ioctl_tiocgptpeer(&keyboard, flags).expect("its other side");
+    set_size(&keyboard, size);
+    (keyboard.into(), theirs)
+}
+
+#[track_caller]
+fn set_size(terminal: impl AsFd, (columns, rows): (u16, u16)) {
+    let size = Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(terminal, size).expect("its size");
 }
 
 /// A text without the sequences that choose a colour.

@@ -24,7 +24,7 @@ fn the_lease_of_an_exclusive_hold_gets_shorter_and_never_longer() {
         ("free", FREE, Mode::Mutex, 50, None),
         ("a writer", writing(0, 1), Mode::Write, 50, Some(at(50))),
         ("a writer that reads longer", writing(1, 1), Mode::Write, 50, Some(at(READS_LEFT))),
-        ("a reader is no writer", reading(1, 0), Mode::Write, 50, None),
+        ("a reader, not a writer", reading(1, 0), Mode::Write, 50, None),
     ];
     for (case, view, mode, grace, expire_at) in cases {
         assert_eq!(ended(view, mode, None, grace), (None, expire_at), "{case}");

@@ -81,7 +81,7 @@ fn a_reader_releases() {
             (Reply::Released, remove, None, None, Some((1, 1)), None, None),
         ),
         (
-            "not all others were looked at",
+            "not all others were checked",
             reading(1, 20),
             give(None, one, None),
             Others::InDoubt,
@@ -201,17 +201,17 @@ fn force_release_removes_everything_or_one_owners_holds() {
     type Case<'a> = (&'a str, View, bool, Others, Reply, HashChange, Option<(i64, i64)>);
     let forced = Reply::Forced;
     let cases: Vec<Case<'_>> = vec![
-        ("anybody's reads", reading(0, 3), false, alive(1), forced, delete, None),
-        ("anybody's write", written(), false, alive(1), forced, delete, None),
+        ("the reads of any owner", reading(0, 3), false, alive(1), forced, delete, None),
+        ("the write of any owner", written(), false, alive(1), forced, delete, None),
         ("one of several readers", reading(2, 1), true, alive(1), forced, remove, Some((1, 2))),
         ("the only reader", reading(2, 0), true, alive(1), forced, delete, Some((1, 2))),
         ("a dead reader", dead_reads(1), true, alive(1), forced, remove, Some((1, 2))),
         ("a dead reader, the only one", dead_reads(0), true, alive(1), forced, delete, Some((1, 2))),
         ("the last that lives", reading(1, 1), true, Others::Dead, forced, delete, Some((1, 1))),
         ("the writer, with what it reads", writing(1, 1), true, alive(1), forced, delete, Some((1, 1))),
-        ("one who holds nothing", reading(0, 2), true, alive(1), Reply::NothingToForce, none, None),
+        ("an owner without holds", reading(0, 2), true, alive(1), Reply::NothingToForce, none, None),
         ("nothing there", FREE, false, alive(1), Reply::NothingToForce, none, None),
-        ("nobody holds what is there", ABANDONED, false, alive(1), Reply::NothingToForce, none, None),
+        ("a key without holds", ABANDONED, false, alive(1), Reply::NothingToForce, none, None),
     ];
     for (story, view, of_owner, others, reply, hash, gone) in cases {
         let forced = knowing(view, others, |view| Ok(force_release(view, of_owner)));
@@ -227,7 +227,7 @@ fn dead_reads(others: usize) -> View {
 }
 
 #[test]
-fn only_an_untouched_grant_is_taken_back_and_only_its_own() {
+fn only_an_untouched_grant_is_revoked_and_only_its_own_hold() {
     let back = |view, mode, ends, others| {
         let decision = knowing(view, others, |view| revoke(view, mode, at(ends))).expect("a decision");
         let leases = decision.change.leases();
@@ -245,7 +245,7 @@ fn only_an_untouched_grant_is_taken_back_and_only_its_own() {
     assert_eq!(
         read(reading(1, 1), Others::Dead),
         Some((HashChange::Delete, None, gone)),
-        "nobody holds it then"
+        "it leaves no holder"
     );
     assert_eq!(read(writing(1, 1), alive(1)), Some((HashChange::Remove, None, gone)), "it writes still");
     for view in [reading(2, 0), reading(0, 1), FREE, ABANDONED, written()] {

@@ -100,7 +100,7 @@ fn for_ever(view: View) -> View {
     View { sole, key_end: Expiry::Never, ..view }
 }
 
-/// The others are alive, and their last lease ends then.
+/// The others are alive, and their last lease ends at this time.
 fn alive(last_end: i64) -> Others {
     let until = Expiry::At(at(last_end));
     Others::Live { until, last_end: Some(until) }
@@ -137,7 +137,7 @@ fn prolong(mode: Option<Mode>, ms: i64) -> Renew<'static> {
 fn done(step: Step) -> Decision {
     match step {
         Step::Done(decision) => decision,
-        Step::Look(need) => panic!("no decision without a look at {need:?}"),
+        Step::Look(need) => panic!("no decision without {need:?}"),
     }
 }
 

@@ -9,7 +9,7 @@ const OWN: i64 = 8_000;
 const FIRST: i64 = 3_000;
 const LAST: i64 = 9_000;
 
-/// A lock with permits: whether the owner has one, and how many others, of which so many are alive.
+/// A lock with permits: whether the owner has one, the number of others, and how many of these are alive.
 fn permits(own: bool, members: u32, living: Option<u32>) -> View {
     let shared = own.then_some(Hold { holds: Holds::ONE, until: Expiry::At(at(OWN)) });
     let others = match members {
@@ -64,7 +64,7 @@ fn one_more_is_let_in_as_long_as_the_callers_limit_admits_it() {
 }
 
 #[test]
-fn who_waits_is_not_overtaken_and_who_has_a_permit_keeps_it() {
+fn waiters_are_not_overtaken_and_holders_keep_their_permits() {
     assert_eq!(taken(permits(false, 1, None), &wanted(9, 1_000), true).0, Reply::Denied);
     assert_eq!(taken(permits(true, 9, Some(9)), &wanted(1, 1_000), true), (holds_for(OWN), None, None));
     let longer = taken(permits(true, 9, Some(9)), &wanted(1, 10_000), true);
@@ -116,7 +116,7 @@ fn a_permit_goes_alone_and_the_last_one_with_its_key() {
     let last = View { key_end: Expiry::At(at(20_000)), ..permits(true, 2, None) };
     assert_eq!(released(last), (Reply::Released, HashChange::Remove, Some(at(LAST)), None));
     let ended = View { others: Others::Dead, ..permits(true, 2, None) };
-    assert_eq!(released(ended).1, HashChange::Delete, "nobody else is alive");
+    assert_eq!(released(ended).1, HashChange::Delete, "no other holder is alive");
 }
 
 #[test]

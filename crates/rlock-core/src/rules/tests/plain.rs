@@ -233,7 +233,7 @@ fn only_what_frees_the_lock_is_published() {
 }
 
 #[test]
-fn events_tell_of_holds_taken_and_given_back() {
+fn holds_raise_events_when_acquired_and_released() {
     let event = |decision: Decision| decision.change.event;
     let taken = take(FREE, &ask(5, None), None, ANYBODY).map(event);
     let again = take(mine(1), &ask(5, None), None, ANYBODY).map(event);
@@ -273,7 +273,7 @@ fn a_hand_off_takes_only_what_is_free_with_the_waiters_own_lease() {
 }
 
 #[test]
-fn a_hand_off_is_told_to_foreign_waiters_only_when_it_ends_sooner_than_they_were_told() {
+fn a_hand_off_is_announced_to_redisson_waiters_only_if_it_ends_sooner_than_they_know() {
     let ends = UnixMs(NOW.0 + 50);
     assert_eq!(
         message_on_hand_off(ENDS, ends, Mode::Mutex),
@@ -290,7 +290,7 @@ fn a_hand_off_is_told_to_foreign_waiters_only_when_it_ends_sooner_than_they_were
 }
 
 #[test]
-fn every_acquisition_that_asks_for_a_token_is_told_it_and_stores_it() {
+fn every_acquisition_that_asks_for_a_token_gets_it_and_stores_it() {
     let token = Token::after(Some(41), UnixMs(0)).ok();
     let told = |state, wanted, token| {
         let decision = take(state, &ask(50, wanted), token, ANYBODY).expect("a decision");
@@ -311,7 +311,7 @@ fn every_acquisition_that_asks_for_a_token_is_told_it_and_stores_it() {
 }
 
 #[test]
-fn only_an_untouched_grant_is_taken_back() {
+fn only_an_untouched_grant_is_revoked() {
     let ends = UnixMs(1_010_000);
     let back = |view| revoke(&view, Mode::Mutex, ends).map(done).expect("a decision");
     assert_eq!(outcome(back(mine(1))), (Reply::Released, HashChange::Delete, None));

@@ -43,7 +43,7 @@ fn readers_take_what_is_free_join_and_re_enter() {
         vec![
             ("free", FREE, 50, None, (acquired(1, 50), set(1), read, fifty, Some(at(50)))),
             (
-                "nobody holds what is there",
+                "a key without holds",
                 ABANDONED,
                 50,
                 None,
@@ -108,7 +108,7 @@ fn a_writer_takes_what_is_free_and_re_enters_and_no_reader_becomes_one() {
         vec![
             ("free", FREE, 50, None, (acquired(1, 50), set(1), write, None, Some(at(50)))),
             ("all readers are dead", all_dead(), 50, None, replaced),
-            ("nobody holds what is there", ABANDONED, 50, None, replaced),
+            ("a key without holds", ABANDONED, 50, None, replaced),
             (
                 "only its own dead reads are there",
                 View { dead: Some(holds(2)), ..reading(0, 0) },
@@ -185,7 +185,7 @@ fn holds_says_where_to_arrive() {
 }
 
 #[test]
-fn a_reader_that_would_wait_for_itself_is_told_so() {
+fn a_reader_that_would_wait_for_itself_gets_an_error() {
     let wait = Some(Wait::Block(WaitMs::new(0).expect("a wait")));
     let request = Acquire { wait, ..ask(Mode::Write, 50, None) };
     for (view, upgrade) in
@@ -197,7 +197,7 @@ fn a_reader_that_would_wait_for_itself_is_told_so() {
 }
 
 #[test]
-fn nobody_overtakes_those_who_wait_but_holders_re_enter() {
+fn new_owners_do_not_overtake_waiters_but_holders_re_enter() {
     let all = [(FREE, false), (ABANDONED, false), (reading(0, 2), false), (reading(1, 0), true)];
     for (view, holder) in all {
         let awaited = take(view, &ask(Mode::Read, 50, None), ANYBODY, true).expect("a decision");

@@ -14,7 +14,7 @@ use rlock_sim::{Sim, World};
 
 pub(crate) use redisson::Redisson;
 
-/// How long one of Redisson's has its turn, in ms.
+/// How long the turn of a Redisson waiter lasts, in ms.
 pub(crate) const TURN: u64 = 1_000;
 
 /// How long all leases last, in ms.
@@ -42,9 +42,9 @@ pub(crate) struct Ask {
 pub(crate) enum How {
     /// Not at all.
     Not,
-    /// Blocked, for so many ms.
+    /// Blocked, for this number of ms.
     Block(i64),
-    /// For a message on the channel `c`, for so many ms.
+    /// For a message on the channel `c`, for this number of ms.
     Enqueue(i64),
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn lease(ms: i64) -> LeaseMs {
     LeaseMs::new(ms).expect("a lease")
 }
 
-/// A configuration in which foreign waiters have no windows.
+/// A configuration without yield windows.
 pub(crate) fn settings() -> Settings {
     Settings {
         admission: Admission::Open,
@@ -146,12 +146,12 @@ impl Scene {
         }
     }
 
-    /// Who holds a lock.
+    /// The holder of a lock.
     pub(crate) fn holder(&self, number: u8) -> String {
         self.see(|world| world.hold(&lock(number)).map_or(String::new(), |hold| text(&hold.owner)))
     }
 
-    /// Who waits here, in order.
+    /// The native waiters, in order.
     pub(crate) fn queue(&self, number: u8) -> String {
         let names = |locks: &mut Locks| {
             locks.in_order(lock(number).name()).map(|waiter| text(&waiter.owner)).collect::<Vec<_>>()
@@ -159,12 +159,12 @@ impl Scene {
         self.sim.locks(names).join(" ")
     }
 
-    /// Who stands in the list, in order.
+    /// The owners in the fair list, in order.
     pub(crate) fn list(&self, number: u8) -> String {
         self.entries(number).iter().map(|entry| text(&entry.owner)).collect::<Vec<_>>().join(" ")
     }
 
-    /// The list.
+    /// The fair list.
     pub(crate) fn entries(&self, number: u8) -> Vec<FairEntry> {
         self.see(|world| {
             world.fair.get(&lock(number)).map_or(Vec::new(), |list| list.iter().cloned().collect())
@@ -177,7 +177,7 @@ impl Scene {
         Some(entry.deadline?.0 - self.see(|world| world.now.0))
     }
 
-    /// Whom of Redisson's it was told that it is its turn, since this was last asked.
+    /// The Redisson waiters that were called to their turn since the last call of this function.
     pub(crate) fn called(&self) -> String {
         let called = self.sim.with(|world| std::mem::take(&mut world.called));
         called.iter().map(|(_, owner)| text(owner)).collect::<Vec<_>>().join(" ")
@@ -222,7 +222,7 @@ impl Scene {
         }
     }
 
-    /// One of Redisson's, whose clock is ahead of the server's by so much, and who waits for so long.
+    /// A Redisson waiter for `budget` ms, whose clock is `ahead` ms ahead of the server's.
     pub(crate) fn redisson<'a>(
         &'a self,
         number: u8,
@@ -234,8 +234,8 @@ impl Scene {
     }
 }
 
-/// The lock is held by `h`, a native, and these wait for it in this order; those with `f` are Redisson's, and
-/// have an hour each.
+/// The lock is held by `h`, a native, and these wait for it in this order; names with `f` are Redisson waiters,
+/// and wait for an hour each.
 pub(crate) fn waiting(owners: &[&str]) -> Scene {
     let scene = Scene::new(settings());
     assert!(matches!(scene.ask(0, "h", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
@@ -258,7 +258,7 @@ impl Scene {
         assert!(u64::from(fired) <= 4 + ms / 250, "the timer fired {fired} times in {ms} ms");
     }
 
-    /// Who holds the first lock, and who stands in its list.
+    /// Checks the holder of the first lock, and the owners in its fair list.
     #[track_caller]
     pub(crate) fn is(&self, holder: &str, list: &str) {
         assert_eq!((&*self.holder(0), &*self.list(0)), (holder, list));

@@ -7,7 +7,7 @@ use rlock_core::{Expiry, UnixMs, events};
 
 use super::{LEASE, Scene, lease, lock};
 
-/// One who uses Redisson's fair lock.
+/// A user of Redisson's fair lock.
 pub(crate) struct Redisson<'a> {
     pub(super) scene: &'a Scene,
     pub(super) number: u8,
@@ -44,7 +44,7 @@ impl Redisson<'_> {
         free && first && self.scene.sim.foreign_acquire(&id, self.owner, Expiry::At(ends))
     }
 
-    /// Gives the lock back.
+    /// Releases the lock.
     pub(crate) fn give_back(&self) -> bool {
         self.write(drop_the_dead);
         let holds = self.holds();

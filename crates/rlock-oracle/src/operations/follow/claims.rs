@@ -1,4 +1,4 @@
-//! What owners were told that they hold.
+//! Claims: the holds that answers and messages have promised to owners.
 
 use super::super::hash::owners;
 use super::super::op::{LOCKS, Lock, OWNERS, Op, Owner, WORDS, Word};
@@ -7,7 +7,7 @@ use super::stand::Stand;
 use super::{Before, Follow, Party};
 
 impl Follow {
-    /// Who was granted a lock in this step by waiting for it.
+    /// The waiters that were granted a lock in this step.
     pub(super) fn served(&mut self, before: &Before, told: &str) -> Vec<Party> {
         let mut served = Vec::new();
         for (call, answer) in self.real.calls() {
@@ -31,7 +31,7 @@ impl Follow {
         served
     }
 
-    /// Nobody who was served came after one who waits still.
+    /// No waiter was served ahead of an earlier one that still waits.
     pub(super) fn in_order(&self, before: &Before, served: &[Party], told: &str) {
         for (lock, owner, word) in served {
             let queue = &before.queues[lock.0];
@@ -39,7 +39,7 @@ impl Follow {
                 continue;
             };
             let after = self.real.queue(*lock);
-            // With FAIR the list has the order. Who was dropped, and asked again in this step, waits anew.
+            // With FAIR the list has the order. A waiter that was dropped and asked again in this step waits anew.
             let first = queue[..place]
                 .iter()
                 .find(|first| !(first.fair || queue[place].fair) && after.contains(first));
@@ -47,7 +47,7 @@ impl Follow {
         }
     }
 
-    /// What the caller knows now, and whether it may have got what it got.
+    /// Updates the caller's claims, and checks that it was allowed to acquire.
     pub(super) fn hear(&mut self, op: Op, before: &Before, answer: Option<Answer>, told: &str) {
         match (op, answer) {
             (Op::Acquire { lock, owner, word, .. }, Some(Answer::Holds(..))) => {
@@ -55,7 +55,7 @@ impl Follow {
                 let waited = before.queues[lock.0].iter().any(|by| by.owner == owner);
                 let left = self.real.queue(lock);
                 let barges = !before.stands[lock.0].is_held_by(owner) && !waited && !left.is_empty();
-                assert!(!barges, "{told}: it got the lock past {left:?}");
+                assert!(!barges, "{told}: it acquired the lock past {left:?}");
                 self.granted.retain(|_, (granted, _)| *granted != party);
                 self.told.insert(party, self.ends(party));
             }
@@ -77,7 +77,7 @@ impl Follow {
         }
     }
 
-    /// Nobody can count on what it was told of a lock: somebody else has changed it.
+    /// Claims on a lock no longer count: another client has changed it.
     fn excuse(&mut self, lock: Lock) {
         self.told.retain(|(of, ..), _| *of != lock);
         self.granted.retain(|_, ((of, ..), _)| *of != lock);
@@ -109,7 +109,7 @@ impl Follow {
     pub(super) fn hold_what_they_were_told(&self, told: &str) {
         for (party, ends) in &self.told {
             let lasts = self.ends(*party).is_none_or(|at| ends.is_some_and(|ends| at >= ends));
-            assert!(self.holds(*party) && lasts, "{told}: {party:?} was told that it holds until {ends:?}");
+            assert!(self.holds(*party) && lasts, "{told}: {party:?} does not hold until {ends:?}");
         }
         for lock in (0..LOCKS.len()).map(Lock) {
             let stand = self.stand(lock);
@@ -122,7 +122,7 @@ impl Follow {
     }
 }
 
-/// `granted <db> <owner> <key> …`, with `read`, `write` or `permit` at the end of what is said of such locks.
+/// Owner, lock and mode of `granted <db> <owner> <key> …`, which ends in `read`, `write` or `permit` for these modes.
 pub(super) fn party_of(words: &[&str]) -> Party {
     let lock = LOCKS.iter().position(|(db, key)| (db.to_string().as_str(), *key) == (words[1], words[3]));
     let owner = OWNERS.iter().position(|name| *name == words[2]);

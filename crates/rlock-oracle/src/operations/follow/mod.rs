@@ -1,15 +1,16 @@
-//! Histories in which anything may happen while departures and hand-offs are half done. What a lock looks like then depends on
-//! how much is done at once, and the contract leaves that open; so only what is certain at any time is compared:
+//! Histories in which anything may happen while departures and hand-offs are half done. The state of a lock in between
+//! depends on how much is done at once, which the contract leaves open. So only facts that are certain at any time are
+//! compared:
 //!
-//! - an owner that was told that it holds a lock holds it, for as long as it was told, and nobody holds it beside;
-//! - waiters are served in the order in which they came, and nobody gets a lock past them;
-//! - once all is done that is due, no wait that has ended lasts on, where a lock is free and awaited the timer is set for it, and
-//!   where a release or the end of a session left it free Redisson's waiters were told;
-//! - a tie is the one of the owner's last call, a hold whose connection has ended lasts for the grace period at most, and every
-//!   other one for as long as its owner was told;
-//! - a permit is given where there is room for it, and to nobody else.
+//! - an owner that was promised a lock holds it, for as long as promised, and no other owner holds it beside;
+//! - waiters are served in the order of their arrival, and no owner acquires a lock past them;
+//! - once all due work is done, no ended wait lasts, and the timer is set for each free lock with waiters. Redisson
+//!   waiters were notified of each lock that a release or the end of a session left free;
+//! - a tie is that of the owner's last call. A hold whose connection has ended lasts for the grace period at most, and
+//!   every other hold for as long as promised;
+//! - a permit is given only if there is room for it, and denied only if there is not, or if others wait.
 //!
-//! At the end everybody was answered, and there is nothing to remember.
+//! At the end every call is answered, and the core has nothing left to remember.
 
 mod claims;
 mod permits;
@@ -31,13 +32,13 @@ use super::run::{RETRY, TURNS, is_command, pick};
 use super::tied_op::{LINES, Line};
 use super::values::{Answer, Waiter};
 
-/// So often the timer may be due at once on end while there is work left.
+/// How often in a row the timer may be due at once while work is left.
 const MOST_CYCLES: u32 = 1_000;
 
 /// An owner that holds a lock, or wants it, in one way.
 type Party = (Lock, Owner, Word);
 
-/// What showed before a step.
+/// The visible state before a step.
 struct Before {
     queues: [Vec<Waiter>; LOCKS.len()],
     stands: [Stand; LOCKS.len()],
@@ -49,18 +50,18 @@ struct Follow {
     options: Options,
     ground: Ground,
     primary: bool,
-    /// Of whom each call is that has blocked.
+    /// Owner, lock and mode of each call that has blocked.
     callers: Vec<Party>,
-    /// Grants whose answers are on their way, and when their leases end.
+    /// Grants with undelivered answers, and their lease ends.
     granted: BTreeMap<usize, (Party, Option<i64>)>,
-    /// When what each owner was told ends.
+    /// The end of each hold that an owner was promised.
     told: BTreeMap<Party, Option<i64>>,
-    /// Whether a release left the lock free, and Redisson's waiters were not told yet.
+    /// Whether a release left the lock free, and Redisson waiters were not notified yet.
     untold: [bool; LOCKS.len()],
     ties: Ties,
 }
 
-/// Lets a history happen, and panics where something is not as it must be.
+/// Runs a history, and panics if a property does not hold.
 pub(super) fn check(history: &History) {
     let options = history.options;
     let mut follow = Follow {
@@ -103,7 +104,7 @@ impl Follow {
                 let client = self.ties.oldest(line);
                 self.close(client, told);
             }
-            // Where it refuses writes, the server refuses our commands itself.
+            // A server that refuses writes refuses the module's commands itself.
             _ if is_command(op) && self.ground != Ground::Firm => {}
             _ if is_command(op) => {
                 self.real.calls_on = self.ties.take_asked();
@@ -141,12 +142,12 @@ impl Follow {
         let Some(call) = pick(&calls, nth) else { return };
         self.real.deliver(call);
         if let Some((party, ends)) = self.granted.remove(&call) {
-            // What the owner heard since by another call is newer.
+            // The answer to a later call of the owner is newer.
             self.told.entry(party).or_insert(ends);
         }
     }
 
-    /// Time passes, and the timer fires whenever it is due: in the end as often as there is something to do.
+    /// Time passes, and the timer fires whenever it is due; at the end it fires until no work is left.
     fn pass(&mut self, ms: u64, told: &str) {
         let end = self.clock() + ms;
         let mut fired = 0;
@@ -156,7 +157,7 @@ impl Follow {
                 Some(at) if at > now => self.real.sim.pass(at - now),
                 Some(_) if fired < 2 || now == end => {
                     fired += 1;
-                    assert!(fired < MOST_CYCLES, "{told}: the timer turns without rest");
+                    assert!(fired < MOST_CYCLES, "{told}: the timer fires without end");
                     self.watched(told, None, |follow| {
                         follow.real.sim.fire();
                         None
@@ -204,14 +205,14 @@ impl Follow {
         });
     }
 
-    /// Lets a step happen, and checks what has come of it.
+    /// Runs a step, and checks its outcome.
     fn watched(&mut self, told: &str, op: Option<Op>, step: impl FnOnce(&mut Self) -> Option<Answer>) {
         let before = Before {
             queues: std::array::from_fn(|lock| self.real.queue(Lock(lock))),
             stands: std::array::from_fn(|lock| self.stand(Lock(lock))),
             calls: self.real.calls(),
         };
-        // What has ended by now stays so, also when the clock is set back.
+        // Holds that have ended by now stay ended, also when the clock is set back.
         self.forget_ended();
         let answer = step(self);
         if let (Some(Op::Acquire { lock, owner, word, .. }), Some(Answer::Blocked)) = (op, &answer) {
@@ -237,7 +238,7 @@ impl Follow {
         self.note_messages(op, &before);
     }
 
-    /// As where everything is compared: whoever has a lock loses it, and everybody who waits has a turn.
+    /// As in a history in which everything is compared: each holder loses its lock, and each waiter gets a turn.
     fn end(&mut self) {
         let told = "at the end";
         self.step(Op::Ground(Ground::Firm), told);
@@ -254,7 +255,10 @@ impl Follow {
                 self.deliver(0);
             }
         }
-        assert!(self.real.calls().is_empty() && self.real.is_blank(), "at the end somebody is left behind");
+        assert!(
+            self.real.calls().is_empty() && self.real.is_blank(),
+            "at the end a call or lock state is left"
+        );
     }
 
     fn close_line(&mut self, line: Line, told: &str) {

@@ -1,4 +1,4 @@
-//! Permits: one is given where there is room for it, and to nobody else.
+//! Permits: one is given only if there is room for it, and denied only if there is not, or if others wait.
 
 use super::super::hash::owners;
 use super::super::op::{Lock, Op, Owner, Wait, Word};
@@ -8,12 +8,12 @@ use super::stand::Stand;
 use super::{Before, Follow, Party};
 
 impl Stand {
-    /// How many owners have a permit, but for this one.
+    /// How many other owners have a permit.
     fn others(&self, owner: Owner) -> usize {
         owners().filter(|other| *other != owner && self.holds(*other, Word::Permit)).count()
     }
 
-    /// Whether the sorted set still has the shape of permits; whoever else changes its expiry can take that from it.
+    /// Whether the sorted set still has the shape of permits; another client that changes its expiry can break it.
     fn is_of_permits(&self) -> bool {
         let Value::Permits(ends, Some(key_end)) = self.value else { return false };
         let last = ends.into_iter().flatten().max();
@@ -27,7 +27,7 @@ impl Stand {
 }
 
 impl Follow {
-    /// When whoever waits first may have a permit, at the latest; none where that is left open.
+    /// When the first waiter may have a permit, at the latest; `None` if that is left open.
     pub(super) fn next_permit(&self, lock: Lock) -> Option<i64> {
         let (stand, queue) = (self.stand(lock), self.real.queue(lock));
         let head = queue.first().filter(|head| head.word == Word::Permit)?;
@@ -41,7 +41,7 @@ impl Follow {
         ends.filter_map(|owner| stand.ends(owner, Word::Permit)).min().map(|last| last + 1)
     }
 
-    /// Whether the answer is that which a lock with permits must give.
+    /// Checks that the answer is the one that a lock with permits must give.
     pub(super) fn judge_permits(
         &self,
         op: Op,
@@ -59,7 +59,7 @@ impl Follow {
         let party = (lock, owner, Word::Permit);
         let before_it = before.stands[lock.0].holds(owner, Word::Permit);
         let had = before_it || served.contains(&party);
-        // Where little is done at once, it may have been served after the answer.
+        // If little is done at once, it may have been served after the answer.
         let had_surely = before_it || had && self.options.budget == Budget::Usual;
         let is_other = !before.stands[lock.0].is_of_permits();
         let mut served = served.to_vec();
@@ -90,7 +90,7 @@ impl Follow {
         let has_room = self.stand(lock).has_room(owner);
         match answer {
             Answer::Holds(..) => assert!(had || has_room, "{told}: one permit too many"),
-            // Where little is done at once, who waited may be served, or dropped, after the answer.
+            // If little is done at once, a waiter may be served, or dropped, after the answer.
             Answer::Null
                 if matches!(wait, Wait::No | Wait::BlockInMulti(_))
                     && self.options.budget == Budget::Usual =>
@@ -102,7 +102,7 @@ impl Follow {
         }
     }
 
-    /// Whoever was served, and had no permit before, saw room: the one with the most permits last, if they came in that order.
+    /// Owners that were served, and had no permit before, saw room: no more permits are out than their largest limit.
     pub(super) fn no_more_than_asked(&self, served: &[Party], before: &Before, told: &str) {
         let new = |(lock, owner, word): &&Party| !before.stands[lock.0].holds(*owner, *word);
         let served: Vec<_> = served.iter().filter(new).copied().collect();

@@ -1,4 +1,4 @@
-//! What must be true once all is done that was due.
+//! The properties that hold once all due work is done.
 
 use super::super::hash::Hash;
 use super::super::op::{Ground, LOCKS, Lock, Op};
@@ -7,7 +7,7 @@ use super::super::values::Value;
 use super::{Before, Follow};
 
 impl Follow {
-    /// Where a release has left a lock free, Redisson's waiters are to be told, or somebody here takes it.
+    /// After a release has left a lock free, Redisson waiters must be notified, or a native must acquire it.
     pub(super) fn note_messages(&mut self, op: Option<Op>, before: &Before) {
         for lock in (0..LOCKS.len()).map(Lock) {
             let free = self.real.value(lock) == Value::Nothing;
@@ -22,7 +22,7 @@ impl Follow {
         self.real.take_unconfirmed();
     }
 
-    /// All that was due is done.
+    /// Checks a server that has done all due work.
     pub(super) fn is_quiet(&mut self, told: &str) {
         if matches!(self.ground, Ground::Paused | Ground::Refused) || !self.primary {
             return;
@@ -32,12 +32,12 @@ impl Follow {
         for lock in (0..LOCKS.len()).map(Lock) {
             let queue = self.real.queue(lock);
             let late = queue.iter().find(|waiter| waiter.until.is_some_and(|until| until <= clock));
-            assert!(late.is_none(), "{told}: {late:?} waits on");
+            assert!(late.is_none(), "{told}: {late:?} still waits");
             let value = self.real.value(lock);
             let untold = (self.untold[lock.0] || self.ties.is_untold(lock))
                 && queue.is_empty()
                 && value == Value::Nothing;
-            assert!(!untold, "{told}: {lock:?} is free, and those of Redisson's were not told");
+            assert!(!untold, "{told}: {lock:?} is free, and Redisson waiters were not notified");
             let within = match value {
                 _ if queue.is_empty() => continue,
                 Value::Nothing => RETRY + self.options.window.max(self.options.fair_turn.unsigned_abs()),

@@ -1,10 +1,10 @@
-//! How a lock stands at a moment: who holds it, and until when.
+//! The state of a lock at an instant: its holders, and when their holds end.
 
 use super::super::hash::Leases;
 use super::super::op::{Owner, WORDS, Word};
 use super::super::values::Value;
 
-/// A lock's keys at a moment.
+/// A lock's keys at an instant.
 pub(super) struct Stand {
     pub(super) value: Value,
     pub(super) leases: Leases,
@@ -12,7 +12,7 @@ pub(super) struct Stand {
 }
 
 impl Stand {
-    /// When a hold ends, if ever: the last ms at which it is there.
+    /// When a hold ends, if ever: the last ms at which it exists.
     pub(super) fn ends(&self, owner: Owner, word: Word) -> Option<i64> {
         match (self.value, word) {
             (Value::ReadWrite(hash), Word::Read) => hash.reads_until(&self.leases, owner, self.now),

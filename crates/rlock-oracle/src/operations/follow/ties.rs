@@ -1,4 +1,4 @@
-//! SESSION: to which connection each hold and each wait is tied, as far as it is certain.
+//! SESSION: the connection that each hold and each wait is tied to, as far as it is certain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,18 +18,18 @@ struct Tie {
     grace: i64,
 }
 
-/// The connections, and what is tied to them. What is not in the maps is not known.
+/// The connections, and the holds and waits tied to them. A tie that is missing from the maps is not known.
 #[derive(Default)]
 pub(super) struct Ties {
     /// The connections that the server has, the oldest first.
     lines: [Vec<u64>; LINES],
     last_id: u64,
-    /// Of the next command.
+    /// The connection and SESSION of the next command.
     asked: Option<(u64, Option<LeaseMs>)>,
     ended: BTreeSet<u64>,
     holds: BTreeMap<Party, Option<Tie>>,
     waits: BTreeMap<Party, Option<Tie>>,
-    /// Whether a session's end has shortened the lease of each lock, and Redisson's waiters were not told yet.
+    /// Whether a session's end has shortened the lease of each lock, and Redisson waiters were not notified yet.
     untold: [bool; LOCKS.len()],
 }
 
@@ -80,8 +80,8 @@ impl Ties {
         self.ended.contains(&tie.client)
     }
 
-    /// The tie after a call that succeeded, if it is certain: it moves only to a younger connection, or away from one that
-    /// is gone.
+    /// The tie after a call that succeeded, if it is certain: it moves only to a younger connection, or away from an
+    /// ended one.
     fn after(&self, before: Option<Option<Tie>>, asked: Option<Tie>) -> Option<Option<Tie>> {
         match (before, asked) {
             (_, None) => Some(None),
@@ -93,7 +93,7 @@ impl Ties {
         }
     }
 
-    /// The ends of holds whose connections have ended, of which it is not certain that they are as short as they will be.
+    /// The holds whose connections have ended, and whose leases may not be shortened yet.
     fn ending(&self) -> Vec<(Party, Tie)> {
         let known = self.holds.iter().filter_map(|(party, tie)| Some((*party, (*tie)?)));
         known.filter(|(_, tie)| self.has_ended(*tie)).collect()
@@ -108,7 +108,7 @@ fn set(map: &mut BTreeMap<Party, Option<Tie>>, party: Party, tie: Option<Option<
 }
 
 impl Follow {
-    /// On which connection the next command comes. None comes on one where a call is blocked.
+    /// Sets the connection of the next command. It is never one on which a call is blocked.
     pub(super) fn say(&mut self, line: Line, late: bool, grace: Option<Ms>) {
         self.ties.oldest(line);
         let is_blocked = |follow: &Self, client| {
@@ -129,19 +129,20 @@ impl Follow {
             let waited = self.ties.waits.remove(party);
             let tie = waited.and_then(|tie| self.ties.after(self.tie_before(before, &[], *party), tie));
             set(&mut self.ties.holds, *party, tie);
-            // A hand-off tells those who would sleep for too long; where other readers hold the lock, their leases' end is theirs.
+            // A hand-off notifies Redisson waiters that would sleep for too long. Beside other readers, they sleep
+            // until the leases of these end.
             self.ties.untold[party.0.0] = false;
         }
     }
 
-    /// The tie of a hold before this step; none of one that was not there, nor was served in it.
+    /// The tie of a hold before this step. A hold that neither existed nor was granted in it had none.
     fn tie_before(&self, before: &Before, served: &[Party], party: Party) -> Option<Option<Tie>> {
         let (lock, owner, word) = party;
         let held = before.stands[lock.0].holds(owner, word) || served.contains(&party);
         if held { self.ties.holds.get(&party).copied() } else { Some(None) }
     }
 
-    /// What a call has done to the ties of its owner.
+    /// Updates the ties of an owner after its call.
     pub(super) fn hear_ties(&mut self, op: Op, before: &Before, served: &[Party], answer: Option<&Answer>) {
         let (client, grace) = self.real.calls_on;
         let asked = grace.map(|grace| Tie { client, grace: grace.get() });
@@ -175,7 +176,7 @@ impl Follow {
                 }
             }
             (Op::Release { lock, owner, word, .. }, Some(Answer::Zero)) => {
-                // It lives, whatever became of its connection; which of two holds was meant is left open.
+                // The hold lives, even if its connection has ended; which of two holds was meant is left open.
                 for (party, _) in self.ties.ending() {
                     if (party.0, party.1) == (lock, owner) && (word == Word::None || word == party.2) {
                         self.ties.holds.remove(&party);
@@ -186,13 +187,13 @@ impl Follow {
         }
     }
 
-    /// A hold may end with any connection where it is not known to which it is tied.
+    /// A hold may end with any connection if its tie is not known.
     pub(super) fn forget_what_may_be_tied(&mut self) {
         self.told.retain(|party, _| self.ties.holds.contains_key(party));
         self.granted.retain(|_, (party, _)| self.ties.holds.contains_key(party));
     }
 
-    /// Whose connection has ended is told so by the end of its grace period.
+    /// The claim of an owner whose connection has ended lasts for the grace period at most.
     pub(super) fn shorten_told(&mut self) {
         let now = self.now();
         for (party, tie) in self.ties.ending() {
@@ -204,7 +205,7 @@ impl Follow {
         }
     }
 
-    /// Every tie is the one of its owner's last call.
+    /// Every tie is that of its owner's last call.
     pub(super) fn check_ties(&mut self, told: &str) {
         if !self.primary {
             // A replica keeps no ties: one that is made there lasts until its timer fires.
@@ -236,10 +237,10 @@ impl Follow {
         }
         let tie = self.ties.waits.get(&party_of(words));
         let lives = tie.is_some_and(|tie| tie.is_none_or(|tie| !self.ties.has_ended(tie)));
-        assert!(!lives, "{told}: {words:?}, and the connection is there");
+        assert!(!lives, "{told}: {words:?}, but its connection is there");
     }
 
-    /// The timer makes no lease longer for the end of a connection, but for what is granted by it.
+    /// After the end of a connection the timer makes no lease longer, except by a grant.
     pub(super) fn check_not_longer(&self, before: &Before, served: &[Party], told: &str) {
         for (party, tie) in self.ties.ending() {
             let (lock, owner, word) = party;
@@ -254,7 +255,7 @@ impl Follow {
         }
     }
 
-    /// A lease that has just been shortened ends before Redisson's waiters think.
+    /// A lease that has just been shortened ends earlier than Redisson waiters know.
     pub(super) fn note_shortened(&mut self, before: &Before) {
         for ((lock, owner, word), _) in self.ties.ending() {
             let (was, is) = (before.stands[lock.0].value.key_end(), self.stand(lock));
@@ -266,7 +267,7 @@ impl Follow {
         }
     }
 
-    /// All is done: what was tied to a connection that has ended is as short as its grace period, and who waited there is gone.
+    /// All due work is done: holds on an ended connection last for the grace period at most, and its waiters are gone.
     pub(super) fn sessions_have_ended(&mut self, told: &str) {
         let now = self.now();
         for (party, tie) in self.ties.ending() {
@@ -287,7 +288,7 @@ impl Follow {
         for lock in (0..LOCKS.len()).map(Lock) {
             for waiter in self.real.queue(lock).iter().filter(|by| matches!(by.via, Via::Channel(_))) {
                 let tie = self.ties.waits.get(&(lock, waiter.owner, waiter.word)).copied().flatten();
-                assert!(!tie.is_some_and(|tie| self.ties.has_ended(tie)), "{told}: {waiter:?} waits on");
+                assert!(!tie.is_some_and(|tie| self.ties.has_ended(tie)), "{told}: {waiter:?} still waits");
             }
         }
     }

@@ -1,0 +1,198 @@
+//! `rlock run`: the command inherits the same as without rlock, and ends with rlock.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::support::{
+    Files, RLOCK, Running, SOON, Signal, ask, await_end_of, await_owner, await_waiters, bare, program, rlock,
+    start, url,
+};
+use rlock_testkit::TestServer;
+
+/// Signals, limits and credentials of a process, as the kernel shows them. The speculation flags and the counters differ from
+/// process to process.
+const INHERITED: &str = "grep -E '^(Umask|Uid|Gid|Groups|Sig|Shd|Cap|NoNewPrivs|Seccomp)' /proc/self/status | \
+    grep -v ^SigQ; cat /proc/self/limits; ls /proc/self/fd | wc -l; pwd; env | grep -vE '^(_|RLOCK_HELD)=' | sort";
+
+#[test]
+fn the_command_inherits_what_it_would_without_rlock() {
+    let server = TestServer::start();
+    let files = Files::new();
+    // A signal that is ignored, a descriptor that is inherited, a limit and a mask for files.
+    let shell = files.script("trap '' USR2; exec 7< /dev/null; ulimit -n 321; umask 027; \"$@\"");
+    let inherited = |words: &[&str]| {
+        let mut command = program(&["sh", "-c", &shell, "sh"]);
+        command.args(words).args(["sh", "-c", INHERITED]).env("REDIS_URL", url(&server)).env("ODD", "a=b");
+        let ended = Running::start(command).ended();
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+        without_own_signals_of_glibc(&ended.stdout)
+    };
+    let (with, without) = (inherited(&[RLOCK, "run", "job", "--"]), inherited(&[]));
+    for (with, without) in with.lines().zip(without.lines()) {
+        assert_eq!(with, without);
+    }
+    assert_eq!(with.lines().count(), without.lines().count());
+    let shows =
+        |start: &str, text: &str| with.lines().any(|line| line.starts_with(start) && line.contains(text));
+    assert!(shows("SigIgn:", "0800") && shows("SigBlk:", "0000000000000000"), "{with}");
+    assert!(
+        shows("Umask:", "0027") && shows("Max open files", " 321 ") && with.contains("ODD=a=b\n"),
+        "{with}"
+    );
+}
+
+/// Its `posix_spawn` ignores the signals 32 and 33 in every child; it uses them itself, between threads.
+fn without_own_signals_of_glibc(status: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("SigIgn:\t") {
+        Some(mask) => format!("SigIgn:\t{:016x}\n", u64::from_str_radix(mask, 16).unwrap() & !(0b11 << 31)),
+        None => format!("{line}\n"),
+    };
+    status.lines().map(line).collect()
+}
+
+/// The launcher is the command's process, and nothing of it is left.
+#[test]
+fn the_command_is_a_child_of_rlock_and_leads_a_group() {
+    let server = TestServer::start();
+    let files = Files::new();
+    let script = "echo $$ $PPID $(ps -o pgid= -p $$) $(ps -o comm= -p $$) > ids; tr '\\0' ' ' < /proc/$$/cmdline > cmdline; \
+        readlink /proc/$$/fd/* > fds; true";
+    let run = start(&server, &["run", "job", "--", "sh", "-c", &files.script(script)]);
+    let parent = run.pid().to_string();
+    run.ended().is(0, "");
+    let ids = files.line("ids");
+    let ids: Vec<&str> = ids.split(' ').collect();
+    assert!(ids[0] == ids[2] && ids[1] == parent && ids[3] == "sh", "{ids:?}, rlock is {parent}");
+    assert!(fs::read_to_string(files.path("cmdline")).unwrap().starts_with("sh -c cd "));
+    let descriptors = fs::read_to_string(files.path("fds")).unwrap();
+    assert!(descriptors.starts_with("/dev/null\n") && !descriptors.contains("socket"), "{descriptors}");
+}
+
+/// A command may be called like an option, and its arguments need not be UTF-8.
+#[test]
+fn names_and_arguments_are_bytes() {
+    let server = TestServer::start();
+    let files = Files::new();
+    let path = format!("{}:{}", files.dir().display(), std::env::var("PATH").unwrap());
+    for name in [&b"--help"[..], b"-x", b"__launch", b"na\xffme", b"two words"] {
+        let name = OsStr::from_bytes(name);
+        let file = files.dir().join(name);
+        fs::write(&file, "#!/bin/sh\nprintf '<%s>' \"$0\" \"$@\"\n").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = bare();
+        command.env("PATH", &path).env("REDIS_URL", url(&server)).args(["run", "job", "--"]);
+        command.arg(name).args([OsStr::from_bytes(b"\xfe\xff"), OsStr::new("--"), OsStr::new("")]);
+        let output = command.output().unwrap();
+        let wanted = [b"<", file.as_os_str().as_bytes(), b"><\xfe\xff><--><>"].concat();
+        assert_eq!(output.stdout.escape_ascii().to_string(), wanted.escape_ascii().to_string());
+        assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()), "{name:?}");
+    }
+}
+
+/// The name in `argv` is the one that was typed: programs such as busybox do what it says.
+#[test]
+fn the_command_has_the_name_that_was_typed() {
+    let server = TestServer::start();
+    let files = Files::new();
+    symlink("/bin/sh", files.path("my shell")).unwrap();
+    let typed = files.path("my shell").display().to_string();
+    let ended = rlock(&server, &["run", "job", "--", &typed, "-c", "tr '\\0' '|' < /proc/$$/cmdline"]);
+    assert!(ended.stdout.starts_with(&format!("{typed}|-c|")), "{ended:?}");
+}
+
+/// A copy would not do: a socket cannot be opened a second time, and a second reader of a file begins at its start.
+#[test]
+fn the_command_has_the_very_input_of_rlock() {
+    let server = TestServer::start();
+    let files = Files::new();
+    fs::write(files.path("input"), "first\nsecond\nthird\n").unwrap();
+    let mut command = program(&["sh", "-c", "read -r line; \"$@\"; cat", "sh", RLOCK, "run", "job", "--"]);
+    command.args(["sh", "-c", "read -r line; echo \"$line\""]).env("REDIS_URL", url(&server));
+    command.stdin(fs::File::open(files.path("input")).unwrap());
+    Running::start(command).ended().is(0, "second\nthird\n");
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    ours.write_all(b"from a socket").unwrap();
+    let mut command = bare();
+    command.env("REDIS_URL", url(&server)).args([
+        "run",
+        "job",
+        "--",
+        "sh",
+        "-c",
+        "head -c 13; echo back >&0",
+    ]);
+    command.stdin(OwnedFd::from(theirs));
+    Running::start(command).ended().is(0, "from a socket");
+    let mut back = String::new();
+    ours.read_to_string(&mut back).unwrap();
+    assert_eq!(back, "back\n");
+    // A closed input stays empty.
+    let mut command = program(&["sh", "-c", "\"$@\" <&-", "sh", RLOCK, "run", "job", "--", "cat"]);
+    command.env("REDIS_URL", url(&server));
+    Running::start(command).ended().is(0, "");
+}
+
+/// An update replaces the program while it waits for a lock.
+#[test]
+fn an_executable_that_was_deleted_still_starts_the_command() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let files = Files::new();
+    fs::copy(RLOCK, files.path("rlock")).unwrap();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
+    let copy = files.path("rlock").display().to_string();
+    let script = files.script("echo $$ > pid; exec sleep 60");
+    let mut command = program(&[&copy, "--url", &url(&server), "run", "job", "--"]);
+    command.args(["sh", "-c", &script]);
+    let run = Running::start(command);
+    await_waiters(client, "job", 1);
+    fs::remove_file(&copy).unwrap();
+    fs::write(&copy, "#!/bin/sh\necho another version\n").unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    ask::<i64>(client, "RLOCK.RELEASE job other");
+    let pid = files.pid("pid");
+    run.signal(Signal::KILL);
+    let ended = run.ended();
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("", ""), "{ended:?}");
+    await_end_of(&[pid], SOON);
+}
+
+/// Whether rlock is killed before, while or after the command is started.
+#[test]
+fn no_command_outlives_a_run_that_is_killed_early() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    for pause in 0..20 {
+        let files = Files::new();
+        let script = files.script("echo $$ > pid; exec sleep 60");
+        let run = start(&server, &["run", "job", "--session-grace", "1s", "--", "sh", "-c", &script]);
+        await_owner(client, "job");
+        std::thread::sleep(Duration::from_micros(300 * pause));
+        let group = fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.pid())).unwrap_or_default();
+        run.signal(Signal::KILL);
+        run.ended();
+        // The file may be there without its text: the command was killed in between.
+        let told = fs::read_to_string(files.path("pid")).unwrap_or_default();
+        let pids = group.split_whitespace().chain(told.split_whitespace());
+        let pids: Vec<i32> = pids.map(|pid| pid.parse().expect("a process id")).collect();
+        await_end_of(&pids, SOON);
+        ask::<i64>(client, "RLOCK.FORCERELEASE job");
+    }
+}
+
+#[test]
+fn only_rlock_itself_calls_its_launcher() {
+    for words in [&["__launch"][..], &["__launch", "1", "echo", "ran"]] {
+        let mut command = bare();
+        command.args(words);
+        let ended = Running::start(command).ended();
+        ended.is(125, "");
+        ended.fails(125, &["only `rlock run` uses __launch"]);
+    }
+}
