@@ -49,8 +49,8 @@ pub async fn connect_with(server: &TestServer, builder: Builder) -> Client {
     within("a client to connect", builder.connect(&url(server))).await.expect("a client")
 }
 
-/// A client of servers that have only just started, many at a time: on a busy machine the first answer may take longer
-/// than a client waits for it.
+/// A client of servers that have only just started, many at a time: on a busy machine the first answer may take
+/// longer than a client waits for it.
 pub async fn connect_to_new(builder: &Builder, url: &str) -> Client {
     within("a client to connect", async {
         loop {
