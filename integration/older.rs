@@ -16,8 +16,7 @@ fn older() -> PathBuf {
     PathBuf::from(env::var_os("RLOCK_OLDER_MODULE").expect("RLOCK_OLDER_MODULE: run `make older`"))
 }
 
-/// Asserts that the older module serves the locks of [`hold`] that it knows; the fair list of former waiters is there
-/// too.
+/// Asserts that the older module serves the locks of [`hold`] that it knows, with a fair list of former waiters.
 #[track_caller]
 fn serves_what_it_knows(client: &mut Connection, token: i64) {
     for key in ["plain", "fair", "fenced"] {

@@ -203,8 +203,7 @@ fn has_every_lock_in_its_aof(server: TestServer) {
     assert_eq!(locks(&mut aof.start().connect()), before);
 }
 
-/// A sibling continues from its backlog without a snapshot, before the promoted server's next beat: one a second
-/// here.
+/// A sibling continues from its backlog without a snapshot, before its next beat: one a second here.
 #[test]
 fn a_promoted_replica_feeds_its_siblings() {
     let first = TestServer::start();

@@ -33,7 +33,7 @@ const SET_UP: Duration = Duration::from_secs(60);
 /// All waiters have begun to wait this long before their waits end.
 const MARGIN: Duration = Duration::from_millis(50);
 
-/// A server where all waiters are ready to end.
+/// A server where everything is ready to end.
 pub(super) struct Bed {
     pub(super) scenario: Scenario,
     pub(super) waiters: usize,
@@ -89,7 +89,7 @@ impl Bed {
             Scenario::BlockTimeout => bed.block(ahead),
             _ => bed.enqueue(),
         }
-        // The first waits for all permits, ahead of the waiters that want one of many.
+        // The first waits until all permits are free, ahead of the waiters that want one of many.
         let waiters = waiters as i64 + i64::from(scenario == Scenario::Permits);
         eventually("all of them to wait", SET_UP, || {
             let count = bed.wire.info("rlock", "rlock_waiters");
@@ -119,7 +119,7 @@ impl Bed {
         });
     }
 
-    /// One owner holds a permit, and the head of the queue wants all permits: the others wait behind it.
+    /// One owner holds a permit, and the head of the queue wants to hold alone: the others wait behind it.
     fn first_in_line(&mut self) {
         self.hold(&["PERMITS", "1000000"]);
         let alone = ["RLOCK.ACQUIRE", LOCK, "alone", LEASE, "PERMITS", "1", "ENQUEUE", "0", CHANNEL];

@@ -45,7 +45,7 @@ impl Trigger {
         Trigger::Commands(Commands { wire, request, answer })
     }
 
-    /// Returns the moment at which every wait was due to end: the given one, or the one before the first command.
+    /// Returns the moment at which everything was due to end: the given one, or the one before the first command.
     pub(super) fn pull(&mut self) -> Instant {
         match self {
             Trigger::Moment(moment) => {
@@ -99,7 +99,7 @@ fn commands(scenario: Scenario, waiters: usize) -> (Vec<u8>, Vec<u8>) {
 }
 
 impl Bed {
-    /// Whether every wait has ended.
+    /// Whether everything has ended.
     pub(super) fn is_over(&mut self) -> bool {
         match self.scenario {
             // No waiters, and none of their entries.
@@ -133,7 +133,7 @@ impl Bed {
         }
     }
 
-    /// Panics if the waits did not end in the way that is measured.
+    /// Panics if they did not end in the way that is measured.
     pub(super) fn check(&mut self) {
         if let Some(counter) = self.scenario.counter() {
             let count = self.wire.info("rlock", counter);

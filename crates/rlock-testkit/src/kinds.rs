@@ -132,7 +132,7 @@ impl Kind {
     }
 }
 
-/// Renews every hold of a lock of each kind; this is the new lease.
+/// Renews every hold of a lock of each kind, with this lease.
 #[track_caller]
 pub fn renew_all(client: &mut Connection, lease_ms: u32) {
     for kind in KINDS {
