@@ -14,17 +14,17 @@ use redis::Value;
 use rlock_testkit::valgrind;
 use rlock_testkit::{ServerBuilder, ServerName, TestServer, module_path};
 
-/// Counts what is done for clients' commands, and so neither the server's start nor its beats.
+/// Counts the work for clients' commands, without the server's start and its beats.
 const OPTIONS: &str =
     "--tool=callgrind --trace-children=yes --toggle-collect=processInputBuffer --callgrind-out-file=counted";
 
-/// How many pairs of commands are counted: so many that what else is asked of the server does not count.
+/// The number of pairs of commands counted: the server's other requests do not matter among them.
 const PAIRS: usize = 5_000;
 
-/// How many are in flight.
+/// The number of commands in flight.
 const TOGETHER: usize = 50;
 
-/// A way to take a lock and to give it back.
+/// A way to acquire a lock and to release it.
 struct Way {
     /// Its name in the stored figures.
     name: &'static str,
@@ -32,7 +32,7 @@ struct Way {
     conf: &'static [(&'static str, &'static str)],
     /// Whether the server has a replica.
     replica: bool,
-    /// The words that each ends with.
+    /// The words that end each of the two commands.
     words: [&'static str; 2],
     /// Commands that precede the measurement.
     beside: &'static [&'static str],
@@ -85,7 +85,7 @@ const WAYS: [Way; 6] = [
     },
 ];
 
-/// How much more it may be.
+/// The most that a cost may grow, as a factor.
 const LIMIT: f64 = 1.03;
 
 /// On how many servers they are counted. Each hashes the names of its commands by a seed of its own, by which some find
@@ -262,14 +262,14 @@ fn store(ways: &[String]) {
 /// How much more a permit may cost among a hundred thousand than among a thousand.
 const PERMITS_LIMIT: f64 = 1.5;
 
-/// Among so many others a permit is counted.
+/// The numbers of other permits that are held while one is measured.
 const PERMITS: [usize; 3] = [100, 1_000, 100_000];
 
-/// Instructions to acquire and release a permit while so many others are out.
+/// Instructions to acquire and release a permit while `others` other permits are held.
 #[track_caller]
 fn permit_among(others: usize) -> f64 {
     let (owner, most) = ("8a7b6c5d-4e3f-2a1b-9c8d-7e6f5a4b3c2d:1", others + 1);
-    // Written by hand: to acquire each of them would be counted.
+    // Written by hand: acquiring each of them would be counted.
     let ends = 8_000_000_000_000_usize;
     let member = |n: usize| format!("{} owner:{n}", ends + n);
     let members: Vec<usize> = (0..others).collect();
@@ -283,7 +283,7 @@ fn permit_among(others: usize) -> f64 {
     let builder = || TestServer::builder().module(module_path());
     let among = |beside: &[&str], pair| Ground { builder: &builder, replica: false, beside }.count(pair).all;
     let with = among(&beside, [&acquire, &release]);
-    // The other commands are counted too: without the pairs they are all.
+    // The other commands are counted too: measured alone, without the pairs.
     let without = among(&beside, ["ECHO 1", "EXISTS slots"]);
     let echo = among(&["SET slots 1"], ["ECHO 1", "EXISTS slots"]);
     with - without + echo

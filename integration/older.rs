@@ -1,6 +1,5 @@
-//! Back to the version before, and forward again: a server restarted with an older module goes on with the locks that
-//! it knows, says of the others that it does not, and loses nothing. `make older` builds one that knows neither READ,
-//! WRITE nor FAIR.
+//! Back to the version before, and forward again: a server restarted with an older module serves the locks that it
+//! knows, refuses the others, and loses nothing. `make older` builds one that knows neither READ, WRITE nor FAIR.
 
 use std::env;
 use std::path::PathBuf;
@@ -10,14 +9,14 @@ use rlock_testkit::commands::{say, state, story};
 use rlock_testkit::held::{Awaited, acquisition, hold};
 use rlock_testkit::{ServerBuilder, TestServer};
 
-/// What the older module says of a lock that it does not serve; each key is of one.
+/// The locks that the older module refuses: the key, and a holder.
 const UNKNOWN: [(&str, &str); 2] = [("page", "n:1"), ("book", "n:1")];
 
 fn older() -> PathBuf {
     PathBuf::from(env::var_os("RLOCK_OLDER_MODULE").expect("RLOCK_OLDER_MODULE: run `make older`"))
 }
 
-/// The older module, with the locks of [`hold`] and a list of those who waited.
+/// Asserts that the older module serves the locks of [`hold`] that it knows, with a fair list of former waiters.
 #[track_caller]
 fn serves_what_it_knows(client: &mut Connection, token: i64) {
     for key in ["plain", "fair", "fenced"] {
@@ -44,7 +43,7 @@ fn serves_what_it_knows(client: &mut Connection, token: i64) {
 
 #[test]
 #[ignore = "needs an older module: make older"]
-fn a_server_with_an_older_module_goes_on_and_back() {
+fn an_older_module_and_then_the_newer_one_keep_every_lock() {
     let with_aof = || TestServer::builder().conf("appendonly", "yes").conf("appendfsync", "always");
     let ways: [(&str, &dyn Fn() -> ServerBuilder); 2] = [("SAVE", &TestServer::builder), ("PING", &with_aof)];
     for (keep, build) in ways {
@@ -59,7 +58,7 @@ fn a_server_with_an_older_module_goes_on_and_back() {
         assert!(!say(client, keep).starts_with('!'));
         let server = build().dir(server.kill9()).start();
         let client = &mut server.connect();
-        // Those who waited before are in the fair lock's list, and are passed like any that died.
+        // The waiters from before are still in the fair lock's list, and are passed like dead ones.
         let lowered = [("CONFIG SET rlock.fair-turn-ms 100", "OK")];
         story(client, &lowered);
         Awaited::start(&server, "").are_served(client, token);

@@ -1,11 +1,11 @@
-//! Who is compared without contention: what each sends for one acquire and release, and what it must be
-//! answered.
+//! The contenders without contention: the commands for one acquire and release, and the answers that they
+//! must get.
 
 use crate::redisson::{Imitation, Release, request};
 use crate::resp::{Reply, append};
 use crate::wire::Wire;
 
-/// The lease in ms that all ask for: longer than any batch.
+/// The lease in ms that every contender asks for: longer than any batch.
 const LEASE: &str = "30000";
 
 /// An owner as Redisson and the examples make it: the process and a number.
@@ -29,7 +29,7 @@ pub(crate) enum Contender {
     SetScript,
     /// SET NX PX and the server's own compare-and-delete.
     SetOwn,
-    /// What a release of Redisson sends.
+    /// The commands of a release of Redisson.
     Redisson(Release),
     /// RLOCK.ACQUIRE and RLOCK.RELEASE.
     Rlock,
@@ -38,7 +38,7 @@ pub(crate) enum Contender {
 }
 
 impl Contender {
-    /// All of them, in the order of the tables.
+    /// All contenders, in the order of the tables.
     pub(crate) const ALL: [Contender; 9] = [
         Contender::Pings,
         Contender::SetDel,
@@ -77,13 +77,13 @@ impl Contender {
         }
     }
 
-    /// The one of this name in the results.
+    /// The contender of this name in the results.
     pub(crate) fn named(name: &str) -> Option<Contender> {
         Contender::ALL.into_iter().find(|contender| contender.name() == name)
     }
 }
 
-/// What the commands need of the server they go to.
+/// What the commands need to know of their server.
 pub(crate) struct Dialect<'a> {
     compare_and_delete: String,
     own: Option<OwnDelete>,
@@ -100,7 +100,7 @@ enum OwnDelete {
 }
 
 impl Dialect<'_> {
-    /// Loads the scripts and looks for the server's own compare-and-delete.
+    /// Loads the scripts and finds out whether the server has a compare-and-delete command.
     pub(crate) fn of<'a>(wire: &mut Wire, redisson: &'a [Imitation]) -> Dialect<'a> {
         let mut known = |name| {
             wire.ask(&["COMMAND", "INFO", name], |reply| {
@@ -117,7 +117,7 @@ impl Dialect<'_> {
         Dialect { compare_and_delete, own, redisson }
     }
 
-    /// Who can be measured on this server.
+    /// The contenders that this server supports.
     pub(crate) fn contenders(&self) -> Vec<Contender> {
         let there = |contender: &Contender| match contender {
             Contender::SetOwn => self.own.is_some(),
@@ -127,7 +127,7 @@ impl Dialect<'_> {
         Contender::ALL.into_iter().filter(there).collect()
     }
 
-    /// What a contender sends for one lock, in order, and the answer to each.
+    /// The commands of a contender for one lock, in order, and the answer to each.
     fn commands(&self, contender: Contender, lock: &str) -> Vec<(Vec<String>, &'static [u8])> {
         let set = (words(&["SET", lock, OWNER, "NX", "PX", LEASE]), b"+OK\r\n".as_slice());
         let acquired = b"*3\r\n:1\r\n:30000\r\n:0\r\n".as_slice();

@@ -4,23 +4,23 @@ use std::fs::{self, ReadDir};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A process whose CPU time is asked for from outside, which costs the process nothing.
+/// A process whose CPU time is read from outside, at no cost to that process.
 pub(crate) struct CpuMeter {
     tasks: PathBuf,
 }
 
 impl CpuMeter {
-    /// Watches the process `pid`, all its threads; panics where the kernel does not tell.
+    /// Watches all threads of the process `pid`; panics where the kernel does not count.
     pub(crate) fn of(pid: u32) -> CpuMeter {
         let meter = CpuMeter { tasks: format!("/proc/{pid}/task").into() };
         let _ = meter.used();
         meter
     }
 
-    /// What all threads have used so far, in user and kernel mode.
+    /// The CPU time that all threads have used, in user and kernel mode.
     ///
-    /// The kernel counts in nanoseconds and brings the count up to date when a thread goes to sleep: read
-    /// it when the server has nothing to do.
+    /// The kernel counts in nanoseconds and brings the count up to date when a thread goes to sleep: read it
+    /// while the server is idle.
     pub(crate) fn used(&self) -> Duration {
         let listing = fs::read_dir(&self.tasks).unwrap_or_else(|error| {
             panic!("{}: {error}; the benchmarks need Linux and its schedstat", self.tasks.display())
@@ -36,7 +36,7 @@ pub(crate) fn used_by(pid: u32) -> Option<Duration> {
 
 fn sum(listing: ReadDir) -> Duration {
     let used = listing.flatten().map(|task| {
-        // A thread that ends in between (there are none in a server at rest) counts no more.
+        // A thread that ends in between (never in an idle server) no longer counts.
         let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
         text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0)
     });

@@ -1,4 +1,4 @@
-//! Where it was measured, and what.
+//! The place and the object of a measurement.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) fn peers_target() -> PathBuf {
 }
 
 impl Environment {
-    /// As it is now; what only the end can tell is still 0.
+    /// The environment at the start of a run; what only the end can tell is still 0.
     pub(crate) fn now(seed: u64) -> Environment {
         let version = TestServer::builder().without_module().start().version();
         Environment {
@@ -50,7 +50,7 @@ fn cpu() -> String {
     format!("{} ({})", model.map_or("unknown", |(_, model)| model), std::env::consts::ARCH)
 }
 
-/// The commit whose module and client are measured: one that `RLOCK_MODULE` names may be any.
+/// The commit whose module and client are measured: a module that `RLOCK_MODULE` names can have any commit.
 fn commit() -> String {
     if std::env::var_os("RLOCK_MODULE").is_some_and(|path| !path.is_empty()) {
         return "a module named by RLOCK_MODULE".into();
@@ -65,7 +65,7 @@ fn line(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_string()
 }
 
-/// What a program prints, or nothing where there is no such program.
+/// The output of a program; empty if the program is not installed.
 fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).current_dir(root()).output();
     output.map_or(String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_string())

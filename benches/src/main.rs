@@ -62,11 +62,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Of `RLOCK_SEED`, or another one each time.
+/// The value of `RLOCK_SEED`, or a new seed each time.
 fn seed() -> u64 {
     let given = std::env::var("RLOCK_SEED").ok().filter(|text| !text.is_empty());
     match given {
-        Some(text) => text.parse().unwrap_or_else(|_| panic!("RLOCK_SEED={text} is no number")),
+        Some(text) => text.parse().unwrap_or_else(|_| panic!("RLOCK_SEED={text} is not a number")),
         None => SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| u64::from(time.subsec_nanos())),
     }
 }

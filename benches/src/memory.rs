@@ -1,4 +1,4 @@
-//! What a held lock and a waiter take of the server's memory.
+//! The server memory that a held lock and a waiter take.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -19,10 +19,10 @@ const UUID: &str = "285475da-9152-4c83-822a-67ee2f116a79";
 
 const LEASE: &str = "3600000";
 
-/// How many commands are sent in one write: few enough for the server's usual buffer.
+/// The number of commands in one write: few enough for the server's usual buffer.
 const CHUNK: usize = 100;
 
-/// Something that there are many of.
+/// The things whose memory is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
     HeldSet,
@@ -76,7 +76,7 @@ impl What {
         }
     }
 
-    /// How many are made.
+    /// The number of things made.
     fn count(self) -> usize {
         match self {
             What::BlockedPop | What::Blocked => 500,
@@ -117,7 +117,7 @@ fn one(what: What, redisson: Option<&Imitation>) -> f64 {
 }
 
 fn held(what: What, redisson: Option<&Imitation>, wire: &mut Wire) -> i64 {
-    // A script is stored at its first use, which is no part of a lock.
+    // A script is stored at its first use; it is not part of a lock.
     redisson.into_iter().for_each(|imitation| imitation.load(wire));
     fill(wire, what.count(), |index| {
         let (lock, owner) = (format!("lock:{index:05}"), format!("{UUID}:{index:05}"));
@@ -145,7 +145,7 @@ fn enqueued(what: What, server: &TestServer, wire: &mut Wire) -> i64 {
     })
 }
 
-/// Sends so many commands, and says by how much the server's memory has grown.
+/// Sends `count` commands; returns by how much the server's memory has grown.
 fn fill(wire: &mut Wire, count: usize, one: impl Fn(usize) -> (Vec<String>, &'static str)) -> i64 {
     let before = wire.info("memory", "used_memory");
     let indices: Vec<usize> = (0..count).collect();

@@ -1,7 +1,7 @@
 //! Which cores client and server run on.
 //!
-//! Left to the kernel it changes from second to second, and with it what the server pays to wake a client
-//! up: a constant for every contender, but one that moves all ratios. So it is fixed.
+//! The kernel's choice changes from second to second, and with it the server's cost to wake a client up: a
+//! constant for every contender, but one that moves all ratios. The placement is fixed for this reason.
 
 use std::fs;
 use std::thread::available_parallelism;
@@ -12,9 +12,9 @@ use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 /// Where client and server run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Placement {
-    /// Client and server take turns on one core: next to nothing but the commands themselves is counted.
+    /// Client and server take turns on one core: little more than the commands themselves is counted.
     OneCore,
-    /// Each has a core of its own: what it costs to wake the other core up is counted too.
+    /// Each has a separate core: the cost to wake the other core up is counted too.
     TwoCores,
 }
 

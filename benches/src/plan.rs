@@ -6,10 +6,10 @@ use crate::uncontended::Setting;
 pub(crate) const BENCHMARKS: [&str; 8] =
     ["uncontended", "contention", "redisson", "memory", "readers", "client", "clients", "stalls"];
 
-/// The name for all that the table of targets shows.
+/// The name for all benchmarks of the table of targets.
 const TARGETS: &str = "targets";
 
-/// What that is.
+/// These benchmarks.
 const OF_TARGETS: [&str; 4] = ["uncontended", "contention", "memory", "stalls"];
 
 const USAGE: &str = "usage: rlock-bench [BENCHMARK | scale | simulate | systems | render]... [OPTION VALUE | --quick]...
@@ -22,7 +22,7 @@ simulate: the simulated fleet again, from the stored measurements
 systems: alone or with --quick: etcd, ZooKeeper, PostgreSQL and others beside rlock; stored if whole
 render: make docs/BENCHMARKS.md, docs/SCALE.md and its plots from the stored results again
 --quick           a few rounds of each, stalls with the fewest waiters, and nothing is stored
---rounds N        so many rounds of each benchmark, and nothing is stored
+--rounds N        N rounds of each benchmark, and nothing is stored
 --setting NAME    uncontended: only plain, or only aof-replica
 --depth N         uncontended: only 1, or only 50, in flight
 RLOCK_SEED repeats a random order, REDIS_SERVER names another server, RLOCK_MODULE a module that is built.";
@@ -45,7 +45,7 @@ pub(crate) struct Plan {
     alone: bool,
 }
 
-/// What the command line asks for.
+/// The task that the command line asks for.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Task {
     Render,
@@ -152,7 +152,7 @@ impl Plan {
         Some(())
     }
 
-    /// Whether the results are complete, and so are to be stored.
+    /// Whether the results are complete, and will be stored.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
@@ -179,12 +179,12 @@ impl Plan {
         self.benchmarks.is_empty() || self.benchmarks.iter().any(is_it)
     }
 
-    /// Whether this setting is.
+    /// Whether this setting is part of the run.
     pub(crate) fn wants_setting(&self, setting: Setting) -> bool {
         self.setting.as_ref().is_none_or(|wanted| wanted == setting.name())
     }
 
-    /// Whether so many in flight are.
+    /// Whether this depth, the number of locks in flight, is part of the run.
     pub(crate) fn wants_depth(&self, depth: usize) -> bool {
         self.depth.is_none_or(|wanted| wanted == depth)
     }

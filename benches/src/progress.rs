@@ -1,9 +1,9 @@
-//! What is going on, on standard error.
+//! The current step of the run, on standard error.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::time::Instant;
 
-/// Says what is measured now: over and over on one line of a terminal, else a line now and then.
+/// Shows the current step: rewrites one line of a terminal, or prints a line from time to time.
 pub(crate) struct Progress {
     started: Instant,
     last: std::cell::Cell<Option<Instant>>,
@@ -15,11 +15,11 @@ impl Progress {
         Progress { started: Instant::now(), last: std::cell::Cell::new(None) }
     }
 
-    /// Shows what is being done.
+    /// Shows the current step.
     pub(crate) fn show(&self, what: &str) {
         let elapsed = self.started.elapsed().as_secs();
         let mut out = stderr();
-        // A progress line that cannot be written is no reason to stop.
+        // The run continues even if a progress line cannot be written.
         if out.is_terminal() {
             let _ = write!(out, "\r\x1b[K{elapsed:4} s  {what}");
             let _ = out.flush();

@@ -1,4 +1,4 @@
-//! What it costs to join and leave a read/write lock that so many read already.
+//! The cost of joining and leaving a read/write lock that has many readers already.
 
 use rlock_testkit::TestServer;
 
@@ -13,21 +13,21 @@ use crate::rng::Rng;
 use crate::spread::Spread;
 use crate::wire::Wire;
 
-/// How many read.
+/// The numbers of readers.
 pub(crate) const SIZES: [usize; 5] = [10, 100, 1_000, 10_000, 100_000];
 
-/// The most readers for whom Redisson's script is measured: its cost grows with them.
+/// The most readers that Redisson's script is measured with: its cost grows with them.
 pub(crate) const MOST_BY_SCRIPT: usize = 1_000;
 
-/// A reader that comes and goes while the others stay, so often in one write.
+/// A reader joins and leaves this often in one write, while the others stay.
 const DEPTH: usize = 50;
 
-/// How many writes make one sample; fewer of the script, which takes longer.
+/// The number of writes that make one sample; fewer for the script, which takes longer.
 const WRITES: [usize; 2] = [20, 2];
 
 const LEASE: &str = "3600000";
 
-/// How readers come and go.
+/// How readers join and leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Rlock,
@@ -47,13 +47,13 @@ impl Way {
         }
     }
 
-    /// Whether it is measured with so many readers.
+    /// Whether it is measured with this number of readers.
     pub(crate) fn has(self, readers: usize) -> bool {
         self == Way::Rlock || readers <= MOST_BY_SCRIPT
     }
 }
 
-/// A server with so many readers of one lock, and what a pair cost in each round, in µs.
+/// A server with `readers` readers of one lock, and the cost of a pair in each round, in µs.
 struct Bed {
     readers: usize,
     server: TestServer,
@@ -61,7 +61,7 @@ struct Bed {
     lanes: Vec<Lane>,
 }
 
-/// One way there.
+/// One way on this server.
 struct Lane {
     way: Way,
     request: Vec<u8>,
@@ -144,12 +144,12 @@ impl Bed {
     }
 }
 
-/// As long as real ones.
+/// An owner as long as real ones.
 fn owner(index: usize) -> String {
     format!("285475da-9152-4c83-822a-67ee2f116a79:{index:06}")
 }
 
-/// A reader that comes and goes, and what the server says to that.
+/// The commands of a reader that joins and leaves, and the server's answers.
 fn batch(way: Way, redisson: Option<&Imitation>) -> Option<(Vec<u8>, Vec<u8>)> {
     let (me, mut request, mut answer) = (owner(999_999), Vec::new(), Vec::new());
     for _ in 0..DEPTH {

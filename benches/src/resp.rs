@@ -9,7 +9,7 @@ pub(crate) fn command<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     bytes
 }
 
-/// Appends a command to what is to be sent.
+/// Appends a command to the bytes of the next write.
 pub(crate) fn append<W: AsRef<[u8]>>(bytes: &mut Vec<u8>, words: &[W]) {
     bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
     for word in words.iter().map(AsRef::as_ref) {

@@ -1,4 +1,4 @@
-//! What is stored: one JSON file in docs/bench for each server.
+//! The stored results: one JSON file in docs/bench for each server.
 
 use serde::{Deserialize, Serialize};
 
@@ -118,7 +118,7 @@ impl Cost {
     }
 }
 
-/// One protocol with so many waiters on one lock.
+/// One protocol with one number of waiters on one lock.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Contention {
@@ -138,7 +138,7 @@ pub(crate) struct Contention {
     pub(crate) latency: Latency,
     /// The median latency of a round to that of PUBLISH in the same round.
     pub(crate) latency_to_publish: Spread,
-    /// Server CPU per hand-off on one core where nobody keeps the lock and nothing sleeps.
+    /// Server CPU per hand-off on one core, without a hold time: nothing sleeps.
     pub(crate) busy_cpu_us: Option<Spread>,
     /// The median latency to that of PUBLISH, under the same conditions.
     pub(crate) busy_latency_to_publish: Option<Spread>,
@@ -156,7 +156,7 @@ pub(crate) struct Latency {
     pub(crate) p999: f64,
 }
 
-/// What one of many costs in memory.
+/// The memory that one of many takes.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Memory {
@@ -166,7 +166,7 @@ pub(crate) struct Memory {
     pub(crate) bytes: Spread,
 }
 
-/// What it costs a reader to come and go where so many read already.
+/// The cost for a reader to join and leave a lock that has many readers.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Readers {
@@ -179,7 +179,7 @@ pub(crate) struct Readers {
     pub(crate) to_fewest: Spread,
 }
 
-/// What many waiters that end at one moment cost other clients.
+/// The cost to other clients when many waiters end at one moment.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Stalls {
@@ -188,7 +188,7 @@ pub(crate) struct Stalls {
     pub(crate) rows: Vec<Stall>,
 }
 
-/// One scenario with so many waiters.
+/// One scenario with one number of waiters.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Stall {
@@ -201,7 +201,7 @@ pub(crate) struct Stall {
     pub(crate) longest_ping_ms: f64,
 }
 
-/// What the Rust client costs, beside the raw commands by the same driver and other crates.
+/// The cost of the Rust client, beside the raw commands by the same driver and other crates.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Client {
@@ -210,7 +210,7 @@ pub(crate) struct Client {
     pub(crate) renewal: Renewal,
 }
 
-/// What an acquire and a release cost a contender, one after the other and without contention.
+/// The cost of an acquire and a release to a contender, one after the other and without contention.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pairs {
@@ -218,12 +218,12 @@ pub(crate) struct Pairs {
     pub(crate) placement: String,
     pub(crate) rounds: usize,
     pub(crate) wall_us: Spread,
-    /// To the raw commands in the same round.
+    /// Relative to the raw commands in the same round.
     pub(crate) wall_to_raw: Spread,
     /// The contender's own CPU.
     pub(crate) cpu_us: Spread,
     pub(crate) cpu_to_raw: Spread,
-    /// Commands that the server was sent, for a pair.
+    /// Commands that the server received, for a pair.
     pub(crate) commands: f64,
 }
 
@@ -234,11 +234,11 @@ pub(crate) struct HandOff {
     pub(crate) contender: String,
     pub(crate) rounds: usize,
     pub(crate) us: Spread,
-    /// To the raw commands in the same round.
+    /// Relative to the raw commands in the same round.
     pub(crate) to_raw: Spread,
 }
 
-/// What it takes a client to keep many locks.
+/// The cost to a client of keeping many locks.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Renewal {
@@ -246,7 +246,7 @@ pub(crate) struct Renewal {
     pub(crate) rounds: usize,
     /// The share of a core that the whole process takes.
     pub(crate) percent: Spread,
-    /// That of a client that holds nothing.
+    /// The same share for a client that holds nothing.
     pub(crate) idle_percent: f64,
 }
 

@@ -48,11 +48,11 @@ fn path_of(results: &Results) -> PathBuf {
     folder().join(format!("{name}.json"))
 }
 
-/// Stores the results of a server in place of earlier ones. Stalls, clients and Redisson's releases stay where they
-/// were not measured anew: they can be measured without the others.
+/// Stores the results of a server in place of earlier ones. Stalls, clients and Redisson's releases can be measured
+/// without the others: their earlier results stay if they were not measured anew.
 pub(crate) fn save(mut results: Results) -> Result<PathBuf, String> {
     let path = path_of(&results);
-    // A file of another layout, or none, has nothing to keep.
+    // A missing file, or a file of another layout, has nothing to keep.
     if let Ok(stored) = read(&path) {
         results.stalls = results.stalls.or(stored.stalls);
         results.clients = results.clients.or(stored.clients);
@@ -114,7 +114,7 @@ fn read(path: &Path) -> Result<Results, String> {
     }
 }
 
-/// What the stored results make: files below docs, and their text.
+/// The pages of the stored results: files below docs, and their text.
 pub(crate) fn pages(stored: &Stored) -> Result<Vec<(PathBuf, String)>, String> {
     let of_scale = scale::stored()?;
     let mut pages = vec![
@@ -154,7 +154,7 @@ mod tests {
     use crate::stalls::Scenario;
     use crate::uncontended::{DEPTHS, Setting};
 
-    /// Whoever changes a benchmark, the template or a plot has to remake what is stored.
+    /// After a change of a benchmark, the template or a plot, `render` must remake the stored files.
     #[test]
     fn the_page_and_the_plots_are_what_the_results_make() {
         for (path, expected) in pages(&load().unwrap()).unwrap() {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn expected_uncontended(results: &Results) -> Names {
-        // Only newer servers have a compare-and-delete of their own.
+        // Only newer servers have a compare-and-delete command.
         let own = Contender::SetOwn.name();
         let has_own = results.uncontended.first().is_some_and(|one| one.cost(own).is_some());
         let contenders =

@@ -1,4 +1,4 @@
-//! The server's CPU time for an acquire and a release that nobody contends.
+//! The server's CPU time for an acquire and a release without contention.
 
 use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
 
@@ -13,12 +13,12 @@ use crate::rng::Rng;
 use crate::spread::Spread;
 use crate::wire::Wire;
 
-/// Whom everybody is compared with.
+/// The contenders that the others are compared with.
 pub(crate) const BASES: [Contender; 3] =
     [Contender::SetDel, Contender::SetScript, Contender::Redisson(Release::Newest)];
 
-/// After so many rounds a server is started anew: how its memory happens to lie counts as spread, and its
-/// append-only file does not fill the disk.
+/// A server is replaced after this many rounds: its memory layout counts as spread, and its append-only
+/// file does not fill the disk.
 const ROUNDS_PER_SERVER: usize = 10;
 
 /// What the server does besides answering.
@@ -43,11 +43,11 @@ impl Setting {
     }
 }
 
-/// How many locks are taken in one write, and how many acquisitions make up one measurement: enough to be
-/// long against the kernel's and the server's own periodic work.
+/// The number of locks in one write, and the number of acquisitions in one measurement: long compared with
+/// the periodic work of the kernel and the server.
 pub(crate) const DEPTHS: [(usize, usize); 2] = [(50, 2_000), (1, 200)];
 
-/// A server, with its replica where it has one.
+/// A server, with its replica if it has one.
 struct Bed {
     primary: TestServer,
     replica: Option<TestServer>,
@@ -67,7 +67,7 @@ impl Bed {
         }
     }
 
-    /// Waits until nothing is left to be replicated.
+    /// Waits until the replica is in sync.
     fn between_rounds(&self) {
         if let Some(replica) = &self.replica {
             wait_for_replicas_in_sync(&self.primary, replica);
@@ -75,7 +75,7 @@ impl Bed {
     }
 }
 
-/// One contender at one depth, and what a pair cost in each round, in µs.
+/// One contender at one depth, and the cost of a pair in each round, in µs.
 struct Lane {
     contender: Contender,
     placement: Placement,
@@ -139,7 +139,7 @@ fn all_lanes(dialect: &Dialect<'_>, depths: &[(usize, usize)]) -> Vec<Lane> {
     lanes
 }
 
-/// All contenders of one placement, then all of the other: moving to another core is not free.
+/// All contenders of one placement, then all of the other: moving to another core has a cost.
 fn one_round(bed: &Bed, wire: &mut Wire, lanes: &mut [Lane], rng: &mut Rng) {
     let cpu = CpuMeter::of(bed.primary.pid());
     let mut placements = Placement::ALL;

@@ -1,4 +1,4 @@
-//! Slots that move to another node of a cluster while somebody waits for a lock in them.
+//! Slots that move to another node of a cluster while clients wait for a lock in them.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn held_and_awaited(cluster: &Cluster) -> (Waiting, Subscriber) {
     (bob, grants)
 }
 
-/// Shows that both were sent away, and nothing was granted on the first node.
+/// Asserts that both waiters were sent away, and nothing was granted on the first node.
 #[track_caller]
 fn were_sent_away(cluster: &Cluster, bob: &Waiting, grants: &mut Subscriber) {
     was_sent_away(bob);
@@ -40,7 +40,7 @@ fn is_redirected(client: &mut Connection, line: &str, word: &str) {
 }
 
 #[test]
-fn waiters_for_a_key_that_moves_are_told() {
+fn waiters_for_a_key_that_moves_are_notified() {
     let cluster = Cluster::start();
     let [first, second] = &mut cluster.clients();
     let (bob, mut grants) = held_and_awaited(&cluster);
@@ -51,7 +51,7 @@ fn waiters_for_a_key_that_moves_are_told() {
     for line in ["RLOCK.ACQUIRE lock bob 4000 BLOCK 0", "RLOCK.RELEASE lock alice", "RLOCK.CANCEL lock bob"] {
         is_redirected(first, line, "ASK");
     }
-    // There the holder holds it.
+    // On the second node the holder still holds it.
     assert_eq!(asking(second, "RLOCK.ACQUIRE lock bob 4000"), "null");
     assert_eq!(asking(second, "RLOCK.RENEW lock alice 100000"), "1");
     cluster.end_move();
@@ -60,7 +60,7 @@ fn waiters_for_a_key_that_moves_are_told() {
     story(second, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 50000, 0]");
     assert_eq!((cluster.keys(), counter(&cluster.nodes[0], "waiters")), ([0, 1], 0));
-    // No timer is left for a lock that has gone.
+    // No timer is left for a lock that has moved.
     story(first, &[("MODULE UNLOAD rlock", "OK")]);
 }
 
@@ -74,7 +74,7 @@ fn a_lock_that_becomes_free_while_its_slot_moves_is_not_granted_here() {
         story(first, &[(free, "1")]);
         were_sent_away(&cluster, &bob, &mut grants);
         is_redirected(first, "RLOCK.ACQUIRE lock bob 4000", "ASK");
-        // Whoever follows gets it, and is the only one.
+        // A client that follows the redirection gets it, and is the only holder.
         assert_eq!(asking(second, "RLOCK.ACQUIRE lock dave 100000"), "[1, 100000, 0]", "{free}");
         cluster.end_move();
         story(second, &[("RLOCK.ACQUIRE lock eve 100000", "null")]);
@@ -88,7 +88,7 @@ fn a_lock_that_is_there_is_handed_on_while_its_slot_moves() {
     let [first, second] = &mut cluster.clients();
     let (bob, mut grants) = held_and_awaited(&cluster);
     cluster.begin_to_move();
-    // Never absent for others, so nobody is sent to the other node meanwhile.
+    // The lock is never absent, so no client is sent to the other node meanwhile.
     story(first, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 50000, 0]");
     assert_eq!(cluster.keys(), [1, 0]);
@@ -104,7 +104,7 @@ fn a_lock_that_is_there_is_handed_on_while_its_slot_moves() {
 }
 
 #[test]
-fn a_release_that_nobody_here_can_take_leaves_the_lock_to_the_other_node() {
+fn a_release_without_a_listening_waiter_leaves_the_lock_to_the_other_node() {
     let cluster = Cluster::start();
     let [first, second] = &mut cluster.clients();
     let node = &cluster.nodes[0];
@@ -129,7 +129,7 @@ fn enqueue_needs_a_channel_in_the_keys_slot() {
     let mut plain = Subscriber::connect(node).subscribe(&[CHANNEL]).psubscribe(&["*"]);
     for channel in ["grants", "grants:{lock", "grants:lock", "{}lock", "grants:{lockx}", "{other}:{lock}"] {
         let line = format!("RLOCK.ACQUIRE lock bob 4000 ENQUEUE 0 {channel}");
-        // Where the lock is free as where it is held.
+        // For a free lock as for a held one.
         story(client, &[(&line, REFUSED), ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
         story(client, &[(&line, REFUSED), ("RLOCK.RELEASE lock alice", "1")]);
     }
@@ -170,8 +170,8 @@ fn nothing_is_granted_while_the_cluster_is_down() {
 const TOKEN_KEY: &str = "redisson_lock_token:{lock}";
 const FENCED: &str = "RLOCK.ACQUIRE lock alice 100000 HOLDS 1 FENCED";
 
-/// The keys of a slot move one by one. The lock's last token may be on the other node then: whoever asks for
-/// one there is to try again, as with any command on several keys, and gets no token that was given before.
+/// The keys of a slot move one by one, so the lock's last token may be on the other node. A client that asks for a
+/// token must try again, as with any command on several keys, and gets no token that was given before.
 #[test]
 fn no_token_is_given_while_the_last_may_be_on_the_other_node() {
     let cluster = Cluster::start();
@@ -179,22 +179,22 @@ fn no_token_is_given_while_the_last_may_be_on_the_other_node() {
     let last = acquisition(&say(first, FENCED))[2];
     let bob = Waiting::line(&cluster.nodes[0], "RLOCK.ACQUIRE lock bob 50000 FENCED BLOCK 0");
     cluster.begin_to_move();
-    // As long as both keys are here nothing is different.
+    // While both keys are on the first node, nothing is different.
     let next = acquisition(&say(first, FENCED))[2];
     assert!(next > last, "{next} after {last}");
     cluster.move_key(TOKEN_KEY);
     let said = say(first, FENCED);
     assert!(said.starts_with("!TRYAGAIN "), "{said}");
     story(first, &[("RLOCK.ACQUIRE lock alice 100000 HOLDS 1", "[1, 100000, 0]")]);
-    // And nobody is granted the lock here who is to have a token.
+    // Nor is the lock granted here to a waiter that needs a token.
     story(first, &[("RLOCK.RELEASE lock alice", "1")]);
     was_sent_away(&bob);
-    // It is on the second node, where the lock is taken now.
+    // The token is on the second node, where the lock is acquired now.
     assert!(acquisition(&asking(second, FENCED))[2] > next);
     cluster.end_move();
 }
 
-/// The other way round: the lock is taken on the second node, and its token is on the first still.
+/// The other way round: the lock is acquired on the second node while its token is still on the first.
 #[test]
 fn a_token_that_has_not_arrived_is_waited_for() {
     let cluster = Cluster::start();

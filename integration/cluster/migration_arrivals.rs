@@ -1,5 +1,5 @@
-//! What comes to a node with a slot, key by key or at one moment: read leases that Redisson's renewals would end, and fair
-//! queues of natives that wait there no more.
+//! Keys that arrive with a slot, one by one or in one step: read leases that a Redisson client's renewals would
+//! end, and fair queues of native waiters that no longer wait.
 
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use rlock_testkit::redisson;
 use rlock_testkit::redisson::{READ, RENEW_READ};
 use rlock_testkit::{ServerName, eventually};
 
-/// A lease of Redisson's that is shorter than the natives', in ms.
+/// The lease of a Redisson client, in ms: shorter than the native ones.
 const SHORT: i64 = 4_000;
 
-/// Those who wait and read at the second node, or nobody: then it has not listened to changes of keys before.
+/// Acquires a read lock and a fair lock on the second node if `some`; else the module there does not yet listen to
+/// changes of keys.
 #[track_caller]
 fn users_of_the_second(second: &mut Connection, some: bool) {
     if some {
@@ -28,7 +29,7 @@ fn users_of_the_second(second: &mut Connection, some: bool) {
     }
 }
 
-/// A native reads for long, and one of Redisson's beside it.
+/// A native reader with a long lease, and a Redisson reader beside it.
 #[track_caller]
 fn read(first: &mut Connection) {
     story(first, &[("RLOCK.ACQUIRE lock alice 900000 READ", "[1, 900000, 0]")]);
@@ -42,8 +43,8 @@ fn is_read_for_long(second: &mut Connection, lock: &str) {
     });
 }
 
-/// The lock's end is set while the slot is on its way, when the node that it comes to may not write outside commands; and
-/// once more by a renewal of Redisson's, which asks for several keys and so has to wait until the slot is there.
+/// `PEXPIRE` sets the lock's end during the migration, when the importing node may not write outside commands. The
+/// renewal of a Redisson client sets it once more; it uses several keys, so it must wait until the slot has arrived.
 #[test]
 fn read_leases_that_come_key_by_key_are_known() {
     for some in [false, true] {
@@ -78,7 +79,7 @@ fn fair_queues_that_come_key_by_key_are_bounded() {
         cluster.begin_to_move();
         let mut keys = cluster.names();
         assert_eq!(keys.len(), 3, "{keys:?}");
-        // Where it goes first, the natives are sent away, and leave the list.
+        // The lock moves last: if it moved first, the native waiters would be sent away and leave the list.
         keys.sort_by_key(|key| key == "lock");
         keys.iter().for_each(|key| cluster.move_key(key));
         std::thread::sleep(Duration::from_millis(500));
@@ -87,8 +88,8 @@ fn fair_queues_that_come_key_by_key_are_bounded() {
     }
 }
 
-/// Redis moves slots so from 8.4 on. Lease keys come without the event by which others are known, as does a lock of many
-/// readers, and here long after their locks or before them, as in a large slot.
+/// Redis can move a slot in one step from 8.4 on. Lease keys, and a lock with many readers, arrive without the
+/// event that announces other keys, and here long after or before their locks, as in a large slot.
 #[test]
 fn what_comes_at_one_moment_is_known() {
     const LOCKS: usize = 100;

@@ -37,8 +37,8 @@ fn a_reader_whose_lease_key_has_moved_is_alive() {
     );
 }
 
-/// To renew a lease key that has moved would make it anew, and then the reader would have two: the keys that are still
-/// to come could not be moved to where one of their names is (`BUSYKEY`), and moving the slot would end half way.
+/// Renewing a lease key that has moved would create it anew, and the reader would have two of them: the remaining
+/// keys could not be moved to a node that has one of their names (`BUSYKEY`), and the migration would end half way.
 #[test]
 fn a_lease_key_that_is_elsewhere_is_not_made_anew() {
     let cluster = Cluster::start();
@@ -52,12 +52,12 @@ fn a_lease_key_that_is_elsewhere_is_not_made_anew() {
     };
     cluster.move_key("{lock}:alice:rwlock_timeout:1");
     changes.iter().for_each(|line| refused(say(first, line)));
-    // This is about the second hold's alone.
+    // This is about the lease key of the second hold only.
     story(first, &[("RLOCK.ACQUIRE lock alice 300000 READ HOLDS 2", "[2, 300000, 0]")]);
     cluster.move_key("{lock}:alice:rwlock_timeout:2");
     let longer = "RLOCK.ACQUIRE lock alice 900000 READ HOLDS 2";
     changes.iter().chain([&longer]).for_each(|line| refused(say(first, line)));
-    // What there never was is not missed: another reader comes and goes.
+    // A key that never existed is not missed: another reader acquires and releases.
     story(
         first,
         &[("RLOCK.ACQUIRE lock bob 100000 READ", "[1, 100000, 0]"), ("RLOCK.RELEASE lock bob", "1")],
@@ -88,9 +88,9 @@ fn a_lease_key_that_is_still_to_come_is_not_made_anew_and_its_reader_is_alive() 
     story(second, &[("RLOCK.RELEASE lock alice", "1"), ("EXISTS lock", "0")]);
 }
 
-/// It belongs to no hold then, and ends by itself.
+/// After the release the lease key belongs to no hold, and expires.
 #[test]
-fn a_lease_key_that_was_on_its_way_at_the_release_keeps_nobody_out() {
+fn a_lease_key_in_transit_at_the_release_delays_no_writer() {
     let cluster = Cluster::start();
     let [first, second] = &mut cluster.clients();
     story(first, &[("RLOCK.ACQUIRE lock alice 100000 READ", "[1, 100000, 0]")]);
@@ -104,7 +104,7 @@ fn a_lease_key_that_was_on_its_way_at_the_release_keeps_nobody_out() {
     assert_ne!(say(second, &format!("PTTL {LEASE}")), "-1");
 }
 
-/// A fair queue is never begun anew on a node while it may be on the other one.
+/// A fair queue is never created on a node while it may be on the other one.
 #[test]
 fn a_fair_queue_is_not_begun_anew_while_it_may_be_elsewhere() {
     let cluster = Cluster::start();
@@ -118,7 +118,7 @@ fn a_fair_queue_is_not_begun_anew_while_it_may_be_elsewhere() {
         ],
     );
     cluster.begin_to_move();
-    // As long as all keys are here nothing is different.
+    // While all keys are on the first node, nothing is different.
     story(first, &[("RLOCK.ACQUIRE lock bob 1000 FAIR", "null")]);
     cluster.move_key(LIST);
     let said = say(first, "RLOCK.ACQUIRE lock bob 1000 FAIR BLOCK 0");
@@ -132,8 +132,8 @@ fn a_fair_queue_is_not_begun_anew_while_it_may_be_elsewhere() {
     story(second, &[("RLOCK.RELEASE lock alice", "1"), ("RLOCK.ACQUIRE lock bob 1000 FAIR", "null")]);
 }
 
-/// The keys of a fair queue go one by one. Whoever waited here with FAIR was once put back into a list that had gone, or
-/// twice into one whose deadlines had: then there were two lists, and `MIGRATE` could not go on, or dead entries.
+/// The keys of a fair queue move one by one. FAIR waiters were once put back into a list that had moved, which made
+/// two lists and stopped `MIGRATE`, or twice into a list whose deadlines had moved, which left dead entries.
 #[test]
 fn a_fair_queue_is_not_mended_while_a_part_of_it_is_elsewhere() {
     for keys in [[LIST, DEADLINES], [DEADLINES, LIST]] {
@@ -150,7 +150,7 @@ fn a_fair_queue_is_not_mended_while_a_part_of_it_is_elsewhere() {
         story(first, &[(&at_the_end, "3"), (&deadline, "1")]);
         cluster.begin_to_move();
         cluster.move_key(keys[0]);
-        // They are told at once, and keep their places: one of Redisson's does so, too.
+        // The waiters are notified at once, and keep their places, as a Redisson waiter does.
         for waiting in waiting {
             assert!(waiting.answer().starts_with("!UNBLOCKED "));
         }

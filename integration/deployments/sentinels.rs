@@ -19,10 +19,10 @@ use rlock_testkit::{TestServer, eventually};
 use tokio::task::JoinHandle;
 use watched::{FAILED_OVER, Member, Watched, announcing, await_heir};
 
-/// A lease that outlasts all that.
+/// A lease that outlasts every test.
 const LEASE: Duration = Duration::from_secs(600);
 
-/// The Rust client on all that: it holds a lock that both replicas have, and waits for it twice.
+/// The Rust client on these servers: it holds a lock that both replicas have, and waits for it twice.
 struct Users {
     held: Guard,
     waiting: Vec<JoinHandle<Result<(), Error>>>,
@@ -41,7 +41,7 @@ impl Users {
         Users { held, waiting }
     }
 
-    /// Shows that they have found the new primary by themselves: the lock is held, and they wait for it there.
+    /// Asserts that the client has found the new primary: the lock is held, and both waiters wait there.
     #[track_caller]
     fn have_found(&self, heir: &TestServer) {
         await_waiters(heir, 2);
@@ -63,10 +63,10 @@ fn await_waiters(server: &TestServer, count: u64) {
     eventually("waiters", FAILED_OVER, || (counter(server, "waiters") == count).then_some(()));
 }
 
-/// Shows that those who wait are told when their server is demoted: by `UNBLOCKED`, or by the end of their connections,
-/// since the sentinel, in the same transaction, cuts those of all clients.
+/// Asserts that waiters learn that their server was demoted: by `UNBLOCKED`, or by the end of their connections,
+/// since the sentinel cuts the connections of all clients in the same transaction.
 ///
-/// It does so to a primary that should be none, but not before eight seconds, and when it looks next.
+/// A sentinel demotes a server that wrongly acts as the primary at its next check, after eight seconds at least.
 #[track_caller]
 fn were_told(old: &Member, blocked: Vec<Waiting>) {
     eventually("the old primary to be demoted", FAILED_OVER, || (old.fact("role")? == "slave").then_some(()));
@@ -76,7 +76,7 @@ fn were_told(old: &Member, blocked: Vec<Waiting>) {
     }
 }
 
-/// Shows that a server that was the primary follows the new one, serves nobody and has granted nothing.
+/// Asserts that the former primary follows the new one, serves no client and has granted nothing.
 #[track_caller]
 fn is_no_primary(old: &Member, heir: &Member) {
     eventually("the old primary to follow the new one", FAILED_OVER, || old.follows(heir).then_some(()));
@@ -88,7 +88,7 @@ fn is_no_primary(old: &Member, heir: &Member) {
     assert_eq!((counter(&old.server, "waiters"), counter(&old.server, "hand_offs")), (0, 0));
 }
 
-/// Locks of every kind are held and awaited on the primary, and its replicas have them.
+/// Holds locks of every kind on the primary, with waiters, and waits until the replicas have them.
 async fn begin(watched: &Watched) -> (Users, i64, Awaited) {
     let users = Users::start(watched).await;
     let token = hold(&mut watched.primary.server.connect(), "");
@@ -105,7 +105,7 @@ fn takes_over(users: &Users, heir: &Member) -> Awaited {
     Awaited::start(&heir.server, "")
 }
 
-/// What all fail-overs end with: those who ask again are served, and all three servers have the same.
+/// The end of every fail-over: waiters that ask again are served, and all three servers have the same data.
 async fn end(users: Users, there: Awaited, token: i64, heir: &Member, others: [&Member; 2]) {
     users.are_served().await;
     there.are_served(&mut heir.server.connect(), token);
@@ -133,8 +133,9 @@ async fn a_primary_that_is_killed() {
     end(users, there, token, heir, [&old, other]).await;
 }
 
-/// Replicas get nothing while the lock is asked for, and the primary is killed as soon as it is handed out: what they had
-/// not got until then is gone. So many of them stand still from the beginning. Whether the heir has the lock.
+/// Replicas receive nothing while the lock is requested, and the primary is killed as soon as the client has the
+/// lock: data that they have not received by that time is lost. The first `standing_still` of them are stopped from
+/// the beginning. Returns whether the heir has the lock.
 async fn outlives_its_primary(durability: Durability, standing_still: usize) -> bool {
     let Watched { primary: Member { server, door }, replicas, sentinels } = Watched::start();
     let set_down_after = |milliseconds: u32| {
@@ -151,7 +152,7 @@ async fn outlives_its_primary(durability: Durability, standing_still: usize) -> 
             });
         }
     }
-    // It has to be this test that ends the primary.
+    // The sentinels must not replace the primary before this test kills it.
     set_down_after(600_000);
     let (builder, url) = (Client::builder().lease(LEASE).durability_wait(FAILED_OVER), clients::url(&server));
     let client = clients::connect_to_new(&builder, &url).await;
@@ -160,7 +161,7 @@ async fn outlives_its_primary(durability: Durability, standing_still: usize) -> 
     eventually("the lock on the primary", SOON, || {
         (say(&mut server.connect(), "EXISTS lock") == "1").then_some(())
     });
-    // Who waits for no replica has it within that.
+    // A request that waits for no replica succeeds within this time.
     let guard = match tokio::time::timeout(Duration::from_secs(3), &mut asked).await {
         Ok(early) => early,
         Err(_) => {
@@ -168,7 +169,7 @@ async fn outlives_its_primary(durability: Durability, standing_still: usize) -> 
             within("the lock", asked).await
         }
     };
-    // What is on its way does not arrive any more.
+    // Writes that are still in transit never arrive.
     door.set_shut(true);
     server.kill9();
     let guard = guard.unwrap().unwrap();
@@ -178,7 +179,7 @@ async fn outlives_its_primary(durability: Durability, standing_still: usize) -> 
     say(&mut heir.server.connect(), "HGETALL lock") == format!(r#"["{owner}", "1"]"#)
 }
 
-/// Where the majority has the lock, the other replica cannot be promoted. The last case shows that the others can fail.
+/// With a majority, the replica without the lock cannot be promoted. The last case shows that the others could fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_outlives_its_primary_if_enough_replicas_have_it() {
     let cases =
@@ -188,7 +189,7 @@ async fn a_lock_outlives_its_primary_if_enough_replicas_have_it() {
     }
 }
 
-/// It thinks that it is the primary still when it goes on, until a sentinel tells it otherwise.
+/// After its pause it still acts as the primary, until a sentinel corrects it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_stands_still() {
     let watched = Watched::start();
@@ -203,7 +204,7 @@ async fn a_primary_that_stands_still() {
     end(users, there, token, heir, [old, other]).await;
 }
 
-/// On its side it goes on as the primary, and grants locks that nobody else knows of: a replicated lock is refused
+/// On its side it stays the primary, and grants locks that the other side does not know: a replicated lock is refused
 /// there, and all others are lost when it comes back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_is_cut_off() {
@@ -214,7 +215,7 @@ async fn a_primary_that_is_cut_off() {
     old.door.set_shut(true);
     let (heir, other) = watched.await_heir();
     let waiting_there = takes_over(&users, heir);
-    // Two holders at a time, on either side: only who asks for replicas learns it, or by a token in what is written to.
+    // Two holders at a time, one on each side: only a request for replicas shows it, or a check of tokens.
     let alone = "RLOCK.ACQUIRE alone n:1 1000000 FENCED";
     let there = &mut heir.server.connect();
     let here = acquisition(&say(beside, alone))[2];
@@ -237,8 +238,8 @@ async fn a_primary_that_is_cut_off() {
     end(users, waiting_there, token, heir, [old, other]).await;
 }
 
-/// With `min-replicas-to-write` the primary that was cut off stops granting by itself: who waits for a lock whose lease
-/// ends meanwhile does not get it there, and the lock is taken on the other side.
+/// With `min-replicas-to-write` a primary that is cut off stops granting: if the lease ends meanwhile, a waiter there
+/// does not get the lock, and the other side grants it.
 #[test]
 fn a_primary_that_is_cut_off_and_needs_replicas() {
     let watched = Watched::start();
@@ -248,7 +249,7 @@ fn a_primary_that_is_cut_off_and_needs_replicas() {
         client,
         &[("CONFIG SET min-replicas-to-write 1", "OK"), ("CONFIG SET min-replicas-max-lag 2", "OK")],
     );
-    // Much longer than it takes until the primary has noticed.
+    // Much longer than the primary needs to notice the cut.
     eventually("enough replicas", SOON, || {
         (say(client, "RLOCK.ACQUIRE lock n:1 15000") == "[1, 15000, 0]").then_some(())
     });
@@ -263,7 +264,7 @@ fn a_primary_that_is_cut_off_and_needs_replicas() {
     eventually("the lease to end", FAILED_OVER, || {
         (say(there, "RLOCK.ACQUIRE lock s:1 1000000") == "[1, 1000000, 0]").then_some(())
     });
-    // Long enough for the timer there, which has looked again and again by then.
+    // Long enough for many checks by the timer there.
     waiting.waits_on(Duration::from_millis(500));
     old.door.set_shut(false);
     were_told(old, vec![waiting]);

@@ -19,7 +19,7 @@ use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 use slots::{await_replicas, cluster, place_on, replica_agrees};
 use tokio::task::JoinHandle;
 
-/// How long a fail-over may take on a busy machine.
+/// The time limit for a fail-over on a busy machine.
 const FAILED_OVER: Duration = Duration::from_secs(40);
 
 /// Waits until a server serves its shard as the primary.
@@ -27,12 +27,12 @@ const FAILED_OVER: Duration = Duration::from_secs(40);
 fn await_heir(heir: &TestServer, place: &str) -> Connection {
     await_role(heir, "master");
     let client = &mut heir.connect();
-    let line = format!("RLOCK.CANCEL {place} nobody");
+    let line = format!("RLOCK.CANCEL {place} absent");
     eventually("the heir to serve", FAILED_OVER, || (say(client, &line) == "0").then_some(()));
     heir.connect()
 }
 
-/// Locks of every kind are held and awaited on a primary, and its replica has them: the last token, and the waiters.
+/// Holds locks of every kind on a primary, with waiters, and waits until its replica has them and the last token.
 #[track_caller]
 fn held_and_awaited(primary: &TestServer, replica: &TestServer, place: &str) -> (i64, Awaited) {
     let token = hold(&mut primary.connect(), place);
@@ -41,14 +41,14 @@ fn held_and_awaited(primary: &TestServer, replica: &TestServer, place: &str) -> 
     (token, awaited)
 }
 
-/// Shows that a server that was the primary serves nobody, has nobody waiting, and has granted nothing since.
+/// Asserts that a former primary serves no client, has no waiters, and has granted nothing since.
 #[track_caller]
 fn is_no_primary(server: &TestServer, heir: &TestServer, place: &str, hand_offs: u64) {
     await_role(server, "slave");
     let client = &mut server.connect();
-    // One that comes back takes the cluster for down at first.
+    // A server that rejoins takes the cluster for down at first.
     eventually("it to know its primary", FAILED_OVER, || {
-        let said = say(client, &format!("RLOCK.CANCEL {place} nobody"));
+        let said = say(client, &format!("RLOCK.CANCEL {place} absent"));
         (!said.starts_with("!CLUSTERDOWN ")).then_some(())
     });
     for kind in &KINDS {
@@ -79,7 +79,7 @@ fn a_primary_that_is_killed() {
     replica_agrees(heir, &old);
 }
 
-/// It still thinks that it is the primary when it goes on, and learns better.
+/// After its pause it still acts as the primary, until the cluster corrects it.
 #[test]
 fn a_primary_that_stands_still() {
     let cluster = cluster();
@@ -120,7 +120,7 @@ fn a_primary_that_is_replaced_on_purpose() {
     }
 }
 
-/// Locks of every kind that many take in turn by the Rust client, and who is inside.
+/// Locks of every kind that many tasks acquire in turn by the Rust client, and their current holders.
 struct Contest {
     place: String,
     writers: [AtomicUsize; 4],
@@ -131,7 +131,7 @@ struct Contest {
 }
 
 impl Contest {
-    /// A lock of a kind of chance: its number, and whether it is shared.
+    /// A lock of a random kind: its number, and whether it is shared.
     fn lock(&self, client: &Client) -> (usize, bool, Lock<Any>) {
         let name = |kind: &str| format!("{}{kind}", self.place);
         let (number, shared, lock) = match fastrand::u8(..5) {
@@ -149,7 +149,7 @@ impl Contest {
             let (number, shared, lock) = self.lock(&client);
             let guard = match lock.acquire().await {
                 Ok(guard) => guard,
-                // A fail-over may come between the lock and its replica: then it is given back.
+                // A fail-over can come between the lock and its replica: the client has released the lock.
                 Err(Error::Durability { .. } | Error::Transport { .. }) => continue,
                 Err(error) => panic!("{error}"),
             };
@@ -162,7 +162,7 @@ impl Contest {
         }
     }
 
-    /// Nobody else is inside who is excluded.
+    /// Asserts, during a hold, that no excluded owner holds the lock too.
     async fn hold(&self, number: usize, shared: bool, guard: &Guard<Any>) {
         if shared {
             self.readers.fetch_add(1, Ordering::SeqCst);
@@ -180,7 +180,7 @@ impl Contest {
         if shared { &self.readers } else { &self.writers[number] }.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Waits for so many turns more.
+    /// Waits for this number of further turns.
     async fn go_on(&self, turns: usize) {
         let goal = self.turns.load(Ordering::SeqCst) + turns;
         clients::eventually("more turns", || (self.turns.load(Ordering::SeqCst) >= goal).then_some(())).await;
@@ -241,8 +241,8 @@ async fn never_two_holders_of_any_kind() {
     let client = &mut heir.connect();
     eventually("all to be free", SOON, || {
         let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();
-        // Who was waiting when the primary died, and did not come back, stands in the fair lock's list; and a lease
-        // key that was on its way when its hold was given back ends by itself.
+        // A waiter at the primary's death that did not come back is still in the fair lock's list; and a lease key in
+        // transit when its hold was released expires later.
         let passes = |key: &&String| key.starts_with("redisson_lock_") || key.contains(":rwlock_timeout:");
         let left = keys.iter().filter(|key| !passes(key));
         (left.count() == 0 && counter(heir, "waiters") == 0).then_some(())

@@ -40,7 +40,7 @@ fn all_are_in(client: &mut Connection, slot: i64, count: i64) {
     assert_eq!(number(client, "DBSIZE"), count, "{keys:?}");
 }
 
-/// On each shard, for names with a hash tag and without: all that a lock ever writes or publishes is in its slot.
+/// On each shard, for names with a hash tag and without: every key and channel of a lock is in its slot.
 #[test]
 fn all_of_a_lock_is_in_one_slot() {
     let cluster = cluster();
@@ -55,8 +55,8 @@ fn all_of_a_lock_is_in_one_slot() {
                 awaited.are_served(client, 0);
                 continue;
             }
-            // Without a tag each name has a slot of its own: one lock of each kind in turn. The token of the fenced one is left
-            // from above.
+            // Without a tag each name has its own slot: one lock of each kind in turn. The token of the fenced one is
+            // left from above.
             story(client, &[("FLUSHALL", "OK")]);
             for (words, count) in [("", 1), ("READ", 2), ("WRITE", 1), ("FAIR", 3), ("FENCED", 2)] {
                 let line = format!("RLOCK.ACQUIRE {place} n:1 1000000 {words}");
@@ -83,7 +83,7 @@ fn every_command_is_redirected() {
     let cluster = cluster();
     let lock = cluster.lock_on(1, 'l');
     let [first, second, _] = &cluster.primaries[..] else { panic!("not three") };
-    // To where the slot is, from another shard and from the replica.
+    // To the owner of the slot, from another shard and from the replica.
     for server in [first, &cluster.replicas[1], &cluster.replicas[2]] {
         for line in commands(&lock) {
             is_redirected(&mut server.connect(), &line, "MOVED", second);
@@ -97,7 +97,7 @@ fn every_command_is_redirected() {
     for line in commands(&lock).iter().filter(|line| !line.starts_with("RLOCK.INFO")) {
         is_redirected(reader, line, "MOVED", second);
     }
-    // While it moves, for a lock that has moved; there, only to who was sent.
+    // During the move, for a lock that has moved: the target serves it only after ASKING.
     let moving = Move::begin(&cluster, &lock, 1, 0);
     moving.key(&lock);
     for line in commands(&lock) {
@@ -114,7 +114,7 @@ fn every_command_is_redirected() {
     assert!(cluster.servers().all(|server| counter(server, "waiters") == 0));
 }
 
-/// Messages go to those who subscribed to the shard, on its primary and on its replica, and to nobody else.
+/// Messages reach the subscribers of the shard, on its primary and on its replica, and no other subscriber.
 #[test]
 fn messages_stay_in_their_shard() {
     let cluster = cluster();
@@ -143,8 +143,8 @@ fn messages_stay_in_their_shard() {
     assert!(elsewhere.iter_mut().all(|subscriber| subscriber.drain().is_empty()));
 }
 
-/// What strangers and holders are told at one moment of a move who follow redirections: no stranger is let in, and no
-/// holder is told that it holds nothing.
+/// Asserts, at one moment of a move and for clients that follow redirections, that no stranger gets a lock, and that
+/// no holder gets the answer that it holds nothing.
 #[track_caller]
 fn nobody_else_gets_in(moving: &Move<'_>, place: &str) {
     let (source, target) = (&mut moving.from.connect(), &mut moving.to.connect());
@@ -166,7 +166,7 @@ fn nobody_else_gets_in(moving: &Move<'_>, place: &str) {
     }
 }
 
-/// The keys of the slot move in an order of chance, lease keys, lists and tokens before or after their lock.
+/// The keys of the slot move in a random order: lease keys, lists and tokens before or after their lock.
 #[test]
 fn a_slot_moves_key_by_key() {
     let seed = clients::seed();
@@ -187,11 +187,11 @@ fn a_slot_moves_key_by_key() {
         }
         assert_eq!(moving.keys(), [""; 0]);
         moving.end();
-        // Subscriptions in the slot end with it; who is blocked is told.
+        // Subscriptions in the slot end with it; blocked waiters receive an error.
         awaited.were_sent_away();
         let source = &cluster.primaries[from];
         eventually("an empty queue", SOON, || (counter(source, "waiters") == 0).then_some(()));
-        // There all who ask again wait, and are served.
+        // On the target, waiters that ask again wait, and are served.
         let awaited = Awaited::start(&cluster.primaries[to], &place);
         replica_agrees(&cluster.primaries[to], &cluster.replicas[to]);
         awaited.are_served(&mut cluster.primaries[to].connect(), token);

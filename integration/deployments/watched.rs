@@ -8,8 +8,7 @@ use rlock_testkit::{Door, ServerBuilder, TestServer, eventually};
 use rlock_testkit::clients::limit_everything;
 use rlock_testkit::commands::{SOON, say};
 
-/// How long a fail-over may take on a busy machine: sentinels do nothing for 30 seconds after they had to stand still
-/// for two.
+/// The time limit for a fail-over on a busy machine: sentinels do nothing for 30 seconds after a pause of two.
 pub(crate) const FAILED_OVER: Duration = Duration::from_secs(120);
 
 /// A server and its door.
@@ -26,7 +25,7 @@ impl Member {
         Member { server, door }
     }
 
-    /// A field of `INFO replication`, on a connection of its own: sentinels cut those of others.
+    /// A field of `INFO replication`, on a separate connection: sentinels cut the connections of clients.
     pub(crate) fn fact(&self, name: &str) -> Option<String> {
         let client = redis::Client::open(clients::url(&self.server)).unwrap();
         let info: String =
@@ -44,12 +43,12 @@ impl Member {
     }
 }
 
-/// A server that says that it is where its door is.
+/// A server that announces the address of its door.
 pub(crate) fn announcing(door: &Door) -> ServerBuilder {
     TestServer::builder()
         .conf("replica-announce-ip", "127.0.0.1")
         .conf("replica-announce-port", door.port())
-        // Whoever was cut off is to come back soon.
+        // A server that was cut off comes back soon.
         .conf("repl-timeout", 5)
 }
 
@@ -79,7 +78,7 @@ impl Watched {
                 let all = known.contains(r#""num-slaves", "2""#)
                     && known.contains(r#""num-other-sentinels", "2""#)
                     && known.contains(r#""flags", "master""#)
-                    // One that was never heard of is not promoted.
+                    // A sentinel promotes only replicas whose status it knows.
                     && replicas.matches(r#""master-link-status", "ok""#).count() == 2;
                 all.then_some(())
             });
@@ -127,7 +126,7 @@ fn sentinel(primary: u16) -> TestServer {
         .sentinel()
         .conf("sentinel", format!("monitor main 127.0.0.1 {primary} 2"))
         .conf("sentinel", "down-after-milliseconds main 2000")
-        // An election that nobody wins is held again after twice this time.
+        // An election without a winner is repeated after twice this time.
         .conf("sentinel", "failover-timeout main 4000")
         .start()
 }

@@ -1,4 +1,4 @@
-//! Every command in every way that is not in [`crate::work`], and what happens to locks from outside.
+//! Every command in every way that is not in [`crate::work`], and changes of locks from outside.
 
 use crate::wire::{ACQUIRED, Batch, DENIED, Line, NOT_HELD, OK, ONE, QUEUED, TWO_HOLDS, ZERO, news};
 use crate::work::{Scene, acquire, lock};
@@ -49,7 +49,7 @@ impl Scene<'_> {
         self.driver.ask(&batch);
     }
 
-    /// Somebody waits by Redisson's protocol, and is called before the second of those who wait here.
+    /// A Redisson client waits, and the module yields to it before it grants the second native waiter.
     #[track_caller]
     fn foreign_turn(&mut self, key: &str) {
         let (mut listener, mut batch) = (Line::connect(self.server), Batch::default());
@@ -70,7 +70,7 @@ impl Scene<'_> {
         self.driver.say("CONFIG SET rlock.foreign-turn-grants 100", OK);
     }
 
-    /// A lock ends without a command of ours, and the next one has it.
+    /// A lock ends without an RLOCK command, and the next waiter gets it.
     #[track_caller]
     fn ended_from_outside(&mut self, key: &str, end: &str) {
         let (line, answer) = match end {

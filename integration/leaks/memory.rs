@@ -13,13 +13,13 @@ use crate::work::Scene;
 /// The contended cycles of `make test`.
 const CYCLES: u64 = 40_000;
 
-/// What may differ without a leak. The smallest block there is, lost once in each step of any kind of work,
+/// The difference that is not a leak. The smallest block that exists, lost once in each step of any kind of work,
 /// makes more.
 const NOISE: i64 = 1_024;
 
 type Work = fn(&mut Scene<'_>) -> u64;
 
-/// What is done, and how many of the contended cycles make one of these.
+/// The kinds of work, and how many of the contended cycles make one of these.
 const KINDS: [(&str, u64, Work); 6] = [
     ("SET, DEL, BLPOP", 1, |scene| scene.plain_hand_offs(100)),
     ("hand-offs", 1, |scene| scene.hand_offs(100)),
@@ -32,11 +32,11 @@ const KINDS: [(&str, u64, Work); 6] = [
 /// In how many parts each kind is done.
 const BATCHES: u64 = 3;
 
-/// How often the memory must be the same in a row: the server gives some of what clients used back a little
-/// later, in steps of 100 ms.
+/// The number of equal readings in a row: the server frees some of the clients' memory a little later, in steps of
+/// 100 ms.
 const SAME: usize = 15;
 
-/// The memory in use while nobody but the one who asks is connected.
+/// The memory in use while only the observer is connected.
 #[track_caller]
 fn at_rest(server: &TestServer) -> i64 {
     let mut observer = Line::connect(server);
@@ -53,8 +53,8 @@ fn at_rest(server: &TestServer) -> i64 {
     })
 }
 
-/// By how much a kind of work lets the memory grow in the batch in which it grows least: tables of the
-/// server's take another size now and then, but what is lost is lost in each.
+/// The growth of the memory by a kind of work, in the batch with the least growth: tables of the server change their
+/// size from time to time, but a leak shows in each batch.
 #[track_caller]
 fn growth(server: &TestServer, used: &mut u64, kind: usize, cycles: u64) -> i64 {
     let ((name, _, work), mut before, mut done) = (KINDS[kind], at_rest(server), 0);

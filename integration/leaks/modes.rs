@@ -1,9 +1,9 @@
-//! Readers, writers and those who wait with FAIR.
+//! Readers, writers and FAIR waiters.
 
 use crate::wire::{ACQUIRED, Batch, DENIED, ONE, QUEUED, ZERO, news};
 use crate::work::{Scene, acquire, lock};
 
-/// How many readers wait for a message.
+/// The number of readers that wait for a message.
 const READERS: usize = 5;
 
 impl Scene<'_> {
@@ -17,7 +17,7 @@ impl Scene<'_> {
         (READERS + 9) as u64
     }
 
-    /// Readers are granted together and a writer after them, which goes on as a reader.
+    /// Readers are granted together and a writer after them, which stays as a reader.
     #[track_caller]
     fn readers_and_writers(&mut self, key: &str) {
         let (mut batch, mut messages) = (Batch::default(), String::new());
@@ -47,7 +47,7 @@ impl Scene<'_> {
         self.clients[0].hears(ACQUIRED);
     }
 
-    /// Readers that die, and whose key is set to end too soon or deleted while somebody waits.
+    /// Readers that die, and a lock whose end is set too early, or which is deleted, while a writer waits.
     #[track_caller]
     fn readers_that_go(&mut self, key: &str) {
         let mut batch = Batch::default();
@@ -69,7 +69,7 @@ impl Scene<'_> {
         self.driver.say(&format!("RLOCK.RELEASE {key} waits"), ONE);
     }
 
-    /// One after the other in the order of Redisson's list; one gives up, and one of Redisson's is dead.
+    /// Waiters are granted in the order of the fair list; one cancels, and a Redisson waiter is dead.
     #[track_caller]
     fn fair(&mut self, key: &str) {
         let (list, deadlines) =

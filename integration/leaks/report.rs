@@ -1,8 +1,8 @@
-//! What valgrind reports.
+//! Valgrind's report.
 
 use std::fmt::{self, Display, Formatter};
 
-/// The library whose frames are ours.
+/// The module's library.
 const OURS: &str = "librlock.so";
 
 /// An error, or a block that was still there at the end.
@@ -21,18 +21,18 @@ impl Display for Fault {
 }
 
 impl Fault {
-    /// Whether it is a block that was still there at the end, and no wrong access.
+    /// Whether it is a block that was still there at the end, and not a wrong access.
     pub(crate) fn is_loss(&self) -> bool {
         self.kind.starts_with("Leak_")
     }
 
-    /// Whether it is a block that nobody can free any more, and that was allocated in a call of ours.
+    /// Whether it is a block that was allocated in a call of the module, and that no code can free any more.
     pub(crate) fn lost_by_us(&self) -> bool {
         let lost = ["Leak_DefinitelyLost", "Leak_IndirectlyLost"].contains(&self.kind.as_str());
         lost && self.frames.iter().any(|(_, library)| library.ends_with(OURS))
     }
 
-    /// Whether it is a block that we allocated ourselves: who asked the server's allocator is our library.
+    /// Whether it is a block that the module itself allocated: the caller of the server's allocator is its library.
     pub(crate) fn is_ours(&self) -> bool {
         let allocates =
             |function: &str, library: &str| function.contains("alloc") && !library.ends_with(OURS);
@@ -40,7 +40,7 @@ impl Fault {
         self.is_loss() && asked.is_some_and(|(_, library)| library.ends_with(OURS))
     }
 
-    /// Whether a function of such a name is among its frames.
+    /// Whether a function with `name` in its name is among its frames.
     pub(crate) fn is_in(&self, name: &str) -> bool {
         self.frames.iter().any(|(function, _)| function.contains(name))
     }

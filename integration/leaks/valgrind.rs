@@ -1,7 +1,7 @@
 //! The module under valgrind: no access to memory that is not its own, and nothing lost.
 //!
-//! Blocks that the server allocates and loses itself are its own matter. Ours are those that the module's
-//! allocator was asked for, and those that the server lost which it had allocated in a call of ours.
+//! Blocks that the server itself allocates and loses do not count. Blocks that the module's allocator was asked for
+//! do, and so do lost blocks that the server allocated in a call of the module.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::report::{Fault, assert_none, faults};
 use crate::wire::{ACQUIRED, Batch, DENIED, Line, OK, ONE, QUEUED, news};
 use crate::work::{SOON, Scene, acquire};
 
-/// What valgrind writes, in the server's directory.
+/// Valgrind's output, in the server's directory.
 const REPORT: &str = "valgrind.xml";
 
 /// Both allocators that it knows are replaced: the C library's and a shared jemalloc, such as Debian's servers
@@ -24,7 +24,7 @@ fn start(builder: ServerBuilder) -> TestServer {
     rlock_testkit::valgrind::start(builder, OPTIONS)
 }
 
-/// What valgrind says of a server that has ended.
+/// Valgrind's findings for a server that has ended.
 #[track_caller]
 fn faults_of(stopped: Stopped) -> Vec<Fault> {
     assert!(stopped.status.success(), "{}", stopped.status);
@@ -51,7 +51,7 @@ fn nothing_is_left_when_the_module_is_unloaded() {
     let (mut client, used) = (Line::connect(&server), &mut 0);
     for _ in 0..2 {
         do_all(&server, used);
-        eventually("nobody to wait", SOON, || (client.info("rlock", "rlock_waiters") == 0).then_some(()));
+        eventually("no waiters", SOON, || (client.info("rlock", "rlock_waiters") == 0).then_some(()));
         client.say("MODULE UNLOAD rlock", OK);
         client.say(&format!("MODULE LOAD {}", module_path().display()), OK);
     }
@@ -65,7 +65,7 @@ fn nothing_is_left_when_the_module_is_unloaded() {
 
 #[test]
 #[ignore = "needs valgrind: make leaks"]
-fn a_server_that_is_demoted_and_ends_while_somebody_waits_loses_nothing() {
+fn a_server_that_is_demoted_and_ends_with_waiters_loses_nothing() {
     let builder = TestServer::builder().module(module_path()).conf("appendonly", "yes");
     let server = start(builder);
     let used = &mut 0;

@@ -1,5 +1,5 @@
-//! A connection for very many commands: they are sent as lines, and what is answered is compared byte by
-//! byte, without parsing.
+//! A connection for very many commands: they are sent as lines, and the answers are compared byte by byte, without
+//! parsing.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write as _};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rlock_testkit::TestServer;
 
-/// How long an answer may take: under valgrind everything takes some thirty times as long.
+/// The time limit for an answer: under valgrind everything takes some thirty times as long.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) const ACQUIRED: &str = "*3\r\n:1\r\n:30000\r\n:0\r\n";
@@ -20,7 +20,7 @@ pub(crate) const OK: &str = "+OK\r\n";
 pub(crate) const ONE: &str = ":1\r\n";
 pub(crate) const ZERO: &str = ":0\r\n";
 
-/// Commands to be sent together, and all that is to be answered to them.
+/// Commands that are sent together, and all expected answers.
 #[derive(Default)]
 pub(crate) struct Batch {
     lines: String,
@@ -34,7 +34,7 @@ impl Batch {
     }
 }
 
-/// What a subscriber of `news` gets.
+/// The bytes that a subscriber of `news` receives for a message.
 pub(crate) fn news(message: &str) -> String {
     format!("*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n${}\r\n{message}\r\n", message.len())
 }
@@ -61,7 +61,7 @@ impl Line {
         self.0.get_mut().write_all(lines.as_bytes()).unwrap();
     }
 
-    /// Compares what arrives with what is expected, until all of it has arrived.
+    /// Compares the bytes that arrive with the expected ones, until all have arrived.
     #[track_caller]
     pub(crate) fn hears(&mut self, expected: &str) {
         let mut left = expected.as_bytes();
@@ -84,7 +84,7 @@ impl Line {
         self.hears(&batch.answers);
     }
 
-    /// Says one line and compares its answer.
+    /// Sends one line and compares its answer.
     #[track_caller]
     pub(crate) fn say(&mut self, line: &str, answer: &str) {
         self.send(&format!("{line}\r\n"));
@@ -98,14 +98,14 @@ impl Line {
         line.trim_end().to_owned()
     }
 
-    /// What a line is answered with, one line as well.
+    /// The answer to a line, one line as well.
     #[track_caller]
     pub(crate) fn ask_line(&mut self, line: &str) -> String {
         self.send(&format!("{line}\r\n"));
         self.one_line()
     }
 
-    /// The number that a line is answered with.
+    /// The answer to a line, as a number.
     #[track_caller]
     pub(crate) fn number(&mut self, line: &str) -> i64 {
         let answer = self.ask_line(line);

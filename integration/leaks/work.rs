@@ -1,5 +1,5 @@
-//! The kinds of work that are to leave nothing behind. Every step uses locks of new names, so that whatever
-//! is kept for a lock shows, and names of one length, so that all take the same room.
+//! The kinds of work that must leave nothing behind. Every step uses locks of new names, so that anything that is
+//! kept for a lock shows, and names of one length, so that all take the same space.
 
 use std::iter::repeat_n;
 use std::mem::take;
@@ -9,10 +9,10 @@ use rlock_testkit::{TestServer, eventually};
 
 use crate::wire::{ACQUIRED, Batch, DENIED, Line, OK, ONE, QUEUED, ZERO, news};
 
-/// How many clients block, and how many owners wait for a message.
+/// The number of blocked clients, and of enqueued owners.
 pub(crate) const CLIENTS: usize = 20;
 
-/// How long it may take until somebody waits, also under valgrind.
+/// The time limit for the start of a wait, also under valgrind.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 const REPLACED: &str = "-UNBLOCKED the same owner waits by a later call\r\n";
@@ -27,7 +27,7 @@ pub(crate) fn acquire(key: &str, owner: &str, wait: &str) -> String {
     format!("RLOCK.ACQUIRE {key} {owner} 30000 {wait}")
 }
 
-/// A server and its clients: one that says most, some that block, and one that hears the messages.
+/// A server and its clients: one that sends most commands, some that block, and one that receives the messages.
 pub(crate) struct Scene<'a> {
     pub(crate) server: &'a TestServer,
     pub(crate) driver: Line,
@@ -46,7 +46,7 @@ impl<'a> Scene<'a> {
         Scene { server, driver: Line::connect(server), clients, heard, used }
     }
 
-    /// So many locks that nobody has used.
+    /// Reserves `count` locks that were never used; returns the number of the first.
     pub(crate) fn new_locks(&mut self, count: u64) -> u64 {
         *self.used += count;
         *self.used - count
@@ -60,7 +60,7 @@ impl<'a> Scene<'a> {
         });
     }
 
-    /// Lets every client say the same lines as another owner; each waits before the next one comes.
+    /// Lets every client send the same lines as another owner; each waits before the next one sends.
     #[track_caller]
     fn all_wait(&mut self, lines: impl Fn(usize) -> String) {
         for n in 0..CLIENTS {
@@ -74,9 +74,8 @@ impl<'a> Scene<'a> {
         self.clients.iter_mut().for_each(|client| client.hears(expected));
     }
 
-    /// Contended cycles: in each round the lock goes from one who waits to the next, first those who are
-    /// blocked, then those who wait for a message, until the last gives it back. Returns how often an owner
-    /// waited, got the lock and released it.
+    /// Contended cycles: in each round the lock passes from waiter to waiter, first the blocked ones, then the
+    /// enqueued ones, until the last releases it. Returns how often an owner waited, got the lock and released it.
     #[track_caller]
     pub(crate) fn hand_offs(&mut self, rounds: u64) -> u64 {
         let first = self.new_locks(rounds + 1);
@@ -96,7 +95,7 @@ impl<'a> Scene<'a> {
         rounds * 2 * CLIENTS as u64
     }
 
-    /// Whoever blocks waits for `key` already, and waits for the next lock as soon as it has had this one.
+    /// Every blocked client waits for `key` already, and for the next lock as soon as it was granted this one.
     #[track_caller]
     fn hand_off_round(&mut self, key: &str, next: &str) {
         let (mut batch, mut messages) = (Batch::default(), String::new());
@@ -119,7 +118,7 @@ impl<'a> Scene<'a> {
         self.heard.hears(&messages);
     }
 
-    /// The same by commands of the server's own, which shows what it keeps itself.
+    /// The same with the server's own blocking commands, which shows what the server itself keeps.
     #[track_caller]
     pub(crate) fn plain_hand_offs(&mut self, rounds: u64) -> u64 {
         let first = self.new_locks(rounds);
@@ -182,7 +181,7 @@ impl<'a> Scene<'a> {
         self.driver.ask(&batch);
     }
 
-    /// Clients that go while they wait, or with a grant on its way to them.
+    /// Clients that disconnect while they wait, or while a grant is in transit to them.
     #[track_caller]
     pub(crate) fn departures(&mut self) -> u64 {
         let key = lock(self.new_locks(1));

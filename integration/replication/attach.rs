@@ -1,5 +1,5 @@
-//! Effects are built only while somebody may read them. Whoever begins to read them while locks change,
-//! misses none: a replica, however it gets its snapshot, one of a server that was promoted, an AOF.
+//! Effects are built only while they have a reader. A reader that begins while locks change misses none: a replica,
+//! however it gets its snapshot, a replica of a promoted server, an AOF.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, sleep};
@@ -11,7 +11,7 @@ use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_
 
 const SOON: Duration = Duration::from_secs(30);
 const LOCKS: u64 = 40;
-/// Gives locks of which each is taken once a number.
+/// Numbers for locks that are acquired once each.
 static ONCE: AtomicU64 = AtomicU64::new(0);
 
 /// Changes locks on two connections for as long as `meanwhile` runs, and some time longer.
@@ -39,13 +39,13 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Every change of a command on its own, in a transaction and in a script, with others that wait.
+/// Every change by a command alone, in a transaction and in a script, with other waiters.
 fn change_locks(client: &mut Connection, owner: &str, over: impl Fn() -> bool) {
     for round in 0u64.. {
         if over() {
             return;
         }
-        // Most are changed again soon, so that a change that was missed is made up for. These are not.
+        // Most locks change again soon, which makes up for a missed change. These do not.
         if round.is_multiple_of(10) {
             let line = format!("RLOCK.ACQUIRE once:{} {owner} 5000000", ONCE.fetch_add(1, Ordering::Relaxed));
             story(client, &[(&line, "[1, 5000000, 0]")]);
@@ -58,7 +58,7 @@ fn change_locks(client: &mut Connection, owner: &str, over: impl Fn() -> bool) {
             3 => format!("RLOCK.ACQUIRE lock{lock} {owner} 1000000 BLOCK 2"),
             4 => format!("RLOCK.FORCERELEASE lock{lock}"),
             5 => format!("EVAL return{{redis.call('RLOCK.ACQUIRE','lock{lock}','{owner}','1500000')}} 0"),
-            6 => format!("RLOCK.ACQUIRE lock{lock} {owner} 900000 ENQUEUE 100 nobody"),
+            6 => format!("RLOCK.ACQUIRE lock{lock} {owner} 900000 ENQUEUE 100 deaf"),
             7 => "MULTI".into(),
             // These hand the lock on as well.
             8 => format!("DEL lock{lock}"),
@@ -78,7 +78,7 @@ fn change_locks(client: &mut Connection, owner: &str, over: impl Fn() -> bool) {
     }
 }
 
-/// All locks with their holders and expiry, and what they add up to.
+/// All locks with their holders and expiry: their number, and a checksum.
 const LOCKS_THERE: &str = "
     local locks = redis.call('keys', '*')
     table.sort(locks)
@@ -94,7 +94,7 @@ fn locks(client: &mut Connection) -> String {
     say_words(client, &["EVAL", LOCKS_THERE, "0"])
 }
 
-/// Waits until the server has found out that nobody reads effects.
+/// Waits until the server has found that effects have no reader.
 #[track_caller]
 fn await_nobody(server: &TestServer) {
     let client = &mut server.connect();
@@ -111,7 +111,7 @@ fn await_nobody(server: &TestServer) {
     });
 }
 
-/// A server whose backlog goes a second after its last replica, and whose snapshots take some time.
+/// A server that drops its backlog a second after its last replica has left, and whose snapshots take some time.
 fn primary(diskless: &str, delay: u32) -> ServerBuilder {
     TestServer::builder()
         .conf("repl-backlog-ttl", 1)
@@ -120,7 +120,7 @@ fn primary(diskless: &str, delay: u32) -> ServerBuilder {
         .conf("rdb-key-save-delay", 300)
 }
 
-/// Lets the snapshot have a connection of its own, beside that of the effects, where a server can do that.
+/// Gives the snapshot a separate connection, beside that of the effects, where a server supports it.
 fn channel_of_its_own(servers: &[&TestServer]) {
     for server in servers {
         for option in ["repl-rdb-channel", "dual-channel-replication-enabled"] {
@@ -143,7 +143,7 @@ fn a_replica_that_attaches_has_every_lock() {
             channel_of_its_own(&[&primary, &replica]);
             under_load(&primary, || {
                 if another {
-                    // During another snapshot, long enough for a beat to find that nobody reads.
+                    // During another snapshot, long enough for a beat to find that effects have no reader.
                     say(&mut primary.connect(), "BGSAVE");
                     sleep(Duration::from_millis(150));
                 }
@@ -157,7 +157,7 @@ fn a_replica_that_attaches_has_every_lock() {
                 locks(&mut primary.connect()),
                 "diskless {diskless}, delay {delay}, {another}"
             );
-            // Nor does one that was cut off, and goes on from the backlog.
+            // A replica that was cut off, and continues from the backlog, misses none either.
             under_load(&primary, || {
                 say(&mut primary.connect(), "CLIENT KILL TYPE replica");
             });
@@ -203,7 +203,7 @@ fn has_every_lock_in_its_aof(server: TestServer) {
     assert_eq!(locks(&mut aof.start().connect()), before);
 }
 
-/// It has a backlog, which a sibling goes on from without a snapshot, before the next beat: one a second here.
+/// A sibling continues from its backlog without a snapshot, before its next beat: one a second here.
 #[test]
 fn a_promoted_replica_feeds_its_siblings() {
     let first = TestServer::start();

@@ -1,4 +1,4 @@
-//! Servers that stop being the primary: who waits is sent away, and nobody waits on a replica.
+//! Servers that stop being the primary: waiters are sent away, and no client waits on a replica.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use rlock_testkit::{Subscriber, TestServer, wait_for_replicas_in_sync};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]");
 
-/// Where no server listens: a replica of it keeps the data that it has.
+/// No server listens here: a replica of this address keeps its data.
 const NO_PRIMARY: (&str, &str) = ("REPLICAOF 127.0.0.1 1", "OK");
 
 #[track_caller]
@@ -64,7 +64,7 @@ fn a_demoted_server_sends_its_waiters_away() {
 }
 
 #[test]
-fn who_holds_the_lock_keeps_it_and_a_promoted_server_serves_again() {
+fn a_holder_keeps_the_lock_and_a_promoted_server_serves_again() {
     let server = TestServer::start();
     let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
     story(client, &[ALICE]);
@@ -76,7 +76,7 @@ fn who_holds_the_lock_keeps_it_and_a_promoted_server_serves_again() {
         let said = say(client, "RLOCK.ACQUIRE lock bob 50000 BLOCK 0");
         assert!(said.starts_with("!READONLY "), "{said}");
         story(client, &[("REPLICAOF NO ONE", "OK"), ("HGETALL lock", r#"["alice", "1"]"#)]);
-        // Nobody stands in the queue any more; who asks again does.
+        // The queue is empty until a waiter asks again.
         assert_eq!(waiters(client, "lock"), "");
         enqueue(client, "lock", "carol");
     }
@@ -102,7 +102,7 @@ fn a_lease_that_ends_on_a_replica_grants_nothing() {
 }
 
 #[test]
-fn nobody_waits_on_a_writable_replica() {
+fn no_client_waits_on_a_writable_replica() {
     let primary = TestServer::start();
     let replica = TestServer::builder().conf("replica-read-only", "no").start();
     let (here, there) = (&mut primary.connect(), &mut replica.connect());
@@ -113,7 +113,7 @@ fn nobody_waits_on_a_writable_replica() {
     let begin = Instant::now();
     for wait in ["BLOCK 0", "BLOCK 60000", "ENQUEUE 0 grants", "ENQUEUE 60000 grants"] {
         story(there, &[(&format!("RLOCK.ACQUIRE lock bob 4000 {wait}"), "null")]);
-        // What is free is taken, in this server's own copy.
+        // A free lock is granted, in this server's own copy.
         story(there, &[(&format!("RLOCK.ACQUIRE free bob 4000 {wait}"), "[1, 4000, 0]")]);
         story(there, &[("RLOCK.RELEASE free bob", "1")]);
     }
@@ -122,7 +122,7 @@ fn nobody_waits_on_a_writable_replica() {
     assert_eq!(text(&ask(there, &["EVAL", script, "1", "lock"])), "null");
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     assert_eq!((counter(&replica, "waiters"), counter(&replica, "waiters_peak")), (0, 0));
-    // The primary frees it: nobody here was waiting.
+    // The primary frees the lock: no client was waiting here.
     story(here, &[("RLOCK.RELEASE lock alice", "1")]);
     wait_for_replicas_in_sync(&primary, &replica);
     story(there, &[("EXISTS lock", "0")]);
@@ -140,7 +140,7 @@ fn a_failover_moves_locks_and_not_waiters() {
     story(here, &[ALICE]);
     let (bob, dave) = (block(&primary, "lock", "bob"), block(&primary, "lock", "dave"));
     enqueue(here, "lock", "carol");
-    // A hand-off before it belongs to what moves.
+    // A hand-off before the fail-over is part of what moves.
     story(here, &[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 50000, 0]");
     wait_for_replicas_in_sync(&primary, &replica);
@@ -150,7 +150,7 @@ fn a_failover_moves_locks_and_not_waiters() {
     was_sent_away(&dave);
     assert_eq!(next(&mut grants, 1), ["dropped 0 carol lock demoted"]);
     assert_eq!((counter(&primary, "waiters"), counter(&replica, "waiters")), (0, 0));
-    // Where the lock is served now, its holder holds it, and those who ask again wait.
+    // Where the lock is served now, its holder still holds it, and waiters that ask again wait.
     let dave = block(&replica, "lock", "dave");
     story(there, &[("RLOCK.RENEW lock bob 60000", "1"), ("RLOCK.RELEASE lock bob", "1")]);
     assert_eq!(dave.answer(), "[1, 50000, 0]");

@@ -1,8 +1,8 @@
 //! Servers that are demoted, and are the primary again before they have another primary's data.
 //!
-//! A blocked client was granted a lock by a release, and was told `UNBLOCKED` by the server, which was demoted before the
-//! answer was sent: the grant stayed for its whole lease. Redis answers blocked clients so, Valkey 9 sends the grant; so a
-//! client that is killed stands for one that does not learn of its grant.
+//! A release granted the lock to a blocked client, but the server was demoted before it sent the answer: the client
+//! received `UNBLOCKED`, and the grant stayed for its whole lease. Redis answers blocked clients in this way, Valkey
+//! 9 sends the grant; a killed client stands for one that does not learn of its grant.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
 const ALICE: (&str, &str) = ("RLOCK.ACQUIRE lock alice 600000", "[1, 600000, 0]");
 const RELEASE: &str = "RLOCK.RELEASE lock alice";
-/// Where no server listens: a replica of it keeps the data that it has.
+/// No server listens here: a replica of this address keeps its data.
 const DEMOTE: &str = "REPLICAOF 127.0.0.1 1";
 const PROMOTE: &str = "REPLICAOF NO ONE";
 /// Longer than the timer takes for anything.
 const A_WHILE: Duration = Duration::from_millis(300);
 
-/// All of it in one cycle of the server's event loop; what it answers is of no interest.
+/// Sends all lines in one event-loop cycle; the answers do not matter.
 fn at_once(client: &mut Connection, lines: &[&str]) {
     let mut pipe = redis::pipe();
     for line in lines {
@@ -40,7 +40,7 @@ fn is_free(client: &mut Connection) {
     eventually("the grant to be revoked", SOON, || (number(client, "EXISTS lock") == 0).then_some(()));
 }
 
-/// Bob is granted the lock, and does not learn of it: the server is a replica then, of a primary that it does not reach.
+/// Bob is granted the lock and does not learn it: by that time the server is the replica of an unreachable primary.
 fn granted_and_demoted(replica: Option<&TestServer>) -> (TestServer, Connection) {
     let server = TestServer::start();
     let mut client = server.connect();
@@ -87,7 +87,7 @@ fn a_replica_revokes_nothing_until_it_is_primary_again() {
     drop(server);
 }
 
-/// The grant ends with its lease then.
+/// The grant ends with its lease.
 #[test]
 fn a_replica_can_be_unloaded_though_there_is_a_grant_to_revoke() {
     let (server, mut client) = granted_and_demoted(None);
@@ -106,8 +106,8 @@ fn an_owner_that_was_heard_from_on_a_writable_replica_keeps_its_grant() {
     drop(server);
 }
 
-/// Another server was the primary meanwhile, where the owner may have asked again: it is told that it holds the lock, and
-/// nothing changes, since the lease is long enough.
+/// Another server was the primary meanwhile, and the owner asks again there: it gets the answer that it holds the
+/// lock, and nothing changes, since the lease is long enough.
 #[test]
 fn what_another_primary_has_said_is_not_revoked() {
     for partial in [true, false] {
@@ -119,7 +119,7 @@ fn what_another_primary_has_said_is_not_revoked() {
         });
         story(&mut there, &[(PROMOTE, "OK")]);
         if !partial {
-            // Its history is another one by now.
+            // Its history is a different one from here on.
             story(&mut there, &[(DEMOTE, "OK"), (PROMOTE, "OK")]);
         }
         assert!(say(&mut there, "RLOCK.ACQUIRE lock bob 1 HOLDS 1").starts_with("[1, "));
@@ -137,7 +137,7 @@ fn what_another_primary_has_said_is_not_revoked() {
 const LIST: &str = "redisson_lock_queue:{lock}";
 const DEADLINES: &str = "redisson_lock_timeout:{lock}";
 
-/// So many wait with FAIR, blocked or for a message, behind one that waits by Redisson's protocol.
+/// Starts this number of blocked and enqueued FAIR waiters, behind a Redisson waiter.
 fn wait_in_the_list(
     server: &TestServer,
     client: &mut Connection,
@@ -165,7 +165,7 @@ fn wait_in_the_list(
 }
 
 #[test]
-fn who_was_sent_away_leaves_the_fair_list_when_the_server_is_primary_again() {
+fn waiters_sent_away_leave_the_fair_list_when_the_server_is_primary_again() {
     let server = TestServer::start();
     let mut client = server.connect();
     let blocked = wait_in_the_list(&server, &mut client, 20, 1_500);
@@ -178,9 +178,9 @@ fn who_was_sent_away_leaves_the_fair_list_when_the_server_is_primary_again() {
     story(&mut client, &[(RELEASE, "1"), ("MODULE UNLOAD rlock", "OK")]);
 }
 
-/// The list is the new primary's as long as the server is a replica, and for good once the server has its data.
+/// The list belongs to the new primary while the server is a replica, and for good once the server has its data.
 #[test]
-fn a_replica_takes_nobody_out_of_the_fair_list() {
+fn a_replica_removes_no_waiter_from_the_fair_list() {
     let (server, other) = (TestServer::start(), TestServer::start());
     let mut client = server.connect();
     other.replicate_from(&server);

@@ -18,7 +18,7 @@ fn token(client: &mut Connection, line: &str) -> i64 {
 }
 
 #[test]
-fn tokens_go_on_after_a_restart() {
+fn tokens_keep_growing_after_a_restart() {
     // Ahead of every clock, so that only what was kept can be exceeded.
     const AHEAD: i64 = 1 << 50;
     for (name, value) in [("appendonly", "yes"), ("save", "3600 1")] {
@@ -37,17 +37,17 @@ fn tokens_go_on_after_a_restart() {
     }
 }
 
-/// A primary that gave tokens which its replica never heard of, and died; the replica is promoted.
+/// A primary that gave tokens which its replica never received, and died; the replica is promoted.
 struct FailOver {
     promoted: TestServer,
     /// The last token that the promoted server has.
     known: i64,
-    /// The last that was given.
+    /// The last token that was given.
     last: i64,
 }
 
 impl FailOver {
-    /// So many tokens are lost; the promoted server's clock goes ahead by so many seconds, or is behind.
+    /// `lost` tokens are lost; the promoted server's clock is `clock_ahead` seconds ahead (behind if negative).
     #[track_caller]
     fn new(lost: u32, clock_ahead: i64) -> FailOver {
         let primary = TestServer::start();
@@ -56,7 +56,7 @@ impl FailOver {
         let (here, there) = (&mut primary.connect(), &mut promoted.connect());
         let known = token(here, ACQUIRE);
         wait_for_replicas_in_sync(&primary, &promoted);
-        // The link is cut, and nobody listens where the replica looks for its primary now.
+        // The link is cut: no server listens at the replica's new primary address.
         story(there, &[("REPLICAOF 127.0.0.1 1", "OK")]);
         let last = (0..lost).fold(known, |last, _| {
             let next = token(here, ACQUIRE);
@@ -110,7 +110,7 @@ fn tokens_that_were_not_lost_are_exceeded_whatever_the_clock_says() {
 }
 
 /// The limit, as docs/FENCING.md states it: tokens were lost, and the promoted server's clock is behind the last
-/// of them. Then the next one is that after the last that has arrived.
+/// of them. The next token is the one after the last that has arrived.
 #[test]
 fn a_clock_that_is_far_behind_cannot_make_up_for_lost_tokens() {
     let after = FailOver::new(20, -HOUR);
@@ -118,7 +118,7 @@ fn a_clock_that_is_far_behind_cannot_make_up_for_lost_tokens() {
     let first = token(there, ACQUIRE);
     assert_eq!(first, after.known + 1);
     assert!(first < after.last, "{first} after {}", after.last);
-    // An operator who knows of the loss can raise the token by hand.
+    // If the loss is known, an operator can raise the token by hand.
     story(there, &[(&format!("SET {TOKEN_KEY} {}", after.last), "OK")]);
     assert!(token(there, ACQUIRE) > after.last);
 }

@@ -1,5 +1,5 @@
-//! Taking the module away, at run time or by a restart: the locks are plain data of the kind that Redisson writes, its
-//! scripts go on with them, and nothing is left that a server without the module, or with another, does not know.
+//! Removing the module, at run time or by a restart: the locks are plain data of the kind that Redisson writes, its
+//! scripts serve them, and nothing is left that a server without the module, or with another, does not know.
 
 use std::fs;
 use std::path::Path;
@@ -17,8 +17,8 @@ use rlock_testkit::{ServerBuilder, TestServer, aof_all_commands, module_path};
 
 const LEASE: i64 = 1_000_000;
 
-/// Shows that Redisson's scripts go on with what [`hold`] has taken, in the names of the owners there, and that all is
-/// gone when they have given it back. `ahead` is how far its clock has gone on.
+/// Asserts that Redisson's scripts serve the locks of [`hold`], in the names of their owners, and that nothing is
+/// left after the releases. The clock of the scripts is `ahead` ms ahead.
 #[track_caller]
 fn redisson_goes_on(client: &mut Connection, token: i64, ahead: i64) {
     let now = server_time(client) + ahead;
@@ -37,7 +37,7 @@ fn redisson_goes_on(client: &mut Connection, token: i64, ahead: i64) {
     assert_eq!(redisson::run(client, UNREAD, "book", "j:1", LEASE), "1");
     assert_ne!(redisson::run_fair(client, FAIR_TAKES, "fair", "j:1", 300_000, now), "null");
     assert_eq!(redisson::run_fair(client, FAIR_GIVES_BACK, "fair", "n:1", 300_000, now), "1");
-    // Those before it in the list are gone, and their deadlines have passed.
+    // The waiters before it in the list are gone, and their deadlines have passed.
     assert_eq!(redisson::run_fair(client, FAIR_TAKES, "fair", "j:1", 300_000, now), "null");
     assert_eq!(redisson::run_fair(client, FAIR_GIVES_BACK, "fair", "j:1", 300_000, now), "1");
     assert_eq!(redisson::run(client, FENCED_TAKES, "fenced", "j:1", LEASE), "null");
@@ -47,7 +47,7 @@ fn redisson_goes_on(client: &mut Connection, token: i64, ahead: i64) {
     story(client, &[("KEYS *", r#"["redisson_lock_token:{fenced}"]"#)]);
 }
 
-/// The names of the keys, all of them of Redisson's making.
+/// Asserts that the keys are the expected ones, all of them in Redisson's format.
 #[track_caller]
 fn knows_the_keys(client: &mut Connection, waited: bool) {
     let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();
@@ -63,7 +63,7 @@ fn knows_the_keys(client: &mut Connection, waited: bool) {
 }
 
 #[test]
-fn unloading_waits_until_nobody_does() {
+fn unloading_is_refused_until_no_waiter_is_left() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let token = hold(client, "");
@@ -80,7 +80,7 @@ fn unloading_waits_until_nobody_does() {
         assert!(refused.starts_with("!ERR "), "{refused}");
         story(client, &[(&format!("RLOCK.CANCEL {} e:1", kind.key("")), "1")]);
     }
-    // Nobody's place in a list is left, and the locks are as they were.
+    // The lists have no entry of a waiter, and the locks are as they were.
     story(client, &[("MODULE UNLOAD rlock", "OK")]);
     assert_eq!(everything(&server, "DUMP"), before);
     assert_eq!(awaited.grants.drain(), []);
@@ -89,29 +89,29 @@ fn unloading_waits_until_nobody_does() {
 }
 
 #[test]
-fn a_module_that_is_loaded_again_goes_on_with_its_locks() {
+fn a_module_that_is_loaded_again_serves_its_locks() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let token = hold(client, "");
     let load = format!("MODULE LOAD {}", module_path().display());
     story(client, &[("MODULE UNLOAD rlock", "OK")]);
-    // Meanwhile one of Redisson's waits for the fair lock, and another reads.
+    // Meanwhile a Redisson waiter waits for the fair lock, and a Redisson reader reads.
     let now = server_time(client);
     assert_ne!(redisson::run_fair(client, FAIR_TAKES, "fair", "j:1", 300_000, now), "null");
     assert_eq!(redisson::run(client, READ, "page", "j:1", LEASE), "null");
     story(client, &[(&load, "OK")]);
     let awaited = Awaited::start(&server, "");
-    // Both come before those who wait here.
+    // Both come before the native waiters.
     assert_eq!(redisson::run(client, UNREAD, "page", "j:1", LEASE), "0");
     story(client, &[("LRANGE redisson_lock_queue:{fair} 0 -1", r#"["j:1", "b:1", "e:1"]"#)]);
     redisson::run_fair(client, FAIR_GIVES_UP, "fair", "j:1", 300_000, now);
     awaited.are_served(client, token);
 }
 
-/// By a restart from what was kept. Waiters are kept nowhere but in the list of the fair lock, as Redisson's are, and
-/// are dropped from there like those of Redisson's that died.
+/// By a restart from stored data. Native waiters are stored only in the list of the fair lock, as Redisson waiters
+/// are, and are dropped from it like dead Redisson waiters.
 #[test]
-fn a_server_without_the_module_goes_on_with_the_locks() {
+fn a_server_without_the_module_keeps_the_locks() {
     let with_aof = || TestServer::builder().conf("appendonly", "yes");
     let rewritten = || with_aof().conf("aof-use-rdb-preamble", "no");
     let ways: [(&str, &dyn Fn() -> ServerBuilder); 3] =
@@ -140,8 +140,8 @@ fn a_server_without_the_module_goes_on_with_the_locks() {
     }
 }
 
-/// Shows that what a server keeps is the same with this version of the module, an older one, or none: there are no
-/// types, no data and no commands of ours in it.
+/// Asserts that stored data is the same with this version of the module, an older one, or none: it has no types, no
+/// data and no commands of the module.
 #[track_caller]
 fn names_nothing_of_ours(dir: &Path) {
     let mut seen = 0;
@@ -167,7 +167,7 @@ fn names_nothing_of_ours(dir: &Path) {
     }
 }
 
-/// What has to go with the module: the line that loads it, and those that name its options or its category.
+/// Lines to remove together with the module: the line that loads it, and those that name its options or its category.
 #[test]
 fn a_configuration_that_names_the_module_is_not_read_without_it() {
     let lines: [(&str, &[&str]); 2] =
@@ -182,7 +182,7 @@ fn a_configuration_that_names_the_module_is_not_read_without_it() {
         };
         story(&mut with.connect(), &[("RLOCK.CANCEL lock alice", "0")]);
         let without = TestServer::builder().without_module().conf_words(name, words).try_start();
-        let failure = without.expect_err("a line that nobody knows");
+        let failure = without.expect_err("an unknown line");
         assert!(failure.status.is_some(), "{name}: {failure}");
     }
 }

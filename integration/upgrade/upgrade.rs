@@ -1,5 +1,5 @@
-//! A server of Redisson's that gets the module, at run time or by a restart: the locks that are held and awaited then
-//! stay what they are, and both sorts of clients go on with them.
+//! A server with Redisson clients that gets the module, at run time or by a restart: the locks that are held and
+//! awaited at that time do not change, and both kinds of clients keep using them.
 
 use redis::Connection;
 use rlock_testkit::commands::{SOON, server_time, story};
@@ -19,7 +19,7 @@ const BUDGET: i64 = 300_000;
 /// Gives a server the module.
 type Way = fn(TestServer) -> TestServer;
 
-/// Ways to get the module, with all that the server has kept.
+/// Ways to get the module, with all data that the server has stored.
 const WAYS: [(&str, Way); 3] = [
     ("MODULE LOAD", |server| {
         let load = format!("MODULE LOAD {}", module_path().display());
@@ -37,8 +37,8 @@ fn with_aof() -> ServerBuilder {
     TestServer::builder().conf("appendonly", "yes")
 }
 
-/// Takes locks by Redisson's scripts on a server without the module, and loads it in one of these ways: nothing of
-/// what is there changes by that.
+/// Acquires locks by Redisson's scripts on a server without the module, and loads the module in one of these ways: no
+/// stored data changes by that.
 #[track_caller]
 fn loaded(way: usize, take: impl FnOnce(&mut Connection)) -> TestServer {
     let (name, way) = WAYS[way];
@@ -65,7 +65,7 @@ fn wait(server: &TestServer, key: &str, owner: &str, words: &str) -> Waiting {
 }
 
 #[test]
-fn plain_locks_go_on() {
+fn plain_locks_continue() {
     for way in 0..WAYS.len() {
         let server = loaded(way, |client| {
             for _ in 0..2 {
@@ -73,7 +73,7 @@ fn plain_locks_go_on() {
             }
         });
         let client = &mut server.connect();
-        // Its own calls go on, and ours do the same to what it holds.
+        // Redisson's calls work as before, and native calls do the same to its hold.
         assert_eq!(redisson::run(client, RENEW, "lock", "j:1", LEASE), "1");
         story(client, &[("RLOCK.ACQUIRE lock n:1 50000", "null"), ("RLOCK.RENEW lock j:1 900000", "1")]);
         let mut waiter = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
@@ -91,9 +91,9 @@ fn plain_locks_go_on() {
     }
 }
 
-/// Who listens when the module is loaded at run time need not listen anew.
+/// A subscriber need not subscribe again when the module is loaded at run time.
 #[test]
-fn who_waits_while_it_is_loaded_is_called() {
+fn a_redisson_waiter_is_called_after_the_module_is_loaded() {
     let server = TestServer::builder().without_module().start();
     let client = &mut server.connect();
     assert_eq!(redisson::run(client, TAKES, "lock", "j:1", LEASE), "null");
@@ -102,13 +102,13 @@ fn who_waits_while_it_is_loaded_is_called() {
     story(client, &[("RLOCK.RELEASE lock j:1", "1")]);
     is_called(&mut waiter, "0");
     assert_eq!(redisson::run(client, TAKES, "lock", "j:2", LEASE), "null");
-    // Nor does the end of a lease that was given before wake natives less.
+    // The end of a lease that was given before the load wakes native waiters, too.
     story(client, &[("PEXPIRE lock 300", "1")]);
     assert_eq!(wait(&server, "lock", "n:1", "").answer(), "[1, 50000, 0]");
 }
 
 #[test]
-fn readers_and_writers_go_on() {
+fn readers_and_writers_continue() {
     for way in 0..WAYS.len() {
         let server = loaded(way, |client| {
             for owner in ["j:1", "j:1", "j:2"] {
@@ -118,7 +118,7 @@ fn readers_and_writers_go_on() {
             assert_eq!(redisson::run(client, READ, "book", "j:1", LEASE), "null");
         });
         let client = &mut server.connect();
-        // Readers share, and the writer that waits comes after the last of them, before the reader behind it.
+        // Readers share, and the waiting writer comes after the last of them, before the reader behind it.
         story(client, &[("RLOCK.ACQUIRE page n:1 50000 READ", "[1, 50000, 0]")]);
         let writer = wait(&server, "page", "n:2", "WRITE");
         let reader = wait(&server, "page", "n:3", "READ");
@@ -134,7 +134,7 @@ fn readers_and_writers_go_on() {
         is_called(&mut waiter, "0");
         assert_eq!(redisson::run(client, READ, "page", "j:1", LEASE), "null");
         story(client, &[("RLOCK.RELEASE page n:3", "1"), ("RLOCK.RELEASE page j:1", "1")]);
-        // Its writer goes on as a reader, and others come in.
+        // The writer stays as a reader, and other readers join.
         let reader = wait(&server, "book", "n:1", "READ");
         assert_eq!(redisson::run(client, UNWRITE, "book", "j:1", LEASE), "1");
         assert_eq!(reader.answer(), "[1, 50000, 0]");
@@ -142,9 +142,9 @@ fn readers_and_writers_go_on() {
     }
 }
 
-/// Those who stood in its list before come before natives, and one that died meanwhile is passed.
+/// Redisson waiters from before the load come before native ones, and one that has died is passed.
 #[test]
-fn fair_locks_go_on() {
+fn fair_locks_continue() {
     for way in 0..WAYS.len() {
         let fair = |client: &mut Connection, script: &str, owner: &str| {
             let now = server_time(client);
@@ -175,7 +175,7 @@ fn fair_locks_go_on() {
 }
 
 #[test]
-fn fenced_locks_go_on() {
+fn fenced_locks_continue() {
     for way in 0..WAYS.len() {
         let server = loaded(way, |client| {
             assert_eq!(redisson::run(client, FENCED_TAKES, "lock", "j:1", LEASE), "1");

@@ -1,4 +1,4 @@
-//! Other crates that lock by Redis, as processes of `make bench ONLY=client`.
+//! Other crates that lock by Redis, run as processes by `make bench ONLY=client`.
 
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ async fn main() {
     match contender.as_str() {
         "rslock" => serve(Rslock::new(&url)).await,
         "rlock" => serve(Rlock(RLock::new(url.as_str()).await.expect("a connection"))).await,
-        other => panic!("no such contender: {other}"),
+        other => panic!("unknown contender: {other}"),
     }
 }
 

@@ -10,10 +10,10 @@ use crate::results::HandOff;
 use crate::rng::Rng;
 use crate::spread::{Spread, quantile};
 
-/// Turns of each of the two in one round …
+/// Turns of each of the two processes in one round.
 const TURNS: u64 = 100;
 
-/// … and of who polls, which takes long.
+/// Turns in one round of a contender that polls: polling takes long.
 const POLLED_TURNS: u64 = 10;
 
 pub(super) fn run(

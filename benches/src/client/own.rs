@@ -17,7 +17,7 @@ pub(super) fn work(contender: &str, url: &str) {
         match contender {
             "client" => serve(ByClient(Client::connect(url).await.expect("a client"))).await,
             "raw" => serve(Raw::connect(url).await).await,
-            other => panic!("no such contender: {other}"),
+            other => panic!("unknown contender: {other}"),
         }
     });
 }

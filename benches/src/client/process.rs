@@ -11,7 +11,7 @@ pub(super) const ROLE: &str = "client-worker";
 /// Where the other crates are built.
 const PEERS_TARGET: &str = "target/peers";
 
-/// Who is measured.
+/// The contenders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
     Raw,
@@ -21,9 +21,9 @@ pub(crate) enum Who {
 }
 
 impl Who {
-    /// Everybody, in the order of the tables.
+    /// Every contender, in the order of the tables.
     pub(crate) const ALL: [Who; 4] = [Who::Raw, Who::Client, Who::Rslock, Who::Rlock];
-    /// What is part of this project.
+    /// The contenders of this project.
     pub(super) const OWN: [Who; 2] = [Who::Raw, Who::Client];
     /// Other crates.
     pub(super) const PEERS: [Who; 2] = [Who::Rslock, Who::Rlock];
@@ -48,13 +48,13 @@ impl Who {
         }
     }
 
-    /// Whether it waits by asking again and again.
+    /// Whether it waits by polling.
     pub(super) fn polls(self) -> bool {
         Who::PEERS.contains(&self)
     }
 }
 
-/// One process; killed when dropped. It runs on the cores of the thread that starts it.
+/// One process, on the cores of the thread that starts it; killed when dropped.
 pub(crate) struct Worker {
     child: Child,
     input: ChildStdin,
@@ -83,7 +83,7 @@ impl Worker {
         Worker { child, input, output }
     }
 
-    /// Says what to do.
+    /// Sends one line of work.
     pub(crate) fn tell(&mut self, work: &str) {
         writeln!(self.input, "{work}").expect("a process that reads");
     }

@@ -1,4 +1,4 @@
-//! What it takes to keep many locks.
+//! The cost of keeping many locks.
 
 use rlock_testkit::TestServer;
 
@@ -9,13 +9,13 @@ use crate::progress::Progress;
 use crate::results::Renewal;
 use crate::spread::{Spread, rounded};
 
-/// How many are held.
+/// The number of locks held.
 const LOCKS: u64 = 10_000;
 
-/// A lock is renewed so often, …
+/// The renewal interval of a lock, in seconds.
 const EVERY: f64 = 10.0;
 
-/// … and for so long is measured, between the first renewals and the second, with half of that to spare.
+/// The time measured, in seconds: between the first and the second renewals, with half of it to spare.
 const SECONDS: u64 = 15;
 
 pub(super) fn run(server: &TestServer, plan: &Plan, progress: &Progress) -> Renewal {
@@ -38,7 +38,7 @@ pub(super) fn run(server: &TestServer, plan: &Plan, progress: &Progress) -> Rene
     Renewal { locks: LOCKS, rounds, percent: Spread::of(values), idle_percent: rounded(idle_percent) }
 }
 
-/// The CPU time, in seconds, of holding so many locks for that long.
+/// The CPU time, in seconds, of holding `locks` locks for the time measured.
 fn measure(worker: &mut Worker, locks: u64) -> f64 {
     worker.tell(&format!("hold {locks} {SECONDS}"));
     let (_wall, cpu) = worker.answer();

@@ -1,12 +1,12 @@
-//! What the processes that are measured do: told by lines on their standard input, answering by lines.
+//! The work of a measured process. Lines on standard input ask for it, lines on standard output answer.
 //!
 //! | line | does | answer |
 //! |---|---|---|
 //! | `pairs N KEY` | N times acquire and release, one after the other | `WALL-NS CPU-NS` |
 //! | `turns N KEY` | N times acquire, hold for 1 to 2 ms, release | N lines `ACQUIRED-NS RELEASED-NS`, by one clock for all processes |
-//! | `hold N SECONDS` | acquires N locks, then measures for so long | `WALL-NS CPU-NS` |
+//! | `hold N SECONDS` | acquires N locks, then measures for that time | `WALL-NS CPU-NS` |
 //!
-//! This file is part of two programs: the benchmarks, and those of other crates in ../../peers.
+//! This file is part of two programs: the benchmarks, and the programs of other crates in ../../peers.
 
 use std::io::BufRead;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// A way to lock.
 pub(crate) trait Contender {
-    /// What is held.
+    /// The guard.
     type Held;
 
     /// Waits for the lock as long as it takes.
     async fn acquire(&mut self, key: &str) -> Self::Held;
 
-    /// Gives it back, and awaits the answer.
+    /// Releases it, and awaits the answer.
     async fn release(&mut self, held: Self::Held);
 }
 
-/// Carries out what the input says, to its end.
+/// Does the work that the input asks for, until the input ends.
 pub(crate) async fn serve(mut contender: impl Contender) {
     let mut lines = input();
     while let Some(line) = lines.recv().await {
@@ -35,7 +35,7 @@ pub(crate) async fn serve(mut contender: impl Contender) {
             ["pairs", count, key] => pairs(&mut contender, number(count), key).await,
             ["turns", count, key] => turns(&mut contender, number(count), key).await,
             ["hold", count, seconds] => hold(&mut contender, number(count), number(seconds)).await,
-            _ => panic!("no such work: {line}"),
+            _ => panic!("unknown work: {line}"),
         }
     }
 }
@@ -44,7 +44,7 @@ fn number(word: &str) -> u64 {
     word.parse().unwrap_or_else(|error| panic!("{word}: {error}"))
 }
 
-/// Reads in a thread of its own, so that tasks in the background go on.
+/// Reads in a separate thread, so that background tasks keep running.
 fn input() -> UnboundedReceiver<String> {
     let (sender, lines) = unbounded_channel();
     std::thread::spawn(move || {

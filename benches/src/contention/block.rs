@@ -1,4 +1,4 @@
-//! Waiters by RLOCK.ACQUIRE … BLOCK, each with a connection of its own.
+//! Waiters by RLOCK.ACQUIRE … BLOCK, each with a separate connection.
 
 use super::fleet::{Clients, Fleet};
 use super::tally::{LEASE, LOCK, Tally, owner};
@@ -7,13 +7,13 @@ use crate::resp::{Reply, command};
 /// The clients; the number of a connection is that of its client.
 pub(crate) struct Block {
     tally: Tally,
-    /// The acquisition that each client is at.
+    /// The current acquisition of each client.
     numbers: Vec<usize>,
     begun: bool,
 }
 
 impl Block {
-    /// So many clients, of which the first takes the lock.
+    /// Starts this many clients; the first takes the lock.
     pub(crate) fn start(clients: usize, fleet: &mut Fleet) -> Block {
         let mut block = Block { tally: Tally::new(clients), numbers: (0..clients).collect(), begun: false };
         block.acquire(0, fleet);

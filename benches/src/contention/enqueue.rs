@@ -7,7 +7,7 @@ use super::fleet::{Clients, Fleet};
 use super::tally::{LEASE, LOCK, Tally, number_of, owner};
 use crate::resp::{Reply, command};
 
-/// What a client waits to be answered.
+/// The answer that a client waits for.
 #[derive(Clone, Copy)]
 enum Asked {
     Acquire,
@@ -20,14 +20,14 @@ pub(crate) struct Enqueue {
     tally: Tally,
     processes: usize,
     numbers: Vec<usize>,
-    /// For each process what was asked and by whom, in order.
+    /// For each process its unanswered requests in order, each with its client.
     asked: Vec<VecDeque<(usize, Asked)>>,
     subscribed: usize,
     begun: bool,
 }
 
 impl Enqueue {
-    /// So many clients in so many processes, of which the first takes the lock.
+    /// Starts `clients` clients in `processes` processes; the first client takes the lock.
     pub(crate) fn start(clients: usize, processes: usize, fleet: &mut Fleet) -> Enqueue {
         for process in 0..processes {
             fleet.send(2 * process + 1, &command(&["SUBSCRIBE", &channel(process)]));

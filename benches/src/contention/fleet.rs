@@ -18,7 +18,7 @@ pub(crate) trait Clients {
     fn on_reply(&mut self, connection: usize, reply: &Reply<'_>, fleet: &mut Fleet);
     /// The time has come that the client asked for.
     fn on_timer(&mut self, client: usize, fleet: &mut Fleet);
-    /// What they note down.
+    /// The notes of all clients.
     fn tally(&mut self) -> &mut Tally;
 }
 
@@ -34,12 +34,12 @@ pub(crate) struct Fleet {
     poll: Poll,
     connections: Vec<Connection>,
     timers: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// How many commands were sent.
+    /// The number of commands sent.
     pub(crate) sent: u64,
 }
 
 impl Fleet {
-    /// Opens so many connections to a server on this machine.
+    /// Opens `count` connections to a server on this machine.
     pub(crate) fn connect(port: u16, count: usize) -> Fleet {
         let poll = Poll::new().expect("an epoll instance");
         let connections = (0..count).map(|index| {
@@ -75,7 +75,7 @@ impl Fleet {
         self.timers.push(Reverse((Instant::now() + delay, client)));
     }
 
-    /// Lets the clients work until `done` says so; `false` when it had not by the deadline.
+    /// Lets the clients work until `done` returns true; returns `false` if the deadline came first.
     pub(crate) fn run<C: Clients>(
         &mut self,
         clients: &mut C,
@@ -96,7 +96,7 @@ impl Fleet {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 outcome => outcome.expect("waiting for sockets"),
             }
-            // All are read before any is served: each is a process of its own, and none waits for another.
+            // All are read before any is served: each client stands for a process, and none waits for another.
             for event in &events {
                 self.connections[event.token().0].receive();
             }
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// Reads all that is there: the poller tells of each arrival only once.
+    /// Reads all bytes that have arrived: the poller reports each arrival only once.
     fn receive(&mut self) {
         let mut chunk = [0; 16 * 1024];
         loop {

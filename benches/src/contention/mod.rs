@@ -1,4 +1,4 @@
-//! One lock that many want: what a hand-off costs, how long it takes, and who gets it.
+//! One contended lock: the cost of a hand-off, its latency, and how evenly the clients get the lock.
 
 mod block;
 mod enqueue;
@@ -27,11 +27,11 @@ pub(crate) enum Protocol {
     Publish,
     /// RLOCK.ACQUIRE … BLOCK.
     Block,
-    /// RLOCK.ACQUIRE … ENQUEUE, each waiter with connections of its own.
+    /// RLOCK.ACQUIRE … ENQUEUE, each waiter with separate connections.
     Enqueue,
     /// The same with all waiters in one process.
     EnqueueShared,
-    /// RPUSH and BLPOP: the server's own blocking.
+    /// RPUSH and BLPOP: the server's blocking commands.
     Pop,
     /// Redisson's messages and scripts, as its newest release sends them.
     Redisson,
@@ -40,7 +40,7 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// All of them, in the order of the tables.
+    /// All protocols, in the order of the tables.
     pub(crate) const ALL: [Protocol; 7] = [
         Protocol::Publish,
         Protocol::Block,
@@ -77,7 +77,7 @@ impl Protocol {
         }
     }
 
-    /// With how many waiters it is measured.
+    /// The numbers of waiters that it is measured with.
     pub(crate) fn sizes(self) -> &'static [usize] {
         match self {
             Protocol::Publish => &[1],
@@ -87,7 +87,7 @@ impl Protocol {
     }
 }
 
-/// One protocol with so many waiters, and what each round gave.
+/// One protocol and number of waiters, and the results of each round.
 struct Lane {
     protocol: Protocol,
     waiters: usize,
@@ -123,7 +123,7 @@ pub(crate) fn run(plan: &Plan, redisson: Option<&Imitation>, progress: &Progress
     lanes.into_iter().map(summary).collect()
 }
 
-/// All protocols with so many waiters, in random order, and PUBLISH among them.
+/// All protocols with `waiters` waiters, in random order, and PUBLISH among them.
 fn one_size(
     server: &TestServer,
     redisson: Option<&Imitation>,

@@ -8,11 +8,11 @@ use crate::contender::COMPARE_AND_DELETE;
 use crate::resp::{Reply, command};
 use crate::rng::Rng;
 
-/// How long a waiter sleeps between two tries, and whoever has released the lock before it wants it again
-/// (else nobody but that one would ever get it).
+/// The pause between two tries of a waiter, and between a release and the next try of the same client
+/// (without it, that client would always win).
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a client does next, or waits to be answered.
+/// The client's next step, or the answer that it waits for.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Trying,
@@ -30,7 +30,7 @@ pub(crate) struct Polling {
 }
 
 impl Polling {
-    /// So many clients, of which the first takes the lock; `seed` decides when the others look.
+    /// Starts this many clients; the first takes the lock, `seed` decides when the others try.
     pub(crate) fn start(clients: usize, seed: u64, fleet: &mut Fleet) -> Polling {
         let (states, denied) = (vec![State::Trying; clients], vec![false; clients]);
         let polling =

@@ -1,5 +1,5 @@
-//! Waiters by BLPOP on a list that holds a token while the lock is free: what the server's own queue of
-//! blocked clients costs. (As a lock it is none: a token whose holder dies never comes back.)
+//! Waiters by BLPOP on a list that holds a token while the lock is free: the cost of the server's queue of
+//! blocked clients. (It is not a usable lock: if a holder dies, its token never comes back.)
 
 use super::fleet::{Clients, Fleet};
 use super::tally::{LOCK, Tally};
@@ -11,7 +11,7 @@ pub(crate) struct Pop {
 }
 
 impl Pop {
-    /// So many clients, of which the first has the token.
+    /// Starts this many clients; the first has the token.
     pub(crate) fn start(clients: usize, fleet: &mut Fleet) -> Pop {
         let mut tally = Tally::new(clients);
         for waiter in 1..clients {

@@ -1,16 +1,15 @@
-//! Waiters by Redisson's protocol, each a process of its own: a connection for commands and one for
-//! messages.
+//! Waiters by Redisson's protocol, each a separate process: a connection for commands and one for messages.
 //!
 //! Try; if denied subscribe, try again, and sleep until a message comes; each message is one more try.
-//! (Or until the lease ends that the last denial told, which never happens here.) Who gets the lock
-//! unsubscribes; who releases it deletes the latch and tries again.
+//! (Redisson also wakes at the lease end that its last denial reported, which never happens here.) The new
+//! holder unsubscribes. A process that releases the lock deletes the latch and tries again.
 
 use super::fleet::{Clients, Fleet};
 use super::tally::{LOCK, Tally, owner};
 use crate::redisson::{Imitation, channel, request};
 use crate::resp::{Reply, command};
 
-/// What a process is doing.
+/// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     Trying,
@@ -25,7 +24,7 @@ enum State {
 struct Process {
     state: State,
     subscribed: bool,
-    /// Messages that came while it was trying.
+    /// Messages that arrived during a try.
     calls: usize,
     number: usize,
 }
@@ -40,7 +39,7 @@ pub(crate) struct Redisson<'a> {
 }
 
 impl<'a> Redisson<'a> {
-    /// So many processes, of which the first takes the lock.
+    /// Starts this many processes; the first takes the lock.
     pub(crate) fn start(clients: usize, imitation: &'a Imitation, fleet: &mut Fleet) -> Redisson<'a> {
         let process = |number| Process { state: State::Trying, subscribed: false, calls: 0, number };
         let processes = (0..clients).map(process).collect();
@@ -103,13 +102,13 @@ impl<'a> Redisson<'a> {
                 self.try_acquire(client, fleet);
             }
             (Reply::Text(b"message"), State::Trying) => process.calls += 1,
-            // It was subscribed when the message was sent, but wants nothing any more.
+            // It was subscribed when the message was sent, and does not want the lock now.
             (Reply::Text(b"message" | b"unsubscribe"), _) => {}
             other => panic!("process {client} got {other:?}"),
         }
     }
 
-    /// Tries again, after it has deleted the latch if there is one.
+    /// Deletes the latch if it exists, then tries again.
     fn released(&mut self, client: usize, fleet: &mut Fleet) {
         let Some(forget) = self.imitation.forget(LOCK, &request(client)) else {
             self.processes[client].state = State::Trying;

@@ -1,4 +1,4 @@
-//! One measurement: the clients are set up, hand the lock around for a while, and are gone again.
+//! One measurement: the clients connect, hand the lock around for a while, and disconnect.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +18,13 @@ use crate::placement::Placement;
 use crate::redisson::Imitation;
 use crate::wire::Wire;
 
-/// How long the lock is handed around: longer where that gives too few hand-offs.
+/// The time that the lock is handed around: longer where that gives too few hand-offs.
 const SPAN: Duration = Duration::from_millis(350);
 const BUSY_SPAN: Duration = Duration::from_millis(150);
 const FEWEST_HAND_OFFS: usize = 8;
 const LONGEST_SPAN: Duration = Duration::from_secs(3);
 
-/// How long connecting, and then leaving, may take.
+/// The time limit for connecting, and for disconnecting.
 const SET_UP: Duration = Duration::from_secs(30);
 
 /// Whether clients can do without a pause.
@@ -34,20 +34,20 @@ enum Pace {
     Relentless,
 }
 
-/// What one measurement gave.
+/// The results of one measurement.
 pub(crate) struct Figures {
     /// Client and server on two cores.
     pub(crate) apart: Span,
     /// Both on one core.
     pub(crate) together: Span,
-    /// The same, and nobody keeps the lock: nothing ever sleeps. Not with Redisson's protocol and polling,
-    /// which then serve whoever comes before the others have looked.
+    /// Both on one core without a hold time: nothing ever sleeps. Not for Redisson's protocol and polling: there
+    /// the first client to ask again would always win, before the others have tried.
     pub(crate) busy: Option<Span>,
     /// Of a client: the fewest, the mean, the most.
     pub(crate) grants: [f64; 3],
 }
 
-/// What was seen for a while.
+/// The results of one span of time.
 pub(crate) struct Span {
     pub(crate) per_second: f64,
     /// Each per hand-off.
@@ -60,7 +60,7 @@ pub(crate) struct Span {
 
 /// A server to measure on.
 pub(crate) struct Ground<'a> {
-    /// What its processes send, where that was recorded.
+    /// The recorded commands of Redisson, if any.
     redisson: Option<&'a Imitation>,
     port: u16,
     pid: u32,
@@ -69,7 +69,7 @@ pub(crate) struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    /// The control connection is the only one that stays.
+    /// Only the control connection stays open.
     pub(crate) fn of(server: &TestServer, redisson: Option<&'a Imitation>) -> Ground<'a> {
         let mut control = Wire::connect(server.port()).expect("a connection");
         if let Some(imitation) = redisson {
@@ -78,7 +78,7 @@ impl<'a> Ground<'a> {
         Ground { redisson, port: server.port(), pid: server.pid(), control, cpu: CpuMeter::of(server.pid()) }
     }
 
-    /// Measures a protocol with so many waiters besides the holder.
+    /// Measures a protocol with `waiters` waiters besides the holder.
     #[expect(clippy::too_many_lines, reason = "a case for each protocol")]
     pub(crate) fn measure(&mut self, protocol: Protocol, waiters: usize, seed: u64) -> Figures {
         let (clients, port) = (waiters + 1, self.port);
@@ -125,7 +125,7 @@ impl<'a> Ground<'a> {
         figures
     }
 
-    /// Lets all wait, then has the first client release, and watches from there.
+    /// Waits until all clients wait, lets the first release, and measures from there.
     fn observe<C: Clients>(&mut self, mut clients: C, fleet: &mut Fleet, pace: Pace) -> Figures {
         Placement::TwoCores.apply(self.pid, None);
         let settled = fleet.run(&mut clients, Instant::now() + SET_UP, Tally::all_wait);
@@ -148,11 +148,11 @@ impl<'a> Ground<'a> {
         let first = clients.tally().latencies.len();
         let enough =
             |tally: &Tally| begin.elapsed() >= span && tally.latencies.len() >= first + FEWEST_HAND_OFFS;
-        // Where a hand-off takes very long fewer must do.
+        // Where a hand-off takes very long, a smaller number must do.
         let _ = fleet.run(clients, begin + LONGEST_SPAN, enough);
         let (elapsed, used) = (begin.elapsed().as_secs_f64(), self.cpu.used().saturating_sub(used));
         let sent = fleet.sent - sent;
-        // INFO counts itself only after it has looked.
+        // INFO counts itself only after it has read the counters.
         let executed = self.control.info("stats", "total_commands_processed") - executed - 1;
         let mut latencies = clients.tally().latencies[first..].to_vec();
         assert!(!latencies.is_empty(), "the lock was not handed on once in {elapsed} s");
@@ -167,7 +167,7 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// Waits until the server has noticed that all are gone, and nothing of theirs is left.
+    /// Waits until the server has noticed that all clients are gone, and their keys and waiters too.
     fn clear(&mut self) {
         eventually("the clients to be gone", SET_UP, || {
             (self.control.info("clients", "connected_clients") == 1).then_some(())

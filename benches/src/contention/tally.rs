@@ -1,14 +1,14 @@
-//! What the clients of a protocol note down.
+//! The notes that the clients of a protocol take.
 
 use std::time::{Duration, Instant};
 
-/// How long everybody keeps the lock at first. The poller has whole milliseconds: it may be twice as long.
+/// The first hold time of every client. The poller has whole milliseconds: a hold can take twice as long.
 const HOLD: Duration = Duration::from_millis(1);
 
-/// The lock that all fight for.
+/// The contended lock.
 pub(crate) const LOCK: &str = "lock:invoice:7";
 
-/// The lease in ms that all ask for: it never ends in a measurement.
+/// The lease in ms that all clients ask for: it never ends in a measurement.
 pub(crate) const LEASE: &str = "30000";
 
 /// The process part of all owners.
@@ -17,19 +17,19 @@ const PROCESS: &str = "285475da-9152-4c83-822a-67ee2f116a79";
 /// Hand-offs of one measurement.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// How long everybody keeps the lock.
+    /// The hold time of every client.
     pub(crate) hold: Duration,
     released: Option<Instant>,
-    /// How many clients have found the lock taken, and wait.
+    /// The number of clients that found the lock taken, and wait.
     waiting: usize,
-    /// In µs from the release to the next holder's knowledge.
+    /// In µs, from the release to the next holder's knowledge.
     pub(crate) latencies: Vec<f64>,
-    /// Of each client.
+    /// Grants of each client.
     pub(crate) grants: Vec<u32>,
 }
 
 impl Tally {
-    /// For so many clients.
+    /// For this many clients.
     pub(crate) fn new(clients: usize) -> Tally {
         Tally { hold: HOLD, released: None, waiting: 0, latencies: Vec::new(), grants: vec![0; clients] }
     }
@@ -39,7 +39,7 @@ impl Tally {
         self.waiting += 1;
     }
 
-    /// Whether everybody waits but the first, who holds the lock.
+    /// Whether all clients wait, except the first: it holds the lock.
     pub(crate) fn all_wait(&self) -> bool {
         self.waiting + 1 >= self.grants.len()
     }
@@ -49,7 +49,7 @@ impl Tally {
         self.released = Some(Instant::now());
     }
 
-    /// A client has learned that it holds the lock. The very first acquisition is no hand-off.
+    /// A client has learned that it holds the lock. The very first acquisition does not count as a hand-off.
     pub(crate) fn granted(&mut self, client: usize, arrived: Instant) {
         if let Some(released) = self.released.take() {
             self.latencies.push(arrived.saturating_duration_since(released).as_secs_f64() * 1e6);
@@ -66,5 +66,5 @@ pub(crate) fn owner(number: usize) -> String {
 /// The number of an acquisition, from its owner's name.
 pub(crate) fn number_of(owner: &[u8]) -> usize {
     let number = std::str::from_utf8(owner).ok().and_then(|owner| owner.rsplit_once(':')?.1.parse().ok());
-    number.unwrap_or_else(|| panic!("no owner of ours: {}", String::from_utf8_lossy(owner)))
+    number.unwrap_or_else(|| panic!("not an owner of this benchmark: {}", String::from_utf8_lossy(owner)))
 }

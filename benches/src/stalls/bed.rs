@@ -17,20 +17,20 @@ pub(super) const LIST: &str = "redisson_lock_queue:{lock}";
 pub(super) const DEADLINES: &str = "redisson_lock_timeout:{lock}";
 pub(super) const CHANNEL: &str = "news";
 
-/// How many commands are sent in one write.
+/// The number of commands in one write.
 const CHUNK: usize = 100;
 
-/// The replies to a lock that is acquired, and to one that is waited for.
+/// The reply to the holder of a lock, and the reply to a waiter.
 const ACQUIRED: &str = "*3\r\n:1\r\n:3600000\r\n:0\r\n";
 const ENQUEUED: &str = "*3\r\n:0\r\n:0\r\n:0\r\n";
 
 /// Deadlines of a fair list that the module must lower lie this far ahead, in ms; those that it sets, below the half.
 pub(super) const FAR: i64 = 10_000_000_000;
 
-/// What a set-up may take.
+/// The time limit for setting up.
 const SET_UP: Duration = Duration::from_secs(60);
 
-/// All have begun to wait this long before their waits end.
+/// All waiters have begun to wait this long before their waits end.
 const MARGIN: Duration = Duration::from_millis(50);
 
 /// A server where everything is ready to end.
@@ -39,7 +39,7 @@ pub(super) struct Bed {
     pub(super) waiters: usize,
     server: TestServer,
     pub(super) wire: Wire,
-    /// When their waits end, if they end by themselves.
+    /// The end of the waits, if they time out.
     pub(super) until: Instant,
     _listens: Option<Subscriber>,
     _blocked: Vec<TcpStream>,
@@ -48,7 +48,7 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    /// Gets it ready; once more, with more time, where the machine was too busy to do so before the waits ended.
+    /// Sets it up; again with more time if the machine was too busy to finish before the waits ended.
     pub(super) fn start(scenario: Scenario, waiters: usize) -> Bed {
         let mut ahead = Duration::from_millis(500) + Duration::from_micros(60) * waiters as u32;
         loop {
@@ -62,11 +62,11 @@ impl Bed {
     }
 
     fn ready(scenario: Scenario, waiters: usize, ahead: Duration) -> Bed {
-        // One more than as many as there are by default wait for permits.
+        // The waiters for permits are one more than the default limit.
         let server = TestServer::builder().conf("rlock.max-waiters-per-key", 60_000).start();
         let wire = Wire::connect(server.port()).expect("a connection");
         let heard = scenario != Scenario::Channel;
-        // It is not read: what it gets fits in the server's buffer for a subscriber, which holds 32 MB.
+        // It is never read: its messages fit in the server's buffer for a subscriber, which holds 32 MB.
         let listens = heard.then(|| Subscriber::channel(&server, CHANNEL));
         let until = Instant::now();
         let (_listens, _blocked, _tied) = (listens, Vec::new(), None);
@@ -89,11 +89,11 @@ impl Bed {
             Scenario::BlockTimeout => bed.block(ahead),
             _ => bed.enqueue(),
         }
-        // One waits for all permits, ahead of those that want one of many.
+        // The first waits until all permits are free, ahead of the waiters that want one of many.
         let waiters = waiters as i64 + i64::from(scenario == Scenario::Permits);
         eventually("all of them to wait", SET_UP, || {
             let count = bed.wire.info("rlock", "rlock_waiters");
-            // Where the machine is too busy, their waits have ended already.
+            // On a machine that is too busy, their waits have ended already.
             (count == waiters || scenario.times_out() && Instant::now() > bed.until).then_some(())
         });
         bed
@@ -119,14 +119,14 @@ impl Bed {
         });
     }
 
-    /// One holds a permit, and the head of the queue wants to be alone: all others wait behind it.
+    /// One owner holds a permit, and the head of the queue wants to hold alone: the others wait behind it.
     fn first_in_line(&mut self) {
         self.hold(&["PERMITS", "1000000"]);
         let alone = ["RLOCK.ACQUIRE", LOCK, "alone", LEASE, "PERMITS", "1", "ENQUEUE", "0", CHANNEL];
         self.wire.exchange(&command(&alone), ENQUEUED.as_bytes());
     }
 
-    /// Leaves the connection on which everything was asked to its end; returns its client id.
+    /// Gives up the connection that sent every request, so that it can end; returns its client id.
     pub(super) fn leave_connection(&mut self) -> i64 {
         let id = self.number(&["CLIENT", "ID"]);
         let next = Wire::connect(self.port()).expect("a connection");
@@ -134,14 +134,14 @@ impl Bed {
         id
     }
 
-    /// A Redisson waiter, which lives for long.
+    /// A Redisson waiter that lives long.
     fn other_comes_first(&mut self) {
         let deadline = (self.now() + FAR).to_string();
         self.wire.exchange(&command(&["RPUSH", LIST, "other"]), b":1\r\n");
         self.wire.exchange(&command(&["ZADD", DEADLINES, &deadline, "other"]), b":1\r\n");
     }
 
-    /// All wait until the same moment, or for ever.
+    /// Enqueues all waiters until the same moment, or without a limit.
     fn enqueue(&mut self) {
         let (scenario, until) = (self.scenario, self.until);
         self.send_all(ENQUEUED, |index| {
@@ -176,7 +176,7 @@ impl Bed {
         }
     }
 
-    /// The server has loaded such a list, which the module has not met yet.
+    /// Restarts the server with this list loaded: the module has not met it yet.
     fn restarted(mut self) -> Bed {
         let deadline = self.now() + FAR;
         self.fill_list(deadline);
@@ -204,7 +204,7 @@ impl Bed {
         })
     }
 
-    /// The wall clock that the server has, too.
+    /// The wall clock, the same as the server's.
     pub(super) fn now(&self) -> i64 {
         let now = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970");
         i64::try_from(now.as_millis()).expect("a clock before the year 292278994")

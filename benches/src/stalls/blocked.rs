@@ -10,13 +10,13 @@ use crate::resp::command;
 
 use super::bed::{LEASE, LOCK, ms_until};
 
-/// Connects so many; none of them waits yet.
+/// Opens `count` connections; none of them waits yet.
 pub(super) fn connect(port: u16, count: usize) -> Vec<TcpStream> {
     let connect = |_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a connection");
     (0..count).map(connect).collect()
 }
 
-/// They wait, all until the same moment.
+/// Makes all of them wait, until the same moment.
 pub(super) fn wait(streams: &mut [TcpStream], until: Instant) {
     for (index, stream) in streams.iter_mut().enumerate() {
         let (owner, wait) = (format!("w{index}"), ms_until(until).to_string());

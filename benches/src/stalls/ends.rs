@@ -1,4 +1,4 @@
-//! What ends the waits, and how the end is seen.
+//! The events that end the waits, and the signs that a wait has ended.
 
 use std::thread::sleep;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use crate::wire::Wire;
 use super::Scenario;
 use super::bed::{Bed, CHANNEL, DEADLINES, FAR, LEASE, LIST, LOCK};
 
-/// What ends the waits.
+/// The event that ends the waits.
 pub(super) enum Trigger {
     /// This moment.
     Moment(Instant),
@@ -17,7 +17,7 @@ pub(super) enum Trigger {
     Commands(Commands),
 }
 
-/// Commands on a connection of their own.
+/// Commands on a separate connection.
 pub(super) struct Commands {
     wire: Wire,
     request: Vec<u8>,
@@ -25,7 +25,7 @@ pub(super) struct Commands {
 }
 
 impl Trigger {
-    /// What ends them all on this server.
+    /// The event that ends all waits on this server.
     pub(super) fn of(bed: &mut Bed) -> Trigger {
         if bed.scenario.times_out() {
             return Trigger::Moment(bed.until);
@@ -45,7 +45,7 @@ impl Trigger {
         Trigger::Commands(Commands { wire, request, answer })
     }
 
-    /// Returns the moment at which everything had to end: that one, or the one before the first command was sent.
+    /// Returns the moment at which everything was due to end: the given one, or the one before the first command.
     pub(super) fn pull(&mut self) -> Instant {
         match self {
             Trigger::Moment(moment) => {
@@ -61,7 +61,7 @@ impl Trigger {
     }
 }
 
-/// What is sent, and the replies that are awaited.
+/// The commands, and the replies to wait for.
 fn commands(scenario: Scenario, waiters: usize) -> (Vec<u8>, Vec<u8>) {
     let one = |words: &[&str], answer: &str| (command(words), answer.into());
     match scenario {
@@ -99,13 +99,13 @@ fn commands(scenario: Scenario, waiters: usize) -> (Vec<u8>, Vec<u8>) {
 }
 
 impl Bed {
-    /// Whether all of it is done.
+    /// Whether everything has ended.
     pub(super) fn is_over(&mut self) -> bool {
         match self.scenario {
             // No waiters, and none of their entries.
             Scenario::FairTimeout | Scenario::FairCancel => self.waiting() == 0 && self.are_listed(0),
             Scenario::FairDrain => self.waiting() == 0 && self.are_listed(1),
-            // The reply is all that shows; PINGs are sent for a while after it.
+            // The reply is the only sign; PINGs are sent for a while after it.
             Scenario::FlushOther => true,
             // Each has a shorter lease.
             Scenario::TiedHolds => self.wire.info("rlock", "rlock_ties") == 0,
@@ -114,7 +114,7 @@ impl Bed {
                 let far = (self.now() + FAR / 2).to_string();
                 self.number(&["ZCOUNT", DEADLINES, &far, "+inf"]) == 0
             }
-            // The first waiters have their entries again. Those that the module does not put back at once keep their turns.
+            // The first waiters have their entries again. Entries that the module puts back later keep their turns.
             Scenario::FairRemoved | Scenario::FairDeleted => self.is_first("w0"),
             // The caller has the lock, and no entry is left.
             Scenario::FairExpired => self.number(&["HEXISTS", LOCK, "alice"]) == 1 && self.are_listed(0),
@@ -133,7 +133,7 @@ impl Bed {
         }
     }
 
-    /// Panics if it did not end in the way that is measured.
+    /// Panics if they did not end in the way that is measured.
     pub(super) fn check(&mut self) {
         if let Some(counter) = self.scenario.counter() {
             let count = self.wire.info("rlock", counter);
@@ -150,7 +150,7 @@ impl Bed {
         self.wire.ask(&["LPOS", LIST, owner, "MAXLEN", "1"], |reply| matches!(reply, Reply::Int(0)))
     }
 
-    /// Whether the fair list has so many entries, and as many deadlines.
+    /// Whether the fair list has `count` entries, and as many deadlines.
     fn are_listed(&mut self, count: usize) -> bool {
         self.number(&["LLEN", LIST]) == count as i64 && self.number(&["ZCARD", DEADLINES]) == count as i64
     }

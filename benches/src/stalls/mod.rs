@@ -1,4 +1,4 @@
-//! Whatever can end at one moment for many waiters: how long all of it takes, and how long another client waits
+//! Events that end many waiters at one moment: how long all of it takes, and how long another client waits
 //! meanwhile.
 
 mod bed;
@@ -24,13 +24,13 @@ use ends::Trigger;
 pub(crate) use pings::Pings;
 pub(crate) use scenario::Scenario;
 
-/// No scenario takes this long, unless something has gone wrong.
+/// No scenario takes this long unless something went wrong.
 const WHOLE: Duration = Duration::from_secs(120);
 
-/// For how long PINGs go on after the end: what is put off may keep the server busy a little later.
+/// How long PINGs continue after the end: deferred work can keep the server busy a little longer.
 const AFTERWARDS: Duration = Duration::from_millis(100);
 
-/// One scenario with so many waiters, and what was measured in each round.
+/// One scenario with one number of waiters, and the measurements of each round.
 struct Lane {
     scenario: Scenario,
     waiters: usize,
@@ -60,7 +60,7 @@ fn lanes(scenario: Scenario, plan: &Plan) -> Vec<Lane> {
 impl Lane {
     fn round(&mut self) {
         let mut bed = Bed::start(self.scenario, self.waiters);
-        // Anywhere else an earlier benchmark may have bound this process, and with it its servers.
+        // An earlier benchmark may have bound this process, and with it its servers, to other cores.
         Placement::TwoCores.apply(bed.pid(), None);
         let mut trigger = Trigger::of(&mut bed);
         let pings = Pings::start(bed.port());

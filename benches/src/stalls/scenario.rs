@@ -1,4 +1,4 @@
-//! What can end at one moment for many.
+//! The events that can end many waits at one moment.
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +23,10 @@ pub(crate) enum Scenario {
     BlockTimeout,
 }
 
-/// How many waiters, keys or entries.
+/// The numbers of waiters, keys or entries.
 const SIZES: [usize; 3] = [10_000, 20_000, 50_000];
 
-/// How many connections.
+/// The numbers of connections.
 const CONNECTIONS: [usize; 2] = [1_000, 5_000];
 
 impl Scenario {
@@ -100,17 +100,17 @@ impl Scenario {
         }
     }
 
-    /// How many waiters, keys or entries it is measured with, in ascending order.
+    /// The numbers of waiters, keys or entries that it is measured with, in ascending order.
     pub(crate) fn sizes(self) -> &'static [usize] {
         if self == Scenario::BlockTimeout { &CONNECTIONS } else { &SIZES }
     }
 
-    /// Whether all waits end by themselves, at a moment that is known before.
+    /// Whether all waits time out, at a moment that is known before.
     pub(super) fn times_out(self) -> bool {
         [Scenario::FairTimeout, Scenario::PlainTimeout, Scenario::BlockTimeout].contains(&self)
     }
 
-    /// Whether every waiter waits for a lock of its own.
+    /// Whether every waiter waits for a separate lock.
     pub(super) fn has_many_locks(self) -> bool {
         [Scenario::FlushOther, Scenario::FlushOwn, Scenario::TiedHolds].contains(&self)
     }
@@ -130,7 +130,7 @@ impl Scenario {
         }
     }
 
-    /// The statistic that counts every one of them in the end.
+    /// The statistic that in the end counts every one of them.
     pub(super) fn counter(self) -> Option<&'static str> {
         match self {
             Scenario::FairTimeout | Scenario::PlainTimeout | Scenario::BlockTimeout => Some("rlock_timeouts"),

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: rlock-docs pictures                draw docs/pictures
        rlock-docs stage FOLDER REPOSITORY  put pages together for mdBook; the address may be empty
        rlock-docs check SITE               look up every link of the site
-       rlock-docs look BROWSER SITE SHOTS  look at every page and picture, at two widths";
+       rlock-docs look BROWSER SITE SHOTS  check every page and picture, at two widths";
 
 /// The repository.
 fn root() -> PathBuf {

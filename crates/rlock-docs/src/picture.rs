@@ -1,7 +1,7 @@
 //! A picture as SVG text: boxes, lines and words, in colours for light and for dark pages.
 //!
-//! The picture has a ground of its own, so that it is readable on any page, also where a page is dark and the
-//! reader's system is not.
+//! The picture has its own background: it is readable on any page, also where a page is dark and the reader's
+//! system is not.
 
 use std::fmt::Write;
 
@@ -40,7 +40,7 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// An empty picture; the description is for readers who hear it.
+    /// An empty picture; the description is for readers with a screen reader.
     pub(crate) fn new(height: u32, title: &'static str, description: &'static str) -> Self {
         let mut picture =
             Self { height, title, description, body: String::new(), placed: Vec::new(), boxes: Vec::new() };

@@ -1,4 +1,4 @@
-//! The project's addresses stand in one file, and no release is made without them.
+//! The project's addresses stand in one file, and a release needs them.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 const FILE: &str = "packaging/addresses.toml";
 const NAMES: [&str; 3] = ["repository", "maintainer", "security"];
 
-/// Addresses for tests, by names that can be nobody's.
+/// Addresses for tests; their host names are never in use.
 const SET: &str = "repository = \"https://host.invalid/owner/rlock\"\nmaintainer = \"A Name <name@host.invalid>\"\n\
                    security = \"security@host.invalid\"\n";
 
@@ -17,7 +17,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
 }
 
-/// A copy of the scripts beside addresses of its own.
+/// A copy of the scripts, with its own addresses.
 struct Copy {
     folder: PathBuf,
 }
@@ -67,7 +67,7 @@ fn value(name: &str, text: &str) -> String {
     line.expect(name).trim().trim_matches('"').to_string()
 }
 
-/// E-mail addresses whose host could be somebody's.
+/// E-mail addresses whose host name could be in use.
 fn mails(text: &str) -> Vec<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "@._+-".contains(c);
     let words = text.split(|c| !is_part(c)).map(|word| word.trim_matches(['.', '-']));
@@ -88,7 +88,7 @@ fn a_release_is_refused_while_an_address_is_not_set() {
         for (script, arguments) in [("dist.sh", &[] as &[&str]), ("publish.sh", &["--dry-run"])] {
             let ran = copy.run(script, arguments);
             let said = String::from_utf8_lossy(&ran.stderr);
-            assert!(!ran.status.success(), "{script} went on without {name}");
+            assert!(!ran.status.success(), "{script} continued without {name}");
             assert_eq!(said, format!("release: not set: {name}. Set the project's addresses in {FILE}\n"));
             assert!(!copy.folder.join("target").exists(), "{script} has begun");
         }
@@ -121,7 +121,7 @@ fn addresses_that_are_set_are_taken_from_the_file() {
 }
 
 #[test]
-fn mail_addresses_are_told_from_what_looks_like_them() {
+fn only_mail_addresses_are_found() {
     // This file is read by the next test as well.
     let text = "A <b.c AT d-e.org>, redis AT 7.0, rlock AT 1.service, redis://:word AT 127.0.0.1, f AT g.invalid, j AT k.dev.";
     let text = text.replace(" AT ", "@");

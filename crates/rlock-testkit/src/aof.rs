@@ -1,4 +1,4 @@
-//! Reading what a server persisted in its append only file.
+//! Reads what a server persisted in its append only file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,8 @@ use crate::wire::parse;
 /// The commands in a server's append only file, in order, without `SELECT`.
 ///
 /// `dir` is the server's directory. With `appendfsync always`, the kit's default, a server writes its file
-/// before it replies, so that a command that
-/// was answered is there. A base in the snapshot format is skipped, one of commands
-/// (`aof-use-rdb-preamble no`) is included; an incomplete last command is ignored.
+/// before it replies: a command that was answered is in the file. A base in the snapshot format is skipped, a base
+/// of commands (`aof-use-rdb-preamble no`) is included; an incomplete last command is ignored.
 #[must_use]
 #[track_caller]
 pub fn aof_commands(dir: &Path) -> Vec<Command> {
@@ -71,7 +70,7 @@ fn commands(mut bytes: &[u8]) -> Result<Vec<Command>, String> {
             continue;
         }
         let Some((frame, length)) = parse(bytes).map_err(|error| error.to_string())? else { break };
-        commands.push(frame.into_words().ok_or("an entry that is no command")?);
+        commands.push(frame.into_words().ok_or("an entry that is not a command")?);
         bytes = &bytes[length..];
     }
     Ok(commands)

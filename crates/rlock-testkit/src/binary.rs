@@ -28,7 +28,7 @@ fn named(name: &str, value: &OsStr) -> PathBuf {
     let bare = path.components().count() == 1;
     let found = if bare { value.to_str().and_then(|name| on_path(&[name])) } else { None };
     let path = found.unwrap_or_else(|| path.to_path_buf());
-    assert!(path.is_file(), "{name} names {}, which is no file: correct or unset it", path.display());
+    assert!(path.is_file(), "{name} names {}, which is not a file: correct or unset it", path.display());
     path
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn binary_version(server: &Path) -> ServerVersion {
         .unwrap_or_else(|error| panic!("cannot run {}: {error}", server.display()));
     let banner = String::from_utf8_lossy(&output.stdout);
     ServerVersion::from_banner(&banner)
-        .unwrap_or_else(|| panic!("{} is no server this kit knows, it says: {banner}", server.display()))
+        .unwrap_or_else(|| panic!("{} is unknown to this kit: {banner}", server.display()))
 }
 
 fn on_path(names: &[&str]) -> Option<PathBuf> {

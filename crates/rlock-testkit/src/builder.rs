@@ -1,4 +1,4 @@
-//! How a server is to be started, and starting it.
+//! The settings of a server, and starting it.
 
 use std::fmt::{self, Display};
 use std::fs::{self, OpenOptions};
@@ -20,7 +20,7 @@ use crate::server::{CLOCK_FILE, LOG_FILE, TestServer};
 use crate::version::ServerName;
 use crate::wait::poll;
 
-/// How long a server may take until it answers: generous, since machines may be very busy.
+/// The time limit for a server's first answer: generous, since machines may be very busy.
 const START_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A server to be started; see [`TestServer::builder`].
@@ -46,9 +46,9 @@ enum Module {
 /// A server that ended, or did not answer in time, instead of starting.
 #[derive(Debug)]
 pub struct StartFailure {
-    /// What the server wrote since this start, its standard error included.
+    /// The server's log of this start, its standard error included.
     pub log: String,
-    /// How it ended; `None` when it still ran but did not answer within 20 seconds.
+    /// The exit status; `None` if the server still ran but did not answer within 20 seconds.
     pub status: Option<ExitStatus>,
 }
 
@@ -113,14 +113,14 @@ impl ServerBuilder {
         self
     }
 
-    /// Starts on existing data: what [`TestServer::shutdown`] returned, or a [`DataDir`].
+    /// Starts on existing data: the result of [`TestServer::shutdown`], or a [`DataDir`].
     #[must_use]
     pub fn dir(mut self, dir: impl Into<DataDir>) -> Self {
         self.dir = Some(dir.into());
         self
     }
 
-    /// Listens on this port instead of a free one: to come back where clients and replicas look.
+    /// Listens on this port instead of a free one: clients and replicas find a restarted server there.
     #[must_use]
     pub fn port(self, port: u16) -> Self {
         self.conf("port", port)
@@ -150,7 +150,7 @@ impl ServerBuilder {
         }
     }
 
-    /// Redisson waiters have a turn after this number of hand-offs or this long, and for this long.
+    /// Yields to Redisson waiters after this number of hand-offs or this time, and for this window.
     #[must_use]
     pub fn foreign_turns(self, grants: u64, turn_ms: u64, window_ms: u64) -> Self {
         self.conf("rlock.foreign-turn-grants", grants)
@@ -269,7 +269,7 @@ fn is_ready(server: &TestServer) -> bool {
     match ready(server.port()) {
         None => false,
         Some(Some(id)) => id == server.pid(),
-        // It hides its process id behind a password; that it listens is in its log.
+        // Its process id is hidden behind a password; its log says that it listens.
         Some(None) => server.log_of_this_start().contains("eady to accept connections"),
     }
 }

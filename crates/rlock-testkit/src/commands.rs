@@ -11,10 +11,10 @@ use redis::{Cmd, Connection, ConnectionLike, Value};
 
 use crate::TestServer;
 
-/// How long anything may take that does not depend on time: the machine may be very busy.
+/// The time limit for any step that does not depend on time: the machine may be very busy.
 pub const SOON: Duration = Duration::from_secs(10);
 
-/// How much of a lease may have passed before a test looks: the machine may be very busy.
+/// The part of a lease that may have passed before a test checks it: the machine may be very busy.
 const SLACK_MS: i64 = 20_000;
 
 /// The answer to a command given as a line of words.
@@ -29,7 +29,7 @@ pub fn say_words<A: AsRef<[u8]>>(connection: &mut Connection, words: &[A]) -> St
     text(&ask(connection, words))
 }
 
-/// Says each line and compares the answer; in what is expected, `~N` is N or up to 20 s less, and `…` at the end
+/// Sends each line and compares the answer; in the expected text, `~N` is N or up to 20 s less, and `…` at the end
 /// is the rest.
 #[track_caller]
 pub fn story(connection: &mut Connection, lines: &[(&str, &str)]) {
@@ -41,7 +41,7 @@ pub fn story(connection: &mut Connection, lines: &[(&str, &str)]) {
 
 /// A connection that tells a story, as [`story`] does.
 pub trait Story {
-    /// Says each line and compares the answer.
+    /// Sends each line and compares the answer.
     fn story(&mut self, lines: &[(&str, &str)]);
 }
 
@@ -52,8 +52,8 @@ impl Story for Connection {
     }
 }
 
-/// Whether an answer is the expected one, `~N` standing for a number from N - 20,000 to N, and `…` at its end for
-/// the rest of the answer.
+/// Whether an answer is the expected one: `~N` stands for a number from N - 20,000 to N, and `…` at the end for the
+/// rest of the answer.
 pub fn agrees(answer: &str, expected: &str) -> bool {
     if let Some(start) = expected.strip_suffix('…') {
         return answer.starts_with(start);
@@ -68,7 +68,7 @@ pub fn agrees(answer: &str, expected: &str) -> bool {
     }
 }
 
-/// Whether a word is the wanted one but for the number that `~N` stands for.
+/// Whether a word is the wanted one, except for the number that `~N` stands for.
 fn is_near(answer: &str, wanted: &str) -> bool {
     let Some((before, rest)) = wanted.split_once('~') else { return false };
     let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -78,7 +78,7 @@ fn is_near(answer: &str, wanted: &str) -> bool {
     number.zip(at_most).is_some_and(|(number, at_most)| (at_most - SLACK_MS..=at_most).contains(&number))
 }
 
-/// All that a key is: its type, its bytes and the time at which it expires.
+/// The whole state of a key: its type, its bytes and the time at which it expires.
 #[track_caller]
 pub fn state(connection: &mut Connection, key: impl AsRef<[u8]>) -> [String; 3] {
     ["TYPE", "DUMP", "PEXPIRETIME"].map(|word| say_words(connection, &[word.as_bytes(), key.as_ref()]))
@@ -98,7 +98,7 @@ pub fn on_the_wire(server: &TestServer, protocol: u8, lines: &[&str]) -> String 
     heard.split_once("$3\r\nend\r\n").unwrap().0.to_owned()
 }
 
-/// Says lines in one transaction; the answers.
+/// Sends lines in one transaction; the answers.
 #[track_caller]
 pub fn transaction(connection: &mut Connection, lines: &[&str]) -> String {
     assert_eq!(say(connection, "MULTI"), "OK");
@@ -108,11 +108,11 @@ pub fn transaction(connection: &mut Connection, lines: &[&str]) -> String {
     say(connection, "EXEC")
 }
 
-/// The number that a line is answered with.
+/// The answer to a line, as a number.
 #[track_caller]
 pub fn number(connection: &mut Connection, line: &str) -> i64 {
     let answer = say(connection, line);
-    answer.parse().unwrap_or_else(|_| panic!("{line}: {answer}, which is no number"))
+    answer.parse().unwrap_or_else(|_| panic!("{line}: {answer}, which is not a number"))
 }
 
 /// The answer to a command whose words may have any bytes; an error of the server is a value as well.
@@ -139,7 +139,7 @@ pub fn server_time(connection: &mut Connection) -> i64 {
     seconds * 1000 + micros / 1000
 }
 
-/// A counter of our section in `INFO`, named without `rlock_`.
+/// A counter of the module's section in `INFO`, named without `rlock_`.
 #[track_caller]
 pub fn counter(server: &TestServer, name: &str) -> u64 {
     let info = server.info("rlock");

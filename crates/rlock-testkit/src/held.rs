@@ -1,20 +1,20 @@
-//! Every kind of lock, held and awaited: what has to go on whatever happens to servers.
+//! Every kind of lock, held and awaited: these locks must survive every change of servers.
 
 use crate::commands::{SOON, say, story};
 use crate::waiting::Waiting;
 use crate::{Subscriber, TestServer};
 use redis::Connection;
 
-/// A lock, and in which mode it is held and awaited.
+/// A lock, and the mode in which it is held and awaited.
 pub struct Kind {
     name: &'static str,
-    /// By whom and with which words it is taken, with the holds after that.
+    /// Its acquisitions: the owner, the words after the lease, and the number of holds that results.
     held: &'static [(&'static str, &'static str, u32)],
     /// How a waiter asks for it.
     pub awaited: &'static str,
-    /// Who renews it, and in which mode.
+    /// Its renewals: the owner, and the mode.
     renewed: &'static [(&'static str, &'static str)],
-    /// What gives it back, each time the last of these holds.
+    /// Its releases in order, by owner: the last one frees the lock.
     given_back: &'static [&'static str],
 }
 
@@ -58,7 +58,7 @@ pub const KINDS: [Kind; 5] = [
 ];
 
 impl Kind {
-    /// The lock's name in this place: nothing, or a hash tag.
+    /// The lock's name in this place: the place is empty or a hash tag.
     pub fn key(&self, place: &str) -> String {
         format!("{place}{}", self.name)
     }
@@ -68,12 +68,12 @@ impl Kind {
         self.name == "fenced"
     }
 
-    /// How somebody asks for it in a way that its holders exclude.
+    /// The request of an owner for the lock, in a mode that its holders exclude.
     pub fn ask(&self, place: &str, owner: &str) -> String {
         format!("RLOCK.ACQUIRE {} {owner} 50000 {}", self.key(place), self.awaited)
     }
 
-    /// Renews all that is held.
+    /// The commands that renew every hold.
     pub fn renewals(&self, place: &str) -> Vec<String> {
         let line =
             |(owner, mode): &(&str, &str)| format!("RLOCK.RENEW {} {owner} 900000 {mode}", self.key(place));
@@ -90,7 +90,7 @@ pub fn acquisition(answer: &str) -> [i64; 3] {
     [(); 3].map(|()| numbers.next().unwrap())
 }
 
-/// Takes a lock of every kind in a place; the token of the fenced one.
+/// Acquires a lock of every kind in a place; returns the token of the fenced one.
 #[track_caller]
 pub fn hold(client: &mut Connection, place: &str) -> i64 {
     let mut last = 0;
@@ -114,9 +114,9 @@ pub fn all_is_held(client: &mut Connection, place: &str) {
     }
 }
 
-/// Those who wait for a lock of every kind: one is blocked, and behind it one is enqueued.
+/// The waiters for a lock of every kind: a blocked one, and an enqueued one behind it.
 pub struct Awaited {
-    /// One for each kind.
+    /// A blocked waiter for each kind.
     pub blocked: Vec<Waiting>,
     /// The messages to the enqueued waiters.
     pub grants: Subscriber,
@@ -125,7 +125,7 @@ pub struct Awaited {
 }
 
 impl Awaited {
-    /// Both wait for each kind in this place.
+    /// Starts both waiters for each kind in this place.
     #[track_caller]
     pub fn start(server: &TestServer, place: &str) -> Awaited {
         let channel = format!("{place}grants");
@@ -143,7 +143,7 @@ impl Awaited {
         Awaited { blocked: blocked.collect(), grants, channel, place: place.to_owned() }
     }
 
-    /// Shows that nobody was granted anything, or told anything.
+    /// Asserts that no waiter has received a grant or any other answer.
     #[track_caller]
     pub fn wait_on(&mut self) {
         for (waiting, kind) in self.blocked.iter().zip(&KINDS) {
@@ -152,7 +152,7 @@ impl Awaited {
         assert_eq!(self.grants.drain(), []);
     }
 
-    /// Shows that all were sent away, the blocked ones by an error.
+    /// Asserts that all blocked waiters were sent away by an error.
     #[track_caller]
     pub fn were_sent_away(self) {
         for (waiting, kind) in self.blocked.iter().zip(&KINDS) {
@@ -161,8 +161,8 @@ impl Awaited {
         }
     }
 
-    /// The owners of [`hold`] give all back, and each lock goes to the one who is blocked and then to the one who is
-    /// enqueued. Nothing is left, but for the tokens, which have grown.
+    /// Releases every hold of [`hold`], and asserts that each lock is granted to the blocked waiter and after that to
+    /// the enqueued one. Only the tokens remain, and they have grown.
     #[track_caller]
     pub fn are_served(mut self, client: &mut Connection, token: i64) {
         for (waiting, kind) in self.blocked.iter().zip(&KINDS) {
@@ -190,7 +190,7 @@ impl Awaited {
     }
 }
 
-/// The next grant. A server that was the primary may tell, late, of those who had waited there.
+/// The next grant. A server that was the primary can still send messages about its former waiters; they are skipped.
 #[track_caller]
 fn granted(grants: &mut Subscriber) -> String {
     loop {

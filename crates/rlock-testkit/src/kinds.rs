@@ -1,4 +1,4 @@
-//! How a lock is held and awaited: one of each kind.
+//! The ways to hold a lock and to wait for it: one of each kind.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use crate::waiting::Waiting;
 use crate::{TestServer, eventually};
 use redis::Connection;
 
-/// How a lock is held, and how somebody waits for it.
+/// A way to hold a lock, and a way to wait for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// A name for its lock, where there is one of each kind.
+    /// A name for its lock, for tests with one lock of each kind.
     pub name: &'static str,
     /// Its owners.
     pub holders: &'static [&'static str],
-    /// How they ask for it.
+    /// The options of the holders.
     pub holds: &'static str,
-    /// How a waiter asks for it.
+    /// The options of a waiter.
     pub waits: &'static str,
 }
 
@@ -32,7 +32,7 @@ pub const KINDS: [Kind; 7] = [
 ];
 
 impl Kind {
-    /// All the holders have it for so long.
+    /// Acquires the lock for every holder, with this lease in ms.
     #[track_caller]
     pub fn held(self, client: &mut Connection, key: &str, lease: u32) {
         for holder in self.holders {
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// What somebody says who waits.
+    /// The request of a waiter.
     pub fn ask(self, key: &str, owner: &str) -> String {
         format!("RLOCK.ACQUIRE {key} {owner} 50000 {}", self.waits)
     }
@@ -59,12 +59,12 @@ impl Kind {
         Waiting::start_in(server, db, &line.split_ascii_whitespace().collect::<Vec<_>>())
     }
 
-    /// The same, but for one who waits in a mode in which nobody shares the lock.
+    /// The same with a waiter that shares the lock with no other owner.
     pub fn alone(self) -> Kind {
         Kind { waits: if self.waits == "READ" { "WRITE" } else { self.waits }, ..self }
     }
 
-    /// The lock is held for long, and bob waits for it.
+    /// Acquires the lock for long, and lets bob wait for it.
     #[track_caller]
     pub fn held_and_awaited(self, server: &TestServer, client: &mut Connection, key: &str) -> Waiting {
         self.held(client, key, 100_000);
@@ -76,12 +76,12 @@ impl Kind {
         self.holders.iter().map(|holder| line(holder)).collect()
     }
 
-    /// What gives the lock back; the last one frees it.
+    /// The commands that release the lock; the last one frees it.
     pub fn releases(self, key: &str) -> Vec<String> {
         self.each_says(|holder| format!("RLOCK.RELEASE {key} {holder}"))
     }
 
-    /// The fields of an owner that waits, or holds as those do who wait: of a plain lock, and of one with modes.
+    /// The fields of a waiter, or of a former waiter that holds: of a plain lock, and of one with modes.
     pub fn fields_of(self, owner: &str) -> Vec<String> {
         match self.waits {
             "READ" => vec!["mode".into(), owner.into()],
@@ -90,13 +90,13 @@ impl Kind {
         }
     }
 
-    /// The fields of the holders, parted by blanks.
+    /// The fields of the holders, separated by blanks.
     pub fn fields_of_holders(self) -> String {
         let suffix = if self.holds == "WRITE" { ":write" } else { "" };
         self.each_says(|holder| format!("{holder}{suffix}")).join(" ")
     }
 
-    /// Somebody has the lock alone, as one who waited.
+    /// Asserts that this former waiter is the only holder.
     #[track_caller]
     pub fn is_held_by(self, client: &mut Connection, key: &str, owner: &str, after: &str) {
         let fields = self.fields_of(owner).iter().map(|field| format!("{field:?}")).collect::<Vec<_>>();
@@ -104,7 +104,7 @@ impl Kind {
         assert_eq!(say(client, &format!("HKEYS {key}")), wanted, "{after}, {self:?}");
     }
 
-    /// The call that waited was granted the lock.
+    /// Asserts that the waiting call was granted the lock.
     #[track_caller]
     pub fn granted(self, waiting: &Waiting, after: &str) {
         let answer = waiting.answer();
@@ -112,7 +112,7 @@ impl Kind {
         assert_eq!(self.waits.contains("FENCED"), !answer.ends_with(" 0]"), "{after}, {self:?}: {answer}");
     }
 
-    /// Bob has the lock without anybody's asking, and gives it back; nothing is left of it.
+    /// Asserts that bob gets the lock without a further command, and releases it; nothing is left of the lock.
     #[track_caller]
     pub fn bob_has_it(self, client: &mut Connection, key: &str, bob: &Waiting, after: &str) {
         eventually(&format!("bob to have the lock after {after}, {self:?}"), SOON, || {
@@ -124,7 +124,7 @@ impl Kind {
         self.is_gone(client, key);
     }
 
-    /// Neither the lock nor its fair queue is there.
+    /// Asserts that neither the lock nor its fair queue exists.
     #[track_caller]
     pub fn is_gone(self, client: &mut Connection, key: &str) {
         let left = format!("EXISTS {key} redisson_lock_queue:{{{key}}} redisson_lock_timeout:{{{key}}}");
@@ -132,7 +132,7 @@ impl Kind {
     }
 }
 
-/// The holders of a lock of each kind renew their leases to this.
+/// Renews every hold of a lock of each kind, with this lease.
 #[track_caller]
 pub fn renew_all(client: &mut Connection, lease_ms: u32) {
     for kind in KINDS {
@@ -140,24 +140,24 @@ pub fn renew_all(client: &mut Connection, lease_ms: u32) {
     }
 }
 
-/// A lock of each kind, which bob waits for.
+/// A lock of each kind, with bob as its waiter.
 pub struct All(pub Vec<(Kind, Waiting)>);
 
 impl All {
-    /// All are held for long.
+    /// Holds all locks for long.
     #[track_caller]
     pub fn held_and_awaited(server: &TestServer, client: &mut Connection) -> All {
         All::held_for(100_000, server, client)
     }
 
-    /// The leases begin before anybody waits: let them be longer than that takes.
+    /// The leases begin before any waiter waits: `lease` must be longer than it takes to start them all.
     #[track_caller]
     pub fn held_for(lease: u32, server: &TestServer, client: &mut Connection) -> All {
         KINDS.into_iter().for_each(|kind| kind.held(client, kind.name, lease));
         All(KINDS.map(|kind| (kind, kind.wait(server, kind.name, "bob"))).into())
     }
 
-    /// Everybody waits on for so long: only for tests of time itself.
+    /// Asserts that all waiters still wait after this time: only for tests of time itself.
     #[track_caller]
     pub fn wait_on(&self, within: Duration) {
         std::thread::sleep(within);
@@ -166,7 +166,7 @@ impl All {
         }
     }
 
-    /// Bob has each of them, and gives it back.
+    /// Asserts that bob gets each lock, and releases it.
     #[track_caller]
     pub fn bobs_have_them(&self, client: &mut Connection, after: &str) {
         for (kind, bob) in &self.0 {
@@ -174,18 +174,18 @@ impl All {
         }
     }
 
-    /// What frees them all.
+    /// The commands that free all locks.
     pub fn releases(&self) -> Vec<String> {
         self.0.iter().flat_map(|(kind, _)| kind.releases(kind.name)).collect()
     }
 
-    /// What kills the clients that wait.
+    /// The commands that kill all clients of waiters.
     pub fn kills(&self) -> Vec<String> {
         self.0.iter().map(|(_, bob)| format!("CLIENT KILL ID {}", bob.client_id())).collect()
     }
 }
 
-/// Says lines in one transaction, none of which is refused.
+/// Sends lines in one transaction, and asserts that none is refused.
 #[track_caller]
 pub fn at_once(client: &mut Connection, lines: &[String]) {
     let lines: Vec<_> = lines.iter().map(String::as_str).collect();

@@ -7,7 +7,7 @@ use crate::clients::cluster;
 use crate::commands::{number, say, story};
 use redis::Connection;
 
-/// How long nodes may take to agree.
+/// The time limit for nodes to agree.
 pub const AGREED: Duration = Duration::from_secs(30);
 
 /// Two nodes; `lock`, which all tests use, is on the first.
@@ -37,7 +37,7 @@ impl Cluster {
         self.nodes.each_ref().map(TestServer::connect)
     }
 
-    /// The slot of the lock begins to move from the first node to the second.
+    /// Begins to move the slot of the lock from the first node to the second.
     #[track_caller]
     pub fn begin_to_move(&self) {
         let [first, second] = &mut self.clients();
@@ -46,20 +46,20 @@ impl Cluster {
         story(first, &[(&format!("CLUSTER SETSLOT {slot} MIGRATING {two}"), "OK")]);
     }
 
-    /// The lock moves; its slot is still the first node's.
+    /// Moves the lock; its slot still belongs to the first node.
     #[track_caller]
     pub fn move_lock(&self) {
         self.move_key("lock");
     }
 
-    /// One key moves; its slot is still the first node's.
+    /// Moves one key; its slot still belongs to the first node.
     #[track_caller]
     pub fn move_key(&self, key: &str) {
         let line = format!("MIGRATE 127.0.0.1 {} {key} 0 5000", self.nodes[1].port());
         story(&mut self.nodes[0].connect(), &[(&line, "OK")]);
     }
 
-    /// The slot is the second node's from here on.
+    /// Gives the slot to the second node.
     #[track_caller]
     pub fn end_move(&self) {
         let line = format!("CLUSTER SETSLOT {} NODE {}", self.slot, self.ids[1]);
@@ -73,7 +73,7 @@ impl Cluster {
         redis::cmd("CLUSTER").arg("GETKEYSINSLOT").arg(self.slot).arg(1_000).query(client).unwrap()
     }
 
-    /// How many keys of the slot each node has.
+    /// The number of keys of the slot on each node.
     #[track_caller]
     pub fn keys(&self) -> [i64; 2] {
         let line = format!("CLUSTER COUNTKEYSINSLOT {}", self.slot);
@@ -81,7 +81,7 @@ impl Cluster {
     }
 }
 
-/// What a client is told who was sent to the second node by `ASK`.
+/// The answer of the second node to a client that `ASK` sent there.
 #[track_caller]
 pub fn asking(second: &mut Connection, line: &str) -> String {
     story(second, &[("ASKING", "OK")]);

@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 
 use crate::wait::poll;
 
-/// Runs the words that follow the first, if the first is the parent's id: the parent may have died before its death had a
-/// signal. The program takes the place of this shell, and keeps its id.
+/// Runs the words after the first if the first is the parent's id: the parent can die before the kernel knows the
+/// signal to send at its death. The program takes the place of this shell, and keeps its id.
 const GUARD: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
 
 type Request = (Command, Sender<io::Result<Child>>);
@@ -55,7 +55,7 @@ impl Process {
         poll(within, || self.exited())
     }
 
-    /// Sends a signal, unless the process has ended (its id may belong to another by then).
+    /// Sends a signal, unless the process has ended: its id may belong to another process by that time.
     pub(crate) fn signal(&self, signal: i32) {
         self.send(|pid| {
             Signal::from_named_raw(signal).map_or(Err(Errno::INVAL), |signal| kill_process(pid, signal))

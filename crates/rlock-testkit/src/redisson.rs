@@ -1,11 +1,11 @@
-//! Redisson's scripts, written anew from what they do: the same reads and writes on the same keys, for locks whose names
-//! have no brace. The last argument of those that publish names another command for that: `spublish` in a cluster.
+//! Redisson's scripts, written anew from their behaviour: the same reads and writes on the same keys, for locks whose
+//! names have no brace. In scripts that publish, the last argument names the command for it: `spublish` in a cluster.
 
 use redis::Connection;
 
 use crate::commands::{ask, text};
 
-/// A script of the plain lock, the fenced one, or the read/write lock, by this owner and for a lease of so many ms.
+/// Runs a script of the plain lock, the fenced one, or the read/write lock, by this owner and with this lease in ms.
 #[track_caller]
 pub fn run(client: &mut Connection, script: &str, key: &str, owner: &str, lease: i64) -> String {
     let lease_keys = format!("{{{key}}}:{owner}:rwlock_timeout");
@@ -27,7 +27,7 @@ pub fn run_fair(
     text(&ask(client, &["EVAL", script, "3", key, &keys[0], &keys[1], "100000", owner, &now, &budget]))
 }
 
-/// Its plain lock is taken: null, or what is left of it.
+/// Acquires the plain lock: null, or the rest of its lease.
 pub const TAKES: &str = "
     if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
         redis.call('hincrby', KEYS[1], ARGV[2], 1)
@@ -36,7 +36,7 @@ pub const TAKES: &str = "
     end
     return redis.call('pttl', KEYS[1])";
 
-/// Its plain or its fenced lock is given back.
+/// Releases the plain or the fenced lock.
 pub const GIVES_BACK: &str = "
     if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
     if redis.call('hincrby', KEYS[1], ARGV[2], -1) > 0 then
@@ -47,19 +47,19 @@ pub const GIVES_BACK: &str = "
     redis.call(ARGV[3] or 'publish', 'redisson_lock__channel:{' .. KEYS[1] .. '}', '0')
     return 1";
 
-/// Its plain, its fair or its fenced lock is renewed.
+/// Renews the plain, the fair or the fenced lock.
 pub const RENEW: &str = "
     if redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return 0 end
     return redis.call('pexpire', KEYS[1], ARGV[1])";
 
-/// Its fenced lock is taken: the token, or null.
+/// Acquires the fenced lock: the token, or null.
 pub const FENCED_TAKES: &str = "
     if redis.call('exists', KEYS[1]) == 1 and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return nil end
     redis.call('hincrby', KEYS[1], ARGV[2], 1)
     redis.call('pexpire', KEYS[1], ARGV[1])
     return redis.call('incr', 'redisson_lock_token:{' .. KEYS[1] .. '}')";
 
-/// Redisson's reader takes: null, or what is left of the lock.
+/// Acquires a read hold: null, or the rest of the lock's lease.
 pub const READ: &str = "
     local mode = redis.call('hget', KEYS[1], 'mode')
     if not mode then
@@ -78,7 +78,7 @@ pub const READ: &str = "
     end
     return redis.call('pttl', KEYS[1])";
 
-/// Its reader gives back.
+/// Releases a read hold.
 pub const UNREAD: &str = "
     local mode = redis.call('hget', KEYS[1], 'mode')
     if not mode then redis.call(ARGV[3] or 'publish', 'redisson_rwlock:{' .. KEYS[1] .. '}', '0') return 1 end
@@ -107,7 +107,7 @@ pub const UNREAD: &str = "
     redis.call(ARGV[3] or 'publish', 'redisson_rwlock:{' .. KEYS[1] .. '}', '0')
     return 1";
 
-/// Its reader renews.
+/// Renews a read hold.
 pub const RENEW_READ: &str = "
     local holds = redis.call('hget', KEYS[1], ARGV[2])
     if not holds then return 0 end
@@ -115,7 +115,7 @@ pub const RENEW_READ: &str = "
     for hold = tonumber(holds), 1, -1 do redis.call('pexpire', KEYS[2] .. ':' .. hold, ARGV[1]) end
     return 1";
 
-/// Its writer takes.
+/// Acquires a write hold.
 pub const WRITE: &str = "
     local mode = redis.call('hget', KEYS[1], 'mode')
     local me = ARGV[2] .. ':write'
@@ -132,7 +132,7 @@ pub const WRITE: &str = "
     end
     return redis.call('pttl', KEYS[1])";
 
-/// Its writer gives back.
+/// Releases a write hold.
 pub const UNWRITE: &str = "
     local me = ARGV[2] .. ':write'
     if redis.call('hget', KEYS[1], 'mode') ~= 'write' then return nil end
@@ -150,7 +150,7 @@ pub const UNWRITE: &str = "
     redis.call(ARGV[3] or 'publish', 'redisson_rwlock:{' .. KEYS[1] .. '}', '1')
     return 1";
 
-/// What every fair script begins with: it drops the heads whose deadline has passed by the caller's clock.
+/// The beginning of every fair script: it drops the heads whose deadline has passed by the caller's clock.
 macro_rules! without_the_dead {
     ($rest:literal) => {
         concat!(
@@ -188,7 +188,7 @@ macro_rules! without_the_dead {
     };
 }
 
-/// Its fair lock is acquired, or queued for: null, or the ms to wait.
+/// Acquires the fair lock or joins its queue: null, or the ms to wait.
 pub const FAIR_TAKES: &str = without_the_dead!(
     "
     if free_for_me then return acquire() end
@@ -201,7 +201,7 @@ pub const FAIR_TAKES: &str = without_the_dead!(
     return math.floor(left)"
 );
 
-/// Its `tryLock()`, which neither waits nor queues: null when it has the lock.
+/// `tryLock()` of the fair lock, which neither waits nor joins the queue: null if it acquires the lock.
 pub const FAIR_TRIES: &str = without_the_dead!(
     "
     if mine then return re_enter() end
@@ -209,7 +209,7 @@ pub const FAIR_TRIES: &str = without_the_dead!(
     return acquire()"
 );
 
-/// It gives up waiting.
+/// Leaves the queue.
 pub const FAIR_GIVES_UP: &str = "
     local behind = false
     for _, other in ipairs(redis.call('zrange', KEYS[3], 0, -1)) do
@@ -220,7 +220,7 @@ pub const FAIR_GIVES_UP: &str = "
     redis.call('lrem', KEYS[2], 0, ARGV[2])
     return 1";
 
-/// It gives the lock back, and calls the head on its own channel.
+/// Releases the fair lock, and notifies the head of the queue on that waiter's channel.
 pub const FAIR_GIVES_BACK: &str = without_the_dead!(
     "
     if not mine then return nil end
@@ -231,6 +231,6 @@ pub const FAIR_GIVES_BACK: &str = without_the_dead!(
     return free()"
 );
 
-/// Its lock is given back by force, whoever holds it.
+/// Releases the fair lock by force, whatever its holder.
 pub const FAIR_FORCED: &str =
     without_the_dead!("\n    if redis.call('exists', KEYS[1]) == 1 then return free() end\n    return 0");

@@ -1,4 +1,4 @@
-//! Seeing what a server replicates, command by command.
+//! Reads what a server replicates, command by command.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use crate::server::TestServer;
 use crate::wait::eventually;
 use crate::wire::Wire;
 
-/// How long the server may take to send its snapshot.
+/// The time limit for the server to send its snapshot.
 const SNAPSHOT_DEADLINE: Duration = Duration::from_secs(20);
 
-/// How long replication may lag behind a write.
+/// The most that replication may lag behind a write.
 const LAG_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A connection that poses as a replica and yields each replicated command.
@@ -34,7 +34,7 @@ impl ReplicaStream {
     #[track_caller]
     pub fn open(server: &TestServer) -> ReplicaStream {
         let mut wire = server.wire();
-        // Nobody connects to this port; it tells this replica from others.
+        // This port is never connected to; it tells this replica from others.
         let port = wire.local_port().to_string();
         wire.ask(&["REPLCONF", "listening-port", &port], LAG_DEADLINE);
         wire.ask(&["REPLCONF", "capa", "eof", "capa", "psync2"], LAG_DEADLINE);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::server::TestServer;
 use crate::wait::eventually;
 
-/// How long a replica may take to connect and to catch up.
+/// The time limit for a replica to connect and to catch up.
 const SYNC_DEADLINE: Duration = Duration::from_secs(20);
 
 impl TestServer {
@@ -34,7 +34,7 @@ pub fn wait_for_replicas_in_sync(primary: &TestServer, replica: &TestServer) {
 }
 
 fn is_in_sync(primary: &TestServer, replica: &TestServer) -> bool {
-    // The primary first: what it writes between the two questions is of no interest.
+    // The primary first: its writes between the two queries do not matter.
     let sent = primary.info("replication");
     let received = replica.info("replication");
     let offset =
@@ -48,8 +48,8 @@ fn is_in_sync(primary: &TestServer, replica: &TestServer) -> bool {
     linked && behind <= 0 && is_counted(&sent, replica.port())
 }
 
-/// Whether the primary counts the replica: for up to a second after the replica says that the link is up it takes it for
-/// one that is still to get the data, and WAIT does not count it.
+/// Whether the primary counts the replica: for up to a second after the replica reports its link as up, the primary
+/// still takes it for a replica that waits for data, and WAIT does not count it.
 fn is_counted(primary: &HashMap<String, String>, replica: u16) -> bool {
     let port = format!(",port={replica},");
     primary.values().any(|value| value.contains(&port) && value.contains(",state=online,"))

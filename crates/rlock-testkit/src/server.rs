@@ -24,15 +24,15 @@ pub(crate) const LOG_FILE: &str = "server.log";
 /// The name of the file by which a test steps the clock.
 pub(crate) const CLOCK_FILE: &str = "clock";
 
-/// How long a server may take to end after it was told to.
+/// The time limit for a server to end after a request to end.
 const EXIT_DEADLINE: Duration = Duration::from_secs(20);
 
-/// How much of the log a failing test shows.
+/// The number of log lines that a failing test shows.
 const LOG_LINES_SHOWN: usize = 40;
 
-/// A server of one's own: killed, waited for and its directory removed when dropped.
+/// A server for one test: killed, waited for and its directory removed when dropped.
 ///
-/// Dropping it panics if it had crashed, unless the test told it to end
+/// Dropping it panics if the server has crashed, unless the test asked it to end
 /// ([`TestServer::signal`]) or awaited its end ([`TestServer::wait_exit`]).
 #[derive(Debug)]
 pub struct TestServer {
@@ -144,7 +144,7 @@ impl TestServer {
     }
 
     /// Steps the wall clock of a server that was started with
-    /// [`ServerBuilder::with_a_clock_that_steps`]: so many seconds ahead of the real one.
+    /// [`ServerBuilder::with_a_clock_that_steps`] to this number of seconds ahead of the real one.
     pub fn set_clock_ahead(&self, seconds: i64) {
         self.write_clocks(&seconds.to_string());
     }
@@ -225,7 +225,7 @@ impl TestServer {
         lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
     }
 
-    /// Whether it ended in a way nobody asked for.
+    /// Whether it ended in a way that the test did not ask for.
     fn crashed(&self) -> bool {
         let failed = self.process.exited().is_some_and(|status| !status.success());
         failed && !self.end_expected.load(Ordering::Relaxed)
@@ -239,7 +239,7 @@ impl Drop for TestServer {
         }
         let crashed = self.crashed();
         let log = self.log_tail();
-        // Before the directory goes: a running server would write into it.
+        // Before the directory is removed: a running server would write into it.
         self.process.kill();
         if std::thread::panicking() {
             eprintln!("the end of the log of the server on port {}:\n{log}", self.port);

@@ -1,4 +1,4 @@
-//! What server is under test, and of which version.
+//! The server under test, and its version.
 
 /// A server of the Redis family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

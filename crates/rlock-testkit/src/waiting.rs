@@ -1,7 +1,7 @@
-//! Calls that wait, each on a connection and in a thread of its own.
+//! Calls that wait, each on a separate connection and thread.
 //!
 //! No wait sends anything to the lock that it waits for: each command of the module would serve its queue, and
-//! asking by `RLOCK.INFO` lets the timer look at it, so that a waiter left asleep would go unnoticed.
+//! `RLOCK.INFO` would make the timer check the lock, so that a missed wake-up would go unnoticed.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -34,13 +34,13 @@ pub fn held_and_listen(channel: &str) -> (TestServer, Connection, Subscriber) {
     (server, client, listener)
 }
 
-/// An owner waits for `lock` with a lease of 50 seconds, for a minute.
+/// Makes an owner wait for `lock` with a lease of 50 seconds, for a minute.
 #[track_caller]
 pub fn block(server: &TestServer, owner: &str) -> Waiting {
     Waiting::start(server, &["RLOCK.ACQUIRE", "lock", owner, "50000", "BLOCK", "60000"])
 }
 
-/// A call that waits.
+/// A waiting call.
 pub struct Waiting {
     client_id: i64,
     /// The answer to the first hold, for the lease that it asked for.
@@ -50,8 +50,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Sends `RLOCK.ACQUIRE key owner …` on a connection of its own, and returns once `RLOCK.INFO` shows
-    /// that the owner waits by it, or once it is answered.
+    /// Sends `RLOCK.ACQUIRE key owner …` on a separate connection, and returns once `RLOCK.INFO` shows the owner as
+    /// a waiter, or once the call is answered.
     #[track_caller]
     pub fn start<A: AsRef<[u8]>>(server: &TestServer, words: &[A]) -> Waiting {
         Waiting::start_on(server, server.connect(), words)
@@ -102,7 +102,7 @@ impl Waiting {
         self.client_id
     }
 
-    /// Whether no answer has come up to now.
+    /// Whether no answer has arrived yet.
     pub fn still_waits(&self) -> bool {
         self.look(Duration::ZERO);
         self.arrived.borrow().is_none()
@@ -117,7 +117,7 @@ impl Waiting {
         }
     }
 
-    /// What it is answered; panics if that does not come `within`.
+    /// The answer; panics if it does not arrive `within`.
     #[track_caller]
     pub fn outcome(&self, within: Duration) -> RedisResult<Value> {
         self.look(within);
@@ -127,7 +127,7 @@ impl Waiting {
         }
     }
 
-    /// What it is answered as text, within 10 seconds.
+    /// The answer as text, within 10 seconds.
     #[track_caller]
     pub fn answer(&self) -> String {
         outcome_text(&self.outcome(SOON))
@@ -157,19 +157,19 @@ impl Waiting {
 /// An entry of a queue, as `RLOCK.INFO` shows it.
 #[derive(Debug)]
 pub struct Entry {
-    /// Who waits.
+    /// The waiter.
     pub owner: String,
     /// `block`, or the channel.
     pub via: String,
-    /// Since when it waits.
+    /// The time that it has waited.
     pub age_ms: i64,
-    /// For how long it waits on.
+    /// The time that it will still wait.
     pub wait_left_ms: i64,
     /// The number of its client.
     pub client_id: i64,
 }
 
-/// Who waits for a lock, in order. This lets the timer look at the lock if it is free.
+/// The waiters for a lock, in order. If the lock is free, this makes the timer check it.
 #[track_caller]
 pub fn queue(connection: &mut Connection, key: impl AsRef<[u8]>) -> Vec<Entry> {
     let info = fields(ask(connection, &[b"RLOCK.INFO", key.as_ref(), b"LIMIT", b"100000"]));
@@ -196,7 +196,7 @@ fn entry(value: Value) -> Entry {
     }
 }
 
-/// The owners that wait for a lock, in order, parted by blanks.
+/// The owners of the waiters for a lock, in order, separated by blanks.
 #[track_caller]
 pub fn waiters(connection: &mut Connection, key: &str) -> String {
     queue(connection, key).into_iter().map(|entry| entry.owner).collect::<Vec<_>>().join(" ")

@@ -37,7 +37,7 @@ fn a_server_ends_with_its_killed_test_process() {
     assert!(process.exists());
     tests.kill().unwrap();
     tests.wait().unwrap();
-    // Nobody may be there to wait for the orphan: then a zombie remains of it.
+    // If no process waits for the orphan, a zombie remains of it.
     let gone = || std::fs::read_link(process.join("exe")).is_err();
     eventually("the server to end", Duration::from_secs(10), || gone().then_some(()));
     std::fs::remove_dir_all(dir).unwrap();

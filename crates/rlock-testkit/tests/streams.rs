@@ -1,4 +1,4 @@
-//! What a server publishes, replicates and persists is seen.
+//! A test sees what a server publishes, replicates and persists.
 
 #![forbid(unsafe_code)]
 

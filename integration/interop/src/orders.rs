@@ -16,15 +16,15 @@ use rlock_testkit::{eventually, wait_for_replicas_in_sync};
 use crate::place::{Outcome, address};
 use crate::rust_client;
 
-/// How long a fail-over may take on a busy machine.
+/// The time limit for a fail-over on a busy machine.
 const FAILED_OVER: Duration = Duration::from_secs(40);
 
-/// Where the Rust client is asked on a cluster whose primaries have a replica each.
+/// The address of the Rust client for a cluster whose primaries have a replica each.
 pub(crate) fn rust_client(cluster: &Cluster) -> Result<(&'static str, String), String> {
     Ok(("RUST_CLIENT", rust_client::serve(&cluster.url(), Durability::Replicas(1))?))
 }
 
-/// Runs a program on a cluster, which changes as the program orders: it gets its variables, and one more.
+/// Runs a program on a cluster, which changes as the program orders; the program gets its variables, and one more.
 pub(crate) fn on_a_changing_cluster(
     mut cluster: Cluster,
     variable: (&'static str, String),
@@ -47,13 +47,13 @@ pub(crate) fn on_a_changing_cluster(
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
     }
-    // Without its servers the program ends soon, and before that nobody is to wait for its output in vain.
+    // Without its servers the program ends soon, so that joining it takes no longer than necessary.
     drop(cluster);
     let outcome = program.join().unwrap_or_else(|_| Err("the program could not be run".into()));
     changed.and(outcome)
 }
 
-/// Takes orders; the kit panics where the cluster does not become what it was to be.
+/// Takes orders; the kit panics if the cluster does not reach the ordered state.
 fn obey(cluster: &mut Cluster, connection: TcpStream) -> Outcome {
     let orders = AssertUnwindSafe(|| take_orders(cluster, connection));
     catch_unwind(orders).unwrap_or_else(|_| Err("the cluster could not be changed: see above".into()))
@@ -70,7 +70,7 @@ fn take_orders(cluster: &mut Cluster, connection: TcpStream) -> Outcome {
             ["move", lock, from, to] => move_slot(cluster, lock, shard(from)?, shard(to)?),
             ["fail-over", of] => fail_over(cluster, shard(of)?),
             ["kill", of] => kill(cluster, shard(of)?),
-            _ => return Err(format!("no such order: {line}")),
+            _ => return Err(format!("unknown order: {line}")),
         }
         answers.write_all(b"done\n").map_err(|error| error.to_string())?;
     }

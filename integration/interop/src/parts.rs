@@ -1,4 +1,4 @@
-//! What is run, part by part.
+//! The parts of the tests with other clients.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ use crate::rust_client;
 /// The parts of a lane run one after the other, beside the other lanes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Takes all of the machine now and then, to measure how long others wait: no two of those at once.
+    /// Uses the whole machine from time to time, to measure how long others wait: no two of these at once.
     Heavy,
     Light,
     /// The page of a client library: it mostly waits.
@@ -90,7 +90,7 @@ pub(crate) const PARTS: &[Part] = &[
     page_of("redis-cli", redis_cli),
 ];
 
-/// What several of the parts build, so that no two build it at once.
+/// Builds what several of the parts need, so that no two build it at once.
 pub(crate) fn prepare(parts: &[&Part]) -> Outcome {
     let any = |begins: &str| parts.iter().any(|part| part.name.starts_with(begins));
     if any("redisson") || any("java") {
@@ -102,12 +102,12 @@ pub(crate) fn prepare(parts: &[&Part]) -> Outcome {
     Ok(())
 }
 
-/// The code of a page for those who use a client library.
+/// The code of the page for users of a client library.
 fn page(name: &str, language: &str) -> String {
     code(&root().join("docs/clients").join(format!("{name}.md")), language)
 }
 
-/// Builds integration/redisson with this version; the libraries are in `lib` then.
+/// Builds integration/redisson with this version; the libraries are in `lib` afterwards.
 fn build_redisson(version: &str) -> Result<Place, String> {
     let place = Place::new(&format!("redisson-{version}"));
     let home = root().join("integration/redisson");
@@ -117,7 +117,7 @@ fn build_redisson(version: &str) -> Result<Place, String> {
     files.extend(sources.flatten().map(|file| file.path()));
     files.sort();
     let sources: String = files.iter().map(|file| fs::read_to_string(file).unwrap_or_default()).collect();
-    // Maven writes codes for colours even where it is told not to: what it says is of interest when it fails.
+    // Maven writes colour codes even in batch mode: its output is shown only if it fails.
     let build = "mvn --batch-mode --quiet -f \"$0\" -Dout=\"$PWD\" -Dredisson.version=\"$1\" compile >build.log 2>&1 \
                  || { code=$?; cat build.log; exit $code; }";
     place.once(&sources, || place.run("sh", &["-c", build, &pom.display().to_string(), version]))?;
@@ -144,7 +144,7 @@ fn redisson_changes(version: &'static str) -> Outcome {
     on_a_changing_cluster(cluster, client, move |variables| redisson(version, variables, ""))
 }
 
-/// What is Redisson's own: without the module it is the same.
+/// The control, for Redisson's own behaviour: it is the same without the module.
 fn redisson_control(version: &'static str) -> Outcome {
     let run = |node: fn() -> ServerBuilder| {
         let control = ("CONTROL", "1".into());
@@ -169,15 +169,15 @@ fn redisson_beside_rust() -> Outcome {
     redisson(REDISSON, &[url(&server), ("RUST_CLIENT", client)], "")
 }
 
-/// The module comes when Redisson is there already, and goes before it.
+/// The module is loaded while Redisson runs, and unloaded before Redisson ends.
 fn redisson_loading(version: &str) -> Outcome {
     let server = TestServer::builder().without_module().start();
     let module = ("MODULE", module_path().display().to_string());
     redisson(version, &[url(&server), module], "")
 }
 
-/// Redisson subscribes on a replica, which has no module. Messages wake it there; but the primary does not know of those
-/// who listen to a replica, and so gives Redisson no turn while native clients wait all the time.
+/// Redisson subscribes on a replica, which has no module. Messages wake it there; but the primary does not know the
+/// subscribers of a replica, and does not yield to Redisson while native clients wait all the time.
 fn redisson_replica() -> Outcome {
     let (primary, replica) = (TestServer::start(), TestServer::builder().without_module().start());
     replica.replicate_from(&primary);
@@ -218,7 +218,7 @@ fn go() -> Outcome {
     place.run_with("./page", &[], &[url(&TestServer::start())])
 }
 
-/// With the libraries that Redisson's part has brought.
+/// With the libraries of Redisson's part.
 fn java() -> Outcome {
     let place = build_redisson(REDISSON)?;
     place.write("Page.java", &page("jedis", "java"));

@@ -1,4 +1,4 @@
-//! Where a part runs: a directory of its own, with a server of its own.
+//! The place of a part: a separate directory and a separate server.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +11,7 @@ use rlock_testkit::{ServerBuilder, TestServer};
 /// The workspace's root.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// How long one program may run, in seconds: with downloads.
+/// The time limit for one program, in seconds: with downloads.
 const LIMIT_SECONDS: &str = "400";
 
 pub(crate) type Outcome = Result<(), String>;
@@ -42,7 +42,7 @@ impl Place {
         fs::write(path, content).expect("writing a file under target");
     }
 
-    /// Brings files of `integration/interop/<source>` here, which say what to install.
+    /// Copies files of `integration/interop/<source>` here: they list what to install.
     pub(crate) fn take(&self, source: &str, names: &[&str]) {
         for name in names {
             let from = root().join("integration/interop").join(source).join(name);
@@ -52,7 +52,7 @@ impl Place {
         }
     }
 
-    /// Installs what `manifest` pins, unless that was done before: then the network is not needed.
+    /// Installs the versions that `manifest` pins, unless that was done before: a second run needs no network.
     pub(crate) fn install(&self, manifest: &str, install: impl FnOnce() -> Outcome) -> Outcome {
         let content = fs::read_to_string(self.path(manifest)).expect("it was taken here");
         self.once(&content, || {
@@ -61,13 +61,13 @@ impl Place {
         })
     }
 
-    /// Does what makes this place what `content` says, unless that was done before.
+    /// Brings this place into the state that `content` describes, unless that was done before.
     pub(crate) fn once(&self, content: &str, work: impl FnOnce() -> Outcome) -> Outcome {
         let done = self.path(".installed");
         if fs::read_to_string(&done).is_ok_and(|before| before == content) {
             return Ok(());
         }
-        // What is left half done is not taken for done.
+        // Unfinished work does not count as done.
         let _ = fs::remove_file(&done);
         work()?;
         fs::write(done, content).map_err(|error| error.to_string())
@@ -102,7 +102,7 @@ impl Place {
     }
 }
 
-/// What tells a program where the server is.
+/// The variable with the server's address, for a program.
 pub(crate) fn url(server: &TestServer) -> (&'static str, String) {
     ("REDIS_URL", address(server))
 }
@@ -111,7 +111,7 @@ pub(crate) fn address(server: &TestServer) -> String {
     format!("redis://127.0.0.1:{}", server.port())
 }
 
-/// The newest server of a name such as `valkey-9.1`, of those that the matrix runs on; brought here if it is not yet.
+/// The newest server of a name such as `valkey-9.1` in the matrix; fetched if it is not here yet.
 pub(crate) fn server(name: &str) -> Result<PathBuf, String> {
     let servers = root().join("target/servers");
     let newest = || {
@@ -123,7 +123,7 @@ pub(crate) fn server(name: &str) -> Result<PathBuf, String> {
         let bring = root().join("integration/servers.sh");
         Command::new(bring).arg(&servers).arg(name).status().map_err(|error| error.to_string())?;
     }
-    newest().ok_or_else(|| format!("{name} could not be had"))
+    newest().ok_or_else(|| format!("{name} is not available"))
 }
 
 /// A cluster of three primaries, each started as the function says.

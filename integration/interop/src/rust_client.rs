@@ -1,5 +1,5 @@
-//! The Rust client, for a program that contends with it: each connection takes one lock at a time, as a thread would, and
-//! is told line by line what to do. Two clients share the connections, as two processes would.
+//! The Rust client, for a program that contends with it: each connection holds one lock at a time, as a thread would,
+//! and gets its orders line by line. Two clients share the connections, as two processes would.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,10 +15,10 @@ type Guard = blocking::Guard<rlock_client::Guard<Any>>;
 /// As long as Redisson's leases in the scenarios: both renew each third of it.
 const LEASE: Duration = Duration::from_secs(3);
 
-/// For how long what passes is tried again: longer than any scenario waits.
+/// The time limit for retries of temporary errors: longer than any scenario waits.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Starts it, and says where it takes orders.
+/// Starts it, and returns the address at which it takes orders.
 pub(crate) fn serve(url: &str, durability: Durability) -> Result<String, String> {
     let connect = || {
         let client = rlock_client::Client::builder().lease(LEASE).durability(durability);
@@ -36,7 +36,7 @@ pub(crate) fn serve(url: &str, durability: Durability) -> Result<String, String>
     Ok(address.to_string())
 }
 
-/// Until the connection ends; what is held then is given back.
+/// Serves until the connection ends; a lock that is still held is released.
 fn obey(client: &Client, connection: TcpStream) {
     let Ok(mut answers) = connection.try_clone() else { return };
     let mut guard = None;
@@ -47,7 +47,7 @@ fn obey(client: &Client, connection: TcpStream) {
             ["try", kind, key] => attempt(client, kind, key, &mut guard),
             ["check"] => check(guard.as_ref()),
             ["give"] => give(guard.take()),
-            _ => format!("no such order: {line}"),
+            _ => format!("unknown order: {line}"),
         };
         if answers.write_all(format!("{answer}\n").as_bytes()).is_err() {
             return;
@@ -78,7 +78,7 @@ fn take(client: &Client, kind: &str, key: &str, guard: &mut Option<Guard>) -> St
     }
 }
 
-/// What comes of a primary that is lost while replicas are waited for.
+/// Whether the error is that of a primary that was lost during a wait for replicas.
 fn passes(error: &Error) -> bool {
     matches!(error, Error::Durability { .. } | Error::Transport { .. })
 }
@@ -95,7 +95,7 @@ fn token(guard: &Guard) -> String {
     format!("token {}", guard.token().unwrap_or(0))
 }
 
-/// Whether the client itself takes the lock for its own.
+/// Whether the client itself believes that it holds the lock.
 fn check(guard: Option<&Guard>) -> String {
     match guard.map(|guard| guard.check()) {
         Some(Ok(_)) => "held".into(),

@@ -1,4 +1,4 @@
-//! Chromium without a window, told what to do by the protocol of its developer tools, over pipes.
+//! Chromium without a window, driven by the protocol of its developer tools over pipes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// After so long without an answer something is wrong.
+/// The time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Nothing but the page: no profile that is there already, and nothing that asks for a network.
@@ -69,7 +69,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Sets the size of the window, and whether its reader likes dark pages.
+    /// Sets the size of the window, and whether its reader prefers dark pages.
     pub(crate) fn become_window(&mut self, width: u32, height: u32, dark: bool) -> Result<(), String> {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
         self.call("Emulation.setDeviceMetricsOverride", size)?;
@@ -78,7 +78,7 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", features).map(drop)
     }
 
-    /// Goes to a file and waits until it is loaded.
+    /// Opens a file and waits until it is loaded.
     pub(crate) fn open(&mut self, path: &Path) -> Result<(), String> {
         let answer = self.call("Page.navigate", json!({"url": format!("file://{}", path.display())}))?;
         if let Some(error) = answer["errorText"].as_str() {
@@ -87,7 +87,7 @@ impl Browser {
         self.wait(|message| message["method"] == "Page.loadEventFired").map(drop)
     }
 
-    /// The value of an expression in the page, when its promise is kept.
+    /// The value of an expression in the page, after its promise has resolved.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Result<Value, String> {
         let what = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
         let answer = self.call("Runtime.evaluate", what)?;
@@ -97,7 +97,7 @@ impl Browser {
         }
     }
 
-    /// What the window shows, as PNG in base 64.
+    /// The content of the window, as PNG in base 64.
     pub(crate) fn screenshot(&mut self) -> Result<String, String> {
         let answer = self.call("Page.captureScreenshot", json!({"format": "png"}))?;
         answer["data"].as_str().map(String::from).ok_or_else(|| "no screenshot".to_string())
@@ -119,7 +119,7 @@ impl Browser {
         }
     }
 
-    /// The next message that is meant; others are passed over.
+    /// The next message that `is_it` accepts; others are skipped.
     fn wait(&mut self, is_it: impl Fn(&Value) -> bool) -> Result<Value, String> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -136,7 +136,7 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         self.session = None;
-        // It takes its own children with it; where it cannot be asked it is killed.
+        // It ends its children too. If it does not answer, it is killed.
         if self.call("Browser.close", json!({})).is_err() {
             let _ = self.process.kill();
         }

@@ -1,4 +1,4 @@
-//! A look at the site and the pictures in a real browser, at the width of a desk and of a phone.
+//! Shows the site and the pictures in a real browser, at the width of a desk and of a phone, and checks them.
 
 mod browser;
 
@@ -13,10 +13,10 @@ use crate::site::Built;
 const DESK: [u32; 2] = [1280, 900];
 const PHONE: [u32; 2] = [390, 844];
 
-/// What readers look for first.
+/// Words that readers search for first.
 const SOUGHT: [&str; 2] = ["FENCED", "hand-off"];
 
-/// What goes out of the window to the right, in a page that must not scroll sideways, and pictures that are missing.
+/// Finds content beyond the right edge of a page that must not scroll sideways, and pictures that are missing.
 const FAULTS: &str = r#"(async () => {
     const faults = [];
     const pictures = [...document.images];
@@ -34,7 +34,7 @@ const FAULTS: &str = r#"(async () => {
     return faults.slice(0, 5).join('\n    ');
 })()"#;
 
-/// Opens the search, types a word, and gives back how many results there are.
+/// Opens the search, types a word, and returns the number of results.
 const SEARCH: &str = r#"(async () => {
     const pause = () => new Promise(then => setTimeout(then, 50));
     const find = name => document.querySelector('#mdbook-' + name) || document.querySelector('#' + name);
@@ -52,7 +52,7 @@ const SEARCH: &str = r#"(async () => {
     return 0;
 })()"#;
 
-/// Texts of a picture that overlap each other or go out of it.
+/// Finds texts of a picture that overlap each other or its edge.
 const OVERLAPS: &str = r#"(() => {
     const faults = [], texts = [...document.querySelectorAll('text')].filter(text => text.textContent.trim());
     const places = texts.map(text => text.getBoundingClientRect());
@@ -69,7 +69,7 @@ const OVERLAPS: &str = r#"(() => {
     return faults.join('\n    ');
 })()"#;
 
-/// Looks at every page and picture; gives back how many, and what is wrong.
+/// Checks every page and picture; returns how many, and the faults.
 pub(crate) fn look(
     program: &str,
     root: &Path,
@@ -137,7 +137,7 @@ fn told(faults: &mut Vec<String>, what: &str, found: &serde_json::Value) {
     }
 }
 
-/// For people: what the browser showed.
+/// Saves the window's content for people.
 fn save(browser: &mut Browser, shots: &Path, name: &str) -> Result<(), String> {
     let path = shots.join(format!("{}.png", name.replace('/', "-")));
     let png = decoded(&browser.screenshot()?);
@@ -170,8 +170,8 @@ fn decoded(text: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// The checks themselves: each fault is planted once. `make docs` installs a browser; where there is none yet, this is
-    /// not shown.
+    /// The checks themselves: each fault is planted once. `make docs` installs a browser; without one, this test
+    /// shows nothing.
     #[test]
     fn faults_of_pages_and_pictures_are_found() {
         let program = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());

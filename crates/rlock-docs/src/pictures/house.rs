@@ -112,7 +112,7 @@ mod tests {
     use super::picture;
     use crate::root;
 
-    /// The arrows between crates: who imports, and what.
+    /// The arrows between crates: the importer, and the crate that it imports.
     const IMPORTS: [(&str, &str); 8] = [
         ("crates/rlock-cli", "rlock-client"),
         (".", "rlock-core"),

@@ -1,4 +1,4 @@
-//! A lock's life: how it begins, goes on and ends, and what each side sees meanwhile.
+//! A lock's life: its beginning, middle and end, and the view of each side.
 
 use crate::picture::Picture;
 

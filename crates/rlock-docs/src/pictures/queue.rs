@@ -5,7 +5,7 @@ use crate::picture::Picture;
 const PANEL: u32 = 226;
 const INNER: u32 = PANEL - 24;
 
-/// One moment: what the key holds, who waits, and what was sent to get there.
+/// One moment: the key's content, the waiters, and the messages that led to it.
 struct Moment {
     heading: &'static str,
     command: &'static str,
@@ -22,7 +22,7 @@ const MOMENTS: [Moment; 3] = [
         holder: "{ alice:1 → 1 }",
         colour: "green",
         queue: &[["bob:1", "BLOCK"], ["carol:1", "ENQUEUE news"]],
-        sent: &[("strong", "Nobody polls"), ("", "bob:1 is blocked."), ("", "carol:1 listens on news.")],
+        sent: &[("strong", "No polling"), ("", "bob:1 is blocked."), ("", "carol:1 listens on news.")],
     },
     Moment {
         heading: "2 alice:1 releases",

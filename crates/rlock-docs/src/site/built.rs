@@ -1,4 +1,4 @@
-//! What mdBook has made: every link, picture and anchor of it is looked up.
+//! The site that mdBook made: looks up each of its links, pictures and anchors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -41,7 +41,7 @@ impl Built {
     }
 }
 
-/// What is wrong with the site's links; how many there are.
+/// Checks the links of the site; returns how many there are, and the faults.
 pub(crate) fn check(built: &Built) -> (usize, Vec<String>) {
     let ids: BTreeMap<&str, BTreeSet<&str>> =
         built.pages.iter().map(|(path, html)| (path.as_str(), values(html, "id").collect())).collect();
@@ -61,7 +61,7 @@ pub(crate) fn check(built: &Built) -> (usize, Vec<String>) {
             } else if let Some(anchor) = anchor.filter(|anchor| !anchor.is_empty())
                 && !ids.get(goal.as_str()).is_some_and(|ids| ids.contains(anchor.as_str()))
             {
-                faults.push(format!("{path}: {target}: {goal} has no such anchor"));
+                faults.push(format!("{path}: {target}: {goal} does not have this anchor"));
             }
         }
     }
@@ -99,7 +99,7 @@ mod tests {
         let expected = [
             "docs/b.html: https://b.example/ is fetched from elsewhere",
             "index.html: a comment is visible",
-            "index.html: docs/b.html#y: docs/b.html has no such anchor",
+            "index.html: docs/b.html#y: docs/b.html does not have this anchor",
             "index.html: no.svg: the site has no no.svg",
         ];
         assert_eq!(faults, expected);

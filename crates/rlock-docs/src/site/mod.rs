@@ -1,4 +1,4 @@
-//! The site: the repository's own pages, put together for mdBook, and a check of what it has made of them.
+//! The site: the repository's pages, put together for mdBook, and a check of mdBook's result.
 
 mod built;
 mod markdown;
@@ -9,8 +9,8 @@ use std::path::Path;
 
 pub(crate) use built::{Built, check};
 
-/// Puts pages and what they link to into a new folder, where mdBook finds them as it needs them: under the same
-/// names, so that the same links lead to the same places.
+/// Puts the pages and the files that they link to into a new folder for mdBook: under the same names, so that the
+/// same links lead to the same places.
 pub(crate) fn stage(root: &Path, folder: &Path, repository: &str) -> Result<(), String> {
     let pages = pages::all(root)?;
     let faults = pages::faults(root, &pages);
@@ -28,8 +28,8 @@ pub(crate) fn stage(root: &Path, folder: &Path, repository: &str) -> Result<(), 
     copy(&root.join("docs/site.css"), &folder.join("site.css"))
 }
 
-/// The page's text. What it links to is copied. A folder has no page on the site: the link leads to the repository's
-/// address, and there is none where that is not known.
+/// The page's text. The files that it links to are copied. A folder has no page on the site: its link leads to the
+/// repository's address, or becomes plain text if that address is not known.
 fn linked(root: &Path, folder: &Path, page: &pages::Page, repository: &str) -> Result<String, String> {
     let mut text = page.text.clone();
     for link in markdown::links(&page.text).into_iter().rev() {

@@ -1,4 +1,4 @@
-//! The pages: which there are, in which order the site has them, and whether their links lead anywhere.
+//! The pages: the list of them, their order on the site, and a check of their links.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -143,7 +143,7 @@ pub(crate) fn faults(root: &Path, pages: &[Page]) -> Vec<String> {
             } else if let Some(anchor) = anchor {
                 let goal = pages.iter().find(|page| page.path == goal);
                 if !goal.is_some_and(|goal| anchors(&goal.text).contains(&anchor)) {
-                    faults.push(format!("{at}: there is no such heading"));
+                    faults.push(format!("{at}: there is no heading of this name"));
                 }
             }
         }
@@ -179,7 +179,7 @@ mod tests {
         let pages = [Page { path: "A.md".into(), text }];
         let expected = [
             "A.md:2: B.md: there is no B.md",
-            "A.md:2: #b: there is no such heading",
+            "A.md:2: #b: there is no heading of this name",
             "A.md:2: A.md: a picture without a description",
         ];
         let here = std::env::temp_dir().join(format!("rlock-docs-{}", std::process::id()));

@@ -9,7 +9,7 @@ use redis::Connection;
 
 use super::run;
 
-/// How long nodes may take to agree on a busy machine.
+/// The time limit for nodes to agree on a busy machine.
 const AGREED: Duration = Duration::from_secs(60);
 
 const SLOTS: usize = 16_384;
@@ -68,7 +68,7 @@ impl Cluster {
         self.await_agreement();
     }
 
-    /// Waits until all servers know all, and say the same of all slots.
+    /// Waits until all servers know each other, and agree on all slots.
     pub fn await_agreement(&self) {
         let count = self.servers().count();
         eventually("all nodes to agree", AGREED, || {
@@ -81,12 +81,12 @@ impl Cluster {
         });
     }
 
-    /// All of them.
+    /// All servers.
     pub fn servers(&self) -> impl Iterator<Item = &TestServer> {
         self.primaries.iter().chain(&self.replicas)
     }
 
-    /// A URL of all primaries there were at first.
+    /// A URL of all primaries of the start.
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.primaries.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         format!("redis+cluster://{}", hosts.join(","))
@@ -105,8 +105,7 @@ impl Cluster {
         self.primaries.remove(primary).kill9()
     }
 
-    /// Moves the slot of `lock` as newer servers do by themselves: with all its keys at one moment. `false` where
-    /// this server cannot.
+    /// Moves the slot of `lock` in one step with all its keys, as newer servers can. `false` if this server cannot.
     pub fn move_slot_at_once(&self, lock: &str, from: usize, to: usize) -> bool {
         let slot = slot(&mut self.primaries[from].connect(), lock);
         let begun = self.begin_at_once(slot, from, to);
@@ -117,7 +116,7 @@ impl Cluster {
         begun.is_ok()
     }
 
-    /// A slot begins to move with all its keys at one moment; the refusals if the servers cannot.
+    /// Begins to move a slot in one step with all its keys; the refusals if the servers cannot.
     pub fn begin_at_once(&self, slot: usize, from: usize, to: usize) -> Result<(), String> {
         let [from, to] = [from, to].map(|primary| &self.primaries[primary]);
         let valkey = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", id(to));
@@ -134,15 +133,15 @@ impl Cluster {
         });
     }
 
-    /// Moves the slot of `lock` from one primary to another, as it is done by hand; `half_way` is called when its
-    /// keys are there and the slot is not.
+    /// Moves the slot of `lock` from one primary to another key by key; `half_way` is called after its keys have
+    /// moved, before the slot does.
     pub async fn move_slot_of(&self, lock: &str, from: usize, to: usize, half_way: impl AsyncFnOnce()) {
         let (from, to) = (&self.primaries[from], &self.primaries[to]);
         let (source, target) = (&mut from.connect(), &mut to.connect());
         let slot = slot(source, lock);
         run::<()>(target, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(from)));
         run::<()>(source, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to)));
-        // Until none is left: what is taken here meanwhile may bring keys of its own.
+        // Until no key is left: locks acquired here meanwhile can add keys.
         loop {
             let keys: Vec<String> = run(source, &format!("CLUSTER GETKEYSINSLOT {slot} 1000"));
             if keys.is_empty() {
@@ -166,23 +165,23 @@ impl Cluster {
     }
 }
 
-/// A server of a cluster, which takes others for dead after so many milliseconds.
+/// A server of a cluster, which takes others for dead after `timeout` milliseconds.
 pub(crate) fn node(timeout: u32) -> ServerBuilder {
     TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", timeout)
 }
 
-/// One that is replaced 3 seconds after its end.
+/// A server that is replaced 3 seconds after its end.
 pub fn failing_soon() -> ServerBuilder {
     failing_after(3_000)
 }
 
-/// One that is replaced this time after its end, in ms.
+/// A server that is replaced this time after its end, in ms.
 fn failing_after(timeout: u32) -> ServerBuilder {
     node(timeout).conf("cluster-replica-validity-factor", "0")
 }
 
-/// Waits until a server is `master` or `slave`. Asks on new connections: a server that changes its role ends some, and one
-/// that stands still does not answer.
+/// Waits until a server is `master` or `slave`. Asks on new connections: a server that changes its role ends some,
+/// and a paused server does not answer.
 #[track_caller]
 pub fn await_role(server: &TestServer, role: &str) {
     eventually(role, AGREED, || {
@@ -216,7 +215,7 @@ fn owner_of(server: &TestServer, slot: usize) -> Option<u16> {
     }
 }
 
-/// What a server says of the slots: sorted, since each has an order of its own.
+/// The slots as a server sees them: sorted, since the order differs between servers.
 fn view(server: &TestServer) -> String {
     let slots: Vec<redis::Value> = run(&mut server.connect(), "CLUSTER SLOTS");
     let mut slots: Vec<_> = slots.iter().map(|range| format!("{range:?}")).collect();

@@ -1,4 +1,4 @@
-//! Five servers that know nothing of each other, and clients that reach each through a proxy.
+//! Five independent servers, and clients that reach each through a proxy.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub const WAYS: [Way; 3] = [Way::Killed, Way::Stopped, Way::Slowed];
 
 /// The servers; those that were killed are gone.
 pub struct Five {
-    /// Those that run.
+    /// The servers that run.
     pub servers: Vec<Option<TestServer>>,
     /// One before each server.
     pub proxies: Vec<Proxy>,
@@ -73,18 +73,18 @@ impl Five {
         }
     }
 
-    /// One of those that run.
+    /// One of the running servers.
     pub fn at(&self, server: usize) -> &TestServer {
         self.servers[server].as_ref().expect("a server that was not killed")
     }
 
-    /// Who holds the lock on each of these servers.
+    /// The holder of the lock on each of these servers.
     pub fn holders(&self, servers: impl IntoIterator<Item = usize>, lock: &str) -> Vec<Option<String>> {
         let owner = |server| holder(&mut self.at(server).connect(), lock).map(|(owner, _)| owner);
         servers.into_iter().map(owner).collect()
     }
 
-    /// Waits until nobody has the lock on any of these servers: long before its lease would end.
+    /// Waits until the lock is free on all of these servers: long before its lease would end.
     pub async fn all_free(&self, servers: impl IntoIterator<Item = usize> + Clone, lock: &str) {
         eventually("free locks", || {
             self.holders(servers.clone(), lock).iter().all(Option::is_none).then_some(())
@@ -96,7 +96,7 @@ impl Five {
     }
 }
 
-/// Gives a connection up soon, but not so soon that a busy machine looks like a fault.
+/// Gives a connection up soon, but late enough that a busy machine does not look like a fault.
 pub fn hasty() -> Builder {
     Client::builder().response_timeout(Duration::from_millis(1_500))
 }

@@ -1,4 +1,4 @@
-//! What the tests of the client share.
+//! Helpers that the tests of the client share.
 
 pub mod cluster;
 pub mod five;
@@ -14,14 +14,14 @@ use crate::commands::words_of;
 use redis::Connection;
 use rlock_client::{Builder, Client, Error};
 
-/// How long anything may take on a busy machine.
+/// The time limit for any one step on a busy machine.
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// How long all tests of a file may take together.
+/// The time limit for all tests of a file together.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Ends the process when its tests take too long: whatever hangs in spite of all deadlines is a failure, not a
-/// build that never ends.
+/// Ends the process when its tests take too long: a hang in spite of all deadlines is a failure, not a build that
+/// never ends.
 pub fn limit_everything() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -49,8 +49,8 @@ pub async fn connect_with(server: &TestServer, builder: Builder) -> Client {
     within("a client to connect", builder.connect(&url(server))).await.expect("a client")
 }
 
-/// A client of servers that have only just started, many at a time: on a busy machine the first answer may take longer than
-/// a client waits for it.
+/// A client of servers that have only just started, many at a time: on a busy machine the first answer may take
+/// longer than a client waits for it.
 pub async fn connect_to_new(builder: &Builder, url: &str) -> Client {
     within("a client to connect", async {
         loop {
@@ -69,7 +69,7 @@ pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, work).await.unwrap_or_else(|_| panic!("waited {SOON:?} in vain for: {what}"))
 }
 
-/// Asks again and again until there is an answer.
+/// Polls until `attempt` returns an answer.
 pub async fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     within(what, async {
         loop {
@@ -82,7 +82,7 @@ pub async fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -
     .await
 }
 
-/// Runs a command and returns its reply, as the caller wants it.
+/// Runs a command and returns its reply, converted to the caller's type.
 pub fn run<T: redis::FromRedisValue>(connection: &mut Connection, line: &str) -> T {
     command(line).query(connection).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
@@ -91,20 +91,20 @@ fn command(line: &str) -> redis::Cmd {
     words_of(&line.split(' ').collect::<Vec<_>>())
 }
 
-/// Who holds a lock: the owner's name and the number of holds, or nothing.
+/// The holder of a lock: the owner's name and the number of holds.
 pub fn holder(connection: &mut Connection, lock: &str) -> Option<(String, u64)> {
     let fields: Vec<(String, u64)> = run(connection, &format!("HGETALL {lock}"));
     assert!(fields.len() <= 1, "{fields:?}");
     fields.into_iter().next()
 }
 
-/// How many wait for any lock on the server.
+/// The number of waiters on the server, for all locks.
 pub fn waiters(server: &TestServer) -> u64 {
     counter(server, "waiters")
 }
 
-/// For how long a server is away in the tests of outages: `RLOCK_OUTAGE_SECONDS`, or 6. The second is the lease to go
-/// with it: longer, and so short that a renewal falls into the outage.
+/// The length of a server's outage in the tests, `RLOCK_OUTAGE_SECONDS` or 6, and the lease for these tests: longer
+/// than the outage, and short enough that a renewal falls into it.
 pub fn outage() -> (Duration, Duration) {
     let outage = seconds("RLOCK_OUTAGE_SECONDS", 6);
     (outage, (outage * 5 / 2).min(Duration::from_secs(30)))
@@ -113,7 +113,7 @@ pub fn outage() -> (Duration, Duration) {
 /// A number of seconds from the environment.
 pub fn seconds(name: &str, default: u64) -> Duration {
     let given =
-        std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")));
+        std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}: not a number")));
     Duration::from_secs(given.unwrap_or(default))
 }
 

@@ -1,4 +1,4 @@
-//! A process of a test's own, whose output is read and whose end is awaited with a deadline.
+//! A process that a test starts: its output is read, and its end is awaited with a deadline.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -16,7 +16,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program; what it prints is read by a thread.
+    /// Starts a program; a thread reads its output.
     pub fn start(command: &mut Command) -> Process {
         let mut child = command
             .stdin(Stdio::null())
@@ -34,8 +34,8 @@ impl Process {
 
     /// Stops the process, and returns when all its threads stand still.
     ///
-    /// The signal alone is no stop: one thread has to take it, and until that has had a turn on a busy machine
-    /// the others go on.
+    /// The signal alone does not stop a process: one of its threads must take it, and on a busy machine the others
+    /// keep running until that thread is scheduled.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
         crate::eventually("the stop of the process", SOON, || {
@@ -45,12 +45,12 @@ impl Process {
         });
     }
 
-    /// Lets a process that was stopped go on.
+    /// Resumes a stopped process.
     pub fn go_on(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// What Ctrl-C does.
+    /// The signal of Ctrl-C.
     pub fn interrupt(&self) {
         self.signal(Signal::INT);
     }
@@ -64,7 +64,7 @@ impl Process {
         Pid::from_child(&self.child)
     }
 
-    /// What follows `words` in the next line that has them.
+    /// The rest of the next line that has `words`: the text after them.
     pub fn says(&mut self, words: &str) -> String {
         let by = Instant::now() + SOON;
         loop {

@@ -14,12 +14,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// What happens to a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It passes.
     Pass,
-    /// It and all after it on this connection vanish; the connection stays open.
+    /// This request and all after it on this connection vanish; the connection stays open.
     Swallow,
     /// The connection is cut before the request reaches the server.
     CutBefore,
@@ -27,9 +27,9 @@ pub enum Fate {
     CutAfter,
     /// The request reaches the server; its reply and all after it vanish, the connection stays open.
     Mute,
-    /// It reaches the server so many ms later, and what follows after it.
+    /// The request reaches the server this number of ms later, and all after it wait for it.
     Slow(u64),
-    /// It reaches the server so many ms later, even when the client has hung up meanwhile.
+    /// The request reaches the server this number of ms later, even if the client has disconnected meanwhile.
     Late(u64),
 }
 
@@ -81,12 +81,12 @@ impl Proxy {
         format!("redis://{}", self.address)
     }
 
-    /// Decides from now on what happens to each request: its words, the command in upper case.
+    /// From now on, decides the fate of each request: its words, the command in upper case.
     pub fn rule(&self, rule: impl FnMut(&[String]) -> Fate + Send + 'static) {
         *self.shared.rule.lock().unwrap() = Box::new(rule);
     }
 
-    /// The first request of this command meets `fate`, all others pass; the flag tells when it did.
+    /// The first request of this command meets `fate`, all others pass; the flag shows that it did.
     pub fn once(&self, command: &str, fate: Fate) -> Arc<AtomicBool> {
         let met = Arc::new(AtomicBool::new(false));
         let (command, done) = (command.to_string(), met.clone());
@@ -110,7 +110,7 @@ impl Proxy {
         }
     }
 
-    /// Accepts no more connections, or accepts them again; those that there are stay.
+    /// Accepts no more connections, or accepts them again; open connections stay.
     pub fn set_full(&self, full: bool) {
         *self.shared.refuse.lock().unwrap() = full;
     }
@@ -149,8 +149,8 @@ async fn connection(client: TcpStream, shared: Arc<Shared>) {
     let (client, server) = (client.into_split(), server.into_split());
     let mute = Arc::new(Mutex::new(false));
     let cut = shared.cut.notified();
-    // Pinned here, they close their sockets only after the connection is counted no more: whoever sees its end
-    // may connect again at once.
+    // Pinned here, they close their sockets only after the connection is no longer counted: a client that sees
+    // the end may connect again at once.
     let requests = pin!(requests(client.0, server.1, &shared, &mute));
     let replies = pin!(replies(server.0, client.1, &mute));
     tokio::select! {

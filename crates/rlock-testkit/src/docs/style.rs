@@ -27,8 +27,8 @@ const PATTERNS: [Pattern; 25] = [
         better: "a noun as the subject, not a clause",
     },
     Pattern {
-        bad: r"\b(?:some|any|every|no)(?:body|one)\b|\bno one\b",
-        unless: r"no one (?:command|server|test|line|place)",
+        bad: r"\b(?:some|any|every|no)(?:body|one)\b|\b(?:(?:replicaof|slaveof) )?no one\b",
+        unless: r"no one (?:command|server|test|line|place)|of no one",
         better: "\"another client\", \"no client\", or the passive",
     },
     Pattern {
@@ -201,7 +201,7 @@ mod tests {
     const EXAMPLES: [(&str, &str); PATTERNS.len()] = [
         ("Who polls looks every 100 ms.", "Who holds the lock?"),
         ("What comes without a token is refused too.", "The log shows what the server sent."),
-        ("Nobody sleeps through a free lock.", "No client misses a wake-up."),
+        ("Nobody sleeps through a free lock.", "No client misses a wake-up, after REPLICAOF NO ONE as well."),
         ("A longer lease of ours stays.", "A longer native lease stays."),
         ("That is what one wants of a trial.", "That is what you want for a trial."),
         ("It waits for one of Redisson's that reads.", "It waits for one of Redisson's readers."),
