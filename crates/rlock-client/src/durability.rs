@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{Value, cmd};
+use redis::{Cmd, Value, cmd};
 
 use crate::acquire::{Attempt, Step};
 use crate::clock::Instant;
@@ -47,79 +47,97 @@ async fn tie_again(attempt: &mut Attempt) -> Result<Ensured, Error> {
         Ok(None) => Ok(Ensured::Lost),
         Err(Step::Refused(refusal)) => {
             let error = refusal.error.clone();
-            refused(attempt, refusal, error)
+            Ok(Ensured::Unknown(refused(attempt, refusal, error)?))
         }
-        Err(Step::Unsent(error)) => unsent(error),
+        Err(Step::Unsent(error)) => Ok(Ensured::Unknown(unsent(error)?)),
         Err(Step::Unanswered(why)) => Ok(Ensured::Unknown(Error::transport(why))),
         Err(_) => Ok(Ensured::Lost),
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split: finding the number of replicas, and asking for them")]
 async fn try_ensure(attempt: &Attempt) -> Result<Ensured, Error> {
-    let wanted = match attempt.order.durability {
-        Durability::None => 0,
-        Durability::Replicas(wanted) => wanted,
+    match replicas_needed(attempt).await? {
+        Ok(needed) => confirm(attempt, needed).await,
+        Err(passing) => Ok(Ensured::Unknown(passing)),
+    }
+}
+
+/// The number of replicas that must have the hold. The inner error passes.
+async fn replicas_needed(attempt: &Attempt) -> Result<Result<usize, Error>, Error> {
+    Ok(match attempt.order.durability {
+        Durability::None => Ok(0),
+        Durability::Replicas(needed) => Ok(needed),
         Durability::Majority => match role(attempt).await {
-            Ok(Ok(role)) => majority(attempt, &role),
+            Ok(Ok(role)) => Ok(majority(attempt, &role)),
             Ok(Err(refusal)) => {
                 let error = refusal.error.clone();
-                return refused(attempt, refusal, error);
+                Err(refused(attempt, refusal, error)?)
             }
-            Err(Trouble::Unsent(error)) => return unsent(error),
-            Err(Trouble::Unanswered(why)) => return Ok(Ensured::Unknown(Error::transport(why))),
+            Err(Trouble::Unsent(error)) => Err(unsent(error)?),
+            Err(Trouble::Unanswered(why)) => Err(Error::transport(why)),
         },
-    };
+    })
+}
+
+/// Renews the hold, and waits until this number of replicas has the renewal.
+async fn confirm(attempt: &Attempt, needed: usize) -> Result<Ensured, Error> {
     let shared = &attempt.handle.shared;
-    let party = attempt.order.party.clone();
-    let key = &party.key;
+    let (key, lease) = (&attempt.order.party.key, attempt.order.lease);
     let patience = shared.config.durability_wait;
-    let mut wait = cmd("WAIT");
-    wait.arg(wanted).arg(command::milliseconds(patience));
-    // WAIT counts who has the last write of its own connection, and all that was written before that. A renewal
-    // that changes nothing, in the same millisecond as the last, is no write: Redis 8 and Valkey 8.1 would count
-    // the replicas at once. So of two that differ by a millisecond the second is one.
-    let lease = attempt.order.lease;
-    let shorter = lease.saturating_sub(Duration::from_millis(1));
-    // A hold with a session is tied to the usual connection, and again by the renewal that follows this.
-    let commands = [command::renew(&party, shorter, None), command::renew(&party, lease, None), wait];
     let sent = shared.clock.now();
     let by = sent.after(shared.config.response()).after(patience);
     let manner = Manner { durable: Some(patience), ..Manner::by(Some(by)) };
-    let unmet = |reached| Error::Durability { lock: name(key), wanted, reached };
-    let mut replies = match exchange(shared, key, &commands, manner, &mut None).await {
+    let unmet = |reached| Error::Durability { lock: name(key), wanted: needed, reached };
+    let mut replies = match exchange(shared, key, &renew_and_wait(attempt, needed), manner, &mut None).await {
         Ok(replies) => replies,
-        Err(Trouble::Unsent(error)) => return unsent(error),
+        Err(Trouble::Unsent(error)) => return Ok(Ensured::Unknown(unsent(error)?)),
         Err(Trouble::Unanswered(_)) => return Ok(Ensured::Unknown(unmet(0))),
     };
-    let (held, reached) = match (replies.take(1), replies.take(2)) {
+    let (held, reached) = match (replies.take(RENEWED), replies.take(WAITED)) {
         (Ok(held), Ok(reached)) => (held, reached),
         // A fail-over on purpose ends WAIT with a refusal.
-        (Err(refusal), _) | (_, Err(refusal)) => return refused(attempt, refusal, unmet(0)),
+        (Err(refusal), _) | (_, Err(refusal)) => {
+            return Ok(Ensured::Unknown(refused(attempt, refusal, unmet(0))?));
+        }
     };
     let reached =
         command::integer("WAIT", &reached)?.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
-    if reached < wanted {
+    if reached < needed {
         return Err(unmet(reached));
     }
     let lasts = shared.clock.now() < sent.end_of(lease);
     Ok(if held == Value::Int(1) && lasts { Ensured::Since(sent) } else { Ensured::Lost })
 }
 
-fn unsent(error: Error) -> Result<Ensured, Error> {
+/// The places of the replies to [`renew_and_wait`] that count.
+const RENEWED: usize = 1;
+const WAITED: usize = 2;
+
+/// A renewal that is certainly a write, and WAIT for this number of replicas.
+///
+/// WAIT counts the replicas that have the last write of its own connection, and all writes before that. A renewal that changes
+/// nothing, in the same millisecond as the last, is not a write: Redis 8 and Valkey 8.1 would count the replicas at once. Of
+/// two renewals that differ by a millisecond the second one is a write.
+fn renew_and_wait(attempt: &Attempt, needed: usize) -> [Cmd; 3] {
+    let (party, lease) = (&attempt.order.party, attempt.order.lease);
+    let mut wait = cmd("WAIT");
+    wait.arg(needed).arg(command::milliseconds(attempt.handle.shared.config.durability_wait));
+    let shorter = lease.saturating_sub(Duration::from_millis(1));
+    // Without a session: the renewal by `tie_again` ties the hold to the usual connection again.
+    [command::renew(party, shorter, None), command::renew(party, lease, None), wait]
+}
+
+/// A transport error passes; any other one is final.
+fn unsent(error: Error) -> Result<Error, Error> {
     match error {
-        Error::Transport { .. } => Ok(Ensured::Unknown(error)),
+        Error::Transport { .. } => Ok(error),
         error => Err(error),
     }
 }
 
-/// A refusal that passes is no answer, and comes to `unmet` where nobody asks again.
-fn refused(attempt: &Attempt, refusal: Refusal, unmet: Error) -> Result<Ensured, Error> {
-    if attempt.handle.shared.router.passes(&refusal) {
-        Ok(Ensured::Unknown(unmet))
-    } else {
-        Err(refusal.error)
-    }
+/// A refusal that passes is not an answer: it becomes `unmet`, the error of a caller that does not ask again.
+fn refused(attempt: &Attempt, refusal: Refusal, unmet: Error) -> Result<Error, Error> {
+    if attempt.handle.shared.router.passes(&refusal) { Ok(unmet) } else { Err(refusal.error) }
 }
 
 /// The primary's reply to ROLE.

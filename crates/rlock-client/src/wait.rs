@@ -49,7 +49,6 @@ pub(crate) async fn wait(attempt: Attempt, step: Step, by: Option<Instant>) -> R
 }
 
 /// Follows up each step of an acquisition until the lock is held, or cannot be.
-#[expect(clippy::too_many_lines, reason = "one loop, a case for each step")]
 pub(crate) async fn pursue(
     mut attempt: Attempt,
     mut step: Step,
@@ -67,11 +66,7 @@ pub(crate) async fn pursue(
             },
             Step::Queued(place, lease) => {
                 pause = FIRST_PAUSE;
-                let bound = if look {
-                    lease.unwrap_or(LONGEST_LOOK).clamp(FIRST_LOOK, LONGEST_LOOK)
-                } else {
-                    FIRST_LOOK
-                };
+                let bound = next_look(look, lease);
                 match hear(&mut attempt, &place, bound, by).await {
                     Heard::Held(sent) => {
                         step = Step::Held(sent);
@@ -87,21 +82,33 @@ pub(crate) async fn pursue(
                 look = true;
                 rest(&shared, &mut pause, lease, by).await;
             }
-            Step::Refused(refusal) if shared.router.passes(&refusal) || refusal.is_draining() => {
+            failed @ (Step::Refused(_) | Step::Unsent(_) | Step::Unanswered(_)) => {
+                check_passes(&shared, failed)?;
                 rest(&shared, &mut pause, None, by).await;
             }
-            Step::Refused(refusal) => return Err(refusal.error),
-            Step::Unsent(
-                error @ (Error::Permission { .. } | Error::ModuleMissing { .. } | Error::Closed),
-            ) => {
-                return Err(error);
-            }
-            Step::Unsent(_) | Step::Unanswered(_) => rest(&shared, &mut pause, None, by).await,
         }
         if by.is_some_and(|by| shared.clock.now() >= by) {
             return Err(timeout(&attempt));
         }
         step = attempt.ask_in_queue(look, by).await;
+    }
+}
+
+/// How long to wait for a message before the server is asked again: at first a short time, later the holder's lease.
+fn next_look(has_asked: bool, lease: Option<Duration>) -> Duration {
+    if has_asked { lease.unwrap_or(LONGEST_LOOK).clamp(FIRST_LOOK, LONGEST_LOOK) } else { FIRST_LOOK }
+}
+
+/// Fails if another request cannot help.
+fn check_passes(shared: &Shared, failed: Step) -> Result<(), Error> {
+    match failed {
+        Step::Refused(refusal) if !shared.router.passes(&refusal) && !refusal.is_draining() => {
+            Err(refusal.error)
+        }
+        Step::Unsent(error @ (Error::Permission { .. } | Error::ModuleMissing { .. } | Error::Closed)) => {
+            Err(error)
+        }
+        _ => Ok(()),
     }
 }
 

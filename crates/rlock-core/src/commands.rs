@@ -42,7 +42,7 @@ pub fn acquire<P: InCommand>(
     let token = if request.fenced { Some(next_token(lock, arrival.now)?) } else { None };
     let ahead = request.fair && fair::is_ahead(core, lock, owner, arrival.now);
     let mut picture = Picture::of(lock, Some(owner));
-    let decision = picture.decide(core, |picture| {
+    let decision = picture.decide(core, Need::Mine, |picture| {
         let kept_out = ahead || arrival.is_kept_out(picture, request.mode);
         let admission = core.port.settings().admission;
         rules::acquire(picture.view(), request, token, arrival.now, admission, kept_out)
@@ -115,7 +115,7 @@ fn change_holds<P: InCommand>(
 ) -> Result<Reply, Error> {
     let arrival = Arrival::of(core, lock, owner);
     let mut picture = Picture::of(lock, owner);
-    let decision = picture.decide_on(core, need, |picture| rule(picture.view(), arrival.now))?;
+    let decision = picture.decide(core, need, |picture| rule(picture.view(), arrival.now))?;
     // Refuses a caller that may not write its lease keys. Only the key tells whether the call concerns these.
     if let Some(owner) = owner.filter(|_| decision.change.is_of_reader()) {
         picture.close().check_leases(owner)?;

@@ -112,7 +112,7 @@ pub enum Error {
 }
 
 impl fmt::Display for Error {
-    #[expect(clippy::too_many_lines, reason = "a text for each error")]
+    #[expect(clippy::too_many_lines, reason = "one match is the list of all texts")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arity => f.write_str("ERR wrong number of arguments"),

@@ -84,16 +84,6 @@ impl<'a, L: Lock> Picture<'a, L> {
     pub(crate) fn decide<P: Server>(
         &mut self,
         core: Core<'_, P>,
-        rule: impl FnMut(&mut Self) -> Result<Step, Error>,
-    ) -> Result<Decision, Error> {
-        self.decide_on(core, Need::Mine, rule)
-    }
-
-    /// The same, with another first look.
-    #[inline(always)]
-    pub(crate) fn decide_on<P: Server>(
-        &mut self,
-        core: Core<'_, P>,
         need: Need,
         mut rule: impl FnMut(&mut Self) -> Result<Step, Error>,
     ) -> Result<Decision, Error> {

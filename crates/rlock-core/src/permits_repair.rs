@@ -41,7 +41,8 @@ pub(crate) fn lower_expiry<P: Server>(
     }
     // Asking is a command, in which permits may have ended.
     let mut picture = Picture::of(lock, None);
-    let Ok(decision) = picture.decide(core, |picture| Ok(rules::lower_expiry(picture.view()))) else {
+    let Ok(decision) = picture.decide(core, Need::Mine, |picture| Ok(rules::lower_expiry(picture.view())))
+    else {
         return Outcome::Done;
     };
     // A failure is in the log.

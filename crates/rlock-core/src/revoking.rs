@@ -32,7 +32,9 @@ fn revoke_at<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, grant: &Grant
     }
     // Asking is a command, in which the lease may have ended.
     let mut picture = Picture::of(lock, Some(&grant.owner));
-    let Ok(decision) = picture.decide(core, |picture| rule(picture.view())) else { return Outcome::Done };
+    let Ok(decision) = picture.decide(core, Need::Mine, |picture| rule(picture.view())) else {
+        return Outcome::Done;
+    };
     if decision.reply == Reply::NotHeld {
         return Outcome::Done;
     }

@@ -109,7 +109,9 @@ fn end_session<P: Server>(
     let (latest, end) = (last_read(lock, tie), core.port.now().after(grace));
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
     let mut picture = Picture::of(lock, owner);
-    let Ok(decision) = picture.decide(core, |picture| rule(picture.view())) else { return Outcome::Done };
+    let Ok(decision) = picture.decide(core, Need::Mine, |picture| rule(picture.view())) else {
+        return Outcome::Done;
+    };
     if picture.check_leases_local(&decision.change).is_err() {
         // A lease key has left with its slot: the lease stands alone where it is.
         return Outcome::Done;

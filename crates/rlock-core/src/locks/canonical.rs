@@ -53,8 +53,29 @@ impl Locks {
 
     /// Appends the parts of the queues that affect the future; not counts and texts. Locks are in the order of their
     /// numbers.
-    #[expect(clippy::too_many_lines, reason = "each field once, in one order")]
     pub fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        self.queues_form(lens, form);
+        self.grants_form(lens, form);
+        self.leaving_form(lens, form);
+        let sent = self.dropped_waiters.map(|sent| self.places.range(..=sent.up_to()).count());
+        form.push(sent.map_or(NONE, |count| i64::try_from(count).unwrap_or(i64::MAX)));
+        form.extend(self.sweeps.position(lens.lock));
+        self.reads_form(lens, form);
+        self.found_form(lens, form);
+        let yielding = self.all_known().filter_map(|(lock, record)| {
+            let [state, count, age] = record.yielding?.canonical_form(lens);
+            Some([(lens.lock)(lock), state, count, age])
+        });
+        append_sorted(yielding, form);
+        self.tied_form(lens, form);
+        self.sessions.canonical_form(lens, form);
+        self.agenda.canonical_form(lens, form);
+        form.push(self.is_synchronised.into());
+        form.push(self.agenda.timer().map_or(NONE, |at| lens.on_clock(at)));
+    }
+
+    /// The waiters of each lock.
+    fn queues_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         let queues = self.records.iter().filter_map(|(lock, record)| Some((lock, record.queue.as_deref()?)));
         let mut locks: Vec<_> = queues.map(|(lock, queue)| ((lens.lock)(lock), queue)).collect();
         locks.sort_unstable_by_key(|(number, _)| *number);
@@ -63,6 +84,10 @@ impl Locks {
             queue.canonical_form(lens, form);
         }
         form.push(NONE);
+    }
+
+    /// The undelivered grants, and those that must be revoked.
+    fn grants_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         let undelivered = self.records.iter().flat_map(|(lock, record)| {
             record.grants.iter().map(move |grant| {
                 let (owner, ticket) = ((lens.name)(&grant.owner), (lens.ticket)(grant.ticket));
@@ -79,6 +104,10 @@ impl Locks {
             form.extend([(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends)]);
         }
         form.push(NONE);
+    }
+
+    /// The owners that left a queue and still have an entry in the fair list.
+    fn leaving_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         let leaving =
             self.records.iter().filter_map(|(lock, record)| Some((lock, record.leaving.as_deref()?)));
         for (lock, leaving) in leaving {
@@ -87,29 +116,17 @@ impl Locks {
             append_sorted(leaving.owners().map(|(owner, later)| [(lens.name)(owner), later.into()]), form);
         }
         form.push(NONE);
-        let sent = self.dropped_waiters.map(|sent| self.places.range(..=sent.up_to()).count());
-        form.push(sent.map_or(NONE, |count| i64::try_from(count).unwrap_or(i64::MAX)));
-        form.extend(self.sweeps.position(lens.lock));
+    }
+
+    /// When the latest read lease of each lock ends, and whether its repair is due.
+    fn reads_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         let reads = self.all_known().filter_map(|(lock, record)| {
             let ends = lens.until(record.read_ends?);
             Some([(lens.lock)(lock), ends, self.agenda.has_of(Job::RepairReads, &lock.to_ref()).into()])
         });
         append_sorted(reads, form);
-        self.found_form(lens, form);
-        let yielding = self.all_known().filter_map(|(lock, record)| {
-            let [state, count, age] = record.yielding?.canonical_form(lens);
-            Some([(lens.lock)(lock), state, count, age])
-        });
-        append_sorted(yielding, form);
-        self.tied_form(lens, form);
-        self.sessions.canonical_form(lens, form);
-        self.agenda.canonical_form(lens, form);
-        form.push(self.is_synchronised.into());
-        form.push(self.agenda.timer().map_or(NONE, |at| lens.on_clock(at)));
     }
-}
 
-impl Locks {
     /// What is known of read leases that were not granted here, and the searches for them.
     fn found_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         for (lock, record) in self.all_known() {

@@ -14,20 +14,20 @@ use crate::rules::{self, told};
 use crate::token::Token;
 use crate::tying::holds_changed;
 use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
-use crate::view::View;
+use crate::view::{Need, View};
 use crate::yielding::{note_reads, notify_redisson};
 
-/// What became of one to whom the lock was to be given.
+/// The result of a hand-off to one waiter.
 pub(crate) enum Handed {
-    /// It has the lock, by this change.
+    /// It was granted the lock, by this change.
     Over(Change),
-    /// It could have no token, or nobody hears its channel: it waits no more.
+    /// It left the queue without a grant: its channel has no subscriber, or it cannot have a token.
     SentAway,
-    /// It could not be given.
+    /// The lock could not be granted.
     Not,
 }
 
-/// Gives the lock to one who waits and can have it, or sends it away.
+/// Grants the lock to a waiter that can have it, or removes the waiter from the queue.
 pub(crate) fn hand_to<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
@@ -50,12 +50,12 @@ pub(crate) fn hand_to<P: Server>(
     give(core, lock, head, lease, token, now).map_or(Handed::Not, Handed::Over)
 }
 
-/// The fencing token that an acquisition gets now.
+/// The fencing token of an acquisition at this time.
 pub(crate) fn next_token<L: Lock>(lock: &L, now: UnixMs) -> Result<Token, Error> {
     Token::after(lock.last_token()?, now)
 }
 
-/// The token of a grant, if it is to have one; `None` where it can have none, and the waiter was told.
+/// The token of a grant, if the waiter asked for one. `None` if no token is possible: the waiter was refused.
 fn token_for<P: Server>(
     core: Core<'_, P>,
     lock: &P::Lock<'_>,
@@ -74,8 +74,7 @@ fn token_for<P: Server>(
     }
 }
 
-/// Offers the lock to an enqueued waiter by its message. Where nobody hears it, there is no grant, and
-/// all who wait for this lock on that channel are gone with it.
+/// Offers the lock to an enqueued waiter by its message. Without a subscriber the channel's waiters for this lock are removed.
 fn offer<P: Server>(
     core: Core<'_, P>,
     lock: &P::Lock<'_>,
@@ -95,7 +94,7 @@ fn offer<P: Server>(
     false
 }
 
-/// Makes the head of the queue the holder, and says by what change.
+/// Makes the head of the queue the holder, and returns the change.
 fn give<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
@@ -109,7 +108,7 @@ fn give<P: Server>(
         None => rules::hand_off(view, head.mode, lease, token, now),
     };
     let mut picture = Picture::of(lock, Some(&head.owner));
-    let decision = picture.decide(core, |picture| rule(picture.view())).ok()?;
+    let decision = picture.decide(core, Need::Mine, |picture| rule(picture.view())).ok()?;
     if decision.reply == Reply::Denied {
         return None;
     }
@@ -139,7 +138,7 @@ fn give<P: Server>(
     match head.via {
         Via::Enqueue(_) => core.locks(|locks| locks.note_unconfirmed(lock.name(), &owner)),
         Via::Block => {
-            // Who holds it by another call keeps it, whatever becomes of this answer.
+            // An owner that holds the lock by another call keeps it, even if this reply is not delivered.
             if decision.change.hash != HashChange::Keep {
                 core.locks(|locks| locks.granted(lock.name(), Grant { ticket, owner, mode, ends }));
             }

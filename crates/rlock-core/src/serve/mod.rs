@@ -2,52 +2,51 @@
 //! FLUSHALL, a client that disconnects with a pending grant.
 
 mod grant;
+mod in_turn;
 mod next_check;
 
 pub(crate) use self::grant::next_token;
-use self::grant::{Handed, hand_to};
+use self::in_turn::{End, grant_in_turn};
 pub(crate) use self::next_check::schedule_next_check;
-use crate::access::{Access, access, access_and_bury, head};
+use crate::access::{Access, access_and_bury, head};
 use crate::core::Core;
 use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
-use crate::fair::{self, Next};
 use crate::locks::{Cause, DropReason, Wanted};
 use crate::look::Picture;
 use crate::note::Note;
 use crate::port::{Lock, Server};
-use crate::timing::Share;
 use crate::tying;
 use crate::types::{Expiry, Mode, UnixMs};
 use crate::yielding::{foreign_turn, note_reads, notify_redisson, window_left};
 
-/// Why a free lock comes to be looked at.
+/// How a lock became free.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Freed {
-    /// The command under way has released it.
+    /// This command, or this cycle of the timer, freed it.
     Now,
-    /// It was found free: its lease has ended, or somebody without the module has deleted it.
+    /// It was found free: its lease has ended, or another client has deleted it.
     Unseen,
 }
 
-/// What became of a lock that may be free.
+/// The result for a lock that may be free.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
-    /// It is not free.
+    /// It has no waiters, or its first waiter cannot have it now.
     NotFree,
-    /// The one who waited first has it.
+    /// At least one waiter was granted it.
     Given,
-    /// Nobody here took it.
+    /// It is free, and no waiter is left: each of them left the queue without a grant.
     Free,
-    /// It is left to foreign waiters, who were told.
+    /// It is left to Redisson clients, which were notified.
     Yielded,
-    /// More waiters left its queue than are handled at once: the timer goes on with the others. These may all leave in
-    /// other ways before that, so those who wait by Redisson's protocol are told as if nobody here took it.
+    /// More waiters left its queue without a grant than one event-loop cycle handles. The timer continues with the rest, but
+    /// these may leave before that: Redisson clients are notified as if the lock had no waiters.
     Later,
 }
 
-/// Serves a lock that may have become free unseen; where nobody here takes it, those who wait by
-/// Redisson's protocol are told.
+/// Serves a lock that may have become free without a command of the module. If no native waiter gets it, Redisson clients
+/// are notified.
 pub(crate) fn serve_found_free<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) {
     let Some((_, Wanted { mode, .. })) = head(core, lock) else { return };
     match serve(core, lock, now, Freed::Unseen) {
@@ -63,8 +62,8 @@ pub(crate) fn serve_found_free<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<
     schedule_next_check(core, lock);
 }
 
-/// Performs a change that was decided, and serves the queue if the change frees the lock: those who wait
-/// by Redisson's protocol then hear of it only if nobody here takes the lock.
+/// Commits a change, and serves the queue if the change frees the lock. The change's unlock message is sent after the grants,
+/// and only if no native waiter got the lock, or Redisson readers may join.
 pub(crate) fn perform_and_serve<'l, 'n, P: Server>(
     core: Core<'_, P>,
     picture: Picture<'l, P::Lock<'n>>,
@@ -74,18 +73,18 @@ pub(crate) fn perform_and_serve<'l, 'n, P: Server>(
     let owner = picture.owner();
     let lock = picture.commit(&Change { unlock_message: None, ..change.clone() })?;
     tying::holds_changed(core, lock.name(), owner, change);
-    // Before the lock is served: a reader that gets it now has a lease of its own.
+    // Before the grants: a reader that is granted the lock now has its own lease.
     note_reads(core, lock, change);
     let served = serve(core, lock, now, Freed::Now);
     match (change.unlock_message, served) {
         (Some(message), Served::Free | Served::NotFree | Served::Later) => {
-            // Where a writer reads on, the lock is free for readers only.
+            // After a downgrade the lock is free for readers only.
             if change.becomes != Some(Mode::Read) {
                 core.locks(|locks| locks.end_count(lock.name()));
             }
             notify_redisson(core, lock, message);
         }
-        // A writer reads on: Redisson's readers may join it as those did who waited here.
+        // After a downgrade Redisson readers may join, too.
         (Some(message), Served::Given) if change.becomes == Some(Mode::Read) => {
             notify_redisson(core, lock, message);
         }
@@ -95,14 +94,14 @@ pub(crate) fn perform_and_serve<'l, 'n, P: Server>(
     Ok(lock)
 }
 
-/// Gives the lock to the one who waits first, if it is free. In a command that writes, the server has
-/// checked that writing is allowed; elsewhere ask for [`Lock::write_access`] first.
-#[expect(clippy::too_many_lines, reason = "to be split: the loop over the queue, and its outcome")]
+/// Grants a lock to its waiters, if the first of them can have it. In a command that writes, the server has checked that
+/// writing is allowed; elsewhere ask for [`Lock::write_access`] first.
 fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, freed: Freed) -> Served {
     let Some((owner, wanted)) = head(core, lock) else { return Served::NotFree };
+    // This call serves the waiters that an earlier one left, or notes anew that it leaves some.
     core.locks(|locks| locks.note_unserved(lock.name(), false));
     if core.locks(|locks| locks.dropping() == Some(DropReason::Demoted)) {
-        // A replica grants nothing, also one that takes writes.
+        // A replica grants nothing, even if it accepts writes.
         return Served::NotFree;
     }
     let first = access_and_bury(core, lock, &owner, wanted);
@@ -120,65 +119,23 @@ fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, free
         Access::Free if yields_to_redisson(core, lock, wanted.mode, now, freed) => return Served::Yielded,
         Access::Free | Access::Shared => {}
     }
-    let (mut given, mut opened, mut later) = (false, false, false);
-    let share = Share::of(core);
-    loop {
-        if share.is_used_up(core) {
-            // Nobody can barge in: they are behind those who still wait.
-            later = true;
-            core.locks(|locks| locks.note_unserved(lock.name(), true));
-            break;
-        }
-        let head = match fair::next(core, lock, now) {
-            Next::Waiter(head) => head,
-            Next::Foreign if !given => return Served::Yielded,
-            Next::Later => {
-                core.locks(|locks| locks.note_unserved(lock.name(), true));
-                later = true;
-                break;
-            }
-            Next::Foreign | Next::Nobody => break,
-        };
-        match access(core, lock, &head.owner, head.wanted()) {
-            Access::Free | Access::Shared => {}
-            // Readers have it, or as many permits are out as it admits; or another module has heard of an event of ours, and taken the lock.
-            Access::Until(_) => break,
-            Access::InDoubt => {
-                core.locks(|locks| locks.note_in_doubt(lock.name()));
-                break;
-            }
-        }
-        match hand_to(core, lock, &head, now) {
-            Handed::Over(change) => {
-                core.locks(|locks| locks.count_served(1));
-                given = true;
-                opened |= change.becomes == Some(Mode::Read);
-            }
-            Handed::SentAway => {
-                core.locks(|locks| locks.count_served(1));
-                continue;
-            }
-            Handed::Not => break,
-        }
-        // Others read as well, and a writer that waits to read too.
-        if head.mode == Mode::Mutex {
-            break;
-        }
-    }
-    if opened {
-        // Redisson's readers may join, who were told of the end of another lease.
+    let grants = grant_in_turn(core, lock, now);
+    if grants.opened {
+        // Redisson readers may join: they wait for the end of another lease.
         notify_redisson(core, lock, UnlockMessage::WriterGone);
     }
-    match (given, core.locks(|locks| locks.head(lock.name()).is_none()) && first == Access::Free) {
-        (true, _) => Served::Given,
-        (false, false) if later => Served::Later,
-        (false, true) => Served::Free,
-        (false, false) => Served::NotFree,
+    let is_left_free = || first == Access::Free && core.locks(|locks| locks.head(lock.name()).is_none());
+    match grants.end {
+        _ if grants.any => Served::Given,
+        End::RedissonTurn => Served::Yielded,
+        _ if is_left_free() => Served::Free,
+        End::Unfinished => Served::Later,
+        End::Settled => Served::NotFree,
     }
 }
 
-/// What is to be done where a lock is free, before it is given away: true if it is left to those who wait by
-/// Redisson's protocol.
+/// Whether a free lock is left to Redisson clients. Otherwise, and when a yield window opens, the end of the last hold is
+/// noted.
 fn yields_to_redisson<P: Server>(
     core: Core<'_, P>,
     lock: &P::Lock<'_>,
@@ -193,7 +150,7 @@ fn yields_to_redisson<P: Server>(
     foreign_turn(core, lock, mode)
 }
 
-/// A waiter can have the lock: what ended is noted, unless it was the command under way.
+/// A waiter can have the lock: notes the end of the hold before it, unless this command ended that.
 fn note_found_free<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, now: UnixMs, freed: Freed) {
     let (ended, unconfirmed) =
         core.locks(|locks| (locks.found_free(lock.name()), locks.take_unconfirmed(lock.name())));
@@ -202,7 +159,7 @@ fn note_found_free<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, now: UnixMs
     }
 }
 
-/// Notes that a lock was found free, and why: by its lease's end, or by what was seen to happen.
+/// Counts the end of a hold by its cause: the last event of the key, or the lease end. A lease end raises its event.
 fn note_end<P: Server>(
     core: Core<'_, P>,
     lock: &P::Lock<'_>,

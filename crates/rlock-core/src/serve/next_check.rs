@@ -9,10 +9,10 @@ use crate::port::{Lock, Server};
 use crate::types::{LeaseMs, Mode};
 use crate::yielding::window_left;
 
-/// How soon to look again at a lock that could not be given away.
+/// The time until the next check of a free lock that was not granted.
 const AGAIN: LeaseMs = LeaseMs::SHORTEST;
 
-/// Notes when a lock with waiters is to be looked at next: after its lease, or when a window closes.
+/// Sets the next check of a lock with waiters: after its lease end, or at the end of a yield window or of a Redisson turn.
 pub(crate) fn schedule_next_check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
     let Some((owner, wanted)) = head(core, lock) else { return };
     match access(core, lock, &owner, wanted) {
@@ -21,14 +21,14 @@ pub(crate) fn schedule_next_check<P: Server>(core: Core<'_, P>, lock: &mut P::Lo
             let foreign = fair::fair_turn_ends(core, lock).map(|until| until.after(LeaseMs::SHORTEST));
             core.locks(|locks| {
                 let again = now.after(window.unwrap_or(AGAIN));
-                // Before its turn, which comes after a window, the deadline is whatever it has set itself.
+                // The turn of a Redisson waiter begins after the window. Before it, the deadline is the waiter's own.
                 let turn = foreign.filter(|_| window.is_none());
                 locks.check_at(lock.name(), Some(Due::At(turn.map_or(again, |turn| turn.max(again)))));
             });
         }
         Access::InDoubt => core.locks(|locks| locks.note_in_doubt(lock.name())),
         Access::Until(until) => {
-            // A permit that ends before the others is what somebody waits for.
+            // A waiter for a permit gets the one that ends first.
             let expiry = if wanted.mode == Mode::Permit { until } else { key_end(lock) };
             core.locks(|locks| {
                 locks.note_unserved(lock.name(), false);

@@ -1,0 +1,89 @@
+//! Grants to the waiters of one lock, each in its turn.
+
+use super::grant::{Handed, hand_to};
+use crate::access::{Access, access};
+use crate::core::Core;
+use crate::fair::{self, Next};
+use crate::locks::Waiter;
+use crate::port::{Lock, Server};
+use crate::timing::Share;
+use crate::types::{Mode, UnixMs};
+
+/// The grants of one call.
+pub(super) struct Grants {
+    /// Whether at least one waiter was granted the lock.
+    pub(super) any: bool,
+    /// Whether the free lock went to a reader, which other readers may join.
+    pub(super) opened: bool,
+    pub(super) end: End,
+}
+
+/// Why the grants ended.
+pub(super) enum End {
+    /// The queue is empty, or its head cannot have the lock now.
+    Settled,
+    /// A Redisson waiter stands first in the fair list. It was called.
+    RedissonTurn,
+    /// One event-loop cycle serves no more waiters. The next check is due at once.
+    Unfinished,
+}
+
+/// Grants the lock to its waiters in order, until the head of the queue cannot have it.
+pub(super) fn grant_in_turn<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) -> Grants {
+    let (mut any, mut opened) = (false, false);
+    let share = Share::of(core);
+    let end = loop {
+        let head = match next_waiter(core, lock, now, &share) {
+            Ok(head) => head,
+            Err(end) => break end,
+        };
+        match hand_to(core, lock, &head, now) {
+            Handed::Over(change) => {
+                core.locks(|locks| locks.count_served(1));
+                any = true;
+                opened |= change.becomes == Some(Mode::Read);
+                // In the other modes the next waiter may share the lock. Behind a writer this is its own wait to read.
+                if head.mode == Mode::Mutex {
+                    break End::Settled;
+                }
+            }
+            // The lock is as free as before: the next waiter has its turn.
+            Handed::SentAway => core.locks(|locks| locks.count_served(1)),
+            Handed::Not => break End::Settled,
+        }
+    };
+    Grants { any, opened, end }
+}
+
+/// The next waiter, if it can have the lock now.
+fn next_waiter<P: Server>(
+    core: Core<'_, P>,
+    lock: &mut P::Lock<'_>,
+    now: UnixMs,
+    share: &Share,
+) -> Result<Waiter, End> {
+    if share.is_used_up(core) {
+        return Err(leave_the_rest(core, lock));
+    }
+    let head = match fair::next(core, lock, now) {
+        Next::Waiter(head) => head,
+        Next::Later => return Err(leave_the_rest(core, lock)),
+        Next::Foreign => return Err(End::RedissonTurn),
+        Next::Nobody => return Err(End::Settled),
+    };
+    match access(core, lock, &head.owner, head.wanted()) {
+        Access::Free | Access::Shared => Ok(head),
+        // The grants before it are in its way. Or another module reacted to an event of rlock, and acquired the lock.
+        Access::Until(_) => Err(End::Settled),
+        Access::InDoubt => {
+            core.locks(|locks| locks.note_in_doubt(lock.name()));
+            Err(End::Settled)
+        }
+    }
+}
+
+/// Leaves the rest of the queue to the next event-loop cycle. Until then every new caller stands behind it.
+fn leave_the_rest<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> End {
+    core.locks(|locks| locks.note_unserved(lock.name(), true));
+    End::Unfinished
+}
