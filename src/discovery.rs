@@ -1,5 +1,5 @@
-//! When the module must listen to changes of keys though nobody has waited or read here: when the server may have read
-//! leases that it did not grant. A renewal by a Redisson client may end one of them, and only its event tells of it.
+//! When the module must listen to changes of keys before its first waiter or reader: when the server may have read
+//! leases that it did not grant. A renewal by a Redisson client may end one of them, and only its event shows that.
 //!
 //! Not always: to a server without waiters and readers, the events are in vain.
 

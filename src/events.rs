@@ -1,5 +1,5 @@
-//! What happens outside our commands. Nothing is written here: a lock that may have become free is only
-//! marked, and looked at by the timer.
+//! Events outside RLOCK commands. Nothing is written here: a lock that may have become free is only marked, and the
+//! timer checks it.
 
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -54,10 +54,10 @@ const RECORDS_AT_ONCE: usize = 1_000;
 /// The same at the beats between: time has its effect on a few locks at once.
 const RECORDS_AT_A_BEAT: usize = 20;
 
-/// A step of the wall clock that is worth looking at every lock, in ms: more than it drifts between beats.
+/// A step of the wall clock that is worth a check of every lock, in ms: more than it drifts between beats.
 const CLOCK_STEP_MS: i64 = 50;
 
-/// A key was changed, deleted, renamed, or has expired, and it is not ourselves who told of it.
+/// A key was changed, deleted, renamed, or has expired, and the event is not rlock's own.
 pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
     match event.to_bytes() {
         b"expire" => {
@@ -78,7 +78,7 @@ pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
     if !perform::is_writing() {
         for name in names::locks_of_fair_key(key.bytes()).into_iter().flatten() {
             let change = match event.to_bytes() {
-                // Another waiter has joined, at the end: nobody was dropped.
+                // Another waiter has joined, at the end: no waiter was dropped.
                 b"rpush" | b"zadd" => continue,
                 b"lpop" | b"lpush" => ListChange::AtAnEnd,
                 _ => ListChange::Anywhere,
@@ -106,7 +106,7 @@ fn key_came(ctx: EventCtx<'_>, key: StringRef<'_>) {
     }
 }
 
-/// A sorted set was changed, and it is not ourselves who told of it.
+/// A sorted set was changed, and the event is not rlock's own.
 pub(crate) fn sorted_set_changed(ctx: EventCtx<'_>, key: StringRef<'_>) {
     if waiters::locks(|locks| locks.is_watched()) {
         events::key_changed(waiters::core(&ctx), keyspace::lock_name(*ctx, key), Cause::Other);
@@ -144,7 +144,7 @@ pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
         ServerEvent::Loads(from) => discovery::loads(*ctx, from),
         ServerEvent::Synchronised => departures::synchronised(waiters::core(&ctx)),
         ServerEvent::Loaded => {
-            // Some servers tell of the link later than they are ready to be promoted.
+            // Some servers report the link later than they are ready to be promoted.
             if is_primary(*ctx) {
                 events::data_came(waiters::core(&ctx));
             } else {

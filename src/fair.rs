@@ -48,13 +48,13 @@ impl<'a> FairQueue<'a> {
         Key::open_write(self.ctx, self.keys.list.borrow()).kind() != KeyKind::List
     }
 
-    /// So many entries, the first ones.
+    /// The first entries, at most `most`.
     pub(crate) fn entries(&self, most: usize) -> Vec<FairEntry> {
         let owners = self.owners(most).into_iter();
         owners.map(|owner| FairEntry { deadline: self.deadline(&owner), owner: owner.into() }).collect()
     }
 
-    /// The owners of so many entries, the first ones.
+    /// The owners of the first entries, at most `most`.
     pub(crate) fn owners(&self, most: usize) -> Vec<Vec<u8>> {
         if most == 0 || self.is_empty() {
             return Vec::new();
@@ -75,8 +75,8 @@ impl<'a> FairQueue<'a> {
         matches!(self.ctx.call(c"LPOS", &words), CallReply::List(places) if !places.is_empty())
     }
 
-    /// The owners of the first entries, at most `most`, as long as `leaves` is true of them. Most often that is one, so few
-    /// entries are read first.
+    /// The owners of the first entries, at most `most`, as long as `leaves` is true of them. Most often that is one, so
+    /// the first read is of a few entries.
     fn first_that(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
         let (mut first, mut step): (Vec<Box<[u8]>>, _) = (Vec::new(), 4_usize);
         while first.len() < most {
@@ -108,7 +108,7 @@ impl FairList for FairQueue<'_> {
         Some(FairEntry { deadline: self.deadline(&head), owner: (*head).into() })
     }
 
-    // Nothing is written then: a key that is on both could not be moved, and who has a place over there is to keep it.
+    // If it is, nothing is written: a key on both servers could not be moved, and its owners keep their places.
     fn is_elsewhere(&self) -> bool {
         [&self.keys.list, &self.keys.deadlines].into_iter().any(|key| self.may_be_elsewhere(key))
     }
@@ -235,7 +235,7 @@ impl FairList for FairQueue<'_> {
         let owner = OwnedString::new(owner);
         match self.ctx.call(c"ZSCORE", &[self.keys.deadlines.borrow(), owner.borrow()]) {
             CallReply::Bytes(score) => deadline_from(&score),
-            // In doubt nobody counts as gone.
+            // In doubt no owner counts as gone.
             _ if self.may_be_elsewhere(&self.keys.deadlines) => Some(UnixMs(i64::MAX)),
             _ => None,
         }
@@ -252,7 +252,7 @@ fn from_end(place: usize) -> i64 {
     i64::try_from(place).unwrap_or(i64::MAX).saturating_neg()
 }
 
-/// A score as the server writes it: whole milliseconds, unless somebody has put something else there.
+/// A score as the server writes it: whole milliseconds, unless another client has stored something else.
 fn deadline_from(score: &[u8]) -> Option<UnixMs> {
     let score: f64 = std::str::from_utf8(score).ok()?.parse().ok()?;
     // Out of range it is the nearest that there is.

@@ -41,7 +41,7 @@ pub(crate) fn check_lease_key(ctx: CommandCtx<'_>, owner: &[u8]) -> Result<(), E
     if allowed { Ok(()) } else { Err(Error::NoPermission("the lease keys of the lock's readers")) }
 }
 
-/// The name of the key that has a lock's last fencing token: Redisson's.
+/// The name of the key that has a lock's last fencing token, as in Redisson.
 pub(crate) fn token_key(name: StringRef<'_>) -> OwnedString {
     OwnedString::new(&names::token_key(name.bytes()))
 }
@@ -58,9 +58,9 @@ pub(crate) fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<Option<i64
     }
 }
 
-/// What the key holds as this owner sees it; as a stranger does, where none is given.
+/// The contents of the key as this owner sees them, or as a stranger does without an owner.
 ///
-/// `is_known` tells whether a read/write lock is known to be one, and not somebody's own hash of that look.
+/// `is_known` answers whether a read/write lock is known to be one, and not a user's own hash that looks like one.
 pub(crate) fn state(
     key: &Key<'_>,
     owner: Option<StringRef<'_>>,
@@ -90,7 +90,7 @@ pub(crate) fn is_read(key: &Key<'_>) -> bool {
     key.kind() == KeyKind::Hash && key.len() > 1 && key.field(MODE.get()).as_deref() == Some(b"read")
 }
 
-/// Of so many fields all are looked at each time.
+/// Up to this number of fields, all are checked each time.
 const FEW_FIELDS: usize = 8;
 
 /// A hash of several fields, as this owner sees it.
@@ -102,11 +102,11 @@ fn read_write(
     let writing = shape::has_writer(key.field(MODE.get()).as_deref())?;
     let holds = |field: StringRef<'_>| key.field(field).map(|value| shape::holds(&value)).transpose();
     let reads = owner.map(holds).transpose()?.flatten();
-    // Beside readers nobody writes.
+    // A lock with readers has no writer.
     let writer = owner.filter(|_| writing);
     let write_field = writer.map(|owner| OwnedString::new(&names::write_field(owner.bytes())));
     let writes = write_field.map(|field| holds(field.borrow())).transpose()?.flatten();
-    // A look at the fields of a middling hash costs more than all the rest.
+    // A check of the fields of a middling hash costs more than all the rest.
     let is_clear = reads.is_some() || writes.is_some() || (key.len() > FEW_FIELDS && is_known());
     if !is_clear {
         check_fields(key)?;
@@ -117,8 +117,8 @@ fn read_write(
     Ok(Fields { kind, sole: writes, reads, others, key_end: key.expiry() })
 }
 
-/// Refuses a hash with fields of somebody's own beside `mode`: as many are looked at as one step shows, which is all
-/// of a small hash.
+/// Refuses a hash with other fields than a lock's beside `mode`: it checks the fields that one step shows, which are
+/// all of a small hash.
 fn check_fields(key: &Key<'_>) -> Result<(), Error> {
     let mut foreign = None;
     let stepped = Scan::new().step(key, |field, value| {

@@ -3,17 +3,17 @@
 //! - [`module`]: what the server calls: load, events, the timer, INFO.
 //! - [`command`]: one file per command: parse, decide, perform.
 //! - [`keyspace`]: what a key holds, read as the state of a lock.
-//! - [`readers`]: who reads a read/write lock.
-//! - [`fair`]: Redisson's fair queue of a lock.
+//! - [`readers`]: the readers of a read/write lock.
+//! - [`fair`]: Redisson's fair list of a lock.
 //! - [`perform`]: the one executor of decisions: write, replicate, notify, publish.
-//! - [`scope`]: in what kind of callback a lock is changed: a command, or none.
+//! - [`scope`]: the kind of callback in which a lock is changed: a command, or none.
 //! - [`site`]: what the rules ask of a server, answered by this one.
-//! - [`waiters`]: who waits: queues, blocked clients, the timer.
+//! - [`waiters`]: the queues, the blocked clients, the timer.
 //! - [`arriving`]: slots whose keys come before the slot does.
-//! - [`discovery`]: waiters and read leases of which nobody here knows, after a start or a promotion.
-//! - [`events`]: what happens to keys and to the server outside our commands.
+//! - [`discovery`]: waiters and read leases that the module does not know, after a start or a promotion.
+//! - [`events`]: changes of keys and of the server outside RLOCK commands.
 //! - [`options`]: the options `rlock.*`.
-//! - [`stats`]: the counters and our section in INFO.
+//! - [`stats`]: the counters and the section of rlock in INFO.
 //! - [`eviction`]: the warning that locks may be evicted.
 //! - [`ffi`]: the server's C API, and every `unsafe`.
 //!

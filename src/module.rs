@@ -14,8 +14,8 @@ pub(crate) struct Rlock;
 
 impl Callbacks for Rlock {
     fn load(&self, ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError> {
-        // Checked first, registered then: what is refused leaves nothing behind. Last comes `listen`: Redis 7.0 does not
-        // forget the listeners of a module that it has not loaded.
+        // Checks come first, registration second: a refused load leaves nothing behind. `listen` comes last: Redis 7.0
+        // does not forget the listeners of a module that it has not loaded.
         let at_load = AtLoad::read(args)?;
         register_all(ctx, &at_load)?;
         apply_options(ctx)?;

@@ -8,7 +8,7 @@ use rlock_core::{Admission, LeaseMs, departures};
 use crate::ffi::{Args, BoolOption, Ctx, LoadError, NumberOption, register_bool, register_number};
 use crate::waiters;
 
-/// `rlock.accept`: whether those who hold nothing yet may acquire. `no` drains a server: who waits is sent away,
+/// `rlock.accept`: whether owners without a hold may acquire. `no` drains a server: waiters are sent away,
 /// holders can still re-enter, renew and release.
 pub(crate) static ACCEPT: BoolOption = BoolOption::new(c"accept", true, |ctx| {
     if !ACCEPT.get() {
@@ -16,25 +16,25 @@ pub(crate) static ACCEPT: BoolOption = BoolOption::new(c"accept", true, |ctx| {
     }
 });
 
-/// `rlock.max-waiters`: how many may wait on the whole server.
+/// `rlock.max-waiters`: the most waiters on the whole server.
 static MAX_WAITERS: NumberOption = NumberOption::new(c"max-waiters", 100_000, 0..=10_000_000);
 
-/// `rlock.max-waiters-per-key`: how many may wait for one lock.
+/// `rlock.max-waiters-per-key`: the most waiters for one lock.
 static MAX_WAITERS_PER_KEY: NumberOption = NumberOption::new(c"max-waiters-per-key", 50_000, 0..=10_000_000);
 
-/// `rlock.grant-confirm-ms`: how long a grant by message lasts until its owner is heard of.
+/// `rlock.grant-confirm-ms`: how long a grant by message lasts unless its owner confirms it.
 static GRANT_CONFIRM: NumberOption = NumberOption::new(c"grant-confirm-ms", 5_000, 1..=MAX_LEASE_MS);
 
-/// `rlock.foreign-turn-grants`: after so many native grants in a row foreign waiters get a turn.
+/// `rlock.foreign-turn-grants`: the native grants in a row after which a lock is left to Redisson clients.
 static FOREIGN_TURN_GRANTS: NumberOption = NumberOption::new(c"foreign-turn-grants", 100, 1..=i64::MAX >> 32);
 
-/// `rlock.foreign-turn-ms`: or after so long.
+/// `rlock.foreign-turn-ms`: the time after which it is left to them, whatever the number.
 static FOREIGN_TURN: NumberOption = NumberOption::new(c"foreign-turn-ms", 1_000, 1..=MAX_LEASE_MS);
 
-/// `rlock.foreign-window-ms`: for how long a lock is left to them then; 0 is never.
+/// `rlock.foreign-window-ms`: how long a lock is left to them; 0 is never.
 static FOREIGN_WINDOW: NumberOption = NumberOption::new(c"foreign-window-ms", 20, 0..=60_000);
 
-/// `rlock.fair-turn-ms`: for how long a free lock is left to the one at the head of Redisson's fair queue.
+/// `rlock.fair-turn-ms`: how long a free lock is left to the head of Redisson's fair list.
 static FAIR_TURN: NumberOption = NumberOption::new(c"fair-turn-ms", 5_000, 1..=MAX_LEASE_MS);
 
 /// `rlock.max-ties`: how many holds and waits may be tied to connections.

@@ -26,7 +26,7 @@ pub(crate) use fair_list::{FairKeys, is_writing};
 /// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one. Outside
 /// a command effects are always built: there is no command that could be counted instead.
 ///
-/// The key is closed as soon as it is written: other modules hear of the events at once, and may delete it.
+/// The key is closed as soon as it is written: other modules receive the events at once, and may delete it.
 pub(crate) fn perform<S: Scope>(
     ctx: ScopedCtx<'_, S>,
     mut key: Key<'_>,
@@ -80,7 +80,7 @@ fn note_failure(replicated: bool) {
     }
 }
 
-/// The holds to set, after deleting what was there where that is to be.
+/// The holds to set, after deleting the old content if the change replaces it.
 fn to_set(hash: HashChange) -> Option<i64> {
     match hash {
         HashChange::Set(holds) | HashChange::Replace(holds) => Some(holds.get()),
@@ -172,7 +172,7 @@ fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, token: Option<&Sto
     }
 }
 
-/// The name of an event of our own.
+/// The name of an event of rlock.
 fn own(event: LockEvent) -> &'static CStr {
     match event {
         LockEvent::Acquire => c"rlock.acquire",
@@ -182,21 +182,21 @@ fn own(event: LockEvent) -> &'static CStr {
     }
 }
 
-/// Tells those who wait by Redisson's protocol to try again, and says how many here heard it.
+/// Tells waiting Redisson clients to try again, and returns the number of receivers on this server.
 pub(crate) fn publish<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
     let channel = || names::read_write_channel(name.bytes());
     match message {
         UnlockMessage::Free => publish_free(ctx, name),
         UnlockMessage::ReadersGone => publish_to(*ctx, &channel(), ZERO.get()),
         UnlockMessage::WriterGone => {
-            // `1` checks those who sleep; who has tried and is about to sleep hears only `0`, which is kept for it.
+            // `1` makes sleepers check; a client that has tried and is about to sleep gets only `0`, kept for it.
             publish_to(*ctx, &channel(), ZERO.get());
             publish_to(*ctx, &channel(), ONE.get())
         }
     }
 }
 
-/// Who waits for Redisson's fair lock listens on a channel of its own; the head of that queue is called.
+/// A waiter for Redisson's fair lock listens on a channel of its own; the head of the fair list is called.
 fn publish_free<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>) -> u64 {
     let mut names = names::Prefixed::of(name.bytes());
     let Some(head) = list_head(*ctx, names.fair_queue()) else {

@@ -12,7 +12,7 @@ use rlock_core::{Error, UnixMs, names};
 
 use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Scan, Shared, StringRef};
 
-/// Where [`some`] goes on, for the locks that it was last asked of.
+/// Where [`some`] continues, for the locks of its last calls.
 static PLACES: Shared<RefCell<Option<BTreeMap<LockRef, Scan>>>> = Shared::lazy();
 
 /// Where [`each`] continues, for the locks in which it was broken off behind many readers.
@@ -24,7 +24,7 @@ const MOST_PLACES: usize = 1_000;
 /// Behind more readers than this a place is remembered.
 const MANY: usize = 64;
 
-/// Gives back what is remembered; called when the module is unloaded.
+/// Frees what is remembered; called when the module is unloaded.
 pub(crate) fn tear_down() {
     PLACES.clear();
     WALKS.clear();
@@ -142,7 +142,7 @@ pub(crate) fn page(
     Ok(Some((readers, Some(next).filter(|next| *next != 0))))
 }
 
-/// At most so many of the readers; others each time, where there are more.
+/// At most `most` of the readers; others each time, if there are more.
 pub(crate) fn some(
     ctx: Ctx<'_>,
     lock: LockName<'_>,
@@ -158,7 +158,7 @@ pub(crate) fn some(
     let mut found: Vec<Reader> = Vec::new();
     let mut more = true;
     while more && (all || found.len() < most) {
-        // What cannot be read is no reader that could be dead.
+        // A field that cannot be read does not count as a dead reader.
         let Ok((readers, left)) = step(&mut scan, &key) else { return Vec::new() };
         found.extend(readers);
         more = left;

@@ -1,4 +1,4 @@
-//! What a lock's changes need to know of the callback under way: it is a command, with a caller, or it is not.
+//! The callback under way, as a lock's changes need to know it: a command with a caller, or another one.
 
 use rlock_core::Error;
 
@@ -18,7 +18,7 @@ pub(crate) trait Scope: Copy {
         Ok(())
     }
 
-    /// Counts a change in place of its effects, where nobody reads them; false where effects must be sent.
+    /// Counts a change in place of its effects, if these have no reader; false where effects must be sent.
     fn counts_unread_change(_: ScopedCtx<'_, Self>) -> bool {
         false
     }

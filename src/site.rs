@@ -1,5 +1,5 @@
-//! What the rules of `rlock-core` ask of a server, answered by this one: a context is the server, and a
-//! [`SiteLock`] a lock in it.
+//! The answers of this server to the rules of `rlock-core`: a context is the server, and a [`SiteLock`] a
+//! lock in it.
 
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
@@ -103,7 +103,7 @@ impl InTask for TaskCtx<'_> {
 pub(crate) struct SiteLock<'s, S> {
     ctx: ScopedCtx<'s, S>,
     name: StringRef<'s>,
-    /// Asked for when it is first needed, which it is not while nobody waits anywhere.
+    /// Read when it is first needed, which is never on a server without waiters.
     db: OnceCell<i32>,
 }
 

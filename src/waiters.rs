@@ -1,4 +1,4 @@
-//! Who waits here: the queues of `rlock-core` together with the blocked clients and the one timer.
+//! The waiters: the queues of `rlock-core` together with the blocked clients and the one timer.
 //!
 //! No function of the server is called while the state is borrowed, since many of them call back into the
 //! module.
@@ -18,7 +18,7 @@ use crate::ffi::{
     stop_timer, take_doubt,
 };
 
-/// A client of ours that is blocked, or unblocked and not yet answered.
+/// A client that rlock has blocked, or has unblocked and not yet answered.
 struct Client {
     handle: Handle,
     /// Gone once it is unblocked.
@@ -38,7 +38,7 @@ static STATE: Shared<RefCell<Option<State>>> = Shared::lazy();
 
 static LOCKS: Shared<OnceCell<RefCell<Locks>>> = Shared::once();
 
-/// Gives back what the state holds; called when the module is unloaded.
+/// Frees what the state holds; called when the module is unloaded.
 pub(crate) fn tear_down() {
     STATE.clear();
     LOCKS.get().take();
@@ -59,16 +59,16 @@ pub(crate) fn core<P: Server>(server: &P) -> Core<'_, P> {
     Core::new(server, LOCKS.get())
 }
 
-/// Whether nobody waits anywhere and nothing is to be taken back here.
+/// Whether no lock has a waiter and no grant waits to be revoked.
 pub(crate) fn idle() -> bool {
     locks(|locks| locks.is_idle())
 }
 
-/// Sends everybody away if the state is in doubt, as it is after a panic.
+/// Sends all waiters away if the state may be inconsistent, as it may after a panic.
 pub(crate) fn clear_doubt<P: Server>(server: &P) {
     if take_doubt() {
         departures::drop_all_now(core(server), DropReason::InDoubt);
-        // Whoever was out of its queue already when the panic came, and not answered yet.
+        // Clients whose waiters had left the queue when the panic came, and that are not answered yet.
         let left = with(|state| {
             let blocked = state.clients.iter().filter(|(_, client)| client.blocked.is_some());
             blocked.map(|(ticket, _)| *ticket).collect::<Vec<_>>()
@@ -106,9 +106,9 @@ pub(crate) fn unblock(ticket: Ticket, answer: Result<Reply, Error>) {
 
 /// Called to answer an unblocked client.
 ///
-/// A client that the server is going to close gets no answer: what is sent to it is thrown away, and it is freed later
-/// without another word to the module. Its grant is revoked, then. No other grant is: the server writes answers before
-/// it closes clients for any other reason, so that a client that is closed a moment later may know that it holds.
+/// A client that the server is about to close gets no answer: the server would discard it, and frees the client later
+/// without another word to the module. So its grant is revoked. No other grant is: the server writes answers before it
+/// closes clients for any other reason, so that a client that is closed a moment later may know that it holds.
 pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &Outcome) {
     let ticket = outcome.ticket;
     let client = forget(ticket);
@@ -142,14 +142,14 @@ fn forget(ticket: Ticket) -> Option<Client> {
     })
 }
 
-/// Lets the timer fire once in so many milliseconds, and not otherwise.
+/// Lets the timer fire once in `in_ms` ms, or not at all.
 pub(crate) fn set_timer(ctx: Ctx<'_>, in_ms: Option<u64>) {
     if let Some(timer) = with(|state| state.timer.take()) {
         stop_timer(ctx, timer);
     }
     if let Some(in_ms) = in_ms {
-        // The server's timers fire up to 2 ms late. Firing early and looking again until it is time costs
-        // a millisecond of looking at most, and the next holder knows at once.
+        // The server's timers fire up to 2 ms late. Firing early and checking again until it is time costs a
+        // millisecond of checks at most, and the next holder knows at once.
         let timer = start_timer(ctx, in_ms.saturating_sub(2));
         with(|state| state.timer = Some(timer));
     }

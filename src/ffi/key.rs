@@ -39,7 +39,7 @@ pub(crate) struct Key<'a> {
 /// The end of every list of the server's variadic functions.
 const END: *mut c_void = ptr::null_mut();
 
-/// Stands for the value of a field that is to be deleted (`REDISMODULE_HASH_DELETE`, a cast of 1).
+/// Stands for the value of a field to delete (`REDISMODULE_HASH_DELETE`, a cast of 1).
 const DELETED: *mut c_void = ptr::without_provenance_mut(1);
 
 impl<'a> Key<'a> {
@@ -133,8 +133,8 @@ impl<'a> Key<'a> {
         unsafe { OwnedString::from_raw(api!(RedisModule_ListGet)(self.raw, 0)) }
     }
 
-    /// The bytes of a string; `None` where there is none. The server may store it in another form for that, so
-    /// this is for a string that is about to be written.
+    /// The bytes of a string; `None` for a key without one. The server may store it in another form for that,
+    /// so this is for a string that is about to be written.
     pub(crate) fn string(&self) -> Option<&[u8]> {
         if self.kind() != KeyKind::String {
             return None;
@@ -160,7 +160,7 @@ impl<'a> Key<'a> {
         status == raw::REDISMODULE_OK as c_int
     }
 
-    /// Sets a field of the hash to an integer, and makes the hash where there is none.
+    /// Sets a field of the hash to an integer, and creates a missing hash.
     #[must_use]
     #[inline]
     pub(crate) fn set_field(&mut self, field: StringRef<'_>, value: i64) -> bool {
@@ -173,7 +173,7 @@ impl<'a> Key<'a> {
         changed == 1
     }
 
-    /// Sets a field of the hash to a text, and makes the hash where there is none.
+    /// Sets a field of the hash to a text, and creates a missing hash.
     #[must_use]
     pub(crate) fn set_text(&mut self, field: StringRef<'_>, text: StringRef<'_>) -> bool {
         let flags = raw::REDISMODULE_HASH_COUNT_ALL as c_int;

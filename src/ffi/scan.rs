@@ -23,7 +23,7 @@ impl Scan {
     }
 
     /// Calls `each` with field and value of the next few fields, of all of them in a small hash. `Some(true)` if
-    /// there may be more; `None` if one could not be read, so that nobody takes it for one that is not there.
+    /// there may be more; `None` if one could not be read, so that it does not count as missing.
     #[must_use]
     pub(crate) fn step(&mut self, key: &Key<'_>, mut each: impl FnMut(&[u8], &[u8])) -> Option<bool> {
         let mut seen = Seen { each: &mut each, complete: true };
@@ -72,7 +72,7 @@ unsafe extern "C" fn on_field(
     value: *mut raw::RedisModuleString,
     seen: *mut c_void,
 ) {
-    // SAFETY: `step` passes this pointer, and nobody else uses it during the call.
+    // SAFETY: `step` passes this pointer, and no other code uses it during the call.
     let seen = unsafe { &mut *seen.cast::<Seen<'_>>() };
     // SAFETY: both strings live for the time of this call.
     let pair = unsafe { (StringRef::from_raw(field), StringRef::from_raw(value)) };

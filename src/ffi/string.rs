@@ -146,7 +146,7 @@ impl Deref for OwnedString {
 
 impl Drop for OwnedString {
     fn drop(&mut self) {
-        // SAFETY: we own the string, and nothing borrows it any more.
+        // SAFETY: `self` owns the string, and nothing borrows it any more.
         unsafe { api!(RedisModule_FreeString)(ptr::null_mut(), self.0.as_ptr()) };
     }
 }

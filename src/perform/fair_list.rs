@@ -18,8 +18,8 @@ pub(crate) fn is_writing() -> bool {
 
 /// The keys of one fair list: the owners in their order, and the deadline of each.
 ///
-/// Who writes has checked that neither key is on another server: one that is on both could not be moved. It is not checked
-/// again between two writes: the key of a list whose last entry was just removed looks as if it had moved.
+/// Writers have checked that neither key is on another server: one that is on both could not be moved. It is not
+/// checked again between two writes: the key of a list whose last entry was just removed looks as if it had moved.
 pub(crate) struct FairKeys<'a> {
     pub(crate) ctx: Ctx<'a>,
     pub(crate) list: OwnedString,
@@ -66,7 +66,7 @@ impl FairKeys<'_> {
     ///
     /// LREM goes through the list for each owner. So the entries are marked first, by a value that no owner has, and removed
     /// by one LREM from the end, which stops at the last of them. All of it is one transaction to replicas, to the AOF and to
-    /// scripts: nobody sees a mark.
+    /// scripts: no client sees a mark.
     pub(crate) fn remove_at(&self, places: &[i64], owners: &[Box<[u8]>]) {
         let mark = OwnedString::new(b"");
         for place in places {

@@ -1,4 +1,4 @@
-//! What a read/write lock has besides its hash's own holds: the lease keys of readers, and fields of dead ones.
+//! The parts of a read/write lock besides its hash's own holds: the lease keys of readers, and fields of dead ones.
 
 use rlock_core::locks::Cause;
 use rlock_core::{Change, Error, HashChange, Mode, SharedChange, UnixMs, events, names};
@@ -14,13 +14,13 @@ pub(super) fn word(mode: Mode) -> StringRef<'static> {
     if mode == Mode::Write { WRITE.get() } else { READ.get() }
 }
 
-/// At every so many fields a hash that more and more read is unpacked.
+/// A hash that gets more and more readers is unpacked at each multiple of this number of fields.
 const UNPACKED_AT: usize = 16;
 
-/// Sees to it that one reader of many costs no more than one of few. To the server a hash of up to 128 fields is a
+/// Makes sure that one reader of many costs no more than one of few. To the server a hash of up to 128 fields is a
 /// listpack, which it searches from its start for each field. A value that is too long for one makes it a table, and
-/// leaves it one; a server that is set to pack longer values or fewer fields goes by that. It is asked for anew now and
-/// then, as a server that has loaded the hash has packed it again. Replicas and AOF are told nothing: it is the same hash.
+/// leaves it one; a server that is set to pack longer values or fewer fields goes by that. The module repeats this now
+/// and then, as a server that loads the hash packs it again. Replicas and AOF receive nothing: it is the same hash.
 #[inline]
 pub(super) fn unpack(key: &mut Key<'_>, change: &Change) -> bool {
     let joins =
@@ -105,7 +105,7 @@ impl Readers {
         }
         for lease in &self.gone {
             ctx.notify(EventClass::Generic, own_event::DEL, lease.borrow());
-            // We do not hear of our own events, and somebody may wait for a lock of that very name.
+            // rlock does not receive its own events, and a client may wait for a lock of that very name.
             events::key_changed(
                 waiters::core(&ctx),
                 keyspace::lock_name(*ctx, lease.borrow()),

@@ -1,4 +1,4 @@
-//! The counters since the module was loaded, and our section in INFO.
+//! The counters since the module was loaded, and the section of rlock in INFO.
 
 mod counter;
 
@@ -26,13 +26,13 @@ pub(crate) struct Stats {
     partly_released: Counter,
     /// RENEW answered with 1.
     renewed: Counter,
-    /// RELEASE and RENEW of somebody who held nothing: lost leases, mostly.
+    /// RELEASE and RENEW of owners without a hold: lost leases, mostly.
     not_held: Counter,
     /// FORCERELEASE answered with 1.
     force_released: Counter,
     /// CANCEL answered with 1.
     cancelled: Counter,
-    /// Locks given to the one who waited first.
+    /// Locks granted to the first waiter.
     hand_offs: Counter,
     /// Locks with waiters that were found free since their lease had ended.
     found_expired: Counter,
@@ -48,15 +48,15 @@ pub(crate) struct Stats {
     found_evicted: Counter,
     /// The same after anything else.
     found_otherwise: Counter,
-    /// Grants by message that nobody confirmed before they ended, while others waited.
+    /// Grants by message that ended unconfirmed, while others waited.
     unconfirmed: Counter,
-    /// Times that a lock was left to those who wait by Redisson's protocol.
+    /// Times that a lock was left to waiting Redisson clients.
     foreign_turns: Counter,
     /// Waits that ended without a grant.
     timeouts: Counter,
-    /// Grants taken back, since their clients went before the answer.
+    /// Grants revoked, since their clients disconnected before the answer.
     revokes: Counter,
-    /// Waiters whose clients went.
+    /// Waiters whose clients are gone.
     waiters_gone: Counter,
     /// Waiters answered with UNBLOCKED.
     waiters_sent_away: Counter,
@@ -66,7 +66,7 @@ pub(crate) struct Stats {
     waited: Histogram,
     /// Unlock messages published.
     pub(crate) unlock_messages: Counter,
-    /// Changes whose effects were not built, since there was nobody to read them.
+    /// Changes whose effects were not built, since they had no reader.
     pub(crate) unread_changes: Counter,
     /// Effects that the server did not take for replicas and AOF.
     pub(crate) replication_failures: Counter,
@@ -163,7 +163,7 @@ const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_V
     Err(_) => c"unknown",
 };
 
-/// Writes our section in INFO.
+/// Writes the section of rlock in INFO.
 pub(crate) fn show(page: &InfoPage) {
     page.text(c"version", VERSION);
     page.number(c"accept", options::ACCEPT.get().into());

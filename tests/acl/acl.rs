@@ -1,4 +1,4 @@
-//! Who may lock: our ACL category, named commands, keys and channels.
+//! The permissions that locking needs: the ACL category of rlock, named commands, keys and channels.
 
 use rlock_testkit::prelude::*;
 
@@ -70,7 +70,7 @@ fn can_lock_and_nothing_else(server: &TestServer, app: &mut Connection) {
 const FREE: &str = r#"["kind", "none", "mode", null, "lease-ms", -2, "token", 0, "holder-count", 0, "waiter-count", 0, "holders", [], "queue", []]"#;
 
 #[test]
-fn our_category_is_all_that_locking_needs() {
+fn locking_needs_only_the_category_of_rlock() {
     let server = TestServer::start();
     let version = server.version();
     let promised =
@@ -165,9 +165,10 @@ fn info_needs_read_access_only() {
     is_refused_each(writer, &["RLOCK.INFO locks:1"]);
 }
 
-/// Of the keys beside a lock INFO tells what belongs to that lock, and the lock's key is all that it takes.
+/// INFO needs read access to the lock's key only. It also shows the token and the waiters, which other keys
+/// of this lock hold.
 #[test]
-fn info_tells_a_reader_of_the_lock_its_token_and_who_waits() {
+fn info_shows_the_token_and_the_waiters_to_a_user_of_the_lock_key() {
     let server = TestServer::start();
     let (admin, _listener) = (&mut server.connect(), Subscriber::channel(&server, "news"));
     admin.story(&[
@@ -184,13 +185,13 @@ fn info_tells_a_reader_of_the_lock_its_token_and_who_waits() {
         assert!(said.contains(told), "{told}: {said}");
     }
     assert!(say(reader, "RLOCK.INFO locks:2").contains(r#""mode", "read""#));
-    // What is no token is not told.
+    // INFO shows no value that is not a token.
     assert_eq!(say(reader, "RLOCK.INFO locks:3"), FREE);
     is_refused_each(reader, &["RLOCK.INFO other", "RLOCK.INFO redisson_lock_token:{locks:1}"]);
 }
 
 #[test]
-fn forcerelease_is_dangerous_and_not_in_our_category() {
+fn forcerelease_is_dangerous_and_not_in_the_category_of_rlock() {
     let (server, admin) = &mut TestServer::start_and_connect();
     let described = say(admin, "COMMAND INFO rlock.forcerelease");
     assert!(!described.contains("@rlock"), "{described}");

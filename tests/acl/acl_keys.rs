@@ -1,4 +1,4 @@
-//! Who may use the keys that belong to a lock: the lease keys of its readers, its fencing token and its fair queue.
+//! Permissions for the keys that belong to a lock: its readers' lease keys, its fencing token and its fair list.
 
 use rlock_testkit::prelude::*;
 
@@ -30,10 +30,10 @@ fn readers_need_their_lease_keys() {
     ]);
 }
 
-/// Only ACQUIRE once asked whether its user may use lease keys: who may use `locks:*` and nothing else could end and
-/// prolong the leases of readers.
+/// Once only ACQUIRE checked its user's permission for lease keys: a user of `locks:*` alone could end and prolong
+/// the leases of readers.
 #[test]
-fn whoever_gives_reads_back_or_renews_them_needs_the_lease_keys() {
+fn releasing_or_renewing_a_read_hold_needs_the_lease_keys() {
     let (server, admin) = &mut TestServer::start_and_connect();
     admin.story(&[
         ("RLOCK.ACQUIRE locks:1 alice 100000 READ", "[1, 100000, 0]"),
@@ -109,10 +109,10 @@ fn what_belongs_to_a_lock_with_a_hash_tag_begins_as_the_lock_does() {
     }
 }
 
-/// Whoever waits was asked for its permissions when it came: what it waits for comes by commands of others, who need
-/// them as little as the server's timer does.
+/// A waiter's permissions are checked when it starts to wait. The command of another client that frees the lock
+/// needs none of them, nor does the server's timer.
 #[test]
-fn who_waits_gets_what_it_may_have_by_a_command_of_whoever_frees_the_lock() {
+fn a_waiter_is_granted_what_it_may_have_by_any_command_that_frees_the_lock() {
     let server = TestServer::start();
     let (admin, _listener) = (&mut server.connect(), Subscriber::channel(&server, "news"));
     let app = &mut user(&server, "~locks:*");

@@ -1,5 +1,5 @@
-//! Users with several sets of rules (selectors): one of them has to allow a command together with each key that it
-//! writes, the keys beside the lock's own too.
+//! Users with several sets of rules (selectors): one selector must allow a command together with each key that it
+//! writes, also the keys beside the lock's own.
 //!
 //! The module once asked only whether any selector allows the key beside the lock. With one selector for locks and
 //! another for SET and RPUSH, RLOCK.ACQUIRE wrote tokens, leases and fair queues that no selector let it write.

@@ -1,7 +1,7 @@
-//! How far a user reaches who may lock `locks:*`, with the keys beside these locks that READ, FENCED and FAIR use, and
-//! without: by no command, option, name or channel to another lock, to a key that its patterns do not allow, or to a
-//! channel that is not the lock's own or one the user may use. Random commands of nasty names; a failure prints the
-//! seed, and `RLOCK_SEED` runs it again.
+//! The reach of a user that may lock `locks:*`, with and without the keys beside these locks that READ, FENCED and
+//! FAIR use: no command, option, name or channel reaches another lock, a key that the user's patterns do not allow, or
+//! a channel other than the lock's own and those that the user may use. Random commands with nasty names; a failure
+//! prints the seed, and `RLOCK_SEED` runs it again.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -49,7 +49,7 @@ const KEYS: [&str; 23] = [
     "text",
 ];
 
-/// A lock that `bob` reads, whom the user did not let in.
+/// A lock that `bob` reads by a grant to the admin, not to the user.
 const READ_BY_ANOTHER: &str = "locks:3";
 
 const OWNERS: [&str; 8] =
@@ -135,7 +135,7 @@ fn is_allowed(patterns: &[&str], name: &str) -> bool {
     })
 }
 
-/// Whether a channel is the own one of a lock that the user may use, or of one that waits for it with FAIR.
+/// Whether a channel belongs to a lock that the user may use, or to a FAIR waiter of this lock.
 fn is_own_channel(patterns: &[&str], channel: &str) -> bool {
     let prefixes = ["redisson_lock__channel:", "redisson_rwlock:"];
     let Some(name) = prefixes.iter().find_map(|prefix| channel.strip_prefix(prefix)) else { return false };
@@ -223,13 +223,13 @@ fn reach_of(patterns: &[&str]) -> BTreeMap<&'static str, usize> {
                 let allowed = is_own_channel(patterns, &channel) || channel.starts_with("locks.");
                 assert!(allowed, "{} on {channel}, by command {number}", message.escape_ascii());
             }
-            // Else what one has taken for a minute would keep the others out for as long.
+            // A lock that one command acquired for a minute would keep the later ones out for as long.
             for key in KEYS.iter().filter(|key| is_allowed(patterns, key) && **key != READ_BY_ANOTHER) {
                 say(admin, &format!("RLOCK.FORCERELEASE {key}"));
             }
         }
     }
-    // What ends by itself goes through the timer, which has all permissions.
+    // Leases and waits end in the timer, which has all permissions.
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(beyond_reach(admin, patterns), before);
     println!("{done:?}");
@@ -246,7 +246,7 @@ fn was_tried(done: &BTreeMap<&str, usize>, options: &[&str]) {
 }
 
 #[test]
-fn who_may_lock_reaches_nothing_else() {
+fn a_user_of_locks_reaches_nothing_else() {
     let done = reach_of(&["locks:*"]);
     // To read where the lock has a hash tag.
     was_tried(&done, &["READ"]);
@@ -254,6 +254,6 @@ fn who_may_lock_reaches_nothing_else() {
 }
 
 #[test]
-fn who_may_use_all_that_belongs_to_its_locks_reaches_nothing_else() {
+fn a_user_of_locks_and_their_keys_reaches_nothing_else() {
     was_tried(&reach_of(&ALL_THAT_BELONGS_TO_LOCKS), &["READ", "FAIR", "FENCED"]);
 }

@@ -1,4 +1,4 @@
-//! RLOCK.ACQUIRE: who gets a lock, how often and for how long.
+//! RLOCK.ACQUIRE: which owner gets a lock, how often and for how long.
 
 use std::thread;
 
@@ -34,19 +34,19 @@ fn takes_re_enters_and_denies() {
 fn writes_redissons_hash() {
     let (_server, client) = &mut TestServer::start_and_connect();
     for (holds, hash) in [(1, r#"["u-1:7", "1"]"#), (2, r#"["u-1:7", "2"]"#), (3, r#"["u-1:7", "3"]"#)] {
-        let answer = say(client, "RLOCK.ACQUIRE ours u-1:7 100000");
+        let answer = say(client, "RLOCK.ACQUIRE native u-1:7 100000");
         assert_eq!(answer.split(',').next(), Some(format!("[{holds}").as_str()));
-        assert_eq!(run(client, TAKES, "theirs", "u-1:7", 100_000), "null");
-        client.story(&[("TYPE ours", "hash"), ("HGETALL ours", hash), ("PTTL ours", "~100000")]);
-        assert_eq!(say(client, "DUMP ours"), say(client, "DUMP theirs"), "{holds} holds");
+        assert_eq!(run(client, TAKES, "redisson", "u-1:7", 100_000), "null");
+        client.story(&[("TYPE native", "hash"), ("HGETALL native", hash), ("PTTL native", "~100000")]);
+        assert_eq!(say(client, "DUMP native"), say(client, "DUMP redisson"), "{holds} holds");
     }
     // Each keeps the other out, and re-enters what the other took; there is no key for a token.
-    assert!(agrees(&run(client, TAKES, "ours", "u-2:1", 100_000), "~100000"));
-    assert_eq!(run(client, TAKES, "ours", "u-1:7", 100_000), "null");
+    assert!(agrees(&run(client, TAKES, "native", "u-2:1", 100_000), "~100000"));
+    assert_eq!(run(client, TAKES, "native", "u-1:7", 100_000), "null");
     client.story(&[
-        ("HGETALL ours", r#"["u-1:7", "4"]"#),
-        ("RLOCK.ACQUIRE theirs u-2:1 100000", "null"),
-        ("RLOCK.ACQUIRE theirs u-1:7 200000", "[4, 200000, 0]"),
+        ("HGETALL native", r#"["u-1:7", "4"]"#),
+        ("RLOCK.ACQUIRE redisson u-2:1 100000", "null"),
+        ("RLOCK.ACQUIRE redisson u-1:7 200000", "[4, 200000, 0]"),
         ("DBSIZE", "2"),
     ]);
 }
@@ -175,8 +175,8 @@ fn a_repeat_with_holds_never_holds_twice() {
     // A repeat of the outer call changes nothing of the inner one; two releases free the lock.
     there.story(&[("RLOCK.ACQUIRE lock u:1 100000 HOLDS 1", "[2, ~100000, 0]")]);
     here.story(&[("RLOCK.RELEASE lock u:1", "0"), ("RLOCK.RELEASE lock u:1", "1")]);
-    // A late repeat: the inner one is told that its hold is lost. The outer one would hold again,
-    // which is why an owner is not to be used after its outermost release.
+    // A late repeat: the inner call is answered that its hold is lost. The outer one would hold again, which
+    // is why an owner must not be used after its outermost release.
     there.story(&[("RLOCK.ACQUIRE lock u:1 100000 HOLDS 2", "null"), ("EXISTS lock", "0"), one]);
 }
 

@@ -7,7 +7,7 @@ fn every_byte() -> Vec<u8> {
     (0..=u8::MAX).collect()
 }
 
-/// Takes `key` for `owner` and gives it back with every command there is.
+/// Acquires and releases `key` for `owner` with every command.
 #[track_caller]
 fn lock_and_unlock(client: &mut Connection, key: &[u8], owner: &[u8]) {
     let stranger = [owner, &b"?"[..]].concat();
@@ -118,7 +118,7 @@ fn an_owner_of_512_bytes_is_taken() {
 }
 
 #[test]
-fn owners_may_look_like_numbers_and_like_our_words() {
+fn owners_may_look_like_numbers_and_like_words_of_commands() {
     let (_server, client) = &mut TestServer::start_and_connect();
     let numbers = ["0", "1", "-1", "01", "1.0", "9223372036854775807", "-9223372036854775808", "1e5"];
     let words = ["HOLDS", "ALL", "LEASE", "LIMIT", "READ", "read", "Mode", "MODE", "modes", ":", "write"];
@@ -151,7 +151,7 @@ fn the_unlock_message_goes_out_for_any_key() {
 }
 
 #[test]
-fn a_foreign_owner_that_could_not_ask_us_holds_all_the_same() {
+fn an_owner_that_commands_refuse_still_holds() {
     let (_server, client) = &mut TestServer::start_and_connect();
     let long = "o".repeat(600);
     for owner in [long.as_str(), "", "you:write"] {

@@ -9,7 +9,7 @@ const HOLDS_FROM_0: &str = "!ERR invalid HOLDS: use an integer from 0 to 9007199
 const LIMIT: &str = "!ERR invalid LIMIT: use an integer from 0 to 4294967295";
 const ALL_AND_HOLDS: &str = "!ERR ALL and HOLDS exclude each other; ALL means HOLDS 0";
 
-/// What is no integer as the server writes it, whatever its size.
+/// Strings of any size that are not an integer as the server writes it.
 pub(crate) const NO_INTEGERS: [&str; 24] = [
     "",
     "-",

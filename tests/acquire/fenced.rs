@@ -60,7 +60,7 @@ fn each_acquisition_has_a_larger_token() {
     grows(client, "RLOCK.ACQUIRE lock bob 100000 FENCED BLOCK 0");
     for gone in ["RLOCK.RELEASE lock bob", "DEL lock", "RLOCK.FORCERELEASE lock", "PEXPIREAT lock 1"] {
         client.story(&[(gone, "1")]);
-        grows(client, "RLOCK.ACQUIRE lock bob 100000 ENQUEUE 0 nobody FENCED");
+        grows(client, "RLOCK.ACQUIRE lock bob 100000 ENQUEUE 0 unheard FENCED");
     }
     client.story(&[(&format!("PTTL {TOKEN_KEY}"), "-1"), (&format!("TYPE {TOKEN_KEY}"), "string")]);
 }
@@ -73,11 +73,11 @@ fn without_fenced_there_is_no_token() {
     assert_eq!(token_in(&say(client, "RLOCK.ACQUIRE lock alice 1000")), 0, "not even the holder's own");
     client.story(&[("RLOCK.ACQUIRE lock bob 1000 FENCED", "null")]);
     client.story(&[("RLOCK.ACQUIRE lock alice 1000 HOLDS 9 FENCED", "null")]);
-    assert_eq!(stored(client), token, "who is denied uses no token");
+    assert_eq!(stored(client), token, "a denied call uses no token");
 }
 
 #[test]
-fn it_goes_on_from_redissons_tokens() {
+fn it_continues_from_redissons_tokens() {
     let (_server, client) = &mut TestServer::start_and_connect();
     // Redisson counts from 1; in a fleet that has begun with rlock it counts on.
     assert_eq!(redisson_token(client), 1);
@@ -91,12 +91,12 @@ fn it_goes_on_from_redissons_tokens() {
     for n in 1..=3 {
         assert_eq!(token(client, "RLOCK.ACQUIRE lock alice 100000 FENCED"), ahead + n);
     }
-    // A token that ended would begin anew: an expiry that somebody has set goes.
+    // A token that expired would begin anew: an expiry that another client has set is removed.
     client.story(&[(&format!("PTTL {TOKEN_KEY}"), "-1")]);
 }
 
 #[test]
-fn who_waits_gets_the_token_with_the_grant() {
+fn a_waiter_gets_the_token_with_the_grant() {
     let (server, client, grants) = &mut TestServer::start_and_listen("grants");
     let first = token(client, "RLOCK.ACQUIRE lock alice 100000 FENCED");
     let bob = Waiting::line(server, "RLOCK.ACQUIRE lock bob 50000 FENCED BLOCK 0");
@@ -105,11 +105,11 @@ fn who_waits_gets_the_token_with_the_grant() {
     // The later call counts: with FENCED, or without.
     client.story(&[("RLOCK.ACQUIRE lock erin 4000 ENQUEUE 0 grants", WAITS)]);
     client.story(&[("RLOCK.ACQUIRE lock erin 4000 ENQUEUE 0 grants FENCED", WAITS)]);
-    assert_eq!(stored(client), first, "who waits has no token yet");
+    assert_eq!(stored(client), first, "a waiter has no token yet");
     client.story(&[("RLOCK.RELEASE lock alice", "1")]);
     let second = token_in(&bob.answer());
     assert!(second > first && stored(client) == second, "{second} after {first}");
-    // A lease that ends, found by the timer; then a foreign DEL.
+    // A lease end that the timer finds; after it, a DEL by another client.
     client.story(&[("PEXPIRE lock 1", "1")]);
     let third = granted(grants, "carol");
     assert!(third > second && stored(client) == third, "{third} after {second}");
@@ -192,7 +192,7 @@ fn the_token_key_raises_set_and_breaks_watch() {
     }
 }
 
-/// Token keys that can have no next token, with the error of who asks for one.
+/// Token keys that allow no next token, with the error of a call that asks for one.
 fn unusable() -> [(String, &'static str); 5] {
     [
         (format!("SET {TOKEN_KEY} many"), "!ERR the key of the fencing token holds no integer"),
@@ -212,24 +212,24 @@ fn a_token_key_that_cannot_be_used_is_an_error_that_changes_nothing() {
             say(client, given);
             say(client, &spoil);
             let before = ["lock", TOKEN_KEY].map(|key| text(&ask(client, &["DUMP", key])));
-            // Whether the lock is free, one's own or another's: this is no race that is lost.
+            // An error, and not null, whether the lock is free, the caller's own or another owner's.
             for wait in ["", "BLOCK 0", "ENQUEUE 0 grants", "HOLDS 2"] {
                 let said = say(client, &format!("RLOCK.ACQUIRE lock alice 100000 FENCED {wait}"));
                 assert!(said.starts_with(error), "{spoil}, {given}, {wait}: {said}");
             }
             assert_eq!(["lock", TOKEN_KEY].map(|key| text(&ask(client, &["DUMP", key]))), before);
-            // Who asks for no token is not concerned.
+            // A call without FENCED is not affected.
             let said = say(client, "RLOCK.ACQUIRE lock alice 100000");
             assert_eq!(said.starts_with('['), !given.contains("bob"), "{said}");
         }
     }
-    // The last that there is can be had.
+    // The last possible token is granted.
     client.story(&[("FLUSHALL", "OK"), (&format!("SET {TOKEN_KEY} {}", LARGEST - 1), "OK")]);
     assert_eq!(token(client, "RLOCK.ACQUIRE lock alice 100000 FENCED"), LARGEST);
 }
 
 #[test]
-fn a_waiter_that_can_have_no_token_is_told_and_the_next_has_the_lock() {
+fn a_waiter_without_a_possible_token_gets_an_error_and_the_next_gets_the_lock() {
     let (server, client, grants) = &mut TestServer::start_and_listen("grants");
     for (round, (spoil, error)) in (1..).zip(unusable()) {
         client.story(&[("FLUSHALL", "OK"), ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);

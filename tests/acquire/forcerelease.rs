@@ -1,11 +1,11 @@
-//! RLOCK.FORCERELEASE: taking a lock from whoever holds it.
+//! RLOCK.FORCERELEASE: taking a lock from any holder.
 
 use rlock_testkit::prelude::*;
 
 use crate::in_both_protocols;
 
 #[test]
-fn takes_the_lock_from_anybody() {
+fn takes_the_lock_from_any_holder() {
     let lines = ["HSET lock alice 1", "RLOCK.FORCERELEASE lock", "RLOCK.FORCERELEASE lock"];
     let story = &[
         ("RLOCK.FORCERELEASE lock", "0"),
@@ -45,7 +45,7 @@ fn the_owner_learns_it_from_renew() {
     owner.story(&[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
     operator.story(&[("RLOCK.FORCERELEASE lock", "1")]);
     owner.story(&[("RLOCK.RENEW lock alice 100000", "0"), ("RLOCK.RELEASE lock alice", "null")]);
-    // Also when somebody else has the lock by then, who keeps it.
+    // The same when another owner holds the lock by that time: it keeps the lock.
     owner.story(&[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
     operator.story(&[
         ("RLOCK.FORCERELEASE lock alice", "1"),

@@ -1,4 +1,4 @@
-//! Names that are not to be used side by side: what belongs to their locks has the same names, as it has in Redisson.
+//! Names that must not be used side by side: the keys of their locks have the same names, as in Redisson.
 
 use rlock_testkit::prelude::*;
 
@@ -15,7 +15,7 @@ fn a_name_and_the_same_in_braces_share_what_belongs_to_them() {
         ("RLOCK.ACQUIRE x carol 100000 FAIR ENQUEUE 0 news", "[0, 0, 0]"),
         ("RLOCK.ACQUIRE {x} bob 100000 FAIR", "null"),
         ("RLOCK.ACQUIRE {y} bob 100000 FAIR", "[1, 100000, 0]"),
-        // An owner that reads both loses both when it gives one of them back.
+        // An owner that reads both loses both when it releases one of them.
         ("RLOCK.ACQUIRE r alice:1 100000 READ", "[1, 100000, 0]"),
         ("RLOCK.ACQUIRE {r} alice:1 100000 READ", "[1, 100000, 0]"),
         ("RLOCK.ACQUIRE {r} bob:1 100000 WRITE", "null"),
@@ -24,8 +24,8 @@ fn a_name_and_the_same_in_braces_share_what_belongs_to_them() {
     ]);
 }
 
-/// One reads a lock; another reads and gives back a lock whose name is that and a colon and more. Answers whether a
-/// writer comes in beside the first then.
+/// An owner reads a lock; another reads and releases a lock whose name is the first lock's, a colon and more. Returns
+/// whether a writer can acquire the first lock beside its reader.
 #[track_caller]
 fn a_writer_comes_in(client: &mut Connection, read: [&str; 2], also_read: [&str; 2]) -> bool {
     let say = |client: &mut Connection, verb: &str, [name, owner]: [&str; 2], rest: &str| {
@@ -45,7 +45,7 @@ fn a_name_with_a_brace_and_the_same_with_a_colon_and_more_share_leases() {
     let (_server, client) = &mut TestServer::start_and_connect();
     for name in ["h", "{h}"] {
         assert!(a_writer_comes_in(client, [name, "b:c"], ["{h}:b", "c"]), "{name}");
-        // What begins an owner is by chance no part of a name where it is random.
+        // Names and owners with random parts do not match by chance.
         assert!(!a_writer_comes_in(client, [name, "b:c"], ["{h}:b", "d"]), "{name}");
         assert!(!a_writer_comes_in(client, [name, "c"], ["{h}:b", "c"]), "{name}");
         assert!(!a_writer_comes_in(client, [name, "8d9e1f:1"], ["{h}:b", "2c7a04:1"]), "{name}");
@@ -56,7 +56,7 @@ fn a_name_with_a_brace_and_the_same_with_a_colon_and_more_share_leases() {
 }
 
 #[test]
-fn the_name_of_a_key_that_belongs_to_a_lock_is_no_name_for_another() {
+fn the_name_of_a_key_that_belongs_to_a_lock_is_not_a_name_for_another() {
     let (_server, client) = &mut TestServer::start_and_connect();
     let wrong_type = "!WRONGTYPE Operation against a key holding the wrong kind of value";
     client.story(&[
@@ -67,10 +67,10 @@ fn the_name_of_a_key_that_belongs_to_a_lock_is_no_name_for_another() {
     assert!(say(client, "RLOCK.ACQUIRE i alice 100000 FENCED").starts_with("!WRONGTYPE "));
 }
 
-/// The patterns of a user are to end where all names that they allow are its own: `{h}:b*` allows the lease keys of
-/// `{h}` that belong to `b…`.
+/// A user's patterns must end where all names that they allow are its own: `{h}:b*` allows the lease keys of `{h}`
+/// that belong to `b…`.
 #[test]
-fn who_may_use_names_beneath_a_lock_reaches_its_readers() {
+fn a_user_of_names_beneath_a_lock_reaches_its_readers() {
     let (server, admin) = &mut TestServer::start_and_connect();
     let commands = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info";
     let rules = format!("ACL SETUSER app on >secret resetchannels ~{{h}}:b* {commands}");

@@ -29,7 +29,7 @@ fn accept_no_lets_only_holders_in() {
         ("RLOCK.ACQUIRE rest bob 100000", drained),
         ("EXISTS free", "0"),
         ("HGETALL rest", r#"["mode", "read"]"#),
-        // Holders go on.
+        // Holders still re-enter, renew and release.
         ("RLOCK.ACQUIRE lock alice 100000", "[2, 100000, 0]"),
         ("RLOCK.ACQUIRE lock alice 100000 HOLDS 3", "[3, ~100000, 0]"),
         ("RLOCK.RENEW lock alice 200000", "1"),
@@ -129,7 +129,7 @@ fn load_time_arguments_are_read() {
     assert_eq!((loaded.as_str(), accept(&plain).as_str()), ("OK", NO));
 }
 
-/// `MODULE LOAD` or `LOADEX` of our module, with what follows the path.
+/// `MODULE LOAD` or `LOADEX` of rlock, with the arguments after the path.
 #[track_caller]
 fn load(client: &mut Connection, how: &str, arguments: &[&str]) -> String {
     let path = module_path().to_str().unwrap();
@@ -180,7 +180,7 @@ fn bad_load_time_arguments_keep_the_module_out() {
         let builder: ServerBuilder = TestServer::builder().module_args(arguments);
         let failure = builder.try_start().expect_err("a bad argument");
         assert!(failure.status.is_some() && failure.log.contains(&reason), "{arguments:?}: {failure}");
-        // A server that runs goes on without it.
+        // A running server continues without the module.
         let before = plain.log().matches(&reason).count();
         let refused = load(&mut plain.connect(), "LOAD", arguments);
         assert!(refused.starts_with("!ERR "), "{arguments:?}: {refused}");

@@ -74,7 +74,7 @@ fn out_of_memory_refuses_acquire_in_a_script_as_well() {
     let (_server, client) = &mut TestServer::start_and_connect();
     client.story(&[HELD, ("CONFIG SET maxmemory 1", "OK")]);
     let mut run = |line: &str| {
-        // Without a shebang line a script runs although memory is full, up to such a command.
+        // Without a shebang line a script runs although memory is full, until it calls a refused command.
         let script = ["EVAL", "return redis.call(unpack(ARGV))", "0"];
         say_words(client, &script.into_iter().chain(line.split(' ')).collect::<Vec<_>>())
     };
@@ -116,7 +116,7 @@ fn a_failed_snapshot_refuses_writes() {
 fn a_replica_that_has_lost_its_primary_may_refuse_to_tell() {
     let server = TestServer::builder().conf("replica-serve-stale-data", "no").start();
     let mut client = server.connect();
-    // Nobody answers there.
+    // No server listens there.
     client.story(&[HELD, ("REPLICAOF 127.0.0.1 1", "OK"), ("RLOCK.INFO held", "!MASTERDOWN …")]);
     client.story(&[("REPLICAOF NO ONE", "OK"), ("RLOCK.RENEW held alice 300000", "1")]);
 }

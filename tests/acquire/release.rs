@@ -1,4 +1,4 @@
-//! RLOCK.RELEASE: giving holds back, one, all or down to a count.
+//! RLOCK.RELEASE: releasing one hold, all holds, or down to a count.
 
 use rlock_testkit::prelude::*;
 
@@ -25,7 +25,7 @@ fn answers_one_zero_or_null() {
 }
 
 #[test]
-fn who_holds_nothing_changes_nothing() {
+fn an_owner_without_a_hold_changes_nothing() {
     let (_server, client) = &mut held();
     let before = state(client, "lock");
     let releases = ["", "ALL", "HOLDS 0", "HOLDS 1", "HOLDS 5 LEASE 900000", "LEASE 1", "ALL LEASE 1"]
@@ -123,11 +123,11 @@ fn a_repeat_with_holds_releases_once() {
     here.story(&[taken, ("HSET lock u:1 3", "0"), inner, inner]);
     there.story(&[inner, ("HGETALL lock", r#"["u:1", "2"]"#)]);
     here.story(&[("RLOCK.RELEASE lock u:1 HOLDS 1", "0")]);
-    // A late repeat of what the owner has gone past gives nothing more back.
+    // A late repeat of a release that the owner has gone past releases nothing more.
     there.story(&[inner, ("HGETALL lock", r#"["u:1", "1"]"#)]);
     let outer = "RLOCK.RELEASE lock u:1 HOLDS 0";
     here.story(&[(outer, "1"), (outer, "null")]);
-    // A repeat never takes the lock from whoever has it by then.
+    // A repeat never takes the lock from its next holder.
     there.story(&[("RLOCK.ACQUIRE lock u:2 100000", "[1, 100000, 0]")]);
     here.story(&[(outer, "null"), ("HGETALL lock", r#"["u:2", "1"]"#)]);
 }

@@ -1,4 +1,4 @@
-//! What a key may hold, and what each command makes of it.
+//! The contents that a key may have, and how each command treats them.
 
 use std::thread;
 
@@ -75,7 +75,7 @@ fn every_other_type_is_refused_and_left_alone() {
     refused_and_left_alone(&TestServer::start(), makers, WRONGTYPE);
 }
 
-/// Integers that are no count of holds: it is from 1 to 2^53.
+/// Integers that are not a count of holds, which is from 1 to 2^53.
 const NO_COUNTS: [&str; 5] = ["0", "-1", "9007199254740993", "9223372036854775807", "-9223372036854775808"];
 
 #[test]
@@ -191,7 +191,7 @@ fn one_field_with_a_canonical_count_is_a_lock() {
 }
 
 #[test]
-fn a_foreign_clients_lock_excludes_and_is_released() {
+fn a_redisson_clients_lock_excludes_and_is_released() {
     let (_server, client) = &mut TestServer::start_and_connect();
     let redisson = |client: &mut Connection, script, owner| run(client, script, "thing", owner, 100_000);
     // A Redisson client holds: rlock keeps others out, and serves the owner.
@@ -220,9 +220,9 @@ fn a_foreign_clients_lock_excludes_and_is_released() {
     assert_eq!(redisson(client, GIVES_BACK, "u-1:7"), "null");
 }
 
-/// A server whose fields may expire, and which does not clear them away by itself.
+/// A server whose fields may expire, and which does not remove expired ones.
 ///
-/// `None`, after having made sure that it is an older one, where there is no such thing.
+/// `None` where fields cannot expire, after a check that the server is an older one.
 fn server_with_expiring_fields() -> Option<TestServer> {
     let server = TestServer::start();
     let client = &mut server.connect();
@@ -235,7 +235,7 @@ fn server_with_expiring_fields() -> Option<TestServer> {
 }
 
 #[test]
-fn a_field_that_has_expired_is_no_hold() {
+fn a_field_that_has_expired_is_not_a_hold() {
     let Some(server) = server_with_expiring_fields() else { return };
     let client = &mut server.connect();
     for owner in ["me", "you"] {

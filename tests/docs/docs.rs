@@ -43,8 +43,8 @@ fn every_statement_about_the_commands_names_its_test() {
     assert!(faults.is_empty(), "{} faults:\n{}\n", faults.len(), faults.join("\n"));
 }
 
-/// Runs the statements of a page in SQLite, and prints the rows that each write has changed: tokens that grow, one that
-/// comes again with the same state, one that comes late, one that comes without.
+/// Runs the statements of a page in SQLite, and prints the rows that each write has changed: growing tokens, a repeated
+/// token with the same state, a late token, a missing token.
 const FENCED_WRITES: &str = r#"
 import re, sqlite3, sys
 sql = re.sub(r'--[^\n]*', '', sys.argv[1])
@@ -69,7 +69,7 @@ print(db.execute('SELECT fence FROM invoices').fetchall(), db.execute('SELECT * 
 "#;
 
 #[test]
-fn the_sql_for_a_fence_refuses_who_comes_late() {
+fn the_sql_for_a_fence_refuses_late_writes() {
     let sql = code(&Path::new(ROOT).join("docs/FENCING.md"), "sql");
     let Ok(ran) = Command::new("python3").args(["-c", FENCED_WRITES, &sql]).output() else {
         eprintln!("not shown: there is no python3, whose SQLite this needs");

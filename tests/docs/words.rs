@@ -14,7 +14,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Places that keep a pattern: the file, the words that are found, and the reason.
 const EXCEPTIONS: &[(&str, &str, &str)] =
-    &[("crates/rlock-cli/src/advice.rs", "such f", "the system's own words, which it searches")];
+    &[("crates/rlock-cli/src/advice.rs", "such", "the system's own words, which it searches")];
 
 /// One file, and how to find what users read in it.
 struct Source {
@@ -40,7 +40,7 @@ fn below(folder: &str, extension: &str) -> Vec<String> {
     found
 }
 
-/// The files of the client; without its simulated servers, whose texts nobody reads.
+/// The files of the client; without its simulated servers, whose texts have no readers.
 fn client_code() -> Vec<String> {
     let mut files = below("crates/rlock-client/src", "rs");
     files.retain(|file| !file.contains("/virtual_tests/"));

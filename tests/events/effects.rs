@@ -16,7 +16,7 @@ pub(crate) const LIFE: [(&str, &str, &str); 13] = [
     ("RLOCK.ACQUIRE lock alice 1000", "[3, ~200000, 0]", "HSET lock alice 3"),
     // Repeated, with a longer lease.
     ("RLOCK.ACQUIRE lock alice 300000 HOLDS 3", "[3, 300000, 0]", "PEXPIREAT lock @"),
-    // Given back in part: as it is, and with another lease.
+    // Released in part: with the same lease, and with another.
     ("RLOCK.RELEASE lock alice", "0", "HSET lock alice 2"),
     ("RLOCK.RELEASE lock alice LEASE 50000", "0", "(HSET lock alice 1; PEXPIREAT lock @)"),
     ("RLOCK.RELEASE lock alice HOLDS 1 LEASE 90000", "0", "PEXPIREAT lock @"),
@@ -209,7 +209,7 @@ const SHARED_LIFE: [(&str, &str, &str); 14] = [
         "(HSET lock b 1; SET {lock}:b:rwlock_timeout:1 1 PXAT @; DEL {lock}:b:rwlock_timeout:2)",
     ),
     ("RLOCK.RENEW lock b 300000", "1", "(PEXPIREAT lock @; SET {lock}:b:rwlock_timeout:1 1 PXAT @)"),
-    // Who waits by Redisson's protocol is to sleep no longer than the rest.
+    // The key ends with the leases that remain: waiting Redisson clients must not sleep longer.
     ("RLOCK.RELEASE lock b", "1", "(HDEL lock b; PEXPIREAT lock @; DEL {lock}:b:rwlock_timeout:1)"),
     (
         "RLOCK.RELEASE lock a",
@@ -323,7 +323,7 @@ pub(crate) const GIVEN: [&str; 8] = [
     "RLOCK.ACQUIRE shared a 100000 READ",
 ];
 
-/// What is denied, is true already, or is an error.
+/// Calls that are denied, find their result already true, or are errors.
 pub(crate) const CHANGES_NOTHING: [(&str, &str); 32] = [
     ("RLOCK.ACQUIRE lock bob 100000", "null"),
     ("RLOCK.ACQUIRE lock bob 100000 HOLDS 1", "null"),

@@ -1,8 +1,8 @@
-//! What a change tells those who listen: keyspace events and the unlock message.
+//! The notifications of a change: keyspace events and the unlock message.
 
 use rlock_testkit::prelude::*;
 
-/// A client, and somebody who hears every message of the server.
+/// A client, and a subscriber to every message of the server.
 struct Scene {
     server: TestServer,
     client: Connection,
@@ -17,7 +17,7 @@ impl Scene {
         Scene { server, client, listener }
     }
 
-    /// Says a line, and compares all that is heard of it, in order.
+    /// Says a line, and compares all messages that it causes, in order.
     #[track_caller]
     fn step(&mut self, line: &str, expected: &[&str]) {
         let said = say(&mut self.client, line);
@@ -35,7 +35,7 @@ impl Scene {
 const UNLOCKED: &str = "redisson_lock__channel:{lock} 0";
 
 #[test]
-fn each_change_raises_the_events_of_its_effects_and_our_own() {
+fn each_change_raises_the_events_of_its_effects_and_those_of_rlock() {
     let mut scene = Scene::new("EA");
     let acquired = ["hset lock", "expire lock", "rlock.acquire lock"];
     let released = ["del lock", "rlock.release lock", UNLOCKED];
@@ -57,7 +57,7 @@ fn each_change_raises_the_events_of_its_effects_and_our_own() {
 }
 
 #[test]
-fn each_change_of_permits_raises_the_events_of_its_effects_and_our_own() {
+fn each_change_of_permits_raises_the_events_of_its_effects_and_those_of_rlock() {
     let mut scene = Scene::new("EA");
     let acquired = ["zadd lock", "expire lock", "rlock.acquire lock"];
     scene.step("RLOCK.ACQUIRE lock alice 100000 PERMITS 2", &acquired);
@@ -73,7 +73,7 @@ fn each_change_of_permits_raises_the_events_of_its_effects_and_our_own() {
 }
 
 #[test]
-fn our_own_events_are_of_class_d() {
+fn the_events_of_rlock_are_of_class_d() {
     let mut scene = Scene::new("Ed");
     scene.step("RLOCK.ACQUIRE lock alice 100000", &["rlock.acquire lock"]);
     scene.step("RLOCK.RENEW lock alice 100000", &[]);
@@ -178,7 +178,7 @@ fn a_release_calls_the_head_of_redissons_fair_queue() {
         assert_eq!(say(&mut scene.client, "LRANGE redisson_lock_queue:{lock} 0 -1"), r#"["w:1", "w:2"]"#);
         say(&mut scene.client, "DEL redisson_lock_queue:{lock}");
     }
-    // Something else by that name calls nobody.
+    // A key of another type by that name calls no waiter.
     say(&mut scene.client, "SET redisson_lock_queue:{lock} w:1");
     say(&mut scene.client, "RLOCK.ACQUIRE lock alice 100000");
     assert_eq!(say(&mut scene.client, "RLOCK.RELEASE lock alice"), "1");

@@ -1,4 +1,4 @@
-//! RLOCK.INFO: who holds a lock, told without a trace.
+//! RLOCK.INFO: shows the holders of a lock and leaves no trace.
 
 use std::thread;
 
@@ -15,7 +15,7 @@ fn held_by(owner: &str, holds: i64, lease_ms: &str) -> String {
 }
 
 #[test]
-fn tells_who_holds_the_lock() {
+fn shows_the_holder_of_the_lock() {
     let server = TestServer::start();
     let mut client = server.connect_resp3();
     client.story(&[
@@ -35,7 +35,7 @@ fn tells_who_holds_the_lock() {
 }
 
 #[test]
-fn a_free_lock_is_none() {
+fn shows_that_a_lock_is_free() {
     let server = TestServer::start();
     let client = &mut server.connect_resp3();
     client.story(&[
@@ -112,13 +112,13 @@ fn limit_cuts_the_lists_not_the_counts() {
     client.story(&[("RLOCK.INFO lock LIMIT 0", &cut), ("RLOCK.INFO free LIMIT 0", FREE)]);
 }
 
-/// Redis 7.0, which counts a miss and raises `keymiss` whoever asks for a key that is not there.
+/// Redis 7.0, which counts a miss and raises `keymiss` for every read of a missing key, by a module too.
 fn is_redis_7_0(server: &TestServer) -> bool {
     let version = server.version();
     version.name == ServerName::Redis && (version.major, version.minor) == (7, 0)
 }
 
-/// What the server counts, by its name in INFO; hits and misses only where asking can leave them out.
+/// Counters of the server, by their names in INFO; hits and misses only where a read can leave them out.
 fn counts(server: &TestServer) -> Vec<(&'static str, String)> {
     let (stats, persistence) = (server.info("stats"), server.info("persistence"));
     let fields = ["keyspace_hits", "keyspace_misses", "rdb_changes_since_last_save"];
@@ -162,7 +162,7 @@ fn an_ended_lock_is_left_to_the_server_to_clear_away() {
     client.story(&[("DEBUG SET-ACTIVE-EXPIRE 0", "OK"), ends_at_once]);
     let mut stream = ReplicaStream::open(&server);
     thread::sleep(Duration::from_millis(20));
-    // Redis 7.0 clears away whenever anybody reads.
+    // Redis 7.0 deletes an expired key on any read.
     let cleared = is_redis_7_0(&server);
     client.story(&[("RLOCK.INFO lock", FREE), ("DBSIZE", if cleared { "0" } else { "1" })]);
     assert_eq!(stream.so_far(&server).is_empty(), !cleared);

@@ -93,7 +93,7 @@ fn warnings(server: &TestServer) -> usize {
     server.log().matches("maxmemory-policy may evict locks").count()
 }
 
-/// What the section says of it: the number, and whether there is a warning.
+/// The section's answer: the number, and whether there is a warning.
 fn told(server: &TestServer) -> (String, bool) {
     let info = server.info("rlock");
     let warning = info.get("rlock_warning");
@@ -271,7 +271,7 @@ fn monitor_shows_the_permission_probe() {
     });
     assert_eq!(answer, "[1, 100000, 0]");
     assert_eq!(probes(monitored(monitor, client)), 0);
-    // The lock becomes free by another command than one of ours: one probe, and it changes nothing.
+    // A command other than rlock's frees the lock: one probe, and it changes nothing.
     let (mut carol, keys) = (server.connect(), say(client, "DBSIZE"));
     let answer = std::thread::scope(|scope| {
         let answer = scope.spawn(move || say(&mut carol, "RLOCK.ACQUIRE lock carol 100000 BLOCK 60000"));

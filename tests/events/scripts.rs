@@ -30,7 +30,7 @@ const OWNER: &str = "!ERR invalid owner: use 1 to 512 bytes, not 'mode' and not 
 const LEASE: &str = "!ERR invalid lease: use an integer from 1 to 8796093022208 (milliseconds)";
 const WRONGTYPE: &str = "!WRONGTYPE Operation against a key holding the wrong kind of value";
 
-/// A server with something at `text` that is no lock.
+/// A server where the key `text` is not a lock.
 fn server() -> TestServer {
     let server = TestServer::start();
     server.connect().story(&[("SET text 1", "OK")]);

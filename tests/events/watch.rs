@@ -117,7 +117,7 @@ fn a_change_invalidates_a_client_side_cache() {
             other.story(&[(line, answer)]);
             assert_eq!(cache.invalidated(), [r#"["lock"]"#], "{read}, {line}");
         }
-        // What it reads next is of a new lock.
+        // The client's next reads are of a new lock.
         other.story(&[("RLOCK.FORCERELEASE lock", "1")]);
         cache.invalidated();
     }

@@ -38,7 +38,7 @@ fn natives_and_redissons_are_served_in_one_order() {
     assert!(info.contains(r#""via", "redisson""#) && info.contains(r#""waiter-count", 3"#), "{info}");
     b.granted_by(client, "RLOCK.RELEASE lock a");
     client.story(&[("RLOCK.RELEASE lock b", "1"), ("EXISTS lock", "0")]);
-    // It is called, and nobody else gets in meanwhile.
+    // It is called, and no other client acquires the lock meanwhile.
     assert!(called.next(SOON).is_some());
     client.story(&[
         ("RLOCK.ACQUIRE lock d 1000 FAIR", "null"),
@@ -54,13 +54,13 @@ fn natives_and_redissons_are_served_in_one_order() {
 }
 
 #[test]
-fn who_asks_without_waiting_does_not_overtake_redissons() {
+fn a_call_without_waiting_does_not_overtake_redisson_waiters() {
     let (_, client) = &mut TestServer::start_and_connect();
     redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
     assert_ne!(redisson(client, FAIR_TAKES, "f:2", 30_000, 0), "null");
     redisson(client, FAIR_GIVES_BACK, "f:1", 30_000, 0);
     client.story(&[("RLOCK.ACQUIRE lock a 100000 FAIR", "null"), ("EXISTS lock", "0")]);
-    // It has the time that is configured, not the 30 s and more that it had.
+    // It has the configured time, not the 30 s and more that it had.
     assert!((1..=5_000).contains(&ahead(client, "f:2")));
     assert_eq!(redisson(client, FAIR_TAKES, "f:2", 30_000, 0), "null");
     redisson(client, FAIR_GIVES_BACK, "f:2", 30_000, 0);
@@ -68,7 +68,7 @@ fn who_asks_without_waiting_does_not_overtake_redissons() {
 }
 
 #[test]
-fn a_dead_foreign_waiter_is_passed() {
+fn a_dead_redisson_waiter_is_passed() {
     let (server, client) = &mut TestServer::builder().conf("rlock.fair-turn-ms", "300").start_and_connect();
     redisson(client, FAIR_TAKES, "f:1", 30_000, 0);
     assert_ne!(redisson(client, FAIR_TAKES, "f:2", 3_600_000, 0), "null");
@@ -81,9 +81,9 @@ fn a_dead_foreign_waiter_is_passed() {
     client.story(&[(&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
 }
 
-/// Every way in which a native waiter goes: it leaves the list at once.
+/// Every way in which a native waiter departs: it leaves the list at once.
 #[test]
-fn a_native_waiter_that_goes_leaves_the_list() {
+fn a_native_waiter_that_departs_leaves_the_list() {
     let (server, client) = &mut TestServer::start_and_connect();
     client.story(&[("RLOCK.ACQUIRE lock a 100000", "[1, 100000, 0]")]);
     let b = wait(server, "b");
@@ -95,11 +95,11 @@ fn a_native_waiter_that_goes_leaves_the_list() {
     eventually_list(client, r#"["d"]"#);
     client.story(&[("RLOCK.ACQUIRE lock e 1000 FAIR BLOCK 200", "null")]);
     assert_eq!(list(client), r#"["d"]"#);
-    client.story(&[("RLOCK.ACQUIRE lock e 1000 FAIR ENQUEUE 200 nobody", "[0, 0, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE lock e 1000 FAIR ENQUEUE 200 unheard", "[0, 0, 0]")]);
     assert_eq!(list(client), r#"["d", "e"]"#);
     eventually_list(client, r#"["d"]"#);
-    // One that waits on without FAIR keeps its place here, and stands in the list no more.
-    client.story(&[("RLOCK.ACQUIRE lock d 1000 ENQUEUE 0 nobody", "[0, 0, 0]")]);
+    // An owner that continues to wait without FAIR keeps its place here, and leaves the list.
+    client.story(&[("RLOCK.ACQUIRE lock d 1000 ENQUEUE 0 unheard", "[0, 0, 0]")]);
     assert!(d.answer().starts_with("!UNBLOCKED "));
     client.story(&[(&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
     assert_eq!(waiters(client, "lock"), "d");
@@ -118,7 +118,7 @@ fn a_repeat_keeps_its_place_in_the_list() {
 }
 
 /// Redisson's `tryLock` of an hour lowers all deadlines by an hour when it takes the lock, and the next script drops
-/// whoever seems dead by then.
+/// every waiter that seems dead after that.
 #[test]
 fn a_native_that_a_script_drops_is_put_back_in_its_place() {
     let (server, client) = &mut TestServer::start_and_connect();
@@ -128,15 +128,15 @@ fn a_native_that_a_script_drops_is_put_back_in_its_place() {
     let (b, c) = (wait(server, "b"), wait(server, "c"));
     redisson(client, FAIR_GIVES_BACK, "f:1", hour, 0);
     assert_eq!(redisson(client, FAIR_TAKES, "f:2", hour, 0), "null");
-    // One of ours is the head now, and its deadline is far enough ahead.
+    // A native waiter is the head now, and its deadline is far enough ahead.
     wait_for("a deadline ahead", || {
         say(client, &format!("ZSCORE {DEADLINES} b")) != "null" && ahead(client, "b") > 5 * MINUTE
     });
-    // A client whose clock is an hour ahead drops both: they are put back before whoever comes.
+    // A client whose clock is an hour ahead drops both: they are put back in front of it.
     redisson(client, FAIR_TAKES, "f:3", 30_000, hour);
     eventually_list(client, r#"["b", "c", "f:3"]"#);
     assert!(ahead(client, "b") > 5 * MINUTE);
-    // So they are when somebody deletes both keys.
+    // The same when another client deletes both keys.
     say(client, &format!("DEL {LIST} {DEADLINES}"));
     eventually_list(client, r#"["b", "c"]"#);
     redisson(client, FAIR_GIVES_UP, "f:3", hour, 0);
@@ -146,7 +146,7 @@ fn a_native_that_a_script_drops_is_put_back_in_its_place() {
     client.story(&[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
 }
 
-/// One of ours at the head that asked for a short wait: no client whose clock is some minutes ahead takes it for dead.
+/// A native waiter at the head with a short wait: no client whose clock is some minutes ahead takes it for dead.
 #[test]
 fn the_deadline_of_a_native_at_the_head_is_kept_ahead() {
     let (server, client) = &mut TestServer::start_and_connect();
@@ -164,7 +164,7 @@ fn the_deadline_of_a_native_at_the_head_is_kept_ahead() {
 
 /// An owner that stood in the list before the server was restarted, and asks again, keeps its place.
 #[test]
-fn an_owner_that_comes_back_keeps_its_place() {
+fn an_owner_that_returns_keeps_its_place() {
     let (server, client) = &mut TestServer::start_and_connect();
     say(client, "RLOCK.ACQUIRE lock a 100000");
     let soon = server_time(client) + 60_000;

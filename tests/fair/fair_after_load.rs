@@ -14,7 +14,7 @@ fn primary_and_replica() -> (TestServer, TestServer) {
 }
 
 #[test]
-fn who_waited_before_a_restart_counts_as_gone_in_time() {
+fn a_waiter_from_before_a_restart_counts_as_gone_in_time() {
     let server = TestServer::builder().with_aof().start();
     let client = &mut server.connect();
     // In a database that is not the first, among many other keys.
@@ -33,7 +33,7 @@ fn who_waited_before_a_restart_counts_as_gone_in_time() {
 }
 
 #[test]
-fn who_waited_at_the_primary_before_counts_as_gone_in_time() {
+fn a_waiter_of_the_former_primary_counts_as_gone_in_time() {
     let (primary, replica) = primary_and_replica();
     let client = &mut replica.connect();
     // Nothing is written by a replica.
@@ -95,10 +95,10 @@ fn natives_that_wait_again_are_left_alone() {
     assert!(ahead(client, "n2") < 7 * MINUTE && ahead(client, "n3") > 15 * MINUTE);
 }
 
-/// `lock` and `{lock}` have one list; how long the lease lasts was asked of the first, which is not there, and whoever waits
-/// counted as gone long before it had ended.
+/// `lock` and `{lock}` share one list. The lease was read from `lock`, which does not exist, so the waiters counted as
+/// gone long before the lease of `{lock}` had ended.
 #[test]
-fn who_waits_for_a_lock_in_braces_does_not_count_as_gone_before_its_lease_ends() {
+fn a_waiter_for_a_lock_in_braces_does_not_count_as_gone_before_the_lease_ends() {
     let server = TestServer::builder().with_aof().start();
     let client = &mut server.connect();
     let far = server_time(client) + 3 * HOUR;

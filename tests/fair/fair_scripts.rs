@@ -1,5 +1,5 @@
-//! FAIR: what Redisson's scripts do to the entries of ours that stand behind and before its own, when it gives up, tries
-//! without waiting, and gives back by force.
+//! FAIR: what Redisson's scripts do to the native entries behind and before their own entry, when they give up, try
+//! without waiting, and release by force.
 
 use rlock_testkit::fair_list::{HOUR, MINUTE, ahead, deadline};
 use rlock_testkit::prelude::*;
@@ -7,7 +7,7 @@ use rlock_testkit::redisson::{FAIR_FORCED, FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_
 
 use crate::scene::{DEADLINES, LIST, eventually_list, redisson, scene, wait};
 
-/// Each in turn has the lock and gives it back, and then nothing is left.
+/// Each in turn has the lock and releases it; nothing is left in the end.
 #[track_caller]
 fn are_served(client: &mut Connection, first: &str, waiting: &[(&str, &Waiting)]) {
     let mut before = first;
@@ -37,7 +37,7 @@ fn one_that_gives_up_before_natives_lowers_their_deadlines() {
     are_served(client, "a", &[("b", &b), ("c", &c), ("d", &d)]);
 }
 
-/// One that was to wait for an hour lowers by an hour, and those behind it seem to be dead.
+/// A waiter with a wait of an hour lowers the deadlines by an hour when it gives up, and those behind it seem dead.
 #[test]
 fn natives_behind_one_that_gives_up_seem_dead_and_keep_their_places() {
     let (server, client) = &mut scene();
@@ -49,7 +49,7 @@ fn natives_behind_one_that_gives_up_seem_dead_and_keep_their_places() {
     assert!(ahead(client, "c") < 0);
     assert_ne!(redisson(client, FAIR_TAKES, "f:2", 5 * MINUTE, 0), "null");
     eventually_list(client, r#"["b", "c", "f:2"]"#);
-    // c is the head now. Whether or not anybody has looked at its deadline: who drops it finds it there the next time.
+    // c is the head now. Whether or not its deadline was checked: a script that drops it finds it there the next time.
     b.granted_by(client, "RLOCK.RELEASE lock a");
     redisson(client, FAIR_TAKES, "f:2", 5 * MINUTE, 0);
     eventually_list(client, r#"["c", "f:2"]"#);
@@ -72,7 +72,7 @@ fn one_that_gives_up_in_its_turn_leaves_the_lock_to_the_native_behind_it() {
 }
 
 #[test]
-fn one_that_tries_without_waiting_overtakes_nobody() {
+fn a_try_without_waiting_overtakes_no_waiter() {
     let (server, client) = &mut scene();
     let mut called = Subscriber::channel(server, "redisson_lock__channel:{lock}:f:1");
     let (b, c) = (wait(server, "b"), wait(server, "c"));
@@ -86,7 +86,7 @@ fn one_that_tries_without_waiting_overtakes_nobody() {
     assert_ne!(redisson(client, FAIR_TAKES, "f:1", 5 * MINUTE, 0), "null");
     b.granted_by(client, "RLOCK.RELEASE lock a");
     c.granted_by(client, "RLOCK.RELEASE lock b");
-    // The turn of f:1: the lock is free, and for nobody else.
+    // The turn of f:1: the lock is free, and only for f:1.
     client.story(&[("RLOCK.RELEASE lock c", "1"), ("EXISTS lock", "0")]);
     assert!(called.next(SOON).is_some());
     assert_eq!(redisson(client, FAIR_TRIES, "f:2", 5 * MINUTE, 0), "1");
@@ -95,7 +95,7 @@ fn one_that_tries_without_waiting_overtakes_nobody() {
     client.story(&[("HGET lock f:1", "\"2\""), (&format!("EXISTS {LIST} {DEADLINES}"), "0")]);
 }
 
-/// The one thing that goes past natives: a lock that is free, for the turn of one before them, and a clock far ahead.
+/// The only way past natives: a lock that is free, for the turn of a waiter before them, and a clock far ahead.
 #[test]
 fn one_that_tries_with_a_clock_ahead_passes_natives_once() {
     let (server, client) = &mut scene();
@@ -115,7 +115,7 @@ fn one_that_tries_with_a_clock_ahead_passes_natives_once() {
 }
 
 #[test]
-fn a_lock_given_back_by_force_goes_to_the_head_of_the_list() {
+fn a_lock_released_by_force_goes_to_the_head_of_the_list() {
     let (server, client) = &mut scene();
     let mut called = Subscriber::channel(server, "redisson_lock__channel:{lock}:f:1");
     let b = wait(server, "b");
@@ -128,7 +128,7 @@ fn a_lock_given_back_by_force_goes_to_the_head_of_the_list() {
     assert_eq!(redisson(client, FAIR_FORCED, "f:9", 5 * MINUTE, 0), "1");
     assert!(called.next(SOON).is_some());
     assert!(c.still_waits());
-    // Nothing is left to be given back.
+    // Nothing is left to release.
     assert_eq!(redisson(client, FAIR_FORCED, "f:9", 5 * MINUTE, 0), "0");
     assert_eq!(redisson(client, FAIR_TAKES, "f:1", 5 * MINUTE, 0), "null");
     // Where its clock is an hour ahead all seem dead, and the lock is deleted: c is put back and has it.
@@ -137,7 +137,7 @@ fn a_lock_given_back_by_force_goes_to_the_head_of_the_list() {
     client.story(&[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
 }
 
-/// A native owner whose lock is given back by force learns it, and those who wait are served all the same.
+/// A native owner whose lock is released by force learns it, and the waiters are served as ever.
 #[test]
 fn natives_force_a_fair_lock_of_redissons() {
     let (server, client) = &mut scene();

@@ -1,4 +1,4 @@
-//! FAIR: the turns at the head of Redisson's list, and that nobody sleeps through the own.
+//! FAIR: the turns at the head of Redisson's list, and no missed turns.
 
 use rlock_testkit::prelude::*;
 
@@ -6,24 +6,24 @@ use crate::scene::{DEADLINES, LIST, scene, wait};
 
 const ITS_CHANNEL: &str = "redisson_lock__channel:{lock}:f:1";
 
-/// The answer; sooner than the sweep that sets such things right every ten seconds mostly comes.
+/// The answer, sooner than the sweep that repairs missed wake-ups every ten seconds usually comes.
 #[track_caller]
 fn soon(waiting: &Waiting) -> String {
     text(&waiting.outcome(Duration::from_secs(4)).expect("no error"))
 }
 
-/// One of Redisson's comes to wait, and counts as gone after so many ms.
+/// A Redisson client joins the list, and counts as gone after `after` ms.
 fn foreign_joins(client: &mut Connection, after: i64) {
     let at = server_time(client) + after;
     client.story(&[(&format!("RPUSH {LIST} f:1"), "1"), (&format!("ZADD {DEADLINES} {at} f:1"), "1")]);
 }
 
-/// One that is passed over in the very command that frees the lock, since nobody hears its channel, is not taken for
-/// one of Redisson's: the next does not wait out a turn that is nobody's.
+/// A waiter that is passed over by the very command that frees the lock, since its channel has no subscriber, does not
+/// count as a Redisson waiter: the next waiter does not wait out a turn that belongs to no owner.
 #[test]
 fn one_that_is_passed_over_has_no_turn() {
     let (server, client) = &mut scene();
-    client.story(&[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 nobody", "[0, 0, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 unheard", "[0, 0, 0]")]);
     let c = wait(server, "c");
     client.story(&[("RLOCK.RELEASE lock a", "1")]);
     assert_eq!(soon(&c), "[1, 50000, 0]");
@@ -41,9 +41,9 @@ fn one_that_can_have_no_token_has_no_turn() {
     assert_eq!(soon(&c), "[1, 50000, 0]");
 }
 
-/// However soon one of Redisson's counts as gone, it is called when its turn comes, or it would sleep through it.
+/// However soon a Redisson waiter counts as gone, it is called when its turn comes; otherwise it would miss the turn.
 #[test]
-fn a_foreign_waiter_is_called_however_little_time_it_has() {
+fn a_redisson_waiter_is_called_however_little_time_it_has() {
     let (server, client) = &mut scene();
     let mut called = Subscriber::channel(server, ITS_CHANNEL);
     foreign_joins(client, 30_000);
@@ -56,9 +56,9 @@ fn a_foreign_waiter_is_called_however_little_time_it_has() {
     assert!(called.next(Duration::from_millis(200)).is_none());
 }
 
-/// One of Redisson's that gives up, in its turn, leaves it to the next at once.
+/// A Redisson waiter that gives up in its turn leaves the turn to the next at once.
 #[test]
-fn a_foreign_waiter_that_gives_up_ends_its_turn() {
+fn a_redisson_waiter_that_gives_up_ends_its_turn() {
     let (server, client) = &mut scene();
     foreign_joins(client, 100_000);
     let b = wait(server, "b");
@@ -68,21 +68,21 @@ fn a_foreign_waiter_that_gives_up_ends_its_turn() {
     assert_eq!(soon(&b), "[1, 50000, 0]");
 }
 
-/// The lock goes to a reader that waited without FAIR, and one of Redisson's is the next: it was called to a lock that it
-/// could not have, and its time cut to that of a turn, after which it would have lost its place.
+/// The lock goes to a reader that waited without FAIR, and a Redisson waiter is the next: it was called to a lock that
+/// it could not acquire, and its time cut to that of a turn, after which it would have lost its place.
 #[test]
-fn nobody_is_called_to_a_lock_that_a_reader_has_got() {
+fn no_waiter_is_called_to_a_lock_that_a_reader_has_got() {
     let (server, client) = &mut scene();
     let mut called = Subscriber::channel(server, "redisson_lock__channel:{lock}:f:2");
     foreign_joins(client, 100_000);
-    client.story(&[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 nobody", "[0, 0, 0]")]);
+    client.story(&[("RLOCK.ACQUIRE lock b 50000 FAIR ENQUEUE 0 unheard", "[0, 0, 0]")]);
     client.story(&[("RLOCK.RELEASE lock a", "1")]);
-    // While the first of Redisson's has its turn, nobody holds the lock: a reader may ask for it.
+    // During the turn of the first Redisson waiter the lock has no holder: a reader may ask for it.
     let reader = Waiting::line(server, "RLOCK.ACQUIRE lock r 100000 READ BLOCK 0");
     let at = server_time(client) + 1_000_000;
     client.story(&[(&format!("RPUSH {LIST} f:2"), "3"), (&format!("ZADD {DEADLINES} {at} f:2"), "1")]);
     let c = wait(server, "c");
-    // It gives up, and nobody hears that the lock is given to the next.
+    // It gives up, and the grant to the next waiter reaches no subscriber.
     let gone = [format!("ZREM {DEADLINES} f:1"), format!("LREM {LIST} 0 f:1")];
     assert_eq!(transaction(client, &gone.each_ref().map(String::as_str)), "[1, 1]");
     assert_eq!(reader.answer(), "[1, 100000, 0]");
@@ -93,7 +93,7 @@ fn nobody_is_called_to_a_lock_that_a_reader_has_got() {
     assert!(c.still_waits());
 }
 
-/// While a lock's key holds something else, who goes leaves its list all the same, and nothing else on the server is
+/// While a lock's key holds something else, a departing waiter still leaves its list, and nothing else on the server is
 /// held up: neither other lists nor the leases of readers.
 #[test]
 fn a_key_that_holds_something_else_holds_nothing_else_up() {
@@ -106,9 +106,9 @@ fn a_key_that_holds_something_else_holds_nothing_else_up() {
     wait_for("the key to last as long as the lease", || number(client, "PTTL page") > 800_000);
 }
 
-/// A hand-off costs the same whether ten wait or thousands: it does not look at each of them.
+/// A hand-off costs the same whether ten or thousands wait: it does not check each of them.
 #[test]
-fn a_hand_off_does_not_look_at_everybody_who_waits() {
+fn a_hand_off_does_not_check_every_waiter() {
     let (server, client) = &mut scene();
     let _grants = Subscriber::channel(server, "grants");
     for waiter in 0..2_000 {
@@ -127,7 +127,7 @@ fn a_hand_off_does_not_look_at_everybody_who_waits() {
     let began = Instant::now();
     client.story(&[("RLOCK.RELEASE lock a", "1"), ("RLOCK.RELEASE lock 0", "1")]);
     let made = calls(client) - before;
-    // The slow sweep, every ten seconds, looks at all.
+    // The slow sweep, every ten seconds, checks all.
     let sweeps = began.elapsed().as_secs() / 10 + 1;
     assert!(made < 100 + 2_000 * sweeps, "{made}");
     assert_eq!(number(client, &format!("LLEN {LIST}")), 1_998);

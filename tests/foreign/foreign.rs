@@ -8,7 +8,7 @@ use rlock_testkit::redisson::{GIVES_BACK, TAKES, run};
 
 const UNLOCK_CHANNEL: &str = "redisson_lock__channel:{lock}";
 
-/// A server where foreign waiters have turns after so many hand-offs or so long, and for so long.
+/// A server that yields to Redisson waiters after `grants` hand-offs or `turn_ms`, for `window_ms`.
 fn server(grants: u64, turn_ms: u64, window_ms: u64) -> TestServer {
     TestServer::builder().foreign_turns(grants, turn_ms, window_ms).start()
 }
@@ -27,7 +27,7 @@ fn enqueue(client: &mut Connection, first: u32, last: u32) {
     }
 }
 
-/// The holder gives the lock back.
+/// The holder releases the lock.
 #[track_caller]
 fn release(client: &mut Connection, owner: &str) {
     client.story(&[(&format!("RLOCK.RELEASE lock {owner}"), "1")]);
@@ -38,7 +38,7 @@ fn holder(client: &mut Connection) -> String {
     say(client, "HKEYS lock")
 }
 
-/// Hands the lock on from `n{first}` to `n{last}`, whom it finds waiting.
+/// Hands the lock from `n{first}` to `n{last}`, through all waiters between them.
 #[track_caller]
 fn hand_on(client: &mut Connection, first: u32, last: u32) {
     for n in first..last {
@@ -47,7 +47,7 @@ fn hand_on(client: &mut Connection, first: u32, last: u32) {
     }
 }
 
-/// Takes the lock as Redisson does: tries, and sleeps until a message or the end of the lease it was told.
+/// Acquires the lock as Redisson does: tries, and sleeps until a message or the lease end that it received.
 fn waits_as_redisson_does(server: &TestServer, owner: &str, within: Duration) -> bool {
     let deadline = Instant::now() + within;
     let (client, mut messages) = (&mut server.connect(), Subscriber::channel(server, UNLOCK_CHANNEL));
@@ -76,7 +76,7 @@ fn hand_round(server: &TestServer, owner: &str, stop: &AtomicBool, grants: &Atom
     }
 }
 
-/// Foreign waiters against 20 natives: for each, how many grants and milliseconds it waited.
+/// Redisson waiters against 20 natives: for each, how many grants and milliseconds it waited.
 fn against_natives(server: &TestServer, rounds: u32) -> Vec<(u64, Duration)> {
     let (stop, grants) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -102,7 +102,7 @@ fn against_natives(server: &TestServer, rounds: u32) -> Vec<(u64, Duration)> {
 }
 
 #[test]
-fn a_foreign_waiter_gets_its_turn() {
+fn the_module_yields_to_redisson_waiters() {
     let server = server(10, 1_000_000, 200);
     for (grants, waited) in against_natives(&server, 10) {
         // A window or two may be missed, where the machine is very busy.
@@ -113,8 +113,8 @@ fn a_foreign_waiter_gets_its_turn() {
 }
 
 #[test]
-fn a_foreign_waiter_gets_its_turn_after_a_time() {
-    // Far from so many grants.
+fn the_module_yields_to_redisson_waiters_after_a_time() {
+    // The limit of grants is out of reach.
     let server = server(100_000_000, 300, 200);
     for (grants, waited) in against_natives(&server, 4) {
         assert!(waited < Duration::from_secs(3), "{waited:?}, {grants} native grants");
@@ -123,7 +123,7 @@ fn a_foreign_waiter_gets_its_turn_after_a_time() {
 }
 
 #[test]
-fn by_default_a_foreign_waiter_gets_its_turn_as_well() {
+fn by_default_the_module_yields_to_redisson_waiters_as_well() {
     let server = TestServer::start();
     for (grants, waited) in against_natives(&server, 5) {
         // The window is short: on a busy machine some may be missed.
@@ -133,19 +133,19 @@ fn by_default_a_foreign_waiter_gets_its_turn_as_well() {
 }
 
 #[test]
-fn the_turn_comes_after_so_many_hand_offs() {
+fn the_module_yields_after_the_set_number_of_hand_offs() {
     let (server, client, _grants) = &mut natives_at(server(10, 1_000_000, 30_000));
     let mut messages = Subscriber::channel(server, UNLOCK_CHANNEL);
     client.story(&[ALICE]);
     enqueue(client, 1, 12);
     release(client, "alice");
     hand_on(client, 1, 10);
-    // The first lease ended before the one that its waiters had been told of: they were told, and no more.
+    // The first lease ended before the lease end that Redisson waiters knew: at most one message for that.
     assert!(messages.drain().len() <= 1);
     let block = Waiting::line(server, "RLOCK.ACQUIRE lock blocked 4000 BLOCK 0");
     release(client, "n10");
     assert_eq!(messages.drain(), [(UNLOCK_CHANNEL.into(), b"0".to_vec())]);
-    // It is left free: who comes natively queues, and who waits goes on waiting.
+    // The lock is left free: native newcomers queue, and the waiters continue to wait.
     client.story(&[
         ("EXISTS lock", "0"),
         ("RLOCK.ACQUIRE lock eve 4000", "null"),
@@ -158,7 +158,7 @@ fn the_turn_comes_after_so_many_hand_offs() {
     assert_eq!(run(client, TAKES, "lock", "foreign", 100_000), "null");
     client.story(&[("RLOCK.ACQUIRE lock eve 4000", "null")]);
     assert_eq!((holder(client), counter(server, "foreign_turns")), (r#"["foreign"]"#.into(), 1));
-    // Given back, it goes to the next at once, and not when the window would have ended.
+    // Once released, it goes to the next at once, and not at the end of the window.
     assert_eq!(run(client, GIVES_BACK, "lock", "foreign", 100_000), "1");
     wait_for("the next to have it", || holder(client) == r#"["n11"]"#);
     hand_on(client, 11, 12);
@@ -184,9 +184,9 @@ fn two_natives_that_take_turns_leave_some_to_others() {
 }
 
 #[test]
-fn nobody_listens_nobody_waits() {
+fn without_a_listener_no_waiter_is_delayed() {
     let (server, client, _grants) = &mut natives_at(server(1, 1, 60_000));
-    // Who listens for another lock does not count.
+    // A subscriber of another lock's channel does not count.
     let _other = Subscriber::channel(server, "redisson_lock__channel:{other}");
     client.story(&[ALICE]);
     enqueue(client, 1, 200);
@@ -200,7 +200,7 @@ fn nobody_listens_nobody_waits() {
 }
 
 #[test]
-fn a_turn_that_nobody_takes_ends() {
+fn an_unused_yield_window_ends() {
     let (server, client, grants) = &mut natives_at(server(2, 1_000_000, 300));
     let mut messages = Subscriber::channel(server, UNLOCK_CHANNEL);
     client.story(&[ALICE]);
@@ -213,7 +213,7 @@ fn a_turn_that_nobody_takes_ends() {
     release(client, "n2");
     client.story(&[("EXISTS lock", "0")]);
     assert_eq!(messages.drain().len(), 1);
-    // Nobody says anything meanwhile: the timer ends the turn.
+    // No command comes meanwhile: the timer ends the window.
     let (_, granted) = grants.next(SOON).expect("a grant");
     let waited = begin.elapsed();
     assert_eq!(granted, b"granted 0 n3 lock 1 4000 0");

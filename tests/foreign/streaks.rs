@@ -1,6 +1,7 @@
-//! Hand-offs in a row are counted for each lock, for the turns of foreign waiters, and go on being counted
-//! while nobody waits. They were kept for an hour after a lock had been handed over and then ended by itself
-//! or by a foreign DEL: 88 bytes and more for each such lock, and every call of the server took the longer way.
+//! Hand-offs in a row are counted for each lock, for yielding to Redisson waiters, and the count stays while
+//! the lock has no waiter. It was kept for an hour after a lock had been handed over and its lease had ended,
+//! or another client had deleted it: 88 bytes and more for each of these locks, and every call of the server
+//! took the longer way.
 
 use rlock_testkit::prelude::*;
 
@@ -10,7 +11,7 @@ const EACH: usize = 88;
 /// Locks for which commands are sent at once.
 const AT_ONCE: usize = 500;
 
-/// Hands so many locks over, each from one owner to another who waits for it by a message.
+/// Hands `LOCKS` locks over, each from one owner to another that waits for it by a message.
 fn hand_over(client: &mut Connection, names: &str, lease_ms: &str) {
     let keys: Vec<String> = (0..LOCKS).map(|n| format!("{names}{n}")).collect();
     for some in keys.chunks(AT_ONCE) {
@@ -25,7 +26,7 @@ fn hand_over(client: &mut Connection, names: &str, lease_ms: &str) {
     }
 }
 
-/// The server's memory when it is at most this, or after a while: some of it is given back a little later.
+/// The server's memory when it is at most this, or after a while: some of it is freed a little later.
 fn memory(client: &mut Connection, at_most: usize) -> usize {
     let mut used = 0;
     let mut tries = 0;

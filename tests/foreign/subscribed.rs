@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use rlock_testkit::prelude::*;
 
-/// What a server answers that cannot block the connection.
+/// The answer of a server that cannot block the connection.
 const REFUSED: &str = "-ERR this server cannot block a connection that has subscriptions; \
     use another connection, or ENQUEUE\r\n";
 
@@ -44,7 +44,7 @@ impl Resp3 {
         String::from_utf8(read).unwrap()
     }
 
-    /// What a line is answered, up to the answer of a PING after it.
+    /// The answer to a line, up to the answer of a PING after it.
     #[track_caller]
     fn say(&mut self, line: &str) -> String {
         self.send(line);
@@ -58,10 +58,10 @@ fn refuses(server: &TestServer) -> bool {
     server.version().is_at_least(ServerName::Valkey, 8, 1)
 }
 
-/// Valkey 8.1 and 9.1 answered the module's request with null, which the module passed on: the server died, by four
-/// commands of any user who may lock.
+/// Valkey 8.1 and 9.1 answered the module's request with null, which the module passed on: four commands of any user
+/// with the permission to lock ended the server.
 #[test]
-fn a_connection_with_subscriptions_waits_or_is_told_that_it_cannot() {
+fn a_connection_with_subscriptions_waits_or_gets_an_error() {
     for subscribe in ["SUBSCRIBE x", "PSUBSCRIBE x*", "SSUBSCRIBE x"] {
         for mode in ["", " READ", " WRITE", " FAIR", " FENCED"] {
             let (server, mut client) = held();
@@ -86,13 +86,13 @@ fn a_connection_with_subscriptions_waits_or_is_told_that_it_cannot() {
     }
 }
 
-/// Returns once somebody waits for the lock.
+/// Returns once a client waits for the lock.
 #[track_caller]
 fn waits(client: &mut Connection) {
     wait_for("a waiter", || !queue(client, "lock").is_empty());
 }
 
-/// Nothing has changed when a command is answered with an error: so the owner's own wait on another connection goes on.
+/// A command with an error for an answer has changed nothing: the owner's own wait on another connection continues.
 #[test]
 fn a_wait_of_the_same_owner_outlasts_one_that_is_refused() {
     let (server, mut client) = held();
@@ -110,7 +110,7 @@ fn a_wait_of_the_same_owner_outlasts_one_that_is_refused() {
     carol.granted_by(&mut client, "RLOCK.RELEASE lock bob");
 }
 
-/// A full queue is the first thing that is told.
+/// The error of a full queue comes before all others.
 #[test]
 fn a_full_queue_refuses_any_connection() {
     let (server, mut client) = held();

@@ -1,13 +1,13 @@
 //! Wake-ups and hand-offs for every kind of lock.
 //!
-//! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
+//! While a waiter waits to be woken here, no RLOCK command touches the lock: it would serve the queue.
 
 use rlock_testkit::kinds::{All, KINDS, Kind, at_once, renew_all};
 use rlock_testkit::prelude::*;
 
 const LOCK: &str = "lock";
 
-/// All who hold the lock give it back.
+/// All holders release the lock.
 #[track_caller]
 fn gives_back(kind: Kind, client: &mut Connection) {
     kind.releases(LOCK).iter().for_each(|line| client.story(&[(line, "1")]));
@@ -28,7 +28,7 @@ fn a_lease_that_ends_wakes_the_next() {
     assert_eq!(counter(server, "found_expired"), KINDS.len() as u64);
 }
 
-/// Lines after each of which bob has the lock: foreign commands only, without a command of ours.
+/// Lines after each of which bob has the lock: commands of the server only, without an RLOCK command.
 const WAYS: [&[&str]; 15] = [
     &["DEL lock"],
     &["UNLINK lock"],
@@ -108,14 +108,14 @@ fn a_forced_release_hands_on() {
 fn a_grant_whose_client_is_gone_goes_to_the_next() {
     let (server, client) = &mut TestServer::start_and_connect();
     let revoked = |number| {
-        wait_for("the grant to be taken back", || counter(server, "revokes") == number);
+        wait_for("the grant to be revoked", || counter(server, "revokes") == number);
     };
     for (number, kind) in (1..).step_by(2).zip(KINDS) {
         let gone = kind.held_and_awaited(server, client, LOCK);
         let next = kind.wait(server, LOCK, "next");
         let kill = |waiting: &Waiting| format!("CLIENT KILL ID {}", waiting.client_id());
         at_once(client, &[kind.releases(LOCK), vec![kill(&gone)]].concat());
-        kind.granted(&next, "a grant that went");
+        kind.granted(&next, "a grant that was revoked");
         revoked(number);
         assert!(gone.answer().starts_with("the connection ended"), "{kind:?}");
         // Readers would share it with bob.
@@ -128,9 +128,9 @@ fn a_grant_whose_client_is_gone_goes_to_the_next() {
     }
 }
 
-/// Of readers that were granted the lock together one is gone: only its grant is taken back.
+/// Of readers that were granted the lock together one is gone: only its grant is revoked.
 #[test]
-fn one_grant_of_many_is_taken_back() {
+fn one_grant_of_many_is_revoked() {
     let (server, client) = &mut TestServer::start_and_connect();
     client.story(&[("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]")]);
     let kind = KINDS[0];
@@ -139,14 +139,14 @@ fn one_grant_of_many_is_taken_back() {
     let kill = format!("CLIENT KILL ID {}", b.client_id());
     assert_eq!(transaction(client, &["RLOCK.RELEASE lock w", &kill]), "[1, 1]");
     assert_eq!((a.answer(), c.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()));
-    wait_for("b's grant to be taken back", || say(client, "HEXISTS lock b") == "0");
+    wait_for("b's grant to be revoked", || say(client, "HEXISTS lock b") == "0");
     client.story(&[
         ("HMGET lock mode a b c", r#"["read", "1", null, "1"]"#),
         ("EXISTS {lock}:b:rwlock_timeout:1", "0"),
     ]);
 }
 
-/// The leases end, and nobody has any of the locks before something is over.
+/// The leases end after `begins`, and no waiter gets any of the locks before `ends`.
 #[track_caller]
 fn nothing_is_granted_between(begins: &str, ends: &str) {
     let (server, client) = &mut TestServer::start_and_connect();
@@ -188,7 +188,7 @@ fn a_demoted_server_sends_its_waiters_away() {
         assert!(message.starts_with("dropped 0 carol lock demoted"), "{message}");
         client.story(&[("REPLICAOF NO ONE", "OK")]);
         assert_eq!(waiters(client, "lock").replace("bob carol", ""), "", "{kind:?}");
-        // Of its entries in Redisson's list nobody takes one for a living waiter's any more.
+        // None of its entries in Redisson's list counts as a living waiter's any more.
         let again = kind.wait(server, LOCK, "bob");
         gives_back(kind, client);
         assert!(again.answer().starts_with("[1, 50000, "), "{kind:?}");
@@ -197,7 +197,7 @@ fn a_demoted_server_sends_its_waiters_away() {
 }
 
 #[test]
-fn an_enqueued_grant_that_nobody_confirms_passes_on() {
+fn an_unconfirmed_enqueued_grant_passes_on() {
     let server = TestServer::builder().conf("rlock.grant-confirm-ms", "200").start();
     let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
     for kind in KINDS {
@@ -209,21 +209,20 @@ fn an_enqueued_grant_that_nobody_confirms_passes_on() {
         let bob = behind.wait(&server, LOCK, "bob");
         gives_back(kind, client);
         assert!(grants.next(SOON).is_some_and(|(_, text)| text.starts_with(b"granted 0 carol lock 1 200 ")));
-        behind.bob_has_it(client, LOCK, &bob, "a grant that nobody confirmed");
+        behind.bob_has_it(client, LOCK, &bob, "an unconfirmed grant");
     }
 }
 
-/// What is killed and blocked in the many ways of the others leaves no key behind and nobody asleep.
 #[test]
-fn an_enqueued_channel_that_nobody_hears_is_dropped() {
+fn an_enqueued_channel_without_a_subscriber_is_dropped() {
     let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         kind.held(client, LOCK, 100_000);
-        let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 nobody", kind.waits);
+        let line = format!("RLOCK.ACQUIRE lock carol 50000 {} ENQUEUE 0 unheard", kind.waits);
         client.story(&[(&line, "[0, 0, 0]")]);
         let bob = kind.wait(server, LOCK, "bob");
         gives_back(kind, client);
-        kind.bob_has_it(client, LOCK, &bob, "a channel that nobody hears");
+        kind.bob_has_it(client, LOCK, &bob, "a channel without a subscriber");
     }
 }
 
@@ -240,7 +239,7 @@ fn the_last_of_several_readers_hands_on() {
         ("UNLINK lock", "1"),
     ] {
         let bob = kind.held_and_awaited(server, client, LOCK);
-        // Who comes later waits behind bob, and who reads may read again.
+        // New readers wait behind bob; readers that hold the lock may read again.
         client.story(&[("RLOCK.ACQUIRE lock late 1000 READ", "null"), ("RLOCK.RELEASE lock alice", "1")]);
         client.story(&[("RLOCK.RENEW lock amy 100 READ", "1")]);
         wait_for("amy's lease to end", || say(client, "EXISTS {lock}:amy:rwlock_timeout:1") == "0");

@@ -12,7 +12,7 @@ fn builder() -> ServerBuilder {
     TestServer::builder().with_a_clock_that_steps()
 }
 
-/// Steps the clock, and waits until the server has seen it: some look at the clock only now and then.
+/// Steps the clock, and waits until the server has seen it: some read the clock only at times.
 #[track_caller]
 fn step(server: &TestServer, client: &mut Connection, ahead: i64) {
     server.set_clock_ahead(ahead);
@@ -23,7 +23,7 @@ fn step(server: &TestServer, client: &mut Connection, ahead: i64) {
     });
 }
 
-/// The holders give all back, and bob has each.
+/// The holders release all locks, and bob has each.
 #[track_caller]
 fn are_handed_on(all: &All, client: &mut Connection, after: &str) {
     at_once(client, &all.releases());
@@ -105,8 +105,7 @@ fn a_turn_of_redisson_waiters_lasts_as_long_whichever_way_the_clock_steps() {
     }
 }
 
-/// Readers who are kept waiting for one of Redisson's that writes have the lock when its moment is over, whichever way
-/// the clock steps.
+/// Readers that wait for a Redisson writer have the lock when the yield window is over, whichever way the clock steps.
 #[test]
 fn a_turn_of_redissons_writers_lasts_as_long_whichever_way_the_clock_steps() {
     for ahead in [HOUR, -HOUR] {
@@ -125,8 +124,8 @@ fn a_turn_of_redissons_writers_lasts_as_long_whichever_way_the_clock_steps() {
     }
 }
 
-/// The deadlines in Redisson's list are by wall clocks, as its clients have them. A step ends the turn of one of
-/// Redisson's, or begins it anew; it never lasts for as long as the clock was set back.
+/// The deadlines in Redisson's list are by wall clocks, as its clients have them. A step ends the turn of a Redisson
+/// waiter, or begins it anew; the turn never lasts for as long as the clock was set back.
 #[test]
 fn a_turn_at_the_head_of_a_fair_list_ends_whichever_way_the_clock_steps() {
     for ahead in [HOUR, -HOUR] {

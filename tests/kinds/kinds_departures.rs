@@ -1,6 +1,6 @@
 //! Clients that go, and panics, for every kind of lock.
 //!
-//! There is a lock of each kind at a time, so that what has to be waited for is waited for once.
+//! There is a lock of each kind at a time, so that one wait serves for all.
 
 use std::thread::sleep;
 
@@ -11,16 +11,16 @@ use rlock_testkit::prelude::*;
 pub(crate) const ALL: u64 = KINDS.len() as u64;
 
 fn nobody_waits(server: &TestServer) {
-    wait_for("nobody to wait", || counter(server, "waiters") == 0);
+    wait_for("no client to wait", || counter(server, "waiters") == 0);
 }
 
-/// Behind bob waits next, whom nobody shares the lock with.
+/// Behind bob waits next, which shares the lock with no other owner.
 #[track_caller]
 pub(crate) fn nexts(server: &TestServer) -> Vec<(Kind, Waiting)> {
     KINDS.map(|kind| (kind.alone(), kind.alone().wait(server, kind.name, "next"))).into()
 }
 
-/// Each next has its lock alone, after bob's grant has been taken back.
+/// Each next has its lock alone, after bob's grant has been revoked.
 #[track_caller]
 pub(crate) fn nexts_have_them(client: &mut Connection, nexts: &[(Kind, Waiting)], after: &str) {
     for (kind, next) in nexts {
@@ -31,7 +31,8 @@ pub(crate) fn nexts_have_them(client: &mut Connection, nexts: &[(Kind, Waiting)]
     }
 }
 
-/// In one transaction each lock is handed to its bob, something happens, and all bobs are killed before they are told.
+/// In one transaction each lock is handed to its bob, something happens, and all bobs are killed before their answers
+/// are sent.
 #[track_caller]
 fn granted_and_killed(client: &mut Connection, all: &All, between: impl Fn(Kind) -> Vec<String>) {
     let between = all.0.iter().flat_map(|(kind, _)| between(*kind)).collect();
@@ -39,7 +40,7 @@ fn granted_and_killed(client: &mut Connection, all: &All, between: impl Fn(Kind)
 }
 
 #[test]
-fn a_grant_whose_owner_was_heard_of_is_not_taken_back() {
+fn a_confirmed_grant_is_not_revoked() {
     let (server, client) = &mut TestServer::start_and_connect();
     let mode = |kind: Kind| if ["READ", "WRITE"].contains(&kind.waits) { kind.waits } else { "" };
     let heard: [&dyn Fn(Kind) -> String; 3] = [
@@ -65,7 +66,7 @@ fn a_grant_whose_owner_was_heard_of_is_not_taken_back() {
 }
 
 #[test]
-fn a_grant_that_another_call_has_replaced_is_not_taken_back() {
+fn a_grant_that_another_call_has_replaced_is_not_revoked() {
     let (server, client) = &mut TestServer::start_and_connect();
     let replaced: [&dyn Fn(Kind) -> Vec<String>; 3] = [
         // The lock is mallory's by the time that bob's client is found dead.
@@ -108,7 +109,7 @@ fn a_grant_that_another_call_has_replaced_is_not_taken_back() {
 }
 
 #[test]
-fn a_client_that_goes_leaves_the_queue() {
+fn a_client_that_disconnects_leaves_the_queue() {
     let (server, client) = &mut TestServer::start_and_connect();
     let all = All::held_and_awaited(server, client);
     let nexts = nexts(server);
@@ -142,10 +143,10 @@ fn told_as(kind: Kind) -> &'static str {
     }
 }
 
-/// Everybody who waits is sent away, by whatever kind of lock the fault is met.
+/// All waiters are sent away, whatever kind of lock meets the fault.
 #[test]
 #[expect(clippy::too_many_lines, reason = "one history")]
-fn a_panic_sends_everybody_who_waits_away() {
+fn a_panic_sends_all_waiters_away() {
     let met: [(&str, Met); 5] = [
         ("timer", &|key, _| format!("PEXPIRE {key} 30000")),
         ("key-event", &|key, _| format!("PEXPIRE {key} 30000")),
@@ -181,7 +182,8 @@ fn a_panic_sends_everybody_who_waits_away() {
             assert_eq!(dropped, wanted, "{fault}, {by:?}");
             nobody_waits(server);
             assert_eq!(counter(server, "panics"), round, "{fault}, {by:?}");
-            // Then all is as ever: nobody is left in the lists of fair locks, where they would count as Redisson's.
+            // Afterwards all is as ever: no waiter is left in the lists of fair locks, where it would count as a
+            // Redisson waiter.
             let lists = ["queue", "timeout"].map(|list| format!("redisson_lock_{list}"));
             let lists = lists.map(|list| format!("{list}:{{fair}} {list}:{{both}}")).join(" ");
             wait_for(&format!("the lists to be cleared after {fault}, {by:?}"), || {
@@ -196,7 +198,7 @@ fn a_panic_sends_everybody_who_waits_away() {
 
 /// A panic between taking a waiter out of its queue and answering it.
 #[test]
-fn a_panic_before_an_answer_leaves_nobody_blocked() {
+fn a_panic_before_an_answer_leaves_no_client_blocked() {
     for (ends, refused) in [("RLOCK.RELEASE", true), ("RLOCK.CANCEL", true), ("DEL", false)] {
         let (server, client) = &mut TestServer::builder().module(fault_module_path()).start_and_connect();
         for (round, kind) in (1..).zip(KINDS) {

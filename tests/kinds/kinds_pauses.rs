@@ -11,7 +11,7 @@ use rlock_testkit::prelude::*;
 const A_WHILE: Duration = Duration::from_millis(400);
 
 #[test]
-fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
+fn a_grant_is_not_revoked_before_the_pause_has_ended() {
     for mode in ["WRITE", "ALL"] {
         let (server, client) = &mut TestServer::start_and_connect();
         let all = All::held_and_awaited(server, client);
@@ -19,7 +19,7 @@ fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
         let mut stream = ReplicaStream::open(server);
         let paused = server_time(client);
         let pause = vec![format!("CLIENT PAUSE 800 {mode}")];
-        // The bobs are granted the locks and gone before they are told, and from then on nothing may be written.
+        // The bobs are granted the locks and gone before their answers are sent; after that, writes are paused.
         at_once(client, &[all.releases(), pause, all.kills()].concat());
         for (kind, next) in &nexts {
             kind.granted(next, mode);
@@ -34,7 +34,7 @@ fn a_grant_is_not_taken_back_before_the_pause_has_ended() {
 }
 
 #[test]
-fn nothing_is_taken_back_while_too_few_replicas_are_there() {
+fn nothing_is_revoked_while_too_few_replicas_are_there() {
     let (server, client) = &mut TestServer::start_and_connect();
     let all = All::held_and_awaited(server, client);
     let nexts = nexts(server);
@@ -51,7 +51,7 @@ fn nothing_is_taken_back_while_too_few_replicas_are_there() {
 }
 
 #[test]
-fn a_client_that_goes_during_a_pause_leaves_the_queue() {
+fn a_client_that_disconnects_during_a_pause_leaves_the_queue() {
     let (server, client) = &mut TestServer::start_and_connect();
     let all = All::held_for(1_500, server, client);
     let nexts = nexts(server);
@@ -138,7 +138,7 @@ fn enqueue_works_in_multi_and_scripts() {
         let script = ["EVAL", "return redis.call('RLOCK.ACQUIRE', KEYS[1], unpack(ARGV))", "1"];
         assert_eq!(text(&ask(client, &[&script, &words[1..]].concat())), "[0, 0, 0]", "{kind:?}");
         assert_eq!(waiters(client, key), "bob carol", "{kind:?}");
-        // All give back and one waits again, as one; then bob gives back, in a script.
+        // All holders release and one waits again, in one transaction; after that bob releases, in a script.
         at_once(client, &[kind.releases(key), vec![enqueues("alice")]].concat());
         let bob = ["EVAL", "return redis.call('RLOCK.RELEASE', KEYS[1], 'bob')", "1", key];
         assert_eq!(text(&ask(client, &bob)), "1", "{kind:?}");

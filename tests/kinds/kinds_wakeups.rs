@@ -1,6 +1,6 @@
 //! Ways to free a lock, for every kind of lock.
 //!
-//! There is a lock of each kind at a time, so that what has to be waited for is waited for once.
+//! There is a lock of each kind at a time, so that one wait serves for all.
 
 use rlock_testkit::kinds::{All, KINDS, Kind, at_once, renew_all};
 use rlock_testkit::prelude::*;
@@ -8,8 +8,8 @@ use rlock_testkit::prelude::*;
 #[test]
 fn a_lock_that_is_restored_over_wakes_the_next() {
     let (server, client) = &mut TestServer::start_and_connect();
-    client.story(&[("HSET foreign carol 1", "1")]);
-    let Value::BulkString(foreign) = ask(client, &["DUMP", "foreign"]) else { panic!("no dump") };
+    client.story(&[("HSET other carol 1", "1")]);
+    let Value::BulkString(foreign) = ask(client, &["DUMP", "other"]) else { panic!("no dump") };
     let ways: [&[&[u8]]; 2] = [&[b"300", &foreign, b"REPLACE"], &[b"1", &foreign, b"REPLACE", b"ABSTTL"]];
     for way in ways {
         let all = All::held_and_awaited(server, client);
@@ -124,12 +124,12 @@ fn an_evicted_lock_wakes_the_next() {
     let (server, client) = &mut TestServer::start_and_connect();
     let all = All::held_and_awaited(server, client);
     client.story(&[("CONFIG SET maxmemory-policy allkeys-lru", "OK"), ("CONFIG SET maxmemory 1", "OK")]);
-    // A server that was interrupted while it evicts goes on with the next command.
+    // A server whose eviction was interrupted continues with the next command.
     eventually("all to be evicted", SOON, || {
         client.story(&[("PING", "PONG")]);
         all.0.iter().all(|(_, bob)| !bob.still_waits()).then_some(())
     });
-    // The holds of those who get them may be evicted in turn.
+    // The holds of the new holders may be evicted in turn.
     all.0.iter().for_each(|(kind, bob)| kind.granted(bob, "eviction"));
     assert!(counter(server, "found_evicted") >= 1);
     assert_ne!(server.info("stats")["evicted_keys"], "0");
@@ -143,7 +143,7 @@ fn a_lease_that_ends_wakes_also_where_the_server_does_not_look_for_expired_keys(
     all.bobs_have_them(client, "a lease");
 }
 
-/// Who comes after the lock was deleted by hand, and how it would get past bob.
+/// Commands that come after the lock was deleted by hand, with the answers if none gets past bob.
 fn newcomers(kind: Kind) -> Vec<(String, &'static str)> {
     let modes: &[&str] = match kind.waits {
         // Another reader may share it with bob.
@@ -172,7 +172,7 @@ fn newcomers(kind: Kind) -> Vec<(String, &'static str)> {
 }
 
 #[test]
-fn nobody_barges_in_after_a_foreign_delete() {
+fn no_newcomer_gets_past_a_waiter_after_a_plain_delete() {
     let (server, client) = &mut TestServer::start_and_connect();
     for kind in KINDS {
         let (key, fields) = (kind.name, kind.fields_of_holders());
@@ -258,8 +258,8 @@ fn waiters_wait_while_the_key_holds_something_else() {
         all.wait_on(Duration::from_millis(100));
         KINDS.iter().for_each(|kind| client.story(&[(&format!("DEL {}", kind.name), "1")]));
         all.bobs_have_them(client, other);
-        wait_for("nobody to wait", || counter(server, "waiters") == 0);
-        // Lease keys of those who read before.
+        wait_for("no client to wait", || counter(server, "waiters") == 0);
+        // Lease keys of earlier readers.
         client.story(&[("FLUSHALL", "OK")]);
         assert_eq!(number(client, "DBSIZE"), 0);
     }

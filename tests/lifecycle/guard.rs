@@ -43,14 +43,14 @@ fn works_as_before(client: &mut Connection) {
     client.story(&lines);
 }
 
-/// Shows that the log tells of a panic of this kind, and where in the source it was.
+/// Shows that the log reports a panic of this kind, and where in the source it was.
 #[track_caller]
 fn log_says_where(server: &TestServer, kind: &str) {
     let log = server.log();
     let line = log.lines().find(|line| line.contains(&format!("panic in a {kind} callback")));
     let line = line.unwrap_or_else(|| panic!("no panic of {kind} in the log:\n{log}"));
     assert!(line.contains("src/ffi/fault.rs:"), "{line}");
-    // The planted message has a line end and a NUL; the line goes on after both.
+    // The planted message has a line end and a NUL; the log line continues after both.
     assert!(line.contains("a planted fault of two lines with a   in them"), "{line}");
     assert!(line.contains("rlock: panic in"), "{line}");
 }
@@ -176,7 +176,7 @@ fn in_a_server_event() {
     assert_eq!(say(client, "CONFIG SET maxmemory 200mb maxmemory-policy allkeys-lru"), "OK");
     assert_eq!(panics(server), 1);
     log_says_where(server, "ServerEvent");
-    // The next one is heard again.
+    // The next event is handled again.
     assert_eq!(say(client, "CONFIG SET maxmemory 300mb"), "OK");
     assert_eq!(server.info("rlock")["rlock_locks_may_be_evicted"], "1");
     works_as_before(client);

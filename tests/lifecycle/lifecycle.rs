@@ -93,7 +93,7 @@ fn the_module_is_unloaded_after_use_and_loaded_again() {
 }
 
 #[test]
-fn a_user_of_our_category_may_lock_again_after_a_reload() {
+fn a_user_of_the_category_of_rlock_may_lock_again_after_a_reload() {
     let (server, client) = &mut TestServer::start_and_connect();
     let ours = say(client, "ACL SETUSER app on >secret ~* +@rlock") == "OK";
     if !ours {
@@ -119,13 +119,13 @@ fn the_module_stays_while_the_rules_of_a_user_name_its_commands() {
         assert_eq!(say(client, "PING"), "PONG", "{rules}");
         assert_eq!(say(client, "ACL DELUSER app"), "1");
         if unloaded == "OK" {
-            // Redis 7.0 has no use for such rules then.
+            // Redis 7.0 does not read the rules anew.
             assert_eq!(load(client), "OK");
         } else {
             assert!(unloaded.starts_with("!ERR Error unloading module"), "{rules}: {unloaded}");
         }
     }
-    // A key's pattern is no rule about a command.
+    // A key's pattern is not a rule about a command.
     assert_eq!(say(client, "ACL SETUSER app on nopass ~+rlock.acquire +get"), "OK");
     assert_eq!(say(client, "MODULE UNLOAD rlock"), "OK");
     assert_eq!(say(client, "PING"), "PONG");
@@ -230,5 +230,5 @@ fn an_unloaded_module_is_gone_from_memory_so_that_a_newer_one_can_take_its_place
     bob.granted_by(client, "RLOCK.RELEASE lock alice");
     assert!(mapped());
     client.story(&[("MODULE UNLOAD rlock", "OK")]);
-    assert!(!mapped(), "something of ours keeps the library there");
+    assert!(!mapped(), "something of the module keeps the library there");
 }

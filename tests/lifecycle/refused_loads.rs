@@ -7,7 +7,7 @@ use std::thread;
 
 use rlock_testkit::prelude::*;
 
-/// About ten beats of the server, each of which calls who listens to them.
+/// About ten beats of the server, each of which calls its listeners.
 const BEATS: Duration = Duration::from_secs(1);
 
 #[track_caller]
@@ -15,10 +15,10 @@ fn load(client: &mut Connection, path: &str, how: &str, arguments: &[&str]) -> S
     say_words(client, &[&["MODULE", how, path], arguments].concat())
 }
 
-/// Shows that a server goes on after a refused load, and that the module can be loaded, used and unloaded.
+/// Shows that a server continues after a refused load, and that the module can be loaded, used and unloaded.
 #[track_caller]
 fn goes_on(server: &TestServer, what: &str) {
-    // Time itself is what is tested: what was left behind is called by and by.
+    // The test needs time itself: callbacks that were left behind run on later beats.
     thread::sleep(BEATS);
     let client = &mut server.connect();
     client.story(&[
@@ -52,7 +52,7 @@ fn works(server: &TestServer) {
 /// Redis 7.0 keeps the listeners of a module that it did not load after all: it died a tenth of a second after a
 /// `LOADEX` with a value that an option cannot have.
 #[test]
-fn a_server_goes_on_after_a_refused_load() {
+fn a_server_survives_a_refused_load() {
     let path = module_path().to_str().unwrap();
     let refusals: [(&str, &[&str]); 8] = [
         ("LOADEX", &["CONFIG", "rlock.accept", "nein"]),
@@ -78,7 +78,7 @@ fn a_server_goes_on_after_a_refused_load() {
 }
 
 #[test]
-fn a_server_goes_on_without_a_command_that_the_module_needs() {
+fn a_server_survives_a_load_without_a_command_that_the_module_needs() {
     let server =
         TestServer::builder().without_module().conf_words("rename-command", &["HSET", "hset-2"]).start();
     let client = &mut server.connect();
@@ -89,7 +89,7 @@ fn a_server_goes_on_without_a_command_that_the_module_needs() {
 
 /// A server takes its environment from the process that starts it, so that is one of its own.
 #[test]
-fn a_server_goes_on_after_a_panic_at_load() {
+fn a_server_survives_a_panic_at_load() {
     let mut run = Command::new(env::current_exe().unwrap());
     run.args(["--exact", "refused_loads::with_a_panic_at_load", "--ignored"]).env("RLOCK_FAULT_AT_LOAD", "1");
     let run = run.output().unwrap();
@@ -98,7 +98,7 @@ fn a_server_goes_on_after_a_panic_at_load() {
 }
 
 #[test]
-#[ignore = "a part of a_server_goes_on_after_a_panic_at_load, which runs it"]
+#[ignore = "a part of a_server_survives_a_panic_at_load, which runs it"]
 fn with_a_panic_at_load() {
     if env::var_os("RLOCK_FAULT_AT_LOAD").is_none() {
         return;

@@ -28,7 +28,7 @@ fn expires_with_the_last(client: &mut Connection) {
 }
 
 #[test]
-fn so_many_owners_hold_it_at_once() {
+fn as_many_owners_as_permits_hold_it_at_once() {
     let (_server, client) = &mut TestServer::start_and_connect();
     client.story(&[
         ("RLOCK.ACQUIRE slots a 60000 PERMITS 2", "[1, 60000, 0]"),
@@ -42,7 +42,7 @@ fn so_many_owners_hold_it_at_once() {
         ("RLOCK.RELEASE slots c", "1"),
         ("RLOCK.RELEASE slots c", "null"),
         ("RLOCK.RELEASE slots d ALL", "1"),
-        ("RLOCK.RELEASE slots nobody", "null"),
+        ("RLOCK.RELEASE slots stranger", "null"),
         ("RLOCK.ACQUIRE slots c 60000 PERMITS 2", "null"),
         ("RLOCK.RELEASE slots a", "1"),
         ("RLOCK.ACQUIRE slots c 60000 PERMITS 2", "[1, 60000, 0]"),
@@ -115,7 +115,7 @@ fn a_permit_that_has_ended_counts_no_more_and_is_removed() {
 }
 
 #[test]
-fn thousands_of_ended_permits_keep_nobody_out() {
+fn thousands_of_ended_permits_keep_no_owner_out() {
     let (_server, client) = &mut TestServer::start_and_connect();
     client.story(&[("RLOCK.ACQUIRE slots last 60000 PERMITS 2", "[1, 60000, 0]")]);
     for batch in 0..10 {
@@ -182,7 +182,7 @@ fn no_other_sorted_set_is_ever_changed() {
 }
 
 #[test]
-fn permits_whose_key_is_persisted_are_no_lock_any_more() {
+fn permits_whose_key_is_persisted_stop_being_a_lock() {
     let (_server, client) = &mut TestServer::start_and_connect();
     client.story(&[
         ("RLOCK.ACQUIRE slots a 60000 PERMITS 1", "[1, 60000, 0]"),
@@ -259,7 +259,7 @@ fn info_shows_the_permits_by_their_ends() {
     let (soon, late) = (info.find("soon").expect("soon"), info.find("late").expect("late"));
     assert!(soon < late && !info.contains("gone"), "{info}");
     assert_eq!(say(client, "RLOCK.INFO slots LIMIT 1").matches("\"owner\"").count(), 2);
-    // What a denied caller may wait is the lowest score.
+    // The lowest score is the longest that a denied caller may wait.
     assert_eq!(say(client, "RLOCK.FORCERELEASE slots late"), "1");
     assert_eq!(say(client, "RLOCK.FORCERELEASE slots late"), "0");
     wait_for("the waiter to have it", || say(client, "ZRANGE slots 0 -1") == r#"["w", "soon"]"#);

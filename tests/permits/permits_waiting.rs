@@ -17,7 +17,7 @@ fn waiters_get_permits_in_their_order() {
         Waiting::line(server, &format!("RLOCK.ACQUIRE slots {owner} 50000 PERMITS {permits} BLOCK 0"))
     };
     let (c, d, e) = (wait("c", "1"), wait("d", "2"), wait("e", "3"));
-    // c waits to be alone; nobody overtakes it, though there is room for e.
+    // c waits to be alone; no client overtakes it, though there is room for e.
     client.story(&[("RLOCK.ACQUIRE slots f 1000 PERMITS 9", "null"), ("RLOCK.RELEASE slots a", "1")]);
     assert!(c.still_waits() && d.still_waits() && e.still_waits());
     c.granted_by(client, "RLOCK.RELEASE slots b");
@@ -27,7 +27,7 @@ fn waiters_get_permits_in_their_order() {
 }
 
 #[test]
-fn who_waits_behind_one_that_leaves_is_served() {
+fn a_waiter_behind_one_that_leaves_is_served() {
     let (server, client) = &mut TestServer::start_and_connect();
     client.story(&[("RLOCK.ACQUIRE slots a 60000 PERMITS 1", "[1, 60000, 0]")]);
     let b = Waiting::line(server, "RLOCK.ACQUIRE slots b 9000 PERMITS 1 BLOCK 0");
@@ -142,7 +142,7 @@ fn an_enqueued_waiter_receives_its_permit_by_a_message() {
 }
 
 #[test]
-fn a_client_that_goes_gives_its_permit_to_the_next() {
+fn a_client_that_disconnects_passes_its_permit_to_the_next() {
     let (server, client) = &mut TestServer::start_and_connect();
     client.story(&[("RLOCK.ACQUIRE slots a 60000 PERMITS 1", "[1, 60000, 0]")]);
     let b = Waiting::line(server, "RLOCK.ACQUIRE slots b 60000 PERMITS 2 BLOCK 0");

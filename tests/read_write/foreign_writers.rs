@@ -1,4 +1,4 @@
-//! Turns for one of Redisson's that waits to write, while natives read one after the other so that somebody always does.
+//! Yielding to a waiting Redisson writer, while natives read one after the other so that the lock always has a reader.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -9,7 +9,7 @@ use rlock_testkit::redisson::{READ, RENEW_READ, UNWRITE, WRITE};
 
 const CHANNEL: &str = "redisson_rwlock:{lock}";
 
-/// A server where those who write by Redisson's protocol have a turn after so many readers, or so long.
+/// A server that yields to Redisson writers after `readers` readers, or `turn_ms`.
 fn server(readers: u64, turn_ms: u64, window_ms: u64) -> (TestServer, Connection) {
     TestServer::builder().foreign_turns(readers, turn_ms, window_ms).start_and_connect()
 }
@@ -33,7 +33,7 @@ fn reads(client: &mut Connection, owner: &str) -> bool {
     answer != "null"
 }
 
-/// So many read, and give the lock back but for the last.
+/// `count` owners read, and all but the last release the lock.
 #[track_caller]
 fn read_in_a_row(client: &mut Connection, count: u32) {
     for number in 0..count {
@@ -51,14 +51,14 @@ fn a_writer_of_redissons_is_not_kept_out_for_ever() {
     client.story(&[("RLOCK.RELEASE lock r", "1")]);
     java.drain();
     read_in_a_row(client, 5);
-    // It is the writer's turn: who comes to read waits, as behind a writer that waits here.
+    // The module yields to the writer: new readers wait, as behind a native writer.
     assert!(!reads(client, "late"));
     let late = Waiting::line(server, "RLOCK.ACQUIRE lock late 50000 READ BLOCK 0");
     late.waits_on(Duration::from_millis(100));
-    // Who reads may read again.
+    // Readers that hold the lock may read again.
     client.story(&[("RLOCK.ACQUIRE lock r4 100000 READ", "[2, 100000, 0]")]);
     client.story(&[("RLOCK.RELEASE lock r4 ALL", "1")]);
-    assert!(java.next(SOON).is_some(), "the writer is told that the lock is free");
+    assert!(java.next(SOON).is_some(), "the writer learns that the lock is free");
     late.waits_on(Duration::from_millis(100));
     assert!(writes(client, "j:1"));
     assert_eq!(redisson::run(client, UNWRITE, "lock", "j:1", 100_000), "1");
@@ -74,19 +74,19 @@ fn where_redissons_readers_never_go_natives_read_again() {
     for owner in ["a", "b", "c"] {
         client.story(&[(&format!("RLOCK.ACQUIRE lock {owner} 1500 READ"), "[1, 1500, 0]")]);
     }
-    // Not before those have gone who read now: the writer might come in.
+    // Not before the present readers have gone: the writer might acquire the lock.
     let began = Instant::now();
     let late = Waiting::line(server, "RLOCK.ACQUIRE lock late 50000 READ BLOCK 0");
     assert!(!reads(client, "other"));
     assert_eq!(late.answer(), "[1, 50000, 0]");
     assert!(began.elapsed() > Duration::from_millis(400), "{:?}", began.elapsed());
-    // It is the first of those who are counted anew.
+    // It is the first reader of a new count.
     assert!(reads(client, "second") && reads(client, "third"));
     assert!(!reads(client, "fourth"));
 }
 
 #[test]
-fn where_nobody_waits_here_the_lock_is_left_free_for_a_moment() {
+fn without_native_waiters_the_lock_is_left_free_for_a_moment() {
     let (_server, client, _java) = &mut listened_to(3, 1_000_000, 60_000);
     read_in_a_row(client, 3);
     assert!(!reads(client, "late"));
@@ -99,7 +99,7 @@ fn where_nobody_waits_here_the_lock_is_left_free_for_a_moment() {
 }
 
 #[test]
-fn a_turn_that_nobody_takes_ends() {
+fn an_unused_yield_window_ends() {
     let (server, client, _java) = &mut listened_to(3, 1_000_000, 200);
     read_in_a_row(client, 3);
     let late = Waiting::line(server, "RLOCK.ACQUIRE lock late 50000 READ BLOCK 0");
@@ -107,20 +107,20 @@ fn a_turn_that_nobody_takes_ends() {
     // Others read on, and are counted anew.
     assert!(reads(client, "other"));
     client.story(&[("RLOCK.RELEASE lock late", "1"), ("RLOCK.RELEASE lock other", "1")]);
-    // And so it is where nobody waits here.
+    // The same without native waiters.
     read_in_a_row(client, 3);
     assert!(!reads(client, "late"));
     client.story(&[("RLOCK.RELEASE lock r2", "1")]);
     wait_for("the moment to pass", || reads(client, "late"));
 }
 
-/// A lock that was free before the next reader came, though nobody has looked since: a new row of readers begins.
+/// A lock that was free before the next reader came, without a check in between: a new row of readers begins.
 #[test]
-fn where_nobody_told_that_the_lock_was_free_readers_are_counted_anew() {
+fn a_lock_that_was_free_unnoticed_counts_its_readers_anew() {
     let (_server, client, _java) = &mut listened_to(5, 1_000_000, 100);
     for gone in ["HDEL lock r3", "DEL lock", "PEXPIREAT lock 1"] {
         read_in_a_row(client, 4);
-        // In one turn of the server's loop: the timer does not see that the lock was free.
+        // In one event-loop cycle: the timer does not see that the lock was free.
         let answers = transaction(client, &[gone, "RLOCK.ACQUIRE lock first 100000 READ"]);
         assert_eq!(answers, "[1, [1, 100000, 0]]", "{gone}");
         for reader in ["a", "b", "c", "d"] {
@@ -133,9 +133,9 @@ fn where_nobody_told_that_the_lock_was_free_readers_are_counted_anew() {
     }
 }
 
-/// Who read once and is dead comes anew, and passes nobody.
+/// A dead reader that returns counts as a new one, and passes no waiter.
 #[test]
-fn a_dead_reader_that_comes_back_does_not_pass_a_writer_of_redissons() {
+fn a_dead_reader_that_returns_does_not_pass_a_redisson_writer() {
     let (server, client, _java) = &mut listened_to(5, 1_000_000, 60_000);
     client.story(&[("RLOCK.ACQUIRE lock r4 100000 READ", "[1, 100000, 0]")]);
     say(client, "RLOCK.ACQUIRE lock dead 1 READ");
@@ -150,14 +150,14 @@ fn a_dead_reader_that_comes_back_does_not_pass_a_writer_of_redissons() {
     dead.waits_on(Duration::from_millis(100));
 }
 
-/// As soon as nobody listens, those who wait to read are let in beside those who read.
+/// As soon as no Redisson writer listens, the waiting readers are let in beside the present ones.
 #[test]
-fn a_writer_that_goes_lets_readers_in() {
+fn a_writer_that_departs_lets_readers_in() {
     let (server, client) = &mut server(3, 1_000_000, 60_000);
     let java = Subscriber::channel(server, CHANNEL);
     read_in_a_row(client, 3);
     let late = Waiting::line(server, "RLOCK.ACQUIRE lock late 50000 READ BLOCK 0");
-    // It is looked twice a second whether anybody still listens.
+    // The module checks twice a second whether a writer still listens.
     late.waits_on(Duration::from_millis(900));
     drop(java);
     assert_eq!(late.answer(), "[1, 50000, 0]");
@@ -166,7 +166,7 @@ fn a_writer_that_goes_lets_readers_in() {
 }
 
 #[test]
-fn where_nobody_listens_nobody_waits() {
+fn without_a_listener_no_reader_waits() {
     for (readers, turn_ms, window_ms, listens) in [(3, 1, 20, false), (3, 1, 0, true)] {
         let (server, client) = &mut server(readers, turn_ms, window_ms);
         let _java = listens.then(|| Subscriber::channel(server, CHANNEL));
@@ -200,8 +200,8 @@ fn leases_that_are_found_keep_no_native_out() {
     assert!(!reads(client, "second"), "a native reads, and has for longer than a turn takes");
 }
 
-/// Sixteen readers keep the lock without a gap; one of Redisson's waits for it as they do: it tries, and sleeps until a
-/// message comes or the lease ends that it was told of.
+/// Sixteen readers keep the lock without a gap; a Redisson writer waits for it in its usual way: it tries, and sleeps
+/// until a message comes or the lease ends that it received.
 #[test]
 fn writers_of_redissons_come_in_among_busy_readers() {
     let (server, _) = server(100, 200, 100);
@@ -230,7 +230,7 @@ fn writers_of_redissons_come_in_among_busy_readers() {
                 messages.next(Duration::from_secs(5));
             }
             waits.push(began.elapsed());
-            // Nobody reads beside it.
+            // No reader holds the lock beside it.
             assert_eq!(say(client, "HLEN lock"), "2", "{waits:?}");
             assert_eq!(redisson::run(client, UNWRITE, "lock", "j:1", 100_000), "1");
         }

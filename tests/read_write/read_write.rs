@@ -72,7 +72,7 @@ fn a_writer_may_read_and_keeps_that() {
         ("PTTL lock", "~100000"),
         ("HMGET lock mode w w:write", r#"["write", "1", "1"]"#),
         ("RLOCK.ACQUIRE lock a 50000 READ", "null"),
-        // Which of the two holds is meant has to be said.
+        // The caller must say which of the two holds it means.
         ("RLOCK.RELEASE lock w", "!ERR the owner holds both READ and WRITE; pass the one that you mean"),
         ("RLOCK.RENEW lock w 5", "!ERR the owner holds both READ and WRITE; pass the one that you mean"),
         ("RLOCK.RENEW lock w 10 WRITE", "1"),
@@ -167,7 +167,7 @@ fn force_release_ends_holds_of_every_kind() {
         ("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"),
         ("RLOCK.FORCERELEASE lock", "1"),
         ("EXISTS lock", "0"),
-        // Their lease keys end by themselves, and hold nothing.
+        // Their lease keys end later, and hold nothing.
         ("RLOCK.RENEW lock a 100000", "0"),
         ("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]"),
         ("RLOCK.ACQUIRE lock w 100000 READ", "[1, 100000, 0]"),
@@ -222,7 +222,7 @@ fn info_shows_readers_and_writers() {
 }
 
 #[test]
-fn somebodys_own_hash_is_no_read_write_lock() {
+fn a_users_own_hash_is_not_a_read_write_lock() {
     let (_server, client) = &mut TestServer::start_and_connect();
     let no_lock = "!WRONGLOCK the key holds a hash that is not a lock; use another key";
     for maker in ["mode read title War", "mode write a:write 0", "mode read a -1", "mode read a 1 b x"] {

@@ -1,10 +1,10 @@
-//! Native readers and writers beside Redisson's, whose scripts are in `redisson`.
+//! Native readers and writers beside Redisson readers and writers, whose scripts are in `redisson`.
 
 use rlock_testkit::prelude::*;
 use rlock_testkit::redisson;
 use rlock_testkit::redisson::{READ, RENEW_READ, UNREAD, UNWRITE, WRITE};
 
-/// One of its scripts by this owner, for a lease of so many ms.
+/// Runs a script of Redisson for this owner, with a lease in ms.
 #[track_caller]
 fn redisson(client: &mut Connection, script: &str, owner: &str, lease: i64) -> String {
     redisson::run(client, script, "lock", owner, lease)
@@ -47,7 +47,7 @@ fn they_exclude_each_other_and_share() {
     client.story(&[("DBSIZE", "0")]);
 }
 
-/// What either of them takes, the other can renew and give back, by the same owner.
+/// A native and a Redisson client can each renew and release a hold of the other, by the same owner.
 #[test]
 fn the_layout_is_the_same() {
     let (_, client) = &mut TestServer::start_and_connect();
@@ -81,7 +81,7 @@ fn every_release_of_redissons_wakes_natives() {
     redisson(client, UNREAD, "j:2", 100_000);
     assert_eq!(w.answer(), "[1, 50000, 0]");
     client.story(&[("RLOCK.RELEASE lock w", "1")]);
-    // The writer goes, and the writer goes on as a reader.
+    // The writer releases; once it is gone, once it continues as a reader.
     for reads in [false, true] {
         redisson(client, WRITE, "j:1", 100_000);
         if reads {
@@ -100,19 +100,19 @@ fn every_release_of_redissons_wakes_natives() {
     assert_eq!(a.answer(), "[1, 50000, 0]");
 }
 
-/// A reader of Redisson's that died holds nothing up for longer than its own lease.
+/// A dead Redisson reader delays the others no longer than its own lease lasts.
 #[test]
 fn a_dead_reader_of_redissons_delays_no_longer_than_its_lease() {
     let (server, client) = &mut TestServer::start_and_connect();
     redisson(client, READ, "j:1", 500);
     redisson(client, READ, "j:2", 100_000);
     let w = wait(server, "w", "WRITE");
-    // What is left of the key is what is left of j:1.
+    // The key ends with the lease of j:1.
     redisson(client, UNREAD, "j:2", 100_000);
     assert_eq!(w.answer(), "[1, 50000, 0]");
 }
 
-/// Redisson sets the key's end to that of the reader that it renews, and so would end a longer lease of ours.
+/// Redisson sets the key's end to that of the reader that it renews, and so would end a longer native lease.
 #[test]
 fn a_renewal_of_redissons_does_not_end_a_longer_native_lease() {
     let (_, client) = &mut TestServer::start_and_connect();
@@ -146,8 +146,8 @@ fn a_renewal_of_redissons_does_not_end_a_longer_lease_that_was_handed_on() {
     }
 }
 
-/// What is known of the readers of a lock goes when all keys go: a hash of somebody's own that has its name then, and
-/// looks like a lock at first sight, is looked at closely.
+/// When all keys are deleted, the module forgets the readers of a lock: a user's own hash that takes the name, and
+/// resembles a lock at first sight, is checked in full.
 #[test]
 fn what_is_known_of_readers_goes_with_the_keys() {
     let (_, client) = &mut TestServer::start_and_connect();
@@ -162,7 +162,7 @@ fn what_is_known_of_readers_goes_with_the_keys() {
 }
 
 #[test]
-fn its_waiters_are_told() {
+fn redisson_waiters_are_notified() {
     let (server, client, heard) = &mut TestServer::start_and_listen("redisson_rwlock:{lock}");
     let mut next = || heard.next_text();
     client.story(&[("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]"), ("RLOCK.RELEASE lock a", "1")]);

@@ -1,4 +1,4 @@
-//! Waiting to read and to write: one order for both, readers together, nobody left asleep.
+//! Waiting to read and to write: one order for both, readers together, no missed wake-ups.
 
 use rlock_testkit::prelude::*;
 
@@ -21,7 +21,7 @@ fn readers_at_the_head_go_together_and_a_writer_is_not_overtaken() {
     assert_eq!((a.answer(), b.answer()), ("[1, 50000, 0]".into(), "[1, 50000, 0]".into()));
     assert!(x.still_waits() && c.still_waits());
     client.story(&[
-        // New readers do not overtake the writer; who reads already may again.
+        // New readers do not overtake the writer; readers that hold the lock may read again.
         ("RLOCK.ACQUIRE lock d 100000 READ", "null"),
         ("RLOCK.ACQUIRE lock a 100000 READ", "[2, 100000, 0]"),
         ("RLOCK.RELEASE lock a ALL", "1"),
@@ -45,9 +45,9 @@ fn a_downgrade_lets_the_readers_in() {
     client.story(&[("HMGET lock mode w a", r#"["read", "1", "1"]"#)]);
 }
 
-/// Every way in which a writer goes that waits while others read: the readers behind it can have the lock.
+/// Every way in which a waiting writer departs while others read: the readers behind it can have the lock.
 #[test]
-fn a_writer_that_goes_lets_the_readers_behind_it_in() {
+fn a_writer_that_departs_lets_the_readers_behind_it_in() {
     let (server, client) = &mut TestServer::start_and_connect();
     client.story(&[("RLOCK.ACQUIRE lock a 100000 READ", "[1, 100000, 0]")]);
     for way in ["cancel", "kill", "time-out", "enqueued and gone"] {
@@ -90,7 +90,7 @@ fn an_owner_may_wait_to_read_and_to_write() {
 }
 
 #[test]
-fn enqueued_readers_and_writers_are_told_as_what() {
+fn enqueued_readers_and_writers_are_notified_of_their_mode() {
     let (_server, client, subscriber) = &mut TestServer::start_and_listen("grants");
     client.story(&[
         ("RLOCK.ACQUIRE lock w 100000 WRITE", "[1, 100000, 0]"),
@@ -112,8 +112,8 @@ fn enqueued_readers_and_writers_are_told_as_what() {
     assert!((20_000..=50_000).contains(&number(client, "PTTL lock")));
 }
 
-/// A reader of whom nothing is heard any more: its hold ends with its own lease, and the writer has the lock. The lock's
-/// key is there for much longer each time, so that its end checks nobody.
+/// A silent reader: its hold ends with its own lease, and the writer gets the lock. The lock's key lasts much longer
+/// each time, so that its end starts no check.
 #[test]
 fn a_dead_readers_lease_delays_a_writer_no_longer() {
     let (server, client) = &mut TestServer::start_and_connect();
@@ -136,7 +136,7 @@ fn a_dead_readers_lease_delays_a_writer_no_longer() {
     }
 }
 
-/// Who waits by Redisson's protocol sleeps until the end of the lock's key: it is not to be that of a reader who has gone.
+/// A waiting Redisson client sleeps until the end of the lock's key, which must not be that of a departed reader.
 #[test]
 fn the_key_does_not_outlast_the_readers_that_are_left() {
     let (_, client) = &mut TestServer::start_and_connect();
@@ -152,7 +152,7 @@ fn the_key_does_not_outlast_the_readers_that_are_left() {
 }
 
 #[test]
-fn a_dead_owner_that_comes_back_counts_from_nothing() {
+fn a_dead_owner_that_returns_counts_from_nothing() {
     let (_, client) = &mut TestServer::start_and_connect();
     client.story(&[
         ("RLOCK.ACQUIRE lock b 100000 READ", "[1, 100000, 0]"),
@@ -173,7 +173,7 @@ fn a_dead_owner_that_comes_back_counts_from_nothing() {
     ]);
 }
 
-/// Fields of readers that died are cleared away by those who release, so that they do not gather for ever.
+/// Releases remove the fields of dead readers, so that these do not gather for ever.
 #[test]
 fn dead_readers_are_cleared_away_over_time() {
     for readers in [20_u32, 600] {

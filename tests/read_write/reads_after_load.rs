@@ -124,7 +124,7 @@ fn those_that_come_from_another_server_are_known() {
 /// RESTORE by hand into a server without waiters and readers, which does not listen to changes of keys: the first RLOCK
 /// command on the lock finds them, also one that changes nothing.
 #[test]
-fn those_that_come_to_where_nobody_has_waited_or_read_are_known_from_the_first_command_on() {
+fn restored_reads_on_an_idle_server_are_known_from_the_first_command_on() {
     for command in ["RLOCK.RENEW", "RLOCK.RELEASE", "RLOCK.ACQUIRE"] {
         let (from, to) = (TestServer::start(), TestServer::start());
         let (source, client) = (&mut from.connect(), &mut to.connect());
@@ -134,16 +134,16 @@ fn those_that_come_to_where_nobody_has_waited_or_read_are_known_from_the_first_c
         }
         for lock in LOCKS {
             match command {
-                "RLOCK.RENEW" => client.story(&[(&format!("{command} {lock} nobody 1000 READ"), "0")]),
-                "RLOCK.RELEASE" => client.story(&[(&format!("{command} {lock} nobody"), "null")]),
-                _ => client.story(&[(&format!("{command} {lock} nobody 1000 WRITE"), "null")]),
+                "RLOCK.RENEW" => client.story(&[(&format!("{command} {lock} stranger 1000 READ"), "0")]),
+                "RLOCK.RELEASE" => client.story(&[(&format!("{command} {lock} stranger"), "null")]),
+                _ => client.story(&[(&format!("{command} {lock} stranger 1000 WRITE"), "null")]),
             }
         }
         are_read_on(client);
     }
 }
 
-/// A renewal that nobody repaired before the module was gone: the key ends with it, unless a command comes before.
+/// A renewal that was not repaired before the module was unloaded: the key ends with it, unless a command comes before.
 #[test]
 fn a_shortening_of_before_the_load_is_repaired_by_the_first_command() {
     let (_server, client) = &mut TestServer::start_and_connect();
@@ -155,7 +155,7 @@ fn a_shortening_of_before_the_load_is_repaired_by_the_first_command() {
     client.story(&[(&format!("MODULE LOAD {}", module_path().display()), "OK")]);
     for lock in LOCKS {
         assert!(number(client, &format!("PTTL {lock}")) <= 10_000);
-        client.story(&[(&format!("RLOCK.RENEW {lock} nobody 1000 READ"), "0")]);
+        client.story(&[(&format!("RLOCK.RENEW {lock} stranger 1000 READ"), "0")]);
         wait_for("the key to last as long as the longest lease", || {
             number(client, &format!("PTTL {lock}")) > 800_000
         });
@@ -201,7 +201,7 @@ fn among_many_keys_that_come_at_once() {
 
 /// Of a lock of many readers that has come after their leases.
 #[test]
-fn among_more_readers_than_one_cycle_looks_at() {
+fn among_more_readers_than_one_cycle_checks() {
     const READERS: usize = 3_000;
     let (from, to) = (TestServer::start(), TestServer::start());
     let (source, client) = (&mut from.connect(), &mut to.connect());

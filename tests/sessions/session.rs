@@ -14,7 +14,7 @@ fn shortened(client: &mut Connection, key: &str) {
     wait_for("the lease to be shortened", || number(client, &format!("PTTL {key}")) <= GRACE);
 }
 
-/// The lease stays as it is: whoever watches the connection has had the time to shorten it.
+/// The lease stays as it is, although the watch over the connection has had the time to shorten it.
 #[track_caller]
 pub(crate) fn stays(client: &mut Connection, key: &str) {
     std::thread::sleep(Duration::from_millis(250));
@@ -211,7 +211,7 @@ fn readers_and_writers_are_tied_one_by_one() {
 }
 
 #[test]
-fn an_enqueued_waiter_leaves_with_its_connection_and_is_told() {
+fn an_enqueued_waiter_leaves_with_its_connection_and_is_notified() {
     let server = TestServer::start();
     let (client, mut bob) = (&mut server.connect(), server.connect());
     let mut channel = Subscriber::channel(&server, "outcomes");
@@ -306,7 +306,7 @@ fn a_pause_only_delays_the_end() {
 }
 
 #[test]
-fn the_end_of_a_shortened_lease_is_told_to_redisson_clients() {
+fn the_end_of_a_shortened_lease_is_published_to_redisson_clients() {
     let server = TestServer::start();
     let mut bob = server.connect();
     let mut channel = Subscriber::channel(&server, "redisson_lock__channel:{lock}");

@@ -114,14 +114,14 @@ fn functions_have_no_connection() {
     client.story(&[("EXISTS lock", "0")]);
 }
 
-/// The keys come from a file: nobody knows whether the holds are those that were tied.
+/// The keys come from a file: the module cannot know whether the holds are those that were tied.
 #[test]
 fn a_reload_ends_ties() {
     let (server, mut client, bob) = tied();
     client.story(&[("DEBUG RELOAD", "OK")]);
     drop(bob);
     stays(&mut client, "lock");
-    // And it goes on with new ones.
+    // New ties work.
     let mut bob = server.connect();
     bob.story(&[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
     drop(bob);

@@ -1,6 +1,6 @@
-//! What takes many event-loop cycles keeps no other lock waiting. The timer came back to a long queue in each cycle before
-//! it looked at any other lock, and after FLUSHDB all locks that were gone came before one whose lease ended meanwhile: that
-//! one was granted up to 1.2 s late.
+//! Work of many event-loop cycles keeps no other lock waiting. The timer once returned to a long queue in each cycle
+//! before it checked any other lock, and after FLUSHDB all deleted locks came before one whose lease ended meanwhile:
+//! that one was granted up to 1.2 s late.
 //!
 //! The bound holds on a loaded machine: some hundred cycles take longer.
 
@@ -25,7 +25,7 @@ fn lease_ms(other: u64) -> u64 {
     60 + 15 * other
 }
 
-/// Many wait for a lock, by a channel that nobody hears.
+/// Many owners wait for a lock, by a channel without a subscriber.
 fn enqueue(client: &mut Connection, how: &str) {
     for first in (0..MANY).step_by(1_000) {
         let mut pipe = redis::pipe();
@@ -70,7 +70,7 @@ fn nobody_waits(server: &TestServer) {
     eventually("all to leave the queues", SOON, || (counter(server, "waiters") == 0).then_some(()));
 }
 
-/// Leases end while many leave the queue of one lock, who wait in this way.
+/// Leases end while many waiters of this kind leave the queue of one lock.
 #[track_caller]
 fn while_a_queue_is_emptied(how: &str) {
     let server = TestServer::start();

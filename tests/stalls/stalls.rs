@@ -2,7 +2,7 @@
 //! square: twenty thousand FAIR waiters that timed out together kept a server busy for seconds, forty thousand for half a
 //! minute.
 //!
-//! The bounds hold on a loaded machine: each is far below what one look at the list for each waiter takes.
+//! The bounds hold on a loaded machine: each is far below the time of one search of the list for each waiter.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -34,7 +34,7 @@ fn server() -> (TestServer, Connection) {
     (server, client)
 }
 
-/// So many wait for a message on one channel.
+/// `MANY` owners wait for a message on one channel.
 fn enqueue(client: &mut Connection, how: &str) {
     enqueue_until(client, how, |_| 0);
 }
@@ -52,7 +52,7 @@ fn enqueue_until(client: &mut Connection, how: &str, wait_ms: impl Fn(Duration) 
     }
 }
 
-/// Does something, waits until it has had its effect, and checks that nobody had to wait for that.
+/// Does something, waits for its effect, and checks that no other client waited for that.
 pub(crate) fn check(server: &TestServer, act: impl FnOnce(), done: impl FnMut() -> bool) {
     let over = Arc::new(AtomicBool::new(false));
     let mut other = server.connect();
@@ -78,7 +78,7 @@ pub(crate) fn check(server: &TestServer, act: impl FnOnce(), done: impl FnMut() 
     assert!(longest < STALL, "another client waited for {longest:?}");
 }
 
-/// Nobody waits, and nothing is left of the fair list but this.
+/// No client waits, and `left` entries are left of the fair list.
 fn is_over(server: &TestServer, client: &mut Connection, left: i64) -> bool {
     counter(server, "waiters") == 0
         && number(client, &format!("LLEN {LIST}")) == left
@@ -147,7 +147,7 @@ fn readers_that_a_writer_lets_in_together() {
     assert_eq!(counter(&server, "hand_offs"), MANY as u64);
 }
 
-/// Nobody hears the channel on which all of them wait. The one behind them has the lock in the end.
+/// The channel on which all of them wait has no subscriber. The waiter behind them gets the lock in the end.
 #[test]
 fn waiters_that_are_dropped_with_their_channel() {
     let (server, mut client) = server();
@@ -174,7 +174,7 @@ fn waiters_of_a_server_that_is_demoted() {
     assert_eq!(number(&mut client, &format!("LLEN {LIST}")), MANY as i64);
 }
 
-/// FLUSHDB of another database looked at every lock of all, and one of their own at all of them at once.
+/// FLUSHDB of another database checked every lock of all databases, and one of their own all of them at once.
 #[test]
 fn a_flush_with_many_awaited_locks() {
     let server = TestServer::start();
@@ -250,7 +250,7 @@ fn natives_whose_deadlines_are_deleted() {
     enqueue(&mut client, "FAIR");
     for _ in 0..3 {
         story(&mut client, &[(&format!("DEL {DEADLINES}"), "1")]);
-        eventually("the first one's deadline is back", WHOLE, || {
+        eventually("the deadline of the first is back", WHOLE, || {
             (say(&mut client, &format!("ZSCORE {DEADLINES} w0")) != "nil").then_some(())
         });
         assert_eq!(number(&mut client, &format!("LLEN {LIST}")), MANY as i64);
@@ -260,8 +260,8 @@ fn natives_whose_deadlines_are_deleted() {
     check(&server, drain, || is_over(&server, &mut client, 0));
 }
 
-/// Redisson waiters that died: their expired entries stand before the one who asks now. 400,000 kept a server busy for
-/// 1.5 s in one command.
+/// Redisson waiters that died: their expired entries stand before the next caller. 400,000 kept a server busy for 1.5 s
+/// in one command.
 #[test]
 fn expired_redisson_waiters_at_the_head() {
     const DEAD: usize = 400_000;

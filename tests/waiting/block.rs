@@ -17,7 +17,7 @@ fn a_blocked_client_gets_the_lock() {
     let words = ["rlock.acquire", "lock", "carol", "30000", "block", "60000", "holds", "1"];
     let carol = Waiting::start_on(server, server.connect_resp3(), &words);
     carol.granted_by(client, "RLOCK.RELEASE lock bob");
-    // Who can have the lock at once does not wait.
+    // A caller that can have the lock at once does not wait.
     client.story(&[
         ("RLOCK.ACQUIRE lock carol 30000 BLOCK 60000 HOLDS 2", "[2, 30000, 0]"),
         ("RLOCK.ACQUIRE free dave 30000 BLOCK 60000", "[1, 30000, 0]"),
@@ -25,7 +25,7 @@ fn a_blocked_client_gets_the_lock() {
 }
 
 #[test]
-fn a_connection_goes_on_after_its_wait() {
+fn a_connection_continues_after_its_wait() {
     let (server, client) = &mut held();
     let bob = "RLOCK.ACQUIRE lock bob 50000 BLOCK 60000";
     let lines = [bob, "RLOCK.RELEASE lock bob", bob].map(str::to_owned).into_iter();
@@ -89,7 +89,7 @@ fn a_wait_of_zero_is_for_ever() {
 }
 
 #[test]
-fn nobody_blocks_in_multi_or_a_script() {
+fn no_call_blocks_in_multi_or_a_script() {
     let (_server, client) = &mut held();
     let held = "RLOCK.ACQUIRE lock bob 50000 BLOCK 0";
     assert_eq!(transaction(client, &[held, "RLOCK.ACQUIRE free bob 9 BLOCK 0"]), "[null, [1, 9, 0]]");

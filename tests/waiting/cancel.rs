@@ -66,7 +66,7 @@ fn an_enqueued_waiter_gets_no_message() {
 }
 
 #[test]
-fn who_was_granted_the_lock_keeps_it() {
+fn a_waiter_keeps_the_lock_that_it_was_granted() {
     let (server, client) = &mut held();
     let bob = block(server, "bob");
     // The grant has not reached bob's client yet.
@@ -74,7 +74,7 @@ fn who_was_granted_the_lock_keeps_it() {
     assert_eq!(transaction(client, &lines), "[1, 0]");
     assert_eq!(bob.answer(), "[1, 50000, 0]");
     client.story(&[("RLOCK.CANCEL lock bob", "0"), ("HGETALL lock", r#"["bob", "1"]"#)]);
-    // A lock that is free by now goes to the waiter first, whom nothing is left to cancel for.
+    // A lock that is free by now goes to the waiter first; nothing is left to cancel.
     let carol = block(server, "carol");
     assert_eq!(transaction(client, &["DEL lock", "RLOCK.CANCEL lock carol"]), "[1, 0]");
     assert_eq!(carol.answer(), "[1, 50000, 0]");

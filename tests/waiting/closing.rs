@@ -1,5 +1,6 @@
-//! Clients that the server closes later: it marks them, answers the unblocked ones among them first, throws these answers
-//! away, and tells the module nothing more. A grant to such a client kept its lock for the whole lease.
+//! Clients that the server closes later: it marks them, answers the unblocked ones among them first, throws these
+//! answers away, and never notifies the module again. A grant to one of these clients kept its lock for the whole
+//! lease.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -68,7 +69,7 @@ fn a_grant_to_a_client_that_is_being_closed_goes_to_the_next() {
             assert_eq!(counter(&server, "revokes"), before + 1);
             client.story(&[("RLOCK.RELEASE lock carol", "1")]);
         }
-        // Both in one read of the connection, and a lock that nobody waits for after that.
+        // Both in one read of the connection, and a lock without waiters after that.
         client.story(&[(&set, "OK"), ALICE]);
         let bob = block(&server, server.connect_as("bob", "x"), "bob");
         pipelined(client, ["ACL DELUSER bob", RELEASE].map(str::to_owned).into_iter());
@@ -147,8 +148,8 @@ fn a_grant_to_a_client_over_its_output_limit_goes_to_the_next() {
     }
 }
 
-/// The server evicts clients after it has sent the answers: bob was told that it holds, so that nobody else may. With several
-/// threads it may evict a client before (Redis 8.6).
+/// The server evicts clients after it has sent the answers: bob has received its grant, so that no other owner may
+/// hold. With several threads it may evict a client before (Redis 8.6).
 #[test]
 fn a_grant_that_was_sent_before_the_client_was_evicted_stands() {
     let evict = "CONFIG SET maxmemory-clients 1";

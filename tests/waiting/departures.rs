@@ -11,7 +11,7 @@ fn client_unblock_and_no_evict_change_nothing() {
         assert_eq!(say(client, &format!("CLIENT UNBLOCK {}{how}", bob.client_id())), "0");
     }
     bob.waits_on(Duration::from_millis(100));
-    // What ends a wait is CANCEL.
+    // CANCEL ends a wait.
     let carol = block(server, "carol");
     client.story(&[("RLOCK.CANCEL lock carol", "1")]);
     assert_eq!(carol.answer(), "null");
@@ -19,7 +19,7 @@ fn client_unblock_and_no_evict_change_nothing() {
 }
 
 #[test]
-fn the_module_is_not_unloaded_while_somebody_waits() {
+fn the_module_is_not_unloaded_while_a_client_waits() {
     let (server, client) = &mut TestServer::start_and_connect();
     let refused = |client: &mut Connection| {
         client.story(&[("MODULE UNLOAD rlock", "!ERR …")]);
@@ -29,7 +29,7 @@ fn the_module_is_not_unloaded_while_somebody_waits() {
     refused(client);
     client.story(&[("RLOCK.CANCEL lock bob", "1")]);
     assert_eq!(bob.answer(), "null");
-    // Who is enqueued blocks no client and, without an end of any kind, needs no timer either.
+    // An enqueued waiter blocks no client and, without an end of any kind, needs no timer either.
     client.story(&[("PERSIST lock", "1"), ("RLOCK.ACQUIRE lock bob 60000 ENQUEUE 0 grants", "[0, 0, 0]")]);
     refused(client);
     assert!(server.log().contains("rlock: not unloaded: clients wait for locks"));

@@ -11,7 +11,7 @@ fn wait(server: &TestServer, owner: &str, key: &str, how: &str) -> Waiting {
 }
 
 #[test]
-fn who_waits_is_sent_away_in_each_mode() {
+fn waiters_are_sent_away_in_each_mode() {
     let (server, client) = &mut TestServer::start_and_connect();
     client.story(&[
         ("RLOCK.ACQUIRE plain alice 100000", "[1, 100000, 0]"),
@@ -51,7 +51,7 @@ fn who_waits_is_sent_away_in_each_mode() {
 }
 
 #[test]
-fn nobody_begins_to_wait_until_it_is_yes_again() {
+fn no_client_begins_to_wait_until_it_is_yes_again() {
     let (server, client) = &mut held();
     client.story(&[("CONFIG SET rlock.accept no", "OK")]);
     for how in ["", "BLOCK 0", "ENQUEUE 0 news", "FAIR BLOCK 0"] {
@@ -59,15 +59,15 @@ fn nobody_begins_to_wait_until_it_is_yes_again() {
     }
     client.story(&[("CONFIG SET rlock.accept yes", "OK")]);
     let bob = wait(server, "bob", "lock", "");
-    // Setting what is set already sends nobody away.
+    // The same value once more sends no waiter away.
     client.story(&[("CONFIG SET rlock.accept yes", "OK"), ("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(bob.answer(), "[1, 60000, 0]");
 }
 
 /// In one transaction the lock is handed to bob, whose client is killed before its answer, and the server is drained:
-/// what has to be taken back is not forgotten with those who waited.
+/// the grant to revoke is not forgotten with the waiters.
 #[test]
-fn a_grant_on_its_way_is_still_taken_back() {
+fn an_undelivered_grant_is_still_revoked() {
     let (server, client) = &mut held();
     let (bob, carol) = (wait(server, "bob", "lock", ""), wait(server, "carol", "lock", ""));
     let kill = format!("CLIENT KILL ID {}", bob.client_id());
@@ -75,7 +75,7 @@ fn a_grant_on_its_way_is_still_taken_back() {
     assert_eq!(answers, "[1, 1, OK]");
     assert!(bob.answer().starts_with("the connection ended"));
     assert_eq!(carol.answer(), UNBLOCKED);
-    wait_for("bob's grant to be taken back", || say(client, "EXISTS lock") == "0");
+    wait_for("bob's grant to be revoked", || say(client, "EXISTS lock") == "0");
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn the_module_can_be_unloaded_once_it_is_drained() {
     client.story(&[("HGETALL lock", r#"["alice", "1"]"#)]);
 }
 
-/// A CONFIG SET that fails as a whole leaves who waits where they are.
+/// A CONFIG SET that fails as a whole leaves the waiters where they are.
 #[test]
-fn a_config_set_that_fails_sends_nobody_away() {
+fn a_config_set_that_fails_sends_no_waiter_away() {
     let (server, client) = &mut held();
     let bob = wait(server, "bob", "lock", "");
     client.story(&[("CONFIG SET rlock.accept no rlock.foreign-window-ms -1", "!ERR…")]);

@@ -19,7 +19,7 @@ pub(crate) fn holder(client: &mut Connection) -> String {
 #[test]
 fn answers_zeroes_and_tells_the_outcome_on_the_channel() {
     let (server, client, grants) = &mut TestServer::start_and_listen("grants");
-    // Who can have the lock has it, and no message comes.
+    // A caller that can have the lock at once acquires it, and no message comes.
     client.story(&[("RLOCK.ACQUIRE lock alice 100000 ENQUEUE 0 grants", "[1, 100000, 0]")]);
     enqueue(client, "bob", "grants");
     client.story(&[("RLOCK.ACQUIRE lock carol 300 enqueue 100000 grants holds 1", WAITS)]);
@@ -39,7 +39,7 @@ fn answers_zeroes_and_tells_the_outcome_on_the_channel() {
 fn a_grant_must_be_confirmed() {
     let (server, client, grants) = &mut TestServer::start_and_listen("grants");
     client.story(&[ALICE, ("CONFIG GET rlock.grant-confirm-ms", r#"["rlock.grant-confirm-ms", "5000"]"#)]);
-    // What is asked for, how it is confirmed, and the answer.
+    // The owner, the command that confirms its grant, and the answer.
     let confirmations = [
         ("bob", "RLOCK.RENEW lock bob 900000", "1"),
         ("carol", "RLOCK.ACQUIRE lock carol 900000 HOLDS 1", "[1, 900000, 0]"),
@@ -101,7 +101,7 @@ fn a_wait_ends_with_a_message() {
 }
 
 #[test]
-fn a_channel_that_nobody_hears_is_dropped() {
+fn a_channel_without_a_subscriber_is_dropped() {
     let (server, client, grants) = &mut TestServer::start_and_listen("grants");
     client.story(&[ALICE, ("RLOCK.ACQUIRE other alice 100000", "[1, 100000, 0]")]);
     let deaf = Waiting::line(server, "RLOCK.ACQUIRE lock blocked 4000 BLOCK 0");
@@ -116,7 +116,7 @@ fn a_channel_that_nobody_hears_is_dropped() {
     assert_eq!(grants.texts(), ["granted 0 dave lock 1 4000 0"]);
     assert_eq!((waiters(client, "lock"), waiters(client, "other")), ("frank".into(), "grace".into()));
     assert_eq!(counter(server, "waiters_gone"), 3);
-    // Whoever subscribes in time hears of it.
+    // A client that subscribes in time receives the grant.
     let mut late = Subscriber::channel(server, "deaf");
     client.story(&[("RLOCK.FORCERELEASE other", "1")]);
     assert_eq!(late.texts(), ["granted 0 grace other 1 4000 0"]);
@@ -146,15 +146,15 @@ fn a_repeat_keeps_the_place_and_takes_the_new_channel() {
     assert_eq!(two.next_text(), "timeout 0 carol lock");
     client.story(&[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(two.texts(), ["granted 0 bob lock 1 3000 0"]);
-    // What was replaced is told nothing.
+    // The replaced wait receives nothing.
     assert!(one.texts().is_empty());
     client.story(&[("RLOCK.RELEASE lock bob", "1")]);
     assert_eq!(one.texts(), ["granted 0 dave lock 1 4000 0"]);
     assert_eq!(counter(server, "waiters"), 0);
 }
 
-/// The message of the first wait is on its way, or held up with the repeat: who takes it for the end of both, and
-/// cancels nothing, is granted a lock that it knows nothing of.
+/// The message of the first wait is on its way, or held up with the repeat: an owner that takes it for the end of
+/// both, and cancels nothing, is granted a lock without knowing it.
 #[test]
 fn a_repeat_after_the_end_of_a_wait_begins_another() {
     let (_server, client, grants) = &mut TestServer::start_and_listen("grants");

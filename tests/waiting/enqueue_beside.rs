@@ -57,7 +57,7 @@ fn whatever_frees_the_lock_tells_the_next() {
         client.story(&[ALICE]);
         enqueue(client, "bob", "grants");
         say(client, free);
-        // Nobody says anything meanwhile: a waiter that sleeps is not woken by this test.
+        // No client sends a command meanwhile: this test does not wake a sleeping waiter.
         assert_eq!(grants.next_text(), "granted 0 bob lock 1 4000 0", "{free}");
         client.story(&[("RLOCK.RELEASE lock bob", "1")]);
     }
@@ -73,7 +73,7 @@ fn a_confirmed_grant_stands() {
     assert_eq!(grants.texts(), ["granted 0 bob lock 1 2000 0"]);
     grants.none_within(Duration::from_millis(2_500));
     assert_eq!(holder(client), r#"["bob", "1"]"#);
-    // The lease of a holder that ends is no grant that was not confirmed.
+    // The lease end of a holder is not an unconfirmed grant.
     client.story(&[("RLOCK.RENEW lock bob 10", "1")]);
     assert_eq!(grants.next_text(), "granted 0 carol lock 1 2000 0");
     assert_eq!((counter(server, "unconfirmed_grants"), counter(server, "found_expired")), (0, 1));
@@ -89,8 +89,8 @@ fn an_enqueued_waiter_stays_when_its_client_goes() {
     assert_eq!(grants.texts(), ["granted 0 bob lock 1 4000 0"]);
 }
 
-/// A tool that watches every channel was counted among those who hear a grant: each waiter whose process had died kept
-/// the lock for `rlock.grant-confirm-ms`.
+/// A tool that watches every channel was counted among the receivers of a grant: each waiter whose process had died
+/// kept the lock for `rlock.grant-confirm-ms`.
 #[test]
 fn a_pattern_subscriber_confirms_no_grant() {
     let release = "RLOCK.RELEASE lock alice";
@@ -115,7 +115,7 @@ fn a_pattern_subscriber_confirms_no_grant() {
         assert!(began.elapsed() < Duration::from_millis(4_000), "{how}: a dead waiter had it first");
         assert_eq!(holder(client), r#"["bob", "1"]"#, "{how}");
         assert_eq!(counter(server, "waiters_gone"), 3, "{how}");
-        // What is published is seen by pattern as well, and nothing was published to the dead.
+        // A pattern subscriber sees every published message, and nothing was published to the dead.
         assert_eq!(all.events()[0], "grants granted 0 bob lock 1 4000 0", "{how}");
     }
 }

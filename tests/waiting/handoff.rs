@@ -1,4 +1,4 @@
-//! Hand-off: the command that frees a lock gives it to the one who waits first.
+//! Hand-off: the command that frees a lock grants it to the first waiter.
 
 use rlock_testkit::prelude::*;
 
@@ -200,7 +200,7 @@ fn a_hand_off_breaks_watch() {
 }
 
 #[test]
-fn foreign_waiters_are_told_only_when_they_would_oversleep() {
+fn redisson_waiters_are_notified_only_if_they_would_miss_the_lease_end() {
     let mut scene = Scene::new();
     // The holder's lease is 100 seconds at first.
     let hand_offs = [
@@ -225,11 +225,11 @@ fn foreign_waiters_are_told_only_when_they_would_oversleep() {
         assert_eq!(waiting.outcome(SOON).map(|_| ()), Ok(()), "{next}");
     }
     scene.client.story(&[("RLOCK.RELEASE lock heidi", "1")]);
-    assert_eq!(scene.heard().last().unwrap(), UNLOCKED, "nobody waits here");
+    assert_eq!(scene.heard().last().unwrap(), UNLOCKED, "no native waits");
 }
 
 #[test]
-fn foreign_waiters_are_told_when_the_lock_was_deleted_and_they_would_oversleep() {
+fn redisson_waiters_are_notified_of_a_deletion_if_they_would_miss_the_lease_end() {
     let mut scene = Scene::new();
     for (next, lease, told) in [("bob", "200000", false), ("carol", "50000", true)] {
         let waiting = scene.wait(next, lease);
@@ -238,11 +238,12 @@ fn foreign_waiters_are_told_when_the_lock_was_deleted_and_they_would_oversleep()
         let heard = scene.heard();
         assert_eq!(heard.iter().any(|line| line == UNLOCKED), told, "{next}: {heard:?}");
     }
-    // A lease that was shortened, and ended, leaves those asleep who were told of its end before that.
+    // After a shortened lease has ended, Redisson waiters still sleep until the longer lease end that they
+    // received before.
     let dave = scene.wait("dave", "1");
     dave.granted_by(&mut scene.client, "PEXPIRE lock 20");
     assert!(scene.heard().contains(&UNLOCKED.to_owned()));
-    // One that has ended as they were told keeps nobody asleep.
+    // A lease that ended as they received it leaves no waiter asleep.
     scene.client.story(&[("FLUSHALL", "OK"), ("RLOCK.ACQUIRE lock alice 500", "[1, 500, 0]")]);
     scene.heard();
     let erin = scene.wait("erin", "1");

@@ -26,7 +26,7 @@ fn list(client: &mut Connection, cursor: &[u8], limit: &str) -> (Vec<u8>, Vec<St
     page(client, &[b"RLOCK.LIST", cursor, b"LIMIT", limit.as_bytes()])
 }
 
-/// Alice has these locks, and so many wait for each.
+/// Alice has these locks, each with this number of waiters.
 #[track_caller]
 fn awaited(client: &mut Connection, locks: &[(&[u8], usize)]) {
     for (key, waiters) in locks {
@@ -48,7 +48,7 @@ fn shows_what_is_waited_for_and_by_how_many() {
     let _blocked = Waiting::line(server, "RLOCK.ACQUIRE b carol 60000 FAIR BLOCK 0");
     let all = ["a 1", r"b 3", r"nul\x00 and \n 3"].map(String::from).to_vec();
     assert_eq!(page(client, &[b"rlock.list", b"0"]), (b"0".to_vec(), all));
-    // Those of other databases are theirs, and who has gone is not there.
+    // Waiters of other databases are listed there only, and departed waiters nowhere.
     client.story(&[("SELECT 3", "OK")]);
     awaited(client, &[(b"three", 1)]);
     assert_eq!(page(client, &[b"RLOCK.LIST", b"0"]).1, ["three 1"]);
@@ -69,7 +69,7 @@ fn the_longest_wait_is_that_of_the_first() {
     assert!(waits[1] >= 50 && waits[0] < waits[1], "{waits:?}");
 }
 
-/// While others come and go, whoever is waited for all the time is shown once.
+/// While others arrive and depart, a lock with a waiter all the time is shown once.
 #[test]
 fn a_cursor_shows_each_lock_once() {
     let (_server, client) = &mut TestServer::start_and_connect();
@@ -121,7 +121,7 @@ fn wrong_arguments_are_refused() {
     ]);
 }
 
-/// It shows the names of all locks, so it is not for everybody who may lock.
+/// It shows the names of all locks, so the permission to lock does not include it.
 #[test]
 fn is_for_operators_and_changes_nothing() {
     let (server, client) = &mut TestServer::start_and_connect();

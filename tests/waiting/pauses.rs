@@ -1,11 +1,11 @@
-//! While writes are paused or refused nobody is granted a lock; after it the queue is served.
+//! While writes are paused or refused no waiter is granted a lock; after it the queue is served.
 
 use rlock_testkit::prelude::*;
 
 /// Long enough for a timer that does not care to have fired many times.
 const A_WHILE: Duration = Duration::from_millis(500);
 
-/// Alice holds `lock` for so long, and bob and carol wait for it.
+/// Alice holds `lock` for `lease` ms, and bob and carol wait for it.
 fn queue_behind_alice(lease: &str) -> (TestServer, Connection, Waiting, Waiting) {
     let (server, mut client) = TestServer::start_and_connect();
     client.story(&[(&format!("RLOCK.ACQUIRE lock alice {lease}"), &format!("[1, {lease}, 0]"))]);
@@ -59,7 +59,7 @@ fn a_transaction_may_pause_and_release() {
 }
 
 #[test]
-fn a_command_that_came_during_a_pause_queues_behind_the_waiters() {
+fn a_command_from_during_a_pause_queues_behind_the_waiters() {
     let (server, mut client, bob, carol) = queue_behind_alice("300");
     client.story(&[("CLIENT PAUSE 60000 WRITE", "OK")]);
     let mut newcomer = server.connect();

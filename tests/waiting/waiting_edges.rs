@@ -49,7 +49,7 @@ fn a_lease_that_is_taken_late_in_a_transaction_counts_from_the_command() {
     let lines = ["DEBUG SLEEP 1.2", "RLOCK.ACQUIRE new alice 1000", "RLOCK.RENEW mine alice 1000"];
     assert_eq!(transaction(client, &lines), "[OK, [1, 1000, 0], 1]");
     for lock in ["new", "mine"] {
-        assert!(number(client, &format!("PTTL {lock}")) > 0, "{lock} ended before its owner heard of it");
+        assert!(number(client, &format!("PTTL {lock}")) > 0, "{lock} ended before its owner got the answer");
     }
 }
 
@@ -72,11 +72,11 @@ fn a_lease_that_ends_in_an_hour_or_in_ages_keeps_the_server_idle() {
     bob.granted_by(client, "RLOCK.RELEASE lock alice");
 }
 
-/// Foreign waiters sleep until the end that they were told of. Only the last end that was seen was
-/// remembered: after a renewal to less, a hand-off that ended later than that, but sooner than they had
-/// been told, was not published, and they overslept.
+/// Redisson waiters sleep until the lease end that they received. Only the last lease end was remembered: after a
+/// renewal to less, a hand-off that ended later than that, but sooner than the end that they had received, was not
+/// published, and they missed the wake-up.
 #[test]
-fn foreign_waiters_are_called_if_the_new_lease_ends_before_any_that_they_were_told_of() {
+fn redisson_waiters_are_notified_if_the_new_lease_ends_before_any_that_they_received() {
     let (server, client, foreign) = &mut TestServer::start_and_listen("redisson_lock__channel:{lock}");
     client.story(&[("RLOCK.ACQUIRE lock alice 60000", "[1, 60000, 0]")]);
     let bob = block(server, "bob", "20000");
@@ -85,9 +85,9 @@ fn foreign_waiters_are_called_if_the_new_lease_ends_before_any_that_they_were_to
     assert_eq!(foreign.next(SOON).map(|(_, message)| message), Some(b"0".to_vec()));
 }
 
-/// A lock that was released, and left to foreign waiters for a while, was counted as deleted by somebody.
+/// A lock that was released, and left to Redisson waiters for a while, was counted as deleted by another client.
 #[test]
-fn a_turn_of_foreign_waiters_is_no_deletion() {
+fn yielding_to_redisson_waiters_is_not_a_deletion() {
     let server = TestServer::builder().conf("rlock.foreign-turn-grants", 1).start();
     let client = &mut server.connect();
     let _foreign = Subscriber::channel(&server, "redisson_lock__channel:{lock}");
@@ -99,7 +99,7 @@ fn a_turn_of_foreign_waiters_is_no_deletion() {
     assert_eq!(counters.map(|name| counter(&server, name)), [1, 0, 0]);
 }
 
-/// Loads the other module, which deletes `victim` when it hears of the event for `lock`.
+/// Loads the other module, which deletes `victim` on the event for `lock`.
 fn reacting(event: &str, victim: &str) -> TestServer {
     let server = TestServer::start();
     let client = &mut server.connect();
@@ -109,10 +109,10 @@ fn reacting(event: &str, victim: &str) -> TestServer {
     server
 }
 
-/// While an event of ours was raised, every event was taken for our own: what another module deleted when it
-/// heard of ours was not looked at, and whoever waited for it slept on.
+/// While rlock raised an event, every event was taken for rlock's own: a lock that another module deleted in the
+/// event was not checked, and its waiter slept on.
 #[test]
-fn what_another_module_deletes_when_it_hears_of_our_event_wakes_its_waiter() {
+fn a_lock_that_another_module_deletes_on_an_event_of_rlock_wakes_its_waiter() {
     let server = reacting("rlock.release", "other");
     let client = &mut server.connect();
     client.story(&[("RLOCK.ACQUIRE other alice 50000", "[1, 50000, 0]"), ("PERSIST other", "1")]);
@@ -121,15 +121,15 @@ fn what_another_module_deletes_when_it_hears_of_our_event_wakes_its_waiter() {
     assert_eq!(bob.answer(), "[1, 1000, 0]");
 }
 
-/// The key was still open while events were raised: another module that deleted it then left us to close a
-/// key whose value was freed.
+/// The key was still open while events were raised: another module that deleted it in the event left rlock to close
+/// a key whose value was freed.
 #[test]
-fn another_module_may_delete_the_lock_itself_when_it_hears_of_our_event() {
+fn another_module_may_delete_the_lock_itself_on_an_event_of_rlock() {
     for event in ["rlock.acquire", "rlock.handoff"] {
         let server = reacting(event, "lock");
         let client = &mut server.connect();
         for round in 0..50 {
-            // Handed on and deleted at once, it is free for the next, who gets it in the same way.
+            // Handed on and deleted at once, it is free for the next waiter, which gets it in the same way.
             client.story(&[("HSET lock elsewhere 1", "1")]);
             let (bob, carol) = (block(&server, "bob", "50000"), block(&server, "carol", "50000"));
             bob.granted_by(client, "DEL lock");
@@ -144,9 +144,9 @@ fn another_module_may_delete_the_lock_itself_when_it_hears_of_our_event() {
     }
 }
 
-/// The queues were the thread's own: what another module did from a thread of its own, it did with other,
-/// empty ones. A lock that was deleted or released there was handed to nobody, and who enqueued there was
-/// never told anything.
+/// The queues belonged to one thread: another module that used a thread of its own met other, empty queues. A lock
+/// that was deleted or released there was handed to no waiter, and an owner that enqueued there never received a
+/// message.
 #[test]
 fn another_module_may_work_from_a_thread_of_its_own() {
     let (server, client) = &mut TestServer::start_and_connect();

@@ -1,4 +1,4 @@
-//! What INFO tells of waiting: each counter after a history of known steps.
+//! The counters of waiting in INFO, each after a history of known steps.
 
 use std::collections::BTreeMap;
 
@@ -70,14 +70,14 @@ fn the_section_counts_what_waiting_did() {
     let carol = block(server, "carol", "0");
     assert_eq!(say(client, &format!("CLIENT KILL ID {}", carol.client_id())), "1");
     expected = changed(&expected, &[("waiters_gone", 1)]);
-    assert_eq!(counters(server), expected, "a client that went");
+    assert_eq!(counters(server), expected, "a client that disconnected");
 
     assert_eq!((counter(server, "waited"), counter(server, "waited_up_to_60000_ms")), (1, 1));
 }
 
-/// A lock with somebody who waits for it, and what frees it: INFO tells why it was found free.
+/// A lock with a waiter, and a command that frees it: INFO shows why it was found free.
 #[test]
-fn what_freed_a_lock_is_told_apart() {
+fn info_counts_each_way_to_free_a_lock() {
     let (server, client) = &mut TestServer::start_and_connect();
     let mut expected = counters(server);
     for (frees, counter) in [
@@ -119,7 +119,7 @@ fn grants_by_message_and_turns_are_counted() {
     client.story(&[
         ("RLOCK.ACQUIRE lock alice 50000", "[1, 50000, 0]"),
         ("RLOCK.ACQUIRE lock bob 50000 ENQUEUE 0 grants", "[0, 0, 0]"),
-        ("RLOCK.ACQUIRE lock deaf 50000 ENQUEUE 0 nobody-listens", "[0, 0, 0]"),
+        ("RLOCK.ACQUIRE lock deaf 50000 ENQUEUE 0 unheard", "[0, 0, 0]"),
         ("RLOCK.ACQUIRE lock carol 50000 ENQUEUE 0 grants", "[0, 0, 0]"),
         ("RLOCK.RELEASE lock alice", "1"),
     ]);
@@ -133,11 +133,11 @@ fn grants_by_message_and_turns_are_counted() {
     assert_eq!(counter(&server, "foreign_turns"), 1);
 }
 
-/// Bob's grant by message was ended by force, or by a foreign DEL, before bob had a chance to confirm it. Carol
-/// had the lock then in the ordinary way, and when her lease ended it was counted as one that nobody had
-/// confirmed.
+/// Bob's grant by message was ended by force, or by the DEL of another client, before bob had a chance to
+/// confirm it. Carol acquired the lock in the ordinary way, and when her lease ended it was counted as an
+/// unconfirmed grant.
 #[test]
-fn who_comes_after_an_unconfirmed_grant_is_not_taken_for_it() {
+fn the_holder_after_an_unconfirmed_grant_is_not_taken_for_it() {
     for ended in ["RLOCK.FORCERELEASE lock", "DEL lock"] {
         let server = TestServer::builder().conf("rlock.grant-confirm-ms", 200).start();
         let (client, mut grants) = (&mut server.connect(), Subscriber::channel(&server, "grants"));
@@ -170,7 +170,7 @@ fn waits_are_counted_by_how_long_they_were() {
     let fitting = bounds.map(|bound| u64::from(waited_ms <= bound));
     assert_eq!((up_to, waited_ms >= 150), (fitting, true), "{waited_ms} ms");
     assert_eq!(counter(server, "waited"), 1);
-    // A wait that ends without the lock is none of these.
+    // A wait that ends without the lock does not count.
     assert_eq!(block(server, "carol", "20").answer(), "null");
     assert_eq!((counter(server, "waited"), counter(server, "waited_ms")), (1, waited_ms));
 }

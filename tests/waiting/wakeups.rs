@@ -1,6 +1,6 @@
-//! Wake-ups: whatever frees a lock, and whoever does it, the one who waits first has it then.
+//! Wake-ups: whatever frees a lock, and whichever client does it, the first waiter gets it.
 //!
-//! While somebody waits to be woken here, no command of ours touches the lock: it would serve the queue.
+//! While a waiter waits to be woken here, no RLOCK command touches the lock: it would serve the queue.
 
 use rlock_testkit::prelude::*;
 use rlock_testkit::redisson::{GIVES_BACK, run};
@@ -16,7 +16,7 @@ fn alice_and_bob(server: &TestServer, client: &mut Connection) -> Waiting {
     block(server, "bob")
 }
 
-/// Bob has the lock without anybody's asking, and gives it back.
+/// Bob has the lock without a further call, and releases it.
 #[track_caller]
 fn bob_has_it(client: &mut Connection, bob: &Waiting, after: &str) {
     wait_for(&format!("bob to have the lock after {after}"), || !bob.still_waits());
@@ -55,7 +55,7 @@ fn delay_of_a_grant(server: &TestServer, client: &mut Connection) -> i64 {
     granted - ends
 }
 
-/// Lines after each of which bob has the lock, beside those in `kinds`: foreign commands only.
+/// Lines after each of which bob has the lock, beside those in `kinds`: commands of the server only.
 const WAYS: [&[&str]; 25] = [
     &["RENAMENX lock nowhere", "DEL nowhere"],
     &["SET string x", "RENAME string lock", "DEL lock"],
@@ -74,7 +74,7 @@ const WAYS: [&[&str]; 25] = [
     &["HSET lock carol 1", "HDEL lock alice carol"],
     &["HSET lock carol 1", "HDEL lock alice", "HDEL lock carol"],
     &["HSET lock alice 9", "HINCRBY lock alice 5", "PEXPIRE lock 300"],
-    // What Redisson leaves of a read/write lock that nobody holds.
+    // The remains of a read/write lock that Redisson has released.
     &["HSET lock mode write", "HDEL lock alice"],
     &["HSET lock alice no-number", "DEL lock"],
     &["FLUSHDB"],
@@ -118,7 +118,7 @@ fn a_waiter_belongs_to_its_database() {
 }
 
 #[test]
-fn a_foreign_scripts_unlock_wakes() {
+fn the_unlock_of_a_redisson_script_wakes() {
     let (server, client) = &mut TestServer::start_and_connect();
     let bob = alice_and_bob(server, client);
     client.story(&[("RLOCK.ACQUIRE lock alice 100000", "[2, 100000, 0]")]);
@@ -130,7 +130,7 @@ fn a_foreign_scripts_unlock_wakes() {
 }
 
 #[test]
-fn nobody_barges_in_outside_transactions() {
+fn no_newcomer_gets_past_a_waiter_outside_transactions() {
     let (server, client) = &mut TestServer::start_and_connect();
     let bob = alice_and_bob(server, client);
     let script =
@@ -156,11 +156,11 @@ fn a_wait_ends_also_while_the_key_holds_something_else() {
 }
 
 #[test]
-fn a_lock_that_nobody_here_takes_is_published() {
+fn a_lock_that_no_native_takes_is_published() {
     let (server, client) = &mut TestServer::start_and_connect();
-    // Its messages reach nobody, so that it cannot take the lock.
+    // The messages reach no subscriber, so the waiter cannot take the lock.
     let deaf = ["bob", "carol"]
-        .map(|owner| format!("RLOCK.ACQUIRE lock {owner} 50000 ENQUEUE 60000 nobody:{owner}"));
+        .map(|owner| format!("RLOCK.ACQUIRE lock {owner} 50000 ENQUEUE 60000 unheard:{owner}"));
     for freed in [
         "RLOCK.RELEASE lock alice",
         "RLOCK.FORCERELEASE lock",
