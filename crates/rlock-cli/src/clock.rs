@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment of a clock that never steps and that goes on while the machine is suspended.
+/// A moment of a clock that never steps and that continues while the machine is suspended.
 ///
 /// `std::time::Instant` stops in a suspended machine, and the lease does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ impl Moment {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// How long it still is until this moment; zero once it has come.
+    /// The time left until this moment; zero once it has passed.
     pub(crate) fn left(self) -> Duration {
         self.since(Moment::now())
     }

@@ -9,32 +9,32 @@ use rlock_client::Error as ClientError;
 use crate::duration;
 use crate::server::not_a_cluster;
 
-/// Why `rlock` itself failed. Losing a lock, or not getting it, is no error: those are outcomes.
+/// Why `rlock` itself failed. A lock that is lost, or not acquired, is an outcome, not an error.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// Something in the call cannot be; both texts are for the user.
+    /// The call has an invalid value or combination; both texts are for the user.
     Usage(String, &'static str),
     /// The URL of the server cannot be read.
     Url(String),
     /// The server cannot be reached, or did not answer in time.
     NoAnswer { address: String, cause: String },
-    /// The server is not known to be the one that it should be, or does not know us.
+    /// The server's identity is not proven, or the server does not accept this client's.
     Tls { address: String, cause: String },
     /// A change was asked for and its answer was lost.
     Unknown { address: String, cause: String },
     /// The server does not know the commands of the module.
     NoModule { address: String },
-    /// The server refused an answer: the text is its own.
+    /// The server answered with an error: the text is its own.
     Refused { address: String, text: String },
     /// The server is not what the URL says; both texts are for the user.
     Mismatch { what: String, advice: String },
-    /// A run of the same lock is around this one.
+    /// A run around this one holds the same lock.
     Nested { lock: String },
-    /// The server answered what this version does not understand.
+    /// The server sent a reply that this version does not understand.
     Unexpected { address: String, what: &'static str },
-    /// The command to be run is not there.
+    /// The command to run does not exist.
     NotFound { program: String },
-    /// The command to be run cannot be executed.
+    /// The command to run cannot be executed.
     NotExecutable { program: String, cause: String },
     /// Another error of the client crate.
     Other(ClientError),
@@ -42,7 +42,7 @@ pub(crate) enum Error {
     System { what: &'static str, cause: io::Error },
     /// The exporter cannot listen.
     Listen { address: String, cause: io::Error },
-    /// What was to be printed could not be written.
+    /// The output could not be written.
     Output(io::Error),
 }
 
@@ -59,7 +59,7 @@ impl Error {
         }
     }
 
-    /// What the client crate tells about the server at `address`.
+    /// An error of the client crate, about the server at `address`.
     pub(crate) fn of_client(address: String, error: &ClientError) -> Error {
         match error {
             ClientError::ModuleMissing { .. } => Error::NoModule { address },

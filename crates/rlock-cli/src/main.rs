@@ -3,12 +3,12 @@
 //! # Layout
 //!
 //! * `args`: the command line; `command`: a file for each subcommand but `run`.
-//! * `run`: the lock is kept by the client crate (`keeper`), the command is started (`launch`) and its group (`group`) is
-//!   watched by the main thread (`supervisor`), and the lease decides when what has to happen (`timing`).
+//! * `run`: the client crate keeps the lock (`keeper`), `launch` starts the command, the main thread (`supervisor`)
+//!   watches its process group (`group`), and `timing` derives the deadlines from the lease.
 //! * `server`: asking for one lock by the client crate, and finding all servers.
 //! * `top`: the live table: threads ask the servers (`poll`, `sample`), `table` sorts their locks, `screen` draws them.
 //! * `metrics`: what Prometheus reads: each scrape (`scrape`) asks all servers (`links`, `question`), `http` serves its text.
-//! * `error`: what can go wrong; `advice`: what to do then; `output`, `names`, `owners`, `duration`: text in and out.
+//! * `error`: what can go wrong; `advice`: what to do next; `output`, `names`, `owners`, `duration`: text in and out.
 
 #![forbid(unsafe_code)]
 // A server's reply or a user's argument reaches these lines: a panic would leave the lock behind.
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(args_os()) {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and the version are no failures; where nobody reads, there is nothing to do.
+            // Help and the version are not failures. Without a reader they are lost.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { FAILED } else { command::YES });
         }
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     output::finish_notes();
     match outcome {
         Ok(code) => ExitCode::from(code),
-        // Whoever reads has seen enough, as `head` does.
+        // The reader has seen enough and closed the pipe, as `head` does.
         Err(Error::Output(cause)) if cause.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             let error = match Place::parse(&cli.shared.url) {

@@ -9,8 +9,8 @@ pub(crate) fn bytes(argument: &OsString) -> Vec<u8> {
     argument.clone().into_vec()
 }
 
-/// A name for a terminal: control characters and what is not UTF-8 as `\x1b`, so that nobody's key can
-/// move the cursor; a backslash is doubled.
+/// A name for a terminal: control characters and bytes that are not UTF-8 as `\x1b`, so that no key can move
+/// the cursor; a backslash is doubled.
 pub(crate) fn shown(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
@@ -67,7 +67,7 @@ pub(crate) fn encoded(bytes: &[u8]) -> String {
     bytes.iter().map(encode).collect()
 }
 
-/// What [`encoded`] was given.
+/// The bytes that [`encoded`] took.
 pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut parts = text.split('%');

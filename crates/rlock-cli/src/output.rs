@@ -34,7 +34,7 @@ pub(crate) enum Tone {
 }
 
 impl Output {
-    /// Looks at the standard output and at NO_COLOR.
+    /// Checks the standard output, NO_COLOR and TERM.
     pub(crate) fn new(json: bool) -> Output {
         let terminal = stdout().is_terminal();
         Output { json, terminal, colours: terminal && colours_wanted() }
@@ -92,7 +92,7 @@ fn colours_wanted() -> bool {
     !set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// What there is to tell while a command runs: its own output is none of ours, so all goes to standard error.
+/// Notes while a command runs. They go to standard error: the standard output belongs to the command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Notes {
     /// As JSON, one object a line.
@@ -108,13 +108,13 @@ struct Note<'a> {
 }
 
 impl Notes {
-    /// Looks at the standard error.
+    /// Checks the standard error and TERM.
     pub(crate) fn new(json: bool) -> Notes {
         let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
         Notes { json, terminal: io::stderr().is_terminal() && !dumb }
     }
 
-    /// Whether anybody is to see how a wait goes on.
+    /// Whether to show the progress of a wait.
     pub(crate) fn show_progress(self) -> bool {
         self.terminal && !self.json
     }
@@ -133,7 +133,7 @@ impl Notes {
         }
     }
 
-    /// Tells something, without waiting for whoever reads; where nobody can hear it, it is lost.
+    /// Writes a note without waiting for its reader; without a reader it is lost.
     pub(crate) fn say(self, text: &str) {
         let line = if self.json {
             serde_json::to_string(&Note { note: text }).unwrap_or_default()
@@ -148,21 +148,21 @@ impl Notes {
     }
 }
 
-/// What the thread that writes notes is to do.
+/// Work for the thread that writes notes.
 enum Job {
     Line(String),
     /// Write this in place of the progress before it.
     Progress(String),
     /// Write from the background.
     Background,
-    /// Answer: all that came before is written.
+    /// Answer once all jobs before it are done.
     Answer(Sender<()>),
 }
 
 static WRITER: OnceLock<Option<Sender<Job>>> = OnceLock::new();
 
-/// The thread that writes notes, if there can be one. Whoever reads them may stand still, and the end of a command
-/// that has lost its lock must not wait for that.
+/// The thread that writes notes, if it could be started. The reader of notes may stop reading, and that must not delay
+/// the end of a command that has lost its lock.
 fn writer() -> Option<&'static Sender<Job>> {
     let start = || {
         let (sender, jobs) = channel();
@@ -182,7 +182,7 @@ fn write(jobs: &Receiver<Job>) {
         }
         let end = if open { "\n" } else { "" };
         open = matches!(job, Job::Progress(_));
-        // Where nobody can hear it, it is lost.
+        // Without a reader it is lost.
         match job {
             Job::Line(line) => _ = writeln!(io::stderr(), "{end}{line}"),
             // One column less: a terminal that is full may wrap already.
@@ -211,7 +211,7 @@ fn columns() -> usize {
     size_of(io::stderr()).0
 }
 
-/// How long whoever reads may take for the last notes.
+/// How long the reader of the last notes may take.
 const LAST_NOTES: Duration = Duration::from_secs(1);
 
 /// Waits until all notes are written, but not for long.
@@ -231,7 +231,7 @@ struct Failure<'a> {
     code: u8,
 }
 
-/// Tells an error on standard error; where nobody can hear it, it is lost.
+/// Writes an error to standard error; without a reader it is lost.
 pub(crate) fn tell(error: &Error, json: bool) {
     let (text, advice) = (error.to_string(), error.advice());
     let line = if json {

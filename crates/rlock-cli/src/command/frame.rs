@@ -9,16 +9,16 @@ use crate::output::{Output, Tone};
 use crate::owners;
 use crate::server::{Holder, LockInfo, Waiter};
 
-/// How long the bar of a lease is.
+/// The width of the lease's bar.
 const LEASE_BAR: usize = 40;
 
-/// How long the bar of whoever has waited longest is, where there is room.
+/// The width of a wait's bar, on a terminal with room for it; the longest wait fills it.
 const WAIT_BAR: usize = 12;
 
-/// The columns from which on there is room for it.
+/// The number of columns from which there is room for it.
 const WIDE: usize = 76;
 
-/// The rows from which on there is room for blank lines.
+/// The number of rows from which there is room for blank lines.
 const HIGH: usize = 16;
 
 /// A lock as it is, the lease as a bar, and the last changes.
@@ -67,7 +67,7 @@ impl Frame<'_> {
         lines
     }
 
-    /// At most so many lines; where there are more, the last one says how many, unless that would leave none.
+    /// At most `most` lines. If lines are left out, the last one says how many, unless it would be the only one.
     fn shortest(&self, mut lines: Vec<String>, most: usize) -> Vec<String> {
         if lines.len() > most {
             let shown = if most > 1 { most.saturating_sub(1) } else { most };

@@ -9,7 +9,7 @@ use crate::names;
 use crate::output::Output;
 use crate::server::{Link, LockInfo, Locks, PATIENCE, Place, fields, integer, servers, text};
 
-/// How many keys the server looks at in one go.
+/// How many keys, or entries of RLOCK.LIST, the server reads for one page.
 const STEP: u32 = 1_000;
 
 /// Lists the locks on all primaries: one server, or those of a cluster.
@@ -24,7 +24,7 @@ pub(crate) fn ls(place: &Place, pattern: &[u8], output: Output) -> Result<u8, Er
     Ok(YES)
 }
 
-/// Which of these keys of one type may be locks: the module is not asked for all data, which it would count as errors.
+/// Which of these keys of one type may be locks: the module would count a question about any other key as an error.
 type Candidates = fn(&mut Link, &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error>;
 
 /// Lists the locks that are waited for, on all primaries.
@@ -32,7 +32,7 @@ pub(crate) fn waiting(place: &Place, output: Output) -> Result<u8, Error> {
     each_page(place, output, |info| info.waiter_count > 0, waited_for)
 }
 
-/// Shows the locks of each page that are wanted; `page` is given a cursor, and answers where to go on and keys.
+/// Shows the wanted locks of each page; `page` takes a cursor, and returns the next cursor and keys.
 fn each_page(
     place: &Place,
     output: Output,
@@ -71,7 +71,7 @@ fn line(info: &LockInfo) -> String {
     format!("{}  {holder}{}{waiters}{doubt}", names::shown(&info.key), lease(info.lease_ms))
 }
 
-/// One step through the keys: where to go on, and the keys of this type that match.
+/// One step through the keys: the next cursor, and the keys of this type that match.
 fn scan(
     link: &mut Link,
     cursor: &[u8],
@@ -97,7 +97,7 @@ fn waited_for(link: &mut Link, cursor: &[u8]) -> Result<(Vec<u8>, Vec<Vec<u8>>),
     Ok((next, entries.into_iter().filter_map(key).filter_map(|key| binary(&key)).collect()))
 }
 
-/// Asks for a page: where to go on, and what is on it.
+/// Asks for a page: the next cursor, and the entries.
 fn ask_for_page(link: &mut Link, command: &Cmd, what: &'static str) -> Result<(Vec<u8>, Vec<Value>), Error> {
     match link.ask(command, PATIENCE)? {
         Value::Array(parts) => match <[Value; 2]>::try_from(parts) {

@@ -36,7 +36,7 @@ struct Line {
     cause: Option<Error>,
 }
 
-/// Asks all servers; the answer is no if one of them would end locking by becoming the primary.
+/// Asks all servers, and returns [`NO`] if locking could end when one of them becomes the primary.
 pub(crate) fn ping(place: &Place, output: Output) -> Result<u8, Error> {
     let servers: Vec<Line> = servers::all(place)?.into_iter().map(line).collect();
     let report = Report { ok: servers.iter().all(|line| line.ok), advice: advice(&servers), servers };
@@ -58,7 +58,7 @@ fn line(server: servers::Server) -> Line {
             error: None,
             cause: None,
         },
-        // It may come back, and with what, nobody knows.
+        // An unreachable server may return as primary and without the module.
         Err(error) => Line {
             address,
             server: None,

@@ -10,7 +10,7 @@ use crate::names;
 use crate::output::Output;
 use crate::server::{LockInfo, Locks, Place};
 
-/// What came of it, in JSON.
+/// The outcome, in JSON.
 #[derive(Serialize)]
 struct Outcome {
     key: String,
@@ -18,22 +18,22 @@ struct Outcome {
     released: bool,
 }
 
-/// Gives back all holds of an owner.
+/// Releases all holds of an owner.
 pub(crate) fn release(place: &Place, key: &[u8], owner: &[u8], output: Output) -> Result<u8, Error> {
     let released = Locks::with(place, key)?.release_all_of(key, owner)?;
     report(key, Some(owner), released, output)
 }
 
-/// How much a forced release is doubted.
+/// What to check before a forced release.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Doubts {
-    /// Ask before it.
+    /// Ask for a confirmation.
     pub(crate) ask: bool,
     /// Refuse what is probably no lock.
     pub(crate) locks_only: bool,
 }
 
-/// Takes a lock away.
+/// Releases a lock by force.
 pub(crate) fn force_release(place: &Place, key: &[u8], doubts: Doubts, output: Output) -> Result<u8, Error> {
     if !doubts.ask {
         let locks = Locks::with(place, key)?;
@@ -64,12 +64,12 @@ pub(crate) fn force_release(place: &Place, key: &[u8], doubts: Doubts, output: O
     if !["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) {
         return report(key, None, false, output);
     }
-    // From the one who was shown, and nobody who came meanwhile.
+    // Only from the holder that was shown: another owner may have acquired the lock since.
     let shown = (info.holder_count == 1).then_some(holder.owner.as_slice());
     force(&locks, key, shown, output)
 }
 
-/// Refuses what is probably no lock: it may be anybody's data.
+/// Refuses what is probably no lock: it may be data of another program.
 fn check(info: &LockInfo) -> Result<(), Error> {
     if !info.probably_no_lock {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `rlock status`: who holds a lock, for how long, who waits.
+//! `rlock status`: the holders of a lock, its lease, and its waiters.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ pub(crate) fn status(place: &Place, key: &[u8], output: Output) -> Result<u8, Er
     Ok(if info.held { YES } else { NO })
 }
 
-/// How long the bar of whoever has waited longest is.
+/// The width of a wait's bar; the longest wait fills it.
 const BAR: usize = 12;
 
 /// The lock's state for people, in several lines.
@@ -53,7 +53,7 @@ pub(crate) fn state(info: &LockInfo) -> (Tone, String) {
     }
 }
 
-/// A part of a whole as a bar, of which the rest is blank; what is there at all is seen.
+/// A part of a whole as a bar, padded with blanks; any part above zero is visible.
 pub(crate) fn bar(part: i64, whole: i64, width: usize) -> String {
     let (part, whole) = (u128::try_from(part).unwrap_or(0), u128::try_from(whole).unwrap_or(0).max(1));
     let full = part.min(whole).saturating_mul(width as u128).div_ceil(whole);
@@ -70,7 +70,7 @@ pub(crate) fn lease(ms: i64) -> String {
     }
 }
 
-/// A holder in a few words, its owner in at most so many characters.
+/// A holder in a few words, its owner in at most `width` characters.
 pub(crate) fn holder_text(holder: &Holder, width: usize) -> String {
     let tied = holder.session.map(|client| format!(", tied to client {client}")).unwrap_or_default();
     let (owner, client) = (owners::fitted(&holder.owner, width), client(&holder.owner, width));

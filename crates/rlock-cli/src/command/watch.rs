@@ -83,7 +83,7 @@ struct View {
 }
 
 impl View {
-    /// Shows what has happened, if anything has; on a terminal the times go on without any change.
+    /// Shows what has happened, if anything has; a terminal is redrawn without any change, for its times.
     fn report(
         &mut self,
         what: Option<&str>,
@@ -126,7 +126,7 @@ impl View {
     }
 }
 
-/// A lock in one line, with owners of at most so many characters.
+/// A lock in one line, with owners of at most `width` characters.
 fn state(info: &LockInfo, width: usize) -> String {
     let holders: Vec<String> = info.holders.iter().map(|holder| status::holder_text(holder, width)).collect();
     let held = if info.held { format!("held by {}", holders.join("; ")) } else { "free".to_string() };
@@ -151,7 +151,7 @@ fn change(before: &LockInfo, now: &LockInfo) -> Option<&'static str> {
         _ => {}
     }
     if owners(before) != owners(now) {
-        // Readers and permits come and go beside others; a part of a long list says nothing of them.
+        // Readers and permits join and leave others; a part of a long list does not show them all.
         let is_in = |few: &LockInfo, all: &LockInfo| {
             few.holder_count < all.holder_count && owners(few).iter().all(|owner| owners(all).contains(owner))
         };

@@ -18,7 +18,7 @@ use crate::terminal;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExitCode(pub(super) u8);
 
-/// A process group whose leader we started.
+/// A process group whose leader rlock started.
 #[derive(Debug)]
 pub(super) struct Group {
     id: Pid,
@@ -30,8 +30,8 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Starts a command, with these variables in its environment. It gets the terminal, if we have it, so that it can
-    /// read what is typed.
+    /// Starts a command, with these variables in its environment. It gets the terminal, if rlock has it, so that it
+    /// can read what is typed.
     pub(super) fn start(
         words: &[OsString],
         variables: &[(OsString, OsString)],
@@ -43,7 +43,7 @@ impl Group {
         system::adopt_orphans();
         // Collected below, together with the orphans, not by its own wait.
         let started = launch::start(Job { program, arguments, variables }, notes);
-        // This thread takes the terminal back later, or reports an error.
+        // Later, this thread returns the terminal to its own group, or reports an error.
         terminal::allow_background_use();
         let child = started.map_err(|error| start_failure(program, &error))?;
         let id = Pid::from_child(&child);
@@ -53,7 +53,7 @@ impl Group {
     /// Sends a signal to every process of the group.
     pub(super) fn signal(&self, signal: Signal) {
         if !self.gone {
-            // Without any process left there is nobody to tell.
+            // The call fails if no process is left to receive the signal.
             let _ = kill_process_group(self.id, signal);
         }
     }
@@ -63,9 +63,9 @@ impl Group {
         self.leader
     }
 
-    /// Collects what has ended, and tells whether no process of the group is left.
+    /// Collects what has ended, and returns whether no process of the group is left.
     ///
-    /// Once it said so the number of the group may belong to others: no signal is sent any more.
+    /// Once none is left, the number may belong to another group: no more signals are sent.
     pub(super) fn is_gone(&mut self) -> bool {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             if pid == self.id {
@@ -92,7 +92,7 @@ impl Group {
 }
 
 impl Drop for Group {
-    /// Gives the terminal back.
+    /// Returns the terminal to the group that had it.
     fn drop(&mut self) {
         if let Some(before) = self.terminal {
             let _ = tcsetpgrp(stdin(), before);
@@ -105,7 +105,7 @@ pub(super) fn ended_by(signal: i32) -> ExitCode {
     ExitCode(u8::try_from(signal.saturating_add(128)).unwrap_or(u8::MAX))
 }
 
-/// Puts the group into the foreground of our terminal, and returns who was there before.
+/// Puts the group into the foreground of the terminal, in place of rlock's group, which it returns.
 fn give_terminal(id: Pid) -> Option<Pid> {
     let ours = getpgrp();
     if !stdin().is_terminal() || tcgetpgrp(stdin()).ok() != Some(ours) {

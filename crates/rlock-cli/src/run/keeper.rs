@@ -1,6 +1,6 @@
 //! The lock: acquired, renewed and released by the client crate, on a thread of its own.
 //!
-//! Whoever watches the command must never wait for a server.
+//! The thread that watches the command must never wait for a server.
 
 use std::ffi::OsString;
 use std::sync::mpsc::Sender;
@@ -32,31 +32,31 @@ pub(super) enum Wait {
     ForEver,
 }
 
-/// What the keeper tells.
+/// News from the keeper.
 #[derive(Debug)]
 pub(super) enum LockEvent {
-    /// The lock is ours.
+    /// The lock is held.
     Held(Guard<Any>),
-    /// Somebody else had it all the time.
+    /// Other owners held it for the whole wait.
     NotAcquired,
-    /// It could not even be asked for.
+    /// The request itself failed.
     Failed(Error),
-    /// This user may not hear messages: the lock is asked for again and again.
+    /// This user may not subscribe to messages: rlock polls the lock.
     Polling,
     /// What the server says about the wait, if anything.
     Seen(Option<Seen>),
-    /// The lock may be lost: look.
+    /// The lock may be lost: check it.
     Changed,
 }
 
-/// What came of a release.
+/// The outcome of a release.
 #[derive(Debug)]
 pub(super) enum Release {
-    /// The lock was ours to the end.
+    /// The lock was held until its release.
     Done,
-    /// It was not ours any more.
+    /// The lock was lost before.
     NotHeld,
-    /// Nobody knows: it ends with its lease at the latest.
+    /// The outcome is unknown: the hold ends with its lease at the latest.
     Unknown,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Request {
     pub(super) timing: Timing,
     pub(super) wait: Wait,
     pub(super) kind: Kind,
-    /// Whether the lock is to have a fencing token.
+    /// Whether the lock gets a fencing token.
     pub(super) fenced: bool,
 }
 
@@ -84,7 +84,7 @@ impl Request {
     }
 }
 
-/// How long a process that was told to end may still talk to the server.
+/// How long the end of the process may wait for the server.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// The client in use, once there is one.
@@ -100,7 +100,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Begins to acquire the lock; what comes of it comes as an event.
+    /// Begins to acquire the lock; the outcome arrives as an event.
     pub(super) fn start(request: Request, events: Sender<Event>) -> Result<Keeper, Error> {
         let runtime = runtime()?;
         let client = Slot::default();
@@ -116,7 +116,7 @@ impl Keeper {
         Some(Error::of_client(self.request.place.address(), &error))
     }
 
-    /// Asks who holds the lock and who waits; the answer comes as an event.
+    /// Asks for the holders and waiters of the lock; the answer arrives as an event.
     pub(super) fn look(&self) {
         let Some(client) = client_of(&self.client) else { return };
         let (events, key) = (self.events.clone(), self.request.key.clone());
@@ -127,22 +127,22 @@ impl Keeper {
         });
     }
 
-    /// The variables that tell the command's own runs what is held.
+    /// The variables that show runs inside the command which lock is held.
     pub(super) fn variables(&self, guard: &Guard<Any>) -> Vec<(OsString, OsString)> {
         vec![(nesting::VARIABLE.into(), nesting::with(&self.request.hold(guard.owner())))]
     }
 
-    /// From now on tells when the lock is lost.
+    /// From now on sends an event when the lock is lost.
     pub(super) fn watch(&self, held: Held) {
         let events = self.events.clone();
         self.runtime.spawn(async move {
             held.lost().await;
-            // Nobody listens only when the process is about to end.
+            // The receiver is gone only when the process is about to end.
             let _ = events.send(Event::Lock(LockEvent::Changed));
         });
     }
 
-    /// Releases, and tells what came of it; tries until the lock has ended by itself, but not for long.
+    /// Releases the lock, and returns the outcome. Retries until the hold has ended, for at most [`PATIENCE`].
     pub(super) fn release(&self, guard: Guard<Any>) -> Release {
         let outcome = self.runtime.block_on(async { timeout(PATIENCE, guard.release()).await });
         self.end();
@@ -153,13 +153,13 @@ impl Keeper {
         }
     }
 
-    /// Leaves the queue, or gives back what was granted at this very moment.
+    /// Leaves the queue, or releases a lock that was granted at this very moment.
     pub(super) fn abandon(&self) {
         self.work.abort();
         self.end();
     }
 
-    /// Sends what is left to be sent. When we are gone the server finds that out by itself: no need to insist.
+    /// Sends what is left to be sent, but does not insist: the server notices when this process is gone.
     fn end(&self) {
         if let Some(client) = client_of(&self.client) {
             let _ = self.runtime.block_on(client.close(GOODBYE));
@@ -188,12 +188,12 @@ impl Work {
     }
 
     fn tell(&self, event: LockEvent) {
-        // A guard that nobody receives is dropped, and thereby released.
+        // A guard without a receiver is dropped, and thereby released.
         let _ = self.events.send(Event::Lock(event));
     }
 
-    /// Waits for the lock as long as wanted. An outage does not end the wait, except at the very start:
-    /// then the address is wrong more often than not.
+    /// Waits for the lock as long as wanted. An outage ends the wait only at its very start:
+    /// the usual cause there is a wrong address.
     async fn acquire(&mut self) -> Result<Option<Guard<Any>>, Error> {
         let start = Moment::now();
         let mut client = self.connect(Waiting::Queue).await?;
@@ -205,7 +205,7 @@ impl Work {
             return self.try_acquire(&client, start).await;
         }
         match self.wait_for_lock(&client, start).await {
-            // It may look at the lock: so what it may not is to subscribe.
+            // The user may not subscribe; any other missing permission fails again below.
             Err(ClientError::Permission { .. }) => {}
             outcome => return self.read(outcome),
         }
@@ -240,7 +240,7 @@ impl Work {
         let info = match client.lock(&self.request.key).info().await {
             Ok(info) => Some(info),
             Err(ClientError::Permission { .. }) => None,
-            // What is wrong will show when the lock is asked for.
+            // The request for the lock will show what is wrong.
             Err(_) => return Ok(()),
         };
         let held = around.iter().filter(|hold| hold.is_in(info.as_ref(), &wanted.server)).count();
@@ -263,7 +263,7 @@ impl Work {
         node
     }
 
-    /// Asks once. A lost reply is asked for again, for a while, even by who does not wait.
+    /// Tries once. After a lost reply it retries until [`PATIENCE`] has passed since `start`, even without a wait.
     async fn try_acquire(&self, client: &Client, start: Moment) -> Result<Option<Guard<Any>>, Error> {
         let lock = self.request.lock(client);
         loop {

@@ -11,7 +11,7 @@ pub(super) enum Kind {
     Read,
     Write,
     Fair,
-    /// One of so many permits.
+    /// One of this number of permits.
     Permit(u32),
 }
 

@@ -41,10 +41,11 @@ const LOST: u8 = 123;
 /// The lock was not acquired in time.
 const NOT_ACQUIRED: u8 = 124;
 
-/// What we say to who types Ctrl-Z. Nobody could type `fg`, since we have to go on; and a lock is not to be slept on.
+/// The answer to Ctrl-Z. rlock must continue for its renewals, so the shell would never take a `fg`; and a suspended
+/// command must not keep a lock.
 const NO_SUSPENSION: &str = "a command that holds a lock cannot be suspended: it continues";
 
-/// How often we look whether the server can be reached while we wait.
+/// How often a wait checks whether the server can be reached.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Everything that `run` reacts to.
@@ -52,7 +53,7 @@ const LOOK: Duration = Duration::from_millis(200);
 enum Event {
     /// A signal for the command.
     Signal(Signal),
-    /// A process below us ended or stopped.
+    /// A child process ended or stopped.
     ChildChanged,
     /// News of the lock.
     Lock(LockEvent),
@@ -73,7 +74,7 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
     let keeper = Keeper::start(Request { place, key, timing, wait, kind, fenced }, events)?;
     let progress = Progress::new(&keeper, notes, &names::bytes(&arguments.key));
     let awaited = match await_lock(&keeper, &inbox, notes, progress) {
-        // The truth at once, for whom an end of the wait is no error.
+        // A limited wait would time out: it ends at once, with the reason.
         Err(error @ Error::Nested { .. }) if wait != Wait::ForEver => Ok(Awaited::Nested(error)),
         awaited => awaited.inspect_err(|_| keeper.abandon()),
     };
@@ -94,7 +95,7 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
             Ok(NOT_ACQUIRED)
         }
         Awaited::Signal(signal) => {
-            // A lock that was granted at this very moment is given back by who cannot tell us of it any more.
+            // Without a receiver, the keeper releases a lock that was granted at this very moment.
             drop(inbox);
             keeper.abandon();
             Ok(group::ended_by(signal.as_raw()).0)
@@ -143,7 +144,7 @@ fn await_lock(
     }
 }
 
-/// Only a bug could end all threads that tell us something.
+/// Only a bug could end all threads that send events.
 fn gone() -> Error {
     Error::System { what: "the lock's thread has ended", cause: std::io::ErrorKind::BrokenPipe.into() }
 }
@@ -158,7 +159,7 @@ struct Running {
 
 impl Running {
     fn run(self, arguments: &RunArgs, guard: Guard<Any>) -> Result<u8, Error> {
-        // We may have been stopped since the lock was ours.
+        // This process may have been stopped since it acquired the lock.
         let until = until(&guard.held());
         if until.is_none_or(|until| Moment::now() >= self.timing.end_at(until)) {
             self.notes.say("the lock was lost before the command was started");
@@ -208,9 +209,9 @@ impl Running {
     }
 }
 
-/// Until when the lock is certainly ours, unless it is renewed; `None` where it is not any more.
+/// Until when the lock is certainly held without another renewal; `None` if it is lost.
 fn until(held: &Held) -> Option<Moment> {
-    // In this order: should we be stopped in between, the moment is too early, which harms nobody.
+    // In this order: if the process is stopped in between, the moment is too early, which is safe.
     let now = Moment::now();
     held.check().ok().map(|left| now.after(left))
 }

@@ -1,4 +1,4 @@
-//! What a terminal shows while a lock is waited for.
+//! The line on a terminal during a wait for a lock.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::duration::{ms, shown};
 use crate::names;
 use crate::output::Notes;
 
-/// A wait that is shorter is not worth a word.
+/// A shorter wait is not shown.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// How often the server is asked who holds the lock.
+/// How often the server is asked for the holders and waiters of the lock.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// How long the first words wait for the server's answer.
@@ -27,12 +27,12 @@ const OWNER: usize = 40;
 pub(super) struct Seen {
     /// The first holder, and how many others there are.
     holder: Option<(String, u64)>,
-    /// How many wait before this client; `None` where it is not in the queue as far as that is shown.
+    /// How many waiters are before this client; `None` if it is not in the part of the queue that is shown.
     before: Option<usize>,
 }
 
 impl Seen {
-    /// Reads what is of interest to the client whose owners begin so.
+    /// Reads what concerns the client whose owners begin with `client`.
     pub(super) fn new(info: &Info, client: &str) -> Seen {
         let holder = info.holders.first().map(|holder| {
             let owner = names::shortened(&names::shown(&holder.owner), OWNER);
@@ -115,7 +115,7 @@ impl<'a> Progress<'a> {
 }
 
 impl Drop for Progress<'_> {
-    /// Ends the line, before anybody else writes to the terminal.
+    /// Ends the line before anything else is written to the terminal.
     fn drop(&mut self) {
         if !self.last.is_empty() {
             crate::output::finish_notes();

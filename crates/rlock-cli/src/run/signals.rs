@@ -1,4 +1,4 @@
-//! Signals: those that reach us, and the one that ends a command.
+//! Signals: those that reach rlock, and the one that ends a command.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,7 +15,7 @@ use super::system::IgnoredSignals;
 use crate::error::Error;
 use crate::output::Notes;
 
-/// Signals that are passed on to the command. Each would else end us and leave the command alone.
+/// Signals that are passed on to the command. Each would otherwise end rlock and leave the command alone.
 const FORWARDED: [i32; 6] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
 
 /// Names as `kill -l` shows them.
@@ -45,9 +45,9 @@ pub(crate) fn parse(text: &str) -> Result<EndSignal, String> {
     })
 }
 
-/// From now on signals are told to `events` and do nothing else.
+/// From now on signals are sent to `events` and do nothing else.
 ///
-/// Those that our parent ignores, as nohup does with HUP, stay ignored, for the command too.
+/// Those that the parent process ignores, as nohup does with HUP, stay ignored, for the command too.
 pub(super) fn listen(events: Sender<Event>) -> Result<(), Error> {
     let failed = |cause| Error::System { what: "signals cannot be handled", cause };
     let ignored = IgnoredSignals::of_this_process();

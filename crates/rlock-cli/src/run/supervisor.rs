@@ -15,13 +15,13 @@ use super::{EndSignal, Event, NO_SUSPENSION, Running, until};
 use crate::clock::Moment;
 use crate::output::Notes;
 
-/// How often the group is looked for when it should be gone: not all its processes are our children.
+/// How often to check for the end of a group that should be gone: not all its processes are children of rlock.
 const GROUP_TICK: Duration = Duration::from_millis(50);
 
-/// After this time we tell that processes in the background keep the lock.
+/// After this time a note says that processes in the background keep the lock.
 const BACKGROUND_NOTICE: Duration = Duration::from_secs(2);
 
-/// Why we end the command, and when the grace is over.
+/// The command is being ended: when its grace is over.
 #[derive(Debug, Clone, Copy)]
 struct Ending {
     kill_at: Moment,
@@ -36,13 +36,13 @@ pub(super) struct Supervisor<'a> {
     timing: Timing,
     notes: Notes,
     signal: EndSignal,
-    /// Set when somebody tried to suspend us.
+    /// Set by an attempt to suspend rlock.
     suspension: Arc<AtomicBool>,
-    /// Until when the lock was certainly ours when we looked last.
+    /// Until when the lock was certainly held, at the last check.
     until: Moment,
-    /// Whether it was said that the lock is not renewed.
+    /// Whether a note has said that the lock is not renewed.
     troubled: bool,
-    /// Set once, never taken back: who lost a lock for a moment has lost it.
+    /// Set once, never cleared: a lock that was lost for a moment stays lost.
     ending: Option<Ending>,
     /// Since when only processes in the background are left.
     background: Option<Moment>,
@@ -123,7 +123,7 @@ impl<'a> Supervisor<'a> {
     fn obey_clock(&mut self, now: Moment) {
         match self.ending {
             None if now >= self.until => {
-                // Stopped or suspended: somebody else may hold the lock already.
+                // Stopped or suspended: another owner may hold the lock already.
                 self.ending = Some(Ending { kill_at: now });
                 self.group.signal(Signal::KILL);
                 self.notes.say(
@@ -151,12 +151,12 @@ impl<'a> Supervisor<'a> {
         let kill_at = grace_over.min(self.timing.kill_at(self.until));
         self.ending = Some(Ending { kill_at });
         self.group.signal(self.signal.0);
-        // A process that is stopped can only end once it goes on.
+        // A stopped process can end only once it continues.
         self.group.signal(Signal::CONT);
         self.notes.say(&format!("{why}; ending the command"));
     }
 
-    /// The lock is held until the last process of the group has ended; that should surprise nobody.
+    /// The lock is held until the last process of the group has ended; a note avoids a surprise.
     fn look_at_background(&mut self) {
         if self.group.leader().is_none() {
             return;

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_a_mask_is_none() {
+    fn a_missing_or_invalid_mask_is_not_read() {
         for text in ["", "Name:\trlock\n", "SigIgn:\n", "SigIgn:\tno number\n", "Name:\tSigIgn:\t1\n"] {
             assert_eq!(mask_in_status(text), None, "{text:?}");
         }

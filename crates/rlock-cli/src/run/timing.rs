@@ -1,25 +1,25 @@
-//! When what has to happen, by the lease.
+//! The deadlines of a run, by its lease.
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::error::Error;
 
-/// Longest grace that is chosen by itself.
+/// The longest default grace.
 const USUAL_GRACE: Duration = Duration::from_secs(10);
 
 /// The longest sleep: timers stand still in a suspended machine, the lease does not.
 const TICK: Duration = Duration::from_millis(500);
 
-/// The times of one run. The client crate sees to the renewals, and tells until when the lock is ours.
+/// The times of one run. The client crate renews, and knows until when the lock is certainly held.
 ///
 /// ```text
-/// sent          renewal      last word to the command   KILL  ours until    lease ends
+/// sent          renewal      last word to the command   KILL  held until    lease ends
 ///  |---- lease / 3 ----|-- retries --|------ grace ------|-margin-|--- 1 % + 2 ms ---|
 /// ```
 ///
-/// With a session the lock is ours only for that long after the connection last proved to live, which it does four times in
-/// that span: so the end of the command goes by the shorter of both.
+/// With a session, the lock is certainly held only for the session grace after the last heartbeat of the connection;
+/// four heartbeats fit into that time. The shorter of lease and session grace decides when the command must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Timing {
     pub(super) lease: Duration,
@@ -52,38 +52,38 @@ impl Timing {
         }
     }
 
-    /// For how long the lock is ours when nothing is heard of the server.
+    /// How long the lock stays held without an answer from the server.
     fn span(&self) -> Duration {
         self.session.map_or(self.lease, |session| session.min(self.lease))
     }
 
-    /// How long the server may take to answer before it is tried again. The client crate renews every third of
-    /// the lease: there has to be time for a second try before the command has to end.
+    /// How long the server may take to answer before the next attempt. The client crate renews every third of the
+    /// lease: a second attempt must be possible before the command must end.
     pub(super) fn attempt(&self) -> Duration {
         (self.lease / 12).clamp(Duration::from_millis(50), Duration::from_secs(5))
     }
 
-    /// What is left of a lease that should have been renewed, when that is worth a word.
+    /// With less than this left of the lease, a note says that the renewal is late.
     pub(super) fn overdue(&self) -> Duration {
         self.span() / 12 * 7
     }
 
-    /// How old what we know of the lock may be.
+    /// The longest time between two checks of the lock.
     pub(super) fn tick(&self) -> Duration {
         (self.span() / 20).min(TICK)
     }
 
-    /// When the command has to be told to end, at the latest.
+    /// When the command gets the signal to end, at the latest.
     pub(super) fn end_at(&self, until: Moment) -> Moment {
         self.kill_at(until).before(self.grace)
     }
 
-    /// When whatever is left of the command has to be killed, at the latest.
+    /// When the rest of the command is killed, at the latest.
     pub(super) fn kill_at(&self, until: Moment) -> Moment {
         until.before(self.margin())
     }
 
-    /// What a busy machine may need to deliver a KILL.
+    /// The time that a busy machine may need to deliver a KILL.
     fn margin(&self) -> Duration {
         (self.span() / 20).min(Duration::from_millis(500))
     }
@@ -103,7 +103,7 @@ mod tests {
                 let until = sent.after(lease).before(lease / 100 + Duration::from_millis(2));
                 assert!(timing.kill_at(until) < until);
                 assert!(timing.end_at(until) <= timing.kill_at(until));
-                // At least one renewal fails and is tried again before the command has to end.
+                // A failed renewal and a second attempt fit in before the command must end.
                 let second = lease / 3 + timing.attempt() + lease / 60;
                 assert!(sent.after(second) < timing.end_at(until), "{lease:?} {grace:?}");
                 assert!(sent.after(second) < until.before(timing.overdue()).after(lease / 4));

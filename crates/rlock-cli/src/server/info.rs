@@ -1,4 +1,4 @@
-//! A lock as we show it.
+//! A lock as rlock shows it.
 
 use std::time::Duration;
 
@@ -15,30 +15,29 @@ pub(crate) struct LockInfo {
     /// The lock's name.
     #[serde(serialize_with = "name")]
     pub(crate) key: Vec<u8>,
-    /// `none` where nobody holds it.
+    /// `none` if the lock is not held.
     pub(crate) kind: String,
-    /// Whether anybody holds it.
+    /// Whether an owner holds it.
     pub(crate) held: bool,
     /// What is left of the lease, in ms; -1: no expiry, -2: not held.
     pub(crate) lease_ms: i64,
     /// The last fencing token, or 0.
     pub(crate) token: u64,
-    /// How many hold it.
+    /// The number of holders.
     pub(crate) holder_count: u64,
-    /// How many wait in the server.
+    /// The number of waiters in the server.
     pub(crate) waiter_count: u64,
-    /// Whether it may as well be somebody's counter: see [`LockInfo::new`].
+    /// Whether it may as well be the counter of another program: see [`LockInfo::new`].
     pub(crate) probably_no_lock: bool,
-    /// Who holds it; may be fewer than `holder_count`.
+    /// The holders; may be fewer than `holder_count`.
     pub(crate) holders: Vec<Holder>,
-    /// Who waits, in order; may be fewer than `waiter_count`.
+    /// The waiters, in order; may be fewer than `waiter_count`.
     pub(crate) queue: Vec<Waiter>,
 }
 
-/// One who holds a lock.
+/// One holder of a lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Holder {
-    /// Who.
     #[serde(serialize_with = "name")]
     pub(crate) owner: Vec<u8>,
     /// The process, if the owner names one.
@@ -55,10 +54,9 @@ pub(crate) struct Holder {
     pub(crate) session: Option<u64>,
 }
 
-/// One who waits for a lock.
+/// One waiter for a lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Waiter {
-    /// Who.
     #[serde(serialize_with = "name")]
     pub(crate) owner: Vec<u8>,
     /// The process, if the owner names one.
@@ -81,10 +79,10 @@ fn name<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 impl LockInfo {
-    /// What the client crate tells of the lock `key`.
+    /// The lock `key`, as the client crate describes it.
     ///
     /// A hash with a number is probably no lock where nothing says that it is one: it has no expiry, which every
-    /// client gives a lock, no owner as clients make them, no fencing token, and nobody waits for it.
+    /// client gives a lock, no owner as clients make them, no fencing token, and no waiter.
     pub(crate) fn new(key: &[u8], info: Info) -> LockInfo {
         let endless = info.remaining == Some(Duration::MAX);
         let known = info.holders.iter().any(|holder| Origin::of(&holder.owner) != Origin::Other);

@@ -7,10 +7,10 @@ use redis::{Cmd, Connection, ConnectionLike, ErrorKind, Pipeline, RedisError, Va
 use super::{Target, diagnosis};
 use crate::error::Error;
 
-/// The shortest time-out: zero would be none.
+/// The shortest time-out: zero would mean no time-out.
 const LEAST: Duration = Duration::from_millis(1);
 
-/// A server that takes so long for a TLS connection may know no TLS.
+/// A server that takes longer than this for a TLS connection may not support TLS.
 pub(super) const SUSPICIOUS: Duration = Duration::from_millis(500);
 
 /// What the driver says where a connection failed because of TLS.
@@ -78,7 +78,7 @@ impl Link {
         Ok(self.connection.insert(connection))
     }
 
-    /// Connects. A server without TLS answers nothing to who begins with it: one that is slow to answer is looked at.
+    /// Connects. A server without TLS never answers a TLS handshake, so `diagnosis` checks one that is slow to answer.
     fn connect(&mut self, within: Duration) -> Result<Connection, Error> {
         let start = Instant::now();
         let first = if self.target.is_encrypted() { within.min(SUSPICIOUS) } else { within };
@@ -94,7 +94,7 @@ impl Link {
         outcome.map_err(|error| self.failed(&error, within))
     }
 
-    /// Turns an error into ours; a connection that failed is not used again: a late answer would be taken
+    /// Turns an error into an [`Error`]; a connection that failed is not used again: a late answer would be taken
     /// for that of the next command.
     fn failed(&mut self, error: &RedisError, within: Duration) -> Error {
         let address = self.address();

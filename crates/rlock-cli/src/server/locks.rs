@@ -14,7 +14,7 @@ use super::{LockInfo, PATIENCE, Place, Target, diagnosis};
 use crate::clock::Moment;
 use crate::error::Error;
 
-/// Locks that are looked at or changed now and then, by code that is not async.
+/// Reads and changes locks now and then, for code that is not async.
 pub(crate) struct Locks {
     runtime: &'static Runtime,
     client: Client,
@@ -38,7 +38,7 @@ impl Locks {
         Ok(Locks { runtime, client, address: place.address() })
     }
 
-    /// Who holds a lock, for how long, who waits.
+    /// The holders of a lock, its lease, and its waiters.
     pub(crate) fn info(&self, key: &[u8]) -> Result<LockInfo, Error> {
         let info = self.wait_for(self.client.lock(key).info())?;
         Ok(LockInfo::new(key, info))
@@ -71,12 +71,12 @@ impl Locks {
         self.client.lock(key).connected().map_err(|error| self.error(&error))
     }
 
-    /// Gives back all holds of an owner; `false` where it has none.
+    /// Releases all holds of an owner; `false` if it has no hold.
     pub(crate) fn release_all_of(&self, key: &[u8], owner: &[u8]) -> Result<bool, Error> {
         self.wait_for(self.client.lock(key).release_all_of(owner))
     }
 
-    /// Takes the lock away, from this owner only if one is named; `false` where there was nothing to take.
+    /// Releases the lock by force, from this owner only if one is named; `false` if nothing was released.
     pub(crate) fn force_release(&self, key: &[u8], owner: Option<&[u8]>) -> Result<bool, Error> {
         let lock = self.client.lock(key);
         match owner {
@@ -94,7 +94,7 @@ impl Locks {
     }
 }
 
-/// Threads for a client, until the process ends: to drop a runtime is to wait for whatever it looks up by name.
+/// Threads for a client, until the process ends: dropping a runtime would wait for its look-ups of host names.
 pub(crate) fn runtime() -> Result<&'static Runtime, Error> {
     let runtime = RuntimeBuilder::new_multi_thread()
         .worker_threads(1)
@@ -105,17 +105,17 @@ pub(crate) fn runtime() -> Result<&'static Runtime, Error> {
     Ok(Box::leak(Box::new(runtime)))
 }
 
-/// Whether a user must be allowed to look at a lock.
+/// Whether a user must be allowed to read a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     Required,
-    /// A user that may not use RLOCK.INFO is no error.
+    /// A user that may not use RLOCK.INFO can still connect.
     IfAllowed,
 }
 
 /// Connects a client to the server that has the lock `key`, if one is named. It must have the module.
 ///
-/// An attempt may take as long as `attempt`; where one takes longer, it is tried again while there is patience.
+/// An attempt may take as long as `attempt`; a slower one is repeated until [`PATIENCE`] is over.
 /// A node of a cluster leads to the others.
 pub(crate) async fn connect(
     place: &Place,

@@ -62,7 +62,7 @@ pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
     for Asked { target, outcome } in walk.asked {
         let address = target.address();
         match outcome {
-            // One server may go by several addresses; a Sentinel is none that holds locks.
+            // One server may have several addresses; a Sentinel holds no locks.
             Ok(seen) => {
                 if ids.insert(id(&address, &seen.fields)) && !is_sentinel(&seen.fields) {
                     found.push(Server { address, state: Ok(described(&seen.fields)) });

@@ -1,4 +1,4 @@
-//! Which servers, and as whom.
+//! The servers of a URL, and the login for them.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const SENTINEL_PORT: u16 = 26379;
 pub(crate) enum Kind {
     /// A server that has locks.
     Server,
-    /// Sentinels, and what they call the servers that are meant.
+    /// Sentinels, and their name for the wanted servers.
     Sentinel(String),
     /// Nodes of a cluster.
     Cluster,
@@ -41,7 +41,7 @@ pub(crate) struct Place {
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     info: ConnectionInfo,
-    /// With the user, the password and the database of the servers that it tells of.
+    /// With the user, the password and the database of the servers that it names.
     peers: ConnectionInfo,
 }
 
@@ -102,7 +102,7 @@ impl Place {
         ["redis", "rediss"].contains(&scheme).then(|| Place { url, kind: Kind::Cluster, ..self.clone() })
     }
 
-    /// What the Sentinels call the servers that are meant, where the URL names Sentinels.
+    /// The Sentinels' name for the wanted servers, if the URL names Sentinels.
     pub(crate) fn service(&self) -> Option<&str> {
         match &self.kind {
             Kind::Sentinel(service) => Some(service),
@@ -110,7 +110,7 @@ impl Place {
         }
     }
 
-    /// The servers and the database, the same text whoever logs in.
+    /// The servers and the database, the same text for every user.
     pub(crate) fn identity(&self) -> String {
         let mut addresses: Vec<String> = self.starts.iter().map(Target::address).collect();
         addresses.sort_unstable();
@@ -169,7 +169,7 @@ impl Target {
         }
     }
 
-    /// What connections are made to.
+    /// The address that connections are made to.
     pub(crate) fn connection_address(&self) -> &ConnectionAddr {
         self.info.addr()
     }
@@ -247,7 +247,7 @@ pub(crate) fn parted(address: &str) -> Option<(String, u16)> {
 fn sentinels_login(query: &str) -> String {
     let value = |name: &str| {
         let mut parts = query.split('&').filter_map(|part| part.split_once('='));
-        // Percent signs are left: the value is encoded already, if not as far as it has to be here.
+        // Percent signs stay: the value is encoded already, though less than it must be here.
         parts.rfind(|(word, _)| *word == name).map(|(_, value)| encoded(value.as_bytes()).replace("%25", "%"))
     };
     match (value("sentinel_username"), value("sentinel_password")) {

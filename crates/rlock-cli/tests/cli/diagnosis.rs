@@ -40,7 +40,7 @@ fn sentinel(primary: &TestServer) -> TestServer {
 
 /// It said that the module is not loaded, and `ping` of a server by the URL of a Sentinel said `ok`.
 #[test]
-fn servers_and_sentinels_are_told_apart() {
+fn servers_and_sentinels_are_distinguished() {
     let server = TestServer::start();
     let sentinel = sentinel(&server);
     let (at, by) = (address(&server), address(&sentinel));
@@ -55,9 +55,9 @@ fn servers_and_sentinels_are_told_apart() {
     all_fail(&ALL, &format!("redis+sentinel://{by}/other"), &[&unknown, "end of the URL: app"]);
 }
 
-/// One wrong address among the Sentinels is told, though the others lead to the servers.
+/// `ping` reports one wrong address among the Sentinels, though the others lead to the servers.
 #[test]
-fn ping_names_a_sentinel_that_is_none() {
+fn ping_names_a_server_that_is_not_a_sentinel() {
     let server = TestServer::start();
     let sentinel = sentinel(&server);
     let mut command = bare();
@@ -86,7 +86,7 @@ fn what_a_sentinel_names_may_be_wrong_itself() {
 }
 
 #[test]
-fn servers_and_clusters_are_told_apart() {
+fn servers_and_clusters_are_distinguished() {
     let server = TestServer::start();
     let at = address(&server);
     let not = format!("{at} is not a node of a cluster");
@@ -113,7 +113,7 @@ fn databases_that_are_not_there() {
     let sentinel = sentinel(&server);
     let url = format!("redis+sentinel://{}/app/99", address(&sentinel));
     all_fail(&ALL[..3], &url, &["has no database 99", "redis://host:port/0"]);
-    // Valkey 9 has databases in a cluster too, if it is told to.
+    // Valkey 9 has databases in a cluster too, if configured.
     let node = TestServer::builder().conf("cluster-enabled", "yes").start();
     ask::<String>(&mut node.connect(), "CLUSTER ADDSLOTSRANGE 0 16383");
     for kind in ["redis", "redis+cluster"] {
@@ -121,7 +121,7 @@ fn databases_that_are_not_there() {
     }
 }
 
-/// A server without TLS says nothing to who begins with it: that took 5 s, and blamed the load.
+/// A server without TLS never answers a TLS handshake: the error took 5 s, and blamed the load.
 #[test]
 fn tls_that_is_not_there() {
     let server = TestServer::start();
@@ -197,7 +197,7 @@ fn ports_of_other_servers() {
 }
 
 #[test]
-fn addresses_where_nobody_is() {
+fn addresses_without_a_server() {
     all_fail(&ALL, "redis://127.0.0.1:1", &["Connection refused", "check that a server runs at 127.0.0.1:1"]);
     all_fail(&ALL, "redis+cluster://127.0.0.1:1", &["Connection refused", "check that a server runs"]);
     all_fail(&ALL, "redis+sentinel://127.0.0.1:1/app", &["Connection refused", "check that a server runs"]);
@@ -281,7 +281,7 @@ fn locks_of_the_other_kind() {
     }
 }
 
-/// A module that is older than this command, which no server here has: what such a one would say.
+/// A module that is older than this command. No server here has one: the test sends its answers.
 #[test]
 fn a_module_that_is_older() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

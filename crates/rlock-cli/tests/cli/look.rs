@@ -26,7 +26,7 @@ fn status_shows_a_free_lock() {
 }
 
 #[test]
-fn status_shows_who_holds_and_who_waits() {
+fn status_shows_holders_and_waiters() {
     let server = TestServer::start();
     let client = &mut server.connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000 HOLDS 1");
@@ -54,14 +54,14 @@ fn status_shows_who_holds_and_who_waits() {
 }
 
 #[test]
-fn a_lock_without_an_expiry_is_shown_as_such() {
+fn a_lock_without_an_expiry_is_shown_as_held_for_ever() {
     let server = TestServer::start();
     ask::<i64>(&mut server.connect(), "HSET job alice:1 1");
     rlock(&server, &["status", "job"]).is(0, "job  held, for ever\n  holder  alice:1  1 hold\n");
 }
 
 #[test]
-fn release_gives_back_all_holds_of_an_owner() {
+fn release_ends_all_holds_of_an_owner() {
     let server = TestServer::start();
     let client = &mut server.connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000 HOLDS 1");
@@ -106,7 +106,7 @@ fn names_of_any_bytes_do_no_harm_on_a_terminal() {
     assert_eq!(found[0]["key"], "\\x1b[2J\\xff\\\\ \\x0a");
 }
 
-/// Locks, and everything that is none, in a database of many keys.
+/// Locks, and keys of every other shape, in a database of many keys.
 #[test]
 #[expect(clippy::too_many_lines, reason = "one scene, listed in several ways")]
 fn ls_finds_locks_by_their_shape() {

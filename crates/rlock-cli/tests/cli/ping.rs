@@ -12,7 +12,7 @@ fn address(server: &TestServer) -> String {
     format!("127.0.0.1:{}", server.port())
 }
 
-/// What it says of a server: role, module, whether it may become the primary, whether that is well.
+/// Its line about a server: the role, whether it has the module, whether it may become the primary, whether that is ok.
 #[track_caller]
 fn seen(report: &Value, server: &TestServer) -> (String, bool, bool, bool) {
     let servers = report["servers"].as_array().unwrap();
@@ -157,7 +157,7 @@ fn sentinels_may_ask_for_a_user_and_a_password_of_their_own() {
         crate::support::Running::start(command).ended()
     };
     for query in ["?sentinel_password=p%40ss", "?sentinel_username=asker&sentinel_password=other"] {
-        // One of these asks by the client crate, the others by themselves.
+        // One of these asks by the client crate, the others by their own connections.
         assert!(at(query, &["status", "job"]).stdout.contains("holder  alice:1"));
         assert!(at(query, &["ls"]).stdout.starts_with("job  alice:1"));
         at(query, &["run", "free", "--", "echo", "ran"]).is(0, "ran\n");

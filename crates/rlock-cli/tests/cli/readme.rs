@@ -36,7 +36,7 @@ fn is_as_shown(line: &str, shown: &str) -> bool {
 fn the_session_prints_what_it_shows() {
     let lines = session();
     let server = TestServer::start();
-    // One shell for all of it, since commands look at how those before them ended; between them a mark.
+    // One shell for all of it, since commands use the exit code of the one before; between them a mark.
     let mut script = "exec 2>&1\n".to_string();
     let mut steps: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in &lines {

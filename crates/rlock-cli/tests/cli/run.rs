@@ -58,7 +58,7 @@ fn readers_run_together_and_writers_alone() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let files = Files::new();
-    let flag = files.path("go on").display().to_string();
+    let flag = files.path("end now").display().to_string();
     let waits = format!("while ! [ -e '{flag}' ]; do sleep 0.02; done");
     let one = start(&server, &["run", "pages", "--read", "--", "sh", "-c", &waits]);
     let two = start(&server, &["run", "pages", "--read", "--", "sh", "-c", &waits]);
@@ -69,7 +69,7 @@ fn readers_run_together_and_writers_alone() {
     let status = rlock(&server, &["status", "pages"]);
     assert!(status.stdout.contains("1 hold, read"), "{}", status.stdout);
     assert!(rlock(&server, &["ls"]).stdout.contains("pages"));
-    fs::write(files.path("go on"), "").unwrap();
+    fs::write(files.path("end now"), "").unwrap();
     one.ended().is(0, "");
     two.ended().is(0, "");
     rlock(&server, &["run", "pages", "--write", "--fence-env", "T", "--", "sh", "-c", "[ $T -gt 0 ]"])
@@ -108,7 +108,7 @@ fn the_command_finds_a_fencing_token_in_its_environment() {
         assert!(token > last, "{token} after {last}");
         last = token;
     }
-    // Without it there is none, and a variable that is there already stays.
+    // Without the option there is no token, and an existing variable stays.
     let mut command = bare();
     command.env("TOKEN", "mine").args(["--url", &url(&server), "run", "job", "--", "sh", "-c"]);
     command.arg(r#"printf %s "$TOKEN""#);
@@ -169,7 +169,7 @@ fn no_wait_gives_124_at_once_and_wait_after_its_time() {
 }
 
 #[test]
-fn who_waits_gets_the_lock_when_it_is_free() {
+fn a_waiter_gets_the_lock_when_it_is_free() {
     let server = TestServer::start();
     let client = &mut server.connect();
     for wait in [&[][..], &["--wait", "1m"]] {
@@ -268,7 +268,7 @@ fn the_lock_stays_held_until_the_whole_group_has_ended() {
     eventually("the release", SOON, || (ask::<i64>(client, "EXISTS job") == 0).then_some(()));
 }
 
-/// What `run` has to tell comes as objects too; the output is the command's own.
+/// Notes of `run` can be JSON objects too; the output is the command's own.
 #[test]
 fn notes_can_be_json() {
     let server = TestServer::start();

@@ -54,14 +54,14 @@ fn a_server_that_hangs_ends_the_group_before_the_lease_ends() {
     for beat in ["leader.beat", "child.beat"] {
         let last: u64 = files.line(beat).parse().unwrap();
         assert!(last < lease_end, "alive {} ms after the lease", last - lease_end);
-        // What is kept in reserve is no more than needed: 5 % for the KILL, and 1 % for the clocks.
+        // The reserve is no larger than needed: 5 % for the KILL, and 1 % for the clocks.
         assert!(lease_end - last < 2_000, "dead {} ms before the lease ends", lease_end - last);
         eprintln!("the group had ended {} ms before the lease of {LEASE} ms", lease_end - last);
     }
 }
 
-/// What is told goes to standard error, and whoever reads there may stand still, as a pager does: the words about the
-/// loss were waited for before the command was ended.
+/// Notes go to standard error, whose reader may stop reading, as a pager does: the end of the command waited until the
+/// note about the loss was read.
 #[test]
 fn a_reader_that_stands_still_keeps_no_command_alive() {
     let server = TestServer::start();
@@ -89,7 +89,7 @@ fn a_server_that_is_gone_ends_the_group_before_the_lease_ends() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let files = Files::new();
-    // This one ends when it is told to, and takes some time for it.
+    // This command ends on TERM, and takes some time for it.
     let script = "trap 'date +%s%3N > term; sleep 0.5; date +%s%3N > done; exit 0' TERM; echo $$ > leader.pid; \
                   n=0; while [ $((n+=1)) -le 1200 ]; do sleep 0.05; done";
     let script = files.script(script);
@@ -103,7 +103,7 @@ fn a_server_that_is_gone_ends_the_group_before_the_lease_ends() {
 }
 
 #[test]
-fn an_outage_that_is_shorter_than_the_lease_harms_nobody() {
+fn an_outage_that_is_shorter_than_the_lease_is_harmless() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let files = Files::new();
@@ -218,7 +218,7 @@ fn a_key_that_becomes_something_else_is_a_loss() {
     assert_eq!(ask::<String>(client, "GET job"), "data");
 }
 
-/// The command went on while the run could not renew, and the lease is over: there is no time for a grace.
+/// The command continued while the run could not renew, and the lease is over: there is no time for a grace.
 #[test]
 fn a_run_that_was_stopped_beyond_its_lease_kills_at_once() {
     let server = TestServer::start();
@@ -239,7 +239,7 @@ fn a_run_that_was_stopped_beyond_its_lease_kills_at_once() {
     assert_eq!(ask::<i64>(client, "EXISTS job"), 0);
 }
 
-/// Stopped while it waited: the grant is for nobody once its lease is over, and is asked for again.
+/// Stopped while it waited: the grant expires with its lease, and the run waits again.
 #[test]
 fn a_run_that_was_stopped_while_it_waited_starts_nothing_without_the_lock() {
     let server = TestServer::start();

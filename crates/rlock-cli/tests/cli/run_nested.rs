@@ -115,7 +115,7 @@ fn a_variable_that_outlives_its_run_forbids_nothing() {
     }
 }
 
-/// Where the user may not look who holds the lock, the variable alone decides.
+/// If the user may not read the holders of the lock, the variable alone decides.
 #[test]
 fn without_the_permission_to_look_the_name_decides() {
     let server = TestServer::start();

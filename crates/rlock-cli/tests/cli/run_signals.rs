@@ -39,10 +39,10 @@ fn signals_are_forwarded_to_the_whole_group() {
     }
 }
 
-/// The script counts by itself: where it asked `seq`, a busy machine sometimes took so long for that that the signal
-/// ended `seq`, and the command ended as if it were done.
+/// The script counts without `seq`: on a busy machine a slow `seq` sometimes got the signal and ended, and the command
+/// ended as if it were done.
 #[test]
-fn a_command_may_go_on_after_a_signal() {
+fn a_command_may_continue_after_a_signal() {
     let server = TestServer::start();
     let files = Files::new();
     // The signal ends the sleep too, which else would be the last thing that the loop did, with its code.
@@ -57,8 +57,8 @@ fn a_command_may_go_on_after_a_signal() {
     run.ended().is(0, "");
 }
 
-/// Where the command has not got the terminal, or not yet, Ctrl-Z is meant for us. We were suspended, the command
-/// went on, and nobody renewed its lock.
+/// If the command does not have the terminal, or not yet, rlock gets the Ctrl-Z. rlock was suspended, the command
+/// continued, and its lock was not renewed.
 #[test]
 fn a_run_that_holds_a_lock_is_not_suspended() {
     let server = TestServer::start();

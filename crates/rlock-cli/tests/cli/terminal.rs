@@ -81,7 +81,7 @@ fn a_question_that_goes_to_a_file_has_no_colours() {
 
 /// Between the question and the answer the lock passed on: the next holder was not meant.
 #[test]
-fn force_release_takes_the_lock_from_whom_it_showed() {
+fn force_release_takes_the_lock_from_the_holder_that_it_showed() {
     let server = TestServer::start();
     let client = &mut server.connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000");
@@ -117,7 +117,7 @@ fn control_c_reaches_the_command() {
     assert_eq!(ask::<i64>(&mut server.connect(), "EXISTS job"), 0);
 }
 
-/// Nobody could let it go on, and its lock would be held for ever.
+/// No shell could continue it, and its lock would be held for ever.
 #[test]
 fn control_z_does_not_suspend_a_command_that_holds_a_lock() {
     let server = TestServer::start();
@@ -128,7 +128,7 @@ fn control_z_does_not_suspend_a_command_that_holds_a_lock() {
     let pid = files.pid("pid");
     terminal.type_text("\x1a");
     terminal.shows("cannot be suspended");
-    eventually("the command to go on", SOON, || {
+    eventually("the command to continue", SOON, || {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
         (!stat.contains(") T")).then_some(())
     });

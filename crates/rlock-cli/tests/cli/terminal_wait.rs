@@ -7,7 +7,7 @@ use crate::support::{SOON, ask, await_waiters, rlock, start};
 use rlock_testkit::{Subscriber, TestServer};
 
 #[test]
-fn a_wait_shows_who_holds_the_lock_and_who_is_before() {
+fn a_wait_shows_the_holder_and_the_waiters_before() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let _listener = Subscriber::channel(&server, "news");
@@ -47,7 +47,7 @@ fn a_wait_that_ends_otherwise_ends_its_line_too() {
     assert!(code == Some(130) && text.ends_with("\r\n"), "{code:?} {text:?}");
 }
 
-/// A user that may not look at locks is still told that it waits.
+/// A user that may not read locks still sees that it waits.
 #[test]
 fn without_the_permission_a_wait_shows_less() {
     let server = TestServer::start();
@@ -66,7 +66,7 @@ fn without_the_permission_a_wait_shows_less() {
 }
 
 #[test]
-fn only_a_terminal_is_told_of_a_wait() {
+fn only_a_terminal_shows_a_wait() {
     let server = TestServer::start();
     let client = &mut server.connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 1000000");

@@ -15,7 +15,7 @@ fn watch_redraws() {
     ask::<redis::Value>(&mut server.connect(), "RLOCK.ACQUIRE job alice:1 100000");
     terminal.shows("\x1b[H\x1b[Jjob  \x1b[31mheld");
     terminal.shows("alice:1  1 hold");
-    // Without any change the time goes on.
+    // The time left is updated without any change of the lock.
     terminal.shows("left");
     terminal.shows("left");
 }

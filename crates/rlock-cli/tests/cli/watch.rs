@@ -112,7 +112,7 @@ fn in_json_each_line_is_an_object() {
 }
 
 #[test]
-fn an_outage_is_told_and_waited_out() {
+fn an_outage_is_reported_and_waited_out() {
     let server = TestServer::start();
     let port = server.port();
     let watch = Watch::start(&server, &[]);

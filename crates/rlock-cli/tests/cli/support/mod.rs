@@ -119,7 +119,7 @@ impl Running {
         Running::start_with_stderr(command)
     }
 
-    /// Starts it with the standard error that was set; what is told there is not read, unless it is piped.
+    /// Starts it with the standard error that was set, which is read only if it is piped.
     #[track_caller]
     pub(crate) fn start_with_stderr(mut command: Command) -> Running {
         command.stdout(Stdio::piped());
@@ -215,7 +215,7 @@ impl Stream {
     }
 }
 
-/// A directory in which commands leave what tests look at.
+/// A directory for the files that commands leave for tests.
 pub(crate) struct Files(DataDir);
 
 impl Files {
@@ -283,13 +283,13 @@ pub(crate) fn ask<T: FromRedisValue>(client: &mut Connection, line: &str) -> T {
     command.query(client).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
-/// The owner of a lock, once somebody has it.
+/// The owner of a lock, once it is held.
 #[track_caller]
 pub(crate) fn await_owner(client: &mut Connection, key: &str) -> String {
     eventually("an owner", SOON, || ask::<Vec<String>>(client, &format!("HKEYS {key}")).pop())
 }
 
-/// Waits until so many wait for a lock.
+/// Waits until a lock has `count` waiters.
 #[track_caller]
 pub(crate) fn await_waiters(client: &mut Connection, key: &str, count: usize) {
     eventually("the waiters", SOON, || (waiters(client, key) == count).then_some(()));

@@ -30,7 +30,7 @@ impl Terminal {
         Terminal::sized((80, 24), server, arguments, environment)
     }
 
-    /// As [`Terminal::start`], with so many columns and rows.
+    /// As [`Terminal::start`], with these columns and rows.
     #[track_caller]
     pub(crate) fn sized(
         size: (u16, u16),
@@ -60,7 +60,7 @@ impl Terminal {
         let (sender, screen) = channel();
         thread::spawn(move || {
             let (mut buffer, mut rest) = ([0; 4096], Vec::new());
-            // The read fails once nobody has the terminal any more.
+            // The read fails once no process has the terminal any more.
             while let Ok(length @ 1..) = output.read(&mut buffer) {
                 rest.extend_from_slice(&buffer[..length]);
                 // A character may come in two parts.
@@ -105,7 +105,7 @@ impl Terminal {
             }
             match self.screen.recv_timeout(by.saturating_duration_since(Instant::now())) {
                 Ok(more) => self.seen.push_str(&more),
-                Err(error) => panic!("{error}: no such picture, at last {:?}", self.seen),
+                Err(error) => panic!("{error}: this picture did not appear, at last {:?}", self.seen),
             }
         }
     }
@@ -152,11 +152,11 @@ impl Terminal {
         }
     }
 
-    /// Waits for the end, and returns the code and all that was not looked at.
+    /// Waits for the end, and returns the code and all output that was not checked.
     #[track_caller]
     pub(crate) fn ended(&mut self) -> (Option<i32>, String) {
         let status = eventually("the program to end", SOON, || self.child.try_wait().expect("an own child"));
-        // Until nobody has the terminal any more.
+        // Until no process has the terminal any more.
         loop {
             match self.screen.recv_timeout(SOON) {
                 Ok(more) => self.seen.push_str(&more),
