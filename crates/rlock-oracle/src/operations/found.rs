@@ -64,9 +64,8 @@ impl Oracle {
     pub(super) fn list_is_met(&mut self, lock: Lock) {
         let (clock, primary) = (self.clock, self.primary);
         let before = &mut self.place(lock).before;
-        if primary && before.list_is_new && before.list_until.take_if(|until| clock < *until).is_some() {
-            before.caps = true;
-        }
+        let is_doubted = before.list_until.is_some_and(|until| clock < until);
+        before.caps |= primary && is_doubted && std::mem::take(&mut before.list_is_new);
     }
 
     /// The messages of the latest step may have met fair lists.
@@ -81,7 +80,7 @@ impl Oracle {
         self.places.iter().any(|place| place.before.caps && !place.list.is_empty())
     }
 
-    /// A deleted fair list needs no cap.
+    /// A deleted fair list needs no cap, but may get one later.
     pub(super) fn forget_empty_lists(&mut self) {
         for place in self.places.iter_mut().filter(|place| place.list.is_empty()) {
             place.before.caps = false;

@@ -28,7 +28,7 @@ impl Yielding {
     }
 
     /// It may have ended, or may end earlier.
-    fn doubt(&mut self) {
+    pub(super) fn doubt(&mut self) {
         if let Self::Draining { sure } | Self::Window { sure, .. } = self {
             *sure = false;
         }

@@ -6,7 +6,7 @@ use super::after::After;
 use super::found::Before;
 use super::hash::Leases;
 use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner, Word};
-use super::options::Options;
+use super::options::{Kinds, Options};
 use super::row::Row;
 use super::values::{Answer, Entry, OpenGrant, Value, Via, Waiter};
 
@@ -170,6 +170,7 @@ impl Oracle {
 
     /// Removes a waiter from the queue. The last one ends the state of the queue, and a plain lock's yield window.
     pub(super) fn remove(&mut self, lock: Lock, at: usize) -> Waiter {
+        let mixed = self.options.kinds == Kinds::Mixed;
         let place = self.place(lock);
         let waiter = place.queue.remove(at);
         if waiter.fair {
@@ -178,8 +179,11 @@ impl Oracle {
         place.list_touched &= place.queue.iter().any(|waiter| waiter.fair);
         if place.queue.is_empty() {
             place.called = None;
-            if !matches!(waiter.word, Word::Read | Word::Write) {
-                place.row.yielding.close_window();
+            match waiter.word {
+                Word::Read | Word::Write => {}
+                // A window outlives the queue if it is that of a read/write lock.
+                _ if mixed => place.row.yielding.doubt(),
+                _ => place.row.yielding.close_window(),
             }
             place.unconfirmed = None;
             place.seen_end = None;
