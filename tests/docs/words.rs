@@ -1,9 +1,7 @@
 //! What users and operators read keeps to the words of the project: crates/rlock-testkit/src/docs/style.rs lists the
-//! patterns that are not used, and what to write in their place. Comments, test names and messages of Rust files keep to
-//! them as well, except for the places that tests/docs/words.txt counts: a file must not get more of them.
+//! patterns that are not used, and what to write in their place. Comments, test names and messages of all Rust files keep to
+//! them as well.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,8 +11,10 @@ use rlock_testkit::docs::{Finding, Prose, Style};
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Places that keep a pattern: the file, the words that are found, and the reason.
-const EXCEPTIONS: &[(&str, &str, &str)] =
-    &[("crates/rlock-cli/src/advice.rs", "such", "the system's own words, which it searches")];
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("crates/rlock-cli/src/advice.rs", "such", "the system's own words, which it searches"),
+    ("crates/rlock-cli/tests/cli/diagnosis.rs", "such", "the same words"),
+];
 
 /// One file, and how to find what users read in it.
 struct Source {
@@ -74,33 +74,40 @@ fn sources() -> Vec<Source> {
     sources
 }
 
-#[test]
-fn what_users_read_keeps_to_the_words() {
-    let style = Style::new();
-    let mut failures = Vec::new();
-    let mut excepted = Vec::new();
-    for Source { path, read } in sources() {
-        let text =
-            fs::read_to_string(Path::new(ROOT).join(&path)).unwrap_or_else(|error| panic!("{path}: {error}"));
-        for Finding { line, words, better } in style.findings(&read(&text)) {
-            let exception =
-                EXCEPTIONS.iter().position(|(file, kept, _)| *file == path && words.contains(kept));
-            if exception.is_some() {
-                excepted.extend(exception);
-            } else {
-                failures.push(format!("{path}:{line}: \"{words}\"; better: {better}"));
+/// The places in these files, but for the exceptions.
+fn places(sources: impl Iterator<Item = (String, Vec<Finding>)>) -> Vec<String> {
+    let excepted = |path: &str, words: &str| {
+        EXCEPTIONS.iter().any(|(file, kept, _)| *file == path && words.contains(kept))
+    };
+    let mut places = Vec::new();
+    for (path, findings) in sources {
+        for Finding { line, words, better } in findings {
+            if !excepted(&path, &words) {
+                places.push(format!("{path}:{line}: \"{words}\"; better: {better}"));
             }
         }
     }
-    for (number, (file, words, _)) in EXCEPTIONS.iter().enumerate() {
-        let used = excepted.contains(&number);
-        assert!(used, "{file} has no \"{words}\" any more: remove it from EXCEPTIONS");
-    }
-    assert!(failures.is_empty(), "{} places:\n{}\n", failures.len(), failures.join("\n"));
+    places
 }
 
-/// The number of places in each file, `COUNT FILE` in each line. The list only gets shorter.
-const KNOWN: &str = "tests/docs/words.txt";
+#[track_caller]
+fn assert_none(places: &[String]) {
+    assert!(places.is_empty(), "{} places:\n{}\n", places.len(), places.join("\n"));
+}
+
+fn text_of(path: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+#[test]
+fn what_users_read_keeps_to_the_words() {
+    let style = Style::new();
+    let findings = |Source { path, read }: Source| {
+        let findings = style.findings(&read(&text_of(&path)));
+        (path, findings)
+    };
+    assert_none(&places(sources().into_iter().map(findings)));
+}
 
 /// Where the project's own Rust files are.
 const CODE: [&str; 8] = ["src", "crates", "tests", "integration", "model", "fuzz", "benches", "clients"];
@@ -108,48 +115,29 @@ const CODE: [&str; 8] = ["src", "crates", "tests", "integration", "model", "fuzz
 /// The files that spell the patterns out.
 const ABOUT_WORDS: &str = "crates/rlock-testkit/src/docs/";
 
-fn known() -> BTreeMap<String, usize> {
-    let text = fs::read_to_string(Path::new(ROOT).join(KNOWN)).unwrap_or_default();
-    let entry = |line: &str| {
-        let (count, path) = line.split_once(' ')?;
-        Some((path.to_string(), count.parse().ok()?))
-    };
-    text.lines().filter_map(entry).collect()
-}
-
 /// Each file of code with the places where a pattern is found.
-fn code_findings(style: &Style) -> Vec<(String, Vec<Finding>)> {
+fn code_findings() -> Vec<(String, Vec<Finding>)> {
+    let style = Style::new();
     let files = CODE.iter().flat_map(|folder| below(folder, "rs"));
     let files = files.filter(|file| !file.contains("/target/") && !file.starts_with(ABOUT_WORDS));
-    let read = |path: String| {
-        let text = fs::read_to_string(Path::new(ROOT).join(&path)).expect("a Rust file");
-        let findings = Prose::source(&text).iter().flat_map(|prose| style.findings(prose)).collect();
-        (path, findings)
+    let findings = |path: String| {
+        let text = text_of(&path);
+        (path, Prose::source(&text).iter().flat_map(|prose| style.findings(prose)).collect())
     };
-    files.map(read).collect()
+    files.map(findings).collect()
 }
 
 #[test]
-fn no_file_of_code_gets_more_places_that_do_not_keep_to_the_words() {
-    let (known, mut lowered) = (known(), String::new());
-    let mut failures = String::new();
-    for (path, findings) in code_findings(&Style::new()) {
-        let allowed = known.get(&path).copied().unwrap_or_default();
-        let left = findings.len().min(allowed);
-        if left > 0 {
-            writeln!(lowered, "{left} {path}").expect("a string takes everything");
-        }
-        if findings.len() > allowed {
-            let count = findings.len();
-            writeln!(failures, "{path}: {count} places, {KNOWN} allows {allowed}:").expect("as above");
-            for Finding { line, words, better } in findings {
-                writeln!(failures, "  {line}: \"{words}\"; better: {better}").expect("as above");
-            }
-        }
+fn all_code_keeps_to_the_words() {
+    assert_none(&places(code_findings().into_iter()));
+}
+
+#[test]
+fn each_exception_is_needed() {
+    let findings = code_findings();
+    for (file, words, _) in EXCEPTIONS {
+        let mut of_file = findings.iter().filter(|(path, _)| path == file).flat_map(|(_, findings)| findings);
+        let used = of_file.any(|finding| finding.words.contains(words));
+        assert!(used, "{file} has no \"{words}\" any more: remove it from EXCEPTIONS");
     }
-    // Lowers the list to what is left; it never raises a number.
-    if std::env::var_os("RLOCK_WORDS_LOWER").is_some() {
-        fs::write(Path::new(ROOT).join(KNOWN), lowered).expect("writing the list");
-    }
-    assert!(failures.is_empty(), "{failures}");
 }

@@ -11,19 +11,19 @@ use crate::config::Durability;
 use crate::error::{Error, name};
 use crate::exchange::{Manner, Trouble, exchange, exchange_one};
 
-/// What came of it.
+/// The outcome of the wait for replicas.
 pub(crate) enum Ensured {
-    /// Enough replicas have the hold, and its lease counts from then.
+    /// Enough replicas have the hold. Its lease counts from this time.
     Since(Instant),
     /// The hold was lost meanwhile.
     Lost,
-    /// Nobody can tell: there was no connection, no answer, or the server is being replaced. It can be tried again.
+    /// Unknown: there was no connection, no reply, or the server is being replaced. A retry can help.
     Unknown(Error),
 }
 
 /// Makes sure that enough replicas have a hold that was acquired by a request sent at `sent`.
 ///
-/// Before an error is returned the hold is taken back.
+/// The hold is released before an error is returned.
 pub(crate) async fn ensure(attempt: &mut Attempt, sent: Instant) -> Result<Ensured, Error> {
     if matches!(attempt.order.durability, Durability::None | Durability::Replicas(0)) {
         return Ok(Ensured::Since(sent));
