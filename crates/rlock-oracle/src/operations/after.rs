@@ -15,8 +15,8 @@ pub(super) struct After {
     pub(super) values: [Value; LOCKS.len()],
     pub(super) queues: [Vec<Waiter>; LOCKS.len()],
     pub(super) lists: [Vec<Entry>; LOCKS.len()],
-    /// Whether Redisson clients of each lock have received any message.
-    pub(super) told: [bool; LOCKS.len()],
+    /// Whether a Redisson client at the head of each lock's fair list was called.
+    pub(super) called: [bool; LOCKS.len()],
     /// The number of unlock messages of each lock.
     pub(super) unlock_messages: [usize; LOCKS.len()],
     /// The waiter that CANCEL has removed.
@@ -32,14 +32,13 @@ impl After {
             (Some(Op::Cancel { lock, owner }), Some(Answer::One)) => Some((lock, owner)),
             _ => None,
         };
-        let unlock_messages = std::array::from_fn(|lock| real.unlock_messages(Lock(lock)));
         Self {
             answer,
             values: std::array::from_fn(|lock| real.value(Lock(lock))),
             queues: std::array::from_fn(|lock| real.queue(Lock(lock))),
             lists: std::array::from_fn(|lock| real.list(Lock(lock))),
-            told: std::array::from_fn(|lock| real.has_called(Lock(lock)) || unlock_messages[lock] > 0),
-            unlock_messages,
+            called: std::array::from_fn(|lock| real.has_called(Lock(lock))),
+            unlock_messages: std::array::from_fn(|lock| real.unlock_messages(Lock(lock))),
             cancelled,
             calls: real.calls(),
             messages: real.messages(),

@@ -267,7 +267,11 @@ impl Oracle {
         let as_it_was = after.queues[lock.0].len() == place.queue.len()
             && after.lists[lock.0].first() == place.list.first();
         let free = self.head_access(lock) == Access::Free;
-        self.options.kinds == Kinds::Fair && free && as_it_was && !after.told[lock.0]
+        self.options.kinds == Kinds::Fair
+            && free
+            && as_it_was
+            && after.unlock_messages[lock.0] == 0
+            && !after.called[lock.0]
     }
 
     /// Whether another owner stands in the list before a caller that asks with FAIR for a free lock.

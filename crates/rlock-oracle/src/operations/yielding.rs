@@ -189,7 +189,9 @@ impl Oracle {
             }
             return false;
         }
-        let seen = self.head_stays(lock) && self.after.unlock_messages[lock.0] > 0;
+        // A lock that is left to the head of the fair list is not left to all.
+        let published = self.after.unlock_messages[lock.0] > 0 && !self.after.called[lock.0];
+        let seen = self.head_stays(lock) && published;
         let yields = self.listened && (must || seen);
         if yields {
             self.publish(lock);
