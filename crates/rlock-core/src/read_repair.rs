@@ -113,7 +113,7 @@ fn repair_known<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome
 /// which ends at `ends`.
 fn repair_read_lease<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, ends: UnixMs) -> Outcome {
     let Some(picture) = read_write(core, lock) else {
-        yielding::native_reads_ended(core, lock.name());
+        forget_readers(core, lock);
         return Outcome::Done;
     };
     if !ends_early(&picture, ends) {
@@ -151,6 +151,15 @@ fn read_write<'a, 'n, P: Server>(
     lock: &'a mut P::Lock<'n>,
 ) -> Option<Picture<'a, P::Lock<'n>>> {
     look(core, lock, None, Need::Mine).ok().filter(|picture| picture.view().is_read_write())
+}
+
+/// Another client has deleted or replaced a lock with native readers. The hand-offs of a mutex that has its name now still count.
+fn forget_readers<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
+    let is_mutex = look(core, lock, None, Need::Mine).is_ok_and(|found| found.view().kind == Kind::Mutex);
+    match is_mutex {
+        true => core.locks(|locks| locks.forget_read_end(lock.name())),
+        false => yielding::native_reads_ended(core, lock.name()),
+    }
 }
 
 /// Whether readers hold the lock, and its key ends before this time.

@@ -145,3 +145,28 @@ fn a_forced_release_of_dead_readers_does_not_end_a_turn() {
     ops.push(Op::Pass(Span(10)));
     check(options, ops);
 }
+
+/// FLUSHDB deleted a lock with a reader, and the same name became a plain lock. The timer then found no reader, and ended
+/// the count of the plain lock's hand-offs with them: a waiting Redisson client got its chance later.
+#[test]
+fn hand_offs_of_a_plain_lock_count_after_readers_of_the_same_name() {
+    let options = Options { turn_grants: 1, kinds: Kinds::Mixed, ..build::OPTIONS };
+    let plain = |owner, wait| acquire(owner, Word::None, LONG, wait);
+    check(
+        options,
+        [
+            Op::Listen(true),
+            read(0, LONG, Wait::No),
+            Op::Flush,
+            plain(0, Wait::No),
+            plain(1, BLOCK),
+            Op::Flush,
+            // The hand-off, before the timer checks the read leases.
+            plain(0, Wait::No),
+            Op::Pass(Span(0)),
+            plain(2, BLOCK),
+            DELETE,
+            Op::Pass(Span(0)),
+        ],
+    );
+}
