@@ -18,12 +18,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, id};
 
 use rustix::cmsg_space;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getppid, set_parent_process_death_signal, waitid};
 use rustix::stdio::dup2_stdin;
 
 use super::Job;
@@ -47,7 +47,7 @@ pub(super) enum Failure {
     Command(io::Error),
 }
 
-/// Starts the command by a launcher, and returns when the command was executed.
+/// Starts the command by a launcher, and returns when the command was executed or a signal has ended the launcher.
 pub(super) fn start(executable: &str, job: Job<'_>) -> Result<Child, Failure> {
     let (mut channel, mut child) = start_launcher(executable, job).map_err(Failure::Launcher)?;
     let mut answer = Vec::new();
@@ -57,6 +57,8 @@ pub(super) fn start(executable: &str, job: Job<'_>) -> Result<Child, Failure> {
         [TIED] => return Ok(child),
         [TIED, a, b, c, d] => Failure::Command(error_of([a, b, c, d])),
         [a, b, c, d] => Failure::Launcher(error_of([a, b, c, d])),
+        // It was the process of the command, which must not start once more.
+        _ if signal_ended(&child) => return Ok(child),
         _ => Failure::Launcher(io::Error::other("the launcher ended early")),
     };
     let _ = child.wait();
@@ -71,6 +73,13 @@ fn start_launcher(executable: &str, job: Job<'_>) -> io::Result<(UnixStream, Chi
     command.envs(job.variables.iter().cloned()).process_group(0).stdin(OwnedFd::from(theirs));
     // The end of the command's builder closes its end of the socket.
     Ok((ours, command.spawn()?))
+}
+
+/// Waits for the end of a launcher, and returns whether a signal ended it. The launcher remains to be collected.
+fn signal_ended(launcher: &Child) -> bool {
+    let launcher = WaitId::Pid(Pid::from_child(launcher));
+    let ended = retry_on_intr(|| waitid(launcher.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT));
+    matches!(ended, Ok(Some(status)) if status.terminating_signal().is_some())
 }
 
 fn error_of(number: [u8; 4]) -> io::Error {
