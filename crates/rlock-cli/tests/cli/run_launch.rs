@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{
     Files, RLOCK, Running, SOON, Signal, ask, await_end_of, await_owner, await_waiters, bare, program, rlock,
@@ -200,6 +200,25 @@ fn a_command_that_is_killed_early_is_not_started_again() {
         let ended = run.ended();
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(137), ""));
     }
+}
+
+/// Some agents of monitoring systems start a process wherever they are loaded. It inherited the socket from which rlock read the
+/// launcher's answer, and rlock waited for the end of this process.
+#[test]
+fn a_process_that_a_preloaded_library_starts_does_not_delay_rlock() {
+    let server = TestServer::start();
+    let files = Files::new();
+    let source = "#include <unistd.h>\n__attribute__((constructor)) static void start(void) {\n\
+        if (fork() == 0) { setsid(); close(1); close(2); sleep(20); _exit(0); } }\n";
+    fs::write(files.path("agent.c"), source).unwrap();
+    let mut compiler = program(&["cc", "-shared", "-fPIC", "-o", "agent.so", "agent.c"]);
+    assert!(compiler.current_dir(files.dir()).status().unwrap().success());
+    let mut command = bare();
+    command.env("LD_PRELOAD", files.path("agent.so")).env("REDIS_URL", url(&server));
+    command.args(["run", "job", "--", "sh", "-c", "echo ran; exit 7"]);
+    let begin = Instant::now();
+    Running::start(command).ended().is(7, "ran\n");
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
 }
 
 /// A process sees no number of a group outside its PID namespace, as rlock's is in bubblewrap. The first use of the terminal panicked,
