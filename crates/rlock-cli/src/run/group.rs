@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, stdin};
 
+use nix::unistd::getpgrp;
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpgrp, kill_process_group, test_kill_process_group, wait,
+    Pid, Signal, WaitOptions, WaitStatus, kill_process_group, test_kill_process_group, wait,
 };
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
@@ -107,7 +108,8 @@ pub(super) fn ended_by(signal: i32) -> ExitCode {
 
 /// Puts the group into the foreground of the terminal, in place of rlock's group, which it returns.
 fn give_terminal(id: Pid) -> Option<Pid> {
-    let ours = getpgrp();
+    // In a PID namespace, a group outside has no number.
+    let ours = Pid::from_raw(getpgrp().as_raw())?;
     if !stdin().is_terminal() || tcgetpgrp(stdin()).ok() != Some(ours) {
         return None;
     }

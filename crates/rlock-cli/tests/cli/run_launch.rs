@@ -7,13 +7,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{
     Files, RLOCK, Running, SOON, Signal, ask, await_end_of, await_owner, await_waiters, bare, program, rlock,
-    start, url,
+    send_signal, start, url,
 };
-use rlock_testkit::TestServer;
+use rlock_testkit::{TestServer, eventually};
 
 /// Signals, limits and credentials of a process, as the kernel shows them. The speculation flags and the counters differ from
 /// process to process.
@@ -184,6 +184,58 @@ fn no_command_outlives_a_run_that_is_killed_early() {
         await_end_of(&pids, SOON);
         ask::<i64>(client, "RLOCK.FORCERELEASE job");
     }
+}
+
+/// rlock started the command once more, and without the tie, if the signal came before the exec of the command.
+#[test]
+fn a_command_that_is_killed_early_is_not_started_again() {
+    let server = TestServer::start();
+    for _ in 0..20 {
+        let run = start(&server, &["run", "job", "--", "sleep", "10"]);
+        let children = format!("/proc/{0}/task/{0}/children", run.pid());
+        let child = eventually("the command's process", SOON, || {
+            fs::read_to_string(&children).unwrap_or_default().trim().parse().ok()
+        });
+        send_signal(child, Signal::KILL);
+        let ended = run.ended();
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(137), ""));
+    }
+}
+
+/// Some agents of monitoring systems start a process wherever they are loaded. It inherited the socket from which rlock read the
+/// launcher's answer, and rlock waited for the end of this process.
+#[test]
+fn a_process_that_a_preloaded_library_starts_does_not_delay_rlock() {
+    let server = TestServer::start();
+    let files = Files::new();
+    let source = "#include <unistd.h>\n__attribute__((constructor)) static void start(void) {\n\
+        if (fork() == 0) { setsid(); close(1); close(2); sleep(20); _exit(0); } }\n";
+    fs::write(files.path("agent.c"), source).unwrap();
+    let mut compiler = program(&["cc", "-shared", "-fPIC", "-o", "agent.so", "agent.c"]);
+    assert!(compiler.current_dir(files.dir()).status().unwrap().success());
+    let mut command = bare();
+    command.env("LD_PRELOAD", files.path("agent.so")).env("REDIS_URL", url(&server));
+    command.args(["run", "job", "--", "sh", "-c", "echo ran; exit 7"]);
+    let begin = Instant::now();
+    Running::start(command).ended().is(7, "ran\n");
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+}
+
+/// A process sees no number of a group outside its PID namespace, as rlock's is in bubblewrap. The first use of the terminal panicked,
+/// or its behaviour was undefined.
+#[test]
+fn the_group_of_rlock_may_be_outside_its_pid_namespace() {
+    let server = TestServer::start();
+    let outside = ["unshare", "--user", "--map-current-user", "--fork", "--pid"];
+    if !program(&outside).arg("true").output().is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: this user cannot create PID namespaces");
+        return;
+    }
+    let mut command = program(&outside);
+    command.args([RLOCK, "run", "job", "--", "sh", "-c", "echo ran; exit 7"]).env("REDIS_URL", url(&server));
+    let ended = Running::start(command).ended();
+    ended.is(7, "ran\n");
+    assert_eq!(ended.stderr, "");
 }
 
 #[test]

@@ -1,29 +1,29 @@
 //! The launcher: rlock executes itself, and the launcher executes the command in its own place.
 //!
 //! Linux kills a process at the end of its parent only if the process asks for that, before it executes the command. In a process that
-//! was forked, but has executed nothing yet, only `unsafe` code can ask. The launcher is a program of its own and asks in safe code. It keeps its process, its
-//! group, its environment and its descriptors, so the command finds what it would find without a launcher.
+//! was forked, but has executed nothing yet, only `unsafe` code can ask. The launcher is a program of its own and asks in safe code.
+//! It keeps its process, its group, its environment and its descriptors, so the command finds what it would find without a launcher.
 //!
-//! rlock must learn whether the command was started. The launcher's standard input is a socket for its answer; the command's
-//! standard input comes over this socket. The command does not inherit the socket, so an answer without an error is complete when
-//! the command has started.
+//! rlock must learn whether the command was started. The launcher's standard input is a socket. The command's standard input and a
+//! pipe for the answer come over this socket. The command does not inherit the pipe, so an answer without an error is complete when
+//! the command has started. Neither does a process that a library starts in the launcher before `main`, as LD_PRELOAD can.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write, stderr, stdin};
+use std::io::{self, IoSlice, IoSliceMut, PipeReader, PipeWriter, Read, Write, pipe, stderr, stdin};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, id};
 
 use rustix::cmsg_space;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getppid, set_parent_process_death_signal, waitid};
 use rustix::stdio::dup2_stdin;
 
 use super::Job;
@@ -47,30 +47,41 @@ pub(super) enum Failure {
     Command(io::Error),
 }
 
-/// Starts the command by a launcher, and returns when the command was executed.
+/// Starts the command by a launcher, and returns when the command was executed or a signal has ended the launcher.
 pub(super) fn start(executable: &str, job: Job<'_>) -> Result<Child, Failure> {
-    let (mut channel, mut child) = start_launcher(executable, job).map_err(Failure::Launcher)?;
+    let (mut pipe, mut child) = start_launcher(executable, job).map_err(Failure::Launcher)?;
     let mut answer = Vec::new();
-    // A launcher that ends before it reads resets the connection: its answer is incomplete.
-    let _ = channel.read_to_end(&mut answer);
+    // An answer that cannot be read is incomplete.
+    let _ = pipe.read_to_end(&mut answer);
     let failure = match answer[..] {
         [TIED] => return Ok(child),
         [TIED, a, b, c, d] => Failure::Command(error_of([a, b, c, d])),
         [a, b, c, d] => Failure::Launcher(error_of([a, b, c, d])),
+        // It was the process of the command, which must not start once more.
+        _ if signal_ended(&child) => return Ok(child),
         _ => Failure::Launcher(io::Error::other("the launcher ended early")),
     };
     let _ = child.wait();
     Err(failure)
 }
 
-fn start_launcher(executable: &str, job: Job<'_>) -> io::Result<(UnixStream, Child)> {
+fn start_launcher(executable: &str, job: Job<'_>) -> io::Result<(PipeReader, Child)> {
+    let (reader, writer) = pipe()?;
     let (ours, theirs) = UnixStream::pair()?;
-    send_stdin(&ours)?;
+    send(&ours, [stdin().as_fd(), writer.as_fd()])?;
+    drop((ours, writer));
     let mut command = Command::new(executable);
     command.arg0("rlock").args([WORD, &id().to_string()]).arg(job.program).args(job.arguments);
     command.envs(job.variables.iter().cloned()).process_group(0).stdin(OwnedFd::from(theirs));
     // The end of the command's builder closes its end of the socket.
-    Ok((ours, command.spawn()?))
+    Ok((reader, command.spawn()?))
+}
+
+/// Waits for the end of a launcher, and returns whether a signal ended it. The launcher remains to be collected.
+fn signal_ended(launcher: &Child) -> bool {
+    let launcher = WaitId::Pid(Pid::from_child(launcher));
+    let ended = retry_on_intr(|| waitid(launcher.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT));
+    matches!(ended, Ok(Some(status)) if status.terminating_signal().is_some())
 }
 
 fn error_of(number: [u8; 4]) -> io::Error {
@@ -87,22 +98,21 @@ pub(crate) fn launch(mut arguments: impl Iterator<Item = OsString>) -> Option<Ex
     if arguments.next()? != WORD {
         return None;
     }
-    let channel = stdin().as_fd().try_clone_to_owned().map(UnixStream::from);
-    let command_stdin = channel.as_ref().ok().and_then(receive_stdin);
-    match (channel, command_stdin) {
-        (Ok(mut channel), Some(command_stdin)) => {
-            let Err(error) = execute(arguments, &mut channel, command_stdin);
+    match receive() {
+        Some((command_stdin, answer)) => {
+            let mut answer = PipeWriter::from(answer);
+            let Err(error) = execute(arguments, &mut answer, command_stdin);
             // It fails only if rlock has ended.
-            let _ = channel.write_all(&number_of(&error));
+            let _ = answer.write_all(&number_of(&error));
         }
-        _ => _ = writeln!(stderr(), "rlock: only `rlock run` uses {WORD}"),
+        None => _ = writeln!(stderr(), "rlock: only `rlock run` uses {WORD}"),
     }
     Some(ExitCode::from(FAILED))
 }
 
 fn execute(
     mut arguments: impl Iterator<Item = OsString>,
-    channel: &mut UnixStream,
+    answer: &mut PipeWriter,
     command_stdin: OwnedFd,
 ) -> io::Result<Infallible> {
     let parent = arguments.next().and_then(|parent| parent.to_str()?.parse().ok());
@@ -110,7 +120,7 @@ fn execute(
     dup2_stdin(&command_stdin)?;
     drop(command_stdin);
     let program = arguments.next().ok_or(Errno::INVAL)?;
-    channel.write_all(&[TIED])?;
+    answer.write_all(&[TIED])?;
     Err(Command::new(program).args(arguments).exec())
 }
 
@@ -122,11 +132,9 @@ fn tie(parent: Option<i32>) -> io::Result<()> {
     if found.is_some() && found == parent { Ok(()) } else { Err(Errno::SRCH.into()) }
 }
 
-/// Sends rlock's standard input; the launcher reads it later.
-fn send_stdin(channel: &UnixStream) -> io::Result<()> {
-    let stdin = stdin();
-    let descriptors = [stdin.as_fd()];
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+/// Sends descriptors to the launcher, which receives them later.
+fn send(channel: &UnixStream, descriptors: [BorrowedFd<'_>; 2]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
     // Descriptors need a byte to go with.
@@ -134,13 +142,14 @@ fn send_stdin(channel: &UnixStream) -> io::Result<()> {
     Ok(())
 }
 
-fn receive_stdin(channel: &UnixStream) -> Option<OwnedFd> {
-    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+/// In a launcher, receives the command's standard input and the pipe for the answer.
+fn receive() -> Option<(OwnedFd, OwnedFd)> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let byte = &mut [0];
-    recvmsg(channel, &mut [IoSliceMut::new(byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
+    recvmsg(stdin(), &mut [IoSliceMut::new(byte)], &mut ancillary, RecvFlags::CMSG_CLOEXEC).ok()?;
     ancillary.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next().zip(descriptors.next()),
         _ => None,
     })
 }
