@@ -111,3 +111,16 @@ fn a_lock_that_ends_with_its_leases_is_left_free() {
         ]);
     }
 }
+
+/// Only native read leases hold new readers back: not those that have ended, nor those of Redisson readers, which were found.
+#[test]
+fn only_native_leases_hold_readers_back() {
+    while_one_waits_to_write([
+        redisson(Script::Read),
+        read(0, 30, Wait::No),
+        read(1, 30, Wait::No),
+        read(2, 30, Wait::No),
+        Op::Pass(Span(2_000)),
+        read(2, 10, Wait::No),
+    ]);
+}
