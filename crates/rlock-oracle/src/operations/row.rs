@@ -161,8 +161,7 @@ impl Oracle {
         }
     }
 
-    /// Notices that the key of a lock has ended together with a native read lease: until then new readers were held back, if they had to
-    /// be.
+    /// Notices that the key of a lock has ended together with a native read lease, which held new readers back.
     fn note_read_end(&mut self, lock: Lock) {
         let place = &self.places[lock.0];
         let (Value::ReadWrite(hash), Value::Nothing) = (place.value, self.value(lock)) else { return };
@@ -172,7 +171,7 @@ impl Oracle {
         }
     }
 
-    /// A lock is free since this time. If new readers had to be held back until then, it is left to Redisson clients.
+    /// A lock is free since this time. If new readers were surely held back until then, it is left to Redisson clients.
     fn must_be_left(&mut self, lock: Lock, since: u64) {
         let window = self.options.window;
         let row = &mut self.place(lock).row;
