@@ -199,3 +199,15 @@ fn a_waiter_that_can_have_no_token_neither_stops_the_queue_nor_is_lost() {
         check(OPTIONS, ops);
     }
 }
+
+/// The lock ended, and its last waiter was sent away, since its channel had no subscriber: the lock was free, and the row of hand-offs
+/// ended.
+#[test]
+fn a_free_lock_whose_waiter_was_sent_away_ends_its_streak() {
+    let channel = Channel(1);
+    let mut ops =
+        vec![acquire(0, Wait::No), acquire(1, BLOCK), acquire(2, Wait::Enqueue(WaitMs(0), channel))];
+    ops.extend([Op::Subscribe(channel, false), release(0), DELETE, Op::Pass(Span(5)), Op::Listen(true)]);
+    ops.extend([acquire(0, Wait::No), acquire(1, BLOCK), acquire(2, BLOCK), release(0), release(1)]);
+    check(OPTIONS, ops);
+}

@@ -2,7 +2,7 @@
 
 use rlock_oracle::operations::{Kinds, Ms, Op, Options, Owner, Script, Span, Wait, Word};
 
-use crate::build::{self, BLOCK, DELETE, LOCK, LONG, OPTIONS, check, read};
+use crate::build::{self, BLOCK, DELETE, LOCK, LONG, OPTIONS, acquire, check, read};
 
 /// A reader releases.
 fn release(owner: usize) -> Op {
@@ -93,4 +93,34 @@ fn a_moment_that_has_passed_is_over() {
         all.extend(ops);
         while_one_waits_to_write(all);
     }
+}
+
+/// The lock ended with the leases of its readers, and no command freed it: at the next request it is still left free for a yield window,
+/// which the oracle did not demand.
+#[test]
+fn a_lock_that_ends_with_its_leases_is_left_free() {
+    for word in [Word::Read, Word::Write] {
+        while_one_waits_to_write([
+            read(0, 100, Wait::No),
+            read(1, 100, Wait::No),
+            read(2, 100, Wait::No),
+            Op::Pass(Span(105)),
+            acquire(2, word, LONG, Wait::No),
+            Op::Pass(Span(20)),
+            read(2, LONG, Wait::No),
+        ]);
+    }
+}
+
+/// Only native read leases hold new readers back: not those that have ended, nor those of Redisson readers, which were found.
+#[test]
+fn only_native_leases_hold_readers_back() {
+    while_one_waits_to_write([
+        redisson(Script::Read),
+        read(0, 30, Wait::No),
+        read(1, 30, Wait::No),
+        read(2, 30, Wait::No),
+        Op::Pass(Span(2_000)),
+        read(2, 10, Wait::No),
+    ]);
 }

@@ -41,6 +41,8 @@ pub(super) struct Row {
     pub(super) yielding: Yielding,
     /// The last time at which a Redisson client listened, and a native held the lock as reader.
     pub(super) wanted_at: u64,
+    /// A lock that has become free is left to Redisson clients until this time at least, by whichever event the module notices it.
+    pub(super) left_until: u64,
     /// Hand-offs, at least.
     pub(super) handed: Option<(u32, u64)>,
     /// Readers that a Redisson writer has waited through, at least.
@@ -124,14 +126,15 @@ impl Oracle {
 
     /// The lock was free for Redisson clients.
     pub(super) fn row_ends(&mut self, lock: Lock) {
-        let Row { yielding, wanted_at, .. } = self.places[lock.0].row;
-        self.place(lock).row = Row { yielding, wanted_at, ..Row::default() };
+        let Row { yielding, wanted_at, left_until, .. } = self.places[lock.0].row;
+        self.place(lock).row = Row { yielding, wanted_at, left_until, ..Row::default() };
     }
 
     /// No Redisson writer has waited through the readers where none listens, or the lock was without a reader for a moment. Yielding may
     /// have ended in it.
     pub(super) fn forget_passes(&mut self) {
         for lock in self.all_locks() {
+            self.note_read_end(lock);
             for owner in owners() {
                 if self.reads_until(lock, owner).is_none() {
                     self.place(lock).natives.remove(&owner);
@@ -152,6 +155,28 @@ impl Oracle {
             if wanted && may {
                 row.wanted_at = clock;
             }
+            if held {
+                row.left_until = 0;
+            }
+        }
+    }
+
+    /// Notices that the key of a lock has ended together with a native read lease, which held new readers back.
+    fn note_read_end(&mut self, lock: Lock) {
+        let place = &self.places[lock.0];
+        let (Value::ReadWrite(hash), Value::Nothing) = (place.value, self.value(lock)) else { return };
+        let natives = place.natives.values().max();
+        if let Some(ends) = hash.ends.filter(|ends| !hash.writing && natives >= Some(ends)) {
+            self.must_be_left(lock, self.clock.saturating_sub(self.now.abs_diff(ends)));
+        }
+    }
+
+    /// A lock is free since this time. If new readers were surely held back until then, it is left to Redisson clients.
+    fn must_be_left(&mut self, lock: Lock, since: u64) {
+        let window = self.options.window;
+        let row = &mut self.place(lock).row;
+        if row.yielding == (Yielding::Draining { sure: true }) {
+            row.left_until = since + window;
         }
     }
 }

@@ -145,8 +145,11 @@ impl Oracle {
 
     /// Whether a free lock is left to Redisson clients; `seen`: it looks like that from outside.
     fn is_left(&self, lock: Lock, seen: bool) -> bool {
-        match self.places[lock.0].row.yielding {
-            Yielding::Window { until, sure } => self.clock < until && (sure || seen),
+        let Row { yielding, left_until, .. } = self.places[lock.0].row;
+        match yielding {
+            Yielding::Window { until, sure } => {
+                self.clock < until && (sure || seen || self.clock < left_until)
+            }
             _ => false,
         }
     }
