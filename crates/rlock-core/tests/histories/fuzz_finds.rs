@@ -1,8 +1,8 @@
 //! Faults that fuzzing found, as one story each, in `rlock-core` and in the oracle side by side.
 
 use rlock_oracle::operations::{
-    Budget, ByList, Channel, FairScript, Foreign, Ground, Kinds, Lock, Ms, Op, Options, Owner, Script, Span,
-    Wait, WaitMs, Word,
+    Budget, ByList, Channel, FairScript, Foreign, Ground, Kinds, Line, Lock, Ms, Op, Options, Owner, Script,
+    Span, Tied, Wait, WaitMs, Word,
 };
 
 use crate::build::{self, BLOCK, LOCK, LONG, acquire, check, fair, read, redisson};
@@ -350,4 +350,15 @@ fn a_native_that_asks_again_does_not_join_the_list_a_second_time() {
         fair(acquire(0, Word::None, 1, Wait::Enqueue(WaitMs(0), Channel(0)))),
     ];
     check(Options { kinds: Kinds::Fair, ..OPTIONS }, ops);
+}
+
+/// A hold whose connection had ended would end before its grace period, so its tie was dropped although the server refused
+/// writes. The clock was set back afterwards: the oracle still expected the grace period.
+#[test]
+fn a_clock_that_is_set_back_after_the_tie_of_a_short_hold_has_ended() {
+    let on = |line, grace| Op::On { line: Line(line), late: false, grace: Some(Ms(grace)) };
+    let options = Options { window: 0, kinds: Kinds::Tied(Tied::Plain), ..OPTIONS };
+    let refused = [Op::Ground(Ground::Refused), Op::Pass(Span(0)), Op::Step(-128)];
+    let held = [on(1, 49), acquire(0, Word::None, 46, Wait::No), on(0, 1), Op::Close(Line(1))];
+    check(options, held.into_iter().chain(refused).chain([Op::Ground(Ground::Firm), Op::Pass(Span(0))]));
 }

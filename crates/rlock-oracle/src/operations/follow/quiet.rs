@@ -4,7 +4,7 @@ use super::super::hash::Hash;
 use super::super::op::{Ground, LOCKS, Lock, Op};
 use super::super::run::RETRY;
 use super::super::values::Value;
-use super::{Before, Follow};
+use super::{Before, Follow, Party};
 
 impl Follow {
     /// After a release has left a lock free, Redisson waiters must be notified, or a native must acquire it.
@@ -22,10 +22,21 @@ impl Follow {
         self.real.take_unconfirmed();
     }
 
+    /// A hold that ends within its grace period needs no write, so its tie may have ended. If the clock is set back later, the
+    /// hold lasts longer than the grace period.
+    fn forget_short_ties(&mut self) {
+        let latest = |grace: i64| self.now().saturating_add(grace);
+        let is_short =
+            |(party, grace): &(Party, i64)| self.ends(*party).is_some_and(|ends| ends <= latest(*grace));
+        let short: Vec<_> =
+            self.ties.ending().into_iter().map(|(party, tie)| (party, tie.grace)).filter(is_short).collect();
+        short.iter().for_each(|(party, _)| self.ties.forget(party));
+    }
+
     /// Checks a server that has done all due work.
     pub(super) fn is_quiet(&mut self, told: &str) {
         if matches!(self.ground, Ground::Paused | Ground::Refused) || !self.primary {
-            return;
+            return self.forget_short_ties();
         }
         self.sessions_have_ended(told);
         let (clock, now) = (self.clock(), self.now());

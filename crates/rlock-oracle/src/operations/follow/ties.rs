@@ -13,9 +13,9 @@ use super::{Before, Follow, Party};
 
 /// The tie of a hold or of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tie {
+pub(super) struct Tie {
     client: u64,
-    grace: i64,
+    pub(super) grace: i64,
 }
 
 /// The connections, and the holds and waits tied to them. A tie that is missing from the maps is not known.
@@ -76,6 +76,11 @@ impl Ties {
         self.untold[lock.0]
     }
 
+    /// The tie of a hold is unknown.
+    pub(super) fn forget(&mut self, party: &Party) {
+        self.holds.remove(party);
+    }
+
     fn has_ended(&self, tie: Tie) -> bool {
         self.ended.contains(&tie.client)
     }
@@ -94,7 +99,7 @@ impl Ties {
     }
 
     /// The holds whose connections have ended, and whose leases may not be shortened yet.
-    fn ending(&self) -> Vec<(Party, Tie)> {
+    pub(super) fn ending(&self) -> Vec<(Party, Tie)> {
         let known = self.holds.iter().filter_map(|(party, tie)| Some((*party, (*tie)?)));
         known.filter(|(_, tie)| self.has_ended(*tie)).collect()
     }
