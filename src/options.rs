@@ -34,7 +34,7 @@ static FOREIGN_TURN: NumberOption = NumberOption::new(c"foreign-turn-ms", 1_000,
 /// `rlock.foreign-window-ms`: how long a lock is left to them; 0 is never.
 static FOREIGN_WINDOW: NumberOption = NumberOption::new(c"foreign-window-ms", 20, 0..=60_000);
 
-/// `rlock.fair-turn-ms`: how long a free lock is left to the head of Redisson's fair list.
+/// `rlock.fair-turn-ms`: how long a free lock is left to the head of the fair list.
 static FAIR_TURN: NumberOption = NumberOption::new(c"fair-turn-ms", 5_000, 1..=MAX_LEASE_MS);
 
 /// `rlock.max-ties`: how many holds and waits may be tied to connections.

@@ -1,4 +1,4 @@
-//! FAIR: the turns at the head of Redisson's list, and no missed turns.
+//! FAIR: turns at the head of the fair list, and no missed turns.
 
 use rlock_testkit::prelude::*;
 

@@ -24,7 +24,7 @@ pub(crate) enum Ask<'a> {
 pub(crate) struct Extras {
     /// A fencing token.
     pub(crate) fenced: bool,
-    /// Wait in the order of Redisson's fair lock.
+    /// Wait in the order of the fair list.
     pub(crate) fair: bool,
     /// One permit of a semaphore with this many.
     pub(crate) permits: Option<u32>,

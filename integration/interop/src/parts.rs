@@ -218,7 +218,7 @@ fn go() -> Outcome {
     place.run_with("./page", &[], &[url(&TestServer::start())])
 }
 
-/// With the libraries of Redisson's part.
+/// With the libraries of the Redisson part.
 fn java() -> Outcome {
     let place = build_redisson(REDISSON)?;
     place.write("Page.java", &page("jedis", "java"));

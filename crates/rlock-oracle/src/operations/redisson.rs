@@ -1,4 +1,4 @@
-//! The effects of Redisson's scripts for read/write locks on the keys, the same for `rlock-core` and the oracle.
+//! What Redisson read/write scripts write to the keys, the same for `rlock-core` and the oracle.
 
 use super::hash::{Hash, Leases, owners};
 use super::op::{Owner, Script};

@@ -1,4 +1,4 @@
-//! The effects of Redisson's scripts for fair locks on the keys, the same for `rlock-core` and the oracle.
+//! What Redisson fair scripts write to the keys, the same for `rlock-core` and the oracle.
 
 use super::fair_op::{ByList, FairScript};
 use super::op::Owner;

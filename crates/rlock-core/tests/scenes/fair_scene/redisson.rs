@@ -7,7 +7,7 @@ use rlock_core::{Expiry, UnixMs, events};
 
 use super::{LEASE, Scene, lease, lock};
 
-/// A user of Redisson's fair lock.
+/// A Redisson client of a fair lock.
 pub(crate) struct Redisson<'a> {
     pub(super) scene: &'a Scene,
     pub(super) number: u8,
