@@ -59,7 +59,7 @@ fn a_server_without_waiters_ends_and_has_lost_nothing() {
     assert_none(&ours);
 }
 
-/// The module is unloaded then: what it has allocated is lost with it.
+/// The server unmaps a refused module: no code can free its blocks any more.
 #[test]
 #[ignore = "needs valgrind: make leaks"]
 fn nothing_is_left_of_a_refused_load() {

@@ -97,7 +97,7 @@ unsafe fn disconnected(data: *const c_void) -> ServerEvent {
 /// Listens to server events: the last step of a load, since Redis 7.0 keeps the listeners of a module that it did not
 /// load after all, and calls them when the library is gone. So where one is refused the others end.
 pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
-    // The server forgot what a load listened to that it refused, but not every system unmaps the library then.
+    // The server forgets what a refused load listened to, but not every system unmaps the library.
     key_event::forget();
     let slots = slots::event(ctx);
     let events = || SERVER_EVENTS.into_iter().chain(slots);

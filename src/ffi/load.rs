@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use redis_module::raw;
 
+use super::allocator::learn_alignment;
 use super::api::{api, missing, optional_api};
 use super::args::Args;
 use super::callbacks::{self, Callbacks};
@@ -122,6 +123,7 @@ pub(crate) unsafe fn on_load(
         warn(c"not loaded: rlock is already loaded; restart the server to load another version");
         return status;
     }
+    learn_alignment();
     install_panic_hook();
     callbacks::install(module);
     // SAFETY: the server passes a context and a vector that are valid for this call.
@@ -212,7 +214,7 @@ fn commands_so_far(ctx: Ctx<'_>) -> u64 {
 /// Lets the server undo a load that it refuses after all, and refuses every other unload.
 ///
 /// Servers keep pointers to commands that clients have sent and that have not run yet: those of paused and blocked clients,
-/// in transactions and pipelines, and those that I/O threads have parsed. After an unload such a command ends the server, and
+/// in transactions and pipelines, and those that I/O threads have parsed. After an unload the next of these ends the server, and
 /// no function of the module API shows all of them. Redis 7.0 ends itself at ACL LIST if a user's rules name a command that is
 /// gone.
 ///

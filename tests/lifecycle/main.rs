@@ -1,5 +1,6 @@
-//! Loading, refused loads and unloads, and panics.
+//! Loading, refused loads and unloads, the allocator, and panics.
 
+mod allocator;
 mod guard;
 mod lifecycle;
 mod refused_loads;

@@ -69,7 +69,7 @@ fn a_server_survives_a_refused_load() {
         ("LOADEX", &["CONFIG", "rlock.max-waiters", "-1"]),
         ("LOADEX", &["CONFIG", "rlock.accept", "no", "CONFIG", "rlock.fair-turn-ms", "many"]),
         // These two are loaded, and unloaded within the same command: Redis 8 ends itself if the module refuses that, or if it
-        // has a timer by then.
+        // has a timer.
         ("LOADEX", &["CONFIG", "nope.num", "7"]),
         ("LOADEX", &["CONFIG", "rlock.accept", "no", "CONFIG", "rlock.bogus", "1"]),
         ("LOADEX", &["CONFIG", "rlock.bogus", "1"]),
