@@ -17,6 +17,7 @@ die() {
 # An apt state of its own: nothing of the system's is read but its configuration, and nothing is installed.
 get_source() { # folder
     local code uri
+    # shellcheck disable=SC1091 # the system's
     code=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
     # shellcheck disable=SC2016 # apt's own variables
     uri=$(apt-get --no-release-info indextargets --format '$(CREATED_BY) $(RELEASE) $(REPO_URI)' |
