@@ -47,4 +47,4 @@ mod waiters;
 ffi::entry_points!(module::Rlock);
 
 #[global_allocator]
-static ALLOCATOR: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;
+static ALLOCATOR: ffi::ServerAllocator = ffi::ServerAllocator;

@@ -24,12 +24,6 @@ const MOST_PLACES: usize = 1_000;
 /// Behind more readers than this a place is remembered.
 const MANY: usize = 64;
 
-/// Frees what is remembered; called when the module is unloaded.
-pub(crate) fn tear_down() {
-    PLACES.clear();
-    WALKS.clear();
-}
-
 /// The lease key of a reader's hold of this number. The lock's own key is closed.
 pub(crate) fn lease(ctx: Ctx<'_>, name: StringRef<'_>, reader: &[u8], hold: i64) -> ReadLease {
     let lease_name = OwnedString::new(&names::read_lease_key(name.bytes(), reader, hold));

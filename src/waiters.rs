@@ -38,12 +38,6 @@ static STATE: Shared<RefCell<Option<State>>> = Shared::lazy();
 
 static LOCKS: Shared<OnceCell<RefCell<Locks>>> = Shared::once();
 
-/// Frees what the state holds; called when the module is unloaded.
-pub(crate) fn tear_down() {
-    STATE.clear();
-    LOCKS.get().take();
-}
-
 /// The state for as long as `body` runs, which calls nothing of the server's.
 fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
     STATE.with(body)
@@ -57,11 +51,6 @@ pub(crate) fn locks<T>(body: impl FnOnce(&mut Locks) -> T) -> T {
 /// The server with its waiters, for the rules.
 pub(crate) fn core<P: Server>(server: &P) -> Core<'_, P> {
     Core::new(server, LOCKS.get())
-}
-
-/// Whether no lock has a waiter and no grant waits to be revoked.
-pub(crate) fn idle() -> bool {
-    locks(|locks| locks.is_idle())
 }
 
 /// Sends all waiters away if the state may be inconsistent, as it may after a panic.

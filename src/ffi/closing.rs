@@ -1,10 +1,10 @@
-//! Facts about clients that CLIENT LIST shows, and no function of the module API: the server is going to close one, or one has a transaction.
+//! A fact about a client that CLIENT LIST shows, and no function of the module API: the server is going to close it.
 
 use redis_module::raw;
 
 use super::api::{api, optional_api};
 use super::block::{client_id, flags};
-use super::call::{CallReply, with_bytes};
+use super::call::with_bytes;
 use super::ctx::{Ctx, free, reply_kind};
 use super::string::OwnedString;
 
@@ -54,24 +54,6 @@ impl Ctx<'_> {
         free(reply);
         closing
     }
-}
-
-impl Ctx<'_> {
-    /// Whether a client has commands queued in a transaction. The server crashes at EXEC if one of them is of a module that was unloaded
-    /// meanwhile.
-    pub(super) fn has_queued_commands(self) -> bool {
-        match self.call(c"CLIENT", &[OwnedString::new(b"LIST").borrow()]) {
-            CallReply::Bytes(list) => has_queued_commands(&list),
-            CallReply::List(_) | CallReply::Nothing => false,
-        }
-    }
-}
-
-/// Whether a line of CLIENT LIST has a transaction with commands: `multi` is -1 without a transaction.
-fn has_queued_commands(list: &[u8]) -> bool {
-    let fields = list.split(|byte| matches!(byte, b' ' | b'\n'));
-    let mut queued = fields.filter_map(|field| field.strip_prefix(b"multi="));
-    queued.any(|count| !matches!(count, b"-1" | b"0"))
 }
 
 /// Whether a line of CLIENT LIST has the flag `A`: "connection to be closed ASAP". No name that stands before the flags

@@ -89,7 +89,7 @@ pub(crate) fn listen_to_loads(ctx: Ctx<'_>) {
     let _ = LOADED.listen(ctx);
 }
 
-/// The server forgot what an earlier load listened to.
+/// The server forgot what a refused load listened to.
 pub(super) fn forget() {
     for classes in [&KEYS, &LISTS, &SORTED_SETS, &LOADED] {
         classes.heard.store(false, Ordering::Relaxed);

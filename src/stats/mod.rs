@@ -217,11 +217,3 @@ fn counters() -> [(&'static CStr, &'static Counter); 27] {
         (c"replication_failures", &STATS.replication_failures),
     ]
 }
-
-/// Starts counting anew: the counters can outlive an unloading of the module.
-pub(crate) fn reset() {
-    for (_, counter) in counters() {
-        counter.reset();
-    }
-    STATS.waited.reset();
-}

@@ -251,7 +251,7 @@ impl Server {
         for name in happened.into_iter().chain(["found_expired", "found_deleted", "foreign_turns"]) {
             assert!(count(name) > 0, "rlock_{name} counts nothing");
         }
-        assert_eq!(say(&mut self.said_on[0], "MODULE UNLOAD rlock"), "OK");
+        assert!(is_at_rest(&mut self.said_on[0]));
     }
 }
 

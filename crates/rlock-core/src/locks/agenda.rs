@@ -60,7 +60,7 @@ pub(super) struct Agenda {
     /// When locks are due to be served, by the wall clock.
     serve: BTreeSet<(UnixMs, LockRef)>,
     serve_now: BTreeSet<LockRef>,
-    /// Work that cannot be done before something happens: it arms no timer and hinders no unload.
+    /// Work that cannot be done before something happens: it arms no timer.
     parked: BTreeSet<(Job, LockRef)>,
     /// The server refuses writes: when work on locks is tried again, unless an event makes it due earlier.
     not_before: Option<MonoMs>,

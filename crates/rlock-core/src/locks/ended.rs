@@ -68,7 +68,7 @@ impl Locks {
         }
     }
 
-    /// The server refuses writes: sessions end after the next beat. This arms no timer, and hinders no unload.
+    /// The server refuses writes: sessions end after the next beat. This arms no timer.
     pub fn park_sessions(&mut self) {
         self.sessions.is_parked = !self.sessions.ended_holds.is_empty();
         self.agenda.change();
