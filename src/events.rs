@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use rlock_core::events::ListChange;
-use rlock_core::locks::{Cause, Databases, LockName, LockRef};
+use rlock_core::locks::{Cause, LockName, LockRef};
 use rlock_core::slots::SlotRange;
 use rlock_core::{MonoMs, UnixMs, departures, events, names, sessions, timing};
 
@@ -130,11 +130,7 @@ pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
         ServerEvent::Flushed(databases) => {
             events::databases_changed(waiters::core(&ctx), databases, Cause::Flushed)
         }
-        ServerEvent::Swapped(pair) => {
-            for db in pair {
-                events::databases_changed(waiters::core(&ctx), Databases::One(db), Cause::Swapped);
-            }
-        }
+        ServerEvent::Swapped(pair) => events::databases_swapped(waiters::core(&ctx), pair),
         ServerEvent::Demoted => departures::demoted(waiters::core(&ctx)),
         ServerEvent::Promoted => {
             departures::promoted(waiters::core(&ctx));
