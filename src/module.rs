@@ -7,7 +7,9 @@ use crate::ffi::{
     apply_options, declare, fault, listen, register, register_info,
 };
 use crate::options::AtLoad;
-use crate::{arriving, command, discovery, effects, events, eviction, options, readers, stats, waiters};
+use crate::{
+    arriving, command, discovery, effects, events, eviction, options, readers, server_fault, stats, waiters,
+};
 
 /// rlock.
 pub(crate) struct Rlock;
@@ -20,6 +22,7 @@ impl Callbacks for Rlock {
         register_all(ctx, &at_load)?;
         apply_options(ctx)?;
         eviction::check(ctx);
+        server_fault::check(ctx);
         // Memory may have outlived an earlier load, and what happened meanwhile was not heard.
         effects::begin();
         listen(ctx)?;

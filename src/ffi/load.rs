@@ -13,6 +13,7 @@ use super::ctx::Ctx;
 use super::guard::{Callback, guarded, install_panic_hook};
 use super::load_error::LoadError;
 use super::log::warn;
+use super::moved;
 use super::reply::reset_errors;
 use super::slots;
 use super::string::{OwnedString, free_constants};
@@ -140,6 +141,7 @@ pub(crate) unsafe fn on_load(
 /// Frees the server's objects that the module holds.
 fn give_back(module: &dyn Callbacks) {
     module.tear_down();
+    moved::tear_down();
     free_constants();
 }
 

@@ -247,6 +247,10 @@ impl<'a, P: InCommand> Arrival<'a, P> {
     fn wait(self, lock: &mut P::Lock<'_>, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
         let Self { core, entry: begun, .. } = self;
         let _entry = begun.unwrap_or_else(|| entry(core));
+        let (owner, mode) = (request.owner.bytes(), request.mode);
+        if core.locks(|locks| locks.would_wait_for_itself(lock.name(), owner, mode)) {
+            return Err(Error::Upgrade);
+        }
         if request.fair {
             fair::repair_changed(core, lock);
         }
@@ -255,7 +259,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
         let (via, answer) = way_of(wait);
         let session = waiters_session(core, lock.name(), request)?;
         let ticket = core.locks(|locks| {
-            locks.admit(lock.name(), request.owner.bytes(), request.mode, limits)?;
+            locks.admit(lock.name(), owner, mode, limits)?;
             Ok(locks.new_ticket())
         })?;
         if answer == Answer::Later {
@@ -264,7 +268,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
         }
         if request.fair {
             // Not earlier: an owner that is refused has not rejoined.
-            fair::rejoin(core, lock, request.owner.bytes());
+            fair::rejoin(core, lock, owner);
         }
         let (replaced, count) = core.locks(|locks| {
             let until = wait.wait().until(since);
@@ -280,10 +284,10 @@ impl<'a, P: InCommand> Arrival<'a, P> {
         fair::remove_departed_heads(core, lock);
         // An owner that was dropped and asks again goes back to its own place.
         if request.fair && !belongs_in_list {
-            fair::join(core, lock, request.owner.bytes(), wait.wait());
+            fair::join(core, lock, owner, wait.wait());
         }
         schedule_next_check(core, lock);
-        check_expiry_soon(core, lock, request.mode);
+        check_expiry_soon(core, lock, mode);
         Ok(answer)
     }
 }

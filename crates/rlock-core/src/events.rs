@@ -143,6 +143,14 @@ pub fn check_some<P: Server>(core: Core<'_, P>) {
     core.locks(|locks| locks.check_some_now(now, most));
 }
 
+/// Some slots may have left this server without an event, with keys that stay: schedules the question for some locks with
+/// waiters; the next call continues after them.
+pub fn doubt_some_slots<P: Server>(core: Core<'_, P>) {
+    let (now, most) = (core.port.now(), core.port.settings().at_once.looked);
+    let _entry = entry(core);
+    core.locks(|locks| locks.doubt_some_slots(now, most));
+}
+
 /// A lock may have become free without an event, as a command that only reads has seen: it is checked now.
 pub fn seen_free<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
     let _entry = entry(core);

@@ -77,6 +77,8 @@ pub struct Locks {
     awaited: BTreeSet<LockRef>,
     /// Where [`Self::check_some_now`] continues.
     checked_up_to: Option<LockRef>,
+    /// Where [`Self::doubt_some_slots`] continues.
+    doubted_up_to: Option<LockRef>,
     /// Where each call stands.
     places: BTreeMap<Ticket, (LockRef, Place)>,
     /// The locks that calls were granted whose answers are pending.
@@ -204,6 +206,14 @@ impl Locks {
     /// The first waiter.
     pub fn head(&self, lock: LockName<'_>) -> Option<&Waiter> {
         self.queue(lock)?.order.values().next()
+    }
+
+    /// Whether an owner that asks in this mode would stand behind its own wait to read: a reader keeps every writer out.
+    pub fn would_wait_for_itself(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> bool {
+        let waits = |queue: &Queue, mode| queue.owners.contains_key(&(owner.into(), mode));
+        // A writer that repeats its call keeps its place, which is before that of the reader.
+        let is_behind = |queue: &Queue| waits(queue, Mode::Read) && !waits(queue, Mode::Write);
+        mode == Mode::Write && self.queue(lock).is_some_and(is_behind)
     }
 
     /// All waiters for a lock, in order.

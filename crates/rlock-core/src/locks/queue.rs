@@ -91,6 +91,8 @@ pub(super) struct Queue {
     pub(super) unserved: bool,
     /// Whether dead readers must be removed before it is known whether the first waiter can have the lock.
     pub(super) in_doubt: bool,
+    /// Whether the server must be asked if it still serves the lock's slot.
+    pub(super) slot_in_doubt: bool,
     /// The Redisson waiter that was called since the lock became free.
     pub(super) called: Option<Box<[u8]>>,
     /// The lease end that was last seen.
