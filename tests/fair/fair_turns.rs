@@ -2,7 +2,7 @@
 
 use rlock_testkit::prelude::*;
 
-use crate::scene::{DEADLINES, LIST, scene, wait};
+use crate::scene::{DEADLINES, LIST, eventually_list, scene, wait};
 
 const ITS_CHANNEL: &str = "redisson_lock__channel:{lock}:f:1";
 
