@@ -5,7 +5,7 @@ use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
 use crate::hot::note_denied;
-use crate::locks::{DropReason, Session, Ticket, Via, Waiter};
+use crate::locks::{DropReason, Locks, Session, Ticket, Via, Waiter};
 use crate::look::Picture;
 use crate::note::Note;
 use crate::permits_repair::check_expiry_soon;
@@ -247,8 +247,9 @@ impl<'a, P: InCommand> Arrival<'a, P> {
     fn wait(self, lock: &mut P::Lock<'_>, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
         let Self { core, entry: begun, .. } = self;
         let _entry = begun.unwrap_or_else(|| entry(core));
-        let (owner, mode) = (request.owner.bytes(), request.mode);
-        if core.locks(|locks| locks.would_wait_for_itself(lock.name(), owner, mode)) {
+        let behind =
+            |locks: &mut Locks| locks.would_wait_for_itself(lock.name(), request.owner.bytes(), request.mode);
+        if core.locks(behind) {
             return Err(Error::Upgrade);
         }
         if request.fair {
@@ -259,7 +260,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
         let (via, answer) = way_of(wait);
         let session = waiters_session(core, lock.name(), request)?;
         let ticket = core.locks(|locks| {
-            locks.admit(lock.name(), owner, mode, limits)?;
+            locks.admit(lock.name(), request.owner.bytes(), request.mode, limits)?;
             Ok(locks.new_ticket())
         })?;
         if answer == Answer::Later {
@@ -268,7 +269,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
         }
         if request.fair {
             // Not earlier: an owner that is refused has not rejoined.
-            fair::rejoin(core, lock, owner);
+            fair::rejoin(core, lock, request.owner.bytes());
         }
         let (replaced, count) = core.locks(|locks| {
             let until = wait.wait().until(since);
@@ -284,10 +285,10 @@ impl<'a, P: InCommand> Arrival<'a, P> {
         fair::remove_departed_heads(core, lock);
         // An owner that was dropped and asks again goes back to its own place.
         if request.fair && !belongs_in_list {
-            fair::join(core, lock, owner, wait.wait());
+            fair::join(core, lock, request.owner.bytes(), wait.wait());
         }
         schedule_next_check(core, lock);
-        check_expiry_soon(core, lock, mode);
+        check_expiry_soon(core, lock, request.mode);
         Ok(answer)
     }
 }

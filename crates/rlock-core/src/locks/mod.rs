@@ -208,17 +208,17 @@ impl Locks {
         self.queue(lock)?.order.values().next()
     }
 
+    /// All waiters for a lock, in order.
+    pub fn in_order<'a>(&'a self, lock: LockName<'_>) -> impl Iterator<Item = &'a Waiter> + use<'a> {
+        self.queue(lock).into_iter().flat_map(|queue| queue.order.values())
+    }
+
     /// Whether an owner that asks in this mode would stand behind its own wait to read: a reader keeps every writer out.
     pub fn would_wait_for_itself(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> bool {
         let waits = |queue: &Queue, mode| queue.owners.contains_key(&(owner.into(), mode));
         // A writer that repeats its call keeps its place, which is before that of the reader.
         let is_behind = |queue: &Queue| waits(queue, Mode::Read) && !waits(queue, Mode::Write);
         mode == Mode::Write && self.queue(lock).is_some_and(is_behind)
-    }
-
-    /// All waiters for a lock, in order.
-    pub fn in_order<'a>(&'a self, lock: LockName<'_>) -> impl Iterator<Item = &'a Waiter> + use<'a> {
-        self.queue(lock).into_iter().flat_map(|queue| queue.order.values())
     }
 
     /// Removes the first waiter from the queue.
