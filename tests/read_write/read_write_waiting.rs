@@ -91,7 +91,7 @@ fn an_owner_may_wait_to_read_and_to_write() {
 
 /// It had been queued behind its own wait to read, and waited for itself.
 #[test]
-fn an_owner_that_waits_to_read_is_refused_a_wait_to_write() {
+fn a_waiting_reader_is_refused_a_wait_to_write() {
     let (server, client, subscriber) = &mut TestServer::start_and_listen("grants");
     let waits_for_itself = "!ERR the owner is a reader and would wait for itself; release READ first, or acquire WRITE before READ";
     client.story(&[
@@ -100,7 +100,7 @@ fn an_owner_that_waits_to_read_is_refused_a_wait_to_write() {
         ("RLOCK.ACQUIRE lock b 50000 WRITE", "null"),
         ("RLOCK.ACQUIRE lock b 50000 WRITE BLOCK 1", waits_for_itself),
         ("RLOCK.ACQUIRE lock b 50000 WRITE ENQUEUE 0 grants", waits_for_itself),
-        // The wait to read goes on, also if it is repeated.
+        // The wait to read continues, also if it is repeated.
         ("RLOCK.ACQUIRE lock b 60000 READ ENQUEUE 0 grants", "[0, 0, 0]"),
         ("RLOCK.RELEASE lock a", "1"),
     ]);

@@ -191,7 +191,7 @@ fn a_denial_needs_room() {
 
 /// Whether with BLOCK or ENQUEUE or not: a call that could not wait was denied at once.
 #[test]
-fn a_null_at_once_is_a_denial_and_the_end_of_a_wait_is_none() {
+fn a_null_at_once_is_a_denial_and_a_timeout_is_not() {
     let (_server, client) = &mut TestServer::start_and_connect();
     client.story(&[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
     let mut denials = 0;

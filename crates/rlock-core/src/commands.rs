@@ -5,7 +5,7 @@ use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
 use crate::hot::note_denied;
-use crate::locks::{DropReason, Locks, Session, Ticket, Via, Waiter};
+use crate::locks::{DropReason, Session, Ticket, Via, Waiter};
 use crate::look::Picture;
 use crate::note::Note;
 use crate::permits_repair::check_expiry_soon;
@@ -247,11 +247,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
     fn wait(self, lock: &mut P::Lock<'_>, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
         let Self { core, entry: begun, .. } = self;
         let _entry = begun.unwrap_or_else(|| entry(core));
-        let behind =
-            |locks: &mut Locks| locks.would_wait_for_itself(lock.name(), request.owner.bytes(), request.mode);
-        if core.locks(behind) {
-            return Err(Error::Upgrade);
-        }
+        core.locks(|locks| locks.check_upgrade(lock.name(), request.owner.bytes(), request.mode))?;
         if request.fair {
             fair::repair_changed(core, lock);
         }

@@ -4,11 +4,10 @@
 //! A fair list may hold fifty thousand entries, and one search per departed owner would block the server for minutes. The
 //! departed owners of a lock are therefore a set, and its fair list is walked once for all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::{DropReason, Job, LockName, LockRef, Locks, Place, Ticket, Waiter};
-use crate::types::Mode;
 
 /// Owners that left the queue of a lock, and whose entries in its fair list have not been removed yet.
 ///
@@ -77,6 +76,15 @@ impl Leaving {
     fn begin(&mut self, era: u64) {
         self.now.append(&mut self.later);
         (self.walk, self.absent) = (Walk::at(0, era), false);
+    }
+
+    /// These owners, after this one in the order of their bytes; `most` at most of each kind.
+    pub(super) fn after(&self, after: Option<&[u8]>, most: usize) -> impl Iterator<Item = &Box<[u8]>> {
+        let bounds = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        [&self.now, &self.later]
+            .into_iter()
+            .flat_map(move |owners| owners.range::<[u8], _>(bounds).take(most))
+            .map(|(owner, _)| owner)
     }
 
     /// All of these owners, for the model checker.
@@ -149,49 +157,11 @@ impl Locks {
         self.leaving(lock).map_or(0, count)
     }
 
-    /// An owner in the fair list does not wait here, and must be removed from the list.
-    pub fn note_departed(&mut self, lock: LockName<'_>, owner: &[u8]) {
-        let place = self.new_place();
-        self.note_departed_from(lock, owner, place);
-    }
-
-    /// The same, with the owner's former place in the queue. Until the locks of two exchanged databases were swept, its entry
-    /// may be in either.
-    pub(super) fn note_departed_from(&mut self, lock: LockName<'_>, owner: &[u8], place: Place) {
-        self.add_departed(lock, owner, place);
-        for db in self.exchanged_with(lock.db) {
-            let there = LockName { db, key: lock.key };
-            if self.fair_waiter(there, owner).is_none() {
-                self.add_departed(there, owner, place);
-            }
-        }
-    }
-
-    fn add_departed(&mut self, lock: LockName<'_>, owner: &[u8], place: Place) {
+    /// An owner that had this place in the queue must be removed from the fair list, and from no other.
+    pub(super) fn add_departed(&mut self, lock: LockName<'_>, owner: &[u8], place: Place) {
         let walk = Walk::at(0, self.era);
         let none = || Box::new(Leaving { walk, ..Leaving::default() });
         self.edit_leaving(lock, |leaving| leaving.get_or_insert_with(none).add(owner.into(), place));
-    }
-
-    /// Owners of a lock whose entries may be in its fair list, after this one in the order of their bytes, `most` at most: those
-    /// that wait, and those that left.
-    pub(super) fn listed_after(
-        &self,
-        lock: LockName<'_>,
-        after: Option<&[u8]>,
-        most: usize,
-    ) -> Vec<Box<[u8]>> {
-        let Some(record) = self.records.get(lock) else { return Vec::new() };
-        let follows = |owner: &[u8]| after.is_none_or(|after| owner > after);
-        let queue = record.queue.as_deref().filter(|queue| queue.fair > 0);
-        let from = (Box::from(after.unwrap_or_default()), Mode::Mutex);
-        let waiting = queue.into_iter().flat_map(|queue| queue.owners.range(from.clone()..));
-        let waiting = waiting.map(|((owner, _), _)| owner).filter(|owner| follows(owner)).take(most);
-        let left = record.leaving.iter().flat_map(|leaving| [&leaving.now, &leaving.later]);
-        let bounds = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        let left = left.flat_map(|left| left.range::<[u8], _>(bounds).map(|(owner, _)| owner).take(most));
-        let all: BTreeSet<&Box<[u8]>> = waiting.chain(left).collect();
-        all.into_iter().take(most).cloned().collect()
     }
 
     /// The owner has left the fair list, or stays in it; returns its former place in the queue.

@@ -22,6 +22,7 @@ mod record;
 mod records;
 mod role;
 mod seen;
+mod swapped;
 mod sweep;
 mod ties;
 mod untied;
@@ -211,14 +212,6 @@ impl Locks {
     /// All waiters for a lock, in order.
     pub fn in_order<'a>(&'a self, lock: LockName<'_>) -> impl Iterator<Item = &'a Waiter> + use<'a> {
         self.queue(lock).into_iter().flat_map(|queue| queue.order.values())
-    }
-
-    /// Whether an owner that asks in this mode would stand behind its own wait to read: a reader keeps every writer out.
-    pub fn would_wait_for_itself(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> bool {
-        let waits = |queue: &Queue, mode| queue.owners.contains_key(&(owner.into(), mode));
-        // A writer that repeats its call keeps its place, which is before that of the reader.
-        let is_behind = |queue: &Queue| waits(queue, Mode::Read) && !waits(queue, Mode::Write);
-        mode == Mode::Write && self.queue(lock).is_some_and(is_behind)
     }
 
     /// Removes the first waiter from the queue.

@@ -173,7 +173,7 @@ fn hand_offs_of_a_plain_lock_count_after_readers_of_the_same_name() {
 
 /// It was queued behind its own wait to read, and waited for itself. The other way round nothing is in its way.
 #[test]
-fn an_owner_that_waits_to_read_does_not_wait_to_write() {
+fn a_waiting_reader_does_not_wait_to_write() {
     for again in [read(0, 50_000, BLOCK), write(0, Wait::No), release(1)] {
         read_write(vec![
             write(1, Wait::No),

@@ -216,7 +216,7 @@ fn waiters_leave_a_held_lock_whose_slot_is_gone() {
     scene.sim.with(|world| world.write_access = WriteAccess::SlotMoved);
     events::check_some(scene.sim.core());
     scene.settle();
-    assert_eq!(scene.queue(0), owners.join(" "), "a look at a held lock asks nothing");
+    assert_eq!(scene.queue(0), owners.join(" "), "a check of a held lock asks nothing");
     ask();
     assert_eq!(scene.queue(0), "");
 }

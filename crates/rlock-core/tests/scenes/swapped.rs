@@ -64,7 +64,7 @@ fn scene(owners: &[&str]) -> Sim {
 /// The entry of a waiter that the exchange freed stayed in the list that had gone: there it was taken for that of a
 /// Redisson waiter, which had its turn while natives waited at a free lock.
 #[test]
-fn a_waiter_that_the_exchange_grants_leaves_the_list_that_went() {
+fn a_waiter_that_the_exchange_grants_leaves_the_list_that_moved() {
     for at_once in [true, false] {
         let sim = scene(&["a", "b"]);
         sim.swap([0, 1]);
@@ -82,7 +82,7 @@ fn a_waiter_that_the_exchange_grants_leaves_the_list_that_went() {
 
 /// The same owner may wait in both: its entries were exchanged.
 #[test]
-fn an_owner_that_waits_in_both_databases_stays_in_both_lists() {
+fn a_waiter_in_both_databases_stays_in_both_lists() {
     let sim = scene(&["a", "b"]);
     takes(&sim, 1, "g");
     for owner in ["c", "b"] {
@@ -130,7 +130,7 @@ fn those_that_have_left_leave_both_lists() {
     let owner = |owner: &'static str| rlock_core::Owner::new(owner.as_bytes()).expect("an owner");
     let cancel = |name| sim.cancel(&lock(0), &rlock_core::request::Cancel { owner: owner(name) });
     cancel("b").expect("a reply");
-    // So many locks are due that no sweep comes to this one.
+    // With no budget for locks, the sweep is late.
     sim.with(|world| world.settings.at_once.looked = 0);
     sim.swap([0, 1]);
     cancel("c").expect("a reply");
