@@ -40,6 +40,7 @@ mod perform;
 mod permits;
 mod readers;
 mod scope;
+mod server_fault;
 mod site;
 mod stats;
 mod waiters;

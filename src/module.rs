@@ -7,7 +7,7 @@ use crate::ffi::{
     apply_options, declare, fault, listen, register, register_info,
 };
 use crate::options::AtLoad;
-use crate::{command, discovery, events, eviction, options, stats, waiters};
+use crate::{command, discovery, events, eviction, options, server_fault, stats, waiters};
 
 /// rlock.
 pub(crate) struct Rlock;
@@ -20,6 +20,7 @@ impl Callbacks for Rlock {
         register_all(ctx, &at_load)?;
         apply_options(ctx)?;
         eviction::check(ctx);
+        server_fault::check(ctx);
         listen(ctx)?;
         discovery::at_load(ctx);
         Ok(())

@@ -206,6 +206,10 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
         self.ctx.notify(EventClass::Module, c"rlock.expire", self.name);
     }
 
+    fn is_elsewhere(&self) -> bool {
+        self.ctx.is_elsewhere(self.name)
+    }
+
     fn write_access(&self) -> WriteAccess {
         self.ctx.write_access(self.name)
     }

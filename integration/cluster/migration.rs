@@ -210,3 +210,27 @@ fn a_token_that_has_not_arrived_is_waited_for() {
     cluster.end_move();
     assert!(acquisition(&say(second, FENCED))[2] > last);
 }
+
+/// No event reports that, and the key stays: the waiters slept until the lease ended.
+#[test]
+fn waiters_for_a_slot_that_no_node_serves_any_more_are_sent_away() {
+    let cluster = Cluster::start();
+    let (bob, _grants) = held_and_awaited(&cluster);
+    let [first, _] = &mut cluster.clients();
+    // More than one event-loop cycle sends away.
+    for number in 0..250 {
+        let line = format!("RLOCK.ACQUIRE lock waiter{number} 4000 ENQUEUE 0 {CHANNEL}");
+        story(first, &[(&line, "[0, 0, 0]")]);
+    }
+    let line = |word: &str| format!("CLUSTER {word} {}", cluster.slot);
+    // Otherwise the server answers blocked clients itself: the whole cluster is down.
+    story(first, &[("CONFIG SET cluster-require-full-coverage no", "OK")]);
+    story(first, &[(&line("DELSLOTS"), "OK")]);
+    was_sent_away(&bob);
+    eventually("the others to leave", SOON, || (counter(&cluster.nodes[0], "waiters") == 0).then_some(()));
+    assert_eq!(counter(&cluster.nodes[0], "hand_offs"), 0);
+    // The holder is there again with the slot.
+    story(first, &[(&line("ADDSLOTS"), "OK")]);
+    eventually("the slot", AGREED, || (say(first, "RLOCK.ACQUIRE lock dave 4000") == "null").then_some(()));
+    story(first, &[("RLOCK.RELEASE lock alice", "1")]);
+}

@@ -10,6 +10,7 @@ use super::callbacks;
 use super::contexts::{Event, EventCtx, ScopedCtx};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
+use super::moved;
 use super::string::StringRef;
 
 /// The callback of an event.
@@ -129,7 +130,12 @@ unsafe extern "C" fn on_key(
     key: *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: the event is a C string, and valid for this callback as are context and key.
-    unsafe { heard(ctx, event, key, |module, ctx, key| module.key_changed(ctx, key, CStr::from_ptr(event))) }
+    unsafe {
+        let status =
+            heard(ctx, event, key, |module, ctx, key| module.key_changed(ctx, key, CStr::from_ptr(event)));
+        moved::follow(ctx, event, key);
+        status
+    }
 }
 
 unsafe extern "C" fn on_sorted_set(

@@ -35,6 +35,7 @@ mod key_event;
 mod load;
 mod load_error;
 mod log;
+mod moved;
 mod replicate;
 mod reply;
 mod scan;
@@ -65,6 +66,7 @@ pub(crate) use key_event::{
 pub(crate) use load::{declare, entry_points, on_load, on_unload};
 pub(crate) use load_error::LoadError;
 pub(crate) use log::{warn, warn_rarely};
+pub(crate) use moved::{learn_moves, loses_moves};
 pub(crate) use reply::errors;
 pub(crate) use scan::Scan;
 pub(crate) use shared::Shared;

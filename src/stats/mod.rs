@@ -10,7 +10,7 @@ use rlock_core::note::Note;
 use rlock_core::{Decision, LockEvent, Reply};
 
 use crate::ffi::{self, InfoPage};
-use crate::{eviction, options, waiters};
+use crate::{eviction, options, server_fault, waiters};
 
 /// What happened since the module was loaded.
 pub(crate) struct Stats {
@@ -170,6 +170,9 @@ pub(crate) fn show(page: &InfoPage) {
     page.number(c"locks_may_be_evicted", eviction::locks_may_be_evicted().into());
     if eviction::locks_may_be_evicted() {
         page.text(c"warning", eviction::WARNING);
+    }
+    if ffi::loses_moves() {
+        page.text(c"server_warning", server_fault::WARNING);
     }
     // Beside their bounds: a reader that may not read the configuration can compare them.
     let settings = options::settings();

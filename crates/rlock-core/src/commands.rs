@@ -247,6 +247,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
     fn wait(self, lock: &mut P::Lock<'_>, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
         let Self { core, entry: begun, .. } = self;
         let _entry = begun.unwrap_or_else(|| entry(core));
+        core.locks(|locks| locks.check_upgrade(lock.name(), request.owner.bytes(), request.mode))?;
         if request.fair {
             fair::repair_changed(core, lock);
         }

@@ -37,6 +37,16 @@ pub fn databases_changed<P: Server>(core: Core<'_, P>, databases: Databases, cau
     sweep(core, Sweep::Keys(databases, cause));
 }
 
+/// SWAPDB has exchanged the keys of two databases: schedules a check of all their locks with waiters. The waiters stay where
+/// they are, but not their fair lists.
+pub fn databases_swapped<P: Server>(core: Core<'_, P>, [one, other]: [i32; 2]) {
+    let _entry = entry(core);
+    for (db, with) in [(one, other), (other, one)] {
+        core.locks(|locks| locks.sweep(Sweep::Swapped { db, with }));
+    }
+    continue_sweeps(core);
+}
+
 /// The wall clock was set forward or back: schedules a check of every lock with waiters.
 pub fn clock_stepped<P: Server>(core: Core<'_, P>) {
     sweep(core, Sweep::Clock);
@@ -131,6 +141,14 @@ pub fn check_some<P: Server>(core: Core<'_, P>) {
     let most = core.port.settings().at_once.looked;
     let _entry = entry(core);
     core.locks(|locks| locks.check_some_now(now, most));
+}
+
+/// Some slots may have left this server without an event, with keys that stay: schedules the question for some locks with
+/// waiters; the next call continues after them.
+pub fn doubt_some_slots<P: Server>(core: Core<'_, P>) {
+    let (now, most) = (core.port.now(), core.port.settings().at_once.looked);
+    let _entry = entry(core);
+    core.locks(|locks| locks.doubt_some_slots(now, most));
 }
 
 /// A lock may have become free without an event, as a command that only reads has seen: it is checked now.

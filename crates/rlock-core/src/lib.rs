@@ -41,6 +41,7 @@
 //! - [`timing`]: when the timer is set, and how much one event-loop cycle does.
 //! - [`departures`]: leaving the queues without a grant.
 //! - [`message`]: the messages to enqueued waiters.
+//! - [`valkey`]: versions of Valkey, and what differs between them.
 //! - [`error`]: every refusal of a command.
 
 #![forbid(unsafe_code)]
@@ -85,6 +86,7 @@ pub mod timing;
 pub mod token;
 mod tying;
 pub mod types;
+pub mod valkey;
 pub mod view;
 pub mod yielding;
 

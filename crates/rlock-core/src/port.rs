@@ -156,6 +156,9 @@ pub trait Lock {
     /// Raises the event `rlock.expire`.
     fn raise_expired(&self);
 
+    /// Whether another server, or none, serves the lock's slot now.
+    fn is_elsewhere(&self) -> bool;
+
     /// Whether the lock may be granted now, outside a client's own command on it.
     fn write_access(&self) -> WriteAccess;
 }

@@ -116,6 +116,13 @@ fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> Outcome {
 
 /// Checks a lock with waiters outside a command. It asks for write access once, and only before it writes.
 fn check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
+    if core.locks(|locks| locks.doubts_slot(lock.name())) {
+        if lock.is_elsewhere() {
+            drop_moved(core, lock.name());
+            return Outcome::Done;
+        }
+        core.locks(|locks| locks.slot_is_here(lock.name()));
+    }
     let Some((owner, wanted)) = head(core, lock) else { return Outcome::Done };
     let asked = OnceCell::new();
     if let Err(outcome) = repair_list(core, lock, &owner, wanted, &asked) {

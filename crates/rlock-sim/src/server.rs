@@ -229,6 +229,10 @@ impl Lock for SimLock<'_> {
 
     fn raise_expired(&self) {}
 
+    fn is_elsewhere(&self) -> bool {
+        self.write_access() == WriteAccess::SlotMoved
+    }
+
     fn write_access(&self) -> WriteAccess {
         self.sim.with(|world| world.write_access)
     }

@@ -31,6 +31,8 @@ struct Line {
     module: Option<String>,
     may_become_primary: bool,
     ok: bool,
+    /// What the module warns of; they do not make the server fail.
+    warnings: Vec<String>,
     error: Option<String>,
     #[serde(skip)]
     cause: Option<Error>,
@@ -55,6 +57,7 @@ fn line(server: servers::Server) -> Line {
             ok: described.module.is_some() || !described.may_lead,
             module: described.module,
             may_become_primary: described.may_lead,
+            warnings: described.warnings,
             error: None,
             cause: None,
         },
@@ -67,6 +70,7 @@ fn line(server: servers::Server) -> Line {
             module: None,
             may_become_primary: true,
             ok: false,
+            warnings: Vec::new(),
             error: Some(error.to_string()),
             cause: Some(error),
         },
@@ -109,6 +113,11 @@ fn text(report: &Report, output: Output) -> String {
         let verdict = if line.ok { output.toned(Tone::Good, "ok") } else { output.toned(Tone::Bad, "NO") };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{verdict}  {:width$}  {}", line.address, describe(line));
+    }
+    for line in &report.servers {
+        for warning in &line.warnings {
+            let _ = writeln!(text, "{}  {}: {warning}", output.toned(Tone::Bad, "warning"), line.address);
+        }
     }
     if let Some(advice) = &report.advice {
         let _ = writeln!(text, "→ {advice}");

@@ -14,6 +14,10 @@ const VISIT: usize = 4;
 
 /// Removes departed owners from fair lists.
 pub(crate) fn clear_fair_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
+    if core.locks(|locks| locks.exchanges_lists()) {
+        // An owner that is not found in a list is forgotten: first the sweep notes where else its entry may be.
+        return Outcome::Done;
+    }
     let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
     while done < most {
         let Some(lock) = core.locks(|locks| locks.next_with(Job::LeaveFairList)) else { break };

@@ -237,6 +237,7 @@ impl Queue {
             self.fair_checked.is_some_and(|place| self.order.keys().next() == Some(&place)).into(),
             self.unserved.into(),
             self.in_doubt.into(),
+            self.slot_in_doubt.into(),
             self.called.as_deref().map_or(NONE, |owner| (lens.name)(owner)),
         ]);
     }

@@ -41,13 +41,41 @@ impl Locks {
     /// Makes `most` locks with waiters due now; the next call continues after them.
     pub fn check_some_now(&mut self, now: UnixMs, most: usize) {
         let after = self.checked_up_to.take();
-        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let some: Vec<_> = self.awaited.range((start, Bound::Unbounded)).take(most).cloned().collect();
-        if some.len() == most {
-            self.checked_up_to = some.last().cloned();
-        }
+        let some = self.awaited_after(after, most);
+        self.checked_up_to = some.last().filter(|_| some.len() == most).cloned();
         for lock in some {
             self.check_at(lock.name(), Some(Due::At(now)));
+        }
+    }
+
+    /// Makes `most` locks with waiters due now, at whose check the server is asked whether it still serves them; the next call
+    /// continues after them.
+    pub fn doubt_some_slots(&mut self, now: UnixMs, most: usize) {
+        let after = self.doubted_up_to.take();
+        let some = self.awaited_after(after, most);
+        self.doubted_up_to = some.last().filter(|_| some.len() == most).cloned();
+        for lock in some {
+            if let Some(queue) = self.queue_mut(lock.name()) {
+                queue.slot_in_doubt = true;
+            }
+            self.check_at(lock.name(), Some(Due::At(now)));
+        }
+    }
+
+    fn awaited_after(&self, after: Option<LockRef>, most: usize) -> Vec<LockRef> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.awaited.range((start, Bound::Unbounded)).take(most).cloned().collect()
+    }
+
+    /// Whether the server must be asked if it still serves a lock.
+    pub fn doubts_slot(&self, lock: LockName<'_>) -> bool {
+        self.queue(lock).is_some_and(|queue| queue.slot_in_doubt)
+    }
+
+    /// The server still serves a lock.
+    pub fn slot_is_here(&mut self, lock: LockName<'_>) {
+        if let Some(queue) = self.queue_mut(lock) {
+            queue.slot_in_doubt = false;
         }
     }
 

@@ -5,6 +5,7 @@
 //! departed owners of a lock are therefore a set, and its fair list is walked once for all of them.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use super::{DropReason, Job, LockName, LockRef, Locks, Place, Ticket, Waiter};
 
@@ -77,6 +78,15 @@ impl Leaving {
         (self.walk, self.absent) = (Walk::at(0, era), false);
     }
 
+    /// These owners, after this one in the order of their bytes; `most` at most of each kind.
+    pub(super) fn after(&self, after: Option<&[u8]>, most: usize) -> impl Iterator<Item = &Box<[u8]>> {
+        let bounds = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        [&self.now, &self.later]
+            .into_iter()
+            .flat_map(move |owners| owners.range::<[u8], _>(bounds).take(most))
+            .map(|(owner, _)| owner)
+    }
+
     /// All of these owners, for the model checker.
     pub(super) fn owners(&self) -> impl Iterator<Item = (&[u8], bool)> {
         let now = self.now.keys().map(|owner| (&**owner, false));
@@ -147,14 +157,8 @@ impl Locks {
         self.leaving(lock).map_or(0, count)
     }
 
-    /// An owner in the fair list does not wait here, and must be removed from the list.
-    pub fn note_departed(&mut self, lock: LockName<'_>, owner: &[u8]) {
-        let place = self.new_place();
-        self.note_departed_from(lock, owner, place);
-    }
-
-    /// The same, with the owner's former place in the queue.
-    pub(super) fn note_departed_from(&mut self, lock: LockName<'_>, owner: &[u8], place: Place) {
+    /// An owner that had this place in the queue must be removed from the fair list, and from no other.
+    pub(super) fn add_departed(&mut self, lock: LockName<'_>, owner: &[u8], place: Place) {
         let walk = Walk::at(0, self.era);
         let none = || Box::new(Leaving { walk, ..Leaving::default() });
         self.edit_leaving(lock, |leaving| leaving.get_or_insert_with(none).add(owner.into(), place));

@@ -22,6 +22,7 @@ mod record;
 mod records;
 mod role;
 mod seen;
+mod swapped;
 mod sweep;
 mod ties;
 mod untied;
@@ -77,6 +78,8 @@ pub struct Locks {
     awaited: BTreeSet<LockRef>,
     /// Where [`Self::check_some_now`] continues.
     checked_up_to: Option<LockRef>,
+    /// Where [`Self::doubt_some_slots`] continues.
+    doubted_up_to: Option<LockRef>,
     /// Where each call stands.
     places: BTreeMap<Ticket, (LockRef, Place)>,
     /// The locks that calls were granted whose answers are pending.

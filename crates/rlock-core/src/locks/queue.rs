@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::waited::Pending;
-use super::{Cause, Due, Place, Session, Ticket};
+use super::{Cause, Due, LockName, Locks, Place, Session, Ticket};
+use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, PermitLimit};
 
 /// A waiter.
@@ -91,6 +92,8 @@ pub(super) struct Queue {
     pub(super) unserved: bool,
     /// Whether dead readers must be removed before it is known whether the first waiter can have the lock.
     pub(super) in_doubt: bool,
+    /// Whether the server must be asked if it still serves the lock's slot.
+    pub(super) slot_in_doubt: bool,
     /// The Redisson waiter that was called since the lock became free.
     pub(super) called: Option<Box<[u8]>>,
     /// The lease end that was last seen.
@@ -103,6 +106,17 @@ pub(super) struct Queue {
     pub(super) unconfirmed: Option<Box<[u8]>>,
     /// Waiting time that the table of hot locks does not contain yet.
     pub(super) pending: Pending,
+}
+
+impl Locks {
+    /// Fails if an owner that asks in this mode would stand behind its own wait to read: a reader keeps every writer out.
+    pub fn check_upgrade(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Result<(), Error> {
+        let waits = |queue: &Queue, mode| queue.owners.contains_key(&(owner.into(), mode));
+        // A writer that repeats its call keeps its place, which is before that of the reader.
+        let is_behind = |queue: &Queue| waits(queue, Mode::Read) && !waits(queue, Mode::Write);
+        let waits_for_itself = mode == Mode::Write && self.queue(lock).is_some_and(is_behind);
+        if waits_for_itself { Err(Error::Upgrade) } else { Ok(()) }
+    }
 }
 
 impl Queue {

@@ -104,6 +104,11 @@ impl Oracle {
         if !self.primary {
             return Answer::Null;
         }
+        let waits = |word| self.queue(lock).iter().any(|waiter| (waiter.owner, waiter.word) == (owner, word));
+        if ask.word == Word::Write && waits(Word::Read) && !waits(Word::Write) {
+            // It would wait for itself.
+            return Answer::Error("ERR");
+        }
         if ask.fair && self.places[lock.0].list_touched {
             // A waiter that was dropped from the fair list keeps its place.
             self.put_right(lock);
