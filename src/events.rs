@@ -66,6 +66,11 @@ pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
         b"restore" => key_came(ctx, key),
         _ => {}
     }
+    // Of the commands that overwrite any value, these raise an event of a class that is listened to; the sweep finds the ties of
+    // what others overwrite.
+    if matches!(event.to_bytes(), b"restore" | b"copy_to" | b"sortstore") {
+        events::value_replaced(waiters::core(&ctx), keyspace::lock_name(*ctx, key));
+    }
     if waiters::locks(|locks| locks.doubts_fair_lists())
         && !perform::is_writing()
         && let Some(name) = names::lock_of_fair_key(key.bytes())

@@ -23,7 +23,7 @@ struct Client {
     handle: Handle,
     /// Gone once it is unblocked.
     blocked: Option<Blocked>,
-    /// Whether it was logged in as another user than the default one when it was blocked.
+    /// Whether it was logged in as another user than the default one when it was blocked. It cannot change that while it is blocked.
     has_own_user: bool,
 }
 
@@ -70,8 +70,7 @@ pub(crate) fn clear_doubt<P: Server>(server: &P) {
 
 /// Blocks the client of the command under way, which waits by this ticket. A panic after that finds the client
 /// here, so that [`clear_doubt`] answers it.
-pub(crate) fn block(ctx: CommandCtx<'_>, ticket: Ticket) -> Result<(), Error> {
-    let has_own_user = ctx.has_own_user();
+pub(crate) fn block(ctx: CommandCtx<'_>, ticket: Ticket, has_own_user: bool) -> Result<(), Error> {
     let blocked = ctx.block().ok_or(Error::NotBlockable)?;
     let handle = blocked.handle();
     let client = Client { handle, blocked: Some(blocked), has_own_user };

@@ -62,7 +62,7 @@ impl CommandCtx<'_> {
     }
 
     /// The user of the command under way; `None` for the server itself and for other modules.
-    fn user(self) -> Option<OwnedString> {
+    pub(crate) fn user(self) -> Option<OwnedString> {
         // SAFETY: the context is valid.
         let flags = unsafe { api!(RedisModule_GetContextFlags)(self.as_ptr()) };
         if flags & raw::REDISMODULE_CTX_FLAGS_LUA as c_int == 0 {

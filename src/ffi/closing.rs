@@ -8,14 +8,17 @@ use super::call::with_bytes;
 use super::ctx::{Ctx, free, reply_kind};
 use super::string::OwnedString;
 
+/// The user of clients that log in as no other.
+pub(crate) const DEFAULT_USER: &[u8] = b"default";
+
 impl Ctx<'_> {
-    /// Whether this client is logged in as another user than the default one. It cannot change that while it is blocked.
-    pub(crate) fn has_own_user(self) -> bool {
+    /// Whether this client is logged in as another user than the default one.
+    fn has_own_user(self) -> bool {
         // SAFETY: the context is valid; null if the client is unknown or has no user.
         let name = unsafe {
             OwnedString::from_raw(api!(RedisModule_GetClientUserNameById)(self.as_ptr(), client_id(self)))
         };
-        name.is_some_and(|name| name.borrow().bytes() != b"default")
+        name.is_some_and(|name| name.borrow().bytes() != DEFAULT_USER)
     }
 
     /// Whether the server is going to close this unblocked client, and writes nothing to it any more.

@@ -52,6 +52,7 @@ pub(crate) use args::Args;
 pub(crate) use block::{Blocked, Handle, Outcome, is_primary};
 pub(crate) use call::CallReply;
 pub(crate) use callbacks::Callbacks;
+pub(crate) use closing::DEFAULT_USER;
 pub(crate) use command::{Command, Respond, register};
 pub(crate) use config::{BoolOption, NumberOption, apply as apply_options, register_bool, register_number};
 pub(crate) use contexts::{CommandCtx, Event, EventCtx, ScopedCtx, Task, TaskCtx};

@@ -217,7 +217,8 @@ impl Error {
                  a permission for waiting, use Waiting::Polling",
             ),
             Error::QueueFull { .. } => Some(
-                "raise rlock.max-waiters or rlock.max-waiters-per-key on the server, or use Waiting::Polling",
+                "raise rlock.max-waiters, rlock.max-waiters-per-key or rlock.max-share-per-user on the server, whichever the \
+                 error names, or use Waiting::Polling",
             ),
             Error::Tls { .. } => Some(
                 "the URL must name the server's TLS port, and a host of its certificate; the client must trust the \

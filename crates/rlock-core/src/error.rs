@@ -57,8 +57,12 @@ pub enum Error {
     BlockAndEnqueue,
     /// As many wait already as may.
     QueueFull,
+    /// The user has its share of the waiters.
+    UserQueueFull,
     /// As many holds and waits are tied to connections as may be.
     TooManyTies,
+    /// The user has its share of the ties to connections.
+    UserHasTooManyTies,
     /// SESSION of a call that no connection has sent.
     NoSession,
     /// The grace period of SESSION is not an integer from 0 to 2^43.
@@ -144,8 +148,14 @@ impl fmt::Display for Error {
             Self::QueueFull => f.write_str(
                 "QUEUEFULL the queue is full (rlock.max-waiters or rlock.max-waiters-per-key); try again later",
             ),
+            Self::UserQueueFull => f.write_str(
+                "QUEUEFULL this user has its share of all waiters (rlock.max-share-per-user); try again later, or raise the option",
+            ),
             Self::TooManyTies => f.write_str(
                 "QUEUEFULL too many calls with SESSION (rlock.max-ties); try again later, or leave SESSION out",
+            ),
+            Self::UserHasTooManyTies => f.write_str(
+                "QUEUEFULL this user has its share of all calls with SESSION (rlock.max-share-per-user); try again later, leave SESSION out, or raise the option",
             ),
             Self::NoSession => f.write_str(
                 "ERR SESSION needs a connection; leave it out in scripts, functions and calls of other modules",

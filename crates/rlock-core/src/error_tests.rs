@@ -38,6 +38,8 @@ fn all() -> Vec<Error> {
         Error::ChannelCrossSlot,
         Error::BlockAndEnqueue,
         Error::QueueFull,
+        Error::UserQueueFull,
+        Error::UserHasTooManyTies,
         Error::TooManyTies,
         Error::NoSession,
         Error::BadGrace,

@@ -3,8 +3,10 @@
 use crate::core::Core;
 use crate::fair;
 use crate::locks::{Cause, Databases, LockName, LockRef, Locks, Sweep};
+use crate::note::Note;
 use crate::port::{Lock, Server};
 use crate::read_leases;
+use crate::settings::AtOnce;
 use crate::slots::{SlotRange, SlotSet};
 use crate::timing::{check_soon, entry};
 use crate::tying;
@@ -62,6 +64,15 @@ pub fn data_came<P: Server>(core: Core<'_, P>) {
 /// waiters are sent away.
 pub fn slots_elsewhere<P: Server>(core: Core<'_, P>, ranges: &[SlotRange]) {
     sweep(core, Sweep::Elsewhere(SlotSet::of(ranges)));
+}
+
+/// Another value took the place of a lock's value: the holds of before are not tied any more, whatever the key holds now.
+pub fn value_replaced<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
+    if !core.locks(|locks| locks.has_ties()) {
+        return;
+    }
+    let _entry = entry(core);
+    core.locks(|locks| locks.untie_holds(lock));
 }
 
 /// Another client has set the expiry of a key: that may be before the lease ends of readers that this server does not know.
@@ -124,9 +135,13 @@ pub fn fair_list_changed<P: Server>(core: Core<'_, P>, lock: LockName<'_>, chang
     }
 }
 
-/// Schedules a check of all fair lists with native waiters, and counts the time of all running waits.
+/// Schedules a check of all fair lists with native waiters, and of the channels of all waiters, and counts the time of all running
+/// waits.
 pub fn sweep_periodically<P: Server>(core: Core<'_, P>) {
     sweep(core, Sweep::Periodic);
+    let _entry = entry(core);
+    core.locks(Locks::begin_channel_round);
+    check_channels(core);
 }
 
 /// Retries the changes that were deferred while a slot migrates.
@@ -161,6 +176,25 @@ fn sweep<P: Server>(core: Core<'_, P>, sweep: Sweep) {
     let _entry = entry(core);
     core.locks(|locks| locks.sweep(sweep));
     continue_sweeps(core);
+}
+
+/// Continues a round of checks of channels. Waiters whose channel has no subscriber at two checks in a row are removed. No message is
+/// published: it would have no receiver.
+pub(crate) fn check_channels<P: Server>(core: Core<'_, P>) {
+    let AtOnce { looked, ended, .. } = core.port.settings().at_once;
+    let (clock, mut left) = (core.port.clock(), ended);
+    for _ in 0..looked {
+        let Some(channel) = core.locks(Locks::next_channel) else { return };
+        let is_heard = core.port.has_subscriber(&channel);
+        let gone = core.locks(|locks| locks.channel_checked(&channel, is_heard, clock, left));
+        if gone > 0 {
+            core.port.note(Note::Gone(gone));
+        }
+        left = left.saturating_sub(gone);
+        if left == 0 {
+            return;
+        }
+    }
 }
 
 pub(crate) fn continue_sweeps<P: Server>(core: Core<'_, P>) {

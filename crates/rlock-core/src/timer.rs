@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use crate::access::{Access, access, head};
 use crate::core::Core;
 use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
-use crate::events::continue_sweeps;
+use crate::events::{check_channels, continue_sweeps};
 use crate::facts::WriteAccess;
 use crate::fair::{
     self,
@@ -39,6 +39,7 @@ pub fn on_timer<P: InTask>(core: Core<'_, P>) {
         return;
     }
     continue_dropping(core);
+    check_channels(core);
     if !core.port.may_write() {
         core.locks(Locks::park_sessions);
     }

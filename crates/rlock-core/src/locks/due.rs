@@ -133,7 +133,8 @@ impl Locks {
         if self.dropped_waiters.is_some() {
             return Some(0);
         }
-        let other = if self.sweeps.is_empty() { self.sessions.next_in(now) } else { Some(0) };
+        let sweeps = !self.sweeps.is_empty() || self.channels.is_round_under_way();
+        let other = if sweeps { Some(0) } else { self.sessions.next_in(now) };
         self.agenda.next_in(now, clock, other)
     }
 

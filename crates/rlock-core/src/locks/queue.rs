@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::waited::Pending;
-use super::{Cause, Due, LockName, Locks, Place, Session, Ticket};
+use super::{Cause, Due, LockName, Locks, Place, Session, Ticket, User};
 use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, PermitLimit};
 
@@ -35,6 +35,8 @@ pub struct Waiter {
     pub client_id: u64,
     /// SESSION: the connection with which its wait, or its hold after the grant, ends.
     pub session: Option<Session>,
+    /// The user of the call; `None` for the default user, whose number of waiters only the limits of the server bound.
+    pub user: Option<User>,
 }
 
 /// What a waiter wants of a lock.
@@ -126,15 +128,11 @@ impl Queue {
     }
 
     /// Adds a waiter at a place.
-    pub(super) fn join(&mut self, place: Place, mut waiter: Waiter) {
+    pub(super) fn join(&mut self, place: Place, waiter: Waiter) {
         self.fair = self.fair.saturating_add(waiter.fair.into());
         self.owners.insert((waiter.owner.clone(), waiter.mode), place);
-        if let Via::Enqueue(channel) = &mut waiter.via {
-            // All waiters on a channel share one copy of its name.
-            let known = self.channels.get_key_value(channel).map(|(known, _)| Rc::clone(known));
-            let shared = known.unwrap_or_else(|| Rc::clone(channel));
-            self.channels.entry(Rc::clone(&shared)).or_default().insert(place);
-            *channel = shared;
+        if let Via::Enqueue(channel) = &waiter.via {
+            self.channels.entry(Rc::clone(channel)).or_default().insert(place);
         }
         if self.order.is_empty() {
             self.pending.begin(waiter.since);

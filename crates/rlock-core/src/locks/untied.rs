@@ -40,7 +40,7 @@ impl Locks {
             let hold = (lock, owner, mode);
             // The same hold may have been acquired and tied to the same connection again.
             if !self.is_tied_to(session.client, &hold) {
-                self.sessions.remove_hold(session.client, &hold);
+                self.remove_hold(session.client, &hold);
             }
         }
     }

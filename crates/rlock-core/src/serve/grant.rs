@@ -123,7 +123,7 @@ fn give<P: Server>(
         }
         let told_end = locks.told(lock.name());
         // In this order: with the last waiter of a connection that has ended, its end is forgotten.
-        locks.tie(lock.name(), &head.owner, head.mode, head.session);
+        locks.tie(lock.name(), &head.owner, head.mode, (head.session, head.user.clone()));
         locks.leave(head.ticket);
         told_end
     });

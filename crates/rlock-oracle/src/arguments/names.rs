@@ -91,6 +91,7 @@ fn check_messages(bytes: &[u8]) {
             via: Via::Block,
             client_id: 1,
             session: None,
+            user: None,
         };
         let after = format!("1 {} {token}{last}", lease.get());
         let granted = message::granted(lock, &waiter, Holds::ONE, lease, token);
