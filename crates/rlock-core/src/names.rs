@@ -121,7 +121,7 @@ fn reader_of(key: &[u8]) -> Option<(&[u8], i64)> {
 }
 
 /// The locks whose lease a key may be, each with its reader and the number of its hold: several, since both names may have
-/// colons. The key may be anybody's, and of any length: each of its bytes is looked at a fixed number of times.
+/// colons. Another client chooses the key and its length, so the time is linear in that.
 pub fn readers_of_lease_key(key: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], i64)> {
     let (rest, hold) = reader_of(key).unwrap_or_default();
     let mut braces = rest.iter().enumerate().filter(|(_, byte)| **byte == b'{').map(|(at, _)| at);

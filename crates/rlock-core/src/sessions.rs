@@ -18,6 +18,7 @@ use crate::shape::Fields;
 use crate::timing::{Outcome, Share, check_soon, entry};
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
 use crate::view::{Need, Others, Step, View};
+use crate::weight::Weighed;
 use crate::yielding::notify_redisson;
 
 /// A connection has ended. This only notes it, in time that does not depend on the number of its ties.
@@ -79,7 +80,7 @@ pub(crate) fn end_sessions<P: InTask>(core: Core<'_, P>) -> Outcome {
             core.locks(Locks::park_sessions);
             return Outcome::Refused;
         }
-        done = done.saturating_add(keys.max(1));
+        done = done.saturating_add(keys.max(tie.weight()));
         core.locks(|locks| locks.tie_has_ended(tie));
     }
     tell_ends(core);
@@ -133,10 +134,10 @@ fn last_read<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Expiry> {
     read_leases::last_lease_end(lock, &tie.owner, fields.reads?, fields.key_end)
 }
 
-/// How many lease keys the end of a connection reads and writes for this tie.
+/// What the lease keys count that the end of a connection reads and writes for this tie.
 fn lease_keys<L: Lock>(lock: &mut L, tie: &EndedTie) -> usize {
     let reads = tied_reader(lock, tie).and_then(|fields| fields.reads);
-    reads.map_or(0, read_leases::count_lease_keys)
+    reads.map_or(0, |holds| read_leases::weigh_lease_keys(lock.name(), &tie.owner, holds))
 }
 
 /// The content of the lock's hash, if the tie is that of a reader.
@@ -146,12 +147,10 @@ fn tied_reader<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Fields> {
 }
 
 fn tell_ends<P: InTask>(core: Core<'_, P>) {
-    let (now, share): (UnixMs, _) = (core.port.now(), Share::of(core));
-    for _ in 0..core.port.settings().at_once.looked {
-        if share.is_used_up(core) {
-            break;
-        }
+    let (now, share, mut done): (UnixMs, _, _) = (core.port.now(), Share::of(core), 0_usize);
+    while done < core.port.settings().at_once.looked && !share.is_used_up(core) {
         let Some((lock, mode)) = core.locks(|locks| locks.next_end(now)) else { break };
+        done = done.saturating_add(lock.weight());
         core.at(lock.name(), |lock| tell_end(core, lock, mode));
     }
 }

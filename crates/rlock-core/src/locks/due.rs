@@ -5,6 +5,7 @@ use std::ops::Bound;
 use super::agenda::{Due, Job, Rearm};
 use super::{LockName, LockRef, Locks, Meter};
 use crate::types::{MonoMs, UnixMs};
+use crate::weight::take_weighed;
 
 impl Locks {
     /// Sets when a lock with waiters is due to be served; without a time only an event makes it due.
@@ -38,15 +39,13 @@ impl Locks {
         self.queue_mut(lock).is_some_and(|queue| std::mem::take(&mut queue.in_doubt))
     }
 
-    /// Makes `most` locks with waiters due now; the next call continues after them.
+    /// Makes locks with waiters due now, until they count `most`; the next call continues after them.
     pub fn check_some_now(&mut self, now: UnixMs, most: usize) {
         let after = self.checked_up_to.take();
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let some: Vec<_> = self.awaited.range((start, Bound::Unbounded)).take(most).cloned().collect();
-        if some.len() == most {
-            self.checked_up_to = some.last().cloned();
-        }
-        for lock in some {
+        let some = take_weighed(most, self.awaited.range((start, Bound::Unbounded)).cloned());
+        self.checked_up_to = some.items.last().filter(|_| !some.is_all).cloned();
+        for lock in some.items {
             self.check_at(lock.name(), Some(Due::At(now)));
         }
     }
@@ -64,8 +63,8 @@ impl Locks {
         told.take(most).collect()
     }
 
-    /// At most `most` locks that are due to be served, each with waiters, those first that became due first; to serve one
-    /// sets when it is due next.
+    /// The locks that are due to be served, each with waiters, those first that became due first, until they count `most`; to
+    /// serve one sets when it is due next.
     ///
     /// If the clock is set back before that, the sweep of all locks that follows makes the locks due again.
     pub fn due(&mut self, now: UnixMs, most: usize) -> Vec<LockRef> {
@@ -75,12 +74,12 @@ impl Locks {
                 self.agenda.line_up(now, lock);
             }
         }
-        self.agenda.due(now, most).cloned().collect()
+        self.agenda.due(now, most).items
     }
 
-    /// The number of locks that are due to be served, up to `most`.
+    /// The weight of the locks that are due to be served, up to about `most`.
     pub(super) fn count_due(&self, now: UnixMs, most: usize) -> usize {
-        self.agenda.due(now, most).count()
+        self.agenda.due(now, most).weight
     }
 
     /// A lock with this work to do now, not [`Job::Serve`]: another one at each call.

@@ -1,10 +1,12 @@
 //! Connections that have ended: their holds and waiters, and the shortened leases whose ends are still to announce.
 
+use std::iter::from_fn;
 use std::ops::Bound;
 
 use super::ties::{EndedTie, Hold, Sessions};
 use super::{Job, LockName, LockRef, Locks, Waiter};
 use crate::types::{Mode, UnixMs};
+use crate::weight::take_weighed;
 
 impl Locks {
     /// Whether anything is tied to this connection.
@@ -33,12 +35,14 @@ impl Locks {
         self.agenda.change();
     }
 
-    /// Removes enqueued waiters whose connections have ended, `most` at most.
+    /// Removes enqueued waiters whose connections have ended, until they count `most`.
     pub fn next_ended_waiters(&mut self, most: usize) -> Vec<(LockRef, Waiter)> {
-        let Sessions { ended_waits, waits, .. } = &self.sessions;
-        let tickets = ended_waits.iter().filter_map(|client| waits.get(client)).flatten().copied();
-        let tickets: Vec<_> = tickets.take(most).collect();
-        tickets.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
+        let next = || {
+            let Sessions { ended_waits, waits, .. } = &self.sessions;
+            let ticket = ended_waits.iter().filter_map(|client| waits.get(client)).flatten().next().copied();
+            self.leave(ticket?)
+        };
+        take_weighed(most, from_fn(next)).items
     }
 
     /// A tie whose connection has ended; the same one until [`Self::tie_has_ended`]. Grants are revoked before that.
@@ -133,7 +137,7 @@ impl Locks {
         Some((lock, mode))
     }
 
-    /// The next `most` tied holds, as a lock may have very many; the next call continues after them.
+    /// The next tied holds, until they count `most`, as a lock may have very many; the next call continues after them.
     pub fn next_swept_ties(&mut self, most: usize) -> Vec<Hold> {
         let after = self.sessions.swept_up_to.take();
         let clients = self.sessions.holds.range(after.as_ref().map_or(0, |(client, _)| *client)..);
@@ -142,8 +146,14 @@ impl Locks {
             let from = last.map_or(Bound::Unbounded, |(_, hold)| Bound::Excluded(hold));
             holds.range((from, Bound::Unbounded)).map(|hold| (*client, hold.clone()))
         });
-        let found: Vec<_> = rest.take(most).collect();
-        self.sessions.swept_up_to = found.last().filter(|_| found.len() == most).cloned();
-        found.into_iter().map(|(_, hold)| hold).collect()
+        let mut last_client = None;
+        let holds = rest.map(|(client, hold)| {
+            last_client = Some(client);
+            hold
+        });
+        let found = take_weighed(most, holds);
+        let last = last_client.zip(found.items.last().cloned());
+        self.sessions.swept_up_to = last.filter(|_| !found.is_all);
+        found.items
     }
 }

@@ -7,6 +7,7 @@ use std::ops::Bound;
 use super::{Cause, Due, Job, LockName, LockRef, Locks};
 use crate::slots::SlotSet;
 use crate::types::UnixMs;
+use crate::weight::{Taken, take_weighed};
 
 /// One database or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,7 @@ impl Locks {
         }
     }
 
-    /// Continues the sweeps of [`Self::sweep`] with `most` locks at most, and schedules their check for `now`. A sweep slows
+    /// Continues the sweeps of [`Self::sweep`] with locks that count `most`, and schedules their check for `now`. A sweep slows
     /// down while as many locks are due as one event-loop cycle checks: a lock that becomes due later comes behind them.
     pub fn continue_sweeps(&mut self, now: UnixMs, most: usize) {
         let mut left = most.saturating_sub(self.count_due(now, most)).max(1);
@@ -102,18 +103,17 @@ impl Locks {
             let next = || to_come.pop_front().map(|sweep| (sweep, None));
             let Some((sweep, after)) = under_way.take().or_else(next) else { return };
             let locks = self.next_swept(&sweep, after, left);
-            let done = locks.len() < left;
-            left = left.saturating_sub(locks.len());
-            for lock in &locks {
+            left = left.saturating_sub(locks.weight);
+            for lock in &locks.items {
                 self.sweep_record(&sweep, lock.name(), now);
             }
-            let last = locks.last().filter(|_| !done).cloned();
+            let last = locks.items.last().filter(|_| !locks.is_all).cloned();
             self.sweeps.under_way = last.map(|last| (sweep, Some(last)));
         }
     }
 
-    /// The next locks for a sweep after this one, `most` at most: only keys and slots concern locks that have no waiters.
-    fn next_swept(&self, sweep: &Sweep, after: Option<LockRef>, most: usize) -> Vec<LockRef> {
+    /// The next locks for a sweep after this one, until they count `most`: only keys and slots concern locks that have no waiters.
+    fn next_swept(&self, sweep: &Sweep, after: Option<LockRef>, most: usize) -> Taken<LockRef> {
         let (first, one) = match sweep.databases() {
             Databases::One(db) => (Bound::Included(LockName { db, key: b"" }), Some(db)),
             Databases::All => (Bound::Unbounded, None),
@@ -121,10 +121,10 @@ impl Locks {
         let here = |lock: &LockRef| one.is_none_or(|db| db == lock.db);
         if let Sweep::Keys(..) | Sweep::Elsewhere(_) = sweep {
             let from = after.as_ref().map_or(first, |after| Bound::Excluded(after.name()));
-            return self.records.from(from).map(|(lock, _)| lock).take_while(here).take(most).collect();
+            return take_weighed(most, self.records.from(from).map(|(lock, _)| lock).take_while(here));
         }
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.awaited.range((from, Bound::Unbounded)).take(most).cloned().collect()
+        take_weighed(most, self.awaited.range((from, Bound::Unbounded)).cloned())
     }
 
     fn sweep_record(&mut self, sweep: &Sweep, lock: LockName<'_>, now: UnixMs) {
