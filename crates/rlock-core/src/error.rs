@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::limits::{MAX_HOLDS, MAX_LEASE_MS, MAX_PERMITS, MAX_TOKEN};
+use crate::limits::{MAX_HOLDS, MAX_LEASE_MS, MAX_NAME_LEN, MAX_PERMITS, MAX_TOKEN};
 
 /// The longest piece of a client's own bytes that an error repeats.
 pub const QUOTED: usize = 64;
@@ -13,6 +13,8 @@ pub const QUOTED: usize = 64;
 pub enum Error {
     /// Too few or too many arguments; the server words this one.
     Arity,
+    /// The lock's name is empty or too long.
+    BadName,
     /// The owner cannot be a field of a lock's hash.
     BadOwner,
     /// `lease-ms`, or the value of LEASE, is not an integer from 1 to 2^43.
@@ -120,6 +122,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arity => f.write_str("ERR wrong number of arguments"),
+            Self::BadName => write!(f, "ERR invalid lock name: use 1 to {MAX_NAME_LEN} bytes"),
             Self::BadOwner => f.write_str(
                 "ERR invalid owner: use 1 to 512 bytes, not 'mode' and not ending in ':write'",
             ),

@@ -10,6 +10,7 @@ use crate::settings::AtOnce;
 use crate::slots::{SlotRange, SlotSet};
 use crate::timing::{check_soon, entry};
 use crate::tying;
+use crate::weight::weigh;
 
 /// A key was changed, deleted or renamed, or has expired: its lock is checked now if it has waiters. If it has none, a
 /// lock that ended was also free for waiting Redisson clients.
@@ -187,10 +188,10 @@ pub(crate) fn check_channels<P: Server>(core: Core<'_, P>) {
         let Some(channel) = core.locks(Locks::next_channel) else { return };
         let is_heard = core.port.has_subscriber(&channel);
         let gone = core.locks(|locks| locks.channel_checked(&channel, is_heard, clock, left));
-        if gone > 0 {
-            core.port.note(Note::Gone(gone));
+        if !gone.is_empty() {
+            core.port.note(Note::Gone(gone.len()));
         }
-        left = left.saturating_sub(gone);
+        left = left.saturating_sub(weigh(&gone));
         if left == 0 {
             return;
         }

@@ -39,6 +39,7 @@
 //! - [`hot`]: the locks that cost most waiting.
 //! - [`timer`]: the work outside commands.
 //! - [`timing`]: when the timer is set, and how much one event-loop cycle does.
+//! - [`weight`]: what work on long names counts.
 //! - [`departures`]: leaving the queues without a grant.
 //! - [`message`]: the messages to enqueued waiters.
 //! - [`valkey`]: versions of Valkey, and what differs between them.
@@ -88,6 +89,7 @@ mod tying;
 pub mod types;
 pub mod valkey;
 pub mod view;
+pub mod weight;
 pub mod yielding;
 
 pub use decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply, SharedChange};

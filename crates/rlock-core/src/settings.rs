@@ -30,6 +30,8 @@ pub struct Settings {
 
 /// The bounds of the work in one event-loop cycle, for each kind of work: the server serves other clients in between.
 /// Waits and leases that end at one moment therefore delay no client, and fifty thousand ended waits delay no hand-off.
+///
+/// They count bytes as well as items: an item with long names counts as several.
 #[derive(Clone, Copy, Debug)]
 pub struct AtOnce {
     /// Ended waits, waiters that are sent away, and ties that are freed.

@@ -21,6 +21,7 @@ use crate::serve::{schedule_next_check, serve_found_free};
 use crate::sessions::{drop_ended_waiters, end_sessions, free_untied};
 use crate::timing::{Outcome, Share, entry};
 use crate::types::{Mode, MonoMs};
+use crate::weight::{Weighed, weight};
 
 /// How soon to look again while the server refuses writes, in ms.
 const RETRY_MS: u64 = 20;
@@ -63,9 +64,10 @@ fn work_on_locks<P: InTask>(core: Core<'_, P>) -> Outcome {
 
 /// Takes grants back whose clients went before the answer.
 fn revoke_grants<P: InTask>(core: Core<'_, P>) -> Outcome {
-    let share = Share::of(core);
-    for _ in 0..share.most {
+    let (share, mut done) = (Share::of(core), 0_usize);
+    while done < share.most {
         let Some((lock, grant)) = core.locks(Locks::next_revoke) else { break };
+        done = done.saturating_add(weight(lock.bytes().saturating_add(grant.owner.len())));
         if revoke(core, lock.name(), &grant) == Outcome::Refused {
             core.locks(|locks| locks.revoke_later(lock, grant));
             return Outcome::Refused;
@@ -192,11 +194,7 @@ fn drop_moved<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
     // The remaining waiters stay in the queue, and the lock is due again.
     let moved = core.locks(|locks| {
         locks.end_count(lock);
-        let moved = locks.drain(lock, most);
-        locks.count_served(moved.len());
-        moved
+        locks.drain(lock, most)
     });
-    let name = lock.to_ref();
-    let moved = moved.into_iter().map(|waiter| (name.clone(), waiter)).collect();
     drop_waiters(core, moved, DropReason::Moved);
 }

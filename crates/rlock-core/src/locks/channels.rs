@@ -2,11 +2,13 @@
 //! gone, and would fill the queue for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::from_fn;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use super::{Locks, Ticket, Via, Waiter};
+use super::{LockRef, Locks, Ticket, Via, Waiter};
 use crate::types::MonoMs;
+use crate::weight::take_weighed;
 
 /// The least time between two checks that count as two. Rounds begin ten seconds apart, and one takes less than a second.
 pub(super) const UNHEARD_MS: u64 = 9_000;
@@ -89,19 +91,28 @@ impl Locks {
         Some(Rc::clone(channel))
     }
 
-    /// A channel was checked. If it has no subscriber, as at the check before, its waiters are removed, `most` at most, and their
-    /// number is returned. The round continues with the same channel if some are left.
-    pub fn channel_checked(&mut self, channel: &Rc<[u8]>, is_heard: bool, now: MonoMs, most: usize) -> usize {
-        let Some(of) = self.channels.known.get_mut(channel) else { return 0 };
+    /// A channel was checked. If it has no subscriber, as at the check before, its waiters are removed and returned, until they
+    /// count `most`. The round continues with the same channel if some are left.
+    pub fn channel_checked(
+        &mut self,
+        channel: &Rc<[u8]>,
+        is_heard: bool,
+        now: MonoMs,
+        most: usize,
+    ) -> Vec<(LockRef, Waiter)> {
+        let Some(of) = self.channels.known.get_mut(channel) else { return Vec::new() };
         let since = *of.unheard_since.get_or_insert(now);
         if is_heard {
             of.unheard_since = None;
         }
         if is_heard || now.0.saturating_sub(since.0) < UNHEARD_MS {
-            return 0;
+            return Vec::new();
         }
-        let tickets: Vec<_> = of.waiters.iter().take(most).copied().collect();
-        let gone = tickets.into_iter().filter_map(|ticket| self.leave(ticket)).count();
+        let next = || {
+            let ticket = *self.channels.known.get(channel)?.waiters.first()?;
+            self.leave(ticket)
+        };
+        let gone = take_weighed(most, from_fn(next)).items;
         if self.channels.known.contains_key(channel) {
             self.channels.next = Some(Bound::Included(Rc::clone(channel)));
         }

@@ -1,10 +1,12 @@
 //! Connections that have ended: their holds and waiters, and the shortened leases whose ends are still to announce.
 
+use std::iter::from_fn;
 use std::ops::Bound;
 
 use super::ties::{EndedTie, Hold, Sessions};
 use super::{Job, LockName, LockRef, Locks, Waiter};
 use crate::types::{Mode, UnixMs};
+use crate::weight::take_weighed;
 
 impl Locks {
     /// Whether anything is tied to this connection.
@@ -33,12 +35,14 @@ impl Locks {
         self.agenda.change();
     }
 
-    /// Removes enqueued waiters whose connections have ended, `most` at most.
+    /// Removes enqueued waiters whose connections have ended, until they count `most`.
     pub fn next_ended_waiters(&mut self, most: usize) -> Vec<(LockRef, Waiter)> {
-        let Sessions { ended_waits, waits, .. } = &self.sessions;
-        let tickets = ended_waits.iter().filter_map(|client| waits.get(client)).flatten().copied();
-        let tickets: Vec<_> = tickets.take(most).collect();
-        tickets.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
+        let next = || {
+            let Sessions { ended_waits, waits, .. } = &self.sessions;
+            let ticket = ended_waits.iter().filter_map(|client| waits.get(client)).flatten().next().copied();
+            self.leave(ticket?)
+        };
+        take_weighed(most, from_fn(next)).items
     }
 
     /// A tie whose connection has ended; the same one until [`Self::tie_has_ended`]. Grants are revoked before that.

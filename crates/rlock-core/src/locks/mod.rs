@@ -8,6 +8,7 @@ mod agenda;
 mod canonical;
 mod channels;
 mod drop_reason;
+mod dropped;
 mod due;
 mod ended;
 mod fair;
@@ -40,7 +41,7 @@ pub use canonical::{Lens, append_sorted};
 pub use drop_reason::DropReason;
 pub use found::ReadSearch;
 pub use grants::Grant;
-pub use hot::{HotLock, LONGEST_HOT_KEY};
+pub use hot::HotLock;
 pub use leaving::Walked;
 pub use name::{LockName, LockRef};
 pub use queue::{Via, Waiter, Wanted};
@@ -54,8 +55,8 @@ pub use yielding::{Turns, Yielding};
 use crate::types::{Mode, MonoMs};
 use agenda::Agenda;
 use channels::Channels;
+use dropped::SentAway;
 use hot::HotTable;
-use leaving::SentAway;
 use queue::Queue;
 use record::Counts;
 use records::Records;
@@ -234,23 +235,6 @@ impl Locks {
     fn new_place(&mut self) -> Place {
         self.next_place = self.next_place.wrapping_add(1);
         self.next_place
-    }
-
-    /// Removes waiters whose wait has ended, `most` at most; the others stay due.
-    pub fn timed_out(&mut self, now: MonoMs, most: usize) -> Vec<(LockRef, Waiter)> {
-        self.agenda.ended(now, most).into_iter().filter_map(|ticket| self.leave(ticket)).collect()
-    }
-
-    /// Removes the first waiters for a lock on a channel, `most` at most, and returns their number.
-    pub fn drop_channel(&mut self, lock: LockName<'_>, channel: &[u8], most: usize) -> usize {
-        let Some(queue) = self.queue(lock) else { return 0 };
-        let places = queue.channels.get(channel).into_iter().flatten().copied().take(most);
-        places.collect::<Vec<_>>().into_iter().filter_map(|place| self.remove_and_tidy(lock, place)).count()
-    }
-
-    /// Removes the first waiters for a lock, `most` at most.
-    pub fn drain(&mut self, lock: LockName<'_>, most: usize) -> Vec<Waiter> {
-        std::iter::from_fn(|| self.pop(lock)).take(most).collect()
     }
 
     fn remove_and_tidy(&mut self, lock: LockName<'_>, place: Place) -> Option<Waiter> {

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::waited::Pending;
-use super::{Cause, Due, LockName, Locks, Place, Session, Ticket, User};
+use super::{Cause, Due, LockName, LockRef, Locks, Place, Session, Ticket, User};
 use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, PermitLimit};
+use crate::weight::Weighed;
 
 /// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +65,20 @@ impl Waiter {
     /// What it wants.
     pub fn wanted(&self) -> Wanted {
         Wanted { mode: self.mode, permits: self.permits }
+    }
+}
+
+impl Weighed for Waiter {
+    fn bytes(&self) -> usize {
+        let channel = if let Via::Enqueue(channel) = &self.via { channel.len() } else { 0 };
+        self.owner.len().saturating_add(channel)
+    }
+}
+
+/// A waiter, and its lock.
+impl Weighed for (LockRef, Waiter) {
+    fn bytes(&self) -> usize {
+        self.0.bytes().saturating_add(self.1.bytes())
     }
 }
 

@@ -7,6 +7,7 @@ use std::ops::Bound;
 use super::{Cause, Due, Job, LockName, LockRef, Locks};
 use crate::slots::SlotSet;
 use crate::types::UnixMs;
+use crate::weight::{Taken, Weighed, take_weighed};
 
 /// One database or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +127,7 @@ impl Locks {
         }
     }
 
-    /// Continues the sweeps of [`Self::sweep`] with `most` locks at most, and schedules their check for `now`. A sweep slows
+    /// Continues the sweeps of [`Self::sweep`] with locks that count `most`, and schedules their check for `now`. A sweep slows
     /// down while as many locks are due as one event-loop cycle checks: a lock that becomes due later comes behind them.
     pub fn continue_sweeps(&mut self, now: UnixMs, most: usize) {
         let mut left = most.saturating_sub(self.count_due(now, most)).max(1);
@@ -135,36 +136,34 @@ impl Locks {
             let next = || to_come.pop_front().map(|sweep| UnderWay { sweep, after: None, owner: None });
             let Some(mut at) = under_way.take().or_else(next) else { return };
             let locks = self.next_swept(&at.sweep, at.after.as_ref(), left);
-            let all = locks.len() < left;
-            for lock in locks {
+            for lock in locks.items {
                 left = left.saturating_sub(self.exchange_lists(&mut at, lock.name(), left));
                 if left == 0 {
                     self.sweeps.under_way = Some(at);
                     return;
                 }
                 self.sweep_record(&at.sweep, lock.name(), now);
-                left = left.saturating_sub(1);
+                left = left.saturating_sub(lock.weight());
                 at.after = Some(lock);
             }
-            self.sweeps.under_way = Some(at).filter(|_| !all);
+            self.sweeps.under_way = Some(at).filter(|_| !locks.is_all);
         }
     }
 
-    /// SWAPDB has moved a lock's fair list to another database, but not its waiters: their entries leave the list there, `most`
-    /// at most, and so do those of owners that had left. Returns how many were seen.
+    /// SWAPDB has moved a lock's fair list to another database, but not its waiters: their entries leave the list there, until
+    /// they count `most`, and so do those of owners that had left. Returns what they count.
     fn exchange_lists(&mut self, at: &mut UnderWay, lock: LockName<'_>, most: usize) -> usize {
         let Sweep::Swapped { with, .. } = at.sweep else { return 0 };
         let there = LockName { db: with, key: lock.key };
-        let owners = self.listed_after(lock, at.owner.as_deref(), most);
-        for owner in &owners {
+        let owners = take_weighed(most, self.listed_after(lock, at.owner.as_deref(), most).into_iter());
+        for owner in &owners.items {
             let is_listed = self.fair_waiter(lock, owner).is_some() || self.is_leaving(lock, owner);
             if is_listed && self.fair_waiter(there, owner).is_none() {
                 self.note_departed(there, owner);
             }
         }
-        let seen = owners.len();
-        at.owner = owners.into_iter().next_back().filter(|_| seen == most);
-        seen
+        at.owner = owners.items.into_iter().next_back().filter(|_| !owners.is_all);
+        owners.weight
     }
 
     /// Whether fair lists may be in another database than their waiters.
@@ -181,8 +180,8 @@ impl Locks {
         self.sweeps.all().filter_map(with).collect()
     }
 
-    /// The next locks for a sweep after this one, `most` at most: only keys and slots concern locks that have no waiters.
-    fn next_swept(&self, sweep: &Sweep, after: Option<&LockRef>, most: usize) -> Vec<LockRef> {
+    /// The next locks for a sweep after this one, until they count `most`: only keys and slots concern locks that have no waiters.
+    fn next_swept(&self, sweep: &Sweep, after: Option<&LockRef>, most: usize) -> Taken<LockRef> {
         let (first, one) = match sweep.databases() {
             Databases::One(db) => (Bound::Included(LockName { db, key: b"" }), Some(db)),
             Databases::All => (Bound::Unbounded, None),
@@ -190,10 +189,10 @@ impl Locks {
         let here = |lock: &LockRef| one.is_none_or(|db| db == lock.db);
         if let Sweep::Keys(..) | Sweep::Swapped { .. } | Sweep::Elsewhere(_) = sweep {
             let from = after.map_or(first, |after| Bound::Excluded(after.name()));
-            return self.records.from(from).map(|(lock, _)| lock).take_while(here).take(most).collect();
+            return take_weighed(most, self.records.from(from).map(|(lock, _)| lock).take_while(here));
         }
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.awaited.range::<LockRef, _>((from, Bound::Unbounded)).take(most).cloned().collect()
+        take_weighed(most, self.awaited.range::<LockRef, _>((from, Bound::Unbounded)).cloned())
     }
 
     fn sweep_record(&mut self, sweep: &Sweep, lock: LockName<'_>, now: UnixMs) {

@@ -283,9 +283,9 @@ fn the_next_walk_looks_for_owners_that_left_during_a_walk() {
         locks.join(key, Waiter { fair: true, ..waiter(owner, ticket) });
     }
     locks.leave(Ticket(1));
-    locks.walked(key, &Walked { taken: Vec::new(), passed: 1, at_head: false });
+    locks.walked(key, &Walked { taken: Vec::new(), passed: 1, weight: 1, at_head: false });
     locks.leave(Ticket(2));
-    locks.walked(key, &Walked { taken: vec![(*b"first").into()], passed: 0, at_head: true });
+    locks.walked(key, &Walked { taken: vec![(*b"first").into()], passed: 0, weight: 1, at_head: true });
     assert!(locks.is_leaving(key, b"last"));
     assert_eq!((locks.walked_so_far(key), locks.next_absent(key, 9)), (Some(0), Vec::new()));
 }
@@ -302,7 +302,7 @@ fn a_walk_that_was_disturbed_is_repeated() {
             locks.join(key, Waiter { fair: true, ..waiter(owner, ticket) });
             locks.leave(Ticket(ticket));
         }
-        let none = Walked { taken: Vec::new(), passed: 1, at_head: true };
+        let none = Walked { taken: Vec::new(), passed: 1, weight: 1, at_head: true };
         disturb(&mut locks);
         locks.walked(key, &none);
         assert_eq!(locks.walked_so_far(key), Some(0));

@@ -6,6 +6,7 @@ use std::mem::take;
 use super::forgotten::Forgotten;
 use super::{LockName, LockRef, Locks, Place, Ticket, User, Via, Waiter};
 use crate::types::{LeaseMs, Mode, UnixMs};
+use crate::weight::Weighed;
 
 /// What a call with SESSION asks for: its connection, and the lease that remains when the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,12 @@ type Party = (Box<[u8]>, Mode);
 /// A hold: its lock, and its owner in a mode.
 pub(super) type Hold = (LockRef, Box<[u8]>, Mode);
 
+impl Weighed for Hold {
+    fn bytes(&self) -> usize {
+        self.0.bytes().saturating_add(self.1.len())
+    }
+}
+
 /// The ties of the holds of one lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ties {
@@ -52,6 +59,12 @@ pub struct EndedTie {
     pub mode: Mode,
     /// The longest lease that remains; `None` if the hold is not tied to that connection any more.
     pub grace: Option<LeaseMs>,
+}
+
+impl Weighed for EndedTie {
+    fn bytes(&self) -> usize {
+        self.lock.bytes().saturating_add(self.owner.len())
+    }
 }
 
 /// All ties, by connection.

@@ -89,7 +89,6 @@ fn offer<P: Server>(
     }
     let most = core.port.settings().at_once.served;
     let gone = core.locks(|locks| locks.drop_channel(lock.name(), channel, most));
-    core.locks(|locks| locks.count_served(gone));
     core.port.note(Note::Gone(gone));
     false
 }

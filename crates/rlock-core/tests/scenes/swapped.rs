@@ -10,7 +10,7 @@ use rlock_sim::Sim;
 use crate::fair_scene::{LEASE, asks, block, settings};
 
 fn sim() -> Sim {
-    Sim::new(Settings { limits: Limits { server: 10_000, lock: 10_000 }, ..settings() })
+    Sim::new(Settings { limits: Limits { server: 10_000, lock: 10_000, user: usize::MAX }, ..settings() })
 }
 
 fn lock(db: i32) -> LockRef {
