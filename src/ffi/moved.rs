@@ -20,9 +20,12 @@ use super::shared::Shared;
 /// Whether this server is one of those.
 static IS_NEEDED: AtomicBool = AtomicBool::new(false);
 
-/// The moves under way: the address of the key's string, by which the two events of one command are known, and the database of
-/// the client. Another module may move a key within the events of another move.
-static MOVES: Shared<RefCell<Option<Vec<(usize, i32)>>>> = Shared::lazy();
+/// A move under way: the address of the key's string, by which the two events of one command are known, and the database of
+/// the client.
+type Move = (usize, i32);
+
+/// The moves under way: another module may move a key within the events of another move.
+static MOVES: Shared<RefCell<Option<Vec<Move>>>> = Shared::lazy();
 
 /// The most moves under way: other modules may raise events by these names, without a move.
 const DEEPEST: usize = 16;
@@ -63,7 +66,7 @@ pub(super) unsafe fn follow(
         b"move_from" => {
             // SAFETY: by the promise of the caller.
             let db = unsafe { Ctx::from_raw(ctx) }.db();
-            MOVES.with(|moves: &mut Vec<_>| {
+            MOVES.with(|moves| {
                 if moves.len() >= DEEPEST {
                     moves.clear();
                 }
