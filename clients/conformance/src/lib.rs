@@ -14,6 +14,7 @@ mod moves;
 mod process;
 mod proxy;
 pub mod reference;
+mod rights;
 mod run;
 mod scenario;
 mod suite;

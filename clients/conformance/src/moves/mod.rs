@@ -107,6 +107,7 @@ impl Run<'_> {
             problems.extend(all.filter_map(|client| client.close().err()));
             if let Ok(moved) = &moved {
                 problems.extend(left_behind(moved.new));
+                problems.extend(self.stage.refusals());
                 let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
                 problems.extend(log.problems(self.way.loses().then_some(moved.promoted)));
                 println!("moves: {}: {} holds; {}", self.way.name(), log.holds.len(), log.shown());
