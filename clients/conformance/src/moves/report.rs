@@ -1,6 +1,6 @@
 //! The outcome of a planned fail-over: no second holder, no lock lost, each client at the new primary.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{BOUND, MS};
 
@@ -19,6 +19,9 @@ pub(super) struct Log {
     pub(super) holds: Vec<Interval>,
     /// When those were acquired that were lost.
     pub(super) lost: Vec<(i64, String)>,
+    /// The clients that have held the lock at the new primary, and those that ask again and again instead of waiting.
+    pub(super) at_the_new: BTreeSet<String>,
+    pub(super) asking: BTreeSet<String>,
     /// By client: how its requests for the lock ended.
     outcomes: BTreeMap<String, BTreeMap<String, u64>>,
 }
@@ -52,6 +55,9 @@ impl Log {
             }
             latest = latest.filter(|before| before.to > hold.to).or(Some(hold));
         }
+        let moved = |client: &&String| self.at_the_new.contains(*client) || self.asking.contains(*client);
+        let stuck = self.outcomes.keys().filter(|client| !moved(client));
+        problems.extend(stuck.map(|client| format!("{client} never held the lock at the new primary")));
         let lost = self.lost.iter().filter(|(from, _)| !may_be_lost(*from));
         problems.extend(lost.map(|(_, guard)| format!("{guard} was lost")));
         problems
