@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::clock::{Stalls, boot_ns};
 use crate::driver::Launch;
-use crate::process::Process;
+use crate::process::{Process, outcome};
 use crate::run::Problem;
 use board::Board;
 use long::Long;
@@ -143,14 +143,23 @@ impl Run<'_> {
         problems
     }
 
+    /// A client of each. One that connects while no server can be found is tried again.
     fn connect(&self, number: u32, url: &str) -> Result<Vec<Client<'_>>, String> {
+        let until = boot_ns() + BOUND;
         let connect = |process| {
-            let (name, attempt) = (Process::name(process), self.attempt);
-            let handle = format!("{name}-{}-{attempt}{number}", self.way.name());
-            let mut request = json!({"do": "connect", "client": handle, "name": handle, "url": url});
-            request["lease_ms"] = (self.lease.as_millis() as u64).into();
-            process.must(request, ANSWER)?;
-            Ok(Client { process, handle })
+            for again in 0.. {
+                let (name, attempt) = (Process::name(process), self.attempt);
+                let handle = format!("{name}-{}-{attempt}{number}{again}", self.way.name());
+                let mut request = json!({"do": "connect", "client": handle, "name": handle, "url": url});
+                request["lease_ms"] = (self.lease.as_millis() as u64).into();
+                let answer = process.ask(request, ANSWER)?;
+                match outcome(&answer) {
+                    "ok" => return Ok(Client { process, handle }),
+                    "Unreachable" if boot_ns() < until => std::thread::sleep(Duration::from_millis(50)),
+                    _ => return Err(format!("{handle}: {answer}")),
+                }
+            }
+            Err("too many attempts".to_string())
         };
         self.processes.iter().map(connect).collect()
     }
