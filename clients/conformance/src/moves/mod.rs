@@ -192,9 +192,10 @@ impl Run<'_> {
         let mut there: Vec<&str> = clients.iter().map(|client| client.handle.as_str()).collect();
         let mut left = Vec::new();
         while boot_ns() < findable + BOUND + 2 * stalls.worst_ms() * MS && !there.is_empty() {
-            let list: String = match redis::cmd("CLIENT").arg("LIST").query(&mut old) {
-                Ok(list) => list,
-                Err(error) => return vec![format!("CLIENT LIST at the old primary: {error}").into()],
+            // A Sentinel that demotes it ends all connections.
+            let Ok(list) = redis::cmd("CLIENT").arg("LIST").query::<String>(&mut old) else {
+                old = self.stage.old().connect();
+                continue;
             };
             let after = (boot_ns() - findable) / MS;
             let (still, gone) = there.iter().partition(|name| list.contains(&format!(" name={name}")));
