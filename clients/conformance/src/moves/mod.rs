@@ -133,7 +133,7 @@ impl Run<'_> {
         Ok(problems)
     }
 
-    /// What the servers and the log of all holds show, now that all clients are closed.
+    /// The problems that the servers and the log of all holds show, now that all clients are closed.
     fn judge(&self, moved: Moved<'_>, log: &Mutex<Log>) -> Vec<Problem> {
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
         println!("moves: {}: {} holds; {}", self.way.name(), log.holds.len(), log.shown());
