@@ -33,7 +33,7 @@ const MS: i64 = 1_000_000;
 const BOUND: i64 = 3_000 * MS;
 
 /// For one answer, a wait included.
-const ANSWER: Duration = Duration::from_secs(60);
+const ANSWER: Duration = Duration::from_secs(90);
 
 /// A client of a driver program.
 struct Client<'p> {
@@ -105,13 +105,14 @@ impl Run<'_> {
         std::thread::scope(|scope| {
             longs.iter().for_each(|long| drop(scope.spawn(|| long.wait())));
             let (board, log, tag, clients) = (&board, &log, &tag, &clients);
-            let work = |client| scope.spawn(move || Worker::of(client, board, log, tag).run());
+            let work = |client| scope.spawn(move || Worker::of(client, board, log, tag, self.lease).run());
             let mut workers: Vec<_> = clients.iter().map(work).collect();
             let moved = self.replace(board, log).and_then(|moved| {
                 let late = scope.spawn(move || self.late(clients, moved.findable));
                 let fresh = fresh.get_or_init(|| self.connect(2, &after));
                 workers.extend(fresh.as_ref().map_err(Clone::clone)?.iter().map(work));
-                let until = moved.findable + BOUND.max(self.lease.as_nanos() as i64) + 2_000 * MS;
+                // After it the locks are free whose release was lost.
+                let until = moved.findable + BOUND.max(self.lease.as_nanos() as i64) + 4_000 * MS;
                 std::thread::sleep(Duration::from_nanos((until - boot_ns()).max(0) as u64));
                 problems.extend(late.join().unwrap_or_default());
                 Ok(moved)

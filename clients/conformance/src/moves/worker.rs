@@ -12,16 +12,15 @@ use super::report::{Interval, Log};
 use crate::mixed::WITNESS;
 use crate::process::{outcome, stamp};
 
-/// Longer than each wait here.
-const ANSWER: Duration = Duration::from_secs(40);
-
 /// Longer than a fail-over and a turn of each other worker.
-const WAIT_MS: u64 = 20_000;
+const TURNS: Duration = Duration::from_secs(20);
 
 pub(super) struct Worker<'w, 's> {
     pub(super) client: &'w Client<'w>,
     pub(super) board: &'w Board<'s>,
     pub(super) log: &'w Mutex<Log>,
+    /// For each wait: a release that is lost in a fail-over leaves the lock held for a lease.
+    wait: Duration,
     pub(super) lock: String,
     pub(super) witness: String,
     eye: Eye<'w, 's>,
@@ -35,9 +34,11 @@ impl<'w, 's> Worker<'w, 's> {
         board: &'w Board<'s>,
         log: &'w Mutex<Log>,
         tag: &str,
+        lease: Duration,
     ) -> Worker<'w, 's> {
         let (lock, witness) = (format!("{tag}one"), format!("{tag}witness"));
-        Worker { client, board, log, lock, witness, eye: Eye::on(board), waits: AtomicBool::new(true) }
+        let wait = lease + TURNS;
+        Worker { client, board, log, wait, lock, witness, eye: Eye::on(board), waits: AtomicBool::new(true) }
     }
 
     /// Works until all is over; an error is a client that did not do what it should.
@@ -74,10 +75,10 @@ impl<'w, 's> Worker<'w, 's> {
             json!({"do": "acquire", "client": self.client.handle, "guard": guard, "lock": self.lock});
         request["fenced"] = true.into();
         match self.waits.load(Ordering::Relaxed) {
-            true => request["timeout_ms"] = WAIT_MS.into(),
+            true => request["timeout_ms"] = (self.wait.as_millis() as u64).into(),
             false => request["try"] = true.into(),
         }
-        self.client.process.ask(request, ANSWER)
+        self.client.process.ask(request, self.wait + TURNS)
     }
 
     /// Holds the lock for a while; how that ended.
@@ -89,7 +90,8 @@ impl<'w, 's> Worker<'w, 's> {
         let from = hold.from;
         self.log().holds.push(hold);
         // Others wait for it, even if something was wrong.
-        let released = self.client.process.ask(json!({"do": "release", "guard": guard}), ANSWER)?;
+        let released =
+            self.client.process.ask(json!({"do": "release", "guard": guard}), self.wait + TURNS)?;
         held?;
         match outcome(&released) {
             "ok" if self.eye.number(&["HEXISTS", &self.lock, owner])? == Some(1) => {
@@ -109,7 +111,8 @@ impl<'w, 's> Worker<'w, 's> {
         for _ in 0..fastrand::u32(2..5) {
             let has = self.eye.number(&["HEXISTS", &self.lock, owner])?;
             let largest = self.eye.number(&["EVAL", WITNESS, "1", &self.witness, &token.to_string()])?;
-            let answer = self.client.process.ask(json!({"do": "check", "guard": hold.guard}), ANSWER)?;
+            let answer =
+                self.client.process.ask(json!({"do": "check", "guard": hold.guard}), self.wait + TURNS)?;
             if outcome(&answer) != "ok" {
                 break;
             }
