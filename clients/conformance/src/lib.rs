@@ -10,13 +10,17 @@ mod driver;
 mod judge;
 pub mod machine;
 mod mixed;
+mod moves;
+mod process;
 mod proxy;
 pub mod reference;
+mod rights;
 mod run;
 mod scenario;
 mod suite;
 
 pub use driver::Launch;
 pub use mixed::mixed;
+pub use moves::{Way, moves};
 pub use reference::Wrong;
-pub use suite::{Choice, Report, clients, launch, suite};
+pub use suite::{Choice, Drivers, Report, clients, launch, suite};

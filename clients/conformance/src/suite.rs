@@ -41,12 +41,21 @@ struct ClientFile {
 }
 
 /// The folder of the suite.
-fn home() -> PathBuf {
+pub(crate) fn home() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// How the client of this name is started; builds it where its file says how. `own` is the reference driver.
-pub fn launch(client: &str, own: &Path) -> Result<Launch, String> {
+/// Whether driver programs are built before they are started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drivers {
+    /// As their files say.
+    Build,
+    /// They were built before.
+    Built,
+}
+
+/// How the client of this name is started. `own` is the reference driver.
+pub fn launch(client: &str, own: &Path, drivers: Drivers) -> Result<Launch, String> {
     if client == "rust" {
         return Ok(Launch { command: vec![own.display().to_string()], dir: home() });
     }
@@ -58,7 +67,7 @@ pub fn launch(client: &str, own: &Path) -> Result<Launch, String> {
     let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let read: ClientFile =
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
-    if let Some((program, arguments)) = read.build.split_first() {
+    if let Some((program, arguments)) = read.build.split_first().filter(|_| drivers == Drivers::Build) {
         let status = std::process::Command::new(program).args(arguments).current_dir(&dir).status();
         match status {
             Ok(status) if status.success() => (),
@@ -84,7 +93,7 @@ pub fn clients() -> Vec<String> {
 /// Which scenarios are run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice<'a> {
-    /// Those whose names contain this.
+    /// Those whose names, or whose file's name, contain this.
     pub only: Option<&'a str>,
     /// Those that take long, too.
     pub long: bool,
@@ -116,7 +125,8 @@ pub fn suite(client: &str, launch: Launch, choice: Choice<'_>) -> Result<Report,
     let mut report = Report::default();
     stale(&list, &capabilities, &scenarios, &mut report);
     let chosen = |scenario: &&Scenario| {
-        choice.only.is_none_or(|only| scenario.name.contains(only)) && (choice.long || !scenario.long)
+        let named = |only| scenario.name.contains(only) || scenario.file.contains(only);
+        choice.only.is_none_or(named) && (choice.long || !scenario.long)
     };
     for scenario in scenarios.iter().filter(chosen) {
         let missing = scenario.needs.iter().find(|need| !capabilities.contains(&need.as_str()));
