@@ -50,7 +50,7 @@ async fn tie_again(attempt: &mut Attempt) -> Result<Ensured, Error> {
             Ok(Ensured::Unknown(refused(attempt, refusal, error)?))
         }
         Err(Step::Unsent(error)) => Ok(Ensured::Unknown(unsent(error)?)),
-        Err(Step::Unanswered(why)) => Ok(Ensured::Unknown(Error::transport(why))),
+        Err(Step::Unanswered(error)) => Ok(Ensured::Unknown(error)),
         Err(_) => Ok(Ensured::Lost),
     }
 }
@@ -74,7 +74,7 @@ async fn replicas_needed(attempt: &Attempt) -> Result<Result<usize, Error>, Erro
                 Err(refused(attempt, refusal, error)?)
             }
             Err(Trouble::Unsent(error)) => Err(unsent(error)?),
-            Err(Trouble::Unanswered(why)) => Err(Error::transport(why)),
+            Err(Trouble::Unanswered(error)) => Err(error),
         },
     })
 }
