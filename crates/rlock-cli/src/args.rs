@@ -21,7 +21,7 @@ Exit codes:
   1    the answer is no: free, not held, nothing released, a server without the module
   123  `run`: the lock was lost, and the command was ended or may have run without the lock
   124  `run`: the lock was not acquired in time, or an outer run holds it
-  125  rlock itself failed: wrong arguments, no server, no module; `run` without --wait or --no-wait:
+  125  rlock itself failed: wrong arguments, no server, also until the end of --wait, no module; `run` without --wait or --no-wait:
        an outer run holds the lock; `force-release`: the key is probably not a lock
   126  `run`: the command cannot be executed
   127  `run`: the command was not found
@@ -64,9 +64,14 @@ pub(crate) enum Action {
     /// Run a command while holding a lock, and exit with its code
     ///
     /// The command runs in its own process group. rlock forwards TERM, INT, HUP, QUIT, USR1 and USR2 to the
-    /// whole group, and renews the lock every third of the lease. If the lock is lost or not renewed in
+    /// whole group, and renews the lock every tenth of the lease. If the lock is lost or not renewed in
     /// time, rlock ends the group before lease end: with the signal, and after the grace with KILL. It
     /// releases the lock when the whole group has ended, including background processes.
+    ///
+    /// A job survives an outage of its server, such as a fail-over, that lasts for less than nine tenths of the lease less the
+    /// grace: 42s by default. That is longer than a fail-over with the default time-outs of Cluster (15s, about 20s in all) and
+    /// Sentinel (30s, about 31s). The price: after a crash of rlock the lock is held for up to a minute. With --session-grace
+    /// it is free sooner, and the job survives only outages shorter than three quarters of that time less the grace.
     ///
     /// On a terminal, after one second of waiting, a line shows the holder of the lock and the number of waiters before
     /// this one. This needs the permission for RLOCK.INFO.

@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rlock_client::{Any, Client, Error as ClientError, Guard, Held, Lock, Waiting};
+use rlock_client::{Any, Client, Error as ClientError, Event as ClientEvent, Guard, Held, Lock, Waiting};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{sleep, timeout};
 
 use super::Event;
 use super::kind::Kind;
 use super::nesting::{self, Hold};
 use super::progress::Seen;
-use super::timing::Timing;
+use super::timing::{RENEWALS, Timing};
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::names;
-use crate::server::{Look, PATIENCE, Place, connect, runtime, servers};
+use crate::server::{Look, PATIENCE, Place, connect, explain, runtime, servers};
 
 /// How long to wait for the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,10 +37,12 @@ pub(super) enum Wait {
 pub(super) enum LockEvent {
     /// The lock is held.
     Held(Guard<Any>),
-    /// Other owners held it for the whole wait.
-    NotAcquired,
+    /// Other owners held it for the whole wait, or the server says why it gives no locks now.
+    NotAcquired(Option<Error>),
     /// The request itself failed.
     Failed(Error),
+    /// There is no contact to the server yet.
+    Unreachable(Error),
     /// This user may not subscribe to messages: rlock polls the lock.
     Polling,
     /// What the server says about the wait, if anything.
@@ -84,17 +86,41 @@ impl Request {
     }
 }
 
+/// Why the lock was not acquired.
+enum Missed {
+    /// The time is over; with the reason where that is not another holder.
+    Late(Option<Error>),
+    /// The request itself failed.
+    Failed(Error),
+}
+
+impl From<Error> for Missed {
+    fn from(error: Error) -> Missed {
+        Missed::Failed(error)
+    }
+}
+
+/// How long a wait without a limit tries to reach the server at its start: longer than a fail-over.
+const FIRST_CONTACT: Duration = Duration::from_secs(60);
+
+/// The pause between two tries.
+const RETRY: Duration = Duration::from_millis(100);
+
 /// How long the end of the process may wait for the server.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// The client in use, once there is one.
 type Slot = Arc<Mutex<Option<Client>>>;
 
+/// Why the last renewal failed, until one succeeds.
+type Failure = Arc<Mutex<Option<Error>>>;
+
 /// Keeps one lock.
 pub(super) struct Keeper {
     runtime: &'static Runtime,
     work: JoinHandle<()>,
     client: Slot,
+    failure: Failure,
     request: Request,
     events: Sender<Event>,
 }
@@ -103,10 +129,15 @@ impl Keeper {
     /// Begins to acquire the lock; the outcome arrives as an event.
     pub(super) fn start(request: Request, events: Sender<Event>) -> Result<Keeper, Error> {
         let runtime = runtime()?;
-        let client = Slot::default();
-        let work = Work { request: request.clone(), client: client.clone(), events: events.clone() };
+        let (client, failure) = (Slot::default(), Failure::default());
+        let work = Work {
+            request: request.clone(),
+            client: client.clone(),
+            failure: failure.clone(),
+            events: events.clone(),
+        };
         let work = runtime.spawn(work.run());
-        Ok(Keeper { runtime, work, client, request, events })
+        Ok(Keeper { runtime, work, client, failure, request, events })
     }
 
     /// Why the server cannot be asked now, if so.
@@ -114,6 +145,14 @@ impl Keeper {
         let client = client_of(&self.client)?;
         let error = client.lock(&self.request.key).connected().err()?;
         Some(Error::of_client(self.request.place.address(), &error))
+    }
+
+    /// Why the lock is not renewed: the server answers with an error, cannot be asked, or is silent.
+    pub(super) fn failure(&self) -> String {
+        let refused = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let trouble = self.trouble();
+        let why = trouble.as_ref().or(refused.as_ref());
+        why.map_or_else(|| "the server has not answered".to_string(), Error::to_string)
     }
 
     /// Asks for the holders and waiters of the lock; the answer arrives as an event.
@@ -174,15 +213,16 @@ fn client_of(slot: &Slot) -> Option<Client> {
 struct Work {
     request: Request,
     client: Slot,
+    failure: Failure,
     events: Sender<Event>,
 }
 
 impl Work {
     async fn run(mut self) {
         let event = match self.acquire().await {
-            Ok(Some(guard)) => LockEvent::Held(guard),
-            Ok(None) => LockEvent::NotAcquired,
-            Err(error) => LockEvent::Failed(error),
+            Ok(guard) => LockEvent::Held(guard),
+            Err(Missed::Late(why)) => LockEvent::NotAcquired(why),
+            Err(Missed::Failed(error)) => LockEvent::Failed(error),
         };
         self.tell(event);
     }
@@ -192,11 +232,10 @@ impl Work {
         let _ = self.events.send(Event::Lock(event));
     }
 
-    /// Waits for the lock as long as wanted. An outage ends the wait only at its very start:
-    /// the usual cause there is a wrong address.
-    async fn acquire(&mut self) -> Result<Option<Guard<Any>>, Error> {
+    /// Waits for the lock as long as wanted, also for the server.
+    async fn acquire(&mut self) -> Result<Guard<Any>, Missed> {
         let start = Moment::now();
-        let mut client = self.connect(Waiting::Queue).await?;
+        let mut client = self.reach(start).await?;
         if self.leads_to_cluster().await {
             client = self.connect(Waiting::Queue).await?;
         }
@@ -207,20 +246,70 @@ impl Work {
         match self.wait_for_lock(&client, start).await {
             // The user may not subscribe; any other missing permission fails again below.
             Err(ClientError::Permission { .. }) => {}
-            outcome => return self.read(outcome),
+            outcome => return outcome.map_err(|error| self.missed(&error)),
         }
         let client = self.connect(Waiting::Polling).await?;
-        if let Some(guard) = self.try_acquire(&client, start).await? {
-            return Ok(Some(guard));
+        match self.try_acquire(&client, start).await {
+            Err(Missed::Late(_)) => {}
+            outcome => return outcome,
         }
         self.tell(LockEvent::Polling);
-        let outcome = self.wait_for_lock(&client, start).await;
-        self.read(outcome)
+        self.wait_for_lock(&client, start).await.map_err(|error| self.missed(&error))
+    }
+
+    /// Connects. A server that is out of reach is waited for as long as for the lock; without a limit, since its address may
+    /// be wrong, for [`FIRST_CONTACT`].
+    async fn reach(&self, start: Moment) -> Result<Client, Error> {
+        let limit = match self.request.wait {
+            Wait::No => return self.connect(Waiting::Queue).await,
+            Wait::AtMost(wait) => wait,
+            Wait::ForEver => FIRST_CONTACT,
+        };
+        let end = start.after(limit);
+        let mut told = String::new();
+        loop {
+            let outcome = timeout(end.left(), self.connect(Waiting::Queue)).await;
+            let mut error = match outcome {
+                Ok(Err(error)) if error.passes() => error,
+                Ok(outcome) => return outcome,
+                Err(_) => return Err(Error::no_reply(self.request.place.address(), limit)),
+            };
+            if end.left() <= RETRY {
+                return Err(error);
+            }
+            if told.is_empty() {
+                // A server that speaks another protocol will not do later either.
+                let place = self.request.place.clone();
+                let explained = spawn_blocking(move || explain(&place, error)).await;
+                error = explained.map_err(|cause| Error::System {
+                    what: "an internal task failed",
+                    cause: cause.into(),
+                })?;
+                if !error.passes() {
+                    return Err(error);
+                }
+            }
+            let text = error.to_string();
+            if text != told {
+                told = text;
+                self.tell(LockEvent::Unreachable(error));
+            }
+            sleep(RETRY).await;
+        }
     }
 
     async fn connect(&self, waiting: Waiting) -> Result<Client, Error> {
         let Request { place, key, timing, .. } = &self.request;
-        let builder = Client::builder().lease(timing.lease).waiting(waiting);
+        let builder = Client::builder().lease(timing.lease).renewals_per_lease(RENEWALS).waiting(waiting);
+        let (failure, address) = (self.failure.clone(), place.address());
+        let builder = builder.on_event(move |event| {
+            let failed = match event {
+                ClientEvent::RenewalFailed { error, .. } => Some(Error::of_client(address.clone(), error)),
+                ClientEvent::Renewed { .. } => None,
+                _ => return,
+            };
+            *failure.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+        });
         let builder = match timing.session {
             Some(grace) => builder.session_grace(grace),
             None => builder,
@@ -264,31 +353,31 @@ impl Work {
     }
 
     /// Tries once. After a lost reply it retries until [`PATIENCE`] has passed since `start`, even without a wait.
-    async fn try_acquire(&self, client: &Client, start: Moment) -> Result<Option<Guard<Any>>, Error> {
+    async fn try_acquire(&self, client: &Client, start: Moment) -> Result<Guard<Any>, Missed> {
         let lock = self.request.lock(client);
         loop {
             match lock.try_acquire().await {
                 Err(ClientError::Transport { .. }) if !start.after(PATIENCE).left().is_zero() => {}
-                Err(ClientError::Denied { .. }) => return Ok(None),
-                outcome => return self.read(outcome.map(Some)),
+                outcome => return outcome.map_err(|error| self.missed(&error)),
             }
         }
     }
 
-    async fn wait_for_lock(&self, client: &Client, start: Moment) -> Result<Option<Guard<Any>>, ClientError> {
+    async fn wait_for_lock(&self, client: &Client, start: Moment) -> Result<Guard<Any>, ClientError> {
         let lock = self.request.lock(client);
-        let outcome = match self.request.wait {
+        match self.request.wait {
             Wait::AtMost(wait) => lock.acquire_timeout(start.after(wait).left()).await,
             Wait::No | Wait::ForEver => lock.acquire().await,
-        };
-        match outcome {
-            Ok(guard) => Ok(Some(guard)),
-            Err(ClientError::Timeout { .. }) => Ok(None),
-            Err(error) => Err(error),
         }
     }
 
-    fn read(&self, outcome: Result<Option<Guard<Any>>, ClientError>) -> Result<Option<Guard<Any>>, Error> {
-        outcome.map_err(|error| Error::of_client(self.request.place.address(), &error))
+    fn missed(&self, error: &ClientError) -> Missed {
+        let cause = Error::of_client(self.request.place.address(), error);
+        match error {
+            ClientError::Denied { .. } | ClientError::Timeout { source: None, .. } => Missed::Late(None),
+            // A job must not take an outage for another holder.
+            ClientError::Timeout { .. } if !error.is_unreachable() => Missed::Late(Some(cause)),
+            _ => Missed::Failed(cause),
+        }
     }
 }
