@@ -1,6 +1,7 @@
 //! The servers: which there are, asking them, and asking for one lock by the client crate.
 
 mod diagnosis;
+mod hindrance;
 mod hot;
 mod info;
 mod link;
@@ -14,6 +15,7 @@ pub(crate) mod walk;
 use std::time::Duration;
 
 pub(crate) use diagnosis::{explain, not_a_cluster};
+pub(crate) use hindrance::{Hindrance, hindrance};
 pub(crate) use hot::{HotLock, hot};
 pub(crate) use info::{Holder, LockInfo, Waiter};
 pub(crate) use link::{Link, refusal};
