@@ -75,7 +75,10 @@ impl Client {
     /// the server is back. Locks whose lease has ended by that time are lost, and report it.
     ///
     /// With Sentinels and in a cluster, a replica takes over. The client finds it, and uses no server that reports
-    /// that it is not a primary. Locks that the replica has are renewed there. The queue was in the memory of the old
+    /// that it is not a primary, also behind a plain address: it leaves that server and resolves the address anew. It asks all
+    /// Sentinels, those too that the others list, believes the highest configuration epoch, and leaves the old primary
+    /// when one of them announces a new one: a second after a `SENTINEL FAILOVER`, during which the old primary accepts writes
+    /// that are lost. Locks that the replica has are renewed there. The queue was in the memory of the old
     /// primary: waits join a new queue, in the order in which they arrive. Slots that move to another server work the
     /// same way, but lose nothing.
     ///
