@@ -21,6 +21,16 @@ pub(crate) enum Ensured {
     Unknown(Error),
 }
 
+impl Ensured {
+    /// Why the outcome is unknown.
+    pub(crate) fn trouble(self) -> Option<Error> {
+        match self {
+            Ensured::Unknown(error) => Some(error),
+            Ensured::Since(_) | Ensured::Lost => None,
+        }
+    }
+}
+
 /// Makes sure that enough replicas have a hold that was acquired by a request sent at `sent`.
 ///
 /// The hold is released before an error is returned.

@@ -16,8 +16,7 @@ pub enum Error {
         lock: String,
         /// The length of the wait.
         waited: Duration,
-        /// Why the last request was not answered, if that kept the lock and not another holder;
-        /// [`Error::is_unreachable`] says whether the server could not be asked.
+        /// What kept the lock, if not another holder; see [`Error::is_unreachable`].
         source: Option<Box<Error>>,
     },
     /// The lock was asked for once, and another owner holds it.
@@ -101,7 +100,7 @@ pub enum Error {
     /// The server could not be reached, did not answer in time, or is not a primary.
     #[error("the server {server} is unreachable; check its address, its state and the network")]
     Transport {
-        /// The server's address; for a primary that no Sentinel names, its name and the Sentinels.
+        /// Its address; for a primary that no Sentinel names, its name and the Sentinels.
         server: String,
         /// The cause.
         source: Cause,
@@ -278,10 +277,10 @@ impl Error {
 }
 
 fn loss(lock: &str, why: Lost) -> String {
-    match why {
-        Lost::Released => format!("the lock {lock} is not held: {why}; acquire it again"),
-        _ => format!("the lock {lock} was lost: {why}; stop the work and check its results"),
+    if why == Lost::Released {
+        return format!("the lock {lock} is not held: {why}; acquire it again");
     }
+    format!("the lock {lock} was lost: {why}; stop the work and check its results")
 }
 
 /// What follows "was not acquired within": the cause, or what to do about another holder.

@@ -55,25 +55,21 @@ pub(crate) async fn pursue(
     by: Option<Instant>,
 ) -> Result<Guard<Any>, Error> {
     let shared = attempt.handle.shared.clone();
-    let mut pause = FIRST_PAUSE;
-    let mut look = false;
-    // Why the last request did not say whether the lock is free.
-    let mut trouble = None;
+    // With the reason why the last request did not say whether the lock is free.
+    let (mut pause, mut look, mut trouble) = (FIRST_PAUSE, false, None);
     loop {
         match step {
             Step::Held(sent) => match durability::ensure(&mut attempt, sent).await? {
                 Ensured::Since(sent) => return Ok(attempt.finish(sent)),
                 // While replicas were waited for, the lock was lost, or the primary.
-                Ensured::Lost => rest(&shared, &mut pause, None, by).await,
-                Ensured::Unknown(error) => {
-                    trouble = Some(error);
+                lost => {
+                    trouble = lost.trouble().or(trouble);
                     rest(&shared, &mut pause, None, by).await;
                 }
             },
             Step::Queued(place, lease) => {
                 (pause, trouble) = (FIRST_PAUSE, None);
-                let bound = next_look(look, lease);
-                match hear(&mut attempt, &place, bound, by).await {
+                match hear(&mut attempt, &place, next_look(look, lease), by).await {
                     Heard::Held(sent) => {
                         step = Step::Held(sent);
                         continue;

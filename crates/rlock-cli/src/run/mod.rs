@@ -10,6 +10,7 @@ mod signals;
 mod supervisor;
 mod system;
 mod timing;
+mod work;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 use redis::cmd;
 
+use super::nodes::nodes;
 use super::servers::{self, Fields};
 use super::{Link, PATIENCE};
 use crate::error::Error;
@@ -123,7 +124,7 @@ fn key(link: &mut Link, fields: &Fields) -> Result<Option<String>, Error> {
         return Ok(Some(KEY.to_string()));
     }
     let target = link.target().clone();
-    let nodes = servers::nodes(link, &target)?;
+    let nodes = nodes(link, &target)?;
     let Some(own) = nodes.iter().find(|node| node.is("myself")) else { return Ok(None) };
     // Each slot has one of these.
     let mut keys = (0..1_000_000_u32).map(|number| format!("{KEY}:{number}"));

@@ -6,6 +6,7 @@ mod hot;
 mod info;
 mod link;
 mod locks;
+mod nodes;
 mod probe;
 mod reply;
 pub(crate) mod servers;

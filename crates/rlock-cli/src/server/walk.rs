@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::nodes::nodes;
 use super::servers::{
-    Address, Fields, check_kind, info, is_cluster, is_sentinel, listed, nodes, primary_of, watched,
+    Address, Fields, check_kind, info, is_cluster, is_sentinel, listed, primary_of, watched,
 };
 use super::{Kind, Link, Place, Target};
 use crate::error::Error;

@@ -131,6 +131,12 @@ impl Proxy {
     }
 }
 
+impl Shared {
+    async fn connect(&self) -> std::io::Result<TcpStream> {
+        TcpStream::connect(("127.0.0.1", self.target.load(Ordering::SeqCst))).await
+    }
+}
+
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.task.abort();
@@ -148,7 +154,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn connection(client: TcpStream, shared: Arc<Shared>) {
-    let Ok(server) = TcpStream::connect(("127.0.0.1", shared.target.load(Ordering::SeqCst))).await else {
+    let Ok(server) = shared.connect().await else {
         return;
     };
     let open = shared.open.fetch_add(1, Ordering::SeqCst) + 1;
@@ -197,9 +203,7 @@ async fn requests(
                     return;
                 }
                 Fate::Late(milliseconds) => {
-                    let late = TcpStream::connect(("127.0.0.1", shared.target.load(Ordering::SeqCst)))
-                        .await
-                        .expect("a server");
+                    let late = shared.connect().await.expect("a server");
                     let delay = Duration::from_millis(milliseconds);
                     tokio::spawn(send_late(late, request.clone(), delay, shared.clone()));
                     *mute.lock().unwrap() = true;

@@ -80,7 +80,7 @@ impl SentinelConnector {
     async fn dial(&self, events: UnboundedSender<Incoming>, within: Duration) -> Result<Dialled, Error> {
         let sentinels = &self.0;
         // The primary gets what is left of the time.
-        let (belief, by) = sentinels.ask_all(Instant::now() + within / 2).await?;
+        let (belief, by) = sentinels.ask_all(after(within / 2)).await?;
         let Belief { address, .. } = &belief;
         let primary = (sentinels.service.primary)(address)?.dial(events).await?;
         let answers = primary.send(&[pulse()]).await;
@@ -112,7 +112,7 @@ impl Sentinels {
                 Ok(Ok(answer)) => {
                     // A Sentinel that hangs must not hold up the others.
                     if self.learn(&answer.others) || answers.is_empty() {
-                        by = silence.min(Instant::now() + OTHERS);
+                        by = silence.min(after(OTHERS));
                     }
                     answers.push(answer);
                 }
@@ -197,6 +197,12 @@ impl Sentinels {
     fn known(&self) -> MutexGuard<'_, Vec<Arc<Sentinel>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The moment this much later, which is not long.
+fn after(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or(now)
 }
 
 /// What a Sentinel did not say.
