@@ -149,18 +149,21 @@ pub(crate) enum Action {
     ///
     /// WAITED is the time that all waiters of a lock have waited together, since the lock came into the server's table. `≤` marks a
     /// time that may contain the waiting for another lock. HOLDER is one of the holders, as name, host and process where the owner
-    /// tells them.
+    /// tells them. A server that gives no locks now says why in its line.
     ///
     /// Keys: q quits, p pauses, s changes the order, / filters by lock and holder, Esc removes the filter, arrows scroll.
     ///
     /// With --once the exit code is 1 if a server did not answer. The user needs permissions for INFO, RLOCK.HOT and RLOCK.INFO, for
     /// locks in other databases also for SELECT, in a cluster also for CLUSTER NODES.
     Top(TopArgs),
-    /// Check that every server that can become primary has the module
+    /// Check that every server that can become primary has the module, and that every primary gives locks
     ///
     /// rlock starts at the server of the URL (also a Sentinel or any node of a cluster) and asks all servers
-    /// that it discovers, with the same user and password. The user needs the permission for INFO, in a cluster also for
-    /// CLUSTER NODES.
+    /// that it discovers, with the same user and password. A primary that refuses writes (full disk, too few replicas), whose
+    /// memory is full, or that is drained, is a NO. Nothing is written.
+    ///
+    /// The user needs the permission for INFO, in a cluster also for CLUSTER NODES, and to see refused writes for RLOCK.CANCEL
+    /// on the keys rlock:probe*.
     Ping,
     /// Serve metrics of all servers to Prometheus until TERM or INT
     ///
@@ -168,7 +171,8 @@ pub(crate) enum Action {
     /// questions for each scrape, on a connection that stays open. A server that does not answer within 2s is reported
     /// as `rlock_up 0`; a scrape takes at most 5s, or as long as Prometheus waits.
     ///
-    /// The user needs permissions for INFO, for RLOCK.HOT (not with --hot-locks 0), in a cluster also for CLUSTER NODES.
+    /// The user needs permissions for INFO, for RLOCK.HOT (not with --hot-locks 0), in a cluster also for CLUSTER NODES; to show
+    /// refused writes, for RLOCK.CANCEL on the keys rlock:probe*.
     Exporter {
         /// The address and the port to listen on; there is no login and no encryption
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9121")]

@@ -38,8 +38,8 @@ pub(super) enum LockEvent {
     NotAcquired(Option<Error>),
     /// The request itself failed.
     Failed(Error),
-    /// There is no contact to the server yet.
-    Unreachable(Error),
+    /// There is no contact to the server yet, for this reason.
+    Unreachable(String),
     /// This user may not subscribe to messages: rlock polls the lock.
     Polling,
     /// What the server says about the wait, if anything.

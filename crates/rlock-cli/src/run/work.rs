@@ -37,7 +37,7 @@ impl From<Error> for Missed {
 const FIRST_CONTACT: Duration = Duration::from_secs(60);
 
 /// The pause between two tries.
-const RETRY: Duration = Duration::from_millis(100);
+const RETRY: Duration = Duration::from_millis(250);
 
 /// The task that acquires the lock.
 pub(super) struct Work {
@@ -96,35 +96,33 @@ impl Work {
             Wait::ForEver => FIRST_CONTACT,
         };
         let end = start.after(limit);
-        let mut told = String::new();
+        let mut last: Option<Error> = None;
         loop {
-            let outcome = timeout(end.left(), self.connect(Waiting::Queue)).await;
-            let mut error = match outcome {
+            let mut error = match timeout(end.left(), self.connect(Waiting::Queue)).await {
                 Ok(Err(error)) if error.passes() => error,
                 Ok(outcome) => return outcome,
-                Err(_) => return Err(Error::no_reply(self.request.place.address(), limit)),
+                Err(_) => {
+                    return Err(last.unwrap_or_else(|| Error::no_reply(self.request.place.address(), limit)));
+                }
             };
-            if end.left() <= RETRY {
-                return Err(error);
-            }
-            if told.is_empty() {
+            let news = last.as_ref().is_none_or(|last| last.to_string() != error.to_string());
+            if last.is_none() && !end.left().is_zero() {
                 // A server that speaks another protocol will not do later either.
-                let place = self.request.place.clone();
-                let explained = spawn_blocking(move || explain(&place, error)).await;
-                error = explained.map_err(|cause| Error::System {
-                    what: "an internal task failed",
-                    cause: cause.into(),
-                })?;
+                let (place, text) = (self.request.place.clone(), error.to_string());
+                let explained = timeout(end.left(), spawn_blocking(move || explain(&place, error))).await;
+                error = match explained {
+                    Ok(Ok(error)) => error,
+                    _ => Error::NoAnswer { address: self.request.place.address(), cause: text },
+                };
                 if !error.passes() {
                     return Err(error);
                 }
             }
-            let text = error.to_string();
-            if text != told {
-                told = text;
-                self.tell(LockEvent::Unreachable(error));
+            if news {
+                self.tell(LockEvent::Unreachable(error.to_string()));
             }
-            sleep(RETRY).await;
+            last = Some(error);
+            sleep(RETRY.min(end.left())).await;
         }
     }
 

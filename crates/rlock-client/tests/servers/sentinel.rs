@@ -279,7 +279,11 @@ async fn sentinels_may_ask_for_a_user_and_a_password_of_their_own() {
         .start();
     let mut admin = guarded.connect();
     run::<()>(&mut admin, "ACL SETUSER default resetpass >p@ss/word");
-    run::<()>(&mut admin, "ACL SETUSER asker on >other +@all");
+    run::<()>(
+        &mut admin,
+        "ACL SETUSER asker on >other -@all +sentinel|get-master-addr-by-name +sentinel|master +sentinel|sentinels \
+         +subscribe resetchannels &+switch-master",
+    );
     let base = format!("redis+sentinel://:secret@127.0.0.1:{}/main", guarded.port());
     for query in ["", "?sentinel_password=wrong", "?sentinel_username=asker&sentinel_password=p%40ss%2Fword"]
     {
@@ -292,6 +296,11 @@ async fn sentinels_may_ask_for_a_user_and_a_password_of_their_own() {
         let guard = within("the lock", client.lock("lock").acquire()).await.unwrap();
         assert!(holder(&mut primary.connect(), "lock").is_some());
         guard.release().await.unwrap();
+    }
+    // These permissions suffice, but for the name of the connection.
+    let log = format!("{:?}", run::<Vec<redis::Value>>(&mut admin, "ACL LOG"));
+    for word in ["sentinel|", "subscribe", "switch-master"] {
+        assert!(!log.contains(word), "{log}");
     }
     // A refusal by the primary does not name the sentinel.
     let url = base.replace("secret", "wrong") + "?sentinel_password=p%40ss%2Fword";
