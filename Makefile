@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks cost older ci-full lint msrv deny docs deb deb-test exporter dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older ci-full lint msrv deny docs deb deb-test exporter dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -85,6 +85,9 @@ bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 
 leaks: build ## A million contended cycles leave no memory behind; the module in valgrind
 	@$(ENV) RLOCK_LEAK_CYCLES="$${RLOCK_LEAK_CYCLES:-1000000}" ./scripts/in_valgrind.sh leaks
+
+alloc: build ## Run tests on a server whose blocks are aligned to a word only
+	@$(ENV) ./scripts/alloc.sh
 
 # STORE=1 stores them for docs/BENCHMARKS.md; SERVER names another server.
 STORE ?=

@@ -24,5 +24,6 @@ steps_beside 'nice -n 19 make fuzz SECONDS=600' 'make chaos SECONDS=600' 'make c
 step make mutants
 step make deny
 step make leaks
+step make alloc
 step make cost
 step make older

@@ -13,11 +13,6 @@ use crate::ffi::{Ctx, Shared, StringRef};
 
 static ARRIVING: Shared<RefCell<Option<SlotSet>>> = Shared::lazy();
 
-/// Frees the memory; called when the module is unloaded.
-pub(crate) fn tear_down() {
-    ARRIVING.clear();
-}
-
 /// The keys of these slots begin to come.
 pub(crate) fn begin(ranges: &[SlotRange]) {
     ARRIVING.with(|arriving| arriving.add(&SlotSet::of(ranges)));

@@ -15,7 +15,6 @@ static LEASES_LOADED: AtomicBool = AtomicBool::new(false);
 /// The module is loaded. In a cluster slots may come at any time. Otherwise a server that has keys by now was started without
 /// the module.
 pub(crate) fn at_load(ctx: Ctx<'_>) {
-    LEASES_LOADED.store(false, Ordering::Relaxed);
     if ctx.in_cluster() || ctx.has_keys() {
         listen(ctx);
     }

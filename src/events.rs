@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use rlock_core::events::ListChange;
-use rlock_core::locks::{Cause, Databases, LockName, LockRef};
+use rlock_core::locks::{Cause, LockName, LockRef};
 use rlock_core::slots::SlotRange;
 use rlock_core::{MonoMs, UnixMs, departures, events, names, sessions, timing};
 
@@ -42,7 +42,7 @@ impl Regular {
 /// The check of some records and ties: at each beat of a server that beats ten times a second.
 static LOOK: Regular = Regular::new(90);
 
-/// The retry of changes that wait for the migration of their slot.
+/// The retry of changes that wait for the migration of their slot, and the question whether slots with waiters are still here.
 static TRY: Regular = Regular::new(1_000);
 
 /// The check of all fair lists and running waits.
@@ -65,6 +65,11 @@ pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
         }
         b"restore" => key_came(ctx, key),
         _ => {}
+    }
+    // Of the commands that overwrite any value, these raise an event of a class that is listened to; the sweep finds the ties of
+    // what others overwrite.
+    if matches!(event.to_bytes(), b"restore" | b"copy_to" | b"sortstore") {
+        events::value_replaced(waiters::core(&ctx), keyspace::lock_name(*ctx, key));
     }
     if waiters::locks(|locks| locks.doubts_fair_lists())
         && !perform::is_writing()
@@ -130,11 +135,7 @@ pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
         ServerEvent::Flushed(databases) => {
             events::databases_changed(waiters::core(&ctx), databases, Cause::Flushed)
         }
-        ServerEvent::Swapped(pair) => {
-            for db in pair {
-                events::databases_changed(waiters::core(&ctx), Databases::One(db), Cause::Swapped);
-            }
-        }
+        ServerEvent::Swapped(pair) => events::databases_swapped(waiters::core(&ctx), pair),
         ServerEvent::Demoted => departures::demoted(waiters::core(&ctx)),
         ServerEvent::Promoted => {
             departures::promoted(waiters::core(&ctx));
@@ -192,7 +193,8 @@ pub(crate) fn beat(ctx: TaskCtx<'_>) {
         return;
     }
     effects::look(*ctx);
-    if ctx.in_cluster() && TRY.is_due(clock) {
+    let tries = ctx.in_cluster() && TRY.is_due(clock);
+    if tries {
         events::retry_deferred(waiters::core(&ctx));
     }
     let sweeps = SWEEP.is_due(clock);
@@ -206,6 +208,10 @@ pub(crate) fn beat(ctx: TaskCtx<'_>) {
     if ctx.in_cluster() {
         // A slot that leaves this server takes its keys along without an event on some versions.
         events::check_some(waiters::core(&ctx));
+    }
+    if tries {
+        // CLUSTER DELSLOTS leaves the keys, and a lock that is held is not asked for before its lease ends.
+        events::doubt_some_slots(waiters::core(&ctx));
     }
 }
 

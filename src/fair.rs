@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use rlock_core::facts::FairEntry;
 use rlock_core::locks::Walked;
 use rlock_core::port::FairList;
+use rlock_core::weight::weight;
 use rlock_core::{Error, Expiry, LeaseMs, UnixMs, names};
 
 use crate::ffi::{CallReply, CommandCtx, Ctx, Key, KeyKind, OwnedString, StringRef, ZERO};
@@ -75,21 +76,49 @@ impl<'a> FairQueue<'a> {
         matches!(self.ctx.call(c"LPOS", &words), CallReply::List(places) if !places.is_empty())
     }
 
-    /// The owners of the first entries, at most `most`, as long as `leaves` is true of them. Most often that is one, so
-    /// the first read is of a few entries.
+    /// The owners of the first entries, until they count `most`, as long as `leaves` is true of them. Most often that is one,
+    /// so the first read is of a few entries; and entries of other clients may be of any length.
     fn first_that(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
-        let (mut first, mut step): (Vec<Box<[u8]>>, _) = (Vec::new(), 4_usize);
-        while first.len() < most {
-            let end = first.len().saturating_add(step).min(most);
+        let (mut first, mut count, mut step): (Vec<Box<[u8]>>, _, _) = (Vec::new(), 0_usize, 4_usize);
+        while count < most {
+            let end = first.len().saturating_add(step.min(most.saturating_sub(count)));
             let place = |place: usize| i64::try_from(place).unwrap_or(i64::MAX);
             let entries = self.range(place(first.len()), place(end).saturating_sub(1));
-            first.extend(entries.into_iter().take_while(|owner| leaves(owner)).map(Into::into));
+            for owner in entries.into_iter().take_while(|owner| leaves(owner)) {
+                if count < most {
+                    count = count.saturating_add(weight(owner.len()));
+                    first.push(owner.into());
+                }
+            }
             if first.len() < end {
                 break;
             }
             step = step.saturating_mul(4);
         }
         first
+    }
+
+    /// The owners of the entries before the last `passed` ones, until they count `most`, in the order of the list, and what
+    /// they count; whether they include the head. The first read is of a few entries, since these may be of any length.
+    fn before(&self, passed: usize, most: usize) -> (Vec<Vec<u8>>, usize, bool) {
+        let (mut found, mut count, mut step, mut at_head) = (Vec::new(), 0_usize, 32_usize, false);
+        while count < most && !at_head {
+            let next = passed.saturating_add(found.len());
+            let wanted = step.min(most.saturating_sub(count));
+            let entries = self.range(from_end(next.saturating_add(wanted)), from_end(next.saturating_add(1)));
+            at_head = entries.len() < wanted;
+            for owner in entries.into_iter().rev() {
+                if count >= most {
+                    at_head = false;
+                    break;
+                }
+                count = count.saturating_add(weight(owner.len()));
+                found.push(owner);
+            }
+            step = step.saturating_mul(4);
+        }
+        found.reverse();
+        (found, count, at_head)
     }
 
     /// The owners of the entries from one place to another, as LRANGE counts them.
@@ -121,16 +150,20 @@ impl FairList for FairQueue<'_> {
         if owners.is_empty() || self.is_elsewhere() {
             return Vec::new();
         }
-        if owners.len() == 1 || self.len() > most {
-            return owners
-                .iter()
-                .take(MOST_SEARCHES)
-                .take_while(|owner| !self.is_listed(owner))
-                .cloned()
-                .collect();
+        let search = || {
+            let some = owners.iter().take(MOST_SEARCHES);
+            some.take_while(|owner| !self.is_listed(owner)).cloned().collect()
+        };
+        let all = self.len();
+        if owners.len() == 1 || all > most {
+            return search();
         }
-        let listed: HashSet<Vec<u8>> = self.owners(most).into_iter().collect();
-        owners.iter().take_while(|owner| !listed.contains(&owner[..])).cloned().collect()
+        let listed = self.first_that(most, &|_| true);
+        if listed.len() < all {
+            return search();
+        }
+        let listed: HashSet<Box<[u8]>> = listed.into_iter().collect();
+        owners.iter().take_while(|owner| !listed.contains(*owner)).cloned().collect()
     }
 
     fn join(&self, owner: &[u8], budget: LeaseMs) {
@@ -166,14 +199,14 @@ impl FairList for FairQueue<'_> {
         if self.is_empty() || self.is_elsewhere() {
             return nothing;
         }
-        let entries = self.range(from_end(passed.saturating_add(most)), from_end(passed.saturating_add(1)));
-        let (count, at_head) = (entries.len(), entries.len() < most);
+        let (entries, weight, at_head) = self.before(passed, most);
+        let count = entries.len();
         let leaving = entries.into_iter().enumerate().filter(|(_, owner)| leaves(owner));
         let (places, taken): (Vec<usize>, Vec<Box<[u8]>>) =
             leaving.map(|(place, owner)| (place, owner.into())).unzip();
         let stay = count.saturating_sub(taken.len());
         if taken.is_empty() {
-            return Walked { taken, passed: stay, at_head };
+            return Walked { taken, passed: stay, weight, at_head };
         }
         if passed == 0 && stay == 0 {
             self.keys.remove_last(&taken);
@@ -181,7 +214,7 @@ impl FairList for FairQueue<'_> {
             let place = |place: &usize| from_end(passed.saturating_add(count.saturating_sub(*place)));
             self.keys.remove_at(&places.iter().map(place).collect::<Vec<_>>(), &taken);
         }
-        Walked { taken, passed: stay, at_head }
+        Walked { taken, passed: stay, weight, at_head }
     }
 
     fn forget(&self, owners: &[Box<[u8]>]) {
@@ -190,16 +223,11 @@ impl FairList for FairQueue<'_> {
         }
     }
 
-    fn lower(
-        &self,
-        passed: usize,
-        most: usize,
-        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
-    ) -> (usize, bool) {
+    fn lower(&self, passed: usize, most: usize, latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>) -> Walked {
         if self.is_empty() || self.is_elsewhere() {
-            return (0, true);
+            return Walked { at_head: true, ..Walked::default() };
         }
-        let entries = self.range(from_end(passed.saturating_add(most)), from_end(passed.saturating_add(1)));
+        let (entries, weight, at_head) = self.before(passed, most);
         let (count, all) = (entries.len(), self.len());
         let first = all.saturating_sub(passed).saturating_sub(count);
         let mut bounds = Vec::new();
@@ -211,7 +239,7 @@ impl FairList for FairQueue<'_> {
         if !bounds.is_empty() {
             self.keys.lower_deadlines(&bounds);
         }
-        (count, count < most)
+        Walked { taken: Vec::new(), passed: count, weight, at_head }
     }
 
     fn set_deadline(&self, owner: &[u8], at: UnixMs) {

@@ -40,6 +40,7 @@ mod perform;
 mod permits;
 mod readers;
 mod scope;
+mod server_fault;
 mod site;
 mod stats;
 mod waiters;
@@ -47,4 +48,4 @@ mod waiters;
 ffi::entry_points!(module::Rlock);
 
 #[global_allocator]
-static ALLOCATOR: redis_module::alloc::RedisAlloc = redis_module::alloc::RedisAlloc;
+static ALLOCATOR: ffi::ServerAllocator = ffi::ServerAllocator;

@@ -7,7 +7,7 @@ use crate::ffi::{
     apply_options, declare, fault, listen, register, register_info,
 };
 use crate::options::AtLoad;
-use crate::{arriving, command, discovery, effects, events, eviction, options, readers, stats, waiters};
+use crate::{command, discovery, events, eviction, options, server_fault, stats, waiters};
 
 /// rlock.
 pub(crate) struct Rlock;
@@ -20,21 +20,10 @@ impl Callbacks for Rlock {
         register_all(ctx, &at_load)?;
         apply_options(ctx)?;
         eviction::check(ctx);
-        // Memory may have outlived an earlier load, and what happened meanwhile was not heard.
-        effects::begin();
+        server_fault::check(ctx);
         listen(ctx)?;
         discovery::at_load(ctx);
         Ok(())
-    }
-
-    fn is_idle(&self) -> bool {
-        waiters::idle()
-    }
-
-    fn tear_down(&self) {
-        waiters::tear_down();
-        readers::tear_down();
-        arriving::tear_down();
     }
 
     fn key_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
@@ -77,7 +66,6 @@ impl Callbacks for Rlock {
 /// Registers all that the server forgets where the load fails after it.
 fn register_all(ctx: Ctx<'_>, at_load: &AtLoad) -> Result<(), LoadError> {
     declare(ctx)?;
-    stats::reset();
     register::<command::Acquire>(ctx)?;
     register::<command::Release>(ctx)?;
     register::<command::Renew>(ctx)?;

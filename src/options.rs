@@ -1,6 +1,6 @@
 //! The options `rlock.*`: in the configuration file, by CONFIG SET, and as arguments at load.
 
-use rlock_core::locks::{Limits, Turns};
+use rlock_core::locks::{Limits, TieLimits, Turns};
 use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::types::MAX_LEASE_MS;
 use rlock_core::{Admission, LeaseMs, departures};
@@ -40,10 +40,14 @@ static FAIR_TURN: NumberOption = NumberOption::new(c"fair-turn-ms", 5_000, 1..=M
 /// `rlock.max-ties`: how many holds and waits may be tied to connections.
 static MAX_TIES: NumberOption = NumberOption::new(c"max-ties", 1_000_000, 0..=10_000_000);
 
+/// `rlock.max-share-per-user`: how many percent of the waiters and of the ties one user may have, other than the default user; 100
+/// bounds no user.
+static MAX_SHARE_PER_USER: NumberOption = NumberOption::new(c"max-share-per-user", 50, 1..=100);
+
 /// `rlock.hot-locks`: how many locks RLOCK.HOT knows at most; 0 counts none.
 static HOT_LOCKS: NumberOption = NumberOption::new(c"hot-locks", 128, 0..=1_024);
 
-static NUMBERS: [&NumberOption; 9] = [
+static NUMBERS: [&NumberOption; 10] = [
     &MAX_WAITERS,
     &MAX_WAITERS_PER_KEY,
     &GRANT_CONFIRM,
@@ -52,15 +56,21 @@ static NUMBERS: [&NumberOption; 9] = [
     &FOREIGN_WINDOW,
     &FAIR_TURN,
     &MAX_TIES,
+    &MAX_SHARE_PER_USER,
     &HOT_LOCKS,
 ];
 
 /// The options as the rules read them.
 pub(crate) fn settings() -> Settings {
     let size = |option: &NumberOption| usize::try_from(option.get()).unwrap_or(usize::MAX);
+    let share = |option: &NumberOption| share_of(size(option), size(&MAX_SHARE_PER_USER));
     Settings {
         admission: if ACCEPT.get() { Admission::Open } else { Admission::HoldersOnly },
-        limits: Limits { server: size(&MAX_WAITERS), lock: size(&MAX_WAITERS_PER_KEY) },
+        limits: Limits {
+            server: size(&MAX_WAITERS),
+            lock: size(&MAX_WAITERS_PER_KEY),
+            user: share(&MAX_WAITERS),
+        },
         grant_confirm: LeaseMs::new(GRANT_CONFIRM.get()).unwrap_or(LeaseMs::SHORTEST),
         turns: Turns {
             after_grants: u32::try_from(FOREIGN_TURN_GRANTS.get()).unwrap_or(u32::MAX),
@@ -68,10 +78,20 @@ pub(crate) fn settings() -> Settings {
         },
         foreign_window: LeaseMs::new(FOREIGN_WINDOW.get()),
         fair_turn: LeaseMs::new(FAIR_TURN.get()).unwrap_or(LeaseMs::SHORTEST),
-        max_ties: size(&MAX_TIES),
+        max_ties: TieLimits { server: size(&MAX_TIES), user: share(&MAX_TIES) },
         hot_locks: size(&HOT_LOCKS),
         at_once: AtOnce::USUAL,
     }
+}
+
+/// The share of one user, rounded up: of one place it has that one.
+fn share_of(all: usize, percent: usize) -> usize {
+    if percent < 100 { all.saturating_mul(percent).div_ceil(100) } else { usize::MAX }
+}
+
+/// The largest share of one user, in percent.
+pub(crate) fn max_share_per_user() -> u64 {
+    MAX_SHARE_PER_USER.get().unsigned_abs()
 }
 
 /// What the arguments at load say of the options.

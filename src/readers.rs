@@ -8,27 +8,47 @@ use rlock_core::facts::{ReadLease, Reader};
 use rlock_core::locks::{LockName, LockRef};
 use rlock_core::port::ReaderPage;
 use rlock_core::shape::{self, RwField};
+use rlock_core::weight::weight;
 use rlock_core::{Error, UnixMs, names};
 
 use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Scan, Shared, StringRef};
 
 /// Where [`some`] continues, for the locks of its last calls.
-static PLACES: Shared<RefCell<Option<BTreeMap<LockRef, Scan>>>> = Shared::lazy();
+static PLACES: Shared<RefCell<Option<Places>>> = Shared::lazy();
 
 /// Where [`each`] continues, for the locks in which it was broken off behind many readers.
-static WALKS: Shared<RefCell<Option<BTreeMap<LockRef, Scan>>>> = Shared::lazy();
+static WALKS: Shared<RefCell<Option<Places>>> = Shared::lazy();
 
-/// The most places that are remembered, of each kind.
+/// Places in the hashes of locks.
+#[derive(Default)]
+struct Places {
+    scans: BTreeMap<LockRef, Scan>,
+    /// What the names of these locks count.
+    weight: usize,
+}
+
+/// The bound of the remembered places of each kind.
 const MOST_PLACES: usize = 1_000;
+
+impl Places {
+    fn remove(&mut self, lock: LockName<'_>) -> Option<Scan> {
+        let scan = self.scans.remove(&lock.to_ref())?;
+        self.weight = self.weight.saturating_sub(weight(lock.key.len()));
+        Some(scan)
+    }
+
+    fn insert(&mut self, lock: LockName<'_>, scan: Scan) {
+        self.remove(lock);
+        if self.weight >= MOST_PLACES {
+            *self = Self::default();
+        }
+        self.weight = self.weight.saturating_add(weight(lock.key.len()));
+        self.scans.insert(lock.to_ref(), scan);
+    }
+}
 
 /// Behind more readers than this a place is remembered.
 const MANY: usize = 64;
-
-/// Frees what is remembered; called when the module is unloaded.
-pub(crate) fn tear_down() {
-    PLACES.clear();
-    WALKS.clear();
-}
 
 /// The lease key of a reader's hold of this number. The lock's own key is closed.
 pub(crate) fn lease(ctx: Ctx<'_>, name: StringRef<'_>, reader: &[u8], hold: i64) -> ReadLease {
@@ -51,7 +71,7 @@ pub(crate) fn each(
     name: StringRef<'_>,
     visit: &mut dyn FnMut(Reader) -> ControlFlow<()>,
 ) -> Result<(), Error> {
-    if let Some(scan) = WALKS.with(|walks| walks.remove(&lock.to_ref()))
+    if let Some(scan) = WALKS.with(|walks| walks.remove(lock))
         && walk(ctx, lock, name, scan, visit)?.is_break()
     {
         return Ok(());
@@ -74,7 +94,7 @@ fn walk(
             visited = visited.saturating_add(1);
             if visit(reader).is_break() {
                 if more && visited > MANY {
-                    remember(&WALKS, lock, scan);
+                    WALKS.with(|walks| walks.insert(lock, scan));
                 }
                 return Ok(ControlFlow::Break(()));
             }
@@ -83,16 +103,6 @@ fn walk(
             return Ok(ControlFlow::Continue(()));
         }
     }
-}
-
-/// Remembers where the next walk of a lock continues.
-fn remember(places: &Shared<RefCell<Option<BTreeMap<LockRef, Scan>>>>, lock: LockName<'_>, scan: Scan) {
-    places.with(|places| {
-        if places.len() >= MOST_PLACES {
-            places.clear();
-        }
-        places.insert(lock.to_ref(), scan);
-    });
 }
 
 /// The next few readers, at least one unless there are no more, and whether there may be more. A table that many fields have
@@ -153,7 +163,7 @@ pub(crate) fn some(
     let key = Key::open_write(ctx, name);
     // `mode` is a field as well.
     let all = key.len() <= most.saturating_add(1);
-    let place = PLACES.with(|places| if all { None } else { places.remove(&lock.to_ref()) });
+    let place = PLACES.with(|places| if all { None } else { places.remove(lock) });
     let mut scan = place.unwrap_or_else(Scan::new);
     let mut found: Vec<Reader> = Vec::new();
     let mut more = true;
@@ -165,7 +175,7 @@ pub(crate) fn some(
     }
     drop(key);
     if more && !all {
-        remember(&PLACES, lock, scan);
+        PLACES.with(|places| places.insert(lock, scan));
     }
     if found.len() > most {
         // A small hash comes in one step: another part of it each time.

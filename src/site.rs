@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
 use rlock_core::facts::{Permits, ReadLease, Reader, WriteAccess};
-use rlock_core::locks::{LockName, Ticket};
+use rlock_core::locks::{LockName, Ticket, User};
 use rlock_core::note::Note;
 use rlock_core::port::{InCommand, InTask, Lock, ReaderPage, Server};
 use rlock_core::settings::Settings;
@@ -14,7 +14,8 @@ use rlock_core::{Change, Error, Expiry, Fields, MonoMs, Reply, UnixMs, names};
 
 use crate::fair::FairQueue;
 use crate::ffi::{
-    CommandCtx, Ctx, EventClass, Key, OwnedString, ScopedCtx, StringRef, TaskCtx, is_primary, listen_to_keys,
+    CommandCtx, Ctx, DEFAULT_USER, EventClass, Key, OwnedString, ScopedCtx, StringRef, TaskCtx, is_primary,
+    listen_to_keys,
 };
 use crate::scope::Scope;
 use crate::{arriving, keyspace, options, perform, permits, readers, stats, waiters};
@@ -51,11 +52,15 @@ impl<S: Scope> Server for ScopedCtx<'_, S> {
     }
 
     fn offer(&self, channel: &[u8], grant: &[u8]) -> bool {
-        let subscribed = self.has_subscriber(channel);
+        let subscribed = Server::has_subscriber(self, channel);
         if subscribed {
             Ctx::tell(**self, channel, grant);
         }
         subscribed
+    }
+
+    fn has_subscriber(&self, channel: &[u8]) -> bool {
+        Ctx::has_subscriber(**self, channel)
     }
 
     fn set_timer(&self, in_ms: Option<u64>) {
@@ -81,8 +86,13 @@ impl InCommand for CommandCtx<'_> {
         CommandCtx::client_id(*self)
     }
 
-    fn block(&self, ticket: Ticket) -> Result<(), Error> {
-        waiters::block(*self, ticket)
+    fn user(&self) -> Option<User> {
+        let name = CommandCtx::user(*self)?;
+        (name.borrow().bytes() != DEFAULT_USER).then(|| name.borrow().bytes().into())
+    }
+
+    fn block(&self, ticket: Ticket, has_own_user: bool) -> Result<(), Error> {
+        waiters::block(*self, ticket, has_own_user)
     }
 }
 
@@ -204,6 +214,10 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
 
     fn raise_expired(&self) {
         self.ctx.notify(EventClass::Module, c"rlock.expire", self.name);
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.ctx.is_elsewhere(self.name)
     }
 
     fn write_access(&self) -> WriteAccess {

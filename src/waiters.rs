@@ -23,7 +23,7 @@ struct Client {
     handle: Handle,
     /// Gone once it is unblocked.
     blocked: Option<Blocked>,
-    /// Whether it was logged in as another user than the default one when it was blocked.
+    /// Whether it was logged in as another user than the default one when it was blocked. It cannot change that while it is blocked.
     has_own_user: bool,
 }
 
@@ -38,12 +38,6 @@ static STATE: Shared<RefCell<Option<State>>> = Shared::lazy();
 
 static LOCKS: Shared<OnceCell<RefCell<Locks>>> = Shared::once();
 
-/// Frees what the state holds; called when the module is unloaded.
-pub(crate) fn tear_down() {
-    STATE.clear();
-    LOCKS.get().take();
-}
-
 /// The state for as long as `body` runs, which calls nothing of the server's.
 fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
     STATE.with(body)
@@ -57,11 +51,6 @@ pub(crate) fn locks<T>(body: impl FnOnce(&mut Locks) -> T) -> T {
 /// The server with its waiters, for the rules.
 pub(crate) fn core<P: Server>(server: &P) -> Core<'_, P> {
     Core::new(server, LOCKS.get())
-}
-
-/// Whether no lock has a waiter and no grant waits to be revoked.
-pub(crate) fn idle() -> bool {
-    locks(|locks| locks.is_idle())
 }
 
 /// Sends all waiters away if the state may be inconsistent, as it may after a panic.
@@ -81,8 +70,7 @@ pub(crate) fn clear_doubt<P: Server>(server: &P) {
 
 /// Blocks the client of the command under way, which waits by this ticket. A panic after that finds the client
 /// here, so that [`clear_doubt`] answers it.
-pub(crate) fn block(ctx: CommandCtx<'_>, ticket: Ticket) -> Result<(), Error> {
-    let has_own_user = ctx.has_own_user();
+pub(crate) fn block(ctx: CommandCtx<'_>, ticket: Ticket, has_own_user: bool) -> Result<(), Error> {
     let blocked = ctx.block().ok_or(Error::NotBlockable)?;
     let handle = blocked.handle();
     let client = Client { handle, blocked: Some(blocked), has_own_user };

@@ -193,6 +193,9 @@ pub(crate) struct Stalls {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Stall {
     pub(crate) scenario: String,
+    /// Whether names are as long as they may be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) long_names: bool,
     pub(crate) waiters: usize,
     pub(crate) rounds: usize,
     /// Until the last of them has ended.

@@ -151,7 +151,7 @@ mod tests {
     use crate::placement::Placement;
     use crate::readers::{SIZES, Way};
     use crate::redisson::{FIELDS, Field, Java};
-    use crate::stalls::Scenario;
+    use crate::stalls::{self, Scenario};
     use crate::uncontended::{DEPTHS, Setting};
 
     /// After a change of a benchmark, the template or a plot, `render` must remake the stored files.
@@ -214,9 +214,14 @@ mod tests {
                 assert!(fields.eq(expected), "{server}: other waiters; run `make bench ONLY=redisson`");
             }
             if let Some(stalls) = &results.stalls {
-                let rows = stalls.rows.iter().map(|one| (one.scenario.as_str(), one.waiters));
-                let sizes = |one: Scenario| one.sizes().iter().map(move |size| (one.name(), *size));
-                let expected = Scenario::ALL.into_iter().flat_map(sizes);
+                let rows = stalls.rows.iter();
+                let rows = rows.map(|one| (one.long_names, one.scenario.as_str(), one.waiters));
+                let all = stalls::Names::ALL.into_iter();
+                let all = all.flat_map(|names| Scenario::ALL.map(|scenario| (names, scenario)));
+                let expected = all.flat_map(|(names, one)| {
+                    let is_long = names == stalls::Names::Long;
+                    one.sizes(names).iter().map(move |size| (is_long, one.name(), *size))
+                });
                 assert!(rows.eq(expected), "{server}: other stalls; run `make bench ONLY=stalls`");
             }
             if let Some(clients) = &results.clients {

@@ -1,5 +1,7 @@
 //! Cluster mode: which names a lock can have, and how its unlock message goes out.
 
+use std::time::Duration;
+
 use rlock_testkit::clients::cluster::{Cluster, id};
 use rlock_testkit::commands::{say, say_words};
 use rlock_testkit::nodes::AGREED;
@@ -16,7 +18,7 @@ const ALLOWED: [&[u8]; 8] =
     [b"lock", b"{a}b", b"a{b}c", b"a{b}}", b"{a}{b", b"\0\r\n \xff", b"{\0\xff}x", b"mode"];
 
 /// Names whose channel falls in another slot.
-const REFUSED: [&[u8]; 9] = [b"a}b", b"", b"a{}b", b"}", b"a{", b"{", b"{}", b"a}{b", b"\0}"];
+const REFUSED: [&[u8]; 8] = [b"a}b", b"a{}b", b"}", b"a{", b"{", b"{}", b"a}{b", b"\0}"];
 
 /// Every command, for a key; the first takes the lock.
 fn commands(key: &[u8]) -> [(Vec<&[u8]>, &'static str); 8] {
@@ -122,4 +124,22 @@ fn the_unlock_message_reaches_shard_subscribers_of_a_replica() {
     // A client that follows slots is sent to the primary.
     let moved = say(there, "RLOCK.ACQUIRE lock alice 100000");
     assert!(moved.starts_with("!MOVED ") && moved.ends_with(&format!(":{}", primary.port())), "{moved}");
+}
+
+/// Waiters whose channel has no subscriber by SSUBSCRIBE leave: one by SUBSCRIBE receives no message of theirs.
+#[test]
+fn a_shard_channel_without_a_subscriber_loses_its_waiters() {
+    let server = cluster();
+    let client = &mut server.connect();
+    let _plain = Subscriber::channel(&server, "{lock}dead");
+    let mut alive = Subscriber::connect(&server).ssubscribe(&["{lock}alive"]);
+    assert_eq!(say(client, "RLOCK.ACQUIRE lock alice 1000000"), "[1, 1000000, 0]");
+    for (owner, channel) in [("bob", "dead"), ("carol", "alive"), ("dave", "dead")] {
+        let waits = format!("RLOCK.ACQUIRE lock {owner} 4000 ENQUEUE 0 {{lock}}{channel}");
+        assert_eq!(say(client, &waits), "[0, 0, 0]");
+    }
+    let waiters = || server.info("rlock")["rlock_waiters"].clone();
+    eventually("bob and dave to leave", Duration::from_secs(60), || (waiters() == "1").then_some(()));
+    assert_eq!(say(client, "RLOCK.RELEASE lock alice"), "1");
+    assert_eq!(alive.next_text(), "granted 0 carol lock 1 4000 0");
 }

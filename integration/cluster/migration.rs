@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redis::Connection;
-use rlock_testkit::commands::{SOON, counter, say, story};
+use rlock_testkit::commands::{SOON, counter, is_at_rest, say, story};
 use rlock_testkit::held::acquisition;
 use rlock_testkit::nodes::{AGREED, Cluster, asking};
 use rlock_testkit::waiting::Waiting;
@@ -61,7 +61,7 @@ fn waiters_for_a_key_that_moves_are_notified() {
     assert_eq!(bob.answer(), "[1, 50000, 0]");
     assert_eq!((cluster.keys(), counter(&cluster.nodes[0], "waiters")), ([0, 1], 0));
     // No timer is left for a lock that has moved.
-    story(first, &[("MODULE UNLOAD rlock", "OK")]);
+    assert!(is_at_rest(first));
 }
 
 #[test]
@@ -209,4 +209,28 @@ fn a_token_that_has_not_arrived_is_waited_for() {
     assert!(acquisition(&asking(second, FENCED))[2] > last);
     cluster.end_move();
     assert!(acquisition(&say(second, FENCED))[2] > last);
+}
+
+/// No event reports that, and the key stays: the waiters slept until the lease ended.
+#[test]
+fn waiters_for_a_slot_that_no_node_serves_any_more_are_sent_away() {
+    let cluster = Cluster::start();
+    let (bob, _grants) = held_and_awaited(&cluster);
+    let [first, _] = &mut cluster.clients();
+    // More than one event-loop cycle sends away.
+    for number in 0..250 {
+        let line = format!("RLOCK.ACQUIRE lock waiter{number} 4000 ENQUEUE 0 {CHANNEL}");
+        story(first, &[(&line, "[0, 0, 0]")]);
+    }
+    let line = |word: &str| format!("CLUSTER {word} {}", cluster.slot);
+    // Otherwise the server answers blocked clients itself: the whole cluster is down.
+    story(first, &[("CONFIG SET cluster-require-full-coverage no", "OK")]);
+    story(first, &[(&line("DELSLOTS"), "OK")]);
+    was_sent_away(&bob);
+    eventually("the others to leave", SOON, || (counter(&cluster.nodes[0], "waiters") == 0).then_some(()));
+    assert_eq!(counter(&cluster.nodes[0], "hand_offs"), 0);
+    // The holder is there again with the slot.
+    story(first, &[(&line("ADDSLOTS"), "OK")]);
+    eventually("the slot", AGREED, || (say(first, "RLOCK.ACQUIRE lock dave 4000") == "null").then_some(()));
+    story(first, &[("RLOCK.RELEASE lock alice", "1")]);
 }

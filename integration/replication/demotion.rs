@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::Connection;
 use rlock_testkit::clients::cluster::await_role;
-use rlock_testkit::commands::{SOON, ask, counter, say, story, text, transaction};
+use rlock_testkit::commands::{SOON, ask, counter, is_at_rest, say, story, text, transaction};
 use rlock_testkit::waiting::{Waiting, waiters};
 use rlock_testkit::{Subscriber, TestServer, wait_for_replicas_in_sync};
 
@@ -58,8 +58,8 @@ fn a_demoted_server_sends_its_waiters_away() {
         .map(String::from);
     assert_eq!(next(&mut grants, 3), dropped);
     assert_eq!((counter(&server, "waiters"), waiters(client, "lock")), (0, String::new()));
-    // The server unloads no module that has timers or blocked clients.
-    story(client, &[("MODULE UNLOAD rlock", "OK"), ("EXISTS lock", "1")]);
+    assert!(is_at_rest(client));
+    story(client, &[("EXISTS lock", "1")]);
     assert!(grants.drain().is_empty());
 }
 
@@ -155,5 +155,6 @@ fn a_failover_moves_locks_and_not_waiters() {
     story(there, &[("RLOCK.RENEW lock bob 60000", "1"), ("RLOCK.RELEASE lock bob", "1")]);
     assert_eq!(dave.answer(), "[1, 50000, 0]");
     wait_for_replicas_in_sync(&replica, &primary);
-    story(here, &[("HGETALL lock", r#"["dave", "1"]"#), ("MODULE UNLOAD rlock", "OK")]);
+    story(here, &[("HGETALL lock", r#"["dave", "1"]"#)]);
+    assert!(is_at_rest(here));
 }

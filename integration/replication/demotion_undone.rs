@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use redis::{Connection, ConnectionLike};
 use rlock_testkit::commands;
-use rlock_testkit::commands::{SOON, counter, number, say, story};
+use rlock_testkit::commands::{SOON, counter, is_at_rest, number, say, story};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
@@ -83,15 +83,16 @@ fn a_replica_revokes_nothing_until_it_is_primary_again() {
     sleep(A_WHILE);
     story(&mut client, &[("HGETALL lock", r#"["bob", "1"]"#), (PROMOTE, "OK")]);
     is_free(&mut client);
-    story(&mut client, &[("MODULE UNLOAD rlock", "OK")]);
+    assert!(is_at_rest(&mut client));
     drop(server);
 }
 
 /// The grant ends with its lease.
 #[test]
-fn a_replica_can_be_unloaded_though_there_is_a_grant_to_revoke() {
+fn a_replica_has_no_timer_though_there_is_a_grant_to_revoke() {
     let (server, mut client) = granted_and_demoted(None);
-    story(&mut client, &[("MODULE UNLOAD rlock", "OK"), ("HGETALL lock", r#"["bob", "1"]"#)]);
+    assert!(is_at_rest(&mut client));
+    story(&mut client, &[("HGETALL lock", r#"["bob", "1"]"#)]);
     drop(server);
 }
 
@@ -175,7 +176,8 @@ fn waiters_sent_away_leave_the_fair_list_when_the_server_is_primary_again() {
         let all = format!("{} {key} 0 -1", if key == LIST { "LRANGE" } else { "ZRANGE" });
         eventually("they leave the list", SOON, || (say(&mut client, &all) == r#"["uuid:1"]"#).then_some(()));
     }
-    story(&mut client, &[(RELEASE, "1"), ("MODULE UNLOAD rlock", "OK")]);
+    story(&mut client, &[(RELEASE, "1")]);
+    assert!(is_at_rest(&mut client));
 }
 
 /// The list belongs to the new primary while the server is a replica, and for good once the server has its data.

@@ -1,4 +1,4 @@
-//! Removing the module, at run time or by a restart: the locks are plain data of the kind that Redisson writes, its
+//! Removing the module by a restart: the locks are plain data of the kind that Redisson writes, its
 //! scripts serve them, and nothing is left that a server without the module, or with another, does not know.
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::everything;
 use redis::Connection;
 use rlock_testkit::commands::{SOON, say, server_time, story};
-use rlock_testkit::held::{Awaited, KINDS, hold};
+use rlock_testkit::held::{Awaited, hold};
 use rlock_testkit::redisson;
 use rlock_testkit::redisson::{
     FAIR_GIVES_BACK, FAIR_GIVES_UP, FAIR_TAKES, FENCED_TAKES, GIVES_BACK, READ, RENEW_READ, TAKES, UNREAD,
@@ -63,38 +63,14 @@ fn knows_the_keys(client: &mut Connection, waited: bool) {
 }
 
 #[test]
-fn unloading_is_refused_until_no_waiter_is_left() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let token = hold(client, "");
-    let before = everything(&server, "DUMP");
-    let mut awaited = Awaited::start(&server, "");
-    for (waiting, kind) in awaited.blocked.iter().zip(&KINDS) {
-        let refused = say(client, "MODULE UNLOAD rlock");
-        assert!(refused.starts_with("!ERR ") && refused.contains("blocked clients"), "{refused}");
-        story(client, &[(&format!("RLOCK.CANCEL {} b:1", kind.key("")), "1")]);
-        assert_eq!(waiting.answer(), "null");
-    }
-    for kind in &KINDS {
-        let refused = say(client, "MODULE UNLOAD rlock");
-        assert!(refused.starts_with("!ERR "), "{refused}");
-        story(client, &[(&format!("RLOCK.CANCEL {} e:1", kind.key("")), "1")]);
-    }
-    // The lists have no entry of a waiter, and the locks are as they were.
-    story(client, &[("MODULE UNLOAD rlock", "OK")]);
-    assert_eq!(everything(&server, "DUMP"), before);
-    assert_eq!(awaited.grants.drain(), []);
-    knows_the_keys(client, false);
-    redisson_goes_on(client, token, 0);
-}
-
-#[test]
 fn a_module_that_is_loaded_again_serves_its_locks() {
     let server = TestServer::start();
     let client = &mut server.connect();
     let token = hold(client, "");
+    story(client, &[("SAVE", "OK")]);
+    let server = TestServer::builder().without_module().dir(server.kill9()).start();
+    let client = &mut server.connect();
     let load = format!("MODULE LOAD {}", module_path().display());
-    story(client, &[("MODULE UNLOAD rlock", "OK")]);
     // Meanwhile a Redisson waiter waits for the fair lock, and a Redisson reader reads.
     let now = server_time(client);
     assert_ne!(redisson::run_fair(client, FAIR_TAKES, "fair", "j:1", 300_000, now), "null");

@@ -1,6 +1,6 @@
 //! The scenes to explore: their owners and locks, and the events that may happen.
 
-use rlock_core::locks::{self, Limits, LockRef};
+use rlock_core::locks::{self, Limits, LockRef, TieLimits};
 use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, LeaseMs, Mode, PermitLimit};
 
@@ -235,7 +235,7 @@ impl Scene {
         let ms = |ms| LeaseMs::new(ms).unwrap_or(LeaseMs::SHORTEST);
         Settings {
             admission: Admission::Open,
-            limits: Limits { server: usize::MAX, lock: usize::MAX },
+            limits: Limits { server: usize::MAX, lock: usize::MAX, user: usize::MAX },
             grant_confirm: ms(CONFIRM),
             turns: match (self.may(Turns), self.may(Writers)) {
                 (true, _) => locks::Turns { after_grants: 1, after_ms: 1_000 },
@@ -244,7 +244,7 @@ impl Scene {
             },
             foreign_window: (self.may(Turns) || self.may(Writers)).then(|| ms(WINDOW.cast_signed())),
             fair_turn: ms(5),
-            max_ties: 1_000,
+            max_ties: TieLimits { server: 1_000, user: 1_000 },
             hot_locks: 0,
             // As little as possible, so that half-done work is explored.
             at_once: AtOnce { ended: 1, listed: 1, served: 1, looked: 1, buried: 1 },

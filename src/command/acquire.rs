@@ -4,7 +4,7 @@ use rlock_core::commands::{self, Answer};
 use rlock_core::request::{self, Wait};
 use rlock_core::{Error, Mode};
 
-use super::{after_key, check_session, lock};
+use super::{after_key, check_session, key, lock};
 use crate::fair::FairQueue;
 use crate::ffi::{
     Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec, listen_to_keys, listen_to_lists,
@@ -68,7 +68,7 @@ impl Command for Acquire {
     };
 
     fn run(ctx: CommandCtx<'_>) -> Result<Answer, Error> {
-        let request = request::Acquire::parse(after_key(ctx))?;
+        let request = request::Acquire::parse(key(ctx)?, after_key(ctx))?;
         if request.session.is_some() {
             check_session(ctx)?;
         }

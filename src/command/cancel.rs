@@ -2,7 +2,7 @@
 
 use rlock_core::{Error, Reply, commands, request};
 
-use super::{after_key, lock};
+use super::{after_key, key, lock};
 use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec};
 use crate::waiters::core;
 
@@ -26,7 +26,7 @@ impl Command for Cancel {
     };
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
-        let request = request::Cancel::parse(after_key(ctx))?;
+        let request = request::Cancel::parse(key(ctx)?, after_key(ctx))?;
         commands::cancel(core(&ctx), &mut lock(ctx)?, &request)
     }
 }

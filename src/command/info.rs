@@ -36,7 +36,7 @@ impl Command for Info {
         acl: c"read slow",
         audience: Audience::LockUsers,
         summary: c"Shows the holders of a lock with their holds and leases, and its waiters",
-        complexity: c"O(n) for the n entries shown and the dead readers",
+        complexity: c"O(n) for the n entries shown and at most 10,000 lease keys of dead readers",
         tips: Some(c"nondeterministic_output"),
         arity: -2,
         key: KeyUse::Read,

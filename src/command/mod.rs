@@ -59,6 +59,11 @@ fn check_session(ctx: CommandCtx<'_>) -> Result<(), Error> {
     }
 }
 
+/// The bytes of the key.
+fn key(ctx: CommandCtx<'_>) -> Result<&[u8], Error> {
+    ctx.args().get(1).map(StringRef::bytes).ok_or(Error::Arity)
+}
+
 /// What follows the command's name and the key.
 fn after_key(ctx: CommandCtx<'_>) -> impl Iterator<Item = &[u8]> {
     ctx.args().from(2)

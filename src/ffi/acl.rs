@@ -6,13 +6,9 @@ use std::io;
 use redis_module::raw;
 
 use super::api::{api, optional_api};
-use super::call::CallReply;
 use super::contexts::CommandCtx;
-use super::ctx::{Ctx, clear_errno, free, reply_kind};
+use super::ctx::{clear_errno, free, reply_kind};
 use super::string::{OwnedString, StringRef};
-
-/// The prefix of all commands of the module.
-const COMMANDS: &[u8] = b"rlock.";
 
 impl CommandCtx<'_> {
     /// Whether the user of the command under way may publish to a channel. The server itself checks only
@@ -66,7 +62,7 @@ impl CommandCtx<'_> {
     }
 
     /// The user of the command under way; `None` for the server itself and for other modules.
-    fn user(self) -> Option<OwnedString> {
+    pub(crate) fn user(self) -> Option<OwnedString> {
         // SAFETY: the context is valid.
         let flags = unsafe { api!(RedisModule_GetContextFlags)(self.as_ptr()) };
         if flags & raw::REDISMODULE_CTX_FLAGS_LUA as c_int == 0 {
@@ -90,29 +86,4 @@ impl CommandCtx<'_> {
         // SAFETY: the client has a user; the server made the name for us.
         unsafe { OwnedString::from_raw(api!(RedisModule_GetCurrentUserName)(self.as_ptr())) }
     }
-}
-
-impl Ctx<'_> {
-    /// Whether the rules of any user name a command of the module. From 7.2 on servers read all rules anew when a module is
-    /// unloaded, and all but Valkey 9.1 end themselves where one names a command that is gone.
-    pub(super) fn is_named_in_rules(self) -> bool {
-        if optional_api!(RedisModule_SetCommandACLCategories).is_none() {
-            // An older server, which ignores these rules.
-            return false;
-        }
-        let CallReply::List(users) = self.call(c"ACL", &[OwnedString::new(b"LIST").borrow()]) else {
-            return false;
-        };
-        users.iter().flatten().any(|user| names_command(user))
-    }
-}
-
-/// Whether a user, as ACL LIST shows it, is allowed or denied a command of the module by its name.
-fn names_command(user: &[u8]) -> bool {
-    user.split(|byte| matches!(byte, b' ' | b'(' | b')')).any(|rule| match rule {
-        [b'+' | b'-', name @ ..] => {
-            name.get(..COMMANDS.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(COMMANDS))
-        }
-        _ => false,
-    })
 }

@@ -37,6 +37,7 @@ pub(super) use {api, optional_api};
 /// The first function that rlock needs and this server lacks. Redis 7.0.5 has them all.
 pub(super) fn missing() -> Option<&'static str> {
     first_missing! {
+        RedisModule_Alloc RedisModule_Calloc RedisModule_Realloc
         RedisModule_AvoidReplicaTraffic RedisModule_BlockClient RedisModule_Call RedisModule_CallReplyArrayElement RedisModule_CallReplyInteger RedisModule_CallReplyLength
         RedisModule_CallReplyStringPtr RedisModule_ListGet RedisModule_CallReplyType RedisModule_ACLAddLogEntry
         RedisModule_ACLCheckChannelPermissions RedisModule_ACLCheckCommandPermissions RedisModule_FreeModuleUser RedisModule_GetClientUserNameById

@@ -17,12 +17,6 @@ pub(crate) trait Callbacks: Sync {
     /// Reads the arguments of the load, registers everything, and listens last: see [`super::listen`].
     fn load(&self, ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError>;
 
-    /// Whether nothing is left that needs the module.
-    fn is_idle(&self) -> bool;
-
-    /// Frees what the module holds: it goes, or its load has failed.
-    fn tear_down(&self);
-
     /// A key was changed, deleted, renamed, or has expired, and not by us.
     fn key_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr);
     /// A sorted set was changed, not by an event of the module.

@@ -1,21 +1,24 @@
-//! Facts about clients that CLIENT LIST shows, and no function of the module API: the server is going to close one, or one has a transaction.
+//! A fact about a client that CLIENT LIST shows, and no function of the module API: the server is going to close it.
 
 use redis_module::raw;
 
 use super::api::{api, optional_api};
 use super::block::{client_id, flags};
-use super::call::{CallReply, with_bytes};
+use super::call::with_bytes;
 use super::ctx::{Ctx, free, reply_kind};
 use super::string::OwnedString;
 
+/// The user of clients that log in as no other.
+pub(crate) const DEFAULT_USER: &[u8] = b"default";
+
 impl Ctx<'_> {
-    /// Whether this client is logged in as another user than the default one. It cannot change that while it is blocked.
-    pub(crate) fn has_own_user(self) -> bool {
+    /// Whether this client is logged in as another user than the default one.
+    fn has_own_user(self) -> bool {
         // SAFETY: the context is valid; null if the client is unknown or has no user.
         let name = unsafe {
             OwnedString::from_raw(api!(RedisModule_GetClientUserNameById)(self.as_ptr(), client_id(self)))
         };
-        name.is_some_and(|name| name.borrow().bytes() != b"default")
+        name.is_some_and(|name| name.borrow().bytes() != DEFAULT_USER)
     }
 
     /// Whether the server is going to close this unblocked client, and writes nothing to it any more.
@@ -54,24 +57,6 @@ impl Ctx<'_> {
         free(reply);
         closing
     }
-}
-
-impl Ctx<'_> {
-    /// Whether a client has commands queued in a transaction. The server crashes at EXEC if one of them is of a module that was unloaded
-    /// meanwhile.
-    pub(super) fn has_queued_commands(self) -> bool {
-        match self.call(c"CLIENT", &[OwnedString::new(b"LIST").borrow()]) {
-            CallReply::Bytes(list) => has_queued_commands(&list),
-            CallReply::List(_) | CallReply::Nothing => false,
-        }
-    }
-}
-
-/// Whether a line of CLIENT LIST has a transaction with commands: `multi` is -1 without a transaction.
-fn has_queued_commands(list: &[u8]) -> bool {
-    let fields = list.split(|byte| matches!(byte, b' ' | b'\n'));
-    let mut queued = fields.filter_map(|field| field.strip_prefix(b"multi="));
-    queued.any(|count| !matches!(count, b"-1" | b"0"))
 }
 
 /// Whether a line of CLIENT LIST has the flag `A`: "connection to be closed ASAP". No name that stands before the flags

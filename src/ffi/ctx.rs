@@ -130,6 +130,21 @@ impl<'a> Ctx<'a> {
         WriteAccess::Allowed
     }
 
+    /// Whether another server, or none, serves a key's slot.
+    pub(crate) fn is_elsewhere(self, key: StringRef<'_>) -> bool {
+        if !self.in_cluster() {
+            return false;
+        }
+        let (name, format) = (c"EXISTS".as_ptr(), c"Es".as_ptr());
+        clear_errno();
+        // SAFETY: the format says: one string.
+        let reply = unsafe { api!(RedisModule_Call)(self.raw, name, format, key.as_ptr()) };
+        let reason = io::Error::last_os_error().raw_os_error();
+        let is_refused = reply.is_null() || reply_kind(reply) == raw::REDISMODULE_REPLY_ERROR;
+        free(reply);
+        is_refused && reason == Some(libc::EPERM)
+    }
+
     /// Whether a key that is not here is nowhere: in a cluster it may be on the server that its slot comes
     /// from or goes to. `other` is another name in its slot.
     pub(crate) fn is_missing(self, key: StringRef<'_>, other: StringRef<'_>) -> bool {

@@ -17,10 +17,10 @@ use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
 use super::slots::{self, SlotMove};
-use super::{callbacks, key_event};
+use super::{callbacks, key_event, load};
 
 /// The server events that the module listens to from its load on.
-const SERVER_EVENTS: [u64; 9] = [
+const SERVER_EVENTS: [u64; 10] = [
     raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED,
     raw::REDISMODULE_EVENT_FLUSHDB,
     raw::REDISMODULE_EVENT_SWAPDB,
@@ -30,6 +30,7 @@ const SERVER_EVENTS: [u64; 9] = [
     raw::REDISMODULE_EVENT_FORK_CHILD,
     raw::REDISMODULE_EVENT_PERSISTENCE,
     raw::REDISMODULE_EVENT_LOADING,
+    raw::REDISMODULE_EVENT_SHUTDOWN,
 ];
 
 /// What a server loads.
@@ -96,9 +97,8 @@ unsafe fn disconnected(data: *const c_void) -> ServerEvent {
 /// Listens to server events: the last step of a load, since Redis 7.0 keeps the listeners of a module that it did not
 /// load after all, and calls them when the library is gone. So where one is refused the others end.
 pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
-    // The server forgot what an earlier load listened to, but the module's memory may have outlived it.
+    // The server forgets what a refused load listened to, but not every system unmaps the library.
     key_event::forget();
-    HEARS_CLIENTS.store(false, Ordering::Relaxed);
     let slots = slots::event(ctx);
     let events = || SERVER_EVENTS.into_iter().chain(slots);
     // Only those that were accepted: to end another would make the server call null.
@@ -182,7 +182,11 @@ unsafe extern "C" fn on_server_event(
     guarded(Callback::ServerEvent, (), || {
         // SAFETY: the context is valid for this callback.
         let ctx = unsafe { Ctx::from_raw(ctx) };
+        if event.id == raw::REDISMODULE_EVENT_SHUTDOWN {
+            return load::shut_down();
+        }
         if event.id == raw::REDISMODULE_EVENT_CRON_LOOP {
+            load::settle();
             return callbacks::with(|module| module.beat(ScopedCtx::new(ctx, Task)));
         }
         if event.id == raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED {

@@ -45,6 +45,27 @@ mod on {
     /// The environment variable by which a test lets the load itself panic.
     const AT_LOAD: &str = "RLOCK_FAULT_AT_LOAD";
 
+    /// A type of this alignment, with contents.
+    trait Aligned: Clone + PartialEq {
+        fn filled(with: u8) -> Self;
+    }
+
+    macro_rules! aligned {
+        ($($name:ident $align:literal)*) => {
+            $(#[repr(align($align))]
+            #[derive(Clone, PartialEq)]
+            struct $name([u8; $align]);
+
+            impl Aligned for $name {
+                fn filled(with: u8) -> Self {
+                    Self([with; $align])
+                }
+            })*
+        };
+    }
+
+    aligned! { To1 1 To8 8 To16 16 To32 32 To64 64 To4096 4096 }
+
     static UNLOAD: AtomicBool = AtomicBool::new(false);
     static COMMAND: AtomicBool = AtomicBool::new(false);
     static CONFIG: AtomicBool = AtomicBool::new(false);
@@ -89,12 +110,60 @@ mod on {
         assert!(!BLOCKED.swap(false, Ordering::Relaxed), "a planted fault after a client was blocked");
     }
 
+    /// Whether blocks of several sizes of this type are aligned, and keep what they hold while they grow and shrink.
+    fn keeps_aligned<T: Aligned>() -> bool {
+        let is_aligned = |list: &Vec<T>| list.as_ptr().addr().is_multiple_of(align_of::<T>());
+        (1..40).all(|count| {
+            let mut lists: Vec<Vec<T>> = (0..count).map(|n| vec![T::filled(n); 1]).collect();
+            let mut all_are = lists.iter().all(is_aligned);
+            for (n, list) in (0..count).zip(&mut lists) {
+                list.resize(usize::from(count), T::filled(n));
+                all_are &= is_aligned(list);
+                list.truncate(usize::from(count).div_ceil(2));
+                list.shrink_to_fit();
+                all_are &= is_aligned(list) && list.iter().all(|one| *one == T::filled(n));
+            }
+            all_are
+        })
+    }
+
+    /// Whether blocks in which the unwinder keeps its part of a panic are aligned as it takes them to be.
+    fn are_the_unwinders() -> bool {
+        let is_usual = |list: &Vec<u64>| list.capacity() < 4 || list.as_ptr().addr().is_multiple_of(16);
+        let mut grown: Vec<Vec<u64>> =
+            (1..200).map(|len: usize| Vec::with_capacity((len % 20).max(1))).collect();
+        let mut all_are = grown.iter().all(is_usual);
+        for (len, list) in grown.iter_mut().enumerate() {
+            list.resize(len, 7);
+            all_are &= is_usual(list);
+            list.truncate(len % 9);
+            list.shrink_to_fit();
+            all_are &= is_usual(list) && list.iter().all(|one| *one == 7);
+        }
+        all_are
+    }
+
+    /// Whether all alignments are kept, in zeroed memory too.
+    fn are_all_aligned() -> bool {
+        let zeroed: Vec<Vec<u128>> = (1..100).map(|len| vec![0; len]).collect();
+        let is_zeroed = |list: &Vec<u128>| list.as_ptr().is_aligned() && list.iter().all(|one| *one == 0);
+        zeroed.iter().all(is_zeroed)
+            && are_the_unwinders()
+            && keeps_aligned::<To1>()
+            && keeps_aligned::<To8>()
+            && keeps_aligned::<To16>()
+            && keeps_aligned::<To32>()
+            && keeps_aligned::<To64>()
+            && keeps_aligned::<To4096>()
+    }
+
     /// Registers `RLOCK.FAULT`.
     pub(crate) fn register(ctx: Ctx<'_>) -> Result<(), LoadError> {
         ffi::register::<Fault>(ctx)
     }
 
-    /// `RLOCK.FAULT kind`: the next callback of that kind panics.
+    /// `RLOCK.FAULT kind`: the next callback of that kind panics. `RLOCK.FAULT alignment` checks the allocator instead, and is an
+    /// error if a block is not aligned.
     struct Fault;
 
     /// The answer of [`Fault`].
@@ -136,6 +205,8 @@ mod on {
                 b"scan" => &SCAN,
                 b"answer" => &ANSWER,
                 b"blocked" => &BLOCKED,
+                b"alignment" if are_all_aligned() => return Ok(Armed),
+                b"alignment" => return Err(Error::Internal("a block is not aligned")),
                 _ => return Err(Error::UnknownOption(kind.to_vec())),
             };
             flag.store(true, Ordering::Relaxed);

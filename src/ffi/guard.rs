@@ -46,7 +46,8 @@ pub(super) enum Callback {
 
 thread_local! {
     /// Message and place of the last panic, kept by the hook for the guard that catches it. Not dropped by
-    /// the thread, for the reason that `waiters` gives.
+    /// the thread: a destructor would keep the library in memory after a refused load, so that the load of another one from the
+    /// same path would bring this one back.
     static LAST_PANIC: ManuallyDrop<RefCell<String>> = const { ManuallyDrop::new(RefCell::new(String::new())) };
 }
 

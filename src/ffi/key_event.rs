@@ -10,6 +10,7 @@ use super::callbacks;
 use super::contexts::{Event, EventCtx, ScopedCtx};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
+use super::moved;
 use super::string::StringRef;
 
 /// The callback of an event.
@@ -89,7 +90,7 @@ pub(crate) fn listen_to_loads(ctx: Ctx<'_>) {
     let _ = LOADED.listen(ctx);
 }
 
-/// The server forgot what an earlier load listened to.
+/// The server forgot what a refused load listened to.
 pub(super) fn forget() {
     for classes in [&KEYS, &LISTS, &SORTED_SETS, &LOADED] {
         classes.heard.store(false, Ordering::Relaxed);
@@ -129,7 +130,12 @@ unsafe extern "C" fn on_key(
     key: *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: the event is a C string, and valid for this callback as are context and key.
-    unsafe { heard(ctx, event, key, |module, ctx, key| module.key_changed(ctx, key, CStr::from_ptr(event))) }
+    unsafe {
+        let status =
+            heard(ctx, event, key, |module, ctx, key| module.key_changed(ctx, key, CStr::from_ptr(event)));
+        moved::follow(ctx, event, key);
+        status
+    }
 }
 
 unsafe extern "C" fn on_sorted_set(

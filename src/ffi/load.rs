@@ -2,9 +2,11 @@
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use redis_module::raw;
 
+use super::allocator::learn_alignment;
 use super::api::{api, missing, optional_api};
 use super::args::Args;
 use super::callbacks::{self, Callbacks};
@@ -13,9 +15,8 @@ use super::ctx::Ctx;
 use super::guard::{Callback, guarded, install_panic_hook};
 use super::load_error::LoadError;
 use super::log::warn;
-use super::reply::reset_errors;
 use super::slots;
-use super::string::{OwnedString, free_constants};
+use super::string::OwnedString;
 
 const MODULE_NAME: &CStr = c"rlock";
 /// 10,000 per major, 100 per minor version: 0.1.0 is 100.
@@ -95,7 +96,7 @@ macro_rules! entry_points {
             ctx: *mut redis_module::raw::RedisModuleCtx,
         ) -> std::ffi::c_int {
             // SAFETY: by the promise of the server.
-            unsafe { $crate::ffi::on_unload(&$module, ctx) }
+            unsafe { $crate::ffi::on_unload(ctx) }
         }
     };
 }
@@ -119,28 +120,22 @@ pub(crate) unsafe fn on_load(
     if status != raw::REDISMODULE_OK as c_int {
         // It fails only where the name is taken. The memory may be that of the module which has it: nothing of it
         // is touched. Every server has a log, so that this cannot panic outside the guard.
-        warn(c"not loaded: rlock is already loaded; unload it first to load another version");
+        warn(c"not loaded: rlock is already loaded; restart the server to load another version");
         return status;
     }
+    learn_alignment();
     install_panic_hook();
-    reset_errors();
     callbacks::install(module);
     // SAFETY: the server passes a context and a vector that are valid for this call.
     let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::from_raw(argv, argc)) };
     let load = || check_server(ctx).and_then(|()| module.load(ctx, args));
     let Err(error) = guarded(Callback::Load, Err(LoadError::Panicked), load) else {
+        COMMANDS_AT_LOAD.store(commands_so_far(ctx), Ordering::Relaxed);
         return raw::REDISMODULE_OK as c_int;
     };
-    guarded(Callback::Unload, (), || give_back(module));
     let line = CString::new(format!("not loaded: {error}")).unwrap_or_default();
     warn(&line);
     raw::REDISMODULE_ERR as c_int
-}
-
-/// Frees the server's objects that the module holds.
-fn give_back(module: &dyn Callbacks) {
-    module.tear_down();
-    free_constants();
 }
 
 /// Refuses a server that lacks a needed function or command.
@@ -192,27 +187,53 @@ fn is_command(ctx: Ctx<'_>, name: &CStr) -> bool {
     true
 }
 
-/// Unloads the module, unless it is needed.
+/// How many commands the server had processed when it loaded the module.
+static COMMANDS_AT_LOAD: AtomicU64 = AtomicU64::new(0);
+
+/// Whether the server's heart has beaten since the load.
+static IS_SETTLED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the server ends.
+static SHUTS_DOWN: AtomicBool = AtomicBool::new(false);
+
+/// The server's heart beats: the load is over.
+pub(super) fn settle() {
+    IS_SETTLED.store(true, Ordering::Relaxed);
+}
+
+/// The server shuts down.
+pub(super) fn shut_down() {
+    SHUTS_DOWN.store(true, Ordering::Relaxed);
+}
+
+/// How many commands the server has processed. It counts a command when that has ended.
+fn commands_so_far(ctx: Ctx<'_>) -> u64 {
+    ctx.server_info_number(c"stats", c"total_commands_processed")
+}
+
+/// Lets the server undo a load that it refuses after all, and refuses every other unload.
+///
+/// Servers keep pointers to commands that clients have sent and that have not run yet: those of paused and blocked clients,
+/// in transactions and pipelines, and those that I/O threads have parsed. After an unload the next of these ends the server, and
+/// no function of the module API shows all of them. Redis 7.0 ends itself at ACL LIST if a user's rules name a command that is
+/// gone.
+///
+/// A LOADEX with an unknown option loads the module and unloads it within one command, before anything can refer to the module,
+/// and Redis 8 ends itself if the module refuses that. Valkey 9.1 calls this at SHUTDOWN.
 ///
 /// # Safety
 /// The context is that of the server's call.
-pub(crate) unsafe fn on_unload(module: &'static dyn Callbacks, ctx: *mut raw::RedisModuleCtx) -> c_int {
+pub(crate) unsafe fn on_unload(ctx: *mut raw::RedisModuleCtx) -> c_int {
     guarded(Callback::Unload, raw::REDISMODULE_ERR as c_int, || {
         // SAFETY: the context is valid for this call.
         let ctx = unsafe { Ctx::from_raw(ctx) };
-        if ctx.has_queued_commands() {
-            warn(c"not unloaded: a client has queued commands in a transaction; try again after its EXEC (see CLIENT LIST)");
-            return raw::REDISMODULE_ERR as c_int;
-        }
-        if ctx.is_named_in_rules() {
-            warn(c"not unloaded: ACL rules name commands of rlock; remove them (see ACL LIST)");
-            return raw::REDISMODULE_ERR as c_int;
-        }
-        if module.is_idle() {
-            give_back(module);
+        let is_settled = IS_SETTLED.load(Ordering::Relaxed);
+        if !is_settled && commands_so_far(ctx) == COMMANDS_AT_LOAD.load(Ordering::Relaxed) {
             return raw::REDISMODULE_OK as c_int;
         }
-        warn(c"not unloaded: clients wait for locks; see RLOCK.LIST, or set rlock.accept no");
+        if !SHUTS_DOWN.load(Ordering::Relaxed) {
+            warn(c"not unloaded: a loaded rlock stays; to remove or replace it, restart the server, or fail over to another one");
+        }
         raw::REDISMODULE_ERR as c_int
     })
 }

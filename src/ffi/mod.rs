@@ -2,9 +2,9 @@
 //! above them but the [`Callbacks`] that were given at load.
 //!
 //! Uses of the crates:
-//! - `redis-module`: the bindings to the server's API ([`redis_module::raw`]), its allocator (so that the
-//!   server accounts for the module's memory) and its list of role handlers. Its wrappers of keys and strings are not
-//!   used: they take C strings, and panic on a NUL that a client may send. Its feature stays at 6.2, since a build for
+//! - `redis-module`: the bindings to the server's API ([`redis_module::raw`]) and its list of role handlers. Its wrappers of
+//!   keys and strings are not used: they take C strings, and panic on a NUL that a client may send. Nor is its allocator, which
+//!   does not align what it gives: [`allocator`] does. Its feature stays at 6.2, since a build for
 //!   7.0 demands functions that Redis 7.0 does not have; newer functions are called through their pointers, which are
 //!   null where the server lacks them.
 //! - `redis-module-macros`: the attribute that puts the handler of a changed role into the crate's list of role handlers
@@ -15,6 +15,7 @@
 //! - `libc`: the error numbers by which some of the server's functions tell what went wrong.
 
 mod acl;
+mod allocator;
 mod api;
 mod args;
 mod block;
@@ -34,6 +35,7 @@ mod key_event;
 mod load;
 mod load_error;
 mod log;
+mod moved;
 mod replicate;
 mod reply;
 mod scan;
@@ -45,10 +47,12 @@ mod spec;
 mod string;
 mod timer;
 
+pub(crate) use allocator::ServerAllocator;
 pub(crate) use args::Args;
 pub(crate) use block::{Blocked, Handle, Outcome, is_primary};
 pub(crate) use call::CallReply;
 pub(crate) use callbacks::Callbacks;
+pub(crate) use closing::DEFAULT_USER;
 pub(crate) use command::{Command, Respond, register};
 pub(crate) use config::{BoolOption, NumberOption, apply as apply_options, register_bool, register_number};
 pub(crate) use contexts::{CommandCtx, Event, EventCtx, ScopedCtx, Task, TaskCtx};
@@ -63,6 +67,7 @@ pub(crate) use key_event::{
 pub(crate) use load::{declare, entry_points, on_load, on_unload};
 pub(crate) use load_error::LoadError;
 pub(crate) use log::{warn, warn_rarely};
+pub(crate) use moved::{learn_moves, loses_moves};
 pub(crate) use reply::errors;
 pub(crate) use scan::Scan;
 pub(crate) use shared::Shared;

@@ -24,11 +24,6 @@ pub(super) fn count_error() {
     ERRORS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Forgets them, at load.
-pub(super) fn reset_errors() {
-    ERRORS.store(0, Ordering::Relaxed);
-}
-
 impl Ctx<'_> {
     /// An integer.
     pub(crate) fn reply_integer(self, value: i64) {

@@ -30,7 +30,7 @@ impl<T> Shared<Cell<T>> {
 }
 
 impl<T: Default> Shared<OnceCell<T>> {
-    /// Made when it is first used. It is never dropped: clear what it holds instead.
+    /// Made when it is first used, and never dropped.
     pub(crate) const fn once() -> Self {
         Self(OnceCell::new())
     }
@@ -41,7 +41,7 @@ impl<T: Default> Shared<OnceCell<T>> {
 }
 
 impl<T: Default> Shared<RefCell<Option<T>>> {
-    /// Made when it is first used.
+    /// Made when it is first used, and never dropped.
     pub(crate) const fn lazy() -> Self {
         Self(RefCell::new(None))
     }
@@ -49,12 +49,5 @@ impl<T: Default> Shared<RefCell<Option<T>>> {
     /// The value for as long as `body` runs, which must not come back here.
     pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         body(self.0.borrow_mut().get_or_insert_default())
-    }
-
-    /// Frees the value. No destructor does: one would keep the library in memory after it
-    /// was unloaded, so that loading a newer one from the same path would bring this one back.
-    pub(crate) fn clear(&self) {
-        let value = self.0.borrow_mut().take();
-        drop(value);
     }
 }

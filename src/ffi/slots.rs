@@ -6,9 +6,11 @@ use std::slice;
 
 use redis_module::raw;
 use rlock_core::slots::SlotRange;
+use rlock_core::valkey::Valkey;
 
 use super::api::optional_api;
 use super::ctx::Ctx;
+use super::moved;
 
 /// What happens to slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,19 +55,16 @@ pub(super) fn event(ctx: Ctx<'_>) -> Option<u64> {
     if optional_api!(RedisModule_ClusterGetLocalSlotRanges).is_some() {
         return Some(raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION);
     }
-    is_valkey_9(ctx).then_some(VALKEY_EVENT)
+    moves_whole_slots(ctx).then_some(VALKEY_EVENT)
 }
 
 /// The module's option that is for this server.
 pub(super) fn option(ctx: Ctx<'_>) -> c_int {
-    if is_valkey_9(ctx) { VALKEY_OPTION } else { 0 }
+    if moves_whole_slots(ctx) { VALKEY_OPTION } else { 0 }
 }
 
-fn is_valkey_9(ctx: Ctx<'_>) -> bool {
-    let version = ctx.server_info_text(c"server", c"valkey_version");
-    let digits = version.as_ref().map_or(&b""[..], |version| version.to_bytes());
-    let major = digits.split(|byte| *byte == b'.').next().and_then(|major| str::from_utf8(major).ok());
-    major.and_then(|major| major.parse().ok()).is_some_and(|major: u32| major >= 9)
+fn moves_whole_slots(ctx: Ctx<'_>) -> bool {
+    moved::version(ctx).is_some_and(Valkey::moves_whole_slots)
 }
 
 /// The meaning of an event; `None` for other events, and where nothing changes for locks.

@@ -87,7 +87,7 @@ impl OwnedString {
     }
 }
 
-/// A string that is made when it is first asked for, and kept until the module goes.
+/// A string that is made when it is first asked for, and kept.
 pub(crate) struct Constant {
     bytes: &'static [u8],
     made: AtomicPtr<raw::RedisModuleString>,
@@ -113,26 +113,13 @@ impl Constant {
 
     /// The string; it is not to be kept for longer than a callback.
     pub(crate) fn get(&'static self) -> StringRef<'static> {
-        // SAFETY: a made string lives until the module goes, and no call comes after that.
+        // SAFETY: a made string is never freed.
         if let Some(made) = unsafe { StringRef::from_raw(self.made.load(Ordering::Relaxed)) } {
             return made;
         }
         let made = ManuallyDrop::new(OwnedString::new(self.bytes));
         self.made.store(made.0.as_ptr(), Ordering::Relaxed);
         made.0
-    }
-
-    /// Frees the string, when the module goes.
-    fn free(&self) {
-        // SAFETY: the module made it, and nothing borrows it any more.
-        drop(unsafe { OwnedString::from_raw(self.made.swap(ptr::null_mut(), Ordering::Relaxed)) });
-    }
-}
-
-/// Frees all of these.
-pub(super) fn free_constants() {
-    for constant in [&ONE, &ZERO, &MODE, &READ, &WRITE, &TOO_LONG_TO_PACK] {
-        constant.free();
     }
 }
 

@@ -24,10 +24,6 @@ impl Counter {
         self.0.store(self.get().max(least), Ordering::Relaxed);
     }
 
-    pub(super) fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-
     pub(super) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -70,10 +66,6 @@ impl Histogram {
         }
         self.all.add(1);
         self.sum_ms.add(ms);
-    }
-
-    pub(super) fn reset(&self) {
-        self.up_to.iter().chain([&self.all, &self.sum_ms]).for_each(Counter::reset);
     }
 
     pub(super) fn show(&self, page: &InfoPage) {

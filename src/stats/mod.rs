@@ -10,7 +10,7 @@ use rlock_core::note::Note;
 use rlock_core::{Decision, LockEvent, Reply};
 
 use crate::ffi::{self, InfoPage};
-use crate::{eviction, options, waiters};
+use crate::{eviction, options, server_fault, waiters};
 
 /// What happened since the module was loaded.
 pub(crate) struct Stats {
@@ -60,6 +60,8 @@ pub(crate) struct Stats {
     waiters_gone: Counter,
     /// Waiters answered with UNBLOCKED.
     waiters_sent_away: Counter,
+    /// Calls that were refused, since their user had its share of the waiters or of the ties.
+    refused_by_share: Counter,
     /// The most that ever waited at once.
     waiters_peak: Counter,
     /// How long waits for a grant were.
@@ -97,6 +99,7 @@ pub(crate) static STATS: Stats = Stats {
     revokes: Counter::new(),
     waiters_gone: Counter::new(),
     waiters_sent_away: Counter::new(),
+    refused_by_share: Counter::new(),
     waiters_peak: Counter::new(),
     waited: Histogram::new(),
     unlock_messages: Counter::new(),
@@ -122,6 +125,7 @@ pub(crate) fn count(note: &Note<'_>) {
         Note::Revoked => STATS.revokes.add(1),
         Note::Gone(many) => STATS.waiters_gone.add(more(many)),
         Note::SentAway => STATS.waiters_sent_away.add(1),
+        Note::RefusedByShare => STATS.refused_by_share.add(1),
     }
 }
 
@@ -171,12 +175,19 @@ pub(crate) fn show(page: &InfoPage) {
     if eviction::locks_may_be_evicted() {
         page.text(c"warning", eviction::WARNING);
     }
+    if ffi::loses_moves() {
+        page.text(c"server_warning", server_fault::WARNING);
+    }
     // Beside their bounds: a reader that may not read the configuration can compare them.
     let settings = options::settings();
     page.number(c"waiters", waiters::locks(|locks| locks.len()) as u64);
     page.number(c"max_waiters", settings.limits.server as u64);
     page.number(c"ties", waiters::locks(|locks| locks.tie_count()) as u64);
-    page.number(c"max_ties", settings.max_ties as u64);
+    page.number(c"max_ties", settings.max_ties.server as u64);
+    page.number(c"max_share_per_user", options::max_share_per_user());
+    let (user_waiters, user_ties) = waiters::locks(|locks| locks.largest_usage());
+    page.number(c"user_waiters", user_waiters as u64);
+    page.number(c"user_ties", user_ties as u64);
     for (name, counter) in counters() {
         page.number(name, counter.get());
     }
@@ -186,7 +197,7 @@ pub(crate) fn show(page: &InfoPage) {
 }
 
 /// Every counter with the name of its field.
-fn counters() -> [(&'static CStr, &'static Counter); 27] {
+fn counters() -> [(&'static CStr, &'static Counter); 28] {
     [
         (c"acquired", &STATS.acquired),
         (c"reentered", &STATS.reentered),
@@ -196,6 +207,7 @@ fn counters() -> [(&'static CStr, &'static Counter); 27] {
         (c"renewed", &STATS.renewed),
         (c"not_held", &STATS.not_held),
         (c"force_released", &STATS.force_released),
+        (c"refused_by_share", &STATS.refused_by_share),
         (c"waiters_peak", &STATS.waiters_peak),
         (c"hand_offs", &STATS.hand_offs),
         (c"found_expired", &STATS.found_expired),
@@ -216,12 +228,4 @@ fn counters() -> [(&'static CStr, &'static Counter); 27] {
         (c"unread_changes", &STATS.unread_changes),
         (c"replication_failures", &STATS.replication_failures),
     ]
-}
-
-/// Starts counting anew: the counters can outlive an unloading of the module.
-pub(crate) fn reset() {
-    for (_, counter) in counters() {
-        counter.reset();
-    }
-    STATS.waited.reset();
 }

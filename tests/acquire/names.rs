@@ -83,3 +83,98 @@ fn a_user_of_names_beneath_a_lock_reaches_its_readers() {
     assert_eq!(say(app, "RLOCK.RELEASE {h}:b c"), "1");
     assert_eq!(say(admin, "RLOCK.ACQUIRE {h} writer 100000 WRITE"), "[1, 100000, 0]");
 }
+
+const BAD_NAME: &str = "!ERR invalid lock name: use 1 to 1024 bytes";
+
+/// Calls that may wait, or end a wait, for a lock of this name.
+fn calls(name: &str) -> Vec<Vec<String>> {
+    let words = |rest: &str| rest.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let ways = ["", " READ", " WRITE", " PERMITS 5", " FAIR", " FENCED", " SESSION 5", " BLOCK 0"];
+    let all = ways.map(|way| format!("RLOCK.ACQUIRE _ me 100000{way}"));
+    let more = ["RLOCK.ACQUIRE _ me 100000 ENQUEUE 0 news", "RLOCK.CANCEL _ me"].map(str::to_owned);
+    let named = |word: String| if word == "_" { name.to_owned() } else { word };
+    all.into_iter().chain(more).map(|line| words(&line).into_iter().map(named).collect()).collect()
+}
+
+#[test]
+fn locks_are_acquired_and_awaited_under_names_of_1_to_1024_bytes() {
+    let (_server, client) = &mut TestServer::start_and_connect();
+    for name in [String::new(), "k".repeat(1_025), "k".repeat(300_000)] {
+        // Of the right type or of a wrong one, the key is not read.
+        for value in ["", "text"] {
+            if !value.is_empty() {
+                say_words(client, &["SET", &name, value]);
+            }
+            let before = state(client, &name);
+            for words in calls(&name) {
+                assert_eq!(say_words(client, &words), BAD_NAME, "{} bytes: {:?}", name.len(), &words[2..]);
+            }
+            assert_eq!(state(client, &name), before);
+        }
+        let script = "return redis.pcall('RLOCK.ACQUIRE', KEYS[1], 'me', 1000)";
+        assert_eq!(say_words(client, &["EVAL", script, "1", &name]), BAD_NAME);
+        say_words(client, &["DEL", &name]);
+    }
+    for name in ["k".to_owned(), "k".repeat(1_024)] {
+        let acquire = ["RLOCK.ACQUIRE", &name, "me", "100000"];
+        assert_eq!(say_words(client, &acquire), "[1, 100000, 0]");
+        assert_eq!(say_words(client, &["RLOCK.CANCEL", &name, "me"]), "0");
+        assert_eq!(say_words(client, &["RLOCK.RELEASE", &name, "me"]), "1");
+    }
+    assert_eq!(say(client, "DBSIZE"), "0");
+}
+
+/// Locks that Redisson's scripts hold, or an earlier version granted, may have any name.
+#[test]
+fn locks_under_longer_names_are_renewed_shown_and_released() {
+    let (_server, client) = &mut TestServer::start_and_connect();
+    for name in [String::new(), "k".repeat(1_025), "k".repeat(300_000)] {
+        let hold = |client: &mut Connection| {
+            say_words(client, &["HSET", &name, "me", "2"]);
+            say_words(client, &["PEXPIRE", &name, "50000"]);
+        };
+        hold(client);
+        assert_eq!(say_words(client, &["RLOCK.RENEW", &name, "me", "100000"]), "1");
+        assert!(agrees(&say_words(client, &["PTTL", &name]), "~100000"));
+        let info = say_words(client, &["RLOCK.INFO", &name]);
+        assert!(info.contains(r#"["owner", "me", "mode", null, "holds", 2,"#), "{info}");
+        assert_eq!(say_words(client, &["RLOCK.RENEW", &name, "me", "100000", "SESSION", "60000"]), "1");
+        assert_eq!(say_words(client, &["RLOCK.RELEASE", &name, "me"]), "0");
+        assert_eq!(say_words(client, &["RLOCK.RELEASE", &name, "me"]), "1");
+        hold(client);
+        assert_eq!(say_words(client, &["RLOCK.FORCERELEASE", &name]), "1");
+    }
+    assert_eq!(say(client, "DBSIZE"), "0");
+}
+
+/// A reader that another client made, with this number of holds.
+fn reads(client: &mut Connection, name: &str, owner: &str, holds: usize) {
+    say_words(client, &["HSET", name, "mode", "read", owner, &holds.to_string()]);
+    let lease = format!("{{{name}}}:{owner}:rwlock_timeout:");
+    for hold in 1..=holds {
+        say_words(client, &["SET", &format!("{lease}{hold}"), "1", "PX", "50000"]);
+    }
+    say_words(client, &["PEXPIRE", name, "50000"]);
+}
+
+/// One call touches fewer lease keys of a reader under a longer name, the newest ones: the reader keeps its lock, and each release
+/// hands the lease on.
+#[test]
+fn a_reader_under_a_long_name_is_renewed_by_its_newest_lease_keys() {
+    const HOLDS: usize = 40;
+    let (_server, client) = &mut TestServer::start_and_connect();
+    // 512,000 bytes of names are five of these.
+    let name = "k".repeat(100_000);
+    let lease = |hold: usize| format!("{{{name}}}:me:rwlock_timeout:{hold}");
+    reads(client, &name, "me", HOLDS);
+    assert_eq!(say_words(client, &["RLOCK.RENEW", &name, "me", "900000"]), "1");
+    let renewed: Vec<usize> =
+        (1..=HOLDS).filter(|hold| agrees(&say_words(client, &["PTTL", &lease(*hold)]), "~900000")).collect();
+    assert_eq!(renewed, (36..=HOLDS).collect::<Vec<_>>());
+    for left in (1..HOLDS).rev() {
+        assert_eq!(say_words(client, &["RLOCK.RELEASE", &name, "me"]), "0");
+        assert!(agrees(&say_words(client, &["PTTL", &lease(left)]), "~900000"), "{left}");
+    }
+    assert_eq!(say_words(client, &["RLOCK.RELEASE", &name, "me"]), "1");
+    assert_eq!(say(client, "DBSIZE"), "0");
+}

@@ -103,6 +103,7 @@ fn options_with_numbers_have_ranges() {
         ("foreign-window-ms", 20, 60_000),
         ("fair-turn-ms", 5_000, 1 << 43),
         ("max-ties", 1_000_000, 10_000_000),
+        ("max-share-per-user", 50, 100),
         ("hot-locks", 128, 1_024),
     ] {
         let shown = |value: i64| format!(r#"["rlock.{name}", "{value}"]"#);

@@ -112,6 +112,45 @@ fn limit_cuts_the_lists_not_the_counts() {
     client.story(&[("RLOCK.INFO lock LIMIT 0", &cut), ("RLOCK.INFO free LIMIT 0", FREE)]);
 }
 
+#[test]
+fn a_limit_above_ten_thousand_counts_as_that() {
+    const PERMITS: usize = 10_500;
+    let (server, client) = &mut TestServer::start_and_connect();
+    let _listens = Subscriber::channel(server, "news");
+    for first in (0..PERMITS).step_by(500) {
+        let mut pipe = redis::pipe();
+        for owner in first..first + 500 {
+            let hold = pipe.cmd("RLOCK.ACQUIRE").arg("slots").arg(format!("o{owner}")).arg(900_000);
+            hold.arg("PERMITS").arg(PERMITS).ignore();
+        }
+        pipe.query::<()>(client).expect("they hold");
+    }
+    for first in (0..PERMITS).step_by(500) {
+        let mut pipe = redis::pipe();
+        for owner in first..first + 500 {
+            let wait = pipe.cmd("RLOCK.ACQUIRE").arg("slots").arg(format!("w{owner}")).arg(900_000);
+            wait.arg("PERMITS").arg(1).arg("ENQUEUE").arg(0).arg("news").ignore();
+            let wait = pipe.cmd("RLOCK.ACQUIRE").arg(format!("lock{owner}")).arg("a").arg(900_000);
+            wait.ignore().cmd("RLOCK.ACQUIRE").arg(format!("lock{owner}")).arg("b").arg(900_000);
+            pipe.arg("ENQUEUE").arg(0).arg("news").ignore();
+        }
+        pipe.query::<()>(client).expect("they wait");
+    }
+    let lengths = |client: &mut Connection, limit: &str| {
+        let info = fields(ask(client, &["RLOCK.INFO", "slots", "LIMIT", limit]));
+        let length = |name: &str| {
+            let (_, list) = info.iter().find(|(field, _)| field == name).expect("the list");
+            list.as_sequence().expect("a list").len()
+        };
+        [length("holders"), length("queue")]
+    };
+    assert_eq!(lengths(client, "4294967295"), [10_000, 10_000]);
+    assert_eq!(lengths(client, "9999"), [9_999, 9_999]);
+    let list = ask(client, &["RLOCK.LIST", "0", "LIMIT", "4294967295"]);
+    let entries = list.as_sequence().and_then(|page| page.get(1)?.as_sequence());
+    assert_eq!(entries.map(<[_]>::len), Some(10_000));
+}
+
 /// Redis 7.0, which counts a miss and raises `keymiss` for every read of a missing key, by a module too.
 fn is_redis_7_0(server: &TestServer) -> bool {
     let version = server.version();

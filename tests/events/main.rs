@@ -3,6 +3,7 @@
 mod effects;
 mod events;
 mod info;
+mod moves;
 mod observation;
 mod scripts;
 mod watch;

@@ -2,7 +2,7 @@
 
 use rlock_testkit::prelude::*;
 
-use crate::scene::{DEADLINES, LIST, scene, wait};
+use crate::scene::{DEADLINES, LIST, eventually_list, scene, wait};
 
 const ITS_CHANNEL: &str = "redisson_lock__channel:{lock}:f:1";
 
@@ -131,4 +131,24 @@ fn a_hand_off_does_not_check_every_waiter() {
     let sweeps = began.elapsed().as_secs() / 10 + 1;
     assert!(made < 100 + 2_000 * sweeps, "{made}");
     assert_eq!(number(client, &format!("LLEN {LIST}")), 1_998);
+}
+
+/// SWAPDB moves a fair list, and not its waiters. The entry of a waiter that the exchange freed stayed in the list, was taken
+/// for that of a Redisson waiter, and had its turn there.
+#[test]
+fn waiters_leave_the_list_that_a_swap_of_databases_moves() {
+    let (server, mut client) = scene();
+    let client = &mut client;
+    let (b, c) = (wait(&server, "b"), wait(&server, "c"));
+    client.story(&[("SWAPDB 0 1", "OK")]);
+    assert_eq!(b.answer(), "[1, 50000, 0]");
+    client.story(&[
+        ("SELECT 1", "OK"),
+        ("RLOCK.FORCERELEASE lock", "1"),
+        ("RLOCK.ACQUIRE lock d 100000 FAIR BLOCK 1000", "[1, 100000, 0]"),
+    ]);
+    eventually_list(client, "[]");
+    client.story(&[("RLOCK.RELEASE lock d", "1"), ("DBSIZE", "0"), ("SELECT 0", "OK")]);
+    c.granted_by(client, "RLOCK.RELEASE lock b");
+    client.story(&[("RLOCK.RELEASE lock c", "1"), ("DBSIZE", "0")]);
 }

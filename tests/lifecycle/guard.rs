@@ -189,23 +189,6 @@ fn while_unloading() {
     assert_eq!(panics(server), 1);
     log_says_where(server, "Unload");
     works_as_before(client);
-    assert_eq!(say(client, "MODULE UNLOAD rlock"), "OK");
-    let path = fault_module_path().to_str().unwrap();
-    assert_eq!(say(client, &format!("MODULE LOAD {path}")), "OK");
-    works_as_before(client);
-}
-
-#[test]
-fn after_a_panic_too_a_reload_starts_the_counters_over() {
-    let (server, client) = &mut server_with_a_lock();
-    plant(client, "command");
-    assert!(say(client, BOB).starts_with(INTERNAL));
-    assert_eq!(say(client, "MODULE UNLOAD rlock"), "OK");
-    let path = fault_module_path().to_str().unwrap();
-    assert_eq!(say(client, &format!("MODULE LOAD {path}")), "OK");
-    let info = server.info("rlock");
-    let counted = ["rlock_acquired", "rlock_errors", "rlock_panics"].map(|name| info[name].as_str());
-    assert_eq!(counted, ["0", "0", "0"], "since the module was loaded");
 }
 
 /// The variable by which the load itself panics.

@@ -221,6 +221,37 @@ fn info_shows_readers_and_writers() {
     assert!(info.contains(r#""holder-count", 2"#) && info.contains(r#""holders", []"#), "{info}");
 }
 
+/// Each dead reader has a thousand holds, of which none has a lease: to look for the lease keys of all of them took 0.1 s.
+#[test]
+fn info_counts_dead_readers_that_it_does_not_check() {
+    let (_server, client) = &mut TestServer::start_and_connect();
+    let dead = "for reader = 1, 300 do redis.call('HSET', KEYS[1], 'mode', 'read', 'dead' .. reader, 1000) end \
+        return redis.call('PEXPIRE', KEYS[1], 3600000)";
+    assert_eq!(say_words(client, &["EVAL", dead, "1", "lock"]), "1");
+    assert_eq!(say(client, "RLOCK.ACQUIRE lock alice 100000 READ"), "[1, 100000, 0]");
+    // Of Redisson the newest hold may have the shortest lease.
+    client.story(&[("HSET lock bob 3", "1"), ("SET {lock}:bob:rwlock_timeout:2 1 PX 100000", "OK")]);
+    let info = fields(ask(client, &["RLOCK.INFO", "lock", "LIMIT", "1000"]));
+    let of = |name: &str| info.iter().find(|(field, _)| field == name).map(|(_, value)| text(value)).unwrap();
+    let holders = of("holders");
+    assert!(holders.contains(r#"["owner", "alice", "mode", "read""#), "{holders}");
+    assert!(!holders.contains("dead"), "{holders}");
+    let count: usize = of("holder-count").parse().unwrap();
+    // At most eleven were checked.
+    assert!((290..=302).contains(&count), "{count}");
+    // All of few are.
+    client.story(&[
+        ("RLOCK.ACQUIRE few carol 100000 READ", "[1, 100000, 0]"),
+        ("HSET few dead 1000 bob 3", "2"),
+    ]);
+    client.story(&[("SET {few}:bob:rwlock_timeout:2 1 PX 100000", "OK")]);
+    let info = say(client, "RLOCK.INFO few");
+    assert!(
+        info.contains(r#""holder-count", 2"#) && info.contains(r#"["owner", "bob", "mode", "read""#),
+        "{info}"
+    );
+}
+
 #[test]
 fn a_users_own_hash_is_not_a_read_write_lock() {
     let (_server, client) = &mut TestServer::start_and_connect();

@@ -89,6 +89,36 @@ fn an_owner_may_wait_to_read_and_to_write() {
     assert_eq!((write.answer(), read.answer()), ("null".into(), "null".into()));
 }
 
+/// It had been queued behind its own wait to read, and waited for itself.
+#[test]
+fn a_waiting_reader_is_refused_a_wait_to_write() {
+    let (server, client, subscriber) = &mut TestServer::start_and_listen("grants");
+    let waits_for_itself = "!ERR the owner is a reader and would wait for itself; release READ first, or acquire WRITE before READ";
+    client.story(&[
+        ("RLOCK.ACQUIRE lock a 100000 WRITE", "[1, 100000, 0]"),
+        ("RLOCK.ACQUIRE lock b 50000 READ ENQUEUE 0 grants", "[0, 0, 0]"),
+        ("RLOCK.ACQUIRE lock b 50000 WRITE", "null"),
+        ("RLOCK.ACQUIRE lock b 50000 WRITE BLOCK 1", waits_for_itself),
+        ("RLOCK.ACQUIRE lock b 50000 WRITE ENQUEUE 0 grants", waits_for_itself),
+        // The wait to read continues, also if it is repeated.
+        ("RLOCK.ACQUIRE lock b 60000 READ ENQUEUE 0 grants", "[0, 0, 0]"),
+        ("RLOCK.RELEASE lock a", "1"),
+    ]);
+    assert_eq!(subscriber.next_text(), "granted 0 b lock 1 5000 0 read");
+    client.story(&[
+        ("RLOCK.ACQUIRE lock b 50000 WRITE BLOCK 1", waits_for_itself),
+        ("RLOCK.RELEASE lock b", "1"),
+        ("RLOCK.ACQUIRE lock a 100000 WRITE", "[1, 100000, 0]"),
+    ]);
+    // The other way round nothing is in its way: the writer is first, and may read. Its repeats keep their places.
+    let (write, read) = (wait(server, "b", "WRITE BLOCK 0"), wait(server, "b", "READ BLOCK 0"));
+    let again = wait(server, "b", "WRITE BLOCK 0");
+    assert!(write.answer().starts_with("!UNBLOCKED "));
+    again.granted_by(client, "RLOCK.RELEASE lock a");
+    read.granted_by(client, "RLOCK.RELEASE lock b WRITE");
+    client.story(&[("RLOCK.RELEASE lock b", "1"), ("DBSIZE", "0")]);
+}
+
 #[test]
 fn enqueued_readers_and_writers_are_notified_of_their_mode() {
     let (_server, client, subscriber) = &mut TestServer::start_and_listen("grants");

@@ -75,12 +75,18 @@ fn those_that_the_primary_before_gave_are_known() {
     are_read_on(client);
 }
 
+/// A server without the module that has the keys of one with it.
+fn without_module() -> (TestServer, Connection) {
+    let (server, mut client) = TestServer::start_and_connect();
+    read(&mut client);
+    client.story(&[("SAVE", "OK")]);
+    TestServer::builder().without_module().dir(server.kill9()).start_and_connect()
+}
+
 #[test]
-fn those_that_were_given_before_the_module_was_loaded_again_are_known() {
-    let (_server, client) = &mut TestServer::start_and_connect();
-    read(client);
-    let load = format!("MODULE LOAD {}", module_path().display());
-    client.story(&[("MODULE UNLOAD rlock", "OK"), (&load, "OK")]);
+fn those_that_were_given_before_the_module_is_loaded_at_run_time_are_known() {
+    let (_server, client) = &mut without_module();
+    client.story(&[(&format!("MODULE LOAD {}", module_path().display()), "OK")]);
     are_read_on(client);
 }
 
@@ -143,12 +149,10 @@ fn restored_reads_on_an_idle_server_are_known_from_the_first_command_on() {
     }
 }
 
-/// A renewal that was not repaired before the module was unloaded: the key ends with it, unless a command comes before.
+/// A renewal that no module repaired: the key ends with it, unless a command comes before.
 #[test]
 fn a_shortening_of_before_the_load_is_repaired_by_the_first_command() {
-    let (_server, client) = &mut TestServer::start_and_connect();
-    read(client);
-    client.story(&[("MODULE UNLOAD rlock", "OK")]);
+    let (_server, client) = &mut without_module();
     for lock in LOCKS {
         assert_eq!(redisson::run(client, RENEW_READ, lock, "j:1", 10_000), "1");
     }

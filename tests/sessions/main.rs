@@ -1,5 +1,7 @@
 //! SESSION.
 
+mod dead_ties;
 mod session;
 mod session_ends;
 mod session_kinds;
+mod session_shares;

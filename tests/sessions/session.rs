@@ -288,14 +288,6 @@ fn no_more_is_tied_than_may() {
 }
 
 #[test]
-fn ties_do_not_hinder_an_unload() {
-    let (_server, mut client, bob) = tied();
-    client.story(&[("MODULE UNLOAD rlock", "OK")]);
-    drop(bob);
-    stays(&mut client, "lock");
-}
-
-#[test]
 fn a_pause_only_delays_the_end() {
     let (_server, mut client, bob) = tied();
     client.story(&[("CLIENT PAUSE 400 WRITE", "OK")]);

@@ -63,3 +63,18 @@ fn a_writer_that_asks_again_and_again_has_the_lock_in_the_end() {
     story(client, &[(asks, "null"), ("HLEN lock", "1501"), (asks, "null"), (asks, "[1, 60000, 0]")]);
     assert_eq!(number(client, "HLEN lock"), 2);
 }
+
+/// INFO of a lock with many dead readers, each with a thousand holds, looked for the lease keys of all of them.
+#[test]
+fn info_of_dead_readers_with_many_holds() {
+    let (server, client) = &mut TestServer::start_and_connect();
+    let mut act = server.connect();
+    let dead = "for reader = 1, 5000 do redis.call('HSET', KEYS[1], 'mode', 'read', 'dead' .. reader, 1000) end \
+        return redis.call('PEXPIRE', KEYS[1], 3600000)";
+    assert_eq!(say_words(client, &["EVAL", dead, "1", "lock"]), "1");
+    let ask_for_all = || {
+        let info = say(&mut act, "RLOCK.INFO lock LIMIT 4294967295");
+        assert!(info.starts_with(r#"["kind", "#), "{info}");
+    };
+    check(server, ask_for_all, || true);
+}

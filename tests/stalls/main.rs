@@ -2,4 +2,5 @@
 
 mod dead_readers;
 mod late_grants;
+mod long_names;
 mod stalls;

@@ -351,26 +351,6 @@ fn readers_with_many_holds_whose_connection_ends() {
     assert!(number(&mut client, &lease) <= 60_000);
 }
 
-/// The messages of one event-loop cycle name an owner and a lock of many bytes that must be percent-encoded: to format each of these
-/// bytes took a second.
-#[test]
-fn waits_with_long_names_that_end_together() {
-    let (server, client) = &mut TestServer::start_and_connect();
-    let (key, ends) = (vec![0xff_u8; 16 << 10], Instant::now() + Duration::from_secs(3));
-    let mut pipe = redis::pipe();
-    pipe.cmd("RLOCK.ACQUIRE").arg(&key).arg("alice").arg(3_600_000).ignore();
-    pipe.query::<()>(client).expect("alice holds it");
-    for waiter in 0..500 {
-        let left = ends.saturating_duration_since(Instant::now()).as_millis().max(1);
-        let mut pipe = redis::pipe();
-        let command = pipe.cmd("RLOCK.ACQUIRE").arg(&key).arg(format!("w{waiter}")).arg(60_000);
-        command.arg("ENQUEUE").arg(left.to_string()).arg("news").ignore();
-        pipe.query::<()>(client).expect("it is enqueued");
-    }
-    check(server, || {}, || counter(server, "waiters") == 0);
-    assert_eq!(counter(server, "timeouts"), 500);
-}
-
 /// Databases are swapped a hundred times before the fair lists of many locks are cleared: each time all of these locks were
 /// visited, which took 25 ms.
 #[test]

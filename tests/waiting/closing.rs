@@ -75,8 +75,8 @@ fn a_grant_to_a_client_that_is_being_closed_goes_to_the_next() {
         pipelined(client, ["ACL DELUSER bob", RELEASE].map(str::to_owned).into_iter());
         wait_for("the lock to be free", || say(client, "EXISTS lock") == "0");
         assert!(bob.answer().starts_with("the connection ended"));
-        // Nothing is left of it: the module can go.
-        client.story(&[("MODULE UNLOAD rlock", "OK")]);
+        // Nothing is left of it.
+        assert!(is_at_rest(client));
     }
 }
 

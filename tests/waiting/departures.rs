@@ -1,4 +1,4 @@
-//! What the server does to waiting clients and to the module. Clients that disconnect are in `kinds_departures`.
+//! What the server does to waiting clients. Clients that disconnect are in `kinds_departures`.
 
 use rlock_testkit::prelude::*;
 
@@ -16,24 +16,6 @@ fn client_unblock_and_no_evict_change_nothing() {
     client.story(&[("RLOCK.CANCEL lock carol", "1")]);
     assert_eq!(carol.answer(), "null");
     bob.granted_by(client, "RLOCK.RELEASE lock alice");
-}
-
-#[test]
-fn the_module_is_not_unloaded_while_a_client_waits() {
-    let (server, client) = &mut TestServer::start_and_connect();
-    let refused = |client: &mut Connection| {
-        client.story(&[("MODULE UNLOAD rlock", "!ERR …")]);
-    };
-    client.story(&[ALICE]);
-    let bob = block(server, "bob");
-    refused(client);
-    client.story(&[("RLOCK.CANCEL lock bob", "1")]);
-    assert_eq!(bob.answer(), "null");
-    // An enqueued waiter blocks no client and, without an end of any kind, needs no timer either.
-    client.story(&[("PERSIST lock", "1"), ("RLOCK.ACQUIRE lock bob 60000 ENQUEUE 0 grants", "[0, 0, 0]")]);
-    refused(client);
-    assert!(server.log().contains("rlock: not unloaded: clients wait for locks"));
-    client.story(&[("RLOCK.CANCEL lock bob", "1"), ("MODULE UNLOAD rlock", "OK"), ("EXISTS lock", "1")]);
 }
 
 #[test]

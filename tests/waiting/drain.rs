@@ -1,4 +1,4 @@
-//! `rlock.accept no`: a server that is emptied of waiters before it is demoted, stopped, or rid of the module.
+//! `rlock.accept no`: a server that is emptied of waiters before it is demoted or stopped.
 
 use rlock_testkit::prelude::*;
 
@@ -76,17 +76,6 @@ fn an_undelivered_grant_is_still_revoked() {
     assert!(bob.answer().starts_with("the connection ended"));
     assert_eq!(carol.answer(), UNBLOCKED);
     wait_for("bob's grant to be revoked", || say(client, "EXISTS lock") == "0");
-}
-
-#[test]
-fn the_module_can_be_unloaded_once_it_is_drained() {
-    let (server, client) = &mut held();
-    let bob = wait(server, "bob", "lock", "");
-    assert!(say(client, "MODULE UNLOAD rlock").starts_with("!ERR"));
-    client.story(&[("CONFIG SET rlock.accept no", "OK")]);
-    assert_eq!(bob.answer(), UNBLOCKED);
-    wait_for("the module to be unloaded", || say(client, "MODULE UNLOAD rlock") == "OK");
-    client.story(&[("HGETALL lock", r#"["alice", "1"]"#)]);
 }
 
 /// A CONFIG SET that fails as a whole leaves the waiters where they are.

@@ -189,17 +189,40 @@ fn a_denial_needs_room() {
     assert_eq!(locks(&hot(client))[0], "0:c");
 }
 
+/// Whether with BLOCK or ENQUEUE or not: a call that could not wait was denied at once.
 #[test]
-fn long_names_are_left_out() {
+fn a_null_at_once_is_a_denial_and_a_timeout_is_not() {
     let (_server, client) = &mut TestServer::start_and_connect();
-    let (longest, too_long) = ("x".repeat(1_024), "y".repeat(1_025));
-    for key in [&longest, &too_long] {
-        wait(client, key, 2);
-        say(client, &format!("RLOCK.ACQUIRE {key} alice 100000"));
-        assert_eq!(say(client, &format!("RLOCK.ACQUIRE {key} bob 100000")), "null");
+    client.story(&[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
+    let mut denials = 0;
+    for (line, counts) in [
+        ("RLOCK.ACQUIRE lock bob 1000", 1),
+        ("RLOCK.ACQUIRE lock bob 1000 BLOCK 1", 0),
+        ("RLOCK.ACQUIRE lock bob 1000 HOLDS 2", 1),
+        // The hold that it builds on is lost: no wait brings it back.
+        ("RLOCK.ACQUIRE lock bob 1000 HOLDS 2 BLOCK 100000", 1),
+        ("RLOCK.ACQUIRE lock bob 1000 HOLDS 2 ENQUEUE 100000 news", 1),
+    ] {
+        client.story(&[(line, "null")]);
+        denials += counts;
+        assert_eq!(hot(client)[0].denied, denials, "{line}");
     }
+    let script = "EVAL return{redis.call('RLOCK.ACQUIRE',KEYS[1],'bob',1000,'BLOCK',100000)} 1 lock";
+    client.story(&[
+        (script, "[null]"),
+        ("MULTI", "OK"),
+        ("RLOCK.ACQUIRE lock bob 1000 BLOCK 100000", "QUEUED"),
+        ("EXEC", "[null]"),
+    ]);
+    assert_eq!(hot(client)[0].denied, denials + 2);
+}
+
+#[test]
+fn every_name_is_counted() {
+    let (_server, client) = &mut TestServer::start_and_connect();
+    let longest = "x".repeat(1_024);
+    wait(client, &longest, 2);
     assert_eq!(locks(&hot(client)), [format!("0:{longest}")]);
-    // Any bytes are a name.
     say_words(client, &[&b"RLOCK.ACQUIRE"[..], b"\0\xff\n", b"alice", b"100000"]);
     say_words(client, &[&b"RLOCK.ACQUIRE"[..], b"\0\xff\n", b"bob", b"100000"]);
     let Value::Array(entries) = ask(client, &["RLOCK.HOT"]) else { panic!("no array") };

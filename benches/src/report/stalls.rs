@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::tables::{grouped, number};
 use crate::results::{Environment, Results, Stall, Stalls};
-use crate::stalls::Scenario;
+use crate::stalls::{Names, Scenario};
 
 /// The longest that another client may wait, in ms.
 pub(super) const LONGEST_MS: f64 = 25.0;
@@ -19,6 +19,7 @@ const LEAST_MS: f64 = 5.0;
 /// One scenario: its sizes in ascending order.
 pub(super) struct Case<'a> {
     pub(super) scenario: Scenario,
+    names: Names,
     sizes: Vec<&'a Stall>,
 }
 
@@ -46,11 +47,13 @@ impl Case<'_> {
 
 /// The scenarios that were measured.
 pub(super) fn cases(stalls: &Stalls) -> Vec<Case<'_>> {
-    let of = |scenario: Scenario| {
-        let sizes = stalls.rows.iter().filter(|one| one.scenario == scenario.name()).collect();
-        Case { scenario, sizes }
+    let of = |(names, scenario): (Names, Scenario)| {
+        let is_of =
+            |one: &&Stall| one.scenario == scenario.name() && one.long_names == (names == Names::Long);
+        Case { scenario, names, sizes: stalls.rows.iter().filter(is_of).collect() }
     };
-    Scenario::ALL.into_iter().map(of).filter(|case| !case.sizes.is_empty()).collect()
+    let all = Names::ALL.into_iter().flat_map(|names| Scenario::ALL.map(|scenario| (names, scenario)));
+    all.map(of).filter(|case| !case.sizes.is_empty()).collect()
 }
 
 /// The tables of all servers that were measured, each with where and when.
@@ -72,11 +75,14 @@ pub(super) fn servers(main: &Results, others: &[Results]) -> String {
 pub(super) fn tables(stalls: &Stalls) -> String {
     let cases = cases(stalls);
     let mut text = String::new();
-    let mut counts: Vec<usize> = Vec::new();
+    let (mut counts, mut names): (Vec<usize>, _) = (Vec::new(), Names::Short);
     for case in &cases {
-        if case.counts() != counts {
-            counts = case.counts();
+        if case.counts() != counts || case.names != names {
             text.push_str(if text.is_empty() { "" } else { "\n" });
+            if case.names != names {
+                text.push_str("With names of 1,024 bytes, and owners and channels of 512:\n\n");
+            }
+            (counts, names) = (case.counts(), case.names);
             text.push_str(&head(&counts));
         }
         text.push_str(&row(case));
@@ -119,7 +125,14 @@ mod tests {
 
     fn stall(scenario: Scenario, waiters: usize, total: f64, longest_ping_ms: f64) -> Stall {
         let total_ms = Spread { median: total, p10: total - 1.0, p90: total + 1.0 };
-        Stall { scenario: scenario.name().into(), waiters, rounds: 3, total_ms, longest_ping_ms }
+        Stall {
+            scenario: scenario.name().into(),
+            long_names: false,
+            waiters,
+            rounds: 3,
+            total_ms,
+            longest_ping_ms,
+        }
     }
 
     #[test]
@@ -137,6 +150,8 @@ mod tests {
             stall(Scenario::FairDeleted, 50_000, 320.0, 26.0),
             stall(Scenario::BlockTimeout, 1_000, 10.0, 4.0),
             stall(Scenario::BlockTimeout, 5_000, 50.0, 4.5),
+            Stall { long_names: true, ..stall(Scenario::FairTimeout, 10_000, 700.0, 6.0) },
+            Stall { long_names: true, ..stall(Scenario::BlockTimeout, 1_000, 20.0, 5.0) },
         ];
         let environment = Environment { server: "Redis 7.0.0".into(), ..stored.main.environment.clone() };
         stored.main.stalls = Some(Stalls { environment, rows });
@@ -147,7 +162,9 @@ mod tests {
             "| FAIR waiters time out | 100 | 3.00 | 650 | 5.00 | 6.50 | met |",
             "| 0.10 | 2.00 | 1.50 | 2.50 | - | met |",
             "| 40.0 | 20.0 | 320 | **26.0** | **8.00** | **missed** |\n\n| | 1,000: total, ms |",
-            "| blocked waiters (BLOCK) time out | 10.0 | 4.00 | 50.0 | 4.50 | 5.00 | met |",
+            "| blocked waiters (BLOCK) time out | 10.0 | 4.00 | 50.0 | 4.50 | 5.00 | met |\n\nWith names of 1,024 bytes",
+            "| FAIR waiters time out | 700 | 6.00 | - | met |\n\n| | 1,000: total, ms |",
+            "| blocked waiters (BLOCK) time out | 20.0 | 5.00 | - | met |",
             "| many waits that end at one moment: the longest PING of another client, ms, worst case | ≤ 25 | **26.0** |",
             "| many waits that end at one moment: total, growth with five times as many, worst case | ≤ 7 | **8.00** |",
         ] {

@@ -8,14 +8,43 @@ use rlock_testkit::{Subscriber, TestServer, eventually};
 use crate::resp::{Reply, append, command};
 use crate::wire::Wire;
 
-use super::Scenario;
 use super::blocked;
+use super::{Names, Scenario};
 
-pub(super) const LOCK: &str = "lock";
 pub(super) const LEASE: &str = "3600000";
-pub(super) const LIST: &str = "redisson_lock_queue:{lock}";
-pub(super) const DEADLINES: &str = "redisson_lock_timeout:{lock}";
-pub(super) const CHANNEL: &str = "news";
+
+/// What the waiters wait for, and where they stand and listen.
+pub(super) struct Place {
+    pub(super) names: Names,
+    pub(super) lock: String,
+    pub(super) list: String,
+    pub(super) deadlines: String,
+    pub(super) channel: String,
+}
+
+impl Place {
+    fn of(names: Names) -> Place {
+        let lock = names.lock("lock");
+        let list = format!("redisson_lock_queue:{{{lock}}}");
+        let deadlines = format!("redisson_lock_timeout:{{{lock}}}");
+        Place { names, lock, list, deadlines, channel: names.owner("news") }
+    }
+
+    /// The lock of this number.
+    fn lock_of(&self, index: usize) -> String {
+        self.names.lock(&format!("lock{index}"))
+    }
+
+    /// An owner.
+    pub(super) fn owner(&self, name: &str) -> String {
+        self.names.owner(name)
+    }
+
+    /// The waiter of this number.
+    pub(super) fn waiter(&self, index: usize) -> String {
+        self.owner(&format!("w{index}"))
+    }
+}
 
 /// The number of commands in one write.
 const CHUNK: usize = 100;
@@ -36,6 +65,7 @@ const MARGIN: Duration = Duration::from_millis(50);
 /// A server where everything is ready to end.
 pub(super) struct Bed {
     pub(super) scenario: Scenario,
+    pub(super) place: Place,
     pub(super) waiters: usize,
     server: TestServer,
     pub(super) wire: Wire,
@@ -49,10 +79,10 @@ pub(super) struct Bed {
 
 impl Bed {
     /// Sets it up; again with more time if the machine was too busy to finish before the waits ended.
-    pub(super) fn start(scenario: Scenario, waiters: usize) -> Bed {
+    pub(super) fn start(scenario: Scenario, names: Names, waiters: usize) -> Bed {
         let mut ahead = Duration::from_millis(500) + Duration::from_micros(60) * waiters as u32;
         loop {
-            let bed = Bed::ready(scenario, waiters, ahead);
+            let bed = Bed::ready(scenario, names, waiters, ahead);
             if !scenario.times_out() || Instant::now() + MARGIN < bed.until {
                 return bed;
             }
@@ -61,16 +91,18 @@ impl Bed {
         }
     }
 
-    fn ready(scenario: Scenario, waiters: usize, ahead: Duration) -> Bed {
+    fn ready(scenario: Scenario, names: Names, waiters: usize, ahead: Duration) -> Bed {
         // The waiters for permits are one more than the default limit.
-        let server = TestServer::builder().conf("rlock.max-waiters-per-key", 60_000).start();
+        let server = TestServer::builder().conf("rlock.max-waiters-per-key", 60_000);
+        // The subscriber never reads.
+        let server = server.conf_words("client-output-buffer-limit", &["pubsub", "0", "0", "0"]).start();
         let wire = Wire::connect(server.port()).expect("a connection");
         let heard = scenario != Scenario::Channel;
-        // It is never read: its messages fit in the server's buffer for a subscriber, which holds 32 MB.
-        let listens = heard.then(|| Subscriber::channel(&server, CHANNEL));
+        let place = Place::of(names);
+        let listens = heard.then(|| Subscriber::channel(&server, &place.channel));
         let until = Instant::now();
         let (_listens, _blocked, _tied) = (listens, Vec::new(), None);
-        let mut bed = Bed { scenario, waiters, server, wire, until, _listens, _blocked, _tied };
+        let mut bed = Bed { scenario, place, waiters, server, wire, until, _listens, _blocked, _tied };
         match scenario {
             Scenario::FlushOther | Scenario::FlushOwn => bed.hold_many(),
             Scenario::FairExpired => bed.fill_list(1),
@@ -108,21 +140,25 @@ impl Bed {
     }
 
     fn hold(&mut self, mode: &[&str]) {
-        let words = [&["RLOCK.ACQUIRE", LOCK, "alice", LEASE], mode].concat();
+        let alice = self.place.owner("alice");
+        let words = [&["RLOCK.ACQUIRE", &self.place.lock, &alice, LEASE], mode].concat();
         self.wire.exchange(&command(&words), ACQUIRED.as_bytes());
     }
 
     fn hold_many(&mut self) {
         let way = self.scenario.way();
-        self.send_all(ACQUIRED, |index| {
-            [words(&["RLOCK.ACQUIRE", &format!("{LOCK}{index}"), "alice", LEASE]), words(way)].concat()
+        self.send_all(ACQUIRED, |place, index| {
+            let (lock, alice) = (place.lock_of(index), place.owner("alice"));
+            [words(&["RLOCK.ACQUIRE", &lock, &alice, LEASE]), words(way)].concat()
         });
     }
 
     /// One owner holds a permit, and the head of the queue wants to hold alone: the others wait behind it.
     fn first_in_line(&mut self) {
         self.hold(&["PERMITS", "1000000"]);
-        let alone = ["RLOCK.ACQUIRE", LOCK, "alone", LEASE, "PERMITS", "1", "ENQUEUE", "0", CHANNEL];
+        let Place { lock, channel, .. } = &self.place;
+        let alone = self.place.owner("alone");
+        let alone = ["RLOCK.ACQUIRE", lock, &alone, LEASE, "PERMITS", "1", "ENQUEUE", "0", channel];
         self.wire.exchange(&command(&alone), ENQUEUED.as_bytes());
     }
 
@@ -137,19 +173,19 @@ impl Bed {
     /// A Redisson waiter that lives long.
     fn other_comes_first(&mut self) {
         let deadline = (self.now() + FAR).to_string();
-        self.wire.exchange(&command(&["RPUSH", LIST, "other"]), b":1\r\n");
-        self.wire.exchange(&command(&["ZADD", DEADLINES, &deadline, "other"]), b":1\r\n");
+        self.wire.exchange(&command(&["RPUSH", &self.place.list, "other"]), b":1\r\n");
+        self.wire.exchange(&command(&["ZADD", &self.place.deadlines, &deadline, "other"]), b":1\r\n");
     }
 
     /// Enqueues all waiters until the same moment, or without a limit.
     fn enqueue(&mut self) {
         let (scenario, until) = (self.scenario, self.until);
-        self.send_all(ENQUEUED, |index| {
-            let lock = if scenario.has_many_locks() { format!("{LOCK}{index}") } else { LOCK.into() };
+        self.send_all(ENQUEUED, |place, index| {
+            let lock = if scenario.has_many_locks() { place.lock_of(index) } else { place.lock.clone() };
             let wait = if scenario.times_out() { ms_until(until) } else { 0 };
-            let mut all = words(&["RLOCK.ACQUIRE", &lock, &format!("w{index}"), LEASE]);
+            let mut all = words(&["RLOCK.ACQUIRE", &lock, &place.waiter(index), LEASE]);
             all.extend(words(scenario.way()));
-            all.extend(words(&["ENQUEUE", &wait.to_string(), CHANNEL]));
+            all.extend(words(&["ENQUEUE", &wait.to_string(), &place.channel]));
             all
         });
     }
@@ -157,17 +193,19 @@ impl Bed {
     fn block(&mut self, ahead: Duration) {
         self._blocked = blocked::connect(self.port(), self.waiters);
         self.until = Instant::now() + ahead;
-        blocked::wait(&mut self._blocked, self.until);
+        blocked::wait(&mut self._blocked, &self.place, self.until);
     }
 
     /// Entries of Redisson waiters in the fair list, with this deadline and the milliseconds after it.
     fn fill_list(&mut self, deadline: i64) {
         let indices: Vec<usize> = (0..self.waiters).collect();
         for chunk in indices.chunks(CHUNK) {
-            let (mut entries, mut deadlines) = (words(&["RPUSH", LIST]), words(&["ZADD", DEADLINES]));
+            let (mut entries, mut deadlines) =
+                (words(&["RPUSH", &self.place.list]), words(&["ZADD", &self.place.deadlines]));
             for index in chunk {
-                entries.push(format!("w{index}"));
-                deadlines.extend([(deadline + *index as i64).to_string(), format!("w{index}")]);
+                let waiter = self.place.waiter(*index);
+                deadlines.extend([(deadline + *index as i64).to_string(), waiter.clone()]);
+                entries.push(waiter);
             }
             for command in [entries, deadlines] {
                 let command: Vec<&str> = command.iter().map(String::as_str).collect();
@@ -187,11 +225,11 @@ impl Bed {
     }
 
     /// Sends a command for each waiter, and expects this reply to each.
-    fn send_all(&mut self, reply: &str, one: impl Fn(usize) -> Vec<String>) {
+    fn send_all(&mut self, reply: &str, one: impl Fn(&Place, usize) -> Vec<String>) {
         let indices: Vec<usize> = (0..self.waiters).collect();
         for chunk in indices.chunks(CHUNK) {
             let mut request = Vec::new();
-            chunk.iter().for_each(|index| append(&mut request, &one(*index)));
+            chunk.iter().for_each(|index| append(&mut request, &one(&self.place, *index)));
             self.wire.exchange(&request, reply.repeat(chunk.len()).as_bytes());
         }
     }

@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::resp::command;
 
-use super::bed::{LEASE, LOCK, ms_until};
+use super::bed::{LEASE, Place, ms_until};
 
 /// Opens `count` connections; none of them waits yet.
 pub(super) fn connect(port: u16, count: usize) -> Vec<TcpStream> {
@@ -17,10 +17,10 @@ pub(super) fn connect(port: u16, count: usize) -> Vec<TcpStream> {
 }
 
 /// Makes all of them wait, until the same moment.
-pub(super) fn wait(streams: &mut [TcpStream], until: Instant) {
+pub(super) fn wait(streams: &mut [TcpStream], place: &Place, until: Instant) {
     for (index, stream) in streams.iter_mut().enumerate() {
-        let (owner, wait) = (format!("w{index}"), ms_until(until).to_string());
-        let request = command(&["RLOCK.ACQUIRE", LOCK, &owner, LEASE, "BLOCK", &wait]);
+        let (owner, wait) = (place.waiter(index), ms_until(until).to_string());
+        let request = command(&["RLOCK.ACQUIRE", &place.lock, &owner, LEASE, "BLOCK", &wait]);
         stream.write_all(&request).expect("sending to the server");
     }
 }

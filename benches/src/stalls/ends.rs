@@ -7,7 +7,7 @@ use crate::resp::{Reply, append, command};
 use crate::wire::Wire;
 
 use super::Scenario;
-use super::bed::{Bed, CHANNEL, DEADLINES, FAR, LEASE, LIST, LOCK};
+use super::bed::{Bed, FAR, LEASE, Place};
 
 /// The event that ends the waits.
 pub(super) enum Trigger {
@@ -40,7 +40,7 @@ impl Trigger {
                 let id = bed.leave_connection().to_string();
                 (command(&["CLIENT", "KILL", "ID", &id]), b":1\r\n".to_vec())
             }
-            scenario => commands(scenario, bed.waiters),
+            scenario => commands(scenario, &bed.place, bed.waiters),
         };
         Trigger::Commands(Commands { wire, request, answer })
     }
@@ -62,7 +62,9 @@ impl Trigger {
 }
 
 /// The commands, and the replies to wait for.
-fn commands(scenario: Scenario, waiters: usize) -> (Vec<u8>, Vec<u8>) {
+fn commands(scenario: Scenario, place: &Place, waiters: usize) -> (Vec<u8>, Vec<u8>) {
+    let Place { lock, list, deadlines, channel, .. } = place;
+    let (alice, bob, alone) = (place.owner("alice"), place.owner("bob"), place.owner("alone"));
     let one = |words: &[&str], answer: &str| (command(words), answer.into());
     match scenario {
         Scenario::FairDrain | Scenario::PlainDrain => {
@@ -71,7 +73,7 @@ fn commands(scenario: Scenario, waiters: usize) -> (Vec<u8>, Vec<u8>) {
         Scenario::FairCancel => {
             let mut request = Vec::new();
             for index in 0..waiters {
-                append(&mut request, &["RLOCK.CANCEL", LOCK, &format!("w{index}")]);
+                append(&mut request, &["RLOCK.CANCEL", lock, &place.waiter(index)]);
             }
             (request, ":1\r\n".repeat(waiters).into())
         }
@@ -81,15 +83,15 @@ fn commands(scenario: Scenario, waiters: usize) -> (Vec<u8>, Vec<u8>) {
         // The server's own time to free many keys is not measured.
         Scenario::FlushOwn => one(&["FLUSHDB", "ASYNC"], "+OK\r\n"),
         // The first command that meets the list.
-        Scenario::FairLoad => one(&["RLOCK.ACQUIRE", LOCK, "bob", LEASE, "FAIR"], "*-1\r\n"),
-        Scenario::FairRemoved => one(&["LREM", LIST, "1", "w0"], ":1\r\n"),
-        Scenario::FairDeleted => one(&["DEL", LIST, DEADLINES], ":2\r\n"),
+        Scenario::FairLoad => one(&["RLOCK.ACQUIRE", lock, &bob, LEASE, "FAIR"], "*-1\r\n"),
+        Scenario::FairRemoved => one(&["LREM", list, "1", &place.waiter(0)], ":1\r\n"),
+        Scenario::FairDeleted => one(&["DEL", list, deadlines], ":2\r\n"),
         // It may get the lock at once, or wait for it.
         Scenario::FairExpired => {
-            one(&["RLOCK.ACQUIRE", LOCK, "alice", LEASE, "FAIR", "ENQUEUE", "0", CHANNEL], "")
+            one(&["RLOCK.ACQUIRE", lock, &alice, LEASE, "FAIR", "ENQUEUE", "0", channel], "")
         }
-        Scenario::Channel | Scenario::Readers => one(&["RLOCK.RELEASE", LOCK, "alice"], ":1\r\n"),
-        Scenario::Permits => one(&["RLOCK.CANCEL", LOCK, "alone"], ":1\r\n"),
+        Scenario::Channel | Scenario::Readers => one(&["RLOCK.RELEASE", lock, &alice], ":1\r\n"),
+        Scenario::Permits => one(&["RLOCK.CANCEL", lock, &alone], ":1\r\n"),
         Scenario::FairTimeout
         | Scenario::PlainTimeout
         | Scenario::BlockTimeout
@@ -112,12 +114,16 @@ impl Bed {
             // No deadline is as it was before.
             Scenario::FairLoad => {
                 let far = (self.now() + FAR / 2).to_string();
-                self.number(&["ZCOUNT", DEADLINES, &far, "+inf"]) == 0
+                let deadlines = self.place.deadlines.clone();
+                self.number(&["ZCOUNT", &deadlines, &far, "+inf"]) == 0
             }
             // The first waiters have their entries again. Entries that the module puts back later keep their turns.
-            Scenario::FairRemoved | Scenario::FairDeleted => self.is_first("w0"),
+            Scenario::FairRemoved | Scenario::FairDeleted => self.is_first(0),
             // The caller has the lock, and no entry is left.
-            Scenario::FairExpired => self.number(&["HEXISTS", LOCK, "alice"]) == 1 && self.are_listed(0),
+            Scenario::FairExpired => {
+                let (lock, alice) = (self.place.lock.clone(), self.place.owner("alice"));
+                self.number(&["HEXISTS", &lock, &alice]) == 1 && self.are_listed(0)
+            }
             // The clients have their replies, too.
             Scenario::BlockTimeout => {
                 self.waiting() == 0 && self.wire.info("clients", "blocked_clients") == 0
@@ -145,13 +151,16 @@ impl Bed {
         self.wire.info("rlock", "rlock_waiters")
     }
 
-    /// Whether an owner is at the head of the fair list.
-    fn is_first(&mut self, owner: &str) -> bool {
-        self.wire.ask(&["LPOS", LIST, owner, "MAXLEN", "1"], |reply| matches!(reply, Reply::Int(0)))
+    /// Whether this waiter is at the head of the fair list.
+    fn is_first(&mut self, waiter: usize) -> bool {
+        let owner = self.place.waiter(waiter);
+        self.wire
+            .ask(&["LPOS", &self.place.list, &owner, "MAXLEN", "1"], |reply| matches!(reply, Reply::Int(0)))
     }
 
     /// Whether the fair list has `count` entries, and as many deadlines.
     fn are_listed(&mut self, count: usize) -> bool {
-        self.number(&["LLEN", LIST]) == count as i64 && self.number(&["ZCARD", DEADLINES]) == count as i64
+        let (list, deadlines) = (self.place.list.clone(), self.place.deadlines.clone());
+        self.number(&["LLEN", &list]) == count as i64 && self.number(&["ZCARD", &deadlines]) == count as i64
     }
 }

@@ -22,7 +22,7 @@ use bed::Bed;
 pub(crate) use blocked::raise_file_limit;
 use ends::Trigger;
 pub(crate) use pings::Pings;
-pub(crate) use scenario::Scenario;
+pub(crate) use scenario::{Names, Scenario};
 
 /// No scenario takes this long unless something went wrong.
 const WHOLE: Duration = Duration::from_secs(120);
@@ -33,6 +33,7 @@ const AFTERWARDS: Duration = Duration::from_millis(100);
 /// One scenario with one number of waiters, and the measurements of each round.
 struct Lane {
     scenario: Scenario,
+    names: Names,
     waiters: usize,
     totals: Vec<f64>,
     longest: f64,
@@ -41,25 +42,30 @@ struct Lane {
 /// Measures all scenarios in each round, on a fresh server each time.
 pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<Stall> {
     raise_file_limit();
-    let mut lanes: Vec<Lane> = Scenario::ALL.into_iter().flat_map(|scenario| lanes(scenario, plan)).collect();
+    let all = Names::ALL.into_iter().flat_map(|names| Scenario::ALL.map(|scenario| (names, scenario)));
+    let mut lanes: Vec<Lane> = all.flat_map(|(names, scenario)| lanes(scenario, names, plan)).collect();
     for round in 1..=plan.stalls_rounds {
         for lane in &mut lanes {
             let (name, waiters) = (lane.scenario.name(), lane.waiters);
-            progress.show(&format!("stalls, {name}, {waiters}: round {round} of {}", plan.stalls_rounds));
+            let long = if lane.names == Names::Long { ", long names" } else { "" };
+            progress
+                .show(&format!("stalls, {name}, {waiters}{long}: round {round} of {}", plan.stalls_rounds));
             lane.round();
         }
     }
     lanes.into_iter().map(Lane::result).collect()
 }
 
-fn lanes(scenario: Scenario, plan: &Plan) -> Vec<Lane> {
-    let sizes = scenario.sizes().iter().take(if plan.is_quick() { 1 } else { usize::MAX });
-    sizes.map(|waiters| Lane { scenario, waiters: *waiters, totals: Vec::new(), longest: 0.0 }).collect()
+fn lanes(scenario: Scenario, names: Names, plan: &Plan) -> Vec<Lane> {
+    let sizes = scenario.sizes(names).iter().take(if plan.is_quick() { 1 } else { usize::MAX });
+    let lane =
+        |waiters: &usize| Lane { scenario, names, waiters: *waiters, totals: Vec::new(), longest: 0.0 };
+    sizes.map(lane).collect()
 }
 
 impl Lane {
     fn round(&mut self) {
-        let mut bed = Bed::start(self.scenario, self.waiters);
+        let mut bed = Bed::start(self.scenario, self.names, self.waiters);
         // An earlier benchmark may have bound this process, and with it its servers, to other cores.
         Placement::TwoCores.apply(bed.pid(), None);
         let mut trigger = Trigger::of(&mut bed);
@@ -77,6 +83,7 @@ impl Lane {
     fn result(self) -> Stall {
         Stall {
             scenario: self.scenario.name().into(),
+            long_names: self.names == Names::Long,
             waiters: self.waiters,
             rounds: self.totals.len(),
             total_ms: Spread::of(self.totals),

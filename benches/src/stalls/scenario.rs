@@ -23,6 +23,30 @@ pub(crate) enum Scenario {
     BlockTimeout,
 }
 
+/// How long the names are of locks, owners and channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// A few bytes.
+    Short,
+    /// As long as they may be: 1,024 bytes for a lock, 512 for an owner or a channel, all but a few percent-encoded in messages.
+    Long,
+}
+
+impl Names {
+    /// Both, in the order of the tables.
+    pub(crate) const ALL: [Names; 2] = [Names::Short, Names::Long];
+
+    /// The name of a lock.
+    pub(super) fn lock(self, name: &str) -> String {
+        if self == Names::Long { format!("{name:/<1024}") } else { name.into() }
+    }
+
+    /// The name of an owner or a channel.
+    pub(super) fn owner(self, name: &str) -> String {
+        if self == Names::Long { format!("{name:/<512}") } else { name.into() }
+    }
+}
+
 /// The numbers of waiters, keys or entries.
 const SIZES: [usize; 3] = [10_000, 20_000, 50_000];
 
@@ -100,9 +124,10 @@ impl Scenario {
         }
     }
 
-    /// The numbers of waiters, keys or entries that it is measured with, in ascending order.
-    pub(crate) fn sizes(self) -> &'static [usize] {
-        if self == Scenario::BlockTimeout { &CONNECTIONS } else { &SIZES }
+    /// The numbers of waiters, keys or entries that it is measured with, in ascending order; with long names only the smallest.
+    pub(crate) fn sizes(self, names: Names) -> &'static [usize] {
+        let sizes: &[usize] = if self == Scenario::BlockTimeout { &CONNECTIONS } else { &SIZES };
+        if names == Names::Long { sizes.get(..1).unwrap_or(sizes) } else { sizes }
     }
 
     /// Whether all waits time out, at a moment that is known before.

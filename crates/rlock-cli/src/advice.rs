@@ -95,9 +95,7 @@ fn refused(text: &str) -> &'static str {
         "WRONGTYPE" | "WRONGLOCK" => {
             "choose another key: this one holds something else, and nothing was changed"
         }
-        "QUEUEFULL" => {
-            "try again later, or raise rlock.max-waiters or rlock.max-waiters-per-key on the server"
-        }
+        "QUEUEFULL" => "try again later, or raise the option that the error names on the server",
         "UNBLOCKED" => "try again: another server now serves the lock",
         "NOAUTH" => {
             "the server requires a password: write redis://user:password@host or redis://:password@host, best in \

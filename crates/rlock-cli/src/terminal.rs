@@ -9,7 +9,7 @@ use nix::sys::signal::{SigSet, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// What a terminal has for the program that reads it.
+/// The input of a terminal, for the program that reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
     /// Nothing in the given time.
@@ -53,7 +53,7 @@ fn input_of(terminal: BorrowedFd<'_>, time: Duration) -> io::Result<Input> {
     let mut wanted = [PollFd::from_borrowed_fd(terminal, PollFlags::IN)];
     let time = Timespec::try_from(time).ok();
     match poll(&mut wanted, time.as_ref()) {
-        // A signal: the caller looks whether it has to end.
+        // A signal: the caller checks whether it must end.
         Err(Errno::INTR) => return Ok(Input::Nothing),
         outcome => outcome?,
     };

@@ -109,7 +109,7 @@ impl Config {
     }
 }
 
-/// So few leave no time for another try, and more cost the server more than they save.
+/// Fewer leave no time for another try, and more cost the server more than they save.
 const RENEWALS: std::ops::RangeInclusive<u32> = 2..=20;
 
 /// The shortest time for a first connection, unless the user sets one.

@@ -222,7 +222,8 @@ impl Error {
                  a permission for waiting, use Waiting::Polling",
             ),
             Error::QueueFull { .. } => Some(
-                "raise rlock.max-waiters or rlock.max-waiters-per-key on the server, or use Waiting::Polling",
+                "raise rlock.max-waiters, rlock.max-waiters-per-key or rlock.max-share-per-user on the server, whichever the \
+                 error names, or use Waiting::Polling",
             ),
             Error::Tls { .. } => Some(
                 "the URL must name the server's TLS port, and a host of its certificate; the client must trust the \
@@ -236,9 +237,8 @@ impl Error {
 }
 
 impl Error {
-    /// Whether the server could not be asked: the answer to the same call is open, not "another owner holds it".
-    ///
-    /// It is so for a [`Error::Timeout`] that only an outage explains, and for a release whose outcome is unknown.
+    /// Whether the server could not be asked, also for a [`Error::Timeout`] that only an outage explains: whether another
+    /// owner holds the lock is unknown.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
         match self {

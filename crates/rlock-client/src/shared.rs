@@ -88,7 +88,7 @@ impl Shared {
         self.waits_expected.store(expected, Ordering::Relaxed);
     }
 
-    /// Until when a caller waits for an answer about `key` who set no limit. A first connection takes longer.
+    /// Until when a call without a limit waits for an answer about `key`. A first connection takes longer.
     pub(crate) fn answer_by(&self, key: &[u8]) -> Instant {
         let is_new = self.router.node(key).main.is_new();
         let time = if is_new { self.config.first_response() } else { self.config.response() };

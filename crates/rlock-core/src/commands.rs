@@ -5,7 +5,7 @@ use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
 use crate::hot::note_denied;
-use crate::locks::{DropReason, Session, Ticket, Via, Waiter};
+use crate::locks::{DropReason, Session, Ticket, User, Via, Waiter};
 use crate::look::Picture;
 use crate::note::Note;
 use crate::permits_repair::check_expiry_soon;
@@ -14,7 +14,7 @@ use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
 use crate::rules;
 use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_found_free};
 use crate::timing::{Entry, entry};
-use crate::tying::{Tying, waiters_session};
+use crate::tying::{Tying, note_refused, waiters_session};
 use crate::types::{Holds, Mode, MonoMs, UnixMs};
 use crate::view::{Need, Step, View};
 use crate::yielding::{self, note_reads};
@@ -50,9 +50,7 @@ pub fn acquire<P: InCommand>(
     // HOLDS n above 1 builds on holds that the owner has lost by now: no wait brings them back.
     let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
     let tying = Tying::Set(request.session);
-    if tying.ties() {
-        tying.check(core, picture.name(), owner, &decision)?;
-    }
+    let user = tying.check(core, picture.name(), owner, &decision)?;
     match request.wait.filter(|wait| first && may_wait(core, *wait)) {
         Some(wait) if decision.reply == Reply::Denied => {
             // The commit closes the key: the steps of a wait may open it again.
@@ -60,7 +58,7 @@ pub fn acquire<P: InCommand>(
             arrival.wait(lock, request, wait)
         }
         _ => {
-            let (lock, reply) = arrival.conclude(picture, owner, &decision, tying)?;
+            let (lock, reply) = arrival.conclude(picture, owner, &decision, (tying, user))?;
             match reply {
                 Reply::Denied => note_denied(core, lock.name()),
                 _ if request.fair => fair::leave_unless_waiting(core, lock, owner),
@@ -121,10 +119,8 @@ fn change_holds<P: InCommand>(
         picture.close().check_leases(owner)?;
     }
     let owner = owner.unwrap_or_default();
-    if tying.ties() {
-        tying.check(core, picture.name(), owner, &decision)?;
-    }
-    let (_, reply) = arrival.conclude(picture, owner, &decision, tying)?;
+    let user = tying.check(core, picture.name(), owner, &decision)?;
+    let (_, reply) = arrival.conclude(picture, owner, &decision, (tying, user))?;
     Ok(reply)
 }
 
@@ -168,11 +164,11 @@ fn waiter_of(
     (since, until): (MonoMs, Option<MonoMs>),
     (ticket, via): (Ticket, Via),
     client_id: u64,
-    session: Option<Session>,
+    (session, user): (Option<Session>, Option<User>),
 ) -> Waiter {
     let Acquire { owner, mode, permits, lease, fenced, fair, .. } = *request;
     let owner = owner.bytes().into();
-    Waiter { owner, mode, permits, lease, fenced, fair, since, until, ticket, via, client_id, session }
+    Waiter { owner, mode, permits, lease, fenced, fair, since, until, ticket, via, client_id, session, user }
 }
 
 /// How a waiter receives the outcome, and what its call answers now.
@@ -224,7 +220,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
         picture: Picture<'l, P::Lock<'n>>,
         owner: &[u8],
         decision: &Decision,
-        tying: Tying,
+        (tying, user): (Tying, Option<User>),
     ) -> Result<(&'l mut P::Lock<'n>, Reply), Error> {
         let Self { core, now, entry } = self;
         picture.check_leases_local(&decision.change)?;
@@ -236,7 +232,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
             lock
         };
         if entry.is_some() || tying.ties() {
-            tying.note(core, lock.name(), owner, decision);
+            tying.note(core, lock.name(), owner, (decision, user));
         }
         core.port.note(Note::Decided(decision));
         Ok((lock, decision.reply))
@@ -247,20 +243,24 @@ impl<'a, P: InCommand> Arrival<'a, P> {
     fn wait(self, lock: &mut P::Lock<'_>, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
         let Self { core, entry: begun, .. } = self;
         let _entry = begun.unwrap_or_else(|| entry(core));
+        core.locks(|locks| locks.check_upgrade(lock.name(), request.owner.bytes(), request.mode))?;
         if request.fair {
             fair::repair_changed(core, lock);
         }
         let (since, client_id, limits) =
             (core.port.clock(), core.port.client_id(), core.port.settings().limits);
         let (via, answer) = way_of(wait);
-        let session = waiters_session(core, lock.name(), request)?;
+        // Asked before the queue is read: in a script it is a command.
+        let user = core.port.user();
+        let session = waiters_session(core, lock.name(), request, user.as_deref())?;
         let ticket = core.locks(|locks| {
-            locks.admit(lock.name(), request.owner.bytes(), request.mode, limits)?;
+            locks.admit(lock.name(), (request.owner.bytes(), request.mode), user.as_deref(), limits)?;
             Ok(locks.new_ticket())
-        })?;
+        });
+        let ticket = ticket.inspect_err(|why| note_refused(core, why))?;
         if answer == Answer::Later {
             // The last step that can fail: before it no waiter has joined, and after it no reply can be sent.
-            core.port.block(ticket)?;
+            core.port.block(ticket, user.is_some())?;
         }
         if request.fair {
             // Not earlier: an owner that is refused has not rejoined.
@@ -268,7 +268,7 @@ impl<'a, P: InCommand> Arrival<'a, P> {
         }
         let (replaced, count) = core.locks(|locks| {
             let until = wait.wait().until(since);
-            let waiter = waiter_of(request, (since, until), (ticket, via), client_id, session);
+            let waiter = waiter_of(request, (since, until), (ticket, via), client_id, (session, user));
             (locks.join(lock.name(), waiter), locks.len())
         });
         core.port.note(Note::Waiting(count));

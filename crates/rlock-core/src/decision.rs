@@ -106,6 +106,16 @@ impl Change {
         }
     }
 
+    /// Leaves out all but the newest lease keys of each kind of change, this number of them.
+    pub(crate) fn limit_leases(&mut self, most: i64) {
+        let Some(ReadLeases { set, gone }) = self.shared.as_mut().map(|shared| &mut shared.leases) else {
+            return;
+        };
+        let newest = |first: i64, last: i64| first.max(last.saturating_sub(most).saturating_add(1));
+        *set = set.map(|(first, last, until)| (newest(first, last), last, until));
+        *gone = gone.map(|(first, last)| (newest(first, last), last));
+    }
+
     /// When the caller's permit ends from now on, if the change says that.
     pub fn permit_end(&self) -> Option<UnixMs> {
         self.shared.as_ref()?.permit_end

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::limits::{MAX_HOLDS, MAX_LEASE_MS, MAX_PERMITS, MAX_TOKEN};
+use crate::limits::{MAX_HOLDS, MAX_LEASE_MS, MAX_NAME_LEN, MAX_PERMITS, MAX_TOKEN};
 
 /// The longest piece of a client's own bytes that an error repeats.
 pub const QUOTED: usize = 64;
@@ -13,6 +13,8 @@ pub const QUOTED: usize = 64;
 pub enum Error {
     /// Too few or too many arguments; the server words this one.
     Arity,
+    /// The lock's name is empty or too long.
+    BadName,
     /// The owner cannot be a field of a lock's hash.
     BadOwner,
     /// `lease-ms`, or the value of LEASE, is not an integer from 1 to 2^43.
@@ -57,8 +59,12 @@ pub enum Error {
     BlockAndEnqueue,
     /// As many wait already as may.
     QueueFull,
+    /// The user has its share of the waiters.
+    UserQueueFull,
     /// As many holds and waits are tied to connections as may be.
     TooManyTies,
+    /// The user has its share of the ties to connections.
+    UserHasTooManyTies,
     /// SESSION of a call that no connection has sent.
     NoSession,
     /// The grace period of SESSION is not an integer from 0 to 2^43.
@@ -116,6 +122,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Arity => f.write_str("ERR wrong number of arguments"),
+            Self::BadName => write!(f, "ERR invalid lock name: use 1 to {MAX_NAME_LEN} bytes"),
             Self::BadOwner => f.write_str(
                 "ERR invalid owner: use 1 to 512 bytes, not 'mode' and not ending in ':write'",
             ),
@@ -144,8 +151,14 @@ impl fmt::Display for Error {
             Self::QueueFull => f.write_str(
                 "QUEUEFULL the queue is full (rlock.max-waiters or rlock.max-waiters-per-key); try again later",
             ),
+            Self::UserQueueFull => f.write_str(
+                "QUEUEFULL this user has its share of all waiters (rlock.max-share-per-user); try again later, or raise the option",
+            ),
             Self::TooManyTies => f.write_str(
                 "QUEUEFULL too many calls with SESSION (rlock.max-ties); try again later, or leave SESSION out",
+            ),
+            Self::UserHasTooManyTies => f.write_str(
+                "QUEUEFULL this user has its share of all calls with SESSION (rlock.max-share-per-user); try again later, leave SESSION out, or raise the option",
             ),
             Self::NoSession => f.write_str(
                 "ERR SESSION needs a connection; leave it out in scripts, functions and calls of other modules",

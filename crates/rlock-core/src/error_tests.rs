@@ -18,6 +18,7 @@ fn all() -> Vec<Error> {
     ];
     let ended = reasons.into_iter().map(|reason| Error::Unblocked(reason.sentence()));
     let plain = [
+        Error::BadName,
         Error::BadOwner,
         Error::BadLease,
         Error::BadHolds { least: 1 },
@@ -38,6 +39,8 @@ fn all() -> Vec<Error> {
         Error::ChannelCrossSlot,
         Error::BlockAndEnqueue,
         Error::QueueFull,
+        Error::UserQueueFull,
+        Error::UserHasTooManyTies,
         Error::TooManyTies,
         Error::NoSession,
         Error::BadGrace,

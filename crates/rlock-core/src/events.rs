@@ -3,11 +3,14 @@
 use crate::core::Core;
 use crate::fair;
 use crate::locks::{Cause, Databases, LockName, LockRef, Locks, Sweep};
+use crate::note::Note;
 use crate::port::{Lock, Server};
 use crate::read_leases;
+use crate::settings::AtOnce;
 use crate::slots::{SlotRange, SlotSet};
 use crate::timing::{check_soon, entry};
 use crate::tying;
+use crate::weight::weigh;
 
 /// A key was changed, deleted or renamed, or has expired: its lock is checked now if it has waiters. If it has none, a
 /// lock that ended was also free for waiting Redisson clients.
@@ -37,6 +40,16 @@ pub fn databases_changed<P: Server>(core: Core<'_, P>, databases: Databases, cau
     sweep(core, Sweep::Keys(databases, cause));
 }
 
+/// SWAPDB has exchanged the keys of two databases: schedules a check of all their locks with waiters. The waiters stay where
+/// they are, but not their fair lists.
+pub fn databases_swapped<P: Server>(core: Core<'_, P>, [one, other]: [i32; 2]) {
+    let _entry = entry(core);
+    for (db, with) in [(one, other), (other, one)] {
+        core.locks(|locks| locks.sweep(Sweep::Swapped { db, with }));
+    }
+    continue_sweeps(core);
+}
+
 /// The wall clock was set forward or back: schedules a check of every lock with waiters.
 pub fn clock_stepped<P: Server>(core: Core<'_, P>) {
     sweep(core, Sweep::Clock);
@@ -52,6 +65,15 @@ pub fn data_came<P: Server>(core: Core<'_, P>) {
 /// waiters are sent away.
 pub fn slots_elsewhere<P: Server>(core: Core<'_, P>, ranges: &[SlotRange]) {
     sweep(core, Sweep::Elsewhere(SlotSet::of(ranges)));
+}
+
+/// Another value took the place of a lock's value: the holds of before are not tied any more, whatever the key holds now.
+pub fn value_replaced<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
+    if !core.locks(|locks| locks.has_ties()) {
+        return;
+    }
+    let _entry = entry(core);
+    core.locks(|locks| locks.untie_holds(lock));
 }
 
 /// Another client has set the expiry of a key: that may be before the lease ends of readers that this server does not know.
@@ -114,9 +136,13 @@ pub fn fair_list_changed<P: Server>(core: Core<'_, P>, lock: LockName<'_>, chang
     }
 }
 
-/// Schedules a check of all fair lists with native waiters, and counts the time of all running waits.
+/// Schedules a check of all fair lists with native waiters, and of the channels of all waiters, and counts the time of all running
+/// waits.
 pub fn sweep_periodically<P: Server>(core: Core<'_, P>) {
     sweep(core, Sweep::Periodic);
+    let _entry = entry(core);
+    core.locks(Locks::begin_channel_round);
+    check_channels(core);
 }
 
 /// Retries the changes that were deferred while a slot migrates.
@@ -133,6 +159,14 @@ pub fn check_some<P: Server>(core: Core<'_, P>) {
     core.locks(|locks| locks.check_some_now(now, most));
 }
 
+/// Some slots may have left this server without an event, with keys that stay: schedules the question for some locks with
+/// waiters; the next call continues after them.
+pub fn doubt_some_slots<P: Server>(core: Core<'_, P>) {
+    let (now, most) = (core.port.now(), core.port.settings().at_once.looked);
+    let _entry = entry(core);
+    core.locks(|locks| locks.doubt_some_slots(now, most));
+}
+
 /// A lock may have become free without an event, as a command that only reads has seen: it is checked now.
 pub fn seen_free<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
     let _entry = entry(core);
@@ -143,6 +177,25 @@ fn sweep<P: Server>(core: Core<'_, P>, sweep: Sweep) {
     let _entry = entry(core);
     core.locks(|locks| locks.sweep(sweep));
     continue_sweeps(core);
+}
+
+/// Continues a round of checks of channels. Waiters whose channel has no subscriber at two checks in a row are removed. No message is
+/// published: it would have no receiver.
+pub(crate) fn check_channels<P: Server>(core: Core<'_, P>) {
+    let AtOnce { looked, ended, .. } = core.port.settings().at_once;
+    let (clock, mut left) = (core.port.clock(), ended);
+    for _ in 0..looked {
+        let Some(channel) = core.locks(Locks::next_channel) else { return };
+        let is_heard = core.port.has_subscriber(&channel);
+        let gone = core.locks(|locks| locks.channel_checked(&channel, is_heard, clock, left));
+        if !gone.is_empty() {
+            core.port.note(Note::Gone(gone.len()));
+        }
+        left = left.saturating_sub(weigh(&gone));
+        if left == 0 {
+            return;
+        }
+    }
 }
 
 pub(crate) fn continue_sweeps<P: Server>(core: Core<'_, P>) {

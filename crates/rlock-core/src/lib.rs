@@ -39,8 +39,10 @@
 //! - [`hot`]: the locks that cost most waiting.
 //! - [`timer`]: the work outside commands.
 //! - [`timing`]: when the timer is set, and how much one event-loop cycle does.
+//! - [`weight`]: what work on long names counts.
 //! - [`departures`]: leaving the queues without a grant.
 //! - [`message`]: the messages to enqueued waiters.
+//! - [`valkey`]: versions of Valkey, and what differs between them.
 //! - [`error`]: every refusal of a command.
 
 #![forbid(unsafe_code)]
@@ -85,7 +87,9 @@ pub mod timing;
 pub mod token;
 mod tying;
 pub mod types;
+pub mod valkey;
 pub mod view;
+pub mod weight;
 pub mod yielding;
 
 pub use decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply, SharedChange};

@@ -11,3 +11,9 @@ pub const MAX_PERMITS: u32 = (1 << 31) - 1;
 
 /// The largest token: 2^53, the limit of exact integers in Lua and JavaScript.
 pub const MAX_TOKEN: i64 = 1 << 53;
+
+/// The longest name of a lock that can be acquired, in bytes.
+pub const MAX_NAME_LEN: usize = 1_024;
+
+/// The most entries in each list of a reply.
+pub const MAX_LIMIT: u32 = 10_000;

@@ -95,8 +95,10 @@ impl<'a, L: Lock> Picture<'a, L> {
             match rule(self) {
                 Err(error) => return Err(error),
                 Ok(Step::Look(need)) => self.check_others(core, need)?,
-                Ok(Step::Done(decision)) if self.dead.is_empty() => return Ok(decision),
-                Ok(Step::Done(decision)) => return Ok(self.with_burial(decision)),
+                Ok(Step::Done(decision)) if self.dead.is_empty() && decision.change.shared.is_none() => {
+                    return Ok(decision);
+                }
+                Ok(Step::Done(decision)) => return Ok(self.of_readers(decision)),
             }
         }
     }
@@ -106,8 +108,11 @@ impl<'a, L: Lock> Picture<'a, L> {
         read_leases::meet(core, self.lock.name());
     }
 
+    /// Adds the dead readers that the look found, and leaves lease keys out that are more than one call touches.
     #[cold]
-    fn with_burial(&mut self, mut decision: Decision) -> Decision {
+    fn of_readers(&mut self, mut decision: Decision) -> Decision {
+        let owner = self.owner.unwrap_or_default();
+        decision.change.limit_leases(read_leases::most_lease_keys(self.lock.name(), owner));
         let dead = std::mem::take(&mut self.dead);
         let change = &mut decision.change;
         match self.view.kind {

@@ -91,6 +91,7 @@ mod tests {
             via: Via::Block,
             client_id: 1,
             session: None,
+            user: None,
         }
     }
 

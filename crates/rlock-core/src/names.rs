@@ -121,14 +121,29 @@ fn reader_of(key: &[u8]) -> Option<(&[u8], i64)> {
 }
 
 /// The locks whose lease a key may be, each with its reader and the number of its hold: several, since both names may have
-/// colons.
+/// colons. Another client chooses the key and its length, so the time is linear in that.
 pub fn readers_of_lease_key(key: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], i64)> {
     let (rest, hold) = reader_of(key).unwrap_or_default();
+    let mut braces = rest.iter().enumerate().filter(|(_, byte)| **byte == b'{').map(|(at, _)| at);
+    let (first, second) = (braces.next(), braces.next());
+    let is_before = |brace: Option<usize>, end: usize| brace.is_some_and(|at| at < end);
     let colons = rest.iter().enumerate().filter(|(_, byte)| **byte == b':').map(|(at, _)| at);
-    let readers = colons.filter_map(|at| Some((rest.get(..at)?, rest.get(at.checked_add(1)?..)?)));
-    let named =
-        readers.flat_map(move |(name, reader)| tagged_or_plain(name).map(|name| Some((name?, reader, hold))));
+    let named = colons.flat_map(move |at| {
+        let parts = rest.get(..at).zip(rest.get(at.saturating_add(1)..));
+        let names = |(name, reader)| {
+            // As in `tagged_or_plain`, which would search each of these names for its braces.
+            let tagged = Some(name).filter(|_| is_before(first, at));
+            let plain = Some(name).filter(|_| !is_before(second, at)).and_then(in_braces);
+            [tagged, plain].map(|name| Some((name?, reader, hold)))
+        };
+        parts.map_or([None; 2], names)
+    });
     named.flatten().take(READERS_OF_A_KEY)
+}
+
+/// What stands between the braces around a name.
+fn in_braces(name: &[u8]) -> Option<&[u8]> {
+    name.strip_prefix(b"{").and_then(|name| name.strip_suffix(b"}"))
 }
 
 /// The key of a lock's last fencing token.
@@ -162,8 +177,7 @@ pub fn lock_of_fair_key(key: &[u8]) -> Option<&[u8]> {
 /// The names of the locks that stand as this in the keys of what belongs to them.
 fn tagged_or_plain(name: &[u8]) -> [Option<&[u8]>; 2] {
     let tagged = Some(name).filter(|name| name.contains(&b'{'));
-    let plain = name.strip_prefix(b"{").and_then(|name| name.strip_suffix(b"}"));
-    [tagged, plain.filter(|name| !name.contains(&b'{'))]
+    [tagged, in_braces(name).filter(|name| !name.contains(&b'{'))]
 }
 
 /// The channel of one fair waiter, in addition to the lock's own channel.

@@ -86,6 +86,32 @@ fn the_readers_of_a_lease_key_are_known_by_its_name() {
     assert_eq!(readers_of_lease_key(&many).count(), READERS_OF_A_KEY);
 }
 
+/// The same, slowly: each name that ends at a colon is searched for its braces.
+fn readers_of_lease_key_by_search(key: &[u8]) -> Vec<(&[u8], &[u8], i64)> {
+    let Some((rest, hold)) = reader_of(key) else { return Vec::new() };
+    let colons = (0..rest.len()).filter(|at| rest[*at] == b':');
+    let names = colons.flat_map(|at| tagged_or_plain(&rest[..at]).map(|name| (name, &rest[at + 1..])));
+    names.filter_map(|(name, reader)| Some((name?, reader, hold))).take(READERS_OF_A_KEY).collect()
+}
+
+#[test]
+fn a_lease_keys_readers_are_those_that_a_search_of_each_name_finds() {
+    for rest in words(b"{}:a", 7) {
+        let key = [&rest[..], b":rwlock_timeout:3"].concat();
+        let found: Vec<_> = readers_of_lease_key(&key).collect();
+        assert_eq!(found, readers_of_lease_key_by_search(&key), "{}", key.escape_ascii());
+    }
+}
+
+/// A search of each of its names takes half an hour.
+#[test]
+fn a_lease_key_of_four_million_colons_has_no_readers() {
+    let colons = vec![b':'; 4 << 20];
+    assert_eq!(readers_of_lease_key(&[&colons[..], b":rwlock_timeout:1"].concat()).next(), None);
+    // With a brace before them each of the names is a lock's.
+    assert_eq!(readers_of_lease_key(&[&b"{"[..], &colons, b":rwlock_timeout:1"].concat()).count(), 16);
+}
+
 #[test]
 fn a_channel_shares_a_keys_slot_by_its_tag_or_by_another_of_that_slot() {
     assert_eq!((slot(b"123456789"), slot(b"lock"), slot(b"")), (12_739, 8_718, 0));

@@ -28,4 +28,6 @@ pub enum Note<'a> {
     Gone(usize),
     /// A waiter was sent away.
     SentAway,
+    /// A call was refused: its user has its share of the waiters or of the ties.
+    RefusedByShare,
 }

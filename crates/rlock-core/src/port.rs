@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use crate::decision::{Change, Reply, UnlockMessage};
 use crate::error::Error;
 use crate::facts::{Permits, ReadLease, Reader, WriteAccess};
-use crate::locks::{LockName, Ticket};
+use crate::locks::{LockName, Ticket, User};
 use crate::note::Note;
 use crate::settings::Settings;
 use crate::shape::Fields;
@@ -55,6 +55,9 @@ pub trait Server {
     /// Pattern subscribers do not count: tools that watch every channel acquire nothing.
     fn offer(&self, channel: &[u8], grant: &[u8]) -> bool;
 
+    /// Whether a client of this server is subscribed to the channel by name.
+    fn has_subscriber(&self, channel: &[u8]) -> bool;
+
     /// Sets the only timer to fire once after this time; `None` stops it.
     fn set_timer(&self, in_ms: Option<u64>);
 
@@ -73,8 +76,13 @@ pub trait InCommand: Server {
     /// The id of the client.
     fn client_id(&self) -> u64;
 
-    /// Blocks the client, which waits with this ticket. If the server refuses, nothing has changed.
-    fn block(&self, ticket: Ticket) -> Result<(), Error>;
+    /// The name of the client's user; in a script, that of its caller. `None` for the default user, and without a user. It is asked
+    /// for only where a waiter or a tie is added.
+    fn user(&self) -> Option<User>;
+
+    /// Blocks the client, which waits with this ticket, and whether it has a user of its own. If the server refuses, nothing has
+    /// changed.
+    fn block(&self, ticket: Ticket, has_own_user: bool) -> Result<(), Error>;
 }
 
 /// A server outside commands, as the timer and the heartbeat call the rules. There is no client whose database could
@@ -155,6 +163,9 @@ pub trait Lock {
 
     /// Raises the event `rlock.expire`.
     fn raise_expired(&self);
+
+    /// Whether another server, or none, serves the lock's slot now.
+    fn is_elsewhere(&self) -> bool;
 
     /// Whether the lock may be granted now, outside a client's own command on it.
     fn write_access(&self) -> WriteAccess;

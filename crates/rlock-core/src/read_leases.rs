@@ -4,7 +4,7 @@
 //! The lock's own key must be closed while lease keys are read: the server may delete an expired one, and other modules
 //! are notified of that and may delete the lock.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 
 use crate::core::Core;
 use crate::error::Error;
@@ -15,29 +15,49 @@ use crate::settings::AtOnce;
 use crate::timing::entry;
 use crate::types::{Expiry, Holds};
 use crate::view::Others;
+use crate::weight::weight;
 
-/// The most lease keys of one owner that one call reads or writes. For an owner with more holds, its lower lease keys
-/// suffice: they differ in nothing but their number.
+/// The most lease keys of one owner that one call reads or writes: the newest ones. Of these the newest has the longest lease, and
+/// each release hands it on.
 pub const MAX_LEASE_KEYS: i64 = 1_000;
+
+/// The most bytes that lock and owner in the names of these keys have together: for long names there are fewer keys. To renew
+/// a thousand of 1,536 bytes writes 1.6 MB, and takes up to 40 ms with an AOF.
+const LEASE_KEYS_BYTES: usize = 512_000;
 
 /// How many of the other readers are checked when one goes, so that the fields of dead readers go over time.
 const CHECKED: usize = 8;
 
+/// The bound of the lease keys of these readers.
+const CHECKED_KEYS: usize = 8_000;
+
 /// Of more readers than this not all are checked.
 pub(crate) const MANY: usize = 64;
 
-/// Nor are their leases if they have more lease keys than this: one event-loop cycle may check 250 locks.
-const MANY_KEYS: i64 = 128;
+/// Nor are their leases if their lease keys count more than this: one event-loop cycle may check 250 locks.
+const MANY_KEYS: usize = 128;
+
+/// The most lease keys of this owner that one call reads or writes.
+pub fn most_lease_keys(lock: LockName<'_>, owner: &[u8]) -> i64 {
+    let most = LEASE_KEYS_BYTES.checked_div(lock.key.len().saturating_add(owner.len()));
+    most.and_then(|most| i64::try_from(most).ok()).unwrap_or(i64::MAX).clamp(1, MAX_LEASE_KEYS)
+}
+
+/// The numbers of the holds whose lease keys one call reads.
+pub(crate) fn holds_read(lock: LockName<'_>, owner: &[u8], holds: Holds) -> RangeInclusive<i64> {
+    let oldest = holds.get().saturating_sub(most_lease_keys(lock, owner)).max(0).saturating_add(1);
+    oldest..=holds.get()
+}
 
 /// The result of a check of other readers: the facts, and the dead readers to remove.
 pub(crate) type Checked = (Others, Vec<Reader>);
 
 /// When a reader's lease ends; `None` if it has. `key_end` is the end of the lock's key, which ends all holds.
 pub(crate) fn lease_end<L: Lock>(lock: &L, reader: &[u8], holds: Holds, key_end: Expiry) -> Option<Expiry> {
-    let newest = holds.get();
-    let oldest = newest.saturating_sub(MAX_LEASE_KEYS).max(0);
+    let read = holds_read(lock.name(), reader, holds);
+    let reads_all = *read.start() == 1;
     // rlock makes the newest hold's lease the longest; Redisson may make it the shortest.
-    for hold in (oldest.saturating_add(1)..=newest).rev() {
+    for hold in read.rev() {
         match lock.read_lease(reader, hold) {
             ReadLease::Until(until) => return Some(until),
             // In doubt it lives: it ends with the lock's own key at last.
@@ -46,7 +66,7 @@ pub(crate) fn lease_end<L: Lock>(lock: &L, reader: &[u8], holds: Holds, key_end:
         }
     }
     // Holds beyond the limit are not checked: they live until the lock's own key ends.
-    (oldest > 0).then_some(key_end)
+    (!reads_all).then_some(key_end)
 }
 
 /// The latest lease end of all of a reader's holds: a Redisson hold may have a shorter lease than one before it.
@@ -57,8 +77,7 @@ pub(crate) fn last_lease_end<L: Lock>(
     key_end: Expiry,
 ) -> Option<Expiry> {
     let mut latest = lease_end(lock, reader, holds, key_end)?;
-    let newest = holds.get();
-    for hold in newest.saturating_sub(MAX_LEASE_KEYS).max(0).saturating_add(1)..newest {
+    for hold in holds_read(lock.name(), reader, holds).rev().skip(1) {
         if let ReadLease::Until(until) = lock.read_lease(reader, hold) {
             latest = latest.later(until);
         }
@@ -101,7 +120,7 @@ pub(crate) fn any_other<P: Server, L: Lock>(
         if living.is_some() {
             return ControlFlow::Break(());
         }
-        read = read.saturating_add(count_lease_keys(reader.holds));
+        read = read.saturating_add(weigh_lease_keys(lock.name(), &reader.owner, reader.holds));
         dead.push(reader);
         ControlFlow::Continue(())
     })?;
@@ -113,12 +132,14 @@ pub(crate) fn any_other<P: Server, L: Lock>(
     })
 }
 
-/// How many lease keys of a reader one call reads or writes.
-pub(crate) fn count_lease_keys(holds: Holds) -> usize {
-    usize::try_from(holds.get().min(MAX_LEASE_KEYS)).unwrap_or(usize::MAX)
+/// What the lease keys of a reader count that one call reads or writes.
+pub(crate) fn weigh_lease_keys(lock: LockName<'_>, reader: &[u8], holds: Holds) -> usize {
+    let keys = usize::try_from(holds.get().min(most_lease_keys(lock, reader))).unwrap_or(usize::MAX);
+    keys.saturating_mul(weight(lock.key.len().saturating_add(reader.len())))
 }
 
-/// The share of an event-loop cycle that the reading of these lease keys takes, in served waiters. One look can take all of it.
+/// The share of an event-loop cycle that the reading of lease keys takes that count this, in served waiters. One look can take
+/// all of it.
 fn share_of(at_once: AtOnce, keys: usize) -> usize {
     keys.saturating_mul(at_once.served).checked_div(at_once.buried).unwrap_or(0)
 }
@@ -138,9 +159,14 @@ pub(crate) fn last_other<P: Server, L: Lock>(
     }
     let mut readers = lock.some_readers(CHECKED.saturating_add(1));
     readers.retain(|reader| *reader.owner != *but);
-    let all = readers.len() >= count;
-    let (mut last_end, mut dead) = (None, Vec::new());
+    let mut all = readers.len() >= count;
+    let (mut last_end, mut dead, mut read) = (None, Vec::new(), 0_usize);
     for reader in readers {
+        if read >= CHECKED_KEYS {
+            all = false;
+            break;
+        }
+        read = read.saturating_add(weigh_lease_keys(lock.name(), &reader.owner, reader.holds));
         match last_lease_end(lock, &reader.owner, reader.holds, key_end) {
             Some(end) => last_end = Some(last_end.map_or(end, |last: Expiry| last.later(end))),
             None => dead.push(reader),
@@ -160,8 +186,8 @@ pub(crate) fn last_end<L: Lock>(lock: &L, count: usize, at_most: Expiry, key_end
         return Some(at_most);
     }
     let readers = lock.some_readers(MANY);
-    let keys = readers.iter().map(|reader| reader.holds.get().min(MAX_LEASE_KEYS));
-    if keys.fold(0, i64::saturating_add) > MANY_KEYS {
+    let keys = readers.iter().map(|reader| weigh_lease_keys(lock.name(), &reader.owner, reader.holds));
+    if keys.fold(0, usize::saturating_add) > MANY_KEYS {
         return Some(at_most);
     }
     let ends = readers.iter().filter_map(|reader| last_lease_end(lock, &reader.owner, reader.holds, key_end));

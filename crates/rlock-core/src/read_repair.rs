@@ -9,21 +9,22 @@ use crate::facts::{ReadLease, Reader, WriteAccess};
 use crate::locks::ReadSearch;
 use crate::look::{Picture, look};
 use crate::port::{Lock, Server};
-use crate::read_leases::MAX_LEASE_KEYS;
+use crate::read_leases::{holds_read, weigh_lease_keys};
 use crate::timing::{Outcome, check_soon};
 use crate::types::{Expiry, Mode, UnixMs};
 use crate::view::{Kind, Need};
+use crate::weight::weight;
 use crate::yielding;
 
 /// Searches for the read leases of a lock, if they are unknown, and raises the expiry of its key if it is before the latest
-/// end. It reads `most` lease keys, and the rest of one owner's; returns how many.
+/// end. It reads lease keys that count `most`, and the rest of one owner's; returns what they count.
 pub(crate) fn repair_reads<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     most: usize,
 ) -> (Outcome, usize) {
     let Some(mut search) = core.locks(|locks| locks.take_read_search(lock.name())) else {
-        return (repair_known(core, lock), 1);
+        return (repair_known(core, lock), weight(lock.name().key.len()));
     };
     let (searched, read) = search_leases::<P>(lock, &mut search, most);
     let name = lock.name();
@@ -50,13 +51,13 @@ enum Searched {
     NotRead,
 }
 
-/// Reads the next lease keys of a lock; returns how many as well.
+/// Reads the next lease keys of a lock; returns what they count as well.
 fn search_leases<P: Server>(
     lock: &mut P::Lock<'_>,
     search: &mut ReadSearch,
     most: usize,
 ) -> (Searched, usize) {
-    let mut read = 1_usize;
+    let mut read = weight(lock.name().key.len());
     let key = lock.open();
     let is_read = lock.is_read(&key);
     drop(key);
@@ -65,8 +66,7 @@ fn search_leases<P: Server>(
     }
     while read <= most {
         if let Some(reader) = search.readers.pop() {
-            let holds = reader.holds.get().min(MAX_LEASE_KEYS);
-            read = read.saturating_add(usize::try_from(holds).unwrap_or(most));
+            read = read.saturating_add(weigh_lease_keys(lock.name(), &reader.owner, reader.holds));
             if add_leases::<P>(lock, &reader, search).is_break() {
                 return (Searched::Elsewhere, read);
             }
@@ -91,8 +91,7 @@ fn add_leases<P: Server>(
     Reader { owner, holds }: &Reader,
     search: &mut ReadSearch,
 ) -> ControlFlow<()> {
-    let oldest = holds.get().saturating_sub(MAX_LEASE_KEYS).max(0).saturating_add(1);
-    for hold in oldest..=holds.get() {
+    for hold in holds_read(lock.name(), owner, *holds) {
         match lock.read_lease(owner, hold) {
             ReadLease::Until(Expiry::At(ends)) => search.latest = search.latest.max(Some(ends)),
             ReadLease::Until(Expiry::Never) | ReadLease::Gone => {}

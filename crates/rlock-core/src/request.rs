@@ -1,4 +1,5 @@
-//! The arguments of each command, parsed. Every parser takes the arguments after the key.
+//! The arguments of each command, parsed. Every parser takes the arguments after the key; those of commands that may wait, or end
+//! a wait, check the key as well.
 //!
 //! Option words come in any case and order, each at most once.
 
@@ -8,7 +9,7 @@ mod hot;
 pub use hot::Hot;
 
 use crate::error::Error;
-use crate::types::{Holds, LeaseMs, Mode, Owner, PermitLimit, WaitMs};
+use crate::types::{Holds, LeaseMs, Mode, Owner, PermitLimit, WaitMs, check_name};
 use args::{Args, Word, holds_or_none, lease_from, once, unexpected};
 
 /// The longest channel in bytes.
@@ -134,8 +135,9 @@ pub struct ForceRelease<'a> {
 }
 
 impl<'a> Acquire<'a> {
-    /// Parses the arguments after the key.
-    pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
+    /// Checks the lock's name, and parses the arguments after it.
+    pub fn parse(name: &[u8], args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
+        check_name(name)?;
         let mut args = Args(args);
         let (owner, lease) = (args.required()?, args.required()?);
         let (owner, lease) = (Owner::new(owner)?, lease_from(lease)?);
@@ -233,8 +235,9 @@ impl<'a> Renew<'a> {
 }
 
 impl<'a> Cancel<'a> {
-    /// Parses the arguments after the key.
-    pub fn parse(args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
+    /// Checks the lock's name, and parses the arguments after it.
+    pub fn parse(name: &[u8], args: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
+        check_name(name)?;
         let mut args = Args(args);
         let owner = Owner::new(args.required()?)?;
         if args.next().is_some() {

@@ -2,13 +2,15 @@
 
 use super::*;
 
+const NAME: &[u8] = b"lock";
+
 fn args(line: &str) -> Vec<&[u8]> {
     line.split(' ').filter(|word| !word.is_empty()).map(str::as_bytes).collect()
 }
 
 fn acquire(line: &str) -> Result<(i64, Option<i64>), Error> {
     let args = args(line);
-    Acquire::parse(args.into_iter()).map(|a| (a.lease.get(), a.arrive_at.map(Holds::get)))
+    Acquire::parse(NAME, args.into_iter()).map(|a| (a.lease.get(), a.arrive_at.map(Holds::get)))
 }
 
 fn release(line: &str) -> Result<(DownTo, Option<i64>), Error> {
@@ -59,7 +61,7 @@ fn acquire_takes_an_owner_a_lease_and_holds() {
 fn acquire_takes_fenced_once() {
     let parse = |line| {
         let args = args(line);
-        Acquire::parse(args.into_iter()).map(|acquire| acquire.fenced)
+        Acquire::parse(NAME, args.into_iter()).map(|acquire| acquire.fenced)
     };
     assert_eq!(parse("me 1"), Ok(false));
     assert_eq!(parse("me 1 fenced"), Ok(true));
@@ -71,7 +73,7 @@ fn acquire_takes_fenced_once() {
 fn acquire_takes_a_wait() {
     let parse = |line| {
         let args = args(line);
-        Acquire::parse(args.into_iter())
+        Acquire::parse(NAME, args.into_iter())
             .map(|acquire| (acquire.wait.map(Wait::wait), acquire.arrive_at.is_some()))
     };
     let cases = [
@@ -94,7 +96,7 @@ fn acquire_takes_a_wait() {
 fn acquire_takes_a_channel() {
     let parse = |line: &str| {
         let args = args(line);
-        Acquire::parse(args.into_iter()).map(|acquire| match acquire.wait {
+        Acquire::parse(NAME, args.into_iter()).map(|acquire| match acquire.wait {
             Some(Wait::Enqueue(_, channel)) => String::from_utf8_lossy(channel).into_owned(),
             other => format!("{other:?}"),
         })
@@ -115,12 +117,12 @@ fn acquire_takes_a_channel() {
     }
     assert_eq!(parse(&format!("me 1 ENQUEUE 0 {longest}c")), Err(Error::BadChannel));
     let empty: [&[u8]; 5] = [b"me", b"1", b"ENQUEUE", b"5", b""];
-    assert_eq!(Acquire::parse(empty.into_iter()), Err(Error::BadChannel));
+    assert_eq!(Acquire::parse(NAME, empty.into_iter()), Err(Error::BadChannel));
 }
 
 #[test]
 fn cancel_takes_an_owner() {
-    let parse = |line| Cancel::parse(args(line).into_iter()).map(|_| ());
+    let parse = |line| Cancel::parse(NAME, args(line).into_iter()).map(|_| ());
     assert_eq!(parse("me"), Ok(()));
     assert_eq!(parse(""), Err(Error::Arity));
     assert_eq!(parse("mode"), Err(Error::BadOwner));
@@ -128,8 +130,17 @@ fn cancel_takes_an_owner() {
 }
 
 #[test]
+fn calls_that_may_wait_take_names_of_1_to_1024_bytes() {
+    for (length, fits) in [(0, false), (1, true), (1_024, true), (1_025, false), (300_000, false)] {
+        let (name, expected) = (vec![b'k'; length], if fits { Ok(()) } else { Err(Error::BadName) });
+        assert_eq!(Acquire::parse(&name, args("me 1").into_iter()).map(|_| ()), expected, "{length}");
+        assert_eq!(Cancel::parse(&name, args("me").into_iter()).map(|_| ()), expected, "{length}");
+    }
+}
+
+#[test]
 fn fair_is_taken_once_and_of_plain_locks() {
-    let acquire = |line| Acquire::parse(args(line).into_iter()).map(|acquire| acquire.fair);
+    let acquire = |line| Acquire::parse(NAME, args(line).into_iter()).map(|acquire| acquire.fair);
     assert_eq!(acquire("me 1"), Ok(false));
     assert_eq!(acquire("me 1 FENCED fair BLOCK 5"), Ok(true));
     assert_eq!(acquire("me 1 FAIR FAIR"), Err(Error::RepeatedOption("FAIR")));
@@ -139,7 +150,7 @@ fn fair_is_taken_once_and_of_plain_locks() {
 
 #[test]
 fn one_of_read_and_write_is_taken_once() {
-    let acquire = |line| Acquire::parse(args(line).into_iter()).map(|acquire| acquire.mode);
+    let acquire = |line| Acquire::parse(NAME, args(line).into_iter()).map(|acquire| acquire.mode);
     assert_eq!(acquire("me 1"), Ok(Mode::Mutex));
     assert_eq!(acquire("me 1 HOLDS 2 read"), Ok(Mode::Read));
     assert_eq!(acquire("me 1 FENCED WRITE"), Ok(Mode::Write));
@@ -208,7 +219,9 @@ fn info_takes_a_limit() {
     let cases = [
         ("", Ok(DEFAULT_LIMIT)),
         ("LIMIT 0", Ok(0)),
-        ("limit 4294967295", Ok(u32::MAX)),
+        ("LIMIT 10000", Ok(10_000)),
+        ("LIMIT 10001", Ok(10_000)),
+        ("limit 4294967295", Ok(10_000)),
         ("LIMIT 4294967296", Err(Error::BadLimit { least: 0 })),
         ("LIMIT -1", Err(Error::BadLimit { least: 0 })),
         ("LIMIT", Err(Error::MissingValue("LIMIT"))),
@@ -226,6 +239,7 @@ fn list_takes_a_cursor_and_a_limit() {
         ("0", Ok((Cursor::Bound, DEFAULT_LIMIT))),
         (">", Ok((Cursor::After(b""), DEFAULT_LIMIT))),
         (">a LIMIT 1", Ok((Cursor::After(b"a"), 1))),
+        ("0 LIMIT 10001", Ok((Cursor::Bound, 10_000))),
         ("", Err(Error::Arity)),
         ("1", Err(Error::BadCursor)),
         ("00", Err(Error::BadCursor)),
@@ -251,7 +265,7 @@ fn force_release_takes_an_owner_or_nothing() {
 fn owners_of_any_bytes_are_taken() {
     for byte in 0..=u8::MAX {
         let owner = [byte, b'x', byte];
-        let parsed = Acquire::parse([&owner[..], b"5"].into_iter());
+        let parsed = Acquire::parse(NAME, [&owner[..], b"5"].into_iter());
         assert_eq!(parsed.map(|a| a.owner.bytes().to_vec()), Ok(owner.to_vec()));
     }
 }
@@ -272,7 +286,7 @@ fn acquire_and_renew_take_a_session_of_which_zero_is_one() {
     ];
     for (line, expected) in cases {
         let args = || args(line).into_iter();
-        assert_eq!(Acquire::parse(args()).map(|acquire| acquire.session), expected, "{line}");
+        assert_eq!(Acquire::parse(NAME, args()).map(|acquire| acquire.session), expected, "{line}");
         assert_eq!(Renew::parse(args()).map(|renew| renew.session), expected, "{line}");
     }
 }

@@ -18,6 +18,7 @@ use crate::shape::Fields;
 use crate::timing::{Outcome, Share, check_soon, entry};
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
 use crate::view::{Need, Others, Step, View};
+use crate::weight::Weighed;
 use crate::yielding::notify_redisson;
 
 /// A connection has ended. This only notes it, in time that does not depend on the number of its ties.
@@ -36,21 +37,46 @@ pub fn on_beat<P: InTask>(core: Core<'_, P>) {
     }
     let _entry = entry(core);
     core.locks(Locks::unpark_sessions);
-    let most = core.port.settings().at_once.looked;
-    for (lock, owner, mode) in core.locks(|locks| locks.next_swept_ties(most)) {
-        if core.at(lock.name(), |lock| is_held(lock, &owner, mode)) == Some(false) {
+    let usual = core.port.settings().at_once.looked;
+    let most = if core.locks(|locks| locks.hurries_sweep()) { usual.saturating_mul(HURRY) } else { usual };
+    let (mut done, now) = (0_usize, core.port.now());
+    while done < most {
+        let Some(hold) = core.locks(Locks::next_swept_tie) else { break };
+        let hold_weight = hold.weight();
+        let (lock, owner, mode) = hold;
+        let look = |lock: &mut P::Lock<'_>| is_held(lock, (&owner, mode), now);
+        let (held, keys) = core.at(lock.name(), look).unwrap_or((true, 1));
+        if !held {
             core.locks(|locks| locks.untie(lock.name(), &owner, mode));
+        }
+        done = done.saturating_add(keys.max(hold_weight));
+    }
+}
+
+/// Whether the owner still holds the lock, and what the keys count that were read for that at most. The fields of dead readers, and ended
+/// permits, do not count.
+fn is_held<L: Lock>(lock: &mut L, (owner, mode): (&[u8], Mode), now: UnixMs) -> (bool, usize) {
+    let Ok(fields) = fields(lock, Some(owner)) else { return (false, 1) };
+    match (mode, fields.reads) {
+        (Mode::Mutex | Mode::Write, _) => (fields.sole.is_some(), 1),
+        (_, None) => (false, 1),
+        (Mode::Permit, Some(_)) => {
+            let key = lock.open();
+            (lock.permits(&key, Some(owner)).own.is_some_and(|end| end > now), 1)
+        }
+        (Mode::Read, Some(_)) if !fields.is_read_write() => (false, 1),
+        (Mode::Read, Some(holds)) => {
+            let end = read_leases::lease_end(lock, owner, holds, fields.key_end);
+            (
+                end.is_some(),
+                if end.is_some() { 1 } else { read_leases::weigh_lease_keys(lock.name(), owner, holds) },
+            )
         }
     }
 }
 
-/// Whether the owner's holds are still in the lock's hash; a dead reader's count until they are removed.
-fn is_held<L: Lock>(lock: &mut L, owner: &[u8], mode: Mode) -> bool {
-    fields(lock, Some(owner)).is_ok_and(|fields| match mode {
-        Mode::Read | Mode::Permit => fields.reads.is_some(),
-        Mode::Mutex | Mode::Write => fields.sole.is_some(),
-    })
-}
+/// How much faster the sweep is after a tie was refused.
+const HURRY: usize = 10;
 
 /// Frees some ties of locks whose holds all ended at one moment. This writes nothing.
 pub(crate) fn free_untied<P: Server>(core: Core<'_, P>) {
@@ -79,7 +105,7 @@ pub(crate) fn end_sessions<P: InTask>(core: Core<'_, P>) -> Outcome {
             core.locks(Locks::park_sessions);
             return Outcome::Refused;
         }
-        done = done.saturating_add(keys.max(1));
+        done = done.saturating_add(keys.max(tie.weight()));
         core.locks(|locks| locks.tie_has_ended(tie));
     }
     tell_ends(core);
@@ -133,10 +159,10 @@ fn last_read<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Expiry> {
     read_leases::last_lease_end(lock, &tie.owner, fields.reads?, fields.key_end)
 }
 
-/// How many lease keys the end of a connection reads and writes for this tie.
+/// What the lease keys count that the end of a connection reads and writes for this tie.
 fn lease_keys<L: Lock>(lock: &mut L, tie: &EndedTie) -> usize {
     let reads = tied_reader(lock, tie).and_then(|fields| fields.reads);
-    reads.map_or(0, read_leases::count_lease_keys)
+    reads.map_or(0, |holds| read_leases::weigh_lease_keys(lock.name(), &tie.owner, holds))
 }
 
 /// The content of the lock's hash, if the tie is that of a reader.
@@ -146,12 +172,10 @@ fn tied_reader<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Fields> {
 }
 
 fn tell_ends<P: InTask>(core: Core<'_, P>) {
-    let (now, share): (UnixMs, _) = (core.port.now(), Share::of(core));
-    for _ in 0..core.port.settings().at_once.looked {
-        if share.is_used_up(core) {
-            break;
-        }
+    let (now, share, mut done): (UnixMs, _, _) = (core.port.now(), Share::of(core), 0_usize);
+    while done < core.port.settings().at_once.looked && !share.is_used_up(core) {
         let Some((lock, mode)) = core.locks(|locks| locks.next_end(now)) else { break };
+        done = done.saturating_add(lock.weight());
         core.at(lock.name(), |lock| tell_end(core, lock, mode));
     }
 }

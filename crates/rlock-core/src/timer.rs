@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use crate::access::{Access, access, head};
 use crate::core::Core;
 use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
-use crate::events::continue_sweeps;
+use crate::events::{check_channels, continue_sweeps};
 use crate::facts::WriteAccess;
 use crate::fair::{
     self,
@@ -21,6 +21,7 @@ use crate::serve::{schedule_next_check, serve_found_free};
 use crate::sessions::{drop_ended_waiters, end_sessions, free_untied};
 use crate::timing::{Outcome, Share, entry};
 use crate::types::{Mode, MonoMs};
+use crate::weight::{Weighed, weight};
 
 /// How soon to look again while the server refuses writes, in ms.
 const RETRY_MS: u64 = 20;
@@ -39,6 +40,7 @@ pub fn on_timer<P: InTask>(core: Core<'_, P>) {
         return;
     }
     continue_dropping(core);
+    check_channels(core);
     if !core.port.may_write() {
         core.locks(Locks::park_sessions);
     }
@@ -62,9 +64,10 @@ fn work_on_locks<P: InTask>(core: Core<'_, P>) -> Outcome {
 
 /// Takes grants back whose clients went before the answer.
 fn revoke_grants<P: InTask>(core: Core<'_, P>) -> Outcome {
-    let share = Share::of(core);
-    for _ in 0..share.most {
+    let (share, mut done) = (Share::of(core), 0_usize);
+    while done < share.most {
         let Some((lock, grant)) = core.locks(Locks::next_revoke) else { break };
+        done = done.saturating_add(weight(lock.bytes().saturating_add(grant.owner.len())));
         if revoke(core, lock.name(), &grant) == Outcome::Refused {
             core.locks(|locks| locks.revoke_later(lock, grant));
             return Outcome::Refused;
@@ -116,6 +119,13 @@ fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> Outcome {
 
 /// Checks a lock with waiters outside a command. It asks for write access once, and only before it writes.
 fn check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
+    if core.locks(|locks| locks.doubts_slot(lock.name())) {
+        if lock.is_elsewhere() {
+            drop_moved(core, lock.name());
+            return Outcome::Done;
+        }
+        core.locks(|locks| locks.slot_is_here(lock.name()));
+    }
     let Some((owner, wanted)) = head(core, lock) else { return Outcome::Done };
     let asked = OnceCell::new();
     if let Err(outcome) = repair_list(core, lock, &owner, wanted, &asked) {
@@ -184,11 +194,7 @@ fn drop_moved<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
     // The remaining waiters stay in the queue, and the lock is due again.
     let moved = core.locks(|locks| {
         locks.end_count(lock);
-        let moved = locks.drain(lock, most);
-        locks.count_served(moved.len());
-        moved
+        locks.drain(lock, most)
     });
-    let name = lock.to_ref();
-    let moved = moved.into_iter().map(|waiter| (name.clone(), waiter)).collect();
     drop_waiters(core, moved, DropReason::Moved);
 }

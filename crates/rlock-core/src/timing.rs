@@ -34,8 +34,7 @@ pub(crate) fn check_soon<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
 }
 
 /// An entry point of the rules is under way. When the outermost one returns, the timer is set to fire at the next work, if
-/// that may have changed. There is one timer, and none while there is no work: the server does not unload a module with
-/// timers.
+/// that may have changed. There is one timer, and none while there is no work.
 #[must_use]
 pub(crate) struct Entry<'a, P: Server> {
     core: Core<'a, P>,

@@ -3,10 +3,11 @@
 use crate::core::Core;
 use crate::decision::{Change, Decision, HashChange, LockEvent, Reply};
 use crate::error::Error;
-use crate::locks::{Cause, LockName, Session};
+use crate::locks::{Cause, LockName, Session, User};
+use crate::note::Note;
 use crate::port::{InCommand, Server};
 use crate::request::Acquire;
-use crate::types::{Holds, LeaseMs};
+use crate::types::{Holds, LeaseMs, Mode};
 
 /// What a successful call does to the tie of its owner's holds.
 #[derive(Clone, Copy)]
@@ -22,19 +23,18 @@ impl Tying {
         matches!(self, Self::Set(Some(_)))
     }
 
-    /// Refuses one tie more than the server may have, where a call that ties would succeed.
-    #[cold]
-    pub(crate) fn check<P: Server>(
+    /// Refuses one tie more than the server or the user may have, where a call that ties would succeed. Returns the user for
+    /// which the tie counts. A call that ties nothing costs nothing here.
+    #[inline]
+    pub(crate) fn check<P: InCommand>(
         self,
         core: Core<'_, P>,
         lock: LockName<'_>,
         owner: &[u8],
         decision: &Decision,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<User>, Error> {
         let succeeds = matches!(decision.reply, Reply::Acquired { .. } | Reply::Renewed);
-        let most = core.port.settings().max_ties;
-        let has_room = || core.locks(|locks| locks.may_tie(lock, owner, decision.change.mode, most));
-        if !succeeds || has_room() { Ok(()) } else { Err(Error::TooManyTies) }
+        if self.ties() && succeeds { check(core, lock, (owner, decision.change.mode)) } else { Ok(None) }
     }
 
     /// The call has succeeded with this decision. A plain one does not come here.
@@ -44,17 +44,37 @@ impl Tying {
         core: Core<'_, P>,
         lock: LockName<'_>,
         owner: &[u8],
-        decision: &Decision,
+        (decision, user): (&Decision, Option<User>),
     ) {
         let mode = decision.change.mode;
         core.locks(|locks| match (self, decision.reply) {
             (Self::Set(grace), Reply::Acquired { .. } | Reply::Renewed) => {
                 let session = grace.map(|grace| Session { client: core.port.client_id(), grace });
-                locks.tie(lock, owner, mode, session);
+                locks.tie(lock, owner, mode, (session, user));
             }
             (Self::Keep, Reply::StillHeld) => locks.supersede_ended(lock, owner, mode),
             _ => {}
         });
+    }
+}
+
+#[cold]
+fn check<P: InCommand>(
+    core: Core<'_, P>,
+    lock: LockName<'_>,
+    hold: (&[u8], Mode),
+) -> Result<Option<User>, Error> {
+    let (user, limits) = (core.port.user(), core.port.settings().max_ties);
+    let allowed = core.locks(|locks| locks.may_tie(lock, hold, user.as_deref(), limits));
+    allowed.inspect_err(|why| note_refused(core, why))?;
+    Ok(user)
+}
+
+/// Counts a refusal for the share of its user.
+#[cold]
+pub(crate) fn note_refused<P: Server>(core: Core<'_, P>, why: &Error) {
+    if matches!(why, Error::UserQueueFull | Error::UserHasTooManyTies) {
+        core.port.note(Note::RefusedByShare);
     }
 }
 
@@ -63,12 +83,12 @@ pub(crate) fn waiters_session<P: InCommand>(
     core: Core<'_, P>,
     lock: LockName<'_>,
     request: &Acquire<'_>,
+    user: Option<&[u8]>,
 ) -> Result<Option<Session>, Error> {
     let Some(grace) = request.session else { return Ok(None) };
-    let most = core.port.settings().max_ties;
-    if !core.locks(|locks| locks.may_tie_waiter(lock, request.owner.bytes(), request.mode, most)) {
-        return Err(Error::TooManyTies);
-    }
+    let (waiter, limits) = ((request.owner.bytes(), request.mode), core.port.settings().max_ties);
+    let allowed = core.locks(|locks| locks.may_tie_waiter(lock, waiter, user, limits));
+    allowed.inspect_err(|why| note_refused(core, why))?;
     Ok(Some(Session { client: core.port.client_id(), grace }))
 }
 

@@ -3,10 +3,16 @@
 use std::num::{NonZeroI64, NonZeroU32};
 
 use crate::error::Error;
-pub use crate::limits::{MAX_HOLDS, MAX_LEASE_MS, MAX_PERMITS};
+pub use crate::limits::{MAX_HOLDS, MAX_LEASE_MS, MAX_NAME_LEN, MAX_PERMITS};
 
 /// The longest owner in bytes.
 pub const MAX_OWNER_LEN: usize = 512;
+
+/// Refuses a name under which no lock can be acquired: an empty one, which mostly comes from an unset variable, or a long one,
+/// which each step of the work on a lock would hash, copy or send. Other clients may hold locks under any name.
+pub(crate) fn check_name(name: &[u8]) -> Result<(), Error> {
+    if (1..=MAX_NAME_LEN).contains(&name.len()) { Ok(()) } else { Err(Error::BadName) }
+}
 
 /// An owner: any bytes that can be the field of a lock's hash.
 ///

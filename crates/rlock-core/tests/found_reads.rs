@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use rlock_core::facts::WriteAccess;
-use rlock_core::locks::{Cause, Databases, Limits, LockRef, Turns};
+use rlock_core::locks::{Cause, Databases, Limits, LockRef, TieLimits, Turns};
 use rlock_core::request::Renew;
 use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, Expiry, Holds, LeaseMs, Mode, Owner, Reply, UnixMs, events};
@@ -88,12 +88,12 @@ fn sim() -> Sim {
     let lease = |ms| LeaseMs::new(ms).expect("a lease");
     Sim::new(Settings {
         admission: Admission::Open,
-        limits: Limits { server: 1_000, lock: 1_000 },
+        limits: Limits { server: 1_000, lock: 1_000, user: usize::MAX },
         grant_confirm: lease(500),
         turns: Turns { after_grants: 100, after_ms: 1_000 },
         foreign_window: Some(lease(20)),
         fair_turn: lease(1_000),
-        max_ties: 1_000,
+        max_ties: TieLimits { server: 1_000, user: 1_000 },
         hot_locks: 0,
         at_once: AtOnce::USUAL,
     })

@@ -64,17 +64,12 @@ impl FairList for SimFairList<'_> {
             list.map(|list| list.retain(|entry| !taken.contains(&entry.owner))).is_none()
         });
         let taken = if stuck { Vec::new() } else { taken };
-        Walked { taken, passed: stay.len(), at_head: start == 0 }
+        Walked { taken, passed: stay.len(), weight: end.saturating_sub(start), at_head: start == 0 }
     }
 
     fn forget(&self, _: &[Box<[u8]>]) {}
 
-    fn lower(
-        &self,
-        passed: usize,
-        most: usize,
-        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
-    ) -> (usize, bool) {
+    fn lower(&self, passed: usize, most: usize, latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>) -> Walked {
         let list = self.list();
         let end = list.len().saturating_sub(passed);
         let start = end.saturating_sub(most);
@@ -87,7 +82,8 @@ impl FairList for SimFairList<'_> {
                 }
             });
         }
-        (end.saturating_sub(start), start == 0)
+        let passed = end.saturating_sub(start);
+        Walked { taken: Vec::new(), passed, weight: passed, at_head: start == 0 }
     }
 
     fn deadline(&self, owner: &[u8]) -> Option<UnixMs> {

@@ -16,6 +16,7 @@ mod server;
 mod world;
 
 use std::cell::RefCell;
+use std::mem::take;
 
 use rlock_core::commands::{self, Answer};
 use rlock_core::core::Core;
@@ -204,6 +205,27 @@ impl Sim {
             world.fair.clear();
         });
         events::databases_changed(self.core(), Databases::All, Cause::Flushed);
+    }
+
+    /// SWAPDB: exchanges the keys of two databases, without an event for each.
+    pub fn swap(&self, [one, other]: [i32; 2]) {
+        let moved = |db: i32| match db {
+            db if db == one => other,
+            db if db == other => one,
+            db => db,
+        };
+        let there = |lock: LockRef| LockRef { db: moved(lock.db), key: lock.key };
+        self.with(|world| {
+            world.keys =
+                take(&mut world.keys).into_iter().map(|(lock, value)| (there(lock), value)).collect();
+            world.fair = take(&mut world.fair).into_iter().map(|(lock, list)| (there(lock), list)).collect();
+            world.tokens =
+                take(&mut world.tokens).into_iter().map(|(lock, token)| (there(lock), token)).collect();
+            let leases = take(&mut world.read_leases).into_iter();
+            world.read_leases =
+                leases.map(|((lock, owner, number), ends)| ((there(lock), owner, number), ends)).collect();
+        });
+        events::databases_swapped(self.core(), [one, other]);
     }
 
     /// The server becomes a replica.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
 use rlock_core::facts::{self, ReadLease, Reader, WriteAccess};
-use rlock_core::locks::{LockName, LockRef, Ticket};
+use rlock_core::locks::{LockName, LockRef, Ticket, User};
 use rlock_core::note::Note;
 use rlock_core::port::{FairList, InCommand, InTask, Lock, ReaderPage, Server};
 use rlock_core::settings::Settings;
@@ -63,6 +63,10 @@ impl Server for Sim {
         })
     }
 
+    fn has_subscriber(&self, channel: &[u8]) -> bool {
+        self.with(|world| world.heard.contains(channel))
+    }
+
     fn set_timer(&self, in_ms: Option<u64>) {
         self.with(|world| world.timer = in_ms.map(|ms| MonoMs(world.clock.0.saturating_add(ms))));
     }
@@ -81,10 +85,14 @@ impl InCommand for Sim {
     }
 
     fn client_id(&self) -> u64 {
-        self.with(|world| world.calling.as_ref().map_or(0, |(client, _)| *client))
+        self.with(|world| world.client())
     }
 
-    fn block(&self, ticket: Ticket) -> Result<(), Error> {
+    fn user(&self) -> Option<User> {
+        self.with(|world| world.users.get(&world.client()).cloned())
+    }
+
+    fn block(&self, ticket: Ticket, _: bool) -> Result<(), Error> {
         self.with(|world| {
             if world.refuses_to_block {
                 return Err(Error::NotBlockable);
@@ -228,6 +236,10 @@ impl Lock for SimLock<'_> {
     }
 
     fn raise_expired(&self) {}
+
+    fn is_elsewhere(&self) -> bool {
+        self.write_access() == WriteAccess::SlotMoved
+    }
 
     fn write_access(&self) -> WriteAccess {
         self.sim.with(|world| world.write_access)

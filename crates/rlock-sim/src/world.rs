@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use rlock_core::facts::{FairEntry, WriteAccess};
-use rlock_core::locks::{LockRef, Ticket};
+use rlock_core::locks::{LockRef, Ticket, User};
 use rlock_core::settings::Settings;
 use rlock_core::{Error, Expiry, Holds, MonoMs, Reply, UnixMs};
 
@@ -30,6 +30,8 @@ pub struct World {
     pub timer: Option<MonoMs>,
     /// Clients that are blocked, or have undelivered answers.
     pub clients: BTreeMap<Ticket, Client>,
+    /// The users of connections; others have the default user.
+    pub users: BTreeMap<u64, User>,
     /// Channels with a subscriber.
     pub heard: BTreeSet<Box<[u8]>>,
     /// Messages since this was last emptied, received or not.
@@ -160,6 +162,7 @@ impl World {
             clock: MonoMs(0),
             timer: None,
             clients: BTreeMap::new(),
+            users: BTreeMap::new(),
             heard: BTreeSet::new(),
             messages: Vec::new(),
             unlock_messages: Vec::new(),
@@ -175,6 +178,11 @@ impl World {
             settings,
             calling: None,
         }
+    }
+
+    /// The connection of the call under way.
+    pub(crate) fn client(&self) -> u64 {
+        self.calling.as_ref().map_or(0, |(client, _)| *client)
     }
 
     /// The value of a key that exists now.

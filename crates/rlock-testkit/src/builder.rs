@@ -31,8 +31,20 @@ pub struct ServerBuilder {
     module_args: Vec<String>,
     dir: Option<DataDir>,
     binary: Option<PathBuf>,
-    steps_clock: bool,
+    clocks: Clocks,
     sentinel: bool,
+}
+
+/// The clocks that the test sets.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Clocks {
+    /// None of them.
+    #[default]
+    Real,
+    /// The wall clock, which steps.
+    Step,
+    /// Both, which stand.
+    Stand,
 }
 
 #[derive(Debug, Default)]
@@ -136,7 +148,14 @@ impl ServerBuilder {
     /// Lets the test step the server's wall clock: [`TestServer::set_clock_ahead`].
     #[must_use]
     pub fn with_a_clock_that_steps(mut self) -> Self {
-        self.steps_clock = true;
+        self.clocks = Clocks::Step;
+        self
+    }
+
+    /// Lets the test set both clocks of the server, which stand: [`TestServer::set_clocks`].
+    #[must_use]
+    pub fn with_clocks_that_stand(mut self) -> Self {
+        self.clocks = Clocks::Stand;
         self
     }
 
@@ -239,10 +258,13 @@ impl ServerBuilder {
             command.arg(&file).args(self.sentinel.then_some("--sentinel")).current_dir(dir.path());
             command.stdin(Stdio::null()).stdout(log.try_clone().expect("a second handle of the log file"));
             command.stderr(log);
-            if self.steps_clock {
+            if self.clocks != Clocks::Real {
                 let clock = dir.path().join(CLOCK_FILE);
                 fs::write(&clock, "0").expect("writing the clock's file");
                 command.env("RLOCK_CLOCK_FILE", clock).env("LD_PRELOAD", clock_path());
+            }
+            if self.clocks == Clocks::Stand {
+                command.env("RLOCK_CLOCKS_STAND", "yes");
             }
         });
         let process =

@@ -139,6 +139,13 @@ pub fn server_time(connection: &mut Connection) -> i64 {
     seconds * 1000 + micros / 1000
 }
 
+/// Whether no client is blocked by the module, and no timer of it runs: the server refuses to unload a module that has one of
+/// these in other words than one that refuses itself.
+#[track_caller]
+pub fn is_at_rest(connection: &mut Connection) -> bool {
+    say(connection, "MODULE UNLOAD rlock") == "!ERR Error unloading module: operation not possible."
+}
+
 /// A counter of the module's section in `INFO`, named without `rlock_`.
 #[track_caller]
 pub fn counter(server: &TestServer, name: &str) -> u64 {

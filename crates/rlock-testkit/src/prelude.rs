@@ -5,8 +5,8 @@ pub use std::time::{Duration, Instant};
 pub use redis::{Connection, Value};
 
 pub use crate::commands::{
-    SOON, Story, agrees, ask, counter, fields, number, on_the_wire, say, say_words, server_time, state, text,
-    transaction,
+    SOON, Story, agrees, ask, counter, fields, is_at_rest, number, on_the_wire, say, say_words, server_time,
+    state, text, transaction,
 };
 pub use crate::waiting::{ALICE, Waiting, block, held, held_and_listen, queue, waiters};
 pub use crate::{

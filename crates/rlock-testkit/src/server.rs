@@ -149,7 +149,7 @@ impl TestServer {
         self.write_clocks(&seconds.to_string());
     }
 
-    /// Sets both clocks of the same server, in ms. They stand still until they are set again.
+    /// Sets both clocks of a server that was started with [`ServerBuilder::with_clocks_that_stand`], in ms. They stand still until they are set again.
     pub fn set_clocks(&self, wall: i64, monotonic: i64) {
         self.write_clocks(&format!("{wall} {monotonic} {}", wall.wrapping_add(monotonic)));
     }

@@ -1,7 +1,8 @@
 //! The holders of a lock of any kind.
 
-use rlock_core::read_leases::MAX_LEASE_KEYS;
+use rlock_core::read_leases::most_lease_keys;
 use rlock_core::shape::{self, RwField, SingleField};
+use rlock_core::weight::weight;
 use rlock_core::{Error, Expiry, Fields, Holds, Kind, Mode, UnixMs, names};
 
 use super::{mode, pair, session};
@@ -90,15 +91,24 @@ fn read_write(ctx: Ctx<'_>, key: Key<'_>, limit: usize, lock: Fields, now: UnixM
     let (fields, name) = (key.len().saturating_sub(1), key.name());
     let found = some_fields(&key, limit)?;
     drop(key);
-    let not_looked_at = fields.saturating_sub(found.len());
-    let living = found.into_iter().filter_map(|(owner, mode, holds)| {
+    let mut not_looked_at = fields.saturating_sub(found.len());
+    let mut leases = Leases { ctx, name, count: 0 };
+    let (mut ends, mut holders) = (Vec::new(), Vec::new());
+    for (owner, mode, holds) in found {
         let until = match mode {
-            Mode::Read => lease_end(ctx, name, &owner, holds)?.sooner(lock.key_end),
+            Mode::Read => match leases.end(&owner, holds) {
+                Lease::Until(until) => until.sooner(lock.key_end),
+                Lease::Ended => continue,
+                Lease::Unknown => {
+                    not_looked_at = not_looked_at.saturating_add(1);
+                    continue;
+                }
+            },
             Mode::Write | Mode::Mutex | Mode::Permit => lock.key_end,
         };
-        Some((until, Holder { owner, mode, holds: holds.get(), lease_ms: until.left(now), session: None }))
-    });
-    let (ends, mut holders): (Vec<Expiry>, Vec<Holder>) = living.unzip();
+        ends.push(until);
+        holders.push(Holder { owner, mode, holds: holds.get(), lease_ms: until.left(now), session: None });
+    }
     let count = holders.len().saturating_add(not_looked_at);
     if count == 0 {
         return Ok(NOBODY);
@@ -129,14 +139,56 @@ fn some_fields(key: &Key<'_>, most: usize) -> Result<Vec<(Vec<u8>, Mode, Holds)>
     }
 }
 
-/// When a reader's lease ends; `None` if it has.
-fn lease_end(ctx: Ctx<'_>, name: StringRef<'_>, reader: &[u8], holds: Holds) -> Option<Expiry> {
-    let oldest = holds.get().saturating_sub(MAX_LEASE_KEYS).saturating_add(1).max(1);
-    (oldest..=holds.get()).rev().find_map(|hold| {
-        let lease = OwnedString::new(&names::read_lease_key(name.bytes(), reader, hold));
-        let key = Key::open_inspect(ctx, lease.borrow());
+/// The bound of the older lease keys that one call reads, beside the newest one of each reader.
+const MOST_OLDER: usize = 10_000;
+
+/// The leases of the readers of a lock.
+struct Leases<'a> {
+    ctx: Ctx<'a>,
+    name: StringRef<'a>,
+    /// What the older lease keys count that were read.
+    count: usize,
+}
+
+/// The lease of a reader.
+enum Lease {
+    /// Its end.
+    Until(Expiry),
+    /// It has ended.
+    Ended,
+    /// Not known: the newest hold has ended, and the older ones are too many.
+    Unknown,
+}
+
+impl Leases<'_> {
+    /// A reader's lease. Most often that of its newest hold is its longest; Redisson may make it the shortest.
+    fn end(&mut self, reader: &[u8], holds: Holds) -> Lease {
+        let newest = holds.get();
+        if let Some(end) = self.end_of(reader, newest) {
+            return Lease::Until(end);
+        }
+        let lock = keyspace::lock_name(self.ctx, self.name);
+        let oldest = newest.saturating_sub(most_lease_keys(lock, reader)).saturating_add(1).max(1);
+        let each = weight(lock.key.len().saturating_add(reader.len()));
+        for hold in (oldest..newest).rev() {
+            if self.count >= MOST_OLDER {
+                return Lease::Unknown;
+            }
+            self.count = self.count.saturating_add(each);
+            if let Some(end) = self.end_of(reader, hold) {
+                return Lease::Until(end);
+            }
+        }
+        // Older holds than these may live until the key ends.
+        if oldest > 1 { Lease::Unknown } else { Lease::Ended }
+    }
+
+    /// When the lease of a hold ends; `None` if it has.
+    fn end_of(&self, reader: &[u8], hold: i64) -> Option<Expiry> {
+        let lease = OwnedString::new(&names::read_lease_key(self.name.bytes(), reader, hold));
+        let key = Key::open_inspect(self.ctx, lease.borrow());
         (key.kind() != KeyKind::Empty).then(|| key.expiry())
-    })
+    }
 }
 
 impl Respond for Holder {

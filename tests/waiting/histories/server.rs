@@ -77,7 +77,7 @@ pub(crate) struct Server {
 impl Server {
     /// None where the server reads its monotonic clock from the processor, as Valkey 9 does: that cannot be set.
     pub(crate) fn start() -> Option<Self> {
-        let server = TestServer::builder().with_a_clock_that_steps().conf("hz", 500);
+        let server = TestServer::builder().with_clocks_that_stand().conf("hz", 500);
         // Its waits would end at once, for the wall clock stands far behind.
         let server = server.conf("jemalloc-bg-thread", "no").start();
         if !server.info("server")["monotonic_clock"].contains("clock_gettime") {
@@ -251,7 +251,7 @@ impl Server {
         for name in happened.into_iter().chain(["found_expired", "found_deleted", "foreign_turns"]) {
             assert!(count(name) > 0, "rlock_{name} counts nothing");
         }
-        assert_eq!(say(&mut self.said_on[0], "MODULE UNLOAD rlock"), "OK");
+        assert!(is_at_rest(&mut self.said_on[0]));
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::ValueHint;
+use clap::builder::{OsStringValueParser, TypedValueParser, ValueHint};
 
 use crate::duration;
 use crate::run::{EndSignal, parse_signal};
@@ -13,6 +13,7 @@ use crate::run::{EndSignal, parse_signal};
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     /// The lock
+    #[arg(value_parser = OsStringValueParser::new().try_map(lock))]
     pub(crate) key: OsString,
 
     /// The lease: renewed while the command runs. Without contact to the server the command lasts for nine tenths of it less
@@ -66,6 +67,18 @@ pub(crate) struct RunArgs {
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// The longest name of a lock in bytes.
+const LONGEST_NAME: usize = 1_024;
+
+/// A lock's name: an unset variable must not become the lock of all jobs that lack theirs.
+fn lock(name: OsString) -> Result<OsString, String> {
+    match name.len() {
+        0 => Err("the lock's name is empty: is a variable unset? Use 1 to 1024 bytes".to_string()),
+        1..=LONGEST_NAME => Ok(name),
+        length => Err(format!("the lock's name has {length} bytes: use 1 to {LONGEST_NAME}")),
+    }
 }
 
 /// A name that a variable of the environment can have.

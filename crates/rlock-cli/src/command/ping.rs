@@ -31,6 +31,8 @@ struct Line {
     module: Option<String>,
     may_become_primary: bool,
     ok: bool,
+    /// What the module warns of; they do not make the server fail.
+    warnings: Vec<String>,
     error: Option<String>,
     /// Why a primary gives no locks now.
     refuses: Option<String>,
@@ -59,6 +61,7 @@ fn line(server: servers::Server) -> Line {
             ok: (described.module.is_some() || !described.may_lead) && hindrance.is_none(),
             module: described.module,
             may_become_primary: described.may_lead,
+            warnings: described.warnings,
             error: None,
             refuses: hindrance.as_ref().map(Hindrance::text),
             cause: None,
@@ -73,6 +76,7 @@ fn line(server: servers::Server) -> Line {
             module: None,
             may_become_primary: true,
             ok: false,
+            warnings: Vec::new(),
             error: Some(error.to_string()),
             refuses: None,
             cause: Some(error),
@@ -122,6 +126,11 @@ fn text(report: &Report, output: Output) -> String {
         let verdict = if line.ok { output.toned(Tone::Good, "ok") } else { output.toned(Tone::Bad, "NO") };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{verdict}  {:width$}  {}", line.address, describe(line));
+    }
+    for line in &report.servers {
+        for warning in &line.warnings {
+            let _ = writeln!(text, "{}  {}: {warning}", output.toned(Tone::Bad, "warning"), line.address);
+        }
     }
     if let Some(advice) = &report.advice {
         let _ = writeln!(text, "→ {advice}");

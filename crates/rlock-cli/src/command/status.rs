@@ -25,7 +25,7 @@ struct Status<'a> {
 /// Prints the lock's state.
 pub(crate) fn status(place: &Place, key: &[u8], output: Output) -> Result<u8, Error> {
     let info = Locks::with(place, key)?.info(key)?;
-    // A holder or none: why nobody else gets the lock is with the server.
+    // Why no other client gets the lock, the server says.
     let refuses: Vec<String> = servers::hindrances(place, key)
         .into_iter()
         .map(|(address, hindrance)| format!("{address} {}", hindrance.text()))

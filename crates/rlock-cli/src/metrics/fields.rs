@@ -11,7 +11,7 @@ pub(super) const SERVER: [(&str, Definition); 4] = [
 ];
 
 /// Fields of the module.
-pub(super) const MODULE: [(&str, Definition); 28] = [
+pub(super) const MODULE: [(&str, Definition); 32] = [
     ("rlock_accept", gauge("rlock_accept", "The option rlock.accept: 0 while the server drains.")),
     (
         "rlock_locks_may_be_evicted",
@@ -22,6 +22,19 @@ pub(super) const MODULE: [(&str, Definition); 28] = [
     ("rlock_waiters_peak", gauge("rlock_waiters_peak", "The most waiters at once since the load.")),
     ("rlock_ties", gauge("rlock_ties", "Holds and waiters that are tied to a connection now (SESSION).")),
     ("rlock_max_ties", gauge("rlock_max_ties", "The option rlock.max-ties.")),
+    (
+        "rlock_max_share_per_user",
+        gauge("rlock_max_share_per_user_percent", "The option rlock.max-share-per-user."),
+    ),
+    (
+        "rlock_user_waiters",
+        gauge("rlock_user_waiters", "The most waiters of one user, the default user left out."),
+    ),
+    ("rlock_user_ties", gauge("rlock_user_ties", "The most ties of one user, the default user left out.")),
+    (
+        "rlock_refused_by_share",
+        counter("rlock_refused_by_share_total", "Calls that were refused, as their user had its share."),
+    ),
     ("rlock_acquired", counter("rlock_acquired_total", "Acquisitions of a free lock, hand-offs left out.")),
     ("rlock_reentered", counter("rlock_reentered_total", "Acquisitions by a holder.")),
     ("rlock_denied", counter("rlock_denied_total", "Acquisitions that were denied.")),

@@ -63,7 +63,7 @@ pub(super) fn of(scrape: &Scrape) -> Result<String, Error> {
 
 fn add_server(page: &mut Page, server: &str, answer: &Answer) {
     let fields = &answer.seen.fields;
-    let Described { kind, version, role, module, may_lead } = described(fields);
+    let Described { kind, version, role, module, may_lead, warnings: _ } = described(fields);
     let labels = [("server", server)];
     page.add(TOOK, &labels, answer.took.as_secs_f64());
     page.add(LOADED, &labels, flag(module.is_some()));

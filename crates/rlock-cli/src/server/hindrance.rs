@@ -10,7 +10,7 @@ use crate::error::Error;
 /// The key of the probe; in a cluster a number follows, by which the key is in a slot of the node.
 const KEY: &str = "rlock:probe";
 
-/// An owner that waits nowhere.
+/// An owner that is in no queue.
 const OWNER: &str = "rlock-probe";
 
 /// Why a server gives no locks now.
@@ -76,7 +76,7 @@ impl Hindrance {
 
 /// Whether a primary that has the module takes acquisitions now. `fields` are those of INFO.
 ///
-/// Nothing is written: the server refuses a CANCEL of an owner that waits nowhere when it takes no writes, and otherwise it
+/// Nothing is written: the server refuses a CANCEL of an owner that is in no queue when it takes no writes, and otherwise it
 /// changes nothing.
 pub(crate) fn hindrance(link: &mut Link, fields: &Fields) -> Result<Option<Hindrance>, Error> {
     let is = |name: &str, value: &str| fields.get(name).is_some_and(|is| is == value);

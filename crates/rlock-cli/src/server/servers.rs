@@ -34,6 +34,8 @@ pub(crate) struct Described {
     pub(crate) module: Option<String>,
     /// Whether it is the primary or can be made one.
     pub(crate) may_lead: bool,
+    /// What the module warns of: settings of the server, and faults of its version.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// What a server answered, and why it gives no locks.
@@ -241,6 +243,7 @@ pub(crate) fn described(fields: &Fields) -> Described {
         role: if replica { "replica" } else { "primary" },
         module: field("rlock_version"),
         may_lead: !(replica && never),
+        warnings: ["rlock_warning", "rlock_server_warning"].into_iter().filter_map(field).collect(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::support::metrics::{address, printed};
 use crate::support::terminal::Terminal;
 use crate::support::{Ended, Running, SOON, ask, bare, rlock, url};
 
-/// What makes a server refuse locks, the first word of its error, and what is said of it.
+/// A command that makes a server refuse locks, the first word of its error, and what is said of it.
 const CASES: [(&str, &str, &str); 4] = [
     ("CONFIG SET min-replicas-to-write 1", "NOREPLICAS", "refuses writes: NOREPLICAS"),
     ("CONFIG SET maxmemory 1", "OOM", "refuses new locks: its memory is full (maxmemory)"),
@@ -113,7 +113,7 @@ fn a_server_that_gives_locks_is_well_and_each_node_of_a_cluster_is_asked() {
     assert!(refuses[0].contains(&address(&cluster.primaries[1])), "{ended:?}");
 }
 
-/// A user that may not ask is no reason to say no, and is not asked again: each refusal is an entry in ACL LOG.
+/// A missing permission does not make a server a NO, and is not asked again: each refusal is an entry in ACL LOG.
 #[test]
 fn a_user_that_may_not_ask_learns_the_rest() {
     let server = TestServer::start();

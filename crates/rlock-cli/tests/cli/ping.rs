@@ -38,11 +38,29 @@ fn one_server_with_the_module() {
     let name =
         format!("{:?} {}.{}.{}", version.name, version.major, version.minor, version.patch).to_lowercase();
     let module = &server.info("rlock")["rlock_version"];
-    ended.is(0, &format!("ok  {}  primary  {name}  rlock {module}\n", address(&server)));
+    // A version with a fault.
+    let warning = server.info("rlock").get("rlock_server_warning").cloned();
+    let warns = warning.as_ref().map(|warning| format!("warning  {}: {warning}\n", address(&server)));
+    let line = format!("ok  {}  primary  {name}  rlock {module}\n", address(&server));
+    ended.is(0, &[line, warns.unwrap_or_default()].concat());
     let report = report(&rlock(&server, &["ping", "--json"]));
+    assert_eq!(report["servers"][0]["warnings"], Value::from_iter(warning));
     assert_eq!((&report["ok"], &report["advice"]), (&true.into(), &Value::Null));
     assert_eq!(report["servers"][0]["module"], module.as_str());
     assert_eq!(seen(&report, &server), ("primary".into(), true, true, true));
+}
+
+#[test]
+fn what_the_module_warns_of_is_shown() {
+    let server =
+        TestServer::builder().conf("maxmemory", "1gb").conf("maxmemory-policy", "allkeys-lru").start();
+    let ended = rlock(&server, &["ping"]);
+    let warning = format!("\nwarning  {}: maxmemory-policy may evict locks", address(&server));
+    assert!(ended.code == Some(0) && ended.stdout.contains(&warning), "{ended:?}");
+    let report = report(&rlock(&server, &["ping", "--json"]));
+    let first = report["servers"][0]["warnings"][0].as_str();
+    assert!(first.is_some_and(|first| first.starts_with("maxmemory-policy may evict locks")), "{report:#}");
+    assert_eq!(report["ok"], true);
 }
 
 #[test]

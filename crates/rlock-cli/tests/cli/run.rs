@@ -40,6 +40,19 @@ fn a_command_that_cannot_be_run_gives_127_or_126_and_the_lock_back() {
 }
 
 #[test]
+fn a_lock_without_a_name_or_with_a_long_one_is_refused_before_anything_else() {
+    let run = |name: &str| {
+        let mut command = bare();
+        // Without a server.
+        command.args(["--url", "redis://127.0.0.1:1", "run", name, "--", "echo", "ran"]);
+        Running::start(command).ended()
+    };
+    run("").fails(125, &["the lock's name is empty", "is a variable unset?"]);
+    run(&"k".repeat(1_025)).fails(125, &["the lock's name has 1025 bytes: use 1 to 1024"]);
+    run(&"k".repeat(1_024)).fails(125, &["no answer from 127.0.0.1:1"]);
+}
+
+#[test]
 fn the_command_gets_its_arguments_input_and_output() {
     let server = TestServer::start();
     let files = Files::new();

@@ -35,7 +35,7 @@ fn a_server_that_is_down_at_the_start_is_waited_for() {
     }
 }
 
-/// What cannot become right by waiting is an error at once.
+/// A wrong protocol is an error at once: it stays wrong.
 #[test]
 fn a_server_of_another_protocol_is_not_waited_for() {
     let server = TestServer::start();

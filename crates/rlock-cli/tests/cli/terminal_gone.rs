@@ -49,6 +49,6 @@ fn a_terminal_that_is_gone_ends_what_it_showed() {
         let code = ends_without_its_terminal(&server, command, text);
         assert!(code.is_some(), "{arguments:?}: ended by a signal");
     }
-    // Nobody confirmed the release.
+    // The release was not confirmed.
     assert_eq!(ask::<Vec<String>>(client, "HKEYS job"), ["alice:1"]);
 }

@@ -23,7 +23,7 @@ fn job(url: &str) -> Running {
     Running::start(command)
 }
 
-/// Waits until the lock is renewed at the new primary, and shows that the job goes on there. Prints how long that took.
+/// Waits until the lock is renewed at the new primary, and shows that the job continues there. Prints how long that took.
 #[track_caller]
 fn goes_on(what: &str, mut job: Running, began: Instant, new: &TestServer, before: u64) {
     eventually("a renewal at the new primary", FAILED_OVER, || {

@@ -42,7 +42,7 @@ async fn a_call_without_a_limit_takes_one_response_timeout_in_an_outage() {
         let error = guard.release().await.unwrap_err();
         assert!(matches!(error, Error::OutcomeUnknown { .. }), "{mood:?}: {error:?}");
         in_time(began, error, "release");
-        // It goes on in the background.
+        // It continues in the background.
         assert_eq!(server.holder("held").is_some(), mood == Mood::Down);
         server.set(Mood::Answers(Duration::ZERO));
         sleep(10 * SECOND).await;
@@ -64,7 +64,7 @@ async fn work_that_ends_in_an_outage_is_left_within_a_response_timeout() {
     }
 }
 
-/// A wait that ends in an outage was no different from one that another owner outlasted.
+/// A wait that ended in an outage looked like one that another owner outlasted.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_times_out_in_an_outage_carries_the_cause() {
     for (mood, why) in [(Mood::Down, "connection refused"), (Mood::Silent, "no reply")] {

@@ -58,7 +58,7 @@ async fn an_acquisition_survives_whatever_happens_to_its_request() {
             let guard = if waits {
                 within("the lock", lock.acquire()).await.unwrap()
             } else if SILENT.contains(&fate) {
-                // One that waits for nobody has no time for another request.
+                // There is no time for another request.
                 let error = within("an answer", lock.try_acquire()).await.unwrap_err();
                 assert!(error.is_unreachable(), "{fate:?}: {error}");
                 late_requests(&proxy, fate).await;

@@ -201,7 +201,9 @@ async fn a_process_that_was_stopped_while_waiting_refuses_the_grant_in_its_buffe
 async fn a_module_that_is_gone_is_reported() {
     let server = TestServer::start();
     let client = connect_with(&server, quick()).await;
-    run::<()>(&mut server.connect(), "MODULE UNLOAD rlock");
+    let port = server.port();
+    let stopped = server.kill9();
+    let _server = TestServer::builder().without_module().port(port).dir(stopped).start();
     for error in [
         client.lock("lock").try_acquire().await.unwrap_err(),
         client.lock("lock").acquire_timeout(SOON).await.unwrap_err(),

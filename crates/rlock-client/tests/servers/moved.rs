@@ -48,7 +48,7 @@ async fn a_stale_sentinel_that_is_named_first_is_outvoted() {
     run::<()>(&mut sentinels[0].connect(), "SENTINEL FAILOVER main");
     await_role(&replica, "master").await;
     await_role(&primary, "slave").await;
-    // It knows a server that nobody replaced, and none of the others.
+    // It knows a server that was not replaced, and none of the others.
     let lonely = TestServer::start();
     sentinels.insert(0, sentinel(&lonely, 300_000));
     for _ in 0..5 {

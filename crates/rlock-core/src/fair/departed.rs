@@ -5,6 +5,7 @@ use crate::locks::Due;
 use crate::look::fields;
 use crate::port::{FairList, Lock, Server};
 use crate::timing::entry;
+use crate::weight::weigh;
 
 /// An owner has the lock, and may have stood in the list from before. If another call of its own waits, it stands there
 /// for that.
@@ -21,7 +22,7 @@ pub(crate) fn leave_unless_waiting<P: Server>(core: Core<'_, P>, lock: &P::Lock<
 }
 
 /// Removes entries of departed owners from the head of the list: a bounded number, so that the command under way stays
-/// fast. The timer removes the others. Until then Redisson's scripts find them waiting, which does no harm: a client
+/// fast. Returns what they count. The timer removes the others. Until then Redisson's scripts find them waiting, which does no harm: a client
 /// whose script finds one at the head waits, and is called when the timer has removed the entry.
 pub(crate) fn remove_departed_heads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> usize {
     if !core.locks(|locks| locks.has_leaving(lock.name())) {
@@ -35,10 +36,11 @@ pub(crate) fn remove_departed_heads<P: Server>(core: Core<'_, P>, lock: &P::Lock
             locks.forget_departed(lock.name(), owner);
         }
     });
-    if gone.len() >= most && departed_head_remains(core, lock) {
+    let weight = weigh(&gone);
+    if weight >= most && departed_head_remains(core, lock) {
         core.locks(|locks| locks.note_departed_heads(lock.name(), true));
     }
-    gone.len()
+    weight
 }
 
 /// Whether an owner that left stands at the head of the list.
@@ -47,7 +49,7 @@ fn departed_head_remains<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> bo
     head.is_some_and(|head| core.locks(|locks| locks.is_leaving(lock.name(), &head.owner)))
 }
 
-/// Continues to remove departed owners from the list, and returns how many entries it checked. Writing must be allowed.
+/// Continues to remove departed owners from the list, and returns what the entries count that it checked. Writing must be allowed.
 pub(crate) fn remove_departed<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> usize {
     let most = core.port.settings().at_once.listed;
     let heads = remove_departed_heads(core, lock);
@@ -55,7 +57,7 @@ pub(crate) fn remove_departed<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'
     if let Some(passed) = core.locks(|locks| locks.walked_so_far(lock.name())) {
         let leaves = |owner: &[u8]| core.locks(|locks| locks.is_leaving(lock.name(), owner));
         let walked = lock.fair_list().take_out(passed, most, &leaves);
-        done = done.saturating_add(walked.passed).saturating_add(walked.taken.len());
+        done = done.saturating_add(walked.weight);
         core.locks(|locks| locks.walked(lock.name(), &walked));
     }
     let absent = core.locks(|locks| locks.next_absent(lock.name(), most));
@@ -69,7 +71,7 @@ pub(crate) fn remove_departed<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'
     if were_left && !departed_head_remains(core, lock) {
         core.locks(|locks| locks.note_departed_heads(lock.name(), false));
     }
-    done.saturating_add(absent.len()).max(1)
+    done.saturating_add(weigh(&absent)).max(1)
 }
 
 /// The head of the list has changed. Redisson's message of a release went to the previous head, which had left.

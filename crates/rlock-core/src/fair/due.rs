@@ -3,22 +3,29 @@
 use super::departed;
 use crate::core::Core;
 use crate::facts::WriteAccess;
-use crate::locks::{Job, LockName, LockRef};
+use crate::locks::{Job, LockName, LockRef, Walked};
 use crate::look::fields;
 use crate::port::{FairList, InTask, Lock, Server};
 use crate::timing::Outcome;
 use crate::view::Kind;
+use crate::weight::Weighed;
 
 /// A visit of a list costs as much as this number of entries: it asks for write access, and whether the list is here.
 const VISIT: usize = 4;
 
 /// Removes departed owners from fair lists.
 pub(crate) fn clear_fair_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
+    if core.locks(|locks| locks.exchanges_lists()) {
+        // An owner that is not found in a list is forgotten: first the sweep notes where else its entry may be.
+        return Outcome::Done;
+    }
     let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
     while done < most {
         let Some(lock) = core.locks(|locks| locks.next_with(Job::LeaveFairList)) else { break };
         match core.at(lock.name(), |lock| remove_departed(core, lock)) {
-            Some(Some(looked_at)) => done = done.saturating_add(looked_at).saturating_add(VISIT),
+            Some(Some(looked_at)) => {
+                done = done.saturating_add(looked_at).saturating_add(lock.weight().saturating_mul(VISIT));
+            }
             Some(None) => return Outcome::Refused,
             // The database does not exist, or another server decides about the lock.
             None => core.locks(|locks| locks.forget_all_departed(lock.name())),
@@ -32,13 +39,14 @@ pub(crate) fn cap_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
     let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
     while done < most {
         let Some(lock) = core.locks(|locks| locks.next_with(Job::CapFairList)) else { break };
-        let Some(seen) = cap_next(core, lock) else { return Outcome::Refused };
-        done = done.saturating_add(seen.max(1));
+        let weight = lock.weight();
+        let Some(capped) = cap_next(core, lock) else { return Outcome::Refused };
+        done = done.saturating_add(capped.max(weight));
     }
     Outcome::Done
 }
 
-/// Sets bounds to the next deadlines in a list, and says how many; `None` if writing is refused.
+/// Sets bounds to the next deadlines in a list, and says what they count; `None` if writing is refused.
 fn cap_next<P: InTask>(core: Core<'_, P>, found: LockRef) -> Option<usize> {
     let passed = core.locks(|locks| locks.capped_so_far(found.name())).unwrap_or(0);
     let lock = if passed == 0 { lock_of_list(core, found.clone()) } else { found.clone() };
@@ -48,20 +56,20 @@ fn cap_next<P: InTask>(core: Core<'_, P>, found: LockRef) -> Option<usize> {
             locks.note_fair_uncapped(lock.clone());
         });
     }
-    let capped = core.at(lock.name(), |lock| cap(core, lock, passed)).unwrap_or(Capped::All(0));
+    let capped = core.at(lock.name(), |lock| cap(core, lock, passed)).unwrap_or(Capped::Nothing);
     core.locks(|locks| match capped {
         Capped::Refused => None,
         Capped::Later => {
             locks.defer_fair_list(lock.name());
             Some(0)
         }
-        Capped::Some(seen) => {
-            locks.capped(lock, Some(passed.saturating_add(seen)));
-            Some(seen)
+        Capped::Part(Walked { passed: seen, weight, at_head, .. }) => {
+            locks.capped(lock, (!at_head).then_some(passed.saturating_add(seen)));
+            Some(weight)
         }
-        Capped::All(seen) => {
+        Capped::Nothing => {
             locks.capped(lock, None);
-            Some(seen)
+            Some(0)
         }
     })
 }
@@ -80,8 +88,8 @@ fn lock_of_list<P: InTask>(core: Core<'_, P>, lock: LockRef) -> LockRef {
     if is_there(braced.name()) { braced } else { lock }
 }
 
-/// Removes some departed owners from a lock's list, and returns how many entries it checked; `None` if writing is
-/// refused.
+/// Removes some departed owners from a lock's list, and returns what the entries count that it checked; `None` if
+/// writing is refused.
 fn remove_departed<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<usize> {
     if lock.write_access() == WriteAccess::Refused {
         return None;
@@ -92,10 +100,10 @@ fn remove_departed<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Opti
 
 /// How much of a list has got its bounds.
 enum Capped {
-    /// The number of entries; more stand before them.
-    Some(usize),
-    /// The number of entries; they include the head.
-    All(usize),
+    /// These entries.
+    Part(Walked),
+    /// There is no list.
+    Nothing,
     /// The slot migrates: none yet.
     Later,
     /// The server refuses writes for now.
@@ -105,13 +113,12 @@ enum Capped {
 /// Bounds the deadlines of some entries in a lock's list that this server cannot tell alive from dead.
 fn cap<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, passed: usize) -> Capped {
     if lock.fair_list().head().is_none() {
-        return Capped::All(0);
+        return Capped::Nothing;
     }
     match lock.write_access() {
         WriteAccess::Refused => Capped::Refused,
         WriteAccess::Allowed if !lock.fair_list().is_elsewhere() => {
-            let (seen, all) = super::cap(core, lock, passed, core.port.now());
-            if all { Capped::All(seen) } else { Capped::Some(seen) }
+            Capped::Part(super::cap(core, lock, passed, core.port.now()))
         }
         // A part of it is not here yet, or is here no more.
         WriteAccess::Allowed | WriteAccess::SlotMoved => Capped::Later,

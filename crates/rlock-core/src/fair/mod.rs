@@ -16,11 +16,12 @@ pub(crate) use self::repair::{join, needs_repair, repair, repair_changed};
 
 use crate::access::{Access, access};
 use crate::core::Core;
-use crate::locks::{LockName, Waiter, Wanted};
+use crate::locks::{LockName, Waiter, Walked, Wanted};
 use crate::look::key_end;
 use crate::port::{FairList, Lock, Server};
 use crate::timing::entry;
 use crate::types::{Expiry, LeaseMs, UnixMs, WaitMs};
+use crate::weight::weigh;
 
 /// How far ahead the deadline of a native waiter at the head is kept at least, in ms: clients' clocks differ.
 const AHEAD_MS: i64 = 5 * 60_000;
@@ -140,12 +141,12 @@ fn first_in_list<P: Server>(
             let other = asking != Some(owner) && !is_known(core, lock, owner);
             other && lock.fair_list().deadline(owner).is_none_or(|deadline| deadline <= now)
         };
-        let gone = lock.fair_list().pop(most.saturating_sub(removed), &expired).len();
-        if gone == 0 {
+        let gone = lock.fair_list().pop(most.saturating_sub(removed), &expired);
+        if gone.is_empty() {
             // The server does not let them be removed.
             return First::Nobody;
         }
-        removed = removed.saturating_add(gone).saturating_add(remove_departed_heads(core, lock));
+        removed = removed.saturating_add(weigh(&gone)).saturating_add(remove_departed_heads(core, lock));
     }
     First::Nobody
 }
@@ -202,13 +203,12 @@ pub(crate) fn rejoin<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[
 /// Bounds the deadlines of entries in the list that this server cannot tell alive from dead: their owners waited at the
 /// previous primary, or at this server before its restart. Each counts as gone five minutes after the lock's lease at
 /// the latest, and one turn later than the one before it. `passed` entries at the end of the list were seen before.
-/// Returns how many were seen now, and whether the head was reached.
 pub(crate) fn cap<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     passed: usize,
     now: UnixMs,
-) -> (usize, bool) {
+) -> Walked {
     let settings = core.port.settings();
     let lease_ends = match key_end(lock) {
         Expiry::At(at) => at.max(now),

@@ -7,6 +7,7 @@ use std::mem::take;
 use super::rank::Rank;
 use super::{LockRef, Ticket};
 use crate::types::{MonoMs, UnixMs};
+use crate::weight::{Taken, take_weighed};
 
 /// A minute: then the timer looks, and is set anew. Redis 7.0 counts a timer's period in 32 bits of
 /// microseconds, and one of more than 35 minutes keeps it turning without rest.
@@ -60,7 +61,7 @@ pub(super) struct Agenda {
     /// When locks are due to be served, by the wall clock.
     serve: BTreeSet<(UnixMs, LockRef)>,
     serve_now: BTreeSet<LockRef>,
-    /// Work that cannot be done before something happens: it arms no timer and hinders no unload.
+    /// Work that cannot be done before something happens: it arms no timer.
     parked: BTreeSet<(Job, LockRef)>,
     /// The server refuses writes: when work on locks is tried again, unless an event makes it due earlier.
     not_before: Option<MonoMs>,
@@ -182,10 +183,9 @@ impl Agenda {
         self.changed |= self.waits.remove(&(at, ticket));
     }
 
-    /// Up to `most` waits that have ended.
-    pub(super) fn ended(&self, now: MonoMs, most: usize) -> Vec<Ticket> {
-        let due = self.waits.iter().take_while(|(at, _)| *at <= now).take(most);
-        due.map(|(_, ticket)| *ticket).collect()
+    /// The first wait that has ended.
+    pub(super) fn ended(&self, now: MonoMs) -> Option<Ticket> {
+        self.waits.first().filter(|(at, _)| *at <= now).map(|(_, ticket)| *ticket)
     }
 
     /// A lock is due to be served then, and not when it was due before.
@@ -206,9 +206,9 @@ impl Agenda {
         }
     }
 
-    /// Up to `most` of those that are due as soon as possible, now that a cycle begins.
+    /// Those that are due as soon as possible, now that a cycle begins, until they count `most`.
     pub(super) fn take_serve_now(&mut self, most: usize) -> Vec<LockRef> {
-        std::iter::from_fn(|| self.serve_now.pop_first()).take(most).collect()
+        take_weighed(most, std::iter::from_fn(|| self.serve_now.pop_first())).items
     }
 
     /// Those became due now: they come behind those that are due by now. A queue that takes many cycles to empty is due at
@@ -217,9 +217,10 @@ impl Agenda {
         self.serve.insert((now, lock));
     }
 
-    /// Up to `most` locks that are due to be served, those first that became due first.
-    pub(super) fn due(&self, now: UnixMs, most: usize) -> impl Iterator<Item = &LockRef> {
-        self.serve.iter().take_while(move |(at, _)| *at <= now).take(most).map(|(_, lock)| lock)
+    /// The locks that are due to be served, those first that became due first, until they count `most`.
+    pub(super) fn due(&self, now: UnixMs, most: usize) -> Taken<LockRef> {
+        let due = self.serve.iter().take_while(|(at, _)| *at <= now);
+        take_weighed(most, due.map(|(_, lock)| lock.clone()))
     }
 
     /// The server refuses writes: work on locks is tried again at this time, unless an event makes it due earlier.

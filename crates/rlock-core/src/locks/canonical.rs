@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::agenda::Agenda;
+use super::channels::UNHEARD_MS;
 use super::ties::{Hold, Sessions};
-use super::{Due, Job, LockName, Locks, Queue, ReadSearch, Ticket, Turns, Via, Waiter, Yielding};
+use super::{
+    Due, Job, LockName, Locks, Queue, ReadSearch, Ticket, Turns, Usage, User, Via, Waiter, Yielding,
+};
 use crate::types::{Expiry, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
@@ -69,6 +72,8 @@ impl Locks {
         append_sorted(yielding, form);
         self.tied_form(lens, form);
         self.sessions.canonical_form(lens, form);
+        self.channels_form(lens, form);
+        append_sorted(self.users().map(|(user, usage)| usage_form(lens, user, usage)), form);
         self.agenda.canonical_form(lens, form);
         form.push(self.is_synchronised.into());
         form.push(self.agenda.timer().map_or(NONE, |at| lens.on_clock(at)));
@@ -151,10 +156,11 @@ impl Locks {
     fn tied_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         let holds = self.sessions.holds.iter();
         let holds = holds.flat_map(|(client, holds)| holds.iter().map(move |hold| (*client, hold)));
-        let row = |(client, hold): (u64, &Hold)| {
+        let row = |(client, (hold, user)): (u64, (&Hold, &Option<User>))| {
             let (lock, owner, mode) = hold;
             let (number, is_tied) = ((lens.client)(client), self.is_tied_to(client, hold));
-            [number, (lens.lock)(lock.name()), (lens.name)(owner), *mode as i64, is_tied.into()]
+            let user = user.as_deref().map_or(NONE, lens.name);
+            [number, (lens.lock)(lock.name()), (lens.name)(owner), *mode as i64, user, is_tied.into()]
         };
         append_sorted(holds.map(row), form);
         for (lock, ties) in &self.sessions.untied {
@@ -169,6 +175,26 @@ impl Locks {
         }
         form.push(NONE);
     }
+}
+
+impl Locks {
+    /// Since when channels have no subscriber, and where a round of checks is.
+    fn channels_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        let ages = self.channels.unheard().map(|(channel, since)| {
+            let age = lens.clock.0.saturating_sub(since.0).min(UNHEARD_MS);
+            [(lens.name)(channel), i64::try_from(age).unwrap_or(i64::MAX)]
+        });
+        append_sorted(ages, form);
+        let position = self.channels.position();
+        form.push(position.is_some().into());
+        form.push(position.flatten().map_or(NONE, |channel| (lens.name)(channel)));
+    }
+}
+
+/// What counts for a user.
+fn usage_form(lens: &Lens<'_>, user: &[u8], usage: Usage) -> [i64; 3] {
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    [(lens.name)(user), number(usage.waiters), number(usage.ties())]
 }
 
 /// Appends rows in sorted order, and a mark after them.
@@ -237,6 +263,7 @@ impl Queue {
             self.fair_checked.is_some_and(|place| self.order.keys().next() == Some(&place)).into(),
             self.unserved.into(),
             self.in_doubt.into(),
+            self.slot_in_doubt.into(),
             self.called.as_deref().map_or(NONE, |owner| (lens.name)(owner)),
         ]);
     }
@@ -257,6 +284,7 @@ impl Waiter {
                 Via::Enqueue(channel) => (lens.name)(channel),
             },
             self.session.map_or(NONE, |session| (lens.client)(session.client)),
+            self.user.as_deref().map_or(NONE, lens.name),
         ]);
     }
 }

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use super::agenda::{Due, Job, Rearm};
 use super::{LockName, LockRef, Locks, Meter};
 use crate::types::{MonoMs, UnixMs};
+use crate::weight::{Taken, take_weighed};
 
 impl Locks {
     /// Sets when a lock with waiters is due to be served; without a time only an event makes it due.
@@ -38,16 +39,44 @@ impl Locks {
         self.queue_mut(lock).is_some_and(|queue| std::mem::take(&mut queue.in_doubt))
     }
 
-    /// Makes `most` locks with waiters due now; the next call continues after them.
+    /// Makes locks with waiters due now, until they count `most`; the next call continues after them.
     pub fn check_some_now(&mut self, now: UnixMs, most: usize) {
         let after = self.checked_up_to.take();
-        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let some: Vec<_> = self.awaited.range((start, Bound::Unbounded)).take(most).cloned().collect();
-        if some.len() == most {
-            self.checked_up_to = some.last().cloned();
-        }
-        for lock in some {
+        let some = self.awaited_after(after, most);
+        self.checked_up_to = some.items.last().filter(|_| !some.is_all).cloned();
+        for lock in some.items {
             self.check_at(lock.name(), Some(Due::At(now)));
+        }
+    }
+
+    /// Makes locks with waiters due now, until they count `most`: at their check the server is asked whether it still serves
+    /// them. The next call continues after them.
+    pub fn doubt_some_slots(&mut self, now: UnixMs, most: usize) {
+        let after = self.doubted_up_to.take();
+        let some = self.awaited_after(after, most);
+        self.doubted_up_to = some.items.last().filter(|_| !some.is_all).cloned();
+        for lock in some.items {
+            if let Some(queue) = self.queue_mut(lock.name()) {
+                queue.slot_in_doubt = true;
+            }
+            self.check_at(lock.name(), Some(Due::At(now)));
+        }
+    }
+
+    fn awaited_after(&self, after: Option<LockRef>, most: usize) -> Taken<LockRef> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        take_weighed(most, self.awaited.range((start, Bound::Unbounded)).cloned())
+    }
+
+    /// Whether the server must be asked if it still serves a lock.
+    pub fn doubts_slot(&self, lock: LockName<'_>) -> bool {
+        self.queue(lock).is_some_and(|queue| queue.slot_in_doubt)
+    }
+
+    /// The server still serves a lock.
+    pub fn slot_is_here(&mut self, lock: LockName<'_>) {
+        if let Some(queue) = self.queue_mut(lock) {
+            queue.slot_in_doubt = false;
         }
     }
 
@@ -64,8 +93,8 @@ impl Locks {
         told.take(most).collect()
     }
 
-    /// At most `most` locks that are due to be served, each with waiters, those first that became due first; to serve one
-    /// sets when it is due next.
+    /// The locks that are due to be served, each with waiters, those first that became due first, until they count `most`; to
+    /// serve one sets when it is due next.
     ///
     /// If the clock is set back before that, the sweep of all locks that follows makes the locks due again.
     pub fn due(&mut self, now: UnixMs, most: usize) -> Vec<LockRef> {
@@ -75,12 +104,12 @@ impl Locks {
                 self.agenda.line_up(now, lock);
             }
         }
-        self.agenda.due(now, most).cloned().collect()
+        self.agenda.due(now, most).items
     }
 
-    /// The number of locks that are due to be served, up to `most`.
+    /// The weight of the locks that are due to be served, up to about `most`.
     pub(super) fn count_due(&self, now: UnixMs, most: usize) -> usize {
-        self.agenda.due(now, most).count()
+        self.agenda.due(now, most).weight
     }
 
     /// A lock with this work to do now, not [`Job::Serve`]: another one at each call.
@@ -105,7 +134,8 @@ impl Locks {
         if self.dropped_waiters.is_some() {
             return Some(0);
         }
-        let other = if self.sweeps.is_empty() { self.sessions.next_in(now) } else { Some(0) };
+        let sweeps = !self.sweeps.is_empty() || self.channels.is_round_under_way();
+        let other = if sweeps { Some(0) } else { self.sessions.next_in(now) };
         self.agenda.next_in(now, clock, other)
     }
 

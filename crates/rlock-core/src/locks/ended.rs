@@ -1,10 +1,12 @@
 //! Connections that have ended: their holds and waiters, and the shortened leases whose ends are still to announce.
 
+use std::iter::from_fn;
 use std::ops::Bound;
 
 use super::ties::{EndedTie, Hold, Sessions};
 use super::{Job, LockName, LockRef, Locks, Waiter};
 use crate::types::{Mode, UnixMs};
+use crate::weight::take_weighed;
 
 impl Locks {
     /// Whether anything is tied to this connection.
@@ -33,12 +35,14 @@ impl Locks {
         self.agenda.change();
     }
 
-    /// Removes enqueued waiters whose connections have ended, `most` at most.
+    /// Removes enqueued waiters whose connections have ended, until they count `most`.
     pub fn next_ended_waiters(&mut self, most: usize) -> Vec<(LockRef, Waiter)> {
-        let Sessions { ended_waits, waits, .. } = &self.sessions;
-        let tickets = ended_waits.iter().filter_map(|client| waits.get(client)).flatten().copied();
-        let tickets: Vec<_> = tickets.take(most).collect();
-        tickets.into_iter().filter_map(|ticket| self.leave(ticket)).collect()
+        let next = || {
+            let Sessions { ended_waits, waits, .. } = &self.sessions;
+            let ticket = ended_waits.iter().filter_map(|client| waits.get(client)).flatten().next().copied();
+            self.leave(ticket?)
+        };
+        take_weighed(most, from_fn(next)).items
     }
 
     /// A tie whose connection has ended; the same one until [`Self::tie_has_ended`]. Grants are revoked before that.
@@ -48,7 +52,7 @@ impl Locks {
         }
         loop {
             let client = *self.sessions.ended_holds.first()?;
-            let Some(hold) = self.sessions.holds.get(&client).and_then(|holds| holds.first()) else {
+            let Some(hold) = self.sessions.holds.get(&client).and_then(|holds| holds.keys().next()) else {
                 self.sessions.ended_holds.remove(&client);
                 continue;
             };
@@ -64,11 +68,11 @@ impl Locks {
         if self.is_tied_to(client, &hold) {
             self.untie(hold.0.name(), &hold.1, mode);
         } else {
-            self.sessions.remove_hold(client, &hold);
+            self.remove_hold(client, &hold);
         }
     }
 
-    /// The server refuses writes: sessions end after the next beat. This arms no timer, and hinders no unload.
+    /// The server refuses writes: sessions end after the next beat. This arms no timer.
     pub fn park_sessions(&mut self) {
         self.sessions.is_parked = !self.sessions.ended_holds.is_empty();
         self.agenda.change();
@@ -133,17 +137,25 @@ impl Locks {
         Some((lock, mode))
     }
 
-    /// The next `most` tied holds, as a lock may have very many; the next call continues after them.
-    pub fn next_swept_ties(&mut self, most: usize) -> Vec<Hold> {
+    /// The next tied hold of the sweep, as a lock may have very many; `None` at the end of a round.
+    pub fn next_swept_tie(&mut self) -> Option<Hold> {
         let after = self.sessions.swept_up_to.take();
-        let clients = self.sessions.holds.range(after.as_ref().map_or(0, |(client, _)| *client)..);
-        let rest = clients.flat_map(|(client, holds)| {
+        let mut clients = self.sessions.holds.range(after.as_ref().map_or(0, |(client, _)| *client)..);
+        let next = clients.find_map(|(client, holds)| {
             let last = after.as_ref().filter(|(last, _)| last == client);
             let from = last.map_or(Bound::Unbounded, |(_, hold)| Bound::Excluded(hold));
-            holds.range((from, Bound::Unbounded)).map(|hold| (*client, hold.clone()))
+            let (hold, _) = holds.range((from, Bound::Unbounded)).next()?;
+            Some((*client, hold.clone()))
         });
-        let found: Vec<_> = rest.take(most).collect();
-        self.sessions.swept_up_to = found.last().filter(|_| found.len() == most).cloned();
-        found.into_iter().map(|(_, hold)| hold).collect()
+        if next.is_none() {
+            self.sessions.hurried_rounds = self.sessions.hurried_rounds.saturating_sub(1);
+        }
+        self.sessions.swept_up_to.clone_from(&next);
+        next.map(|(_, hold)| hold)
+    }
+
+    /// Whether a tie was refused since the sweep last came to every tie.
+    pub fn hurries_sweep(&self) -> bool {
+        self.sessions.hurried_rounds > 0
     }
 }

@@ -4,6 +4,7 @@ use super::leaving::Walk;
 use super::record::LockRecord;
 use super::{Job, LockName, LockRef, Locks, Waiter};
 use crate::types::{Mode, MonoMs};
+use crate::weight::take_weighed;
 
 /// An hour after a start, a promotion or the arrival of slots, no fair list is doubted any more: the deadlines of twelve dead
 /// owners in a row pass in it.
@@ -47,15 +48,15 @@ impl Locks {
         true
     }
 
-    /// The waiters to look for in the lock's fair list, in their order: the first `most` after another client may have changed
-    /// it, or the first one if it was not the first before.
+    /// The waiters to look for in the lock's fair list, in their order: the first ones that count `most` after another client may have
+    /// changed it, or the first one if it was not the first before.
     pub fn fair_to_check(&self, lock: LockName<'_>, most: usize) -> Vec<Box<[u8]>> {
         let Some(queue) = self.queue(lock).filter(|queue| queue.fair > 0) else { return Vec::new() };
         let first = queue.first_fair();
         let is_new = first.is_some() && queue.fair_checked != first;
         let most = if queue.fair_changed { most } else { is_new.into() };
         let fair = queue.order.values().take(most).filter(|waiter| waiter.fair);
-        fair.map(|waiter| waiter.owner.clone()).collect()
+        take_weighed(most, fair.map(|waiter| waiter.owner.clone())).items
     }
 
     /// The waiters of [`Self::fair_to_check`] are in the lock's fair list now.

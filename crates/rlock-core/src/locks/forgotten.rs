@@ -3,15 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::LockRef;
 use super::ties::{Hold, Ties};
+use super::{LockRef, User};
 use crate::types::{Mode, UnixMs};
 
 /// Collections whose members are freed a few at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Forgotten {
     ties: Vec<Ties>,
-    holds: Vec<BTreeSet<Hold>>,
+    holds: Vec<BTreeMap<Hold, Option<User>>>,
     ends: Vec<BTreeMap<LockRef, (UnixMs, Mode)>>,
     by_end: Vec<BTreeSet<(UnixMs, LockRef)>>,
 }
@@ -23,7 +23,7 @@ impl Forgotten {
     }
 
     /// The tied holds by their connections.
-    pub(super) fn add_holds(&mut self, holds: BTreeMap<u64, BTreeSet<Hold>>) {
+    pub(super) fn add_holds(&mut self, holds: BTreeMap<u64, BTreeMap<Hold, Option<User>>>) {
         self.holds.extend(holds.into_values());
     }
 
@@ -40,7 +40,7 @@ impl Forgotten {
     /// Frees `most` members of each kind.
     pub(super) fn free(&mut self, most: usize) {
         free(&mut self.ties, most, |ties| ties.sessions.pop_first());
-        free(&mut self.holds, most, BTreeSet::pop_first);
+        free(&mut self.holds, most, BTreeMap::pop_first);
         free(&mut self.ends, most, BTreeMap::pop_first);
         free(&mut self.by_end, most, BTreeSet::pop_first);
     }

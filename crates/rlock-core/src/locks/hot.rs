@@ -9,9 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{LockName, LockRef};
 use crate::types::MonoMs;
 
-/// The longest key that is counted, in bytes: the table stays small, whatever names clients choose.
-pub const LONGEST_HOT_KEY: usize = 1_024;
-
 /// A lock in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotLock {
@@ -66,7 +63,7 @@ impl HotTable {
     /// has `most` locks.
     pub(super) fn add(&mut self, lock: LockRef, waited: Waited, most: usize) {
         self.shrink_to(most);
-        if lock.key.len() > LONGEST_HOT_KEY || most == 0 {
+        if most == 0 {
             return;
         }
         if !self.entries.contains_key(&lock) {
@@ -87,9 +84,6 @@ impl HotTable {
     /// Counts a denial. It cost no waiting, so a lock without an entry gets one only while the table has room.
     pub(super) fn add_denial(&mut self, lock: LockName<'_>, most: usize) {
         self.shrink_to(most);
-        if lock.key.len() > LONGEST_HOT_KEY {
-            return;
-        }
         let lock = lock.to_ref();
         if !self.entries.contains_key(&lock) {
             if self.is_full(most) {

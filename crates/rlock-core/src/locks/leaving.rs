@@ -1,12 +1,14 @@
-//! Departures, processed a few owners at a time: the fair-list entries of departed waiters, and waiters that are sent away
-//! all together.
+//! The fair-list entries of departed waiters, removed a few at a time.
 //!
 //! A fair list may hold fifty thousand entries, and one search per departed owner would block the server for minutes. The
 //! departed owners of a lock are therefore a set, and its fair list is walked once for all of them.
 
 use std::collections::BTreeMap;
+use std::iter::from_fn;
+use std::ops::Bound;
 
-use super::{DropReason, Job, LockName, LockRef, Locks, Place, Ticket, Waiter};
+use super::{Job, LockName, Locks, Place};
+use crate::weight::take_weighed;
 
 /// Owners that left the queue of a lock, and whose entries in its fair list have not been removed yet.
 ///
@@ -77,6 +79,15 @@ impl Leaving {
         (self.walk, self.absent) = (Walk::at(0, era), false);
     }
 
+    /// These owners, after this one in the order of their bytes; `most` at most of each kind.
+    pub(super) fn after(&self, after: Option<&[u8]>, most: usize) -> impl Iterator<Item = &Box<[u8]>> {
+        let bounds = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        [&self.now, &self.later]
+            .into_iter()
+            .flat_map(move |owners| owners.range::<[u8], _>(bounds).take(most))
+            .map(|(owner, _)| owner)
+    }
+
     /// All of these owners, for the model checker.
     pub(super) fn owners(&self) -> impl Iterator<Item = (&[u8], bool)> {
         let now = self.now.keys().map(|owner| (&**owner, false));
@@ -90,13 +101,15 @@ impl Leaving {
     }
 }
 
-/// The result of walking a part of a fair list.
+/// A part of a fair list that was walked, from its end to its head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
     /// The owners whose entries were removed.
     pub taken: Vec<Box<[u8]>>,
     /// The number of entries that stay.
     pub passed: usize,
+    /// What all of these entries count: long owners count more.
+    pub weight: usize,
     /// Whether the walk has reached the head.
     pub at_head: bool,
 }
@@ -147,14 +160,8 @@ impl Locks {
         self.leaving(lock).map_or(0, count)
     }
 
-    /// An owner in the fair list does not wait here, and must be removed from the list.
-    pub fn note_departed(&mut self, lock: LockName<'_>, owner: &[u8]) {
-        let place = self.new_place();
-        self.note_departed_from(lock, owner, place);
-    }
-
-    /// The same, with the owner's former place in the queue.
-    pub(super) fn note_departed_from(&mut self, lock: LockName<'_>, owner: &[u8], place: Place) {
+    /// An owner that had this place in the queue must be removed from the fair list, and from no other.
+    pub(super) fn add_departed(&mut self, lock: LockName<'_>, owner: &[u8], place: Place) {
         let walk = Walk::at(0, self.era);
         let none = || Box::new(Leaving { walk, ..Leaving::default() });
         self.edit_leaving(lock, |leaving| leaving.get_or_insert_with(none).add(owner.into(), place));
@@ -214,14 +221,15 @@ impl Locks {
         self.restart_or_forget(lock);
     }
 
-    /// Departed owners that are not in a lock's fair list, `most` at most: the rest of their data must be removed now.
+    /// Departed owners that are not in a lock's fair list, until they count `most`: the rest of their data must be removed now.
     pub fn next_absent(&mut self, lock: LockName<'_>, most: usize) -> Vec<Box<[u8]>> {
         let Some(leaving) = self.leaving_mut(lock).filter(|leaving| leaving.absent) else {
             return Vec::new();
         };
-        let absent: Vec<_> = std::iter::from_fn(|| leaving.now.pop_first()).take(most).collect();
+        let absent = from_fn(|| leaving.now.pop_first().map(|(owner, _)| owner));
+        let absent = take_weighed(most, absent).items;
         self.restart_or_forget(lock);
-        absent.into_iter().map(|(owner, _)| owner).collect()
+        absent
     }
 
     /// The lock's fair list no longer exists.
@@ -237,59 +245,5 @@ impl Locks {
         if let Some(walk) = self.known_mut(lock).and_then(|record| record.uncapped.as_mut()) {
             *walk = Walk::default();
         }
-    }
-}
-
-/// The waiters that are being sent away: all those with a ticket up to this one. Later ones come after that.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SentAway {
-    up_to: Ticket,
-    why: DropReason,
-}
-
-impl SentAway {
-    pub(super) fn up_to(self) -> Ticket {
-        self.up_to
-    }
-}
-
-impl Locks {
-    /// All present waiters will be sent away for this reason, which replaces an earlier one. But a waiter of a demoted server
-    /// is granted nothing by it, whatever comes after.
-    pub fn drop_waiters(&mut self, why: DropReason) {
-        let why = self.dropping().filter(|before| *before == DropReason::Demoted).unwrap_or(why);
-        self.agenda.change();
-        self.dropped_waiters = (!self.places.is_empty()).then_some(SentAway { up_to: self.last_ticket, why });
-    }
-
-    /// The reason for which waiters are being sent away, if they are.
-    pub fn dropping(&self) -> Option<DropReason> {
-        self.dropped_waiters.map(|sent| sent.why)
-    }
-
-    /// Removes the next waiters that are sent away, `most` at most, with the reason.
-    pub fn next_dropped(&mut self, most: usize) -> (Vec<(LockRef, Waiter)>, Option<DropReason>) {
-        let Some(SentAway { up_to, why }) = self.dropped_waiters else { return (Vec::new(), None) };
-        let tickets: Vec<_> = self.places.range(..=up_to).take(most).map(|(ticket, _)| *ticket).collect();
-        let gone = tickets.into_iter().filter_map(|ticket| self.leave(ticket)).collect();
-        if self.places.range(..=up_to).next().is_none() {
-            self.dropped_waiters = None;
-        }
-        (gone, Some(why))
-    }
-
-    /// This number of waiters was granted a lock, or left the queue during a hand-off.
-    pub fn count_served(&mut self, count: usize) {
-        self.served = self.served.wrapping_add(count);
-    }
-
-    /// The count since an earlier reading of [`Self::served`].
-    pub fn served_since(&self, before: usize) -> usize {
-        self.served.wrapping_sub(before)
-    }
-
-    /// A reading for [`Self::served_since`].
-    pub fn served(&self) -> usize {
-        self.served
     }
 }

@@ -3,9 +3,12 @@
 //! Each lock has one queue, strictly first come, first served, with one entry per owner and mode. The queues hold no
 //! state of locks: only the server knows whether a lock is free. Points in time only say when to check.
 
+mod admission;
 mod agenda;
 mod canonical;
+mod channels;
 mod drop_reason;
+mod dropped;
 mod due;
 mod ended;
 mod fair;
@@ -22,52 +25,48 @@ mod record;
 mod records;
 mod role;
 mod seen;
+mod swapped;
 mod sweep;
 mod ties;
 mod untied;
+mod users;
 mod waited;
 mod yielding;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use admission::{Limits, TieLimits};
 pub use agenda::{Due, Job, Rearm};
 pub use canonical::{Lens, append_sorted};
 pub use drop_reason::DropReason;
 pub use found::ReadSearch;
 pub use grants::Grant;
-pub use hot::{HotLock, LONGEST_HOT_KEY};
+pub use hot::HotLock;
 pub use leaving::Walked;
 pub use name::{LockName, LockRef};
 pub use queue::{Via, Waiter, Wanted};
 pub use seen::Cause;
 pub use sweep::{Databases, Sweep};
 pub use ties::{EndedTie, Session, tied};
+pub use users::{Usage, User};
 pub use waited::Meter;
 pub use yielding::{Turns, Yielding};
 
-use crate::error::Error;
 use crate::types::{Mode, MonoMs};
 use agenda::Agenda;
+use channels::Channels;
+use dropped::SentAway;
 use hot::HotTable;
-use leaving::SentAway;
 use queue::Queue;
 use record::Counts;
 use records::Records;
 use sweep::Sweeps;
 use ties::Sessions;
+use users::Users;
 
 /// One waiting call of one client; never used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
-
-/// The most waiters.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// On the whole server.
-    pub server: usize,
-    /// For one lock.
-    pub lock: usize,
-}
 
 /// The queues of all locks.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +76,8 @@ pub struct Locks {
     awaited: BTreeSet<LockRef>,
     /// Where [`Self::check_some_now`] continues.
     checked_up_to: Option<LockRef>,
+    /// Where [`Self::doubt_some_slots`] continues.
+    doubted_up_to: Option<LockRef>,
     /// Where each call stands.
     places: BTreeMap<Ticket, (LockRef, Place)>,
     /// The locks that calls were granted whose answers are pending.
@@ -98,6 +99,10 @@ pub struct Locks {
     sweeps: Sweeps,
     /// The holds and waiters that end with a connection.
     sessions: Sessions,
+    /// The channels of enqueued waiters.
+    channels: Channels,
+    /// What counts for each user.
+    users: Users,
     /// How many waiters were granted a lock, or taken out of a queue that was served, since the start.
     served: usize,
     /// The locks that cost most waiting.
@@ -160,13 +165,6 @@ impl Locks {
         self.last_ticket
     }
 
-    /// Fails if a lock's queue has no place for this owner. An owner in the queue has a place.
-    pub fn admit(&self, lock: LockName<'_>, owner: &[u8], mode: Mode, limits: Limits) -> Result<(), Error> {
-        let full = self.len() >= limits.server || self.waiting_for(lock) >= limits.lock;
-        let waits = |queue: &Queue| queue.owners.contains_key(&(owner.into(), mode));
-        if full && !self.queue(lock).is_some_and(waits) { Err(Error::QueueFull) } else { Ok(()) }
-    }
-
     /// Appends a waiter to a lock's queue, after [`Self::admit`]. An owner in the queue keeps its place; its replaced
     /// waiter is returned, and must receive no other answer.
     pub fn join(&mut self, lock: LockName<'_>, mut waiter: Waiter) -> Option<Waiter> {
@@ -189,6 +187,8 @@ impl Locks {
         }
         let (ticket, until) = (waiter.ticket, waiter.until);
         self.sessions.joined(&waiter);
+        self.channels.joined(&mut waiter);
+        self.users.joined(&mut waiter);
         self.edit(lock, |record| {
             let queue = record.queue.get_or_insert_default();
             queue.join(place, waiter);
@@ -237,23 +237,6 @@ impl Locks {
         self.next_place
     }
 
-    /// Removes waiters whose wait has ended, `most` at most; the others stay due.
-    pub fn timed_out(&mut self, now: MonoMs, most: usize) -> Vec<(LockRef, Waiter)> {
-        self.agenda.ended(now, most).into_iter().filter_map(|ticket| self.leave(ticket)).collect()
-    }
-
-    /// Removes the first waiters for a lock on a channel, `most` at most, and returns their number.
-    pub fn drop_channel(&mut self, lock: LockName<'_>, channel: &[u8], most: usize) -> usize {
-        let Some(queue) = self.queue(lock) else { return 0 };
-        let places = queue.channels.get(channel).into_iter().flatten().copied().take(most);
-        places.collect::<Vec<_>>().into_iter().filter_map(|place| self.remove_and_tidy(lock, place)).count()
-    }
-
-    /// Removes the first waiters for a lock, `most` at most.
-    pub fn drain(&mut self, lock: LockName<'_>, most: usize) -> Vec<Waiter> {
-        std::iter::from_fn(|| self.pop(lock)).take(most).collect()
-    }
-
     fn remove_and_tidy(&mut self, lock: LockName<'_>, place: Place) -> Option<Waiter> {
         let since = self.queue(lock)?.order.get(&place)?.since;
         self.note_end_of_wait(lock, since);
@@ -276,6 +259,8 @@ impl Locks {
         let waiter = self.queue_mut(lock)?.remove(place)?;
         self.places.remove(&waiter.ticket);
         self.sessions.left(&waiter);
+        self.channels.left(&waiter);
+        self.users.left(&waiter);
         if let Some(until) = waiter.until {
             self.agenda.remove_end(until, waiter.ticket);
         }

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use crate::weight::Weighed;
+
 /// A lock by its database and key, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockName<'a> {
@@ -25,6 +27,19 @@ impl LockRef {
     /// The name.
     pub fn name(&self) -> LockName<'_> {
         LockName { db: self.db, key: &self.key }
+    }
+}
+
+impl Weighed for LockRef {
+    fn bytes(&self) -> usize {
+        self.key.len()
+    }
+}
+
+/// An owner.
+impl Weighed for Box<[u8]> {
+    fn bytes(&self) -> usize {
+        self.len()
     }
 }
 

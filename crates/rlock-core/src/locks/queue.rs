@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::waited::Pending;
-use super::{Cause, Due, Place, Session, Ticket};
+use super::{Cause, Due, LockName, LockRef, Locks, Place, Session, Ticket, User};
+use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, PermitLimit};
+use crate::weight::Weighed;
 
 /// A waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub struct Waiter {
     pub client_id: u64,
     /// SESSION: the connection with which its wait, or its hold after the grant, ends.
     pub session: Option<Session>,
+    /// The user of the call; `None` for the default user, whose number of waiters only the limits of the server bound.
+    pub user: Option<User>,
 }
 
 /// What a waiter wants of a lock.
@@ -64,6 +68,20 @@ impl Waiter {
     }
 }
 
+impl Weighed for Waiter {
+    fn bytes(&self) -> usize {
+        let channel = if let Via::Enqueue(channel) = &self.via { channel.len() } else { 0 };
+        self.owner.len().saturating_add(channel)
+    }
+}
+
+/// A waiter, and its lock.
+impl Weighed for (LockRef, Waiter) {
+    fn bytes(&self) -> usize {
+        self.0.bytes().saturating_add(self.1.bytes())
+    }
+}
+
 /// How a waiter receives the outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Via {
@@ -91,6 +109,8 @@ pub(super) struct Queue {
     pub(super) unserved: bool,
     /// Whether dead readers must be removed before it is known whether the first waiter can have the lock.
     pub(super) in_doubt: bool,
+    /// Whether the server must be asked if it still serves the lock's slot.
+    pub(super) slot_in_doubt: bool,
     /// The Redisson waiter that was called since the lock became free.
     pub(super) called: Option<Box<[u8]>>,
     /// The lease end that was last seen.
@@ -105,6 +125,17 @@ pub(super) struct Queue {
     pub(super) pending: Pending,
 }
 
+impl Locks {
+    /// Fails if an owner that asks in this mode would stand behind its own wait to read: a reader keeps every writer out.
+    pub fn check_upgrade(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Result<(), Error> {
+        let waits = |queue: &Queue, mode| queue.owners.contains_key(&(owner.into(), mode));
+        // A writer that repeats its call keeps its place, which is before that of the reader.
+        let is_behind = |queue: &Queue| waits(queue, Mode::Read) && !waits(queue, Mode::Write);
+        let waits_for_itself = mode == Mode::Write && self.queue(lock).is_some_and(is_behind);
+        if waits_for_itself { Err(Error::Upgrade) } else { Ok(()) }
+    }
+}
+
 impl Queue {
     /// The place of the first waiter, if it is in the fair list too.
     pub(super) fn first_fair(&self) -> Option<Place> {
@@ -112,15 +143,11 @@ impl Queue {
     }
 
     /// Adds a waiter at a place.
-    pub(super) fn join(&mut self, place: Place, mut waiter: Waiter) {
+    pub(super) fn join(&mut self, place: Place, waiter: Waiter) {
         self.fair = self.fair.saturating_add(waiter.fair.into());
         self.owners.insert((waiter.owner.clone(), waiter.mode), place);
-        if let Via::Enqueue(channel) = &mut waiter.via {
-            // All waiters on a channel share one copy of its name.
-            let known = self.channels.get_key_value(channel).map(|(known, _)| Rc::clone(known));
-            let shared = known.unwrap_or_else(|| Rc::clone(channel));
-            self.channels.entry(Rc::clone(&shared)).or_default().insert(place);
-            *channel = shared;
+        if let Via::Enqueue(channel) = &waiter.via {
+            self.channels.entry(Rc::clone(channel)).or_default().insert(place);
         }
         if self.order.is_empty() {
             self.pending.begin(waiter.since);

@@ -8,6 +8,7 @@ use super::leaving::{Leaving, Walk};
 use super::ties::Ties;
 use super::{Grant, LockName, LockRef, Locks, Queue, Yielding};
 use crate::types::{Mode, MonoMs, UnixMs};
+use crate::weight::Weighed;
 
 /// What memory knows of one lock. A record that is empty is removed.
 #[derive(Clone, Debug, Default)]
@@ -209,22 +210,25 @@ impl Locks {
         }
     }
 
-    /// Forgets what time or a demotion has ended without an event: of `most` records, those after the last ones; and `most`
-    /// ties.
+    /// Forgets what time or a demotion has ended without an event: of records that count `most`, those after the last ones; and
+    /// `most` ties.
     pub fn forget_old(&mut self, now: UnixMs, clock: MonoMs, most: usize) {
         let doubts_lists = self.forget_list_doubts(clock);
         let after = self.forgotten_up_to.take();
         let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
         let (mut seen, mut last, mut old) = (0_usize, None, Vec::new());
-        for (lock, record) in self.records.from(start).take(most) {
+        for (lock, record) in self.records.from(start) {
+            if seen >= most {
+                break;
+            }
             let is_old = record.term != self.term
                 || record.kept(now, clock) != (record.yielding, record.read_ends)
                 || record.is_old_found(now)
                 || record.is_capped && !doubts_lists;
             old.extend(is_old.then(|| lock.clone()));
-            (seen, last) = (seen.saturating_add(1), Some(lock));
+            (seen, last) = (seen.saturating_add(lock.weight()), Some(lock));
         }
-        self.forgotten_up_to = last.filter(|_| seen == most);
+        self.forgotten_up_to = last.filter(|_| seen >= most);
         self.sessions.free_forgotten(most);
         for lock in old {
             self.edit_known(lock.name(), |record| {

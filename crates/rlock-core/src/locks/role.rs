@@ -22,11 +22,13 @@ impl Locks {
         }
         (self.is_replica, self.sweeps) = (true, Sweeps::default());
         self.lists_doubted_until = None;
+        self.channels.end_round();
         // There may be a million records: none is read here.
         self.term = self.term.wrapping_add(1);
         self.counts.begin_term();
         // Also where no hold is tied any more: the end of a shortened lease would be due here for ever.
         self.sessions.forget_holds();
+        self.users.forget_holds();
     }
 
     /// Data came whose owners other servers know.

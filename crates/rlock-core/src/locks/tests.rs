@@ -22,10 +22,11 @@ pub(super) fn waiter(owner: &str, ticket: u64) -> Waiter {
         client_id: ticket,
         permits: None,
         session: None,
+        user: None,
     }
 }
 
-fn enqueued(owner: &str, ticket: u64, channel: &str) -> Waiter {
+pub(super) fn enqueued(owner: &str, ticket: u64, channel: &str) -> Waiter {
     Waiter { via: Via::Enqueue(channel.as_bytes().into()), ..waiter(owner, ticket) }
 }
 
@@ -75,24 +76,6 @@ fn a_repeat_has_waited_since_its_place_was_taken() {
         Some(MonoMs(300)),
         "another place, another time"
     );
-}
-
-#[test]
-fn as_many_wait_as_may_and_a_repeat_needs_no_new_place() {
-    let mut locks = Locks::default();
-    let two = Limits { server: 3, lock: 2 };
-    let admit = |locks: &Locks, key, owner: &str| locks.admit(lock(key), owner.as_bytes(), Mode::Mutex, two);
-    for (key, owner, ticket) in [("k", "a", 1), ("k", "b", 2)] {
-        assert_eq!(admit(&locks, key, owner), Ok(()));
-        locks.join(lock(key), waiter(owner, ticket));
-    }
-    assert_eq!(admit(&locks, "k", "c"), Err(Error::QueueFull));
-    assert_eq!(admit(&locks, "k", "b"), Ok(()));
-    locks.join(lock("k"), waiter("b", 4));
-    assert_eq!(admit(&locks, "l", "c"), Ok(()));
-    locks.join(lock("l"), waiter("c", 5));
-    assert_eq!(admit(&locks, "m", "d"), Err(Error::QueueFull));
-    assert_eq!(locks.len(), 3);
 }
 
 #[test]
@@ -300,9 +283,9 @@ fn the_next_walk_looks_for_owners_that_left_during_a_walk() {
         locks.join(key, Waiter { fair: true, ..waiter(owner, ticket) });
     }
     locks.leave(Ticket(1));
-    locks.walked(key, &Walked { taken: Vec::new(), passed: 1, at_head: false });
+    locks.walked(key, &Walked { taken: Vec::new(), passed: 1, weight: 1, at_head: false });
     locks.leave(Ticket(2));
-    locks.walked(key, &Walked { taken: vec![(*b"first").into()], passed: 0, at_head: true });
+    locks.walked(key, &Walked { taken: vec![(*b"first").into()], passed: 0, weight: 1, at_head: true });
     assert!(locks.is_leaving(key, b"last"));
     assert_eq!((locks.walked_so_far(key), locks.next_absent(key, 9)), (Some(0), Vec::new()));
 }
@@ -319,7 +302,7 @@ fn a_walk_that_was_disturbed_is_repeated() {
             locks.join(key, Waiter { fair: true, ..waiter(owner, ticket) });
             locks.leave(Ticket(ticket));
         }
-        let none = Walked { taken: Vec::new(), passed: 1, at_head: true };
+        let none = Walked { taken: Vec::new(), passed: 1, weight: 1, at_head: true };
         disturb(&mut locks);
         locks.walked(key, &none);
         assert_eq!(locks.walked_so_far(key), Some(0));

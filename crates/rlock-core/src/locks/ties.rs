@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 
 use super::forgotten::Forgotten;
-use super::{LockName, LockRef, Locks, Place, Queue, Ticket, Via, Waiter};
+use super::{LockName, LockRef, Locks, Place, Ticket, User, Via, Waiter};
 use crate::types::{LeaseMs, Mode, UnixMs};
+use crate::weight::Weighed;
 
 /// What a call with SESSION asks for: its connection, and the lease that remains when the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,12 @@ type Party = (Box<[u8]>, Mode);
 /// A hold: its lock, and its owner in a mode.
 pub(super) type Hold = (LockRef, Box<[u8]>, Mode);
 
+impl Weighed for Hold {
+    fn bytes(&self) -> usize {
+        self.0.bytes().saturating_add(self.1.len())
+    }
+}
+
 /// The ties of the holds of one lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ties {
@@ -54,11 +61,18 @@ pub struct EndedTie {
     pub grace: Option<LeaseMs>,
 }
 
+impl Weighed for EndedTie {
+    fn bytes(&self) -> usize {
+        self.lock.bytes().saturating_add(self.owner.len())
+    }
+}
+
 /// All ties, by connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions {
-    /// The tied holds. An entry is stale while its tie is in `untied`, unless the same hold is tied to the connection again.
-    pub(super) holds: BTreeMap<u64, BTreeSet<Hold>>,
+    /// The tied holds, each with the user for which it counts. An entry is stale while its tie is in `untied`, unless the same
+    /// hold is tied to the connection again.
+    pub(super) holds: BTreeMap<u64, BTreeMap<Hold, Option<User>>>,
     /// The ties of locks whose holds all ended at one moment: `holds` may still have their entries.
     pub(super) untied: Vec<(LockRef, Ties)>,
     /// The tied enqueued waiters; a blocked waiter leaves when its client disconnects.
@@ -78,6 +92,8 @@ pub(super) struct Sessions {
     /// That number when the keys of all databases were last replaced, and those of one: the larger one is its generation.
     pub(super) all_replaced: u64,
     pub(super) one_replaced: BTreeMap<i32, u64>,
+    /// The rounds of the sweep that are hurried, since a tie was refused.
+    pub(super) hurried_rounds: u8,
     /// Where the sweep continues.
     pub(super) swept_up_to: Option<(u64, Hold)>,
     /// Data that does not count any more, but is still in memory.
@@ -97,21 +113,27 @@ impl Sessions {
         ties.generation == self.generation(db)
     }
 
-    fn add_hold(&mut self, client: u64, entry: Hold) {
-        if self.holds.entry(client).or_default().insert(entry) {
+    /// Adds an entry; returns the user for which an earlier entry of the same hold counted.
+    fn add_hold(&mut self, client: u64, entry: Hold, user: Option<User>) -> Option<User> {
+        let before = self.holds.entry(client).or_default().insert(entry, user);
+        if before.is_none() {
             self.count = self.count.saturating_add(1);
         }
+        before.flatten()
     }
 
-    pub(super) fn remove_hold(&mut self, client: u64, entry: &Hold) {
-        let Some(holds) = self.holds.get_mut(&client) else { return };
-        if holds.remove(entry) {
+    /// Removes an entry; returns the user for which it counted.
+    fn remove_hold(&mut self, client: u64, entry: &Hold) -> Option<User> {
+        let holds = self.holds.get_mut(&client)?;
+        let removed = holds.remove(entry);
+        if removed.is_some() {
             self.count = self.count.saturating_sub(1);
         }
         if holds.is_empty() {
             self.holds.remove(&client);
             self.ended_holds.remove(&client);
         }
+        removed.flatten()
     }
 
     /// A waiter has joined a queue.
@@ -145,7 +167,7 @@ impl Sessions {
 
     /// No hold is tied any more: this server is a replica now. There may be a million ties: see [`Self::free_forgotten`].
     pub(super) fn forget_holds(&mut self) {
-        let holds: usize = self.holds.values().map(BTreeSet::len).sum();
+        let holds: usize = self.holds.values().map(BTreeMap::len).sum();
         self.count = self.count.saturating_sub(holds);
         self.forgotten.add_holds(take(&mut self.holds));
         self.forgotten.add_ends(take(&mut self.ends), take(&mut self.by_end));
@@ -195,23 +217,14 @@ impl Locks {
         self.has_ties() && self.known(lock).is_some_and(|record| record.ties.is_some())
     }
 
-    /// Whether one more tie of this owner is allowed.
-    pub fn may_tie(&self, lock: LockName<'_>, owner: &[u8], mode: Mode, most: usize) -> bool {
-        self.sessions.count < most || self.session(lock, owner, mode).is_some()
-    }
-
-    /// Whether one more tie of this waiter is allowed. A tied waiter that asks again needs no other tie.
-    pub fn may_tie_waiter(&self, lock: LockName<'_>, owner: &[u8], mode: Mode, most: usize) -> bool {
-        let waiter = |queue: &Queue| {
-            let place = queue.owners.get(&(owner.into(), mode))?;
-            queue.order.get(place).map(|waiter| waiter.session.is_some())
-        };
-        let is_tied = || self.queue(lock).and_then(waiter) == Some(true);
-        self.may_tie(lock, owner, mode, most) || is_tied()
-    }
-
-    /// A call of an owner has succeeded: its tie is the one that was asked for, or none.
-    pub fn tie(&mut self, lock: LockName<'_>, owner: &[u8], mode: Mode, asked: Option<Session>) {
+    /// A call of an owner has succeeded: its tie is the one that was asked for, or none. It counts for this user.
+    pub fn tie(
+        &mut self,
+        lock: LockName<'_>,
+        owner: &[u8],
+        mode: Mode,
+        (asked, user): (Option<Session>, Option<User>),
+    ) {
         let before = self.session(lock, owner, mode);
         let after = self.tied_after(before, asked);
         self.remove_void_ties(lock);
@@ -230,7 +243,17 @@ impl Locks {
             self.sessions.ended_holds.insert(client);
             self.agenda.change();
         }
-        self.sessions.add_hold(client, (name, owner.into(), mode));
+        let user = user.map(|user| self.users.tied(user));
+        if let Some(before) = self.sessions.add_hold(client, (name, owner.into(), mode), user) {
+            self.users.untied(&before);
+        }
+    }
+
+    /// An entry of a hold by its connection is not needed any more.
+    pub(super) fn remove_hold(&mut self, client: u64, hold: &Hold) {
+        if let Some(user) = self.sessions.remove_hold(client, hold) {
+            self.users.untied(&user);
+        }
     }
 
     /// A hold is not tied any more.
@@ -248,7 +271,7 @@ impl Locks {
             tie
         });
         if let Some(session) = removed.flatten() {
-            self.sessions.remove_hold(session.client, &(name, owner.into(), mode));
+            self.remove_hold(session.client, &(name, owner.into(), mode));
         }
     }
 

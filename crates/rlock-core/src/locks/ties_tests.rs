@@ -1,7 +1,7 @@
 //! Which tie a call leaves, and what the end of a connection finds.
 
 use super::*;
-use crate::locks::{Databases, Grant};
+use crate::locks::{Databases, Grant, TieLimits};
 use crate::types::MonoMs;
 
 const LOCK: LockName<'static> = LockName { db: 0, key: b"k" };
@@ -9,6 +9,14 @@ const OTHER: LockName<'static> = LockName { db: 1, key: b"k" };
 
 fn by(client: u64) -> Option<Session> {
     Some(Session { client, grace: LeaseMs::SHORTEST })
+}
+
+fn may_tie(locks: &mut Locks, owner: &[u8], mode: Mode, most: usize) -> bool {
+    locks.may_tie(LOCK, (owner, mode), None, TieLimits { server: most, user: most }).is_ok()
+}
+
+fn may_tie_waiter(locks: &mut Locks, owner: &[u8], mode: Mode, most: usize) -> bool {
+    locks.may_tie_waiter(LOCK, (owner, mode), None, TieLimits { server: most, user: most }).is_ok()
 }
 
 fn tied_to(locks: &Locks, lock: LockName<'_>) -> Option<u64> {
@@ -38,12 +46,12 @@ fn the_last_success_decides_but_a_tie_moves_only_to_a_younger_connection() {
 #[test]
 fn a_tie_is_watched_until_it_is_gone_and_leaves_nothing_behind() {
     let mut locks = Locks::default();
-    locks.tie(LOCK, b"a", Mode::Mutex, by(5));
+    locks.tie(LOCK, b"a", Mode::Mutex, (by(5), None));
     assert!(locks.is_watched() && locks.is_idle() && locks.has_session(5) && locks.has_ties());
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), None, "a tie arms no timer");
-    locks.tie(LOCK, b"a", Mode::Mutex, by(4));
+    locks.tie(LOCK, b"a", Mode::Mutex, (by(4), None));
     assert_eq!(tied_to(&locks, LOCK), Some(5));
-    locks.tie(LOCK, b"a", Mode::Mutex, None);
+    locks.tie(LOCK, b"a", Mode::Mutex, (None, None));
     assert!(!locks.is_watched() && !locks.has_session(5) && !locks.has_ties() && !locks.knows(LOCK));
 }
 
@@ -51,9 +59,9 @@ fn a_tie_is_watched_until_it_is_gone_and_leaves_nothing_behind() {
 fn the_end_of_a_connection_finds_its_holds_one_by_one() {
     let mut locks = Locks::default();
     for owner in [b"a", b"b"] {
-        locks.tie(LOCK, owner, Mode::Read, by(5));
+        locks.tie(LOCK, owner, Mode::Read, (by(5), None));
     }
-    locks.tie(OTHER, b"a", Mode::Write, by(6));
+    locks.tie(OTHER, b"a", Mode::Write, (by(6), None));
     locks.session_ended(7);
     assert_eq!(locks.next_ended_tie(), None);
     locks.session_ended(5);
@@ -70,11 +78,11 @@ fn the_end_of_a_connection_finds_its_holds_one_by_one() {
 #[test]
 fn a_call_of_the_owner_supersedes_the_end_and_an_older_connection_may_take_over() {
     let mut locks = Locks::default();
-    locks.tie(LOCK, b"a", Mode::Mutex, by(5));
+    locks.tie(LOCK, b"a", Mode::Mutex, (by(5), None));
     locks.supersede_ended(LOCK, b"a", Mode::Mutex);
     assert_eq!(tied_to(&locks, LOCK), Some(5), "a release keeps a living tie");
     locks.session_ended(5);
-    locks.tie(LOCK, b"a", Mode::Mutex, by(4));
+    locks.tie(LOCK, b"a", Mode::Mutex, (by(4), None));
     assert_eq!((tied_to(&locks, LOCK), locks.next_ended_tie()), (Some(4), None));
     locks.session_ended(4);
     locks.supersede_ended(LOCK, b"a", Mode::Mutex);
@@ -86,7 +94,7 @@ fn grants_are_revoked_before_sessions_end() {
     let mut locks = Locks::default();
     let grant = Grant { ticket: Ticket(1), owner: (*b"a").into(), mode: Mode::Mutex, ends: UnixMs(9) };
     locks.granted(LOCK, grant);
-    locks.tie(LOCK, b"a", Mode::Mutex, by(5));
+    locks.tie(LOCK, b"a", Mode::Mutex, (by(5), None));
     locks.session_ended(5);
     locks.undeliverable(Ticket(1));
     assert_eq!(locks.next_ended_tie(), None);
@@ -98,22 +106,22 @@ fn grants_are_revoked_before_sessions_end() {
 fn replaced_databases_and_replicas_have_no_ties() {
     let mut locks = Locks::default();
     for lock in [LOCK, OTHER] {
-        locks.tie(lock, b"a", Mode::Mutex, by(5));
+        locks.tie(lock, b"a", Mode::Mutex, (by(5), None));
     }
     locks.void_ties(Databases::One(0));
     assert_eq!((tied_to(&locks, LOCK), tied_to(&locks, OTHER)), (None, Some(5)));
-    locks.tie(LOCK, b"a", Mode::Mutex, by(6));
+    locks.tie(LOCK, b"a", Mode::Mutex, (by(6), None));
     assert_eq!(tied_to(&locks, LOCK), Some(6), "a tie of after that counts");
     locks.void_ties(Databases::All);
     assert_eq!(ended(&mut locks, 5), [None]);
-    locks.tie(LOCK, b"a", Mode::Mutex, by(6));
+    locks.tie(LOCK, b"a", Mode::Mutex, (by(6), None));
     locks.demoted();
     assert!(!locks.has_ties() && !locks.has_session(6) && tied_to(&locks, LOCK).is_none());
 }
 
 fn permits(locks: &mut Locks, owners: std::ops::Range<u8>, session: Option<Session>) {
     for owner in owners {
-        locks.tie(LOCK, &[owner], Mode::Permit, session);
+        locks.tie(LOCK, &[owner], Mode::Permit, (session, None));
     }
 }
 
@@ -227,16 +235,30 @@ fn what_is_freed_after_a_demotion_unties_nothing() {
 fn a_sweep_comes_to_every_tie_a_few_at_a_time() {
     let mut locks = Locks::default();
     for owner in 0..5_u8 {
-        locks.tie(LOCK, &[owner], Mode::Permit, by(5 + u64::from(owner) / 3));
+        locks.tie(LOCK, &[owner], Mode::Permit, (by(5 + u64::from(owner) / 3), None));
     }
-    locks.tie(OTHER, b"a", Mode::Mutex, by(6));
-    let mut next = || {
-        let swept = locks.next_swept_ties(2);
-        swept.into_iter().map(|(lock, owner, _)| (lock.db, owner[0])).collect::<Vec<_>>()
-    };
-    assert_eq!([next(), next()], [[(0, 0), (0, 1)], [(0, 2), (0, 3)]]);
-    assert_eq!([next(), next()], [vec![(0, 4), (1, b'a')], vec![]]);
-    assert_eq!(next(), [(0, 0), (0, 1)]);
+    locks.tie(OTHER, b"a", Mode::Mutex, (by(6), None));
+    let mut next = || locks.next_swept_tie().map(|(lock, owner, _)| (lock.db, owner[0]));
+    for _ in 0..2 {
+        for owner in 0..5 {
+            assert_eq!(next(), Some((0, owner)));
+        }
+        assert_eq!([next(), next()], [Some((1, b'a')), None]);
+    }
+}
+
+/// The round that is under way may have passed the ties that have ended.
+#[test]
+fn a_refused_tie_hurries_the_sweep_until_it_has_come_to_every_tie() {
+    let mut locks = Locks::default();
+    permits(&mut locks, 0..2, by(5));
+    assert!(locks.next_swept_tie().is_some());
+    assert!(!locks.hurries_sweep());
+    assert!(!may_tie(&mut locks, b"z", Mode::Mutex, 2));
+    for left in [1, 2] {
+        assert_eq!(std::iter::from_fn(|| locks.next_swept_tie()).count(), left);
+        assert_eq!(locks.hurries_sweep(), left == 1);
+    }
 }
 
 /// A demotion went through every record, and freed every tie: 0.44 s for a million.
@@ -245,11 +267,11 @@ fn a_demotion_reads_no_record_and_ties_are_freed_a_few_at_a_time() {
     let mut locks = Locks::default();
     let names: Vec<LockRef> = (0..9_u8).map(|n| LockRef { db: 0, key: vec![n].into() }).collect();
     for lock in &names {
-        locks.tie(lock.name(), b"a", Mode::Mutex, by(5));
+        locks.tie(lock.name(), b"a", Mode::Mutex, (by(5), None));
         locks.watch_end(lock.name(), UnixMs(7), Mode::Mutex);
     }
     for owner in 0..6_u8 {
-        locks.tie(OTHER, &[owner], Mode::Permit, by(u64::from(owner)));
+        locks.tie(OTHER, &[owner], Mode::Permit, (by(u64::from(owner)), None));
     }
     locks.note_read_end(names[0].name(), UnixMs(7), MonoMs(0));
     let known = |locks: &Locks| names.iter().filter(|lock| locks.knows(lock.name())).count();
@@ -277,7 +299,7 @@ fn a_demotion_reads_no_record_and_ties_are_freed_a_few_at_a_time() {
 fn a_server_that_is_the_primary_again_knows_only_new_ties() {
     let mut locks = Locks::default();
     for owner in [b"a", b"b"] {
-        locks.tie(LOCK, owner, Mode::Read, by(9));
+        locks.tie(LOCK, owner, Mode::Read, (by(9), None));
     }
     locks.note_read_end(LOCK, UnixMs(7), MonoMs(0));
     locks.count_admitted(LOCK, MonoMs(0));
@@ -286,8 +308,8 @@ fn a_server_that_is_the_primary_again_knows_only_new_ties() {
     assert_eq!((locks.read_end(LOCK), locks.session(LOCK, b"a", Mode::Read)), (None, None));
     locks.session_ended(9);
     assert_eq!((locks.next_ended_tie(), locks.next_in(UnixMs(0), MonoMs(0))), (None, None));
-    assert!(locks.may_tie(LOCK, b"a", Mode::Read, 1));
-    locks.tie(LOCK, b"a", Mode::Read, by(4));
+    assert!(may_tie(&mut locks, b"a", Mode::Read, 1));
+    locks.tie(LOCK, b"a", Mode::Read, (by(4), None));
     assert_eq!(locks.session(LOCK, b"a", Mode::Read), by(4), "a tie of before holds no younger one back");
     assert_eq!((locks.tie_count(), locks.session(LOCK, b"b", Mode::Read)), (1, None));
     locks.untie(LOCK, b"b", Mode::Read);
@@ -302,7 +324,7 @@ fn a_server_that_is_the_primary_again_knows_only_new_ties() {
 #[test]
 fn parked_ends_arm_no_timer() {
     let mut locks = Locks::default();
-    locks.tie(LOCK, b"a", Mode::Mutex, by(5));
+    locks.tie(LOCK, b"a", Mode::Mutex, (by(5), None));
     locks.session_ended(5);
     locks.park_sessions();
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), None);
@@ -324,11 +346,11 @@ fn a_blocked_waiter_is_tied_to_the_connection_that_it_blocks() {
 #[test]
 fn the_number_of_ties_is_bounded() {
     let mut locks = Locks::default();
-    assert!(!locks.may_tie(LOCK, b"a", Mode::Mutex, 0));
-    locks.tie(LOCK, b"a", Mode::Mutex, by(5));
-    assert!(locks.may_tie(LOCK, b"a", Mode::Mutex, 1), "the same owner has its tie");
-    assert!(!locks.may_tie(LOCK, b"b", Mode::Mutex, 1));
-    assert!(!locks.may_tie_waiter(LOCK, b"b", Mode::Mutex, 1));
+    assert!(!may_tie(&mut locks, b"a", Mode::Mutex, 0));
+    locks.tie(LOCK, b"a", Mode::Mutex, (by(5), None));
+    assert!(may_tie(&mut locks, b"a", Mode::Mutex, 1), "the same owner has its tie");
+    assert!(!may_tie(&mut locks, b"b", Mode::Mutex, 1));
+    assert!(!may_tie_waiter(&mut locks, b"b", Mode::Mutex, 1));
 }
 
 /// At the limit it was refused, though its tie was counted already: a client that asks again after a lost connection waited no
@@ -338,10 +360,10 @@ fn a_tied_waiter_that_asks_again_needs_no_other_tie() {
     let mut locks = Locks::default();
     locks.join(LOCK, Waiter { session: by(5), ..crate::locks::tests::waiter("a", 1) });
     locks.join(LOCK, crate::locks::tests::waiter("b", 2));
-    assert!(locks.may_tie_waiter(LOCK, b"a", Mode::Mutex, 1));
-    assert!(!locks.may_tie_waiter(LOCK, b"a", Mode::Write, 1), "in another mode it is another waiter");
-    assert!(!locks.may_tie_waiter(LOCK, b"b", Mode::Mutex, 1), "it waits without a tie");
-    assert!(!locks.may_tie(LOCK, b"a", Mode::Mutex, 1), "its hold is another one");
+    assert!(may_tie_waiter(&mut locks, b"a", Mode::Mutex, 1));
+    assert!(!may_tie_waiter(&mut locks, b"a", Mode::Write, 1), "in another mode it is another waiter");
+    assert!(!may_tie_waiter(&mut locks, b"b", Mode::Mutex, 1), "it waits without a tie");
+    assert!(!may_tie(&mut locks, b"a", Mode::Mutex, 1), "its hold is another one");
     locks.join(LOCK, Waiter { session: by(6), ..crate::locks::tests::waiter("a", 3) });
     assert_eq!(locks.tie_count(), 1);
 }

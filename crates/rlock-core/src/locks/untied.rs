@@ -1,6 +1,7 @@
 //! The ties of locks whose holds all ended at one moment: deleted, forgotten with their slot, or replaced without an event.
 
 use super::{Databases, LockName, Locks};
+use crate::weight::Weighed;
 
 impl Locks {
     /// No hold of a lock is tied any more, and the end of its lease is not watched.
@@ -28,9 +29,10 @@ impl Locks {
         }
     }
 
-    /// Frees `most` ties of locks that are not tied any more, and removes their stale entries by connection.
+    /// Frees ties of locks that are not tied any more, until they count `most`, and removes their stale entries by connection.
     pub fn free_untied(&mut self, most: usize) {
-        for _ in 0..most {
+        let mut freed = 0_usize;
+        while freed < most {
             let Some((lock, ties)) = self.sessions.untied.last_mut() else { return };
             let (lock, next) = (lock.clone(), ties.sessions.pop_first());
             if ties.sessions.is_empty() {
@@ -38,9 +40,10 @@ impl Locks {
             }
             let Some(((owner, mode), session)) = next else { continue };
             let hold = (lock, owner, mode);
+            freed = freed.saturating_add(hold.weight());
             // The same hold may have been acquired and tied to the same connection again.
             if !self.is_tied_to(session.client, &hold) {
-                self.sessions.remove_hold(session.client, &hold);
+                self.remove_hold(session.client, &hold);
             }
         }
     }

@@ -19,31 +19,26 @@ pub trait FairList {
     /// the lock's lease, plus `budget`.
     fn join(&self, owner: &[u8], budget: LeaseMs);
 
-    /// Removes entries from the head of the list while `leaves` is true of their owners, `most` at most. Returns
+    /// Removes entries from the head of the list while `leaves` is true of their owners, until they count `most`. Returns
     /// their owners.
     fn pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>>;
 
-    /// Removes the entries whose owners match `leaves`. It checks `most` entries, those before the last `passed` entries.
+    /// Removes the entries whose owners match `leaves`. It checks entries that count `most`, those before the last `passed`
+    /// entries.
     fn take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked;
 
     /// Removes the deadlines of owners that are not in the list.
     fn forget(&self, owners: &[Box<[u8]>]);
 
     /// Lowers deadlines in the list to `latest`, which receives each entry's place from the head and its owner. It
-    /// checks `most` entries, those before the last `passed` entries. Returns how many it checked, and whether they
-    /// include the head.
-    fn lower(
-        &self,
-        passed: usize,
-        most: usize,
-        latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>,
-    ) -> (usize, bool);
+    /// checks entries that count `most`, those before the last `passed` entries. All of them stay.
+    fn lower(&self, passed: usize, most: usize, latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>) -> Walked;
 
     /// When this owner's entry in the list counts as dead; `None` if that is now.
     fn deadline(&self, owner: &[u8]) -> Option<UnixMs>;
 
-    /// Which of these owners, up to the first that is in the list, are not in it. In a list of more than `most` entries it
-    /// looks only for some.
+    /// Which of these owners, up to the first that is in the list, are not in it. In a list whose entries count more than
+    /// `most` it looks only for some.
     fn missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>>;
 
     /// Sets an owner's deadline.

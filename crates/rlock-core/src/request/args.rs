@@ -2,6 +2,7 @@
 
 use super::MAX_CHANNEL_LEN;
 use crate::error::Error;
+use crate::limits::MAX_LIMIT;
 use crate::types::{LeaseMs, MAX_HOLDS, Mode, PermitLimit, WaitMs, canonical_integer};
 
 /// The option words of all commands.
@@ -100,9 +101,10 @@ pub(super) fn lease_from(bytes: &[u8]) -> Result<LeaseMs, Error> {
     canonical_integer(bytes).and_then(LeaseMs::new).ok_or(Error::BadLease)
 }
 
+/// A limit above the largest counts as that one: clients that want every entry send the largest integer.
 pub(super) fn limit_from(bytes: &[u8], least: u32) -> Result<u32, Error> {
     let limit = canonical_integer(bytes).and_then(|n| u32::try_from(n).ok());
-    limit.filter(|limit| *limit >= least).ok_or(Error::BadLimit { least })
+    limit.filter(|limit| *limit >= least).ok_or(Error::BadLimit { least }).map(|limit| limit.min(MAX_LIMIT))
 }
 
 /// The value of LIMIT if it is given, and else the default; any other option word is an error.

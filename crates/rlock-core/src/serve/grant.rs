@@ -89,7 +89,6 @@ fn offer<P: Server>(
     }
     let most = core.port.settings().at_once.served;
     let gone = core.locks(|locks| locks.drop_channel(lock.name(), channel, most));
-    core.locks(|locks| locks.count_served(gone));
     core.port.note(Note::Gone(gone));
     false
 }
@@ -123,7 +122,7 @@ fn give<P: Server>(
         }
         let told_end = locks.told(lock.name());
         // In this order: with the last waiter of a connection that has ended, its end is forgotten.
-        locks.tie(lock.name(), &head.owner, head.mode, head.session);
+        locks.tie(lock.name(), &head.owner, head.mode, (head.session, head.user.clone()));
         locks.leave(head.ticket);
         told_end
     });

@@ -8,6 +8,7 @@ use crate::locks::Waiter;
 use crate::port::{Lock, Server};
 use crate::timing::Share;
 use crate::types::{Mode, UnixMs};
+use crate::weight::{Weighed, weight};
 
 /// The grants of one call.
 pub(super) struct Grants {
@@ -37,9 +38,10 @@ pub(super) fn grant_in_turn<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>
             Ok(head) => head,
             Err(end) => break end,
         };
+        let weight = weight(lock.name().key.len().saturating_add(head.bytes()));
         match hand_to(core, lock, &head, now) {
             Handed::Over(change) => {
-                core.locks(|locks| locks.count_served(1));
+                core.locks(|locks| locks.count_served(weight));
                 any = true;
                 opened |= change.becomes == Some(Mode::Read);
                 // In the other modes the next waiter may share the lock. Behind a writer this is its own wait to read.
@@ -48,7 +50,7 @@ pub(super) fn grant_in_turn<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>
                 }
             }
             // The lock is as free as before: the next waiter has its turn.
-            Handed::SentAway => core.locks(|locks| locks.count_served(1)),
+            Handed::SentAway => core.locks(|locks| locks.count_served(weight)),
             Handed::Not => break End::Settled,
         }
     };

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod channels;
 mod fuzz_finds;
 mod plain;
 mod read_write;

@@ -170,3 +170,26 @@ fn hand_offs_of_a_plain_lock_count_after_readers_of_the_same_name() {
         ],
     );
 }
+
+/// It was queued behind its own wait to read, and waited for itself. The other way round nothing is in its way.
+#[test]
+fn a_waiting_reader_does_not_wait_to_write() {
+    for again in [read(0, 50_000, BLOCK), write(0, Wait::No), release(1)] {
+        read_write(vec![
+            write(1, Wait::No),
+            read(0, 60_000, BLOCK),
+            write(0, BLOCK),
+            again,
+            write(0, BLOCK),
+            Op::Pass(Span(0)),
+        ]);
+    }
+    read_write(vec![
+        read(1, 60_000, Wait::No),
+        write(0, BLOCK),
+        read(0, 60_000, BLOCK),
+        write(0, BLOCK),
+        release(1),
+        Op::Pass(Span(0)),
+    ]);
+}

@@ -200,3 +200,23 @@ fn the_timer_rests_while_a_fair_list_may_not_be_written() {
         assert!((1..=1_000 / 20 + 2).contains(&fired), "{fired} times in a second");
     }
 }
+
+/// CLUSTER DELSLOTS: no event reports it, the lock is still held, and more wait than leave at once.
+#[test]
+fn waiters_leave_a_held_lock_whose_slot_is_gone() {
+    let owners: Vec<_> = (0..5).map(|number| format!("w{number}")).collect();
+    let scene = waiting(&owners.iter().map(String::as_str).collect::<Vec<_>>());
+    scene.sim.with(|world| world.settings.at_once.served = 2);
+    let ask = || {
+        events::doubt_some_slots(scene.sim.core());
+        scene.settle();
+    };
+    ask();
+    assert_eq!(scene.queue(0), owners.join(" "));
+    scene.sim.with(|world| world.write_access = WriteAccess::SlotMoved);
+    events::check_some(scene.sim.core());
+    scene.settle();
+    assert_eq!(scene.queue(0), owners.join(" "), "a check of a held lock asks nothing");
+    ask();
+    assert_eq!(scene.queue(0), "");
+}

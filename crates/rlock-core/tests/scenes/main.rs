@@ -10,4 +10,5 @@ mod half_done;
 mod much_at_once;
 mod not_blocked;
 mod sessions;
+mod swapped;
 mod writers_turns;

@@ -15,7 +15,7 @@ const HOUR: i64 = 3_600_000;
 
 fn sim() -> Sim {
     Sim::new(Settings {
-        limits: Limits { server: 1_000_000, lock: 1_000 },
+        limits: Limits { server: 1_000_000, lock: 1_000, user: usize::MAX },
         turns: Turns { after_grants: 100, after_ms: 1_000 },
         foreign_window: Some(lease(20)),
         fair_turn: lease(1_000),

@@ -11,7 +11,7 @@ use crate::fair_scene::{asks, block, lease, settings};
 
 fn sim() -> Sim {
     Sim::new(Settings {
-        limits: Limits { server: 2, lock: 2 },
+        limits: Limits { server: 2, lock: 2, user: usize::MAX },
         turns: Turns { after_grants: 100, after_ms: 1_000 },
         fair_turn: lease(1_000),
         ..settings()

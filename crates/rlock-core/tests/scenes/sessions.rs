@@ -19,7 +19,7 @@ fn lock() -> LockRef {
 /// A server with a subscriber of the channel of grants.
 fn sim() -> Sim {
     let sim = Sim::new(Settings {
-        limits: Limits { server: 1_000, lock: 1_000 },
+        limits: Limits { server: 1_000, lock: 1_000, user: usize::MAX },
         grant_confirm: lease(5_000),
         turns: Turns { after_grants: 100, after_ms: 1_000 },
         fair_turn: lease(1_000),

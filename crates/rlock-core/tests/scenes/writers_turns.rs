@@ -25,7 +25,7 @@ struct Scene(Sim);
 impl Scene {
     fn new() -> Self {
         let sim = Sim::new(Settings {
-            limits: Limits { server: 100, lock: 100 },
+            limits: Limits { server: 100, lock: 100, user: usize::MAX },
             turns: Turns { after_grants: 4, after_ms: TURN_MS },
             foreign_window: Some(lease(WINDOW)),
             fair_turn: lease(1_000),

@@ -165,12 +165,13 @@ pub(super) fn read(command: Command, words: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
     Some(written)
 }
 
-/// An option in its canonical form. The contract: ALL is HOLDS 0, SESSION 0 is SESSION 1, and LIMIT is 100 if it is not
-/// given, except that HOT shows all.
+/// An option in its canonical form. The contract: ALL is HOLDS 0, SESSION 0 is SESSION 1, LIMIT is at most 10,000, and 100 if it is
+/// not given, except that HOT shows all.
 fn option(command: Command, name: &[u8], values: Option<&[&[u8]]>) -> Vec<Vec<u8>> {
     let (name, values): (&[u8], &[&[u8]]) = match (name, values) {
         (b"SESSION", Some([b"0"])) => (name, &[b"1"]),
         (b"ALL", Some(_)) => (b"HOLDS", &[b"0"]),
+        (b"LIMIT", Some([limit])) if number(limit) > Some(10_000) => (name, &[b"10000"]),
         (b"LIMIT", None) if command != Command::Hot => (name, &[b"100"]),
         (_, None) => return Vec::new(),
         (_, Some(values)) => (name, values),

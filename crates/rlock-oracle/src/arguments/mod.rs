@@ -41,7 +41,7 @@ pub fn check_words(words: &[&[u8]]) {
 fn parse(command: Command, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
     let args = words.iter().copied();
     Ok(match command {
-        Command::Acquire => acquire(&Acquire::parse(args)?),
+        Command::Acquire => acquire(&Acquire::parse(b"lock", args)?),
         Command::Release => release(&Release::parse(args)?),
         Command::Renew => {
             let Renew { owner, lease, mode, session } = Renew::parse(args)?;
@@ -50,7 +50,7 @@ fn parse(command: Command, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
             words.extend(session_words(session));
             words
         }
-        Command::Cancel => vec![Cancel::parse(args)?.owner.bytes().to_vec()],
+        Command::Cancel => vec![Cancel::parse(b"lock", args)?.owner.bytes().to_vec()],
         Command::Info => vec![b"LIMIT".to_vec(), decimal(i64::from(Info::parse(args)?.limit))],
         Command::List => {
             let List { cursor, limit } = List::parse(args)?;

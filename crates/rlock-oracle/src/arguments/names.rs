@@ -2,9 +2,10 @@
 
 use rlock_core::locks::{DropReason, LockName, Ticket, Via, Waiter};
 use rlock_core::message;
+use rlock_core::request::{Acquire, Cancel};
 use rlock_core::shape::{self, SingleField};
 use rlock_core::types::canonical_integer;
-use rlock_core::{Holds, LeaseMs, Mode, MonoMs, Owner, names};
+use rlock_core::{Error, Holds, LeaseMs, Mode, MonoMs, Owner, names};
 
 /// Checks the values made of these bytes as a key, an owner, a channel, a field or a value.
 pub(super) fn check(bytes: &[u8]) {
@@ -13,8 +14,18 @@ pub(super) fn check(bytes: &[u8]) {
     check_messages(bytes);
     check_integer(bytes);
     check_shape(bytes);
+    check_bounds(bytes);
     let owner = Owner::new(bytes).map(Owner::bytes);
     assert!(owner.is_err() || owner == Ok(bytes));
+}
+
+/// A lock's name has 1 to 1,024 bytes for calls that wait, or end a wait.
+fn check_bounds(key: &[u8]) {
+    let (owner, lease): (&[u8], &[u8]) = (b"me", b"1");
+    let acquired = Acquire::parse(key, [owner, lease].into_iter()).map(|_| ());
+    let cancelled = Cancel::parse(key, [owner].into_iter()).map(|_| ());
+    let expected = if key.is_empty() || key.len() > 1_024 { Err(Error::BadName) } else { Ok(()) };
+    assert_eq!((acquired, cancelled), (expected.clone(), expected), "{} bytes", key.len());
 }
 
 fn contains(bytes: &[u8], byte: u8) -> bool {
@@ -91,6 +102,7 @@ fn check_messages(bytes: &[u8]) {
             via: Via::Block,
             client_id: 1,
             session: None,
+            user: None,
         };
         let after = format!("1 {} {token}{last}", lease.get());
         let granted = message::granted(lock, &waiter, Holds::ONE, lease, token);

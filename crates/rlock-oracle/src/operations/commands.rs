@@ -104,6 +104,11 @@ impl Oracle {
         if !self.primary {
             return Answer::Null;
         }
+        let waits = |word| self.queue(lock).iter().any(|waiter| (waiter.owner, waiter.word) == (owner, word));
+        if ask.word == Word::Write && waits(Word::Read) && !waits(Word::Write) {
+            // It would wait for itself.
+            return Answer::Error("ERR");
+        }
         if ask.fair && self.places[lock.0].list_touched {
             // A waiter that was dropped from the fair list keeps its place.
             self.put_right(lock);
@@ -115,6 +120,9 @@ impl Oracle {
         }
         let via = channel.map_or(Via::Call(self.blocked_so_far), Via::Channel);
         let until = (wait.0 > 0).then(|| self.clock + wait.0.unsigned_abs());
+        if let Some(channel) = channel {
+            self.unheard_since[channel.0] = None;
+        }
         let Ask { word, lease, fenced, fair, .. } = ask;
         self.join(lock, known, Waiter { owner, word, lease, fenced, until, via, fair }, wait);
         let Via::Call(call) = via else { return Answer::Enqueued };

@@ -2,7 +2,7 @@
 
 use super::commands::Ask;
 use super::fair_op::ByList;
-use super::op::{Channel, Count, Foreign, LOCKS, Lock, Ms, Op};
+use super::op::{CHANNELS, Channel, Count, Foreign, LOCKS, Lock, Ms, Op};
 use super::state::Oracle;
 use super::values::{Answer, Value, Via, named};
 use super::{foreign, redisson_fair};
@@ -60,10 +60,26 @@ impl Oracle {
             }
             Op::Accept(accept) => self.accept = accept,
             Op::ByList { lock, what } => self.by_list(lock, what),
-            Op::Sweep => self.all_locks().for_each(|lock| self.touch_list(lock)),
+            Op::Sweep => {
+                self.all_locks().for_each(|lock| self.touch_list(lock));
+                (0..CHANNELS.len()).for_each(|channel| self.check_channel(Channel(channel)));
+            }
             Op::Pass(_) | Op::Stall(_) | Op::Deliver(_) | Op::Disconnect(_) => {}
             // Histories with SESSION run in `follow`.
             Op::On { .. } | Op::Connect(_) | Op::Close(_) => {}
+        }
+    }
+
+    /// A channel without a subscriber at two sweeps in a row, ten seconds apart, loses its waiters.
+    fn check_channel(&mut self, channel: Channel) {
+        let waits = |lock: Lock| self.queue(lock).iter().any(|waiter| waiter.via == Via::Channel(channel));
+        if self.heard[channel.0] || !self.all_locks().any(waits) {
+            self.unheard_since[channel.0] = None;
+            return;
+        }
+        let since = *self.unheard_since[channel.0].get_or_insert(self.clock);
+        if self.clock - since >= 9_000 {
+            self.all_locks().for_each(|lock| self.drop_channel(lock, channel));
         }
     }
 

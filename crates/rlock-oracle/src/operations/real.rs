@@ -1,13 +1,13 @@
 //! The steps of `rlock-core` in a simulated server, translated into the oracle's types.
 
 use rlock_core::facts::WriteAccess;
-use rlock_core::locks::{Limits, Ticket, Turns};
+use rlock_core::locks::{Limits, Locks, Ticket, TieLimits, Turns, Usage};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, Error, Holds, LeaseMs, PermitLimit, Reply, commands, events, sessions};
 use rlock_sim::{Sim, World};
 
-use super::op::{CHANNELS, Channel, Count, Ground, Lock, Ms, Op, Owner, Wait, Word};
+use super::op::{CHANNELS, Channel, Count, Ground, LOCKS, Lock, Ms, Op, Owner, Wait, Word};
 use super::options::{Budget, Options};
 use super::real_words::{answer, error, id, lease, name, said};
 use super::values::Answer;
@@ -21,16 +21,28 @@ pub(super) struct Real {
     pub(super) calls_on: (u64, Option<LeaseMs>),
 }
 
+/// The users of the connections.
+const USERS: [&[u8]; 2] = [b"eve", b"bob"];
+
+/// How many waiters of a lock count for a user.
+fn waiters_of(locks: &Locks, lock: Lock, user: &[u8]) -> usize {
+    locks.in_order(id(lock).name()).filter(|waiter| waiter.user.as_deref() == Some(user)).count()
+}
+
 impl Real {
     pub(super) fn new(options: Options) -> Self {
         let settings = Settings {
             admission: Admission::Open,
-            limits: Limits { server: options.max_waiters, lock: options.max_waiters_per_key },
+            limits: Limits {
+                server: options.max_waiters,
+                lock: options.max_waiters_per_key,
+                user: usize::MAX,
+            },
             grant_confirm: lease(Ms(options.grant_confirm)),
             turns: Turns { after_grants: options.turn_grants, after_ms: options.turn_ms },
             foreign_window: LeaseMs::new(options.window.cast_signed()),
             fair_turn: lease(Ms(options.fair_turn)),
-            max_ties: 1_000,
+            max_ties: TieLimits { server: 1_000, user: 1_000 },
             hot_locks: 2,
             at_once: match options.budget {
                 Budget::Usual => AtOnce::USUAL,
@@ -111,6 +123,28 @@ impl Real {
         self.sim.end_connection(client);
     }
 
+    /// Each connection has one of two users. The counts of a user are those of its waiters and ties.
+    pub(super) fn users_agree(&self, told: &str) {
+        let usage = |user: &&[u8]| self.sim.locks(|locks| locks.usage(Some(user)));
+        let of = |user: &[u8]| {
+            let queues =
+                (0..LOCKS.len()).map(|lock| self.sim.locks(|locks| waiters_of(locks, Lock(lock), user)));
+            queues.sum::<usize>()
+        };
+        for user in USERS {
+            assert_eq!(usage(&user).waiters, of(user), "{told}: the waiters of a user");
+        }
+        let ties: usize = USERS.iter().map(usage).map(Usage::ties).sum();
+        assert_eq!(ties, self.sim.locks(|locks| locks.tie_count()), "{told}: the ties of all users");
+    }
+
+    fn log_in(&self, client: u64) {
+        // Only a call without SESSION comes on no connection.
+        if let Some(user) = client.checked_sub(1).and_then(|client| USERS.get(client as usize % 2)) {
+            self.sim.with(|world| world.users.insert(client, (*user).into()));
+        }
+    }
+
     fn command(&self, op: Op) -> Option<Result<Reply, Error>> {
         let sim = &self.sim;
         Some(match op {
@@ -122,6 +156,7 @@ impl Real {
             Op::Renew { lock, owner, word, lease: new } => {
                 let (owner, lease, mode) = (name(owner), lease(new), said(word));
                 let (client, session) = self.calls_on;
+                self.log_in(client);
                 sim.call_on(client, &id(lock));
                 sim.renew(&id(lock), &request::Renew { owner, lease, mode, session })
             }
@@ -155,6 +190,7 @@ impl Real {
         let in_multi = matches!(wait, Wait::BlockInMulti(_));
         let ((client, session), wait) = (self.calls_on, wait_asked);
         let request = Acquire { owner, lease, mode, permits, fair, arrive_at, fenced, session, wait };
+        self.log_in(client);
         self.sim.with(|world| world.may_block = world.primary && !in_multi);
         match self.sim.acquire(client, &id(lock), &request) {
             Ok(commands::Answer::Now(reply)) => answer(reply),

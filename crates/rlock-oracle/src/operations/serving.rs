@@ -183,7 +183,7 @@ impl Oracle {
     }
 
     /// Removes the waiters of a channel without a subscriber.
-    fn drop_channel(&mut self, lock: Lock, channel: Channel) {
+    pub(super) fn drop_channel(&mut self, lock: Lock, channel: Channel) {
         while let Some(at) = self.queue(lock).iter().position(|waiter| waiter.via == Via::Channel(channel)) {
             self.remove(lock, at);
         }

@@ -86,6 +86,8 @@ pub(super) struct Oracle {
     pub(super) revokes: Vec<OpenGrant>,
     /// Which channels have a subscriber.
     pub(super) heard: [bool; CHANNELS.len()],
+    /// Since which sweep each channel with waiters has no subscriber.
+    pub(super) unheard_since: [Option<u64>; CHANNELS.len()],
     /// Whether a Redisson client listens on the unlock channels.
     pub(super) listened: bool,
     pub(super) ground: Ground,
@@ -111,6 +113,7 @@ impl Oracle {
             open: Vec::new(),
             revokes: Vec::new(),
             heard: [true; CHANNELS.len()],
+            unheard_since: [None; CHANNELS.len()],
             listened: false,
             ground: Ground::Firm,
             primary: true,

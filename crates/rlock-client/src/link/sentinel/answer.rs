@@ -1,4 +1,4 @@
-//! What a Sentinel is asked, and which of their answers counts.
+//! The question to a Sentinel, and the choice among their answers.
 
 use redis::{Cmd, Value, cmd};
 
@@ -42,7 +42,7 @@ pub(super) fn choose(answers: &[Answer], before: Option<u64>, known: usize) -> O
     (!is_older || answers.len().saturating_mul(2) > known).then_some(best)
 }
 
-/// What a connection to a Sentinel is asked: without what its user was refused, which would fill ACL LOG.
+/// The question on one connection, without the parts that the user was refused: repeats would fill ACL LOG.
 #[derive(Default)]
 pub(super) struct Question {
     no_epoch: bool,

@@ -134,7 +134,7 @@ impl Sentinels {
         for failure in failures {
             match failure.error {
                 Error::Transport { source, .. } => texts.push(format!("{}: {source}", failure.sentinel)),
-                // No other Sentinel can help a user whom they do not admit.
+                // All Sentinels admit the same users.
                 error => return error,
             }
         }

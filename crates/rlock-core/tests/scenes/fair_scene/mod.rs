@@ -6,7 +6,7 @@ mod redisson;
 
 use rlock_core::commands::Answer;
 use rlock_core::facts::FairEntry;
-use rlock_core::locks::{Limits, LockRef, Locks, Ticket, Turns};
+use rlock_core::locks::{Limits, LockRef, Locks, Ticket, TieLimits, Turns};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Wait};
 use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, Error, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
@@ -78,12 +78,12 @@ pub(crate) fn lease(ms: i64) -> LeaseMs {
 pub(crate) fn settings() -> Settings {
     Settings {
         admission: Admission::Open,
-        limits: Limits { server: 100, lock: 100 },
+        limits: Limits { server: 100, lock: 100, user: usize::MAX },
         grant_confirm: lease(500),
         turns: Turns { after_grants: u32::MAX, after_ms: u64::MAX },
         foreign_window: None,
         fair_turn: lease(TURN.try_into().expect("a turn")),
-        max_ties: 1_000,
+        max_ties: TieLimits { server: 1_000, user: 1_000 },
         hot_locks: 0,
         at_once: AtOnce::USUAL,
     }

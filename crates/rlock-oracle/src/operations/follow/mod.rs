@@ -234,6 +234,7 @@ impl Follow {
         }
         self.forget_ended();
         self.check_ties(told);
+        self.real.users_agree(told);
         self.hold_what_they_were_told(told);
         self.note_messages(op, &before);
     }

@@ -4,16 +4,14 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.api.RLock;
 import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
-import redis.clients.jedis.exceptions.JedisDataException;
 
 /**
- * The module is loaded into a server, and unloaded again, under the locks of Redisson's threads: held, awaited and taken in turn.
+ * The module is loaded into a server under the locks of Redisson's threads: held, awaited and taken in turn.
  * Never two holders, and nobody sleeps.
  */
 final class Loading {
@@ -22,12 +20,11 @@ final class Loading {
     private Loading() {
     }
 
-    /** One after the other: they load and unload the module for all. */
+    /** Each on a server of its own, into which it loads the module. */
     static List<Scenario> scenarios() {
         return List.of(
             new Scenario("what Redisson held and awaited before the module was loaded goes on beside native clients", Loading::loaded),
-            new Scenario("threads of Redisson take turns while the module comes, natives with it, and goes", Loading::busy),
-            new Scenario("what Redisson and natives held goes on when the module is unloaded", Loading::unloaded));
+            new Scenario("threads of Redisson take turns while the module comes, and natives with it", Loading::busy));
     }
 
     /** Locks of all kinds, each held by one thread of Redisson's, renewed by its watchdog, and awaited by another's. */
@@ -54,7 +51,6 @@ final class Loading {
             for (Held lock : locks) {
                 Check.equal("none", client.info(lock.key).get("kind"), "kind of " + lock.key);
             }
-            unload(client);
             return "the last of three who waited for each of " + locks.size() + " locks was through after " + longest + " ms";
         }
     }
@@ -63,69 +59,20 @@ final class Loading {
         try (Native client = world.client()) {
             Turmoil turmoil = new Turmoil(world, world.key("busy"), World.WATCHDOG_MS, false).redissons();
             turmoil.goOn(20);
-            long longest = 0;
+            load(client);
+            long longest = turmoil.goOn(5);
             for (int i = 0; i < 3; i++) {
-                load(client);
-                longest = Math.max(longest, turmoil.goOn(5));
                 turmoil.natives();
                 longest = Math.max(longest, turmoil.goOn(20));
                 turmoil.endNatives();
-                unload(client);
                 longest = Math.max(longest, turmoil.goOn(20));
             }
-            load(client);
             return turmoil.end() + "; all had their next turns within " + longest + " ms";
-        }
-    }
-
-    /** The native waiters go first, as MODULE UNLOAD demands; its holders stay, and so do Redisson's who wait for them. */
-    private static String unloaded(World world) throws Exception {
-        String ends = world.key("ends");
-        try (Native client = world.client()) {
-            List<Held> locks = List.of(new Held(world, "plain"), new Held(world, "fair"), new Held(world, "written"));
-            for (Held lock : locks) {
-                lock.await("of Redisson", () -> lock.redissonWaits(world.two));
-            }
-            client.acquire(ends, "native", World.WATCHDOG_MS);
-            Future<Boolean> heir = Check.start(() -> world.one.getLock(ends).tryLock(60, 60, TimeUnit.SECONDS));
-            Check.eventually("Redisson listens", () -> world.listeners(client, World.channel(ends)) > 0);
-            String owner = world.owner();
-            Future<Boolean> waiter = Check.start(() -> {
-                try (Native other = world.client()) {
-                    return other.acquire(locks.get(0).key, owner, Check.LONG_LEASE_MS, "BLOCK", "1500");
-                }
-            });
-            Check.eventually("a native waits", () -> client.waiters(locks.get(0).key) == 1);
-            Check.that(!unloads(client), "the module was unloaded while a native waits");
-            Check.equal(false, Check.soon(waiter), "the native has what Redisson holds");
-            unload(client);
-            long start = System.nanoTime();
-            Check.equal(true, Check.soon(heir), "Redisson has what the native held when the lease has ended");
-            long waited = Check.millisSince(start);
-            Thread.sleep(LONGER_MS);
-            long longest = 0;
-            for (Held lock : locks) {
-                longest = Math.max(longest, lock.release());
-            }
-            return "after the native lease within " + waited + " ms, after Redisson's unlock within " + longest + " ms";
         }
     }
 
     private static void load(Native client) {
         Native.send(client.at(""), "MODULE", "LOAD", System.getenv("MODULE"));
-    }
-
-    private static void unload(Native client) throws Exception {
-        Check.eventually("the module to be unloaded", () -> unloads(client));
-    }
-
-    private static boolean unloads(Native client) {
-        try {
-            Native.send(client.at(""), "MODULE", "UNLOAD", "rlock");
-            return true;
-        } catch (JedisDataException refused) {
-            return false;
-        }
     }
 
     /** A lock that this thread holds by Redisson, and those who wait for it. */

@@ -1,0 +1,125 @@
+//! The channels of enqueued waiters. A channel that has no subscriber at two checks in a row loses its waiters: their client is
+//! gone, and would fill the queue for ever.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::from_fn;
+use std::ops::Bound;
+use std::rc::Rc;
+
+use super::{LockRef, Locks, Ticket, Via, Waiter};
+use crate::types::MonoMs;
+use crate::weight::take_weighed;
+
+/// The least time between two checks that count as two. Rounds begin ten seconds apart, and one takes less than a second.
+pub(super) const UNHEARD_MS: u64 = 9_000;
+
+/// The waiters on one channel.
+#[derive(Clone, Debug, Default)]
+struct Channel {
+    waiters: BTreeSet<Ticket>,
+    /// When a check found no subscriber, if no later check found one and no waiter has joined since.
+    unheard_since: Option<MonoMs>,
+}
+
+/// The channels of all enqueued waiters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Channels {
+    known: BTreeMap<Rc<[u8]>, Channel>,
+    /// Where the round of checks continues, while one is under way.
+    next: Option<Bound<Rc<[u8]>>>,
+}
+
+impl Channels {
+    /// A waiter has joined a queue. All waiters on a channel share one copy of its name.
+    pub(super) fn joined(&mut self, waiter: &mut Waiter) {
+        let Via::Enqueue(channel) = &mut waiter.via else { return };
+        if let Some((known, _)) = self.known.get_key_value(channel) {
+            *channel = Rc::clone(known);
+        }
+        let of = self.known.entry(Rc::clone(channel)).or_default();
+        of.waiters.insert(waiter.ticket);
+        of.unheard_since = None;
+    }
+
+    /// A waiter has left its queue.
+    pub(super) fn left(&mut self, waiter: &Waiter) {
+        let Via::Enqueue(channel) = &waiter.via else { return };
+        let Some(of) = self.known.get_mut(channel) else { return };
+        of.waiters.remove(&waiter.ticket);
+        if of.waiters.is_empty() {
+            self.known.remove(channel);
+        }
+    }
+
+    pub(super) fn is_round_under_way(&self) -> bool {
+        self.next.is_some()
+    }
+
+    pub(super) fn end_round(&mut self) {
+        self.next = None;
+    }
+
+    /// The channels without a subscriber, for the model checker.
+    pub(super) fn unheard(&self) -> impl Iterator<Item = (&[u8], MonoMs)> {
+        self.known.iter().filter_map(|(channel, of)| Some((&**channel, of.unheard_since?)))
+    }
+
+    /// The channel at which the round continues, for the model checker.
+    pub(super) fn position(&self) -> Option<Option<&[u8]>> {
+        self.next.as_ref().map(|next| match next {
+            Bound::Unbounded => None,
+            Bound::Included(channel) | Bound::Excluded(channel) => Some(&**channel),
+        })
+    }
+}
+
+impl Locks {
+    /// A round of checks of all channels begins, unless one is under way.
+    pub fn begin_channel_round(&mut self) {
+        if !self.channels.known.is_empty() && !self.channels.is_round_under_way() {
+            self.channels.next = Some(Bound::Unbounded);
+            self.agenda.change();
+        }
+    }
+
+    /// The next channel of the round; `None` if none is left.
+    pub fn next_channel(&mut self) -> Option<Rc<[u8]>> {
+        let Channels { known, next } = &mut self.channels;
+        let from = next.take()?;
+        let (channel, _) = known.range::<Rc<[u8]>, _>((from, Bound::Unbounded)).next()?;
+        *next = Some(Bound::Excluded(Rc::clone(channel)));
+        Some(Rc::clone(channel))
+    }
+
+    /// A channel was checked. If it has no subscriber, as at the check before, its waiters are removed and returned, until they
+    /// count `most`. The round continues with the same channel if some are left.
+    pub fn channel_checked(
+        &mut self,
+        channel: &Rc<[u8]>,
+        is_heard: bool,
+        now: MonoMs,
+        most: usize,
+    ) -> Vec<(LockRef, Waiter)> {
+        let Some(of) = self.channels.known.get_mut(channel) else { return Vec::new() };
+        let since = *of.unheard_since.get_or_insert(now);
+        if is_heard {
+            of.unheard_since = None;
+        }
+        if is_heard || now.0.saturating_sub(since.0) < UNHEARD_MS {
+            return Vec::new();
+        }
+        let next = || {
+            let ticket = *self.channels.known.get(channel)?.waiters.first()?;
+            self.leave(ticket)
+        };
+        let gone = take_weighed(most, from_fn(next)).items;
+        if self.channels.known.contains_key(channel) {
+            self.channels.next = Some(Bound::Included(Rc::clone(channel)));
+        }
+        gone
+    }
+}
+
+#[cfg(test)]
+#[path = "channels_tests.rs"]
+mod tests;
