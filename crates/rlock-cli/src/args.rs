@@ -21,7 +21,7 @@ Exit codes:
   1    the answer is no: free, not held, nothing released, a server without the module
   123  `run`: the lock was lost, and the command was ended or may have run without the lock
   124  `run`: the lock was not acquired in time, or an outer run holds it
-  125  rlock itself failed: wrong arguments, no server, no module; `run` without --wait or --no-wait:
+  125  rlock itself failed: wrong arguments, no server, also until the end of --wait, no module; `run` without --wait or --no-wait:
        an outer run holds the lock; `force-release`: the key is probably not a lock
   126  `run`: the command cannot be executed
   127  `run`: the command was not found
@@ -64,9 +64,14 @@ pub(crate) enum Action {
     /// Run a command while holding a lock, and exit with its code
     ///
     /// The command runs in its own process group. rlock forwards TERM, INT, HUP, QUIT, USR1 and USR2 to the
-    /// whole group, and renews the lock every third of the lease. If the lock is lost or not renewed in
+    /// whole group, and renews the lock every tenth of the lease. If the lock is lost or not renewed in
     /// time, rlock ends the group before lease end: with the signal, and after the grace with KILL. It
     /// releases the lock when the whole group has ended, including background processes.
+    ///
+    /// A job survives an outage of its server, such as a fail-over, that lasts for less than nine tenths of the lease less the
+    /// grace: 42s by default. That is longer than a fail-over with the default time-outs of Cluster (15s, about 20s in all) and
+    /// Sentinel (30s, about 31s). The price: after a crash of rlock the lock is held for up to a minute. With --session-grace
+    /// it is free sooner, and the job survives only outages shorter than three quarters of that time less the grace.
     ///
     /// On a terminal, after one second of waiting, a line shows the holder of the lock and the number of waiters before
     /// this one. This needs the permission for RLOCK.INFO.
@@ -144,18 +149,21 @@ pub(crate) enum Action {
     ///
     /// WAITED is the time that all waiters of a lock have waited together, since the lock came into the server's table. `≤` marks a
     /// time that may contain the waiting for another lock. HOLDER is one of the holders, as name, host and process where the owner
-    /// tells them.
+    /// tells them. A server that gives no locks now says why in its line.
     ///
     /// Keys: q quits, p pauses, s changes the order, / filters by lock and holder, Esc removes the filter, arrows scroll.
     ///
     /// With --once the exit code is 1 if a server did not answer. The user needs permissions for INFO, RLOCK.HOT and RLOCK.INFO, for
     /// locks in other databases also for SELECT, in a cluster also for CLUSTER NODES.
     Top(TopArgs),
-    /// Check that every server that can become primary has the module
+    /// Check that every server that can become primary has the module, and that every primary gives locks
     ///
     /// rlock starts at the server of the URL (also a Sentinel or any node of a cluster) and asks all servers
-    /// that it discovers, with the same user and password. The user needs the permission for INFO, in a cluster also for
-    /// CLUSTER NODES.
+    /// that it discovers, with the same user and password. A primary that refuses writes (full disk, too few replicas), whose
+    /// memory is full, or that is drained, is a NO. Nothing is written.
+    ///
+    /// The user needs the permission for INFO, in a cluster also for CLUSTER NODES, and to see refused writes for RLOCK.CANCEL
+    /// on the keys rlock:probe*.
     Ping,
     /// Serve metrics of all servers to Prometheus until TERM or INT
     ///
@@ -163,7 +171,8 @@ pub(crate) enum Action {
     /// questions for each scrape, on a connection that stays open. A server that does not answer within 2s is reported
     /// as `rlock_up 0`; a scrape takes at most 5s, or as long as Prometheus waits.
     ///
-    /// The user needs permissions for INFO, for RLOCK.HOT (not with --hot-locks 0), in a cluster also for CLUSTER NODES.
+    /// The user needs permissions for INFO, for RLOCK.HOT (not with --hot-locks 0), in a cluster also for CLUSTER NODES; to show
+    /// refused writes, for RLOCK.CANCEL on the keys rlock:probe*.
     Exporter {
         /// The address and the port to listen on; there is no login and no encryption
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9121")]

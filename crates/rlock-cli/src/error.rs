@@ -70,8 +70,14 @@ impl Error {
             ClientError::OutcomeUnknown { source, .. } => {
                 Error::Unknown { address, cause: source.to_string() }
             }
-            ClientError::Tls { source } => Error::Tls { address, cause: source.to_string() },
-            ClientError::Transport { source } => Error::NoAnswer { address, cause: source.to_string() },
+            // The server that is dead, not those of the URL that may be well.
+            ClientError::Tls { server, source } => {
+                Error::Tls { address: server.clone(), cause: source.to_string() }
+            }
+            ClientError::Transport { server, source } => {
+                Error::NoAnswer { address: server.clone(), cause: source.to_string() }
+            }
+            ClientError::Timeout { source: Some(cause), .. } => Error::of_client(address, cause),
             ClientError::Invalid { message } if message.contains("not one of a cluster") => {
                 not_a_cluster(&address)
             }
@@ -88,6 +94,11 @@ impl Error {
     /// Whether the server could not be asked, so that another try may be answered.
     pub(crate) fn is_transport(&self) -> bool {
         matches!(self, Error::NoAnswer { .. })
+    }
+
+    /// Whether the server may serve locks a little later: it cannot be asked, is starting, or is being replaced.
+    pub(crate) fn passes(&self) -> bool {
+        self.is_transport() || self.is_refusal(&["LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"])
     }
 
     /// Whether the server refused with one of these first words.

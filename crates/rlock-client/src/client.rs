@@ -19,7 +19,7 @@ use crate::lock::{Lock, Permit, ReadWriteLock, Spec};
 use crate::message::Inbox;
 use crate::release::{self, Job};
 use crate::router::{Links, Router};
-use crate::shared::Shared;
+use crate::shared::{Gauge, Shared};
 use crate::watchdog;
 
 /// A client of one server, of a cluster, or of a primary behind Sentinels. Cheap to clone; all clones share its
@@ -75,7 +75,10 @@ impl Client {
     /// the server is back. Locks whose lease has ended by that time are lost, and report it.
     ///
     /// With Sentinels and in a cluster, a replica takes over. The client finds it, and uses no server that reports
-    /// that it is not a primary. Locks that the replica has are renewed there. The queue was in the memory of the old
+    /// that it is not a primary, also behind a plain address: it leaves that server and resolves the address anew. It asks all
+    /// Sentinels, those too that the others list, believes the highest configuration epoch, and leaves the old primary
+    /// when one of them announces a new one: a second after a `SENTINEL FAILOVER`, during which the old primary accepts writes
+    /// that are lost. Locks that the replica has are renewed there. The queue was in the memory of the old
     /// primary: waits join a new queue, in the order in which they arrive. Slots that move to another server work the
     /// same way, but lose nothing.
     ///
@@ -175,16 +178,25 @@ impl Client {
         let (jobs, inbox_of_jobs) = unbounded_channel();
         let runtime = tokio::runtime::Handle::current();
         let (inbox, stop) = (Arc::new(Inbox::default()), CancellationToken::new());
+        let owners = Arc::<Gauge>::default();
         let (waiters, restored) = (inbox.clone(), Arc::new(Notify::new()));
         let router = route(Links {
-            pace: Pace { response: config.response(), clock, process: std::process::id() },
+            pace: Pace {
+                response: config.response(),
+                first: config.first_response(),
+                blocking: Duration::ZERO,
+                clock,
+                process: std::process::id(),
+            },
+            durability_wait: config.durability_wait,
+            owners: owners.clone(),
             deliver: Arc::new(move |message| waiters.deliver(message)),
             events: config.events.clone(),
             restored: restored.clone(),
             runtime: runtime.clone(),
             stop: stop.clone(),
         });
-        let shared = Arc::new(Shared::new(config, clock, router, inbox, stop));
+        let shared = Arc::new(Shared::new(config, clock, router, (inbox, owners), stop));
         tokio::spawn(watchdog::run(shared.clone(), restored));
         tokio::spawn(release::run(shared.clone(), inbox_of_jobs));
         Client { handle: Arc::new(Handle { shared, runtime, server, jobs }) }
@@ -195,13 +207,13 @@ impl Client {
     pub(crate) async fn probe(&self) -> Result<(), Error> {
         let shared = &self.handle.shared;
         shared.router.settled().await?;
-        let mut trouble = Error::transport("no server is known");
+        let mut trouble = Error::transport(self.handle.server.as_str(), "no server is known");
         for node in shared.router.servers() {
             let by = shared.clock.now().after(shared.config.response());
             let up = shared.clock.until(Some(by), node.main.up()).await;
             // Without its arguments: the answer is an error of one kind or another.
             let answers = match up.unwrap_or_else(|| Err(node.main.trouble())) {
-                Ok(live) => live.request(&[cmd("RLOCK.RENEW")]).await.map_err(Error::transport),
+                Ok(live) => live.request(&[cmd("RLOCK.RENEW")]).await,
                 Err(error) => Err(error),
             };
             let refusal = answers.map(|values| values.into_iter().find_map(|value| answer(b"", value).err()));

@@ -35,6 +35,8 @@ pub enum Waiting {
 pub(crate) struct Config {
     /// The lease of locks that have none of their own.
     pub(crate) lease: Duration,
+    /// How often locks are renewed in the time of their lease.
+    pub(crate) renewals: u32,
     /// How long `acquire` waits; for ever where not set.
     pub(crate) wait: Option<Duration>,
     pub(crate) waiting: Waiting,
@@ -53,6 +55,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             lease: Duration::from_secs(30),
+            renewals: 3,
             wait: None,
             waiting: Waiting::default(),
             session_grace: None,
@@ -66,9 +69,20 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The time from one renewal of a lock with this lease to the next.
+    pub(crate) fn renew_after(&self, lease: Duration) -> Duration {
+        // Not 0: that is checked.
+        lease / self.renewals.max(1)
+    }
+
     /// How long an answer may take: so that a renewal can be tried several times before a lease ends.
     pub(crate) fn response(&self) -> Duration {
-        self.response.unwrap_or(sixth_of(self.lease).min(Duration::from_secs(5)))
+        self.response.unwrap_or(sixth_of(self.lease).min(Duration::from_secs(2)))
+    }
+
+    /// The same before the first connection, which takes longer than a request: a limit made from the lease may be too short.
+    pub(crate) fn first_response(&self) -> Duration {
+        self.response.unwrap_or(self.response().max(FIRST))
     }
 
     /// The same for a lock with this lease: one that is shorter than the client's leaves less time.
@@ -80,6 +94,13 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_lease(self.lease)?;
         self.session_grace.map_or(Ok(()), check_grace)?;
+        if !RENEWALS.contains(&self.renewals) {
+            let message = format!(
+                "a lock is renewed {RENEWALS:?} times in the time of its lease, not {}",
+                self.renewals
+            );
+            return Err(Error::invalid(message));
+        }
         let response = self.response();
         if response < Duration::from_millis(1) {
             return Err(Error::invalid(format!("a response timeout lasts 1 ms or more, not {response:?}")));
@@ -87,6 +108,12 @@ impl Config {
         Ok(())
     }
 }
+
+/// Fewer leave no time for another try, and more cost the server more than they save.
+const RENEWALS: std::ops::RangeInclusive<u32> = 2..=20;
+
+/// The shortest time for a first connection, unless the user sets one.
+const FIRST: Duration = Duration::from_secs(1);
 
 /// A sixth of a lease, in which a server can be expected to answer.
 fn sixth_of(lease: Duration) -> Duration {

@@ -21,6 +21,16 @@ pub(crate) enum Ensured {
     Unknown(Error),
 }
 
+impl Ensured {
+    /// Why the outcome is unknown.
+    pub(crate) fn trouble(self) -> Option<Error> {
+        match self {
+            Ensured::Unknown(error) => Some(error),
+            Ensured::Since(_) | Ensured::Lost => None,
+        }
+    }
+}
+
 /// Makes sure that enough replicas have a hold that was acquired by a request sent at `sent`.
 ///
 /// The hold is released before an error is returned.
@@ -50,7 +60,7 @@ async fn tie_again(attempt: &mut Attempt) -> Result<Ensured, Error> {
             Ok(Ensured::Unknown(refused(attempt, refusal, error)?))
         }
         Err(Step::Unsent(error)) => Ok(Ensured::Unknown(unsent(error)?)),
-        Err(Step::Unanswered(why)) => Ok(Ensured::Unknown(Error::transport(why))),
+        Err(Step::Unanswered(error)) => Ok(Ensured::Unknown(error)),
         Err(_) => Ok(Ensured::Lost),
     }
 }
@@ -74,7 +84,7 @@ async fn replicas_needed(attempt: &Attempt) -> Result<Result<usize, Error>, Erro
                 Err(refused(attempt, refusal, error)?)
             }
             Err(Trouble::Unsent(error)) => Err(unsent(error)?),
-            Err(Trouble::Unanswered(why)) => Err(Error::transport(why)),
+            Err(Trouble::Unanswered(error)) => Err(error),
         },
     })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::link::{Login, RedisConnector, SentinelConnector, Template};
+use crate::link::{Login, RedisConnector, SentinelConnector, Service, Template};
 use crate::router::{Links, Node, Router};
 
 /// The forms of a URL.
@@ -23,7 +23,7 @@ pub(crate) enum Endpoint {
     /// One server.
     Server(RedisConnector),
     /// The primary that sentinels know.
-    Sentinel(SentinelConnector),
+    Sentinel(Service),
     /// The servers of a cluster: some of their addresses, and how to connect to any.
     Cluster(Vec<String>, Template),
 }
@@ -40,18 +40,22 @@ impl Endpoint {
         }
         match Several::split(url, "cluster")? {
             Some(parts) => parts.cluster(login),
-            None => RedisConnector::open(url, login).map(Endpoint::Server),
+            None => RedisConnector::open(url, login).map(Endpoint::of_server),
         }
+    }
+
+    /// One server, which must be a primary.
+    pub(crate) fn of_server(connector: RedisConnector) -> Endpoint {
+        Endpoint::Server(connector.of_a_primary())
     }
 
     /// Starts the links.
     pub(crate) fn route(self, links: Links) -> Router {
         match self {
-            Self::Server(connector) => {
-                Router::One { node: Arc::new(Node::new(Arc::new(connector), links)), follows: false }
-            }
-            Self::Sentinel(connector) => {
-                Router::One { node: Arc::new(Node::new(Arc::new(connector), links)), follows: true }
+            Self::Server(connector) => Router::One(Arc::new(Node::new(Arc::new(connector), links))),
+            Self::Sentinel(service) => {
+                let connector = SentinelConnector::start(service, links.clone());
+                Router::One(Arc::new(Node::new(Arc::new(connector), links)))
             }
             Self::Cluster(seeds, template) => Router::Cluster(Cluster::start(seeds, template, links)),
         }
@@ -112,22 +116,19 @@ impl Several {
         }))
     }
 
-    fn sentinel(mut self, login: &Login) -> Result<SentinelConnector, Error> {
+    fn sentinel(mut self, login: &Login) -> Result<Service, Error> {
         let user = self.sentinels_login();
         let settings = self.settings();
         let mut path = self.path.into_iter();
-        let service =
-            path.next().ok_or_else(|| Error::invalid(format!("the service is missing: {FORMS}")))?;
+        let name = path.next().ok_or_else(|| Error::invalid(format!("the service is missing: {FORMS}")))?;
         let database = path.next().map(|database| format!("/{database}")).unwrap_or_default() + &settings;
-        let open = |host: &String| {
-            let host = with_port(host, SENTINEL_PORT);
-            RedisConnector::open(format!("{}://{user}{host}", self.scheme), login)
-        };
-        let sentinels = self.hosts.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let sentinel = template(self.scheme.clone(), user, String::new(), login);
+        let sentinels: Vec<_> = self.hosts.iter().map(|host| with_port(host, SENTINEL_PORT)).collect();
+        sentinels.iter().try_for_each(|host| sentinel(host).map(|_| ()))?;
         let primary = template(self.scheme, self.user, database, login);
         // A bad user or database shows now, not at the first connection.
         primary("localhost:6379")?;
-        Ok(SentinelConnector::new(sentinels, service, primary))
+        Ok(Service { name, sentinels, sentinel, primary })
     }
 
     /// Takes the user and the password of the sentinels out: `user:password@`, or nothing.
@@ -194,11 +195,10 @@ mod tests {
     fn urls_name_servers_or_sentinels() {
         assert!(matches!(parse("redis://localhost"), Ok(Endpoint::Server(_))));
         let url = "redis+sentinel://app:se%40cret@one,two:5000,[::1]/mymaster/3";
-        let Ok(Endpoint::Sentinel(connector)) = parse(url) else { panic!("not read: {url}") };
-        let addresses: Vec<_> = connector.sentinels.iter().map(|one| one.info().addr().to_string()).collect();
-        assert_eq!(addresses, ["one:26379", "two:5000", "::1:26379"]);
-        assert_eq!(connector.service, "mymaster");
-        let primary = (connector.primary)("10.0.0.1:6380").unwrap();
+        let Ok(Endpoint::Sentinel(service)) = parse(url) else { panic!("not read: {url}") };
+        assert_eq!(service.sentinels, ["one:26379", "two:5000", "[::1]:26379"]);
+        assert_eq!(service.name, "mymaster");
+        let primary = (service.primary)("10.0.0.1:6380").unwrap();
         let settings = primary.info().redis_settings();
         assert_eq!((settings.username(), settings.password()), (Some("app"), Some("se@cret")));
         assert_eq!((settings.db(), primary.info().addr().to_string()), (3, "10.0.0.1:6380".into()));
@@ -217,15 +217,16 @@ mod tests {
         ];
         for (path, user, password) in cases {
             let url = format!("redis+sentinel://app:secret@one,two{path}");
-            let Ok(Endpoint::Sentinel(connector)) = parse(&url) else { panic!("not read: {url}") };
-            for sentinel in &connector.sentinels {
+            let Ok(Endpoint::Sentinel(service)) = parse(&url) else { panic!("not read: {url}") };
+            for sentinel in &service.sentinels {
+                let sentinel = (service.sentinel)(sentinel).unwrap();
                 let settings = sentinel.info().redis_settings();
                 assert_eq!((settings.username(), settings.password()), (user, password), "{url}");
             }
-            let primary = (connector.primary)("three:1").unwrap();
+            let primary = (service.primary)("three:1").unwrap();
             let settings = primary.info().redis_settings();
             assert_eq!((settings.username(), settings.password()), (Some("app"), Some("secret")), "{url}");
-            assert_eq!(connector.service, "main");
+            assert_eq!(service.name, "main");
         }
     }
 

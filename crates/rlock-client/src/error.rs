@@ -10,14 +10,14 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Error {
     /// The wait ended without the lock.
-    #[error(
-        "the lock {lock} was not acquired within {waited:?}; wait longer, or see its holder: RLOCK.INFO {lock}"
-    )]
+    #[error("the lock {lock} was not acquired within {waited:?}{}", cause_of_timeout(.lock, .source.as_deref()))]
     Timeout {
         /// The lock's name.
         lock: String,
         /// The length of the wait.
         waited: Duration,
+        /// What kept the lock, if not another holder; see [`Error::is_unreachable`].
+        source: Option<Box<Error>>,
     },
     /// The lock was asked for once, and another owner holds it.
     #[error("another owner holds the lock {lock}; wait for it, or try again later")]
@@ -26,7 +26,7 @@ pub enum Error {
         lock: String,
     },
     /// The lock was acquired and is no longer held.
-    #[error("the lock {lock} was lost: {why}; stop the work and check its results")]
+    #[error("{}", loss(.lock, *.why))]
     LockLost {
         /// The lock's name.
         lock: String,
@@ -97,15 +97,19 @@ pub enum Error {
         /// The server's text.
         message: String,
     },
-    /// The server could not be reached or did not answer in time.
-    #[error("no answer from the server; check its address, its state and the network")]
+    /// The server could not be reached, did not answer in time, or is not a primary.
+    #[error("the server {server} is unreachable; check its address, its state and the network")]
     Transport {
+        /// Its address; for a primary that no Sentinel names, its name and the Sentinels.
+        server: String,
         /// The cause.
         source: Cause,
     },
     /// The server was reached, but the TLS connection failed.
-    #[error("no TLS connection to the server; check its port and the certificates")]
+    #[error("no TLS connection to the server {server}; check its port and the certificates")]
     Tls {
+        /// The server's address.
+        server: String,
         /// The cause.
         source: Cause,
     },
@@ -200,6 +204,7 @@ impl Error {
     #[must_use]
     pub fn advice(&self) -> Option<&'static str> {
         match self {
+            Error::LockLost { why: Lost::Released, .. } => None,
             Error::LockLost { .. } => Some(
                 "another owner may hold it by now; a longer lease (Builder::lease) outlasts longer \
                  outages, a fencing token (Lock::fenced) lets the resource refuse a late holder",
@@ -232,8 +237,19 @@ impl Error {
 }
 
 impl Error {
-    pub(crate) fn timeout(key: &[u8], waited: Duration) -> Error {
-        Error::Timeout { lock: name(key), waited }
+    /// Whether the server could not be asked, also for a [`Error::Timeout`] that only an outage explains: whether another
+    /// owner holds the lock is unknown.
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        match self {
+            Error::Transport { .. } | Error::Tls { .. } | Error::OutcomeUnknown { .. } => true,
+            Error::Timeout { source, .. } => source.as_ref().is_some_and(|cause| cause.is_unreachable()),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn timeout(key: &[u8], waited: Duration, cause: Option<Error>) -> Error {
+        Error::Timeout { lock: name(key), waited, source: cause.map(Box::new) }
     }
 
     pub(crate) fn denied(key: &[u8]) -> Error {
@@ -244,26 +260,37 @@ impl Error {
         Error::LockLost { lock: name(key), why }
     }
 
-    pub(crate) fn unknown(key: &[u8], source: Cause) -> Error {
-        Error::OutcomeUnknown { lock: name(key), source }
+    pub(crate) fn unknown(key: &[u8], cause: Error) -> Error {
+        Error::OutcomeUnknown { lock: name(key), source: Cause::new(cause) }
     }
 
-    pub(crate) fn transport(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-        Error::Transport { source: Cause::new(cause) }
-    }
-
-    /// The error as a cause: only its source, if the error's own text adds nothing to it.
-    pub(crate) fn into_cause(self) -> Cause {
-        match self {
-            Error::Transport { source } | Error::Tls { source } | Error::OutcomeUnknown { source, .. } => {
-                source
-            }
-            error => Cause::new(error),
-        }
+    pub(crate) fn transport(
+        server: impl Into<String>,
+        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        Error::Transport { server: server.into(), source: Cause::new(cause) }
     }
 
     pub(crate) fn invalid(message: impl ToString) -> Error {
         Error::Invalid { message: message.to_string() }
+    }
+}
+
+fn loss(lock: &str, why: Lost) -> String {
+    if why == Lost::Released {
+        return format!("the lock {lock} is not held: {why}; acquire it again");
+    }
+    format!("the lock {lock} was lost: {why}; stop the work and check its results")
+}
+
+/// What follows "was not acquired within": the cause, or what to do about another holder.
+fn cause_of_timeout(lock: &str, cause: Option<&Error>) -> String {
+    match cause {
+        None => format!("; wait longer, or see its holder: RLOCK.INFO {lock}"),
+        Some(Error::Transport { server, source }) => {
+            format!(": the server {server} is unreachable: {source}")
+        }
+        Some(error) => format!(": {error}"),
     }
 }
 

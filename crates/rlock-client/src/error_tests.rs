@@ -54,18 +54,18 @@ fn one_of_each() -> Vec<Error> {
     let (lock, message) = (|| "lock".to_string(), || "what was said".to_string());
     let waited = Duration::from_millis(1_500);
     vec![
-        Error::Timeout { lock: lock(), waited },
+        Error::Timeout { lock: lock(), waited, source: None },
         Error::LockLost { lock: lock(), why: Lost::Taken },
         Error::denied(b"lock"),
-        Error::unknown(b"lock", Cause::new(message())),
+        Error::unknown(b"lock", Error::Refused { message: message() }),
         Error::Durability { lock: lock(), wanted: 2, reached: 1 },
         Error::ModuleMissing { message: message() },
         Error::Permission { message: message() },
         Error::QueueFull { lock: lock(), message: message() },
         Error::NotALock { lock: lock(), message: message() },
         Error::Refused { message: message() },
-        Error::transport(message()),
-        Error::Tls { source: Cause::new(message()) },
+        Error::transport("what was said", message()),
+        Error::Tls { server: message(), source: Cause::new(message()) },
         Error::Unsupported { message: message() },
         Error::Invalid { message: message() },
         Error::Closed,

@@ -28,7 +28,7 @@ pub(crate) enum Trouble {
     /// Nothing was sent: there was no connection in time, or no leave to subscribe.
     Unsent(Error),
     /// Something was sent, and whether it was carried out is unknown.
-    Unanswered(String),
+    Unanswered(Error),
 }
 
 /// How to send a request.
@@ -204,13 +204,14 @@ async fn listen(
         return Ok(Ok(Place::new(node, epoch, subscription)));
     }
     // Not longer than a request: the slot may be elsewhere by the time this server is back.
-    let none = || Err(Error::transport("no connection for messages in time"));
+    let none = || Err(node.ears_trouble());
     let up = shared.clock.until(Some(soon(shared, by)), node.listening()).await;
     let live = up.unwrap_or_else(none)?;
-    match live.subscribe(word, &channel).await {
-        Ok(subscription) => Ok(Ok(Place::new(node, live.epoch, subscription))),
-        Err(Unheard::Refused(refusal)) => Ok(Err(refusal)),
-        Err(Unheard::Unanswered(why)) => Err(Error::transport(why)),
+    match shared.clock.until(by, live.subscribe(word, &channel)).await {
+        Some(Ok(subscription)) => Ok(Ok(Place::new(node, live.epoch, subscription))),
+        Some(Err(Unheard::Refused(refusal))) => Ok(Err(refusal)),
+        Some(Err(Unheard::Unanswered(error))) => Err(error),
+        None => Err(live.silent()),
     }
 }
 

@@ -143,15 +143,14 @@ impl<K: Kind> Guard<K> {
         let mut level = hold.level.lock().await;
         // Never a first hold: a lost hold must not be acquired again in silence.
         let holds = hold.guards().min(level.saturating_add(1)).max(2);
-        let sent = shared.clock.now();
-        let by = sent.after(shared.config.response().saturating_mul(2));
+        let by = shared.answer_by(&hold.party.key);
         let (fenced, session) = (hold.token().is_some(), hold.session);
         let extras = Extras { fenced, session, ..Extras::default() };
         let command = command::acquire(&hold.party, hold.lease, holds, extras, Ask::Now);
         let reply = match exchange_one(shared, &hold.party.key, command, Manner::by(Some(by))).await {
             Ok(reply) => reply.map_err(|refusal| refusal.error),
             Err(Trouble::Unsent(error)) => return Err(error),
-            Err(Trouble::Unanswered(why)) => return Err(Error::transport(why)),
+            Err(Trouble::Unanswered(error)) => return Err(error),
         };
         match reply.and_then(|reply| command::acquired(&reply)) {
             Ok(Acquired::Held(token)) => {
@@ -166,13 +165,14 @@ impl<K: Kind> Guard<K> {
 
     /// Releases this hold, and fails if the lock was lost before.
     ///
-    /// If the server does not answer, the release is repeated until lease end. If you drop the future, the release
-    /// continues in the background, as when you drop the guard.
+    /// If the server does not answer within the response timeout ([`Builder::response_timeout`](crate::Builder::response_timeout)),
+    /// it returns, and the release continues in the background until lease end. The same happens if you drop the future or
+    /// the guard.
     ///
     /// # Errors
     ///
-    /// [`Error::LockLost`] if the lock was no longer held; [`Error::OutcomeUnknown`] if a lost reply leaves that
-    /// unknown.
+    /// [`Error::LockLost`] if the lock was no longer held; [`Error::OutcomeUnknown`] if that is unknown, because there was
+    /// no reply in time.
     pub async fn release(self) -> Result<(), Error> {
         let span = tracing::debug_span!("release", lock = %name(self.name()));
         self.release_now().instrument(span).await
@@ -194,7 +194,12 @@ impl<K: Kind> Guard<K> {
                 outcome
             }
             Leaver::Last => {
-                let (repeat, outcome) = release::give_back(&hold).await;
+                let (shared, key) = (&hold.shared, &hold.party.key);
+                let by = shared.answer_by(key);
+                let given = shared.clock.until(Some(by), release::give_back(&hold)).await;
+                let Some((repeat, outcome)) = given else {
+                    return Err(Error::unknown(key, shared.trouble(key)));
+                };
                 let nothing = matches!(outcome, Err(Error::LockLost { .. }));
                 job.finish(repeat, if nothing { Found::Nothing } else { Found::Hold });
                 outcome

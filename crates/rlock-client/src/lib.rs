@@ -56,7 +56,7 @@
 //! unless you set it, for a lock ([`Lock::lease`]) or for the client ([`Builder::lease`]). A failed renewal is retried
 //! until lease end: it alone loses nothing. With [`Lock::renew`]`(false)`, the lock ends with its lease.
 //!
-//! A lock can still be lost: the server is out of reach for longer than the lease, an operator takes the lock away, a
+//! A lock can still be lost: the server is out of reach for longer than two thirds of the lease, an operator takes the lock away, a
 //! fail-over forgets it, or this process is paused. Its [`State`] is [`State::Lost`] from that time on, with the
 //! reason ([`Lost`]). There are four ways to notice it:
 //!

@@ -75,8 +75,8 @@ macro_rules! acquiring {
             ///
             /// # Errors
             ///
-            /// [`Error::Denied`] if another owner holds it; [`Error::Transport`] after two response timeouts without
-            /// a reply; never [`Error::Timeout`].
+            /// [`Error::Denied`] if another owner holds it; [`Error::Transport`] after a response timeout without a reply;
+            /// never [`Error::Timeout`].
             pub fn try_acquire(
                 &self,
             ) -> impl Future<Output = Result<$guard, Error>> + Send + use<$($kind)?> {
@@ -99,7 +99,8 @@ macro_rules! acquiring {
             ///
             /// # Errors
             ///
-            /// As `acquire`; [`Error::Timeout`] after that time.
+            /// As `acquire`; [`Error::Timeout`] after that time, with the reason if the server could not be asked
+            /// ([`Error::is_unreachable`]).
             pub fn acquire_timeout(
                 &self,
                 timeout: Duration,

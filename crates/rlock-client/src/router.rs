@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -14,6 +15,7 @@ use crate::command::Refusal;
 use crate::error::{Error, name};
 use crate::events::Hook;
 use crate::link::{Connector, Deliver, Link, Live, Pace, Subscription};
+use crate::shared::Gauge;
 
 /// A server and the links to it.
 pub(crate) struct Node {
@@ -34,6 +36,10 @@ pub(crate) struct Links {
     pub(crate) events: Hook,
     /// Told when a connection was restored.
     pub(crate) restored: Arc<Notify>,
+    /// How long replicas may take, and with them WAIT.
+    pub(crate) durability_wait: Duration,
+    /// The owners that a server may know of: while there are any, Sentinels are asked often.
+    pub(crate) owners: Arc<Gauge>,
     pub(crate) runtime: Handle,
     pub(crate) stop: CancellationToken,
 }
@@ -78,7 +84,10 @@ impl Node {
         match line {
             Line::Main => &self.main,
             // WAIT keeps whatever comes after it on the connection waiting.
-            Line::Durable => self.durable.get_or_init(|| self.links.start(self.connector.clone())),
+            Line::Durable => self.durable.get_or_init(|| {
+                let pace = Pace { blocking: self.links.durability_wait, ..self.links.pace };
+                Links { pace, ..self.links.clone() }.start(self.connector.clone())
+            }),
         }
     }
 
@@ -95,6 +104,16 @@ impl Node {
         let ears = self.ears.as_ref().map_or(Some(&self.main), OnceLock::get);
         let live = ears.and_then(Link::live)?;
         Some((live.epoch, live.subscribed(channel)?))
+    }
+
+    /// The server's address; of one behind Sentinels, that of the last connection.
+    pub(crate) fn server(&self) -> String {
+        self.main.live().map_or_else(|| self.connector.server(), |live| live.server.clone())
+    }
+
+    /// Why there is no connection on which messages come.
+    pub(crate) fn ears_trouble(&self) -> Error {
+        self.ears().trouble()
     }
 
     /// Waits until there is a connection on which messages come.
@@ -139,12 +158,7 @@ pub(crate) enum Elsewhere {
 /// Finds the server that has a key.
 pub(crate) enum Router {
     /// One server has them all.
-    One {
-        /// That server.
-        node: Arc<Node>,
-        /// Whether another connection may lead to another server: the new primary.
-        follows: bool,
-    },
+    One(Arc<Node>),
     /// Each has some.
     Cluster(Cluster),
 }
@@ -153,7 +167,7 @@ impl Router {
     /// The server that has `key`, as far as it is known.
     pub(crate) fn node(&self, key: &[u8]) -> Arc<Node> {
         match self {
-            Self::One { node, .. } => node.clone(),
+            Self::One(node) => node.clone(),
             Self::Cluster(cluster) => cluster.node(key),
         }
     }
@@ -161,7 +175,7 @@ impl Router {
     /// Waits for a connection to the server that has `key`, which may become another one meanwhile.
     pub(crate) async fn up(&self, key: &[u8], line: Line) -> Result<(Arc<Node>, Arc<Live>), Error> {
         match self {
-            Self::One { node, .. } => node.line(line).up().await.map(|live| (node.clone(), live)),
+            Self::One(node) => node.line(line).up().await.map(|live| (node.clone(), live)),
             Self::Cluster(cluster) => cluster.up(key, line).await,
         }
     }
@@ -169,7 +183,7 @@ impl Router {
     /// All servers that may have a lock.
     pub(crate) fn servers(&self) -> Vec<Arc<Node>> {
         match self {
-            Self::One { node, .. } => vec![node.clone()],
+            Self::One(node) => vec![node.clone()],
             Self::Cluster(cluster) => cluster.servers(),
         }
     }
@@ -177,7 +191,7 @@ impl Router {
     /// Waits until the first attempt to connect has succeeded or failed.
     pub(crate) async fn settled(&self) -> Result<(), Error> {
         match self {
-            Self::One { node, .. } => node.main.settled().await.map(|_| ()),
+            Self::One(node) => node.main.settled().await.map(|_| ()),
             Self::Cluster(cluster) => cluster.settled().await,
         }
     }
@@ -186,7 +200,8 @@ impl Router {
     pub(crate) fn passes(&self, refusal: &Refusal) -> bool {
         refusal.passes()
             || match self {
-                Self::One { follows, .. } => *follows && refusal.is_read_only(),
+                // The next connection may lead to the new primary.
+                Self::One(_) => refusal.is_read_only(),
                 Self::Cluster(_) => Redirection::read(refusal).is_some(),
             }
     }
@@ -194,8 +209,8 @@ impl Router {
     /// Parts `items` by the server that has their key.
     pub(crate) fn by_node<T>(&self, items: Vec<T>, key: impl Fn(&T) -> &[u8]) -> Vec<Vec<T>> {
         match self {
-            Self::One { .. } if items.is_empty() => Vec::new(),
-            Self::One { .. } => vec![items],
+            Self::One(_) if items.is_empty() => Vec::new(),
+            Self::One(_) => vec![items],
             Self::Cluster(cluster) => {
                 let mut parts: HashMap<*const Node, Vec<T>> = HashMap::new();
                 for item in items {
@@ -211,7 +226,7 @@ impl Router {
     /// its locks.
     pub(crate) fn channel<'a>(&self, all: &'a str, key: &[u8]) -> (&'static str, Cow<'a, [u8]>) {
         match self {
-            Self::One { .. } => ("SUBSCRIBE", Cow::Borrowed(all.as_bytes())),
+            Self::One(_) => ("SUBSCRIBE", Cow::Borrowed(all.as_bytes())),
             Self::Cluster(_) => ("SSUBSCRIBE", Cow::Owned(channel_of(all, key))),
         }
     }
@@ -220,7 +235,7 @@ impl Router {
     /// subscribed to already.
     pub(crate) fn hears(&self, channel: &[u8], key: &[u8]) -> bool {
         match self {
-            Self::One { .. } => true,
+            Self::One(_) => true,
             Self::Cluster(cluster) => cluster.node(key).heard(channel).is_some(),
         }
     }
@@ -228,7 +243,7 @@ impl Router {
     /// Learns from a refusal on `line` which server has a key.
     pub(crate) fn learn(&self, key: &[u8], line: Line, refusal: &Refusal) -> Elsewhere {
         match self {
-            Self::One { node, follows } if *follows && refusal.is_read_only() => {
+            Self::One(node) if refusal.is_read_only() => {
                 let link = node.line(line);
                 if let Some(live) = link.live() {
                     tracing::info!(lock = name(key), "the server was demoted; looking for the new primary");
@@ -236,7 +251,7 @@ impl Router {
                 }
                 Elsewhere::Again
             }
-            Self::One { .. } => Elsewhere::No,
+            Self::One(_) => Elsewhere::No,
             Self::Cluster(cluster) => cluster.learn(refusal),
         }
     }

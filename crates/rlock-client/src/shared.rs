@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Instant};
 use crate::config::Config;
 use crate::error::Error;
 use crate::events::Event;
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) watchdog: Watchdog,
     pub(crate) turns: Turns,
     /// The owners that a server may know of.
-    pub(crate) owners: Gauge,
+    pub(crate) owners: Arc<Gauge>,
     /// Set by a close: nothing new begins.
     pub(crate) closing: CancellationToken,
     /// The end of all tasks.
@@ -42,7 +42,7 @@ impl Shared {
         config: Config,
         clock: Clock,
         router: Router,
-        inbox: Arc<Inbox>,
+        (inbox, owners): (Arc<Inbox>, Arc<Gauge>),
         stop: CancellationToken,
     ) -> Shared {
         let identity = Identity::new(config.login.name.as_deref());
@@ -55,7 +55,7 @@ impl Shared {
             inbox,
             watchdog: Watchdog::default(),
             turns: Turns::default(),
-            owners: Gauge::default(),
+            owners,
             closing: CancellationToken::new(),
             stop,
             numbers: AtomicU64::new(1),
@@ -86,6 +86,22 @@ impl Shared {
     /// Notes what became of the last request for a lock.
     pub(crate) fn expect_waits(&self, expected: bool) {
         self.waits_expected.store(expected, Ordering::Relaxed);
+    }
+
+    /// Until when a call without a limit waits for an answer about `key`. A first connection takes longer.
+    pub(crate) fn answer_by(&self, key: &[u8]) -> Instant {
+        let is_new = self.router.node(key).main.is_new();
+        let time = if is_new { self.config.first_response() } else { self.config.response() };
+        self.clock.now().after(time)
+    }
+
+    /// Why there was no answer about `key` in time, as far as it is known.
+    pub(crate) fn trouble(&self, key: &[u8]) -> Error {
+        let node = self.router.node(key);
+        match node.main.live() {
+            Some(live) => live.silent(),
+            None => node.main.trouble(),
+        }
     }
 
     /// Reports an event.

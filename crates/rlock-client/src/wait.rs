@@ -55,40 +55,42 @@ pub(crate) async fn pursue(
     by: Option<Instant>,
 ) -> Result<Guard<Any>, Error> {
     let shared = attempt.handle.shared.clone();
-    let mut pause = FIRST_PAUSE;
-    let mut look = false;
+    // With the reason why the last request did not say whether the lock is free.
+    let (mut pause, mut look, mut trouble) = (FIRST_PAUSE, false, None);
     loop {
         match step {
             Step::Held(sent) => match durability::ensure(&mut attempt, sent).await? {
                 Ensured::Since(sent) => return Ok(attempt.finish(sent)),
                 // While replicas were waited for, the lock was lost, or the primary.
-                Ensured::Lost | Ensured::Unknown(_) => rest(&shared, &mut pause, None, by).await,
+                lost => {
+                    trouble = lost.trouble().or(trouble);
+                    rest(&shared, &mut pause, None, by).await;
+                }
             },
             Step::Queued(place, lease) => {
-                pause = FIRST_PAUSE;
-                let bound = next_look(look, lease);
-                match hear(&mut attempt, &place, bound, by).await {
+                (pause, trouble) = (FIRST_PAUSE, None);
+                match hear(&mut attempt, &place, next_look(look, lease), by).await {
                     Heard::Held(sent) => {
                         step = Step::Held(sent);
                         continue;
                     }
-                    Heard::Over => return Err(timeout(&attempt)),
+                    Heard::Over => return Err(timeout(&attempt, None)),
                     Heard::Nothing => look = true,
                     Heard::Dropped => rest(&shared, &mut pause, None, by).await,
                     Heard::Lost => look = false,
                 }
             }
             Step::Denied(lease) => {
-                look = true;
+                (look, trouble) = (true, None);
                 rest(&shared, &mut pause, lease, by).await;
             }
             failed @ (Step::Refused(_) | Step::Unsent(_) | Step::Unanswered(_)) => {
-                check_passes(&shared, failed)?;
+                trouble = Some(passing(&shared, failed)?);
                 rest(&shared, &mut pause, None, by).await;
             }
         }
         if by.is_some_and(|by| shared.clock.now() >= by) {
-            return Err(timeout(&attempt));
+            return Err(timeout(&attempt, trouble));
         }
         step = attempt.ask_in_queue(look, by).await;
     }
@@ -99,22 +101,25 @@ fn next_look(has_asked: bool, lease: Option<Duration>) -> Duration {
     if has_asked { lease.unwrap_or(LONGEST_LOOK).clamp(FIRST_LOOK, LONGEST_LOOK) } else { FIRST_LOOK }
 }
 
-/// Fails if another request cannot help.
-fn check_passes(shared: &Shared, failed: Step) -> Result<(), Error> {
+/// The reason of a request that failed, if another request can help; else it is the error.
+fn passing(shared: &Shared, failed: Step) -> Result<Error, Error> {
     match failed {
-        Step::Refused(refusal) if !shared.router.passes(&refusal) && !refusal.is_draining() => {
-            Err(refusal.error)
+        Step::Refused(refusal) if shared.router.passes(&refusal) || refusal.is_draining() => {
+            Ok(refusal.error)
         }
+        Step::Refused(refusal) => Err(refusal.error),
         Step::Unsent(error @ (Error::Permission { .. } | Error::ModuleMissing { .. } | Error::Closed)) => {
             Err(error)
         }
-        _ => Ok(()),
+        Step::Unsent(error) | Step::Unanswered(error) => Ok(error),
+        // Not failed: another owner holds it.
+        Step::Held(_) | Step::Queued(..) | Step::Denied(_) => Ok(Error::Closed),
     }
 }
 
-fn timeout(attempt: &Attempt) -> Error {
+fn timeout(attempt: &Attempt, cause: Option<Error>) -> Error {
     let waited = attempt.handle.shared.clock.now().since(attempt.began);
-    Error::timeout(&attempt.order.party.key, waited)
+    Error::timeout(&attempt.order.party.key, waited, cause)
 }
 
 /// Sleeps for the pause, shorter where the lock is free sooner or the wait over, and doubles it.
@@ -177,8 +182,7 @@ pub(crate) async fn ask_once(mut attempt: Attempt, by: Instant) -> Result<Option
             Step::Denied(_) | Step::Queued(..) => return Ok(None),
             Step::Refused(refusal) if shared.router.passes(&refusal) => refusal.error,
             Step::Refused(refusal) => return Err(refusal.error),
-            Step::Unsent(error) => error,
-            Step::Unanswered(why) => Error::transport(why),
+            Step::Unsent(error) | Step::Unanswered(error) => error,
         };
         rest(&shared, &mut pause, None, Some(by)).await;
         if shared.clock.now() >= by || error == Error::Closed {

@@ -140,8 +140,8 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
         }
         failed => {
             // That was pause enough.
-            let error =
-                failed.and_then(Result::err).unwrap_or_else(|| Error::transport("no connection in time"));
+            let trouble = || shared.router.node(&first.party.key).main.trouble();
+            let error = failed.and_then(Result::err).unwrap_or_else(trouble);
             holds.iter().for_each(|hold| hold.renewal_failed(&error, Again::AtOnce));
             return;
         }
@@ -152,8 +152,7 @@ async fn renew(shared: Arc<Shared>, holds: Vec<Arc<Hold>>) {
                 conclude(&shared, hold, (sent, &life), value);
             }
         }
-        Err(why) => {
-            let error = Error::transport(why);
+        Err(error) => {
             holds.iter().for_each(|hold| hold.renewal_failed(&error, Again::AfterPause));
         }
     }
@@ -183,7 +182,7 @@ async fn renew_elsewhere(shared: Arc<Shared>, hold: Arc<Hold>) {
             conclude_with(&hold, reply.map(|value| (value, (sent, &replies.life))));
         }
         Err(Trouble::Unsent(error)) => conclude_with(&hold, Err(error)),
-        Err(Trouble::Unanswered(why)) => conclude_with(&hold, Err(Error::transport(why))),
+        Err(Trouble::Unanswered(error)) => conclude_with(&hold, Err(error)),
     }
 }
 

@@ -16,11 +16,13 @@ pub(crate) struct RunArgs {
     #[arg(value_parser = OsStringValueParser::new().try_map(lock))]
     pub(crate) key: OsString,
 
-    /// The lease: renewed while the command runs; the lock outlives a crash of rlock by this time at most
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = lease)]
+    /// The lease: renewed while the command runs. Without contact to the server the command lasts for nine tenths of it less
+    /// the grace (60s: 42s). After a crash of rlock, or of its machine, the lock is free at lease end
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = lease)]
     pub(crate) lease: Duration,
 
-    /// Wait at most this time for the lock [default: for ever]
+    /// Wait at most this time for the lock, also for a server that is out of reach [default: for ever; for a first contact
+    /// to the server 60s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "no_wait")]
     pub(crate) wait: Option<Duration>,
 

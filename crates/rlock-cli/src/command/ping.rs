@@ -1,4 +1,4 @@
-//! `rlock ping`: is the module wherever it is needed?
+//! `rlock ping`: is the module wherever it is needed, and do the primaries give locks?
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,12 +8,12 @@ use serde::Serialize;
 use super::{NO, YES};
 use crate::error::Error;
 use crate::output::{Output, Tone};
-use crate::server::{Place, servers};
+use crate::server::{Hindrance, Place, servers};
 
 /// All servers, in JSON.
 #[derive(Serialize)]
 struct Report {
-    /// Whether every server that may become the primary has the module.
+    /// Whether every server that may become the primary has the module, and every primary gives locks.
     ok: bool,
     /// What is wrong, and what to do; null where nothing is.
     advice: Option<String>,
@@ -34,8 +34,12 @@ struct Line {
     /// What the module warns of; they do not make the server fail.
     warnings: Vec<String>,
     error: Option<String>,
+    /// Why a primary gives no locks now.
+    refuses: Option<String>,
     #[serde(skip)]
     cause: Option<Error>,
+    #[serde(skip)]
+    hindrance: Option<Hindrance>,
 }
 
 /// Asks all servers, and returns [`NO`] if locking could end when one of them becomes the primary.
@@ -47,19 +51,21 @@ pub(crate) fn ping(place: &Place, output: Output) -> Result<u8, Error> {
 }
 
 fn line(server: servers::Server) -> Line {
-    let address = server.address;
+    let (address, hindrance) = (server.address, server.hindrance);
     match server.state {
         Ok(described) => Line {
             address,
             server: Some(described.kind.to_string()),
             version: Some(described.version),
             role: Some(described.role),
-            ok: described.module.is_some() || !described.may_lead,
+            ok: (described.module.is_some() || !described.may_lead) && hindrance.is_none(),
             module: described.module,
             may_become_primary: described.may_lead,
             warnings: described.warnings,
             error: None,
+            refuses: hindrance.as_ref().map(Hindrance::text),
             cause: None,
+            hindrance,
         },
         // An unreachable server may return as primary and without the module.
         Err(error) => Line {
@@ -72,14 +78,17 @@ fn line(server: servers::Server) -> Line {
             ok: false,
             warnings: Vec::new(),
             error: Some(error.to_string()),
+            refuses: None,
             cause: Some(error),
+            hindrance: None,
         },
     }
 }
 
 fn advice(servers: &[Line]) -> Option<String> {
     let bad = |unreachable: bool| {
-        servers.iter().filter(move |line| !line.ok && line.error.is_some() == unreachable)
+        let is_bad = |line: &&Line| !line.ok && line.hindrance.is_none();
+        servers.iter().filter(is_bad).filter(move |line| line.error.is_some() == unreachable)
     };
     let names =
         |lines: Vec<&Line>| lines.iter().map(|line| line.address.as_str()).collect::<Vec<_>>().join(", ");
@@ -90,6 +99,10 @@ fn advice(servers: &[Line]) -> Option<String> {
              MODULE LOAD; or set replica-priority 0 so that it never becomes primary",
             names(missing)
         ));
+    }
+    if let Some(hindrance) = servers.iter().find_map(|line| line.hindrance.as_ref()) {
+        let same = |line: &&Line| line.hindrance.as_ref().is_some_and(|one| one.code() == hindrance.code());
+        return Some(hindrance.advice(&names(servers.iter().filter(same).collect())));
     }
     // A server that answers with an error needs more than to be started.
     if let Some(error) =
@@ -135,8 +148,9 @@ fn describe(line: &Line) -> String {
         None => "no module, and none needed: it never becomes primary".to_string(),
     };
     let (role, server, version) = (line.role, line.server.as_deref(), line.version.as_deref());
+    let refuses = line.refuses.as_ref().map(|text| format!("; it {text}")).unwrap_or_default();
     format!(
-        "{}  {} {}  {module}",
+        "{}  {} {}  {module}{refuses}",
         role.unwrap_or_default(),
         server.unwrap_or_default(),
         version.unwrap_or_default()

@@ -2,18 +2,39 @@
 
 use std::fmt::Write;
 
+use serde::Serialize;
+
 use super::{NO, YES};
 use crate::duration;
 use crate::error::Error;
 use crate::names;
 use crate::output::{Output, Tone};
 use crate::owners;
-use crate::server::{Holder, LockInfo, Locks, Place, Waiter};
+use crate::server::{Holder, LockInfo, Locks, Place, Waiter, servers};
+
+/// The lock's state, in JSON.
+#[derive(Serialize)]
+struct Status<'a> {
+    #[serde(flatten)]
+    info: &'a LockInfo,
+    /// Why its server gives no locks now.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    refuses: &'a [String],
+}
 
 /// Prints the lock's state.
 pub(crate) fn status(place: &Place, key: &[u8], output: Output) -> Result<u8, Error> {
     let info = Locks::with(place, key)?.info(key)?;
-    output.either(&info, || text(&info, output))?;
+    // Why no other client gets the lock, the server says.
+    let refuses: Vec<String> = servers::hindrances(place, key)
+        .into_iter()
+        .map(|(address, hindrance)| format!("{address} {}", hindrance.text()))
+        .collect();
+    output.either(&Status { info: &info, refuses: &refuses }, || {
+        let refuses: String =
+            refuses.iter().map(|line| format!("{}\n", output.toned(Tone::Bad, line))).collect();
+        text(&info, output) + &refuses
+    })?;
     Ok(if info.held { YES } else { NO })
 }
 

@@ -8,13 +8,14 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::frame::Frame;
-use super::status;
+use super::{YES, status};
 use crate::clock::Moment;
 use crate::duration::{ms, shown};
 use crate::error::Error;
 use crate::output::{Output, size_of};
 use crate::owners;
 use crate::server::{LockInfo, Locks, Place};
+use crate::terminal;
 
 /// From one look to the next: often enough for people.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -55,6 +56,10 @@ pub(crate) fn watch(place: &Place, key: &[u8], output: Output) -> Result<u8, Err
     view.report(Some("now"), last.as_ref(), None)?;
     loop {
         sleep(INTERVAL);
+        // A lock that does not change writes nothing that could fail.
+        if output.terminal && terminal::is_gone(stdout()) {
+            return Ok(YES);
+        }
         // Without a connection there is no need to wait for an answer.
         match locks.connected(key).and_then(|()| locks.info(key)) {
             Ok(info) => {

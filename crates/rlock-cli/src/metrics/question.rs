@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::server::walk::{Seen, look};
-use crate::server::{HotLock, Link, Place, hot};
+use crate::server::{Hindrance, HotLock, Link, Place, hindrance, hot};
 
 /// What is read of INFO. A Sentinel answers unknown sections with nothing.
 const SECTIONS: [&str; 6] = ["server", "replication", "cluster", "clients", "memory", "rlock"];
@@ -22,6 +22,8 @@ pub(super) struct Answer {
     pub(super) seen: Seen,
     /// The locks that cost most waiting; empty if the module does not know RLOCK.HOT.
     pub(super) hot: Result<Vec<HotLock>, Error>,
+    /// Why it gives no locks now.
+    pub(super) hindrance: Option<Hindrance>,
     /// How long its answers took.
     pub(super) took: Duration,
 }
@@ -54,6 +56,8 @@ impl Question {
             },
             _ => Ok(Vec::new()),
         };
-        Ok(Answer { seen, hot, took: start.elapsed() })
+        let took = start.elapsed();
+        let hindrance = hindrance(link, &seen.fields)?;
+        Ok(Answer { seen, hot, hindrance, took })
     }
 }

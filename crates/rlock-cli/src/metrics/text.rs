@@ -6,8 +6,8 @@ use super::question::Answer;
 use super::scrape::{Scrape, Server};
 use crate::error::Error;
 use crate::names;
-use crate::server::HotLock;
 use crate::server::servers::{Described, Fields, described};
+use crate::server::{Hindrance, HotLock};
 
 const EXPORTER: Definition = gauge("rlock_exporter_info", "The version of the exporter.");
 const DISCOVERED: Definition = gauge(
@@ -24,6 +24,11 @@ const INFO: Definition = gauge("rlock_server_info", "What the server is.");
 const LOADED: Definition = gauge("rlock_module_loaded", "1 if the module is loaded.");
 const MAY_LEAD: Definition =
     gauge("rlock_may_become_primary", "1 if the server is the primary, or can become it.");
+
+const REFUSED: Definition = gauge(
+    "rlock_writes_refused",
+    "1 if the primary refuses acquisitions now; the code is the first word of its error, DRAIN where rlock.accept is no.",
+);
 
 const HOT_WAITED: Definition = counter(
     "rlock_hot_lock_waited_seconds_total",
@@ -71,6 +76,10 @@ fn add_server(page: &mut Page, server: &str, answer: &Answer) {
         ("module", module.as_deref().unwrap_or_default()),
     ];
     page.add(INFO, &described, 1.0);
+    if role == "primary" && module.is_some() {
+        let code = answer.hindrance.as_ref().map(Hindrance::code).unwrap_or_default();
+        page.add(REFUSED, &[("server", server), ("code", code)], flag(answer.hindrance.is_some()));
+    }
     for (field, definition) in SERVER.iter().chain(&MODULE) {
         if let Some(value) = number(fields, field) {
             page.add(*definition, &labels, value as f64);

@@ -5,12 +5,10 @@
 use std::ffi::OsString;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
-use rlock_client::{Any, Client, Error as ClientError, Guard, Held, Lock, Waiting};
+use rlock_client::{Any, Client, Error as ClientError, Guard, Held, Lock};
 use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -19,10 +17,9 @@ use super::kind::Kind;
 use super::nesting::{self, Hold};
 use super::progress::Seen;
 use super::timing::Timing;
-use crate::clock::Moment;
+use super::work::Work;
 use crate::error::Error;
-use crate::names;
-use crate::server::{Look, PATIENCE, Place, connect, runtime, servers};
+use crate::server::{PATIENCE, Place, runtime};
 
 /// How long to wait for the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,10 +34,12 @@ pub(super) enum Wait {
 pub(super) enum LockEvent {
     /// The lock is held.
     Held(Guard<Any>),
-    /// Other owners held it for the whole wait.
-    NotAcquired,
+    /// Other owners held it for the whole wait, or the server says why it gives no locks now.
+    NotAcquired(Option<Error>),
     /// The request itself failed.
     Failed(Error),
+    /// There is no contact to the server yet, for this reason.
+    Unreachable(String),
     /// This user may not subscribe to messages: rlock polls the lock.
     Polling,
     /// What the server says about the wait, if anything.
@@ -79,7 +78,7 @@ impl Request {
         Hold { owner: owner.to_vec(), kind: self.kind, server, key }
     }
 
-    fn lock(&self, client: &Client) -> Lock<Any> {
+    pub(super) fn lock(&self, client: &Client) -> Lock<Any> {
         self.kind.lock(client, &self.key, self.fenced)
     }
 }
@@ -88,13 +87,17 @@ impl Request {
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// The client in use, once there is one.
-type Slot = Arc<Mutex<Option<Client>>>;
+pub(super) type Slot = Arc<Mutex<Option<Client>>>;
+
+/// Why the last renewal failed, until one succeeds.
+pub(super) type Failure = Arc<Mutex<Option<Error>>>;
 
 /// Keeps one lock.
 pub(super) struct Keeper {
     runtime: &'static Runtime,
     work: JoinHandle<()>,
     client: Slot,
+    failure: Failure,
     request: Request,
     events: Sender<Event>,
 }
@@ -103,10 +106,15 @@ impl Keeper {
     /// Begins to acquire the lock; the outcome arrives as an event.
     pub(super) fn start(request: Request, events: Sender<Event>) -> Result<Keeper, Error> {
         let runtime = runtime()?;
-        let client = Slot::default();
-        let work = Work { request: request.clone(), client: client.clone(), events: events.clone() };
+        let (client, failure) = (Slot::default(), Failure::default());
+        let work = Work {
+            request: request.clone(),
+            client: client.clone(),
+            failure: failure.clone(),
+            events: events.clone(),
+        };
         let work = runtime.spawn(work.run());
-        Ok(Keeper { runtime, work, client, request, events })
+        Ok(Keeper { runtime, work, client, failure, request, events })
     }
 
     /// Why the server cannot be asked now, if so.
@@ -114,6 +122,14 @@ impl Keeper {
         let client = client_of(&self.client)?;
         let error = client.lock(&self.request.key).connected().err()?;
         Some(Error::of_client(self.request.place.address(), &error))
+    }
+
+    /// Why the lock is not renewed: the server answers with an error, cannot be asked, or is silent.
+    pub(super) fn failure(&self) -> String {
+        let refused = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let trouble = self.trouble();
+        let why = trouble.as_ref().or(refused.as_ref());
+        why.map_or_else(|| "the server has not answered".to_string(), Error::to_string)
     }
 
     /// Asks for the holders and waiters of the lock; the answer arrives as an event.
@@ -169,126 +185,4 @@ impl Keeper {
 
 fn client_of(slot: &Slot) -> Option<Client> {
     slot.lock().unwrap_or_else(PoisonError::into_inner).clone()
-}
-
-struct Work {
-    request: Request,
-    client: Slot,
-    events: Sender<Event>,
-}
-
-impl Work {
-    async fn run(mut self) {
-        let event = match self.acquire().await {
-            Ok(Some(guard)) => LockEvent::Held(guard),
-            Ok(None) => LockEvent::NotAcquired,
-            Err(error) => LockEvent::Failed(error),
-        };
-        self.tell(event);
-    }
-
-    fn tell(&self, event: LockEvent) {
-        // A guard without a receiver is dropped, and thereby released.
-        let _ = self.events.send(Event::Lock(event));
-    }
-
-    /// Waits for the lock as long as wanted. An outage ends the wait only at its very start:
-    /// the usual cause there is a wrong address.
-    async fn acquire(&mut self) -> Result<Option<Guard<Any>>, Error> {
-        let start = Moment::now();
-        let mut client = self.connect(Waiting::Queue).await?;
-        if self.leads_to_cluster().await {
-            client = self.connect(Waiting::Queue).await?;
-        }
-        self.check_nesting(&client).await?;
-        if self.request.wait == Wait::No {
-            return self.try_acquire(&client, start).await;
-        }
-        match self.wait_for_lock(&client, start).await {
-            // The user may not subscribe; any other missing permission fails again below.
-            Err(ClientError::Permission { .. }) => {}
-            outcome => return self.read(outcome),
-        }
-        let client = self.connect(Waiting::Polling).await?;
-        if let Some(guard) = self.try_acquire(&client, start).await? {
-            return Ok(Some(guard));
-        }
-        self.tell(LockEvent::Polling);
-        let outcome = self.wait_for_lock(&client, start).await;
-        self.read(outcome)
-    }
-
-    async fn connect(&self, waiting: Waiting) -> Result<Client, Error> {
-        let Request { place, key, timing, .. } = &self.request;
-        let builder = Client::builder().lease(timing.lease).waiting(waiting);
-        let builder = match timing.session {
-            Some(grace) => builder.session_grace(grace),
-            None => builder,
-        };
-        let client = connect(place, Some(key), Look::IfAllowed, builder, timing.attempt()).await?;
-        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
-        Ok(client)
-    }
-
-    /// A lock that a run around this one holds is not free before this run has ended.
-    async fn check_nesting(&self, client: &Client) -> Result<(), Error> {
-        let wanted = self.request.hold(b"");
-        let around: Vec<Hold> = nesting::around().into_iter().filter(|hold| hold.excludes(&wanted)).collect();
-        if around.is_empty() {
-            return Ok(());
-        }
-        let info = match client.lock(&self.request.key).info().await {
-            Ok(info) => Some(info),
-            Err(ClientError::Permission { .. }) => None,
-            // The request for the lock will show what is wrong.
-            Err(_) => return Ok(()),
-        };
-        let held = around.iter().filter(|hold| hold.is_in(info.as_ref(), &wanted.server)).count();
-        match held >= wanted.kind.most() {
-            true => Err(Error::Nested { lock: names::shown(&self.request.key) }),
-            false => Ok(()),
-        }
-    }
-
-    /// A URL that names one node of a cluster is taken for the cluster: the lock may move to another node.
-    async fn leads_to_cluster(&mut self) -> bool {
-        let place = self.request.place.clone();
-        let Some(cluster) = place.as_cluster() else { return false };
-        let (answer, asked) = oneshot::channel();
-        thread::spawn(move || answer.send(servers::is_node(&place)));
-        let node = asked.await.unwrap_or_default();
-        if node {
-            self.request.place = cluster;
-        }
-        node
-    }
-
-    /// Tries once. After a lost reply it retries until [`PATIENCE`] has passed since `start`, even without a wait.
-    async fn try_acquire(&self, client: &Client, start: Moment) -> Result<Option<Guard<Any>>, Error> {
-        let lock = self.request.lock(client);
-        loop {
-            match lock.try_acquire().await {
-                Err(ClientError::Transport { .. }) if !start.after(PATIENCE).left().is_zero() => {}
-                Err(ClientError::Denied { .. }) => return Ok(None),
-                outcome => return self.read(outcome.map(Some)),
-            }
-        }
-    }
-
-    async fn wait_for_lock(&self, client: &Client, start: Moment) -> Result<Option<Guard<Any>>, ClientError> {
-        let lock = self.request.lock(client);
-        let outcome = match self.request.wait {
-            Wait::AtMost(wait) => lock.acquire_timeout(start.after(wait).left()).await,
-            Wait::No | Wait::ForEver => lock.acquire().await,
-        };
-        match outcome {
-            Ok(guard) => Ok(Some(guard)),
-            Err(ClientError::Timeout { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn read(&self, outcome: Result<Option<Guard<Any>>, ClientError>) -> Result<Option<Guard<Any>>, Error> {
-        outcome.map_err(|error| Error::of_client(self.request.place.address(), &error))
-    }
 }

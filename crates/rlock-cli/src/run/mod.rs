@@ -10,6 +10,7 @@ mod signals;
 mod supervisor;
 mod system;
 mod timing;
+mod work;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -80,12 +81,10 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
     };
     match awaited? {
         Awaited::Held(guard) => Running { keeper, inbox, timing, notes }.run(arguments, guard),
-        Awaited::NotAcquired => {
+        Awaited::NotAcquired(why) => {
             let key = names::shown(&names::bytes(&arguments.key));
-            let why = keeper.trouble().map(|error| format!(" ({error})")).unwrap_or_default();
-            notes.say(&format!(
-                "the lock {key} was not acquired in time{why}; `rlock status` shows its holder"
-            ));
+            let why = why.map_or("; `rlock status` shows its holder".to_string(), |why| format!(": {why}"));
+            notes.say(&format!("the lock {key} was not acquired in time{why}"));
             keeper.abandon();
             Ok(NOT_ACQUIRED)
         }
@@ -106,7 +105,8 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
 /// How the wait for the lock ended.
 enum Awaited {
     Held(Guard<Any>),
-    NotAcquired,
+    /// With the reason, where that is not another holder.
+    NotAcquired(Option<Error>),
     /// Before its time was over: a run around this one holds the lock.
     Nested(Error),
     Signal(Signal),
@@ -123,7 +123,8 @@ fn await_lock(
         progress.tick();
         match inbox.recv_timeout(LOOK) {
             Ok(Event::Lock(LockEvent::Held(guard))) => return Ok(Awaited::Held(guard)),
-            Ok(Event::Lock(LockEvent::NotAcquired)) => return Ok(Awaited::NotAcquired),
+            Ok(Event::Lock(LockEvent::NotAcquired(why))) => return Ok(Awaited::NotAcquired(why)),
+            Ok(Event::Lock(LockEvent::Unreachable(error))) => notes.say(&format!("{error}; still waiting")),
             Ok(Event::Lock(LockEvent::Failed(error))) => return Err(error),
             Ok(Event::Lock(LockEvent::Polling)) => notes.say(
                 "this user may not subscribe to rlock:grants:*, so rlock polls the lock and other waiters may \

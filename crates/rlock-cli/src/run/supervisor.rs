@@ -109,10 +109,7 @@ impl<'a> Supervisor<'a> {
             self.until = until;
             let overdue = self.held.state() == State::Renewing && until.left() < self.timing.overdue();
             if overdue && !self.troubled && self.ending.is_none() {
-                let why = self
-                    .keeper
-                    .trouble()
-                    .map_or_else(|| "the server has not answered".to_string(), |error| error.to_string());
+                let why = self.keeper.failure();
                 self.notes.say(&format!("the lock could not be renewed yet: {why}; trying again"));
             }
             self.troubled = overdue;

@@ -11,11 +11,15 @@ const USUAL_GRACE: Duration = Duration::from_secs(10);
 /// The longest sleep: timers stand still in a suspended machine, the lease does not.
 const TICK: Duration = Duration::from_millis(500);
 
+/// How often the lock is renewed in the time of its lease: without contact to the server, the command lasts for the rest of the
+/// lease, less its grace.
+pub(super) const RENEWALS: u32 = 10;
+
 /// The times of one run. The client crate renews, and knows until when the lock is certainly held.
 ///
 /// ```text
 /// sent          renewal      last word to the command   KILL  held until    lease ends
-///  |---- lease / 3 ----|-- retries --|------ grace ------|-margin-|--- 1 % + 2 ms ---|
+///  |--- lease / 10 ----|-- retries --|------ grace ------|-margin-|--- 1 % + 2 ms ---|
 /// ```
 ///
 /// With a session, the lock is certainly held only for the session grace after the last heartbeat of the connection;
@@ -57,15 +61,15 @@ impl Timing {
         self.session.map_or(self.lease, |session| session.min(self.lease))
     }
 
-    /// How long the server may take to answer before the next attempt. The client crate renews every third of the
-    /// lease: a second attempt must be possible before the command must end.
+    /// How long the server may take to answer before the next attempt: a second one must be possible before the command must
+    /// end.
     pub(super) fn attempt(&self) -> Duration {
-        (self.lease / 12).clamp(Duration::from_millis(50), Duration::from_secs(5))
+        (self.lease / 12).clamp(Duration::from_millis(50), Duration::from_secs(2))
     }
 
     /// With less than this left of the lease, a note says that the renewal is late.
     pub(super) fn overdue(&self) -> Duration {
-        self.span() / 12 * 7
+        self.span() / 4 * 3
     }
 
     /// The longest time between two checks of the lock.
@@ -104,7 +108,7 @@ mod tests {
                 assert!(timing.kill_at(until) < until);
                 assert!(timing.end_at(until) <= timing.kill_at(until));
                 // A failed renewal and a second attempt fit in before the command must end.
-                let second = lease / 3 + timing.attempt() + lease / 60;
+                let second = lease / RENEWALS + timing.attempt() + lease / 60;
                 assert!(sent.after(second) < timing.end_at(until), "{lease:?} {grace:?}");
                 assert!(sent.after(second) < until.before(timing.overdue()).after(lease / 4));
             }

@@ -81,6 +81,9 @@ fn no_answer(place: &Place, address: &str, cause: &str) -> Option<Error> {
         let text = "CLUSTERDOWN no node has a slot".to_string();
         return Some(Error::Refused { address: address.to_string(), text });
     }
+    if cause.contains("it is a replica") && place.service().is_none() {
+        return replica(place);
+    }
     let found = place.starts.iter().find_map(wrong_protocol);
     let by_sentinel = || by_sentinel(place);
     let garbled =
@@ -176,8 +179,10 @@ fn replica(place: &Place) -> Option<Error> {
     place.starts.iter().find_map(|target| {
         let fields = servers::about(&mut Link::new(target.clone())).ok()?;
         let (host, port) = (fields.get("master_host")?, fields.get("master_port")?.parse().ok()?);
+        let cut = fields.get("master_link_status").is_some_and(|status| status == "down");
+        let state = if cut { "without its primary" } else { "and accepts no writes (READONLY)" };
         Some(Error::Mismatch {
-            what: format!("{} is a replica and accepts no writes (READONLY)", target.address()),
+            what: format!("{} is a replica {state}", target.address()),
             advice: format!(
                 "use the URL of the primary, {}; to follow a fail-over, use redis+sentinel:// or redis+cluster://",
                 target.at(host, port).address()

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, Connection, ConnectionLike, ErrorKind, Pipeline, RedisError, Value};
 
+use super::hindrance::Probe;
 use super::{Target, diagnosis};
 use crate::error::Error;
 
@@ -20,12 +21,14 @@ const TLS_WORDS: [&str; 3] = ["certificate", "corrupt message", "fatal alert"];
 pub(crate) struct Link {
     target: Target,
     connection: Option<Connection>,
+    /// How it is asked whether it takes writes.
+    pub(super) probe: Probe,
 }
 
 impl Link {
     /// No connection yet.
     pub(crate) fn new(target: Target) -> Link {
-        Link { target, connection: None }
+        Link { target, connection: None, probe: Probe::default() }
     }
 
     /// The server that commands go to.

@@ -139,12 +139,15 @@ pub(crate) async fn connect(
             Err(error) => error,
         };
         let now = Moment::now();
-        let was_slow = matches!(error, ClientError::Transport { .. }) && now.since(began) >= attempt;
-        match moved(&error).filter(|_| cluster.is_none()) {
-            Some((host, port)) => cluster = place.cluster_by(&host, port),
-            None if was_slow && now < last => {}
-            None if was_slow => return Err(Error::no_reply(place.address(), PATIENCE)),
-            None => return Err(Error::of_client(place.address(), &error)),
+        let silent = match &error {
+            ClientError::Transport { server, .. } if now.since(began) >= attempt => Some(server.clone()),
+            _ => None,
+        };
+        match (moved(&error).filter(|_| cluster.is_none()), silent) {
+            (Some((host, port)), _) => cluster = place.cluster_by(&host, port),
+            (None, Some(_)) if now < last => {}
+            (None, Some(server)) => return Err(Error::no_reply(server, PATIENCE)),
+            (None, None) => return Err(Error::of_client(place.address(), &error)),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The servers: which there are, asking them, and asking for one lock by the client crate.
 
 mod diagnosis;
+mod hindrance;
 mod hot;
 mod info;
 mod link;
 mod locks;
+mod nodes;
 mod probe;
 mod reply;
 pub(crate) mod servers;
@@ -14,6 +16,7 @@ pub(crate) mod walk;
 use std::time::Duration;
 
 pub(crate) use diagnosis::{explain, not_a_cluster};
+pub(crate) use hindrance::{Hindrance, hindrance};
 pub(crate) use hot::{HotLock, hot};
 pub(crate) use info::{Holder, LockInfo, Waiter};
 pub(crate) use link::{Link, refusal};

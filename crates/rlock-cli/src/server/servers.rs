@@ -4,9 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use redis::{Value, cmd, pipe};
 
-use super::target::parted;
-use super::walk::{self, Asked, Walk};
-use super::{Kind, Link, PATIENCE, Place, Target, diagnosis, fields, text};
+use super::hindrance::slot_of;
+use super::nodes::{Node, nodes};
+use super::walk::{self, Asked, Seen, Walk};
+use super::{Hindrance, Kind, Link, PATIENCE, Place, Target, diagnosis, fields, hindrance, text};
 use crate::error::Error;
 
 /// One server, as it describes itself.
@@ -16,6 +17,8 @@ pub(crate) struct Server {
     pub(crate) address: String,
     /// What it says, or why it says nothing.
     pub(crate) state: Result<Described, Error>,
+    /// Why it gives no locks now, if it is a primary with the module.
+    pub(crate) hindrance: Option<Hindrance>,
 }
 
 /// What a server says.
@@ -35,25 +38,35 @@ pub(crate) struct Described {
     pub(crate) warnings: Vec<String>,
 }
 
+/// What a server answered, and why it gives no locks.
+struct Checked {
+    seen: Seen,
+    hindrance: Option<Hindrance>,
+}
+
+impl AsRef<Seen> for Checked {
+    fn as_ref(&self) -> &Seen {
+        &self.seen
+    }
+}
+
 pub(crate) type Fields = HashMap<String, String>;
 pub(super) type Address = (String, u16);
 
-/// A node in CLUSTER NODES.
-pub(super) struct Node {
-    pub(super) address: Address,
-    flags: Vec<String>,
-    has_slots: bool,
-}
-
 /// What INFO says of servers.
-const SECTIONS: [&str; 4] = ["server", "replication", "cluster", "rlock"];
+const SECTIONS: [&str; 5] = ["server", "replication", "cluster", "memory", "rlock"];
 
 /// The servers asked first, then all that they and the others know of.
 pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
     let mut walk = Walk::default();
     walk.visit(place.starts.clone(), |targets| {
         let look = |target: &Target| {
-            let outcome = walk::look(&mut Link::new(target.clone()), place, &SECTIONS);
+            let mut link = Link::new(target.clone());
+            let seen = walk::look(&mut link, place, &SECTIONS);
+            let outcome = seen.and_then(|seen| {
+                let hindrance = hindrance(&mut link, &seen.fields)?;
+                Ok(Checked { seen, hindrance })
+            });
             outcome.map_err(|error| diagnosis::explain(&Place::only(target.clone()), error))
         };
         targets.iter().map(look).collect()
@@ -65,9 +78,9 @@ pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
         let address = target.address();
         match outcome {
             // One server may have several addresses; a Sentinel holds no locks.
-            Ok(seen) => {
+            Ok(Checked { seen, hindrance }) => {
                 if ids.insert(id(&address, &seen.fields)) && !is_sentinel(&seen.fields) {
-                    found.push(Server { address, state: Ok(described(&seen.fields)) });
+                    found.push(Server { address, state: Ok(described(&seen.fields)), hindrance });
                 }
             }
             Err(error) => failed.push((address, walk::is_start(place, &target), error)),
@@ -81,7 +94,7 @@ pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
     for (address, start, error) in failed {
         // A Sentinel holds no locks: where another answers, that is enough.
         if !(start && place.service().is_some() && error.is_transport()) {
-            found.push(Server { address, state: Err(error) });
+            found.push(Server { address, state: Err(error), hindrance: None });
         }
     }
     Ok(found)
@@ -104,6 +117,22 @@ pub(crate) fn primaries(place: &Place) -> Result<Vec<Target>, Error> {
     outcome
 }
 
+/// Why the primaries that may have this lock give no locks now, those that can be asked. In a cluster it is the node of the slot.
+pub(crate) fn hindrances(place: &Place, key: &[u8]) -> Vec<(String, Hindrance)> {
+    let slot = slot_of(key);
+    let mut found = Vec::new();
+    for start in &place.starts {
+        let Ok(targets) = primaries_of(start, &place.kind, |node| node.has(slot)) else { continue };
+        for target in targets {
+            let mut link = Link::new(target);
+            let hindrance = about(&mut link).and_then(|fields| hindrance(&mut link, &fields));
+            found.extend(hindrance.ok().flatten().map(|hindrance| (link.address(), hindrance)));
+        }
+        break;
+    }
+    found
+}
+
 /// As [`primaries`]. Where no server of the URL answers, the nodes of its cluster that were found before are asked.
 pub(crate) fn primaries_now(place: &Place, found: &[Target]) -> Result<Vec<Target>, Error> {
     primaries(place).or_else(|error| {
@@ -114,6 +143,11 @@ pub(crate) fn primaries_now(place: &Place, found: &[Target]) -> Result<Vec<Targe
 }
 
 fn primaries_by(target: &Target, kind: &Kind) -> Result<Vec<Target>, Error> {
+    primaries_of(target, kind, |node| !node.slots.is_empty())
+}
+
+/// The primaries that a server knows; those nodes of a cluster that are `wanted`.
+fn primaries_of(target: &Target, kind: &Kind, wanted: impl Fn(&Node) -> bool) -> Result<Vec<Target>, Error> {
     let mut link = Link::new(target.clone());
     let fields = about(&mut link)?;
     check_kind(target, kind, &fields)?;
@@ -125,9 +159,13 @@ fn primaries_by(target: &Target, kind: &Kind) -> Result<Vec<Target>, Error> {
         watched(&mut link, service)?.into_iter().map(|(_, address)| address).collect()
     } else if is_cluster(&fields) {
         let nodes = nodes(&mut link, target)?.into_iter();
-        nodes.filter(|node| node.has_slots && node.is("master")).map(|node| node.address).collect()
+        nodes.filter(|node| node.is("master") && wanted(node)).map(|node| node.address).collect()
     } else {
-        return Ok(vec![target.clone()]);
+        // A replica knows its primary, which has the locks.
+        match primary_of(&fields) {
+            Some(address) => vec![address],
+            None => return Ok(vec![target.clone()]),
+        }
     };
     Ok(addresses.into_iter().map(|(host, port)| target.at(&host, port)).collect())
 }
@@ -173,6 +211,11 @@ pub(super) fn info(link: &mut Link, sections: &[&str]) -> Result<Fields, Error> 
         fields.extend(pairs.map(|(name, value)| (name.to_string(), value.trim().to_string())));
     }
     Ok(fields)
+}
+
+/// The primary of a replica.
+pub(super) fn primary_of(fields: &Fields) -> Option<Address> {
+    Some((fields.get("master_host")?.clone(), fields.get("master_port")?.parse().ok()?))
 }
 
 pub(crate) fn is_sentinel(fields: &Fields) -> bool {
@@ -242,52 +285,4 @@ pub(super) fn listed(link: &mut Link, what: &str, of: Option<&str>) -> Result<Ve
         Some((field("name")?, (field("ip")?, field("port")?.parse().ok()?)))
     };
     Ok(servers.into_iter().filter_map(read).collect())
-}
-
-impl Node {
-    pub(super) fn is(&self, flag: &str) -> bool {
-        self.flags.iter().any(|own| own == flag)
-    }
-
-    /// Reads a line: id, address, flags, primary, ping, pong, epoch, link, slots.
-    fn read(line: &str, asked: &Target) -> Option<Node> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, address, flags, ..] = words.as_slice() else { return None };
-        // host:port@bus,hostname
-        let (host, port) = parted(address.split(['@', ',']).next()?)?;
-        // A node that has not been spoken to by address knows none of its own.
-        let host = if host.is_empty() { asked.host().to_string() } else { host };
-        let flags = flags.split(',').map(str::to_string).collect();
-        Some(Node { address: (host, port), flags, has_slots: words.len() > 8 })
-    }
-}
-
-pub(super) fn nodes(link: &mut Link, asked: &Target) -> Result<Vec<Node>, Error> {
-    let mut command = cmd("CLUSTER");
-    command.arg("NODES");
-    let lines = text(&link.ask(&command, PATIENCE)?).unwrap_or_default();
-    Ok(lines.lines().filter_map(|line| Node::read(line, asked)).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_a_cluster_are_read() {
-        let asked = Place::parse("redis://10.0.0.9:7000").unwrap().starts.remove(0);
-        let cases = [
-            ("a 10.0.0.1:7000@17000 master - 0 0 1 connected 0-5", Some(("10.0.0.1", 7000, "master", true))),
-            ("a :7001@17001,host myself,slave b 0 0 1 connected", Some(("10.0.0.9", 7001, "myself", false))),
-            ("a ::1:7002@17002 slave,nofailover b 0 0 1 connected", Some(("::1", 7002, "nofailover", false))),
-            ("a", None),
-            ("", None),
-        ];
-        for (line, expected) in cases {
-            let node = Node::read(line, &asked);
-            let seen = node.as_ref().map(|node| (node.address.0.as_str(), node.address.1, node.has_slots));
-            assert_eq!(seen, expected.map(|(host, port, _, slots)| (host, port, slots)), "{line}");
-            assert!(expected.is_none_or(|(_, _, flag, _)| node.unwrap().is(flag)), "{line}");
-        }
-    }
 }

@@ -2,7 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::servers::{Address, Fields, check_kind, info, is_cluster, is_sentinel, listed, nodes, watched};
+use super::nodes::nodes;
+use super::servers::{
+    Address, Fields, check_kind, info, is_cluster, is_sentinel, listed, primary_of, watched,
+};
 use super::{Kind, Link, Place, Target};
 use crate::error::Error;
 
@@ -109,9 +112,7 @@ pub(crate) fn look(link: &mut Link, place: &Place, sections: &[&str]) -> Result<
 /// Its primary and its replicas.
 fn relatives(fields: &Fields) -> Vec<Address> {
     let mut found = Vec::new();
-    if let (Some(host), Some(port)) = (fields.get("master_host"), fields.get("master_port")) {
-        found.extend(port.parse().ok().map(|port| (host.clone(), port)));
-    }
+    found.extend(primary_of(fields));
     for (_, line) in fields.iter().filter(|(name, _)| is_replica_line(name)) {
         let words: HashMap<&str, &str> = line.split(',').filter_map(|word| word.split_once('=')).collect();
         if let (Some(host), Some(Ok(port))) = (words.get("ip"), words.get("port").map(|port| port.parse())) {

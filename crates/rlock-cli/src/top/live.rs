@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::style::{Color, Style};
-use signal_hook::consts::{SIGHUP, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::poll::{News, Worker, discover, poll};
 use super::screen;
 use super::table::{Servers, Sort};
 use crate::error::Error;
 use crate::server::{Place, Target};
+use crate::terminal::{Input, Keys};
 
 /// How long a key may wait for the table, and news for a picture.
 const PULSE: Duration = Duration::from_millis(100);
@@ -157,18 +158,24 @@ pub(super) fn run(
     workers.follow(targets, &mut view.servers)?;
     // The terminal must be restored, whatever ends the table.
     let ended = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGHUP] {
+    for signal in [SIGTERM, SIGHUP, SIGINT] {
         let listens = signal_hook::flag::register(signal, Arc::clone(&ended));
         listens.map_err(|cause| Error::System { what: "cannot listen to signals", cause })?;
     }
+    let keys = Keys::open()?;
     let mut terminal = ratatui::try_init()?;
-    let outcome = show(&mut terminal, &mut view, &mut workers, &news, &ended);
+    let outcome = show((&mut terminal, &keys), &mut view, &mut workers, &news, &ended);
+    if keys.are_gone() {
+        // Nothing can be restored, nor said; the terminal's own end would try both, and panic.
+        std::mem::forget(terminal);
+        return Ok(());
+    }
     ratatui::try_restore()?;
     outcome
 }
 
 fn show(
-    terminal: &mut ratatui::DefaultTerminal,
+    (terminal, keys): (&mut ratatui::DefaultTerminal, &Keys),
     view: &mut View,
     workers: &mut Workers,
     news: &Receiver<News>,
@@ -176,7 +183,11 @@ fn show(
 ) -> Result<(), Error> {
     while !ended.load(Ordering::Relaxed) {
         terminal.draw(|frame| screen::draw(frame, view))?;
-        if event::poll(PULSE)?
+        // Asked here: at the end of its terminal the driver reads for ever.
+        if keys.wait(PULSE)? == Input::Gone {
+            return Ok(());
+        }
+        if event::poll(Duration::ZERO)?
             && let Event::Key(key) = event::read()?
             && key.kind != KeyEventKind::Release
             && view.press(key) == After::Quit

@@ -15,6 +15,9 @@ struct Object<'a> {
     server: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
+    /// Why it gives no locks now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refuses: Option<String>,
     waiters: Option<u64>,
     /// Per second.
     rates: Option<Counters>,
@@ -27,7 +30,14 @@ pub(super) fn objects(servers: &Servers, sort: Sort, filter: &str, output: Outpu
         let one = Servers::from([(address.clone(), server.clone())]);
         let (error, waiters, rates) = (server.error.as_deref(), server.waiters(), server.rates());
         let locks = rows(&one, sort, filter);
-        output.object(&Object { server: address, error, waiters, rates, locks })?;
+        output.object(&Object {
+            server: address,
+            error,
+            refuses: server.refuses(),
+            waiters,
+            rates,
+            locks,
+        })?;
     }
     Ok(())
 }
@@ -69,7 +79,10 @@ fn server_line(address: &str, server: &Server) -> Vec<Cell> {
     let first = [Cell::Left(address.to_string())].into_iter();
     match &server.error {
         Some(error) => first.chain([Cell::Left(error.clone())]).collect(),
-        None => first.chain(server_columns(server).map(Cell::Right)).collect(),
+        None => {
+            let columns = server_columns(server).map(Cell::Right).into_iter();
+            first.chain(columns).chain(server.refuses().map(Cell::Left)).collect()
+        }
     }
 }
 

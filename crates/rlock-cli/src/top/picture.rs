@@ -35,9 +35,9 @@ fn lock((key, waited_ms, error_ms, waits, longest_ms, denied, waiters, owner): H
 fn add(servers: &mut Servers, address: &str, rates: Counters, waiters: u64, locks: &[Hot<'_>]) {
     let at = Moment::now();
     let server = servers.entry(address.to_string()).or_default();
-    server.note(Sample { at, counters: Counters::default(), waiters, locks: Vec::new() });
+    server.note(Sample { at, counters: Counters::default(), waiters, hindrance: None, locks: Vec::new() });
     let (at, locks) = (at.after(Duration::from_secs(1)), locks.iter().map(|hot| lock(*hot)).collect());
-    server.note(Sample { at, counters: rates, waiters, locks });
+    server.note(Sample { at, counters: rates, waiters, hindrance: None, locks });
 }
 
 fn scene() -> Servers {

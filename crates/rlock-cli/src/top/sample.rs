@@ -7,7 +7,7 @@ use crate::clock::Moment;
 use crate::error::Error;
 use crate::names;
 use crate::owners::{Origin, Process};
-use crate::server::{HotLock, Link, PATIENCE, fields, hot, integer, servers};
+use crate::server::{Hindrance, HotLock, Link, PATIENCE, fields, hindrance, hot, integer, servers};
 
 /// The most locks of one server in the table.
 const MOST: u32 = 128;
@@ -19,6 +19,8 @@ pub(super) struct Sample {
     pub(super) counters: Counters,
     /// Its waiters now.
     pub(super) waiters: u64,
+    /// Why it gives no locks now.
+    pub(super) hindrance: Option<Hindrance>,
     pub(super) locks: Vec<Lock>,
 }
 
@@ -78,6 +80,7 @@ impl Sample {
         if !fields.contains_key("rlock_version") {
             return Err(Error::NoModule { address: link.address() });
         }
+        let hindrance = hindrance(link, &fields)?;
         let at = Moment::now();
         let count = |name: &str| number(name).unwrap_or(0) as f64;
         let counters = Counters {
@@ -88,7 +91,7 @@ impl Sample {
         };
         let mut locks: Vec<Lock> = hot(link, MOST)?.into_iter().map(Lock::from).collect();
         ask_for_holders(link, database, &mut locks)?;
-        Ok(Sample { at, counters, waiters: number("rlock_waiters").unwrap_or(0), locks })
+        Ok(Sample { at, counters, waiters: number("rlock_waiters").unwrap_or(0), hindrance, locks })
     }
 
     /// The rates since an earlier sample; none after a restart of the server.

@@ -44,8 +44,11 @@ fn draw_totals(frame: &mut Frame<'_>, view: &View, area: Rect) {
         Span::styled("rlock top", Modifier::BOLD),
         Span::raw(format!("  {}, {}", counted(servers.len(), "server"), waiting(waiters))),
     ];
-    if silent > 0 {
-        spans.push(Span::styled(format!(", {silent} without an answer"), view.coloured(Color::Red)));
+    let refusing = servers.values().filter(|server| server.refuses().is_some()).count();
+    for (count, what) in [(silent, "without an answer"), (refusing, "without new locks")] {
+        if count > 0 {
+            spans.push(Span::styled(format!(", {count} {what}"), view.coloured(Color::Red)));
+        }
     }
     let totals = Line::from(spans);
     let widths = [Constraint::Length(u16::try_from(totals.width()).unwrap_or(u16::MAX)), Constraint::Min(0)];
@@ -72,7 +75,9 @@ fn waiting(waiters: u64) -> String {
 fn draw_servers(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let mut servers: Vec<_> = view.servers().iter().collect();
     // First what needs a look: servers without an answer, then those with the most waiters.
-    servers.sort_by_key(|(_, server)| (server.error.is_none(), server.waiters().map(std::cmp::Reverse)));
+    servers.sort_by_key(|(_, server)| {
+        (server.error.is_none(), server.refuses().is_none(), server.waiters().map(std::cmp::Reverse))
+    });
     let more = servers.len().saturating_sub(MOST_SERVERS);
     servers.truncate(MOST_SERVERS);
     let [table, rest] =
@@ -84,9 +89,9 @@ fn draw_servers(frame: &mut Frame<'_>, view: &View, area: Rect) {
     frame.render_widget(table_of_servers, table);
     for (number, (address, server)) in (1..).zip(&servers) {
         // An error needs more room than a column has.
-        let Some(error) = &server.error else { continue };
+        let Some(error) = server.error.clone().or_else(|| server.refuses()) else { continue };
         let line = Rect { y: table.y.saturating_add(number), height: 1, ..table };
-        let text = if error.contains(*address) { error.clone() } else { format!("{address}  {error}") };
+        let text = if error.contains(*address) { error } else { format!("{address}  {error}") };
         let text = names::shortened(&text, table.width.into());
         frame.render_widget(Span::styled(text, view.coloured(Color::Red)), line.intersection(table));
     }
@@ -96,7 +101,7 @@ fn draw_servers(frame: &mut Frame<'_>, view: &View, area: Rect) {
 }
 
 fn server_row(view: &View, address: &str, server: &Server) -> Row<'static> {
-    if server.error.is_some() {
+    if server.error.is_some() || server.refuses().is_some() {
         // Its error is drawn over an empty line: a row has no height by default.
         return Row::default().height(1);
     }

@@ -9,6 +9,7 @@ use super::sample::{Counters, Lock, Sample};
 use crate::error::Error;
 use crate::names;
 use crate::owners;
+use crate::server::Hindrance;
 
 /// The order of the locks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -81,6 +82,11 @@ impl Server {
 
     pub(super) fn waiters(&self) -> Option<u64> {
         self.last.as_ref().map(|sample| sample.waiters)
+    }
+
+    /// Why a server that answers gives no locks now.
+    pub(super) fn refuses(&self) -> Option<String> {
+        self.last.as_ref()?.hindrance.as_ref().map(Hindrance::text)
     }
 
     pub(super) fn locks(&self) -> &[Lock] {

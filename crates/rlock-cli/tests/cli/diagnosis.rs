@@ -9,7 +9,8 @@ use crate::support::{Files, Running, ask, bare};
 use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
 
 /// Subcommands that ask in different ways: by the client crate once, for as long as it takes, and server by server.
-const ALL: [&[&str]; 4] = [&["status", "job"], &["run", "job", "--", "echo", "ran"], &["ls"], &["ping"]];
+const ALL: [&[&str]; 4] =
+    [&["status", "job"], &["run", "job", "--no-wait", "--", "echo", "ran"], &["ls"], &["ping"]];
 
 /// An answer that needs no waiting has come within this time, on a busy machine too; a time-out takes 5 s.
 const AT_ONCE: Duration = Duration::from_secs(4);
@@ -215,7 +216,10 @@ fn servers_that_answer_but_do_not_serve() {
     all_fail(&ALL[1..2], &format!("redis://{}", address(&replica)), &words);
     let stale = TestServer::builder().conf("replica-serve-stale-data", "no").start();
     ask::<String>(&mut stale.connect(), "REPLICAOF 127.0.0.1 1");
-    all_fail(&ALL[..3], &format!("redis://{}", address(&stale)), &["MASTERDOWN", "without its primary"]);
+    let url = format!("redis://{}", address(&stale));
+    all_fail(&ALL[..2], &url, &["is a replica without its primary", "the URL of the primary, 127.0.0.1:1"]);
+    // The primary has the locks.
+    all_fail(&ALL[2..3], &url, &["no answer from 127.0.0.1:1", "check that a server runs"]);
     let full = TestServer::start();
     // The one connection that there may be.
     let only = &mut full.connect();

@@ -7,7 +7,7 @@ use rlock_testkit::TestServer;
 
 /// Every subcommand that asks a server, and must not do anything without it.
 const ALL: [&[&str]; 7] = [
-    &["run", "job", "--", "echo", "ran"],
+    &["run", "job", "--no-wait", "--", "echo", "ran"],
     &["status", "job"],
     &["release", "job", "--owner", "alice:1"],
     &["force-release", "job", "--yes"],
@@ -86,7 +86,8 @@ fn refusals_of_the_server() {
     crate::support::await_waiters(client, "job", 1);
     run("job").fails(125, &["QUEUEFULL", "rlock.max-waiters"]);
     let replica = TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", server.port())).start();
-    rlock(&replica, &["run", "job", "--", "echo", "ran"]).fails(125, &["READONLY", "the URL of the primary"]);
+    rlock(&replica, &["run", "job", "--no-wait", "--", "echo", "ran"])
+        .fails(125, &["is a replica", "the URL of the primary"]);
 }
 
 #[test]

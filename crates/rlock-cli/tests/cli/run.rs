@@ -44,7 +44,7 @@ fn a_lock_without_a_name_or_with_a_long_one_is_refused_before_anything_else() {
     let run = |name: &str| {
         let mut command = bare();
         // Without a server.
-        command.args(["--url", "redis://127.0.0.1:1", "run", name, "--", "echo", "ran"]);
+        command.args(["--url", "redis://127.0.0.1:1", "run", name, "--no-wait", "--", "echo", "ran"]);
         Running::start(command).ended()
     };
     run("").fails(125, &["the lock's name is empty", "is a variable unset?"]);

@@ -87,9 +87,9 @@ impl Attempt {
                 self.read(reply, sent, replies.place, left)
             }
             Err(Trouble::Unsent(error)) => Step::Unsent(error),
-            Err(Trouble::Unanswered(why)) => {
+            Err(Trouble::Unanswered(error)) => {
                 self.stray = true;
-                Step::Unanswered(why)
+                Step::Unanswered(error)
             }
         }
     }
@@ -128,7 +128,8 @@ impl Attempt {
         }
         match acquired {
             Ok(Acquired::Held(_)) if self.is_over(sent) => {
-                Step::Unanswered("the reply came after the lease".into())
+                let server = self.handle.shared.router.node(&self.order.party.key).server();
+                Step::Unanswered(Error::transport(server, "its reply came after the lease"))
             }
             Ok(Acquired::Held(token)) => {
                 self.token = token;

@@ -46,7 +46,7 @@ pub(crate) enum Step {
     /// Nothing was sent.
     Unsent(Error),
     /// Whether it was carried out is unknown.
-    Unanswered(String),
+    Unanswered(Error),
 }
 
 /// An acquisition under way. Dropped, it leaves the queue and releases what it may have been granted.
@@ -137,9 +137,9 @@ impl Attempt {
                 Ok((held && !self.is_over(sent)).then_some(sent))
             }
             Err(Trouble::Unsent(error)) => Err(Step::Unsent(error)),
-            Err(Trouble::Unanswered(why)) => {
+            Err(Trouble::Unanswered(error)) => {
                 self.stray = true;
-                Err(Step::Unanswered(why))
+                Err(Step::Unanswered(error))
             }
         }
     }

@@ -77,15 +77,16 @@ impl Inner {
     async fn look(&self) -> Result<Map, Error> {
         let mut sources = self.sources();
         let mut asking = JoinSet::new();
-        let mut trouble = Error::transport("no server of the cluster is known");
+        let mut trouble = Error::transport(self.seeds.join(", "), "no server of the cluster is known");
         loop {
             while asking.len() < ASKED
                 && let Some((address, source)) = sources.pop()
             {
                 let response = self.links.pace.response;
                 asking.spawn(async move {
-                    let outcome = timeout(response, source.ask()).await;
-                    let silent = || Error::transport(format!("{address} did not answer within {response:?}"));
+                    let outcome = timeout(response, source.ask(&address)).await;
+                    let silent =
+                        || Error::transport(address.as_str(), format!("no reply within {response:?}"));
                     let reply = outcome.unwrap_or_else(|_| Err(silent()))?;
                     Map::read(&reply, host_of(&address))
                 });
@@ -122,20 +123,21 @@ impl Inner {
 }
 
 impl Source {
-    async fn ask(self) -> Result<Value, Error> {
+    async fn ask(self, address: &str) -> Result<Value, Error> {
         let mut question: Cmd = cmd("CLUSTER");
         question.arg("SLOTS");
         let replies = match self {
             Self::Linked(node) => match node.main.live() {
                 Some(live) => live.request(&[question]).await,
-                None => Err("the connection was lost".into()),
+                None => Err(Error::transport(address, "the connection was lost")),
             },
             Self::Dialled(connector) => {
                 let (unheard, _) = unbounded_channel();
-                connector.dial(unheard).await?.send(&[question]).await
+                let replies = connector.dial(unheard).await?.send(&[question]).await;
+                replies.map_err(|why| Error::transport(address, why))
             }
         };
-        let reply = replies.map_err(Error::transport)?.into_iter().next().unwrap_or(Value::Nil);
+        let reply = replies?.into_iter().next().unwrap_or(Value::Nil);
         answer(b"", reply).map_err(|refusal| match refusal.details.contains("cluster support disabled") {
             true => Error::invalid("this server is not one of a cluster: connect with redis:// or rediss://"),
             false => refusal.error,

@@ -18,7 +18,7 @@ pub(super) struct Map {
 impl Map {
     /// Reads the reply to CLUSTER SLOTS that came from `asked`, a host as it stands in a URL.
     pub(super) fn read(reply: &Value, asked: &str) -> Result<Map, Error> {
-        let unexpected = || Error::transport(format!("CLUSTER SLOTS was answered with {reply:?}"));
+        let unexpected = || Error::transport(asked, format!("CLUSTER SLOTS was answered with {reply:?}"));
         let Value::Array(ranges) = reply else { return Err(unexpected()) };
         let mut map = Map::default();
         for range in ranges {
@@ -26,7 +26,7 @@ impl Map {
             (first..=last).for_each(|slot| map.assign(slot, &address));
         }
         if map.addresses.is_empty() {
-            return Err(Error::transport("no server of the cluster has any slots"));
+            return Err(Error::transport(asked, "no server of its cluster has any slots"));
         }
         Ok(map)
     }

@@ -82,7 +82,7 @@ impl Hold {
             phase: Phase::Held,
             deadline,
             tie: origin.tie,
-            renew_at: origin.renewed.then(|| origin.sent.after(origin.lease / 3)),
+            renew_at: origin.renewed.then(|| origin.sent.after(shared.config.renew_after(origin.lease))),
             wake_at: None,
             in_flight: false,
             failures: 0,

@@ -73,7 +73,7 @@ impl Hold {
             if self.renewed {
                 book.deadline = book.deadline.max(sent.end_of(self.lease));
             }
-            book.renew_at = self.renewed.then(|| sent.after(self.lease / 3));
+            book.renew_at = self.renewed.then(|| sent.after(self.shared.config.renew_after(self.lease)));
             book.report = Some(Report::Renewed);
         });
         if held {

@@ -1,6 +1,7 @@
 //! Keeping a connection up: connect, listen, PING, and connect again, for ever.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -10,6 +11,7 @@ use tokio_util::sync::DropGuard;
 
 use super::life::Life;
 use super::live::Live;
+use super::role::pulse;
 use super::transport::{Connector, Incoming};
 use crate::clock::Clock;
 use crate::error::Error;
@@ -23,7 +25,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why the connection to a demoted server is left.
-const DEMOTED: &str = "the server is no longer a primary";
+const DEMOTED: &str = "it is no longer a primary";
 
 /// What is done with a message.
 pub(crate) type Deliver = Arc<dyn Fn(&[u8]) + Send + Sync>;
@@ -33,6 +35,10 @@ pub(crate) type Deliver = Arc<dyn Fn(&[u8]) + Send + Sync>;
 pub(crate) struct Pace {
     /// A connection that leaves a request unanswered for this long is given up; idle ones are probed as often.
     pub(crate) response: Duration,
+    /// The same before the first connection, which takes longer than a request.
+    pub(crate) first: Duration,
+    /// How long a request may keep the server from answering those behind it, as WAIT does.
+    pub(crate) blocking: Duration,
     pub(crate) clock: Clock,
     /// The process of the client: the child of a fork has a copy of the connection, and must send nothing on it.
     pub(crate) process: u32,
@@ -57,7 +63,9 @@ pub(crate) enum State {
 
 /// A link to one server. Dropping it closes its connection.
 pub(crate) struct Link {
+    connector: Arc<dyn Connector>,
     state: watch::Receiver<State>,
+    was_up: Arc<AtomicBool>,
     suspicions: UnboundedSender<Suspicion>,
     _ends: DropGuard,
 }
@@ -69,11 +77,13 @@ impl Link {
         let ends = stop.clone().drop_guard();
         let (publish, state) = watch::channel(State::Connecting);
         let (suspicions, doubts) = unbounded_channel();
+        let was_up = Arc::<AtomicBool>::default();
         let mut keeper = Keeper {
-            connector,
+            connector: connector.clone(),
             pace: links.pace,
             links: links.clone(),
             publish,
+            was_up: was_up.clone(),
             suspicions: suspicions.clone(),
             doubts,
         };
@@ -85,7 +95,7 @@ impl Link {
             // Views of holds may outlive their client; its connection must not.
             keeper.publish.send_replace(State::Down(Error::Closed));
         });
-        Link { state, suspicions, _ends: ends }
+        Link { connector, state, was_up, suspicions, _ends: ends }
     }
 
     /// The connection, if there is one now.
@@ -124,8 +134,15 @@ impl Link {
     pub(crate) fn trouble(&self) -> Error {
         match &*self.state.borrow() {
             State::Down(error) => error.clone(),
-            State::Connecting | State::Up(_) => Error::transport("no connection yet"),
+            State::Connecting | State::Up(_) => {
+                Error::transport(self.connector.server(), "no connection yet")
+            }
         }
+    }
+
+    /// Whether there was no connection yet, so that the first one may be under way.
+    pub(crate) fn is_new(&self) -> bool {
+        !self.was_up.load(Ordering::Relaxed)
     }
 
     /// Waits until an attempt to connect was refused for want of leave, which no further attempt will mend.
@@ -173,6 +190,7 @@ struct Keeper {
     pace: Pace,
     links: Links,
     publish: watch::Sender<State>,
+    was_up: Arc<AtomicBool>,
     suspicions: UnboundedSender<Suspicion>,
     doubts: UnboundedReceiver<Suspicion>,
 }
@@ -186,25 +204,32 @@ impl Keeper {
         // The child of a fork needs no connection: it may send nothing.
         while std::process::id() == self.pace.process {
             let (sender, events) = unbounded_channel();
-            let (longest_pause, patience) = haste(life.shortest_grace(), self.pace.response);
+            let was_up = self.was_up.load(Ordering::Relaxed);
+            let usual = if was_up { self.pace.response } else { self.pace.first };
+            let (longest_pause, patience) = haste(life.shortest_grace(), usual);
             let attempt = timeout(patience, self.connector.connect(sender, patience)).await;
-            let no_answer = || Error::transport(format!("no connection within {patience:?}"));
+            let no_answer =
+                || Error::transport(self.connector.server(), format!("no connection within {patience:?}"));
             match attempt.unwrap_or_else(|_| Err(no_answer())) {
-                Ok(connection) => {
+                Ok(dialled) => {
                     pause = FIRST_PAUSE;
-                    let live = Arc::new(Live::new(connection, self.suspicions.clone(), self.pace));
-                    self.change(State::Up(live.clone()), lost_at.take());
+                    let live = Arc::new(Live::new(dialled, self.suspicions.clone(), self.pace));
+                    self.was_up.store(true, Ordering::Relaxed);
+                    self.publish.send_replace(State::Up(live.clone()));
+                    self.report_restored(&live, lost_at.take());
                     let why = self.serve(&live, events).await;
-                    let error = Error::transport(why.clone());
+                    let error = Error::transport(live.server.as_str(), why.clone());
                     // Before it is published: a hold that sees the next connection must see that this one has ended.
                     live.life.end(why);
                     life = live.life.clone();
                     lost_at = Some(Instant::now());
-                    self.change(State::Down(error), lost_at);
+                    self.publish.send_replace(State::Down(error.clone()));
+                    let server = &live.server;
+                    self.links.events.tell(Event::Disconnected { server, error: &error });
                 }
                 Err(error) => {
                     tracing::debug!(%error, "could not connect");
-                    self.change(State::Down(error), None);
+                    self.publish.send_replace(State::Down(error));
                 }
             }
             // Clients that lost the same server should not come back in step.
@@ -213,28 +238,21 @@ impl Keeper {
         }
     }
 
-    /// Publishes a state, and afterwards reports it if a connection was lost before, at `lost_at`: the
-    /// receiver may ask for the state.
-    fn change(&self, state: State, lost_at: Option<Instant>) {
-        self.publish.send_replace(state.clone());
+    /// Reports a connection where one was lost before, at `lost_at`. The receiver may ask for the state, which must have been
+    /// published.
+    fn report_restored(&self, live: &Live, lost_at: Option<Instant>) {
         let Some(lost_at) = lost_at else { return };
-        let server = &self.connector.server();
-        let events = &self.links.events;
-        match &state {
-            State::Up(_) => {
-                self.links.restored.notify_one();
-                events.tell(Event::Reconnected { server, after: lost_at.elapsed() });
-            }
-            State::Down(error) => events.tell(Event::Disconnected { server, error }),
-            State::Connecting => (),
-        }
+        self.links.restored.notify_one();
+        let (server, after) = (&live.server, lost_at.elapsed());
+        self.links.events.tell(Event::Reconnected { server, after });
     }
 
     /// Listens until the connection is gone or given up; says why.
     async fn serve(&mut self, live: &Live, mut events: UnboundedReceiver<Incoming>) -> String {
-        let epoch = live.epoch;
-        let alive = keep_asking(live, self.connector.as_ref(), self.pace.response);
-        tokio::pin!(alive);
+        let (epoch, connector) = (live.epoch, self.connector.clone());
+        let alive = keep_asking(live, connector.as_ref(), self.pace);
+        let moved = connector.moved(&live.server);
+        tokio::pin!(alive, moved);
         loop {
             tokio::select! {
                 event = events.recv() => match event {
@@ -246,6 +264,7 @@ impl Keeper {
                     return suspected.why.into();
                 },
                 why = &mut alive => return why,
+                why = &mut moved => return why,
             }
         }
     }
@@ -253,14 +272,15 @@ impl Keeper {
 
 /// Asks the server now and then whether it is there: a wait must not hang on a connection that is dead, and each answer is
 /// the proof by which the holds live that are tied to it.
-async fn keep_asking(live: &Live, connector: &dyn Connector, response: Duration) -> String {
+async fn keep_asking(live: &Live, connector: &dyn Connector, pace: Pace) -> String {
     loop {
-        let (pause, patience) = heartbeat(live.life.shortest_grace(), response);
+        let (pause, patience) = heartbeat(live.life.shortest_grace(), pace.response);
+        let patience = patience.saturating_add(pace.blocking);
         tokio::select! {
             () = tokio::time::sleep(pause) => (),
             () = live.life.quicker() => continue,
         }
-        match live.request_within(&[connector.pulse()], patience).await {
+        match live.ask(&[pulse()], patience, pace.response.saturating_add(pace.blocking)).await {
             Ok(answers) if answers.iter().all(|answer| connector.is_well(answer)) => (),
             Ok(_) => return DEMOTED.into(),
             Err(why) => return why,

@@ -13,14 +13,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::keeper::{Pace, Suspicion};
 use super::life::Life;
-use super::transport::Connection;
+use super::transport::{Connection, Dialled};
 use crate::command::{Refusal, about, answer};
+use crate::error::Error;
 
 /// A connection that is up.
 pub(crate) struct Live {
     /// Differs between any two connections of this process.
     pub(crate) epoch: u64,
     pub(crate) life: Arc<Life>,
+    /// The server's address.
+    pub(crate) server: String,
     connection: Box<dyn Connection>,
     channels: Mutex<BTreeMap<Vec<u8>, Arc<Subscription>>>,
     suspicions: UnboundedSender<Suspicion>,
@@ -46,26 +49,23 @@ impl Subscription {
 #[derive(Debug)]
 pub(crate) enum Unheard {
     Refused(Refusal),
-    Unanswered(String),
+    Unanswered(Error),
 }
 
 impl Live {
     /// Puts a connection to use. `suspicions` is notified if it turns out to be unusable.
-    pub(super) fn new(
-        connection: Box<dyn Connection>,
-        suspicions: UnboundedSender<Suspicion>,
-        pace: Pace,
-    ) -> Live {
+    pub(super) fn new(dialled: Dialled, suspicions: UnboundedSender<Suspicion>, pace: Pace) -> Live {
+        let Dialled { connection, server } = dialled;
         static EPOCHS: AtomicU64 = AtomicU64::new(1);
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
         let (life, channels, identity) = (Arc::default(), Mutex::default(), OnceCell::new());
-        Live { epoch, life, connection, channels, suspicions, pace, identity }
+        Live { epoch, life, server, connection, channels, suspicions, pace, identity }
     }
 
     /// Sends commands in one piece. `Err`: they may or may not have been carried out.
     ///
     /// A connection that does not answer within the link's response time is given up.
-    pub(crate) async fn request(&self, commands: &[Cmd]) -> Result<Vec<Value>, String> {
+    pub(crate) async fn request(&self, commands: &[Cmd]) -> Result<Vec<Value>, Error> {
         self.request_or_leave(commands, self.pace.response).await
     }
 
@@ -74,20 +74,32 @@ impl Live {
         &self,
         commands: &[Cmd],
         time: Duration,
-    ) -> Result<Vec<Value>, String> {
-        self.ask(commands, time, time).await
+    ) -> Result<Vec<Value>, Error> {
+        self.request_in(commands, time, time).await
     }
 
     /// As [`Live::request`], but waits for `time` at most. If that is less than the response time, the connection stays in use.
-    pub(crate) async fn request_within(
+    pub(crate) async fn request_within(&self, commands: &[Cmd], time: Duration) -> Result<Vec<Value>, Error> {
+        self.request_in(commands, time, self.pace.response).await
+    }
+
+    async fn request_in(
         &self,
         commands: &[Cmd],
         time: Duration,
-    ) -> Result<Vec<Value>, String> {
-        self.ask(commands, time, self.pace.response).await
+        response: Duration,
+    ) -> Result<Vec<Value>, Error> {
+        let outcome = self.ask(commands, time, response).await;
+        outcome.map_err(|why| Error::transport(self.server.as_str(), why))
     }
 
-    async fn ask(&self, commands: &[Cmd], time: Duration, response: Duration) -> Result<Vec<Value>, String> {
+    /// As [`Live::request`], within this time. A connection that is silent for `response` is given up.
+    pub(super) async fn ask(
+        &self,
+        commands: &[Cmd],
+        time: Duration,
+        response: Duration,
+    ) -> Result<Vec<Value>, String> {
         if std::process::id() != self.pace.process {
             return Err("the connection is that of the process before a fork".into());
         }
@@ -116,6 +128,11 @@ impl Live {
                 Err(format!("no reply within {time:?}"))
             }
         }
+    }
+
+    /// The error of a request that the caller waits for no longer.
+    pub(crate) fn silent(&self) -> Error {
+        Error::transport(self.server.as_str(), "no reply in time")
     }
 
     /// Asks for another connection in place of this one; returns why.

@@ -7,6 +7,7 @@ mod keeper;
 mod life;
 mod live;
 mod redis;
+mod role;
 mod sentinel;
 mod transport;
 
@@ -14,7 +15,7 @@ pub(crate) use keeper::{Deliver, Link, Pace};
 pub(crate) use life::{Life, Tie};
 pub(crate) use live::{Live, Subscription, Unheard};
 pub(crate) use redis::{Login, RedisConnector};
-pub(crate) use sentinel::{SentinelConnector, Template, in_url};
+pub(crate) use sentinel::{SentinelConnector, Service, Template, in_url};
 #[cfg(test)]
-pub(crate) use transport::{BoxFuture, Incoming};
+pub(crate) use transport::{BoxFuture, Dialled, Incoming};
 pub(crate) use transport::{Connection, Connector};

@@ -9,7 +9,8 @@ use redis::{
 };
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::transport::{BoxFuture, Connection, Connector, Incoming};
+use super::role::{is_replica, pulse};
+use super::transport::{BoxFuture, Connection, Connector, Dialled, Incoming};
 use crate::error::{Cause, Error};
 use crate::identity::called;
 
@@ -49,6 +50,8 @@ pub(crate) struct RedisConnector {
     client: Client,
     /// The name of its connections.
     name: String,
+    /// Whether a replica is of no use: in a cluster it says itself where the primary is.
+    leads: bool,
 }
 
 impl RedisConnector {
@@ -59,7 +62,12 @@ impl RedisConnector {
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let settings = settings.set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
         let client = login.open(info.set_redis_settings(settings)).map_err(|error| bad_url(&error))?;
-        Ok(RedisConnector { client, name: called(login.name.as_deref()) })
+        Ok(RedisConnector { client, name: called(login.name.as_deref()), leads: false })
+    }
+
+    /// The same, but a server that says that it is a replica is not used: its address may lead to the primary later.
+    pub(crate) fn of_a_primary(self) -> RedisConnector {
+        RedisConnector { leads: true, ..self }
     }
 
     /// The server that it connects to, and the user.
@@ -101,7 +109,7 @@ impl RedisConnector {
             .set_response_timeout(None)
             .set_push_sender(forward);
         let connection = self.client.get_multiplexed_async_connection_with_config(&config).await;
-        let connection = Multiplexed(connection.map_err(connect_error)?);
+        let connection = Multiplexed(connection.map_err(|error| connect_error(self.server(), error))?);
         let mut name = cmd("CLIENT");
         name.arg("SETNAME").arg(&self.name);
         // In parallel: the reply would add a round trip to the time that connecting may take, and nothing
@@ -128,11 +136,23 @@ impl Connector for RedisConnector {
         &self,
         events: UnboundedSender<Incoming>,
         _within: Duration,
-    ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
+    ) -> BoxFuture<'_, Result<Dialled, Error>> {
         Box::pin(async move {
-            let connection: Box<dyn Connection> = Box::new(self.dial(events).await?);
-            Ok(connection)
+            let server = self.server();
+            let connection = self.dial(events).await?;
+            if self.leads {
+                let answers = connection.send(&[pulse()]).await;
+                let answers = answers.map_err(|why| Error::transport(server.as_str(), why))?;
+                if answers.iter().any(is_replica) {
+                    return Err(Error::transport(server, "it is a replica, not a primary"));
+                }
+            }
+            Ok(Dialled { connection: Box::new(connection), server })
         })
+    }
+
+    fn is_well(&self, answer: &Value) -> bool {
+        !(self.leads && is_replica(answer))
     }
 }
 
@@ -165,7 +185,7 @@ fn bad_url(error: &RedisError) -> Error {
     Error::invalid(format!("not the URL of a server: {error}; write {form}"))
 }
 
-fn connect_error(error: RedisError) -> Error {
+fn connect_error(server: String, error: RedisError) -> Error {
     // An error of the server as it says it itself, not as the driver quotes it.
     let message = match error.code() {
         Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
@@ -182,9 +202,9 @@ fn connect_error(error: RedisError) -> Error {
         return Error::Unsupported { message: format!("{message}; rlock needs Redis 7 or later") };
     }
     if is_of_tls(&message) {
-        return Error::Tls { source: Cause::new(error) };
+        return Error::Tls { server, source: Cause::new(error) };
     }
-    Error::transport(error)
+    Error::transport(server, error)
 }
 
 /// The error of a server that does not have this database, or denies it to this user. The driver reports

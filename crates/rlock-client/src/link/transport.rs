@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, Value};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::Error;
@@ -21,28 +21,34 @@ pub(crate) enum Incoming {
     Closed,
 }
 
+/// A new connection, and the address of its server.
+pub(crate) struct Dialled {
+    pub(crate) connection: Box<dyn Connection>,
+    pub(crate) server: String,
+}
+
 /// Makes connections to one server, or to whichever is the primary at the time.
 pub(crate) trait Connector: Send + Sync {
-    /// Connects and signs on. The caller gives up after `within`.
+    /// Connects, signs on, and finds out whether the server is one to use. The caller gives up after `within`.
     fn connect(
         &self,
         events: UnboundedSender<Incoming>,
         within: Duration,
-    ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>>;
+    ) -> BoxFuture<'_, Result<Dialled, Error>>;
 
     /// What it connects to, for people.
     fn server(&self) -> String;
 
-    /// The probe of an idle connection.
-    fn pulse(&self) -> Cmd {
-        cmd("PING")
-    }
-
-    /// Whether a connection that answered so to [`Connector::pulse`] is still the one to use.
+    /// Whether a server that answered so to [`pulse`](super::pulse) is still the one to use.
     ///
     /// Any answer will do, a refusal included, unless a connector knows better.
     fn is_well(&self, _answer: &Value) -> bool {
         true
+    }
+
+    /// Waits until another server is the one to use instead of this one; returns why.
+    fn moved<'a>(&'a self, _server: &'a str) -> BoxFuture<'a, String> {
+        Box::pin(std::future::pending())
     }
 }
 

@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::{Kind, Lock};
 use crate::command;
-use crate::error::{Cause, Error};
+use crate::error::Error;
 use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::info::Info;
 
@@ -41,7 +41,7 @@ impl<K: Kind> Lock<K> {
     pub async fn force_release(&self) -> Result<bool, Error> {
         match self.ask(command::about("RLOCK.FORCERELEASE", &self.spec.key, None)).await? {
             Ok(value) => Ok(command::integer("RLOCK.FORCERELEASE", &value)? == Some(1)),
-            Err(why) => Err(Error::unknown(&self.spec.key, Cause::new(why))),
+            Err(error) => Err(Error::unknown(&self.spec.key, error)),
         }
     }
 
@@ -57,7 +57,7 @@ impl<K: Kind> Lock<K> {
     async fn ask_info(&self, command: redis::Cmd) -> Result<Info, Error> {
         match self.ask(command).await? {
             Ok(value) => Info::read(value),
-            Err(why) => Err(Error::transport(why)),
+            Err(error) => Err(error),
         }
     }
 
@@ -75,14 +75,14 @@ impl<K: Kind> Lock<K> {
     }
 
     /// Asks the server; the inner error is a lost reply.
-    pub(super) async fn ask(&self, command: redis::Cmd) -> Result<Result<Value, String>, Error> {
+    pub(super) async fn ask(&self, command: redis::Cmd) -> Result<Result<Value, Error>, Error> {
         let shared = &self.spec.handle.shared;
         shared.check_open()?;
-        let by = shared.clock.now().after(shared.config.response());
+        let by = shared.answer_by(&self.spec.key);
         match exchange_one(shared, &self.spec.key, command, Manner::by(Some(by))).await {
             Ok(reply) => reply.map(Ok).map_err(|refusal| refusal.error),
             Err(Trouble::Unsent(error)) => Err(error),
-            Err(Trouble::Unanswered(why)) => Ok(Err(why)),
+            Err(Trouble::Unanswered(error)) => Ok(Err(error)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Kind, Lock};
 use crate::command;
-use crate::error::{Cause, Error};
+use crate::error::Error;
 use crate::message::{Mode, Party};
 
 impl<K: Kind> Lock<K> {
@@ -40,7 +40,7 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn change(&self, word: &str, command: redis::Cmd) -> Result<Option<i64>, Error> {
-        let value = self.ask(command).await?.map_err(|why| Error::unknown(self.name(), Cause::new(why)))?;
+        let value = self.ask(command).await?.map_err(|error| Error::unknown(self.name(), error))?;
         command::integer(word, &value)
     }
 }

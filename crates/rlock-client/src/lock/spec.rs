@@ -72,7 +72,7 @@ impl Spec {
     pub(crate) async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
         let by = wait.map(|wait| self.handle.shared.clock.now().after(wait));
         // Only an owner whose turn never came leaves without a guard or an error of its own.
-        let late = || Error::timeout(&self.key, wait.unwrap_or_default());
+        let late = || Error::timeout(&self.key, wait.unwrap_or_default(), None);
         self.acquire(Patience::Until(by)).await?.ok_or_else(late)
     }
 
@@ -132,7 +132,7 @@ impl Spec {
                 Patience::Until(by) => by,
                 // A release under way is waited for, another's wait for the lock is not.
                 Patience::None if hold.is_none() && turn.gate.try_lock().is_err() => return Ok(None),
-                Patience::None => Some(shared.clock.now().after(shared.config.response())),
+                Patience::None => Some(shared.answer_by(&self.key)),
             };
             let next = shared.clock.until(by, async {
                 tokio::select! {
@@ -166,10 +166,7 @@ impl Spec {
         };
         let mut attempt = Attempt::new(self.handle.clone(), order, turn);
         match patience {
-            Patience::None => {
-                let by = shared.clock.now().after(shared.config.response().saturating_mul(2));
-                wait::ask_once(attempt, by).await
-            }
+            Patience::None => wait::ask_once(attempt, shared.answer_by(&self.key)).await,
             Patience::Until(by) => match attempt.ask_in_queue(false, by).await {
                 Step::Held(sent) if self.durability == Durability::None => Ok(Some(attempt.finish(sent))),
                 step => wait::wait(attempt, step, by).await.map(Some),

@@ -80,7 +80,7 @@ impl Lockable for MultiLock {
         let ask = async |lock: &Spec| lock.tell_outcome(lock.acquire_now().await);
         match self.all(try_join_all(self.specs.iter().map(ask)).await?) {
             Round::Held(guard) => Ok(guard),
-            Round::Missed(lock) => lock.tell_outcome(Err(Error::denied(&lock.key))),
+            Round::Missed(lock, _) => lock.tell_outcome(Err(Error::denied(&lock.key))),
         }
     }
 
@@ -91,12 +91,17 @@ impl Lockable for MultiLock {
         let mut patience = FIRST_PATIENCE;
         loop {
             // Random: two acquisitions that block each other should not give up at the same time.
-            let missed = match self.round(patience.mul_f64(0.75 + fastrand::f64() / 2.0), by).await? {
+            let (missed, cause) = match self.round(patience.mul_f64(0.75 + fastrand::f64() / 2.0), by).await?
+            {
                 Round::Held(guard) => return Ok(guard),
-                Round::Missed(lock) => lock,
+                Round::Missed(lock, cause) => (lock, cause),
             };
             if by.is_some_and(|by| clock.now() >= by) {
-                return missed.tell_outcome(Err(Error::timeout(&missed.key, clock.now().since(began))));
+                return missed.tell_outcome(Err(Error::Timeout {
+                    lock: name(&missed.key),
+                    waited: clock.now().since(began),
+                    source: cause,
+                }));
             }
             tracing::debug!(lock = name(&missed.key), ?patience, "not all locks were acquired; trying again");
             tokio::time::sleep(PAUSE.mul_f64(fastrand::f64())).await;
@@ -167,7 +172,7 @@ impl MultiLock {
             let limit = end.map(|end| end.since(clock.now()));
             match missing.acquire_within(limit).await {
                 Ok(guard) => guards.push(guard),
-                Err(Error::Timeout { .. }) => return Ok(Round::Missed(missing)),
+                Err(Error::Timeout { source, .. }) => return Ok(Round::Missed(missing, source)),
                 Err(error) => return Err(error),
             }
         }
@@ -179,7 +184,7 @@ impl MultiLock {
         let guard = MultiGuard::new(guards);
         let lost = guard.locks().iter().position(|held| held.check().is_err());
         match lost.and_then(|index| self.specs.get(index)) {
-            Some(lock) => Round::Missed(lock),
+            Some(lock) => Round::Missed(lock, None),
             None => Round::Held(guard),
         }
     }
@@ -210,8 +215,8 @@ impl MultiLock {
 /// What came of a round.
 enum Round<'a> {
     Held(MultiGuard),
-    /// This one was not acquired in time, or is no longer held.
-    Missed(&'a Spec),
+    /// This one was not acquired in time, with the reason if its server could not be asked; or it is no longer held.
+    Missed(&'a Spec, Option<Box<Error>>),
 }
 
 /// Where a lock stands in the order; equal for equal locks.

@@ -36,15 +36,16 @@ pub(super) enum Outcome {
     Failed(Vec<Error>),
 }
 
-/// What one server said to the first request.
-type Vote = Result<bool, Error>;
+/// Which server it is, and what it said to the first request.
+type Vote = (usize, Result<bool, Error>);
 
 /// An attempt under way. Dropped, it releases whatever it got or may get.
 pub(super) struct Attempt {
     guard: RedGuard,
     members: Arc<Members>,
     votes: UnboundedReceiver<Vote>,
-    servers: usize,
+    /// The addresses of the servers that have not answered; empty of one that has.
+    silent: Vec<Option<String>>,
     clock: Clock,
     by: Instant,
 }
@@ -63,31 +64,34 @@ impl Attempt {
             tasks.spawn_on(keep.instrument(span.clone()), &lock.handle.runtime);
         }
         let by = clock.now().after(patience(locks));
+        let silent = locks.iter().map(|lock| Some(lock.handle.server.clone())).collect();
         let guard = RedGuard::new(members.clone(), tasks);
-        Attempt { guard, members, votes, servers: locks.len(), clock, by }
+        Attempt { guard, members, votes, silent, clock, by }
     }
 
     /// Waits until there is a quorum, or can be none.
     pub(super) async fn outcome(mut self) -> Outcome {
-        let spare = self.servers.saturating_sub(self.members.quorum());
+        let spare = self.silent.len().saturating_sub(self.members.quorum());
         let mut errors = Vec::new();
         let mut denials: usize = 0;
-        let mut silent = self.servers;
         loop {
             let Some(vote) = self.clock.until(Some(self.by), self.votes.recv()).await else {
-                let late = || Error::transport("the server did not answer in time");
-                errors.extend(std::iter::repeat_with(late).take(silent));
+                let late = |server| Error::transport(server, "no reply in time");
+                errors.extend(self.silent.into_iter().flatten().map(late));
                 break;
             };
-            let vote = vote.unwrap_or(Err(Error::Closed));
-            silent = silent.saturating_sub(1);
+            // A channel that is closed has no vote of the others: their tasks have ended.
+            let Some((server, vote)) = vote else { break };
+            if let Some(silent) = self.silent.get_mut(server) {
+                *silent = None;
+            }
             match vote {
                 Ok(true) if self.members.are_enough() => return Outcome::Held(self.guard),
                 Ok(true) => (),
                 Ok(false) => denials = denials.saturating_add(1),
                 Err(error) => errors.push(error),
             }
-            if denials.saturating_add(errors.len()) > spare || silent == 0 {
+            if denials.saturating_add(errors.len()) > spare || self.silent.iter().all(Option::is_none) {
                 break;
             }
         }
@@ -107,7 +111,7 @@ async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: Unbounded
     let mut votes = Some(votes);
     let mut vote = move |vote| {
         // Only the first vote counts, and only while votes are counted.
-        votes.take().is_some_and(|votes| votes.send(vote).is_ok())
+        votes.take().is_some_and(|votes| votes.send((server, vote)).is_ok())
     };
     let kept = async {
         let mut pause = FIRST_PAUSE;

@@ -104,7 +104,9 @@ impl RedGuard {
             }
         }
         match cause {
-            Some(Error::OutcomeUnknown { source, .. }) => Err(Error::unknown(members.name(), source)),
+            Some(Error::OutcomeUnknown { source, .. }) => {
+                Err(Error::OutcomeUnknown { lock: name(members.name()), source })
+            }
             Some(error) if gone == 0 => Err(error),
             _ => Err(Error::lost(members.name(), Lost::Taken)),
         }

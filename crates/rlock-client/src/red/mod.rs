@@ -99,21 +99,23 @@ impl Lockable for RedLock {
         let by = limit.map(|limit| began.after(limit));
         let mut pause = FIRST_PAUSE;
         loop {
-            match self.attempt().await? {
+            let cause = match self.attempt().await? {
                 Outcome::Held(guard) => return Ok(guard),
-                Outcome::Denied => (),
+                Outcome::Denied => None,
                 Outcome::Failed(errors) => {
+                    let first = errors.first().cloned();
                     let lasting: Vec<_> = errors.into_iter().filter(|error| !passes(error)).collect();
                     if lasting.len() > self.specs.len().saturating_sub(self.quorum()) {
                         return lasting.into_iter().next().map_or(Err(Error::Closed), Err);
                     }
+                    first
                 }
-            }
+            };
             // Random: two attempts that were in each other's way should not meet again.
             let next = clock.now().after(pause.mul_f64(fastrand::f64()));
             clock.sleep_until(by.map_or(next, |by| by.min(next))).await;
             if by.is_some_and(|by| clock.now() >= by) {
-                return self.tell_outcome(Error::timeout(self.name(), clock.now().since(began)));
+                return self.tell_outcome(Error::timeout(self.name(), clock.now().since(began), cause));
             }
             pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
         }

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::{FIRST_PAUSE, LONGEST_PAUSE, last_moment};
 use crate::command::{self, Refusal};
-use crate::error::{Cause, Error, Lost};
+use crate::error::{Error, Lost};
 use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::hold::Hold;
 
@@ -24,7 +24,7 @@ pub(crate) async fn give_back(hold: &Arc<Hold>) -> (Repeat, Result<(), Error>) {
     let shared = &hold.shared;
     let key = &hold.party.key;
     let last = last_moment(hold);
-    let mut unanswered: Option<Cause> = None;
+    let (mut unanswered, mut refused) = (None, None);
     let mut pause = FIRST_PAUSE;
     hold.renewal_ended().await;
     loop {
@@ -39,16 +39,16 @@ pub(crate) async fn give_back(hold: &Arc<Hold>) -> (Repeat, Result<(), Error>) {
             }
             Ok(Err(refusal)) if is_final(&refusal) => return (Repeat::No, Err(refusal.error)),
             Ok(Err(refusal)) => {
-                tracing::debug!(error = %refusal.error, "a release was refused; trying again")
+                tracing::debug!(error = %refusal.error, "a release was refused; trying again");
+                refused = Some(refusal.error);
             }
-            Err(Trouble::Unanswered(why)) => unanswered = Some(Cause::new(why)),
+            Err(Trouble::Unanswered(error)) => unanswered = Some(error),
             Err(Trouble::Unsent(error)) => {
-                let cause = unanswered.unwrap_or_else(|| error.into_cause());
-                return (Repeat::Yes, Err(Error::unknown(key, cause)));
+                return (Repeat::Yes, Err(Error::unknown(key, unanswered.unwrap_or(error))));
             }
         }
         if shared.clock.now() >= last {
-            let cause = unanswered.unwrap_or_else(|| Cause::new("the lease has ended"));
+            let cause = unanswered.or(refused).unwrap_or_else(|| shared.trouble(key));
             return (Repeat::Yes, Err(Error::unknown(key, cause)));
         }
         tokio::time::sleep(pause).await;
@@ -67,7 +67,8 @@ pub(crate) async fn lower(hold: &Arc<Hold>) -> Result<(), Error> {
     // Confirmed is from now on no more than what is left, whatever becomes of the request.
     *level = guards.min(*level);
     let command = command::release(&hold.party, guards);
-    let reply = exchange_one(&hold.shared, &hold.party.key, command, Manner::by(Some(hold.deadline()))).await;
+    let by = hold.deadline().min(hold.shared.answer_by(&hold.party.key));
+    let reply = exchange_one(&hold.shared, &hold.party.key, command, Manner::by(Some(by))).await;
     match reply {
         // The last guard's release may have come first; it tells whether the lock was held.
         Ok(Ok(Value::Nil)) if hold.guards() == 0 => Ok(()),
@@ -77,16 +78,17 @@ pub(crate) async fn lower(hold: &Arc<Hold>) -> Result<(), Error> {
         }
         Ok(Ok(_)) => Ok(()),
         Ok(Err(refusal)) => Err(refusal.error),
-        Err(Trouble::Unsent(error)) => Err(Error::unknown(&hold.party.key, error.into_cause())),
-        Err(Trouble::Unanswered(why)) => Err(Error::unknown(&hold.party.key, Cause::new(why))),
+        Err(Trouble::Unsent(error) | Trouble::Unanswered(error)) => {
+            Err(Error::unknown(&hold.party.key, error))
+        }
     }
 }
 
-fn outcome(key: &[u8], value: &Value, unanswered: Option<Cause>) -> Result<(), Error> {
+fn outcome(key: &[u8], value: &Value, unanswered: Option<Error>) -> Result<(), Error> {
     match (command::integer("RLOCK.RELEASE", value)?, unanswered) {
         (Some(_), _) => Ok(()),
         (None, None) => Err(Error::lost(key, Lost::Taken)),
-        (None, Some(why)) => Err(Error::unknown(key, why)),
+        (None, Some(error)) => Err(Error::unknown(key, error)),
     }
 }
 

@@ -8,13 +8,11 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep};
 
 use super::server::{Mood, VirtualServer};
-use super::{SECOND, client};
-use crate::clock::Clock;
+use super::{SECOND, client, client_with};
 use crate::config::Config;
 use crate::events::Hook;
 use crate::hold::Hold;
-use crate::router::{Node, Router};
-use crate::{Client, Error, Event, Lost};
+use crate::{Error, Event, Lost};
 
 /// A wait for the turn of a named owner continued after the client was closed, until the server answered.
 #[tokio::test(start_paused = true)]
@@ -45,11 +43,7 @@ async fn a_renewal_that_fails_has_ended_when_it_is_reported() {
             noted.lock().unwrap().push(hold.renewal_ended().now_or_never().is_some());
         }
     })));
-    let (config, connector) = (Config { events: hook, ..Config::default() }, Arc::new(server.clone()));
-    let client = Client::start(config, Clock::Tokio(Instant::now()), "virtual".into(), |links| Router::One {
-        node: Arc::new(Node::new(connector, links)),
-        follows: false,
-    });
+    let client = client_with(&server, Config { events: hook, ..Config::default() });
     let guard = client.lock("lock").acquire().await.unwrap();
     *shown.lock().unwrap() = Some(guard.hold());
     server.set(Mood::Silent);

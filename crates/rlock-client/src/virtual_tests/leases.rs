@@ -1,24 +1,17 @@
 //! Leases of the client and of a lock: renewed, unless the lock says that it is not.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::server::{Mood, VirtualServer};
 use super::{COUNTED, SECOND, client};
-use crate::clock::Clock;
 use crate::config::Config;
-use crate::router::{Node, Router};
 use crate::{Client, Guard, Lost};
 
 /// A client whose locks have this lease.
 fn client_with(server: &VirtualServer, lease: Duration) -> Client {
-    let (config, connector) = (Config { lease, ..Config::default() }, Arc::new(server.clone()));
-    Client::start(config, Clock::Tokio(Instant::now()), "virtual".into(), |links| Router::One {
-        node: Arc::new(Node::new(connector, links)),
-        follows: false,
-    })
+    super::client_with(server, Config { lease, ..Config::default() })
 }
 
 /// The lock is held for an hour, and renewed every third of this lease.

@@ -18,9 +18,8 @@ fn three() -> (Vec<VirtualServer>, Vec<Client>) {
     let client = |(number, server): (usize, &VirtualServer)| {
         let connector = Arc::new(server.clone());
         let clock = Clock::Tokio(Instant::now());
-        Client::start(Config::default(), clock, number.to_string(), |links| Router::One {
-            node: Arc::new(Node::new(connector, links)),
-            follows: false,
+        Client::start(Config::default(), clock, number.to_string(), |links| {
+            Router::One(Arc::new(Node::new(connector, links)))
         })
     };
     let clients = servers.iter().enumerate().map(client).collect();

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::link::{BoxFuture, Connection, Connector, Incoming};
+use crate::link::{BoxFuture, Connection, Connector, Dialled, Incoming};
 
 /// What the server does with its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub(super) struct State {
     pub(super) log: Vec<(Duration, String)>,
     /// When connections were asked for.
     pub(super) dials: Vec<Duration>,
+    /// How long a connection takes.
+    pub(super) dial: Duration,
     started: Instant,
     locks: HashMap<Vec<u8>, (Vec<u8>, Instant)>,
     queue: VecDeque<(Vec<u8>, Vec<u8>, Duration)>,
@@ -43,6 +45,7 @@ impl VirtualServer {
             mood: Mood::Answers(Duration::ZERO),
             log: Vec::new(),
             dials: Vec::new(),
+            dial: Duration::ZERO,
             started: Instant::now(),
             locks: HashMap::new(),
             queue: VecDeque::new(),
@@ -190,17 +193,21 @@ impl Connector for VirtualServer {
         &self,
         events: UnboundedSender<Incoming>,
         _within: Duration,
-    ) -> BoxFuture<'_, Result<Box<dyn Connection>, Error>> {
+    ) -> BoxFuture<'_, Result<Dialled, Error>> {
         let mut state = self.state();
         let at = state.started.elapsed();
         state.dials.push(at);
-        let outcome: Result<Box<dyn Connection>, Error> = if state.mood == Mood::Down {
-            Err(Error::transport("connection refused"))
+        let outcome = if state.mood == Mood::Down {
+            Err(Error::transport("virtual", "connection refused"))
         } else {
             state.events.push(events);
-            Ok(Box::new(self.clone()))
+            Ok(Dialled { connection: Box::new(self.clone()), server: self.server() })
         };
-        Box::pin(async move { outcome })
+        let dial = state.dial;
+        Box::pin(async move {
+            tokio::time::sleep(dial).await;
+            outcome
+        })
     }
 }
 

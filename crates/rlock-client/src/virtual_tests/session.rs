@@ -24,14 +24,14 @@ async fn one_heartbeat_serves_all_locks_of_a_connection() {
     for guard in &guards {
         assert!(guard.check().unwrap() > SECOND / 2, "{:?}", guard.check());
     }
-    let beats = server.times("PING").len();
+    let beats = server.times("HELLO").len();
     assert!((230..=238).contains(&beats), "{beats} in a minute");
     assert_eq!(server.times("RLOCK.RENEW").len(), 50 * 5, "renewals are as without a session");
-    // Without ties the connection is asked as before, every 5 seconds.
+    // Without ties the connection is asked as before, every 2 seconds.
     drop(guards);
     sleep(60 * SECOND).await;
-    let idle = server.times("PING").len() - beats;
-    assert!((11..=14).contains(&idle), "{idle} in a minute");
+    let idle = server.times("HELLO").len() - beats;
+    assert!((28..=31).contains(&idle), "{idle} in a minute");
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,7 +43,7 @@ async fn a_hold_is_lost_a_grace_after_the_connection_was_last_proven() {
             let lock = client.lock("lock").session_grace(SECOND).renew(renew);
             let guard = lock.acquire().await.unwrap();
             sleep(2 * SECOND).await;
-            let proven = server.times("PING").last().copied().unwrap();
+            let proven = server.times("HELLO").last().copied().unwrap();
             server.set(mood);
             assert_eq!(guard.lost().await, Lost::Unreachable, "{mood:?}");
             let took = server.since_start() - proven;

@@ -230,7 +230,10 @@ async fn a_client_of_the_driver_lends_its_settings() {
 async fn a_name_costs_no_time() {
     let server = TestServer::start();
     let proxy = Proxy::to(server.port()).await;
-    let slow = |words: &[String]| words[0] == "HELLO" || words.get(1).is_some_and(|word| word == "SETNAME");
+    // Not the one that asks for the role.
+    let slow = |words: &[String]| {
+        words[0] == "HELLO" && words.len() > 1 || words.get(1).is_some_and(|word| word == "SETNAME")
+    };
     proxy.rule(move |words| if slow(words) { Fate::Slow(1_200) } else { Fate::Pass });
     let builder = Client::builder().name("job").response_timeout(Duration::from_secs(2));
     let client = within("a client", builder.connect(&proxy.url())).await.unwrap();

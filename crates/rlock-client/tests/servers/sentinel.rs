@@ -10,13 +10,13 @@ use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
 use tokio::task::JoinHandle;
 
 /// A lease that outlasts a fail-over on a busy machine.
-const LEASE: Duration = Duration::from_secs(30);
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 /// How long a fail-over may take there: several elections without a winner.
 const FAIL_OVER: Duration = Duration::from_secs(60);
 
 /// A sentinel that knows the primary as `main`.
-fn sentinel(primary: &TestServer, down_after_ms: u32) -> TestServer {
+pub(crate) fn sentinel(primary: &TestServer, down_after_ms: u32) -> TestServer {
     TestServer::builder()
         .sentinel()
         .conf("sentinel", format!("monitor main 127.0.0.1 {} 2", primary.port()))
@@ -27,13 +27,13 @@ fn sentinel(primary: &TestServer, down_after_ms: u32) -> TestServer {
 }
 
 /// A primary, its replica, and three sentinels that know of both and of each other.
-struct Watched {
-    primary: TestServer,
-    replica: TestServer,
-    sentinels: Vec<TestServer>,
+pub(crate) struct Watched {
+    pub(crate) primary: TestServer,
+    pub(crate) replica: TestServer,
+    pub(crate) sentinels: Vec<TestServer>,
 }
 
-async fn watched() -> Watched {
+pub(crate) async fn watched() -> Watched {
     let (primary, replica) = (TestServer::start(), TestServer::start());
     replica.replicate_from(&primary);
     let sentinels: Vec<_> = (0..3).map(|_| sentinel(&primary, 2_000)).collect();
@@ -58,23 +58,23 @@ async fn watched() -> Watched {
     Watched { primary, replica, sentinels }
 }
 
-fn url(sentinels: &[TestServer]) -> String {
+pub(crate) fn url(sentinels: &[TestServer]) -> String {
     let hosts: Vec<_> = sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port())).collect();
     format!("redis+sentinel://{}/main", hosts.join(","))
 }
 
-async fn connect(sentinels: &[TestServer], builder: Builder) -> Client {
+pub(crate) async fn connect(sentinels: &[TestServer], builder: Builder) -> Client {
     within("a client to connect", builder.connect(&url(sentinels))).await.expect("a client")
 }
 
 /// Waits for a lock in a task; releases it at once and says that it was there.
-fn wait_for(client: &Client, name: &str) -> JoinHandle<Result<(), Error>> {
+pub(crate) fn wait_for(client: &Client, name: &str) -> JoinHandle<Result<(), Error>> {
     let lock = client.lock(name);
     tokio::spawn(async move { lock.acquire().await?.release().await })
 }
 
 /// A field of INFO. Where roles change, sentinels cut every connection, this one too.
-fn fact(server: &TestServer, section: &str, name: &str) -> Option<String> {
+pub(crate) fn fact(server: &TestServer, section: &str, name: &str) -> Option<String> {
     let client = redis::Client::open(clients::url(server)).unwrap();
     let info: String = redis::cmd("INFO").arg(section).query(&mut client.get_connection().ok()?).ok()?;
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -91,15 +91,15 @@ async fn await_fact(server: &TestServer, section: &str, name: &str, value: &str)
     in_time.unwrap_or_else(|_| panic!("waited {FAIL_OVER:?} in vain for {name}:{value}"));
 }
 
-async fn await_role(server: &TestServer, role: &str) {
+pub(crate) async fn await_role(server: &TestServer, role: &str) {
     await_fact(server, "replication", "role", role).await;
 }
 
-async fn await_waiters(server: &TestServer, count: u64) {
+pub(crate) async fn await_waiters(server: &TestServer, count: u64) {
     await_fact(server, "rlock", "rlock_waiters", &count.to_string()).await;
 }
 
-fn owner(connection: &mut Connection, lock: &str) -> Option<Vec<u8>> {
+pub(crate) fn owner(connection: &mut Connection, lock: &str) -> Option<Vec<u8>> {
     holder(connection, lock).map(|(owner, _)| owner.into_bytes())
 }
 
@@ -173,8 +173,8 @@ async fn a_server_that_was_demoted_unnoticed_is_left() {
     eventually_async("the client to leave", async || {
         let why = chain(&client.lock("held").locked().await.err()?);
         // A question that was under way when the client left says why, too.
-        assert!(why.contains("no longer a primary") || why.contains("is not a primary"), "{why}");
-        why.contains("is not a primary, but a sentinel names it").then_some(())
+        assert!(why.contains("no longer a primary") || why.contains("is a replica"), "{why}");
+        why.contains("it is a replica, but the Sentinel").then_some(())
     })
     .await;
     let error = client.lock("other").acquire_timeout(Duration::from_millis(100)).await.unwrap_err();
@@ -257,7 +257,7 @@ async fn sentinels_that_are_gone_or_silent_are_passed_over() {
 }
 
 /// Asks again and again until there is an answer.
-async fn eventually_async<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
+pub(crate) async fn eventually_async<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
     within(what, async {
         loop {
             if let Some(value) = attempt().await {
@@ -279,7 +279,11 @@ async fn sentinels_may_ask_for_a_user_and_a_password_of_their_own() {
         .start();
     let mut admin = guarded.connect();
     run::<()>(&mut admin, "ACL SETUSER default resetpass >p@ss/word");
-    run::<()>(&mut admin, "ACL SETUSER asker on >other +@all");
+    run::<()>(
+        &mut admin,
+        "ACL SETUSER asker on >other -@all +sentinel|get-master-addr-by-name +sentinel|master +sentinel|sentinels \
+         +subscribe resetchannels &+switch-master",
+    );
     let base = format!("redis+sentinel://:secret@127.0.0.1:{}/main", guarded.port());
     for query in ["", "?sentinel_password=wrong", "?sentinel_username=asker&sentinel_password=p%40ss%2Fword"]
     {
@@ -292,6 +296,11 @@ async fn sentinels_may_ask_for_a_user_and_a_password_of_their_own() {
         let guard = within("the lock", client.lock("lock").acquire()).await.unwrap();
         assert!(holder(&mut primary.connect(), "lock").is_some());
         guard.release().await.unwrap();
+    }
+    // These permissions suffice, but for the name of the connection.
+    let log = format!("{:?}", run::<Vec<redis::Value>>(&mut admin, "ACL LOG"));
+    for word in ["sentinel|", "subscribe", "switch-master"] {
+        assert!(!log.contains(word), "{log}");
     }
     // A refusal by the primary does not name the sentinel.
     let url = base.replace("secret", "wrong") + "?sentinel_password=p%40ss%2Fword";

@@ -70,7 +70,7 @@ async fn all_or_nothing_and_what_comes_later_is_not_held_while_waiting() {
     eventually("nothing else", || (run::<Vec<String>>(&mut raw, "KEYS *") == ["b"]).then_some(())).await;
     let limit = Duration::from_millis(200);
     let error = within("a time-out", locks.acquire_timeout(limit)).await.unwrap_err();
-    let Error::Timeout { lock, waited } = error else { panic!("{error}") };
+    let Error::Timeout { lock, waited, .. } = error else { panic!("{error}") };
     assert!(lock == "b" && waited >= limit, "{lock} {waited:?}");
     eventually("nothing else", || (run::<Vec<String>>(&mut raw, "KEYS *") == ["b"]).then_some(())).await;
     let waiting = tokio::spawn(locks.acquire());

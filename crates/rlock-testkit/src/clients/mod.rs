@@ -57,7 +57,7 @@ pub async fn connect_to_new(builder: &Builder, url: &str) -> Client {
         loop {
             match builder.clone().connect(url).await {
                 Ok(client) => return client,
-                Err(Error::Transport { source }) => eprintln!("connecting again: {source}"),
+                Err(Error::Transport { source, .. }) => eprintln!("connecting again: {source}"),
                 Err(error) => panic!("{error}"),
             }
         }

@@ -4,7 +4,7 @@
 
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub struct Proxy {
 }
 
 struct Shared {
-    target: u16,
+    target: AtomicU16,
     rule: Mutex<Rule>,
     cut: Notify,
     open: AtomicUsize,
@@ -59,7 +59,7 @@ impl Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port for the proxy");
         let address = listener.local_addr().expect("the proxy's address");
         let shared = Arc::new(Shared {
-            target,
+            target: AtomicU16::new(target),
             rule: Mutex::new(Box::new(|_| Fate::Pass)),
             cut: Notify::new(),
             open: AtomicUsize::new(0),
@@ -73,7 +73,12 @@ impl Proxy {
 
     /// The server's port.
     pub fn target(&self) -> u16 {
-        self.shared.target
+        self.shared.target.load(Ordering::SeqCst)
+    }
+
+    /// From now on new connections lead to this port; open connections stay.
+    pub fn lead_to(&self, target: u16) {
+        self.shared.target.store(target, Ordering::SeqCst);
     }
 
     /// The URL of the proxy.
@@ -126,6 +131,12 @@ impl Proxy {
     }
 }
 
+impl Shared {
+    async fn connect(&self) -> std::io::Result<TcpStream> {
+        TcpStream::connect(("127.0.0.1", self.target.load(Ordering::SeqCst))).await
+    }
+}
+
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.task.abort();
@@ -143,7 +154,9 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn connection(client: TcpStream, shared: Arc<Shared>) {
-    let Ok(server) = TcpStream::connect(("127.0.0.1", shared.target)).await else { return };
+    let Ok(server) = shared.connect().await else {
+        return;
+    };
     let open = shared.open.fetch_add(1, Ordering::SeqCst) + 1;
     shared.most.fetch_max(open, Ordering::SeqCst);
     let (client, server) = (client.into_split(), server.into_split());
@@ -190,7 +203,7 @@ async fn requests(
                     return;
                 }
                 Fate::Late(milliseconds) => {
-                    let late = TcpStream::connect(("127.0.0.1", shared.target)).await.expect("a server");
+                    let late = shared.connect().await.expect("a server");
                     let delay = Duration::from_millis(milliseconds);
                     tokio::spawn(send_late(late, request.clone(), delay, shared.clone()));
                     *mute.lock().unwrap() = true;

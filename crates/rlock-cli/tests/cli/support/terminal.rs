@@ -178,7 +178,7 @@ impl Drop for Terminal {
 
 /// A new terminal: its keyboard and screen, and what a program gets of it.
 #[track_caller]
-fn open(size: (u16, u16)) -> (File, OwnedFd) {
+pub(crate) fn open(size: (u16, u16)) -> (File, OwnedFd) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let keyboard = openpt(flags).expect("a terminal");
     unlockpt(&keyboard).expect("its lock");

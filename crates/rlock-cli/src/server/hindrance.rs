@@ -1,0 +1,185 @@
+//! Why a server that answers gives no locks now: it refuses writes, its memory is full, or it drains.
+
+use redis::cmd;
+
+use super::nodes::nodes;
+use super::servers::{self, Fields};
+use super::{Link, PATIENCE};
+use crate::error::Error;
+
+/// The key of the probe; in a cluster a number follows, by which the key is in a slot of the node.
+const KEY: &str = "rlock:probe";
+
+/// An owner that is in no queue.
+const OWNER: &str = "rlock-probe";
+
+/// Why a server gives no locks now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Hindrance {
+    /// It refuses every write, with this text.
+    Refuses(String),
+    /// ACQUIRE is refused with OOM.
+    Full,
+    /// Its option `rlock.accept` is no.
+    Drains,
+}
+
+/// How a server can be asked whether it takes writes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// With which key is not known yet.
+    #[default]
+    New,
+    With(String),
+    /// This user may not ask. It is not asked again: each refusal is an entry in ACL LOG.
+    Forbidden,
+}
+
+impl Hindrance {
+    /// One word: the first of the server's error.
+    pub(crate) fn code(&self) -> &str {
+        match self {
+            Hindrance::Refuses(text) => text.split(' ').next().unwrap_or_default(),
+            Hindrance::Full => "OOM",
+            Hindrance::Drains => "DRAIN",
+        }
+    }
+
+    /// What it does, as the end of a sentence about the server.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Hindrance::Refuses(text) => format!("refuses writes: {text}"),
+            Hindrance::Full => "refuses new locks: its memory is full (maxmemory)".to_string(),
+            Hindrance::Drains => "refuses new locks: it is drained (rlock.accept is no)".to_string(),
+        }
+    }
+
+    /// What to do about the servers at `addresses`.
+    pub(crate) fn advice(&self, addresses: &str) -> String {
+        match self {
+            Hindrance::Refuses(text) if text.starts_with("NOREPLICAS") => format!(
+                "bring the replicas of {addresses} back, or lower min-replicas-to-write; until then no lock is acquired, \
+                 renewed or released there"
+            ),
+            Hindrance::Refuses(_) => format!(
+                "fix what {addresses} names, such as a full disk; until then no lock is acquired, renewed or released there"
+            ),
+            Hindrance::Full => {
+                format!("raise maxmemory on {addresses}, or remove keys; releasing and renewing still work")
+            }
+            Hindrance::Drains => {
+                format!("after the maintenance of {addresses}: CONFIG SET rlock.accept yes")
+            }
+        }
+    }
+}
+
+/// Whether a primary that has the module takes acquisitions now. `fields` are those of INFO.
+///
+/// Nothing is written: the server refuses a CANCEL of an owner that is in no queue when it takes no writes, and otherwise it
+/// changes nothing.
+pub(crate) fn hindrance(link: &mut Link, fields: &Fields) -> Result<Option<Hindrance>, Error> {
+    let is = |name: &str, value: &str| fields.get(name).is_some_and(|is| is == value);
+    if !fields.contains_key("rlock_version") || !is("role", "master") {
+        return Ok(None);
+    }
+    let refused = refused(link, fields)?.map(Hindrance::Refuses);
+    let full = || is_full(fields).then_some(Hindrance::Full);
+    Ok(refused.or_else(full).or_else(|| is("rlock_accept", "0").then_some(Hindrance::Drains)))
+}
+
+/// The error by which the server refuses writes.
+fn refused(link: &mut Link, fields: &Fields) -> Result<Option<String>, Error> {
+    if link.probe == Probe::New {
+        match key(link, fields)? {
+            Some(key) => link.probe = Probe::With(key),
+            // A node without slots has no locks.
+            None => return Ok(None),
+        }
+    }
+    let Probe::With(key) = &link.probe else { return Ok(None) };
+    let mut probe = cmd("RLOCK.CANCEL");
+    probe.arg(key).arg(OWNER);
+    match link.ask(&probe, PATIENCE) {
+        Ok(_) => Ok(None),
+        Err(Error::Refused { text, .. }) => match text.split(' ').next().unwrap_or_default() {
+            "NOPERM" => {
+                link.probe = Probe::Forbidden;
+                Ok(None)
+            }
+            // The slot has left.
+            "MOVED" | "ASK" => {
+                link.probe = Probe::New;
+                Ok(None)
+            }
+            _ => Ok(Some(text)),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// A key that the server has the slot of.
+fn key(link: &mut Link, fields: &Fields) -> Result<Option<String>, Error> {
+    if !servers::is_cluster(fields) {
+        return Ok(Some(KEY.to_string()));
+    }
+    let target = link.target().clone();
+    let nodes = nodes(link, &target)?;
+    let Some(own) = nodes.iter().find(|node| node.is("myself")) else { return Ok(None) };
+    // Each slot has one of these.
+    let mut keys = (0..1_000_000_u32).map(|number| format!("{KEY}:{number}"));
+    Ok(if own.slots.is_empty() { None } else { keys.find(|key| own.has(slot_of(key.as_bytes()))) })
+}
+
+/// The slot of a key: of its hash tag, the bytes between its first `{` and the next `}`, if there are any.
+pub(super) fn slot_of(key: &[u8]) -> u16 {
+    let mut parts = key.splitn(2, |byte| *byte == b'{').skip(1);
+    let mut tag = parts.next().unwrap_or_default().splitn(2, |byte| *byte == b'}');
+    let key = match (tag.next(), tag.next()) {
+        (Some(tag), Some(_)) if !tag.is_empty() => tag,
+        _ => key,
+    };
+    let shift = |sum: u16, _| (sum << 1) ^ if sum & 0x8000 == 0 { 0 } else { 0x1021 };
+    let crc = |sum: u16, byte: &u8| (0..8).fold(sum ^ (u16::from(*byte) << 8), shift);
+    key.iter().fold(0, crc) % 16_384
+}
+
+/// Whether ACQUIRE is refused for lack of memory. Other commands of the module are not.
+fn is_full(fields: &Fields) -> bool {
+    let number = |name: &str| fields.get(name).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+    let used = number("used_memory").saturating_sub(number("mem_not_counted_for_evict"));
+    let may_evict = fields.get("maxmemory_policy").is_some_and(|policy| policy != "noeviction");
+    number("maxmemory") > 0 && used > number("maxmemory") && !may_evict
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_the_servers() {
+        // As CLUSTER KEYSLOT says.
+        let cases = [
+            ("123456789", 12_739),
+            ("foo", 12_182),
+            ("", 0),
+            ("a{foo}b", 12_182),
+            ("{foo", 13_308),
+            ("{}foo", 9_500),
+        ];
+        for (key, expected) in cases {
+            assert_eq!(slot_of(key.as_bytes()), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn memory_is_full_where_nothing_may_be_evicted() {
+        let fields = |used: &str, policy: &str| {
+            let pairs = [("used_memory", used), ("maxmemory", "1000"), ("maxmemory_policy", policy)];
+            pairs.map(|(name, value)| (name.to_string(), value.to_string())).into_iter().collect::<Fields>()
+        };
+        assert!(is_full(&fields("1001", "noeviction")));
+        assert!(!is_full(&fields("1000", "noeviction")) && !is_full(&fields("1001", "allkeys-lru")));
+        assert!(!is_full(&Fields::new()));
+    }
+}

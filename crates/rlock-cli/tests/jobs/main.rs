@@ -1,0 +1,92 @@
+//! `rlock run` with its default lease, while servers with their default time-outs fail over: `make cluster` runs these.
+
+#![forbid(unsafe_code)]
+
+#[path = "../cli/support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "these tests use a part of it")]
+mod support;
+
+use std::time::{Duration, Instant};
+
+use redis::Connection;
+use rlock_testkit::clients::cluster::{self, Cluster};
+use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
+use support::{Running, Signal, ask, await_owner, bare};
+
+/// Longer than the job can last without contact.
+const FAILED_OVER: Duration = Duration::from_secs(60);
+
+/// A command under a lock, with a URL of its own.
+fn job(url: &str) -> Running {
+    let mut command = bare();
+    command.env("REDIS_URL", url).args(["run", "job", "--", "sleep", "600"]);
+    Running::start(command)
+}
+
+/// Waits until the lock is renewed at the new primary, and shows that the job continues there. Prints how long that took.
+#[track_caller]
+fn goes_on(what: &str, mut job: Running, began: Instant, new: &TestServer, before: u64) {
+    eventually("a renewal at the new primary", FAILED_OVER, || {
+        let renewed = new.info("rlock").get("rlock_renewed").and_then(|count| count.parse::<u64>().ok());
+        (renewed.unwrap_or_default() > before).then_some(())
+    });
+    println!("{what}: renewed {:.1} s after the kill", began.elapsed().as_secs_f64());
+    job.still_runs();
+    job.signal(Signal::TERM);
+    job.ended().is(143, "");
+}
+
+fn renewed(server: &TestServer) -> u64 {
+    server.info("rlock")["rlock_renewed"].parse().expect("a number")
+}
+
+fn own(client: &mut Connection) -> String {
+    await_owner(client, "job")
+}
+
+#[test]
+fn a_job_survives_a_fail_over_of_a_cluster_with_the_default_time_out() {
+    let mut cluster = Cluster::start_failing_after(3, 15_000);
+    let slot = cluster::slot(&mut cluster.primaries[0].connect(), "job");
+    // As the slots are shared out.
+    let holder = (0..3).rev().find(|number| number * 16_384 / 3 <= slot).expect("a primary");
+    let job = job(&cluster.url());
+    own(&mut cluster.primaries[holder].connect());
+    let replica = &cluster.replicas[holder];
+    wait_for_replicas_in_sync(&cluster.primaries[holder], replica);
+    let before = renewed(replica);
+    let began = Instant::now();
+    cluster.kill(holder);
+    goes_on("cluster-node-timeout 15000", job, began, &cluster.replicas[holder], before);
+}
+
+#[test]
+fn a_job_survives_a_fail_over_by_sentinels_with_the_default_time_out() {
+    let primary = TestServer::start();
+    let replica = TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", primary.port())).start();
+    wait_for_replicas_in_sync(&primary, &replica);
+    let sentinels: Vec<TestServer> = (0..3)
+        .map(|_| {
+            TestServer::builder()
+                .sentinel()
+                .conf("sentinel", format!("monitor app 127.0.0.1 {} 2", primary.port()))
+                .conf("sentinel", "down-after-milliseconds app 30000")
+                .start()
+        })
+        .collect();
+    for sentinel in &sentinels {
+        eventually("the Sentinel to know the others", FAILED_OVER, || {
+            let others: Vec<redis::Value> = ask(&mut sentinel.connect(), "SENTINEL SENTINELS app");
+            let replicas: Vec<redis::Value> = ask(&mut sentinel.connect(), "SENTINEL REPLICAS app");
+            (others.len() == 2 && replicas.len() == 1).then_some(())
+        });
+    }
+    let hosts: Vec<String> = sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port())).collect();
+    let job = job(&format!("redis+sentinel://{}/app", hosts.join(",")));
+    own(&mut primary.connect());
+    wait_for_replicas_in_sync(&primary, &replica);
+    let before = renewed(&replica);
+    let began = Instant::now();
+    primary.kill9();
+    goes_on("down-after-milliseconds 30000", job, began, &replica, before);
+}

@@ -1,0 +1,161 @@
+//! Primaries that are replaced on purpose: the client leaves the old one at once, wherever its address came from.
+
+use std::time::{Duration, Instant};
+
+use rlock_client::{Client, Error, State};
+use rlock_testkit::clients::proxy::Proxy;
+use rlock_testkit::clients::{chain, connect_with, counter, denied, eventually, run, url, within};
+use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
+
+use crate::sentinel::{
+    LEASE, Watched, await_role, await_waiters, connect, eventually_async, fact, owner, sentinel, wait_for,
+    watched,
+};
+
+/// Sentinels demote the old primary no sooner after they have promoted the new one.
+const DEMOTION: Duration = Duration::from_secs(8);
+
+/// For more than ten seconds the old primary accepts writes: clients that stayed there held locks that others were granted
+/// at the new one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_planned_fail_over_leaves_no_second_holder() {
+    let Watched { primary, replica, sentinels } = watched().await;
+    let client = connect(&sentinels, Client::builder().lease(LEASE)).await;
+    let held = client.lock("held").acquire().await.unwrap();
+    let waiting = wait_for(&client, "held");
+    await_waiters(&primary, 1).await;
+    wait_for_replicas_in_sync(&primary, &replica);
+    run::<()>(&mut sentinels[0].connect(), "SENTINEL FAILOVER main");
+    await_role(&replica, "master").await;
+    let promoted = Instant::now();
+    eventually("a renewal at the new primary", || (counter(&replica, "renewed") > 0).then_some(())).await;
+    await_waiters(&replica, 1).await;
+    assert!(promoted.elapsed() < DEMOTION, "{:?}", promoted.elapsed());
+    eventually("the renewal's reply", || (held.state() == State::Held).then_some(())).await;
+    // Another client asks the new primary as well.
+    let other = connect(&sentinels, Client::builder()).await;
+    assert!(denied(other.lock("held").try_acquire().await));
+    within("the release", held.release()).await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap();
+    let guard = within("a lock", other.lock("held").try_acquire()).await.unwrap();
+    assert_eq!(owner(&mut replica.connect(), "held").unwrap(), guard.owner());
+}
+
+/// A client believed the first Sentinel that answered: fresh ones locked at a primary that had been replaced.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stale_sentinel_that_is_named_first_is_outvoted() {
+    let Watched { primary, replica, mut sentinels } = watched().await;
+    run::<()>(&mut sentinels[0].connect(), "SENTINEL FAILOVER main");
+    await_role(&replica, "master").await;
+    await_role(&primary, "slave").await;
+    // It knows a server that was not replaced, and none of the others.
+    let lonely = TestServer::start();
+    sentinels.insert(0, sentinel(&lonely, 300_000));
+    for _ in 0..5 {
+        let client = connect(&sentinels, Client::builder()).await;
+        let guard = within("a lock", client.lock("lock").acquire()).await.unwrap();
+        assert_eq!(owner(&mut replica.connect(), "lock").unwrap(), guard.owner());
+        guard.release().await.unwrap();
+    }
+    assert_eq!(counter(&lonely, "acquired"), 0);
+}
+
+/// Only the Sentinels of the URL were asked: without them a client never found the next primary.
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_that_the_others_list_are_asked_and_heard_as_well() {
+    let Watched { primary, replica, sentinels } = watched().await;
+    let client = connect(&sentinels[..1], Client::builder().lease(LEASE)).await;
+    let held = client.lock("held").acquire().await.unwrap();
+    wait_for_replicas_in_sync(&primary, &replica);
+    sentinels[0].signal(libc::SIGSTOP);
+    run::<()>(&mut sentinels[1].connect(), "SENTINEL FAILOVER main");
+    await_role(&replica, "master").await;
+    eventually("a renewal at the new primary", || (counter(&replica, "renewed") > 0).then_some(())).await;
+    within("the release", held.release()).await.unwrap();
+    sentinels[0].signal(libc::SIGCONT);
+}
+
+/// Behind an address that moves, as a DNS name or a virtual address does, clients stayed on the demoted server for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_moves_is_followed() {
+    let (old, new) = (TestServer::start(), TestServer::start());
+    new.replicate_from(&old);
+    let address = Proxy::to(old.port()).await;
+    let client = within("a client", Client::builder().lease(LEASE).connect(&address.url())).await.unwrap();
+    let held = client.lock("held").acquire().await.unwrap();
+    let waiting = wait_for(&client, "held");
+    await_waiters(&old, 1).await;
+    wait_for_replicas_in_sync(&old, &new);
+    run::<()>(&mut old.connect(), "FAILOVER");
+    await_role(&new, "master").await;
+    // Open connections still lead to the old one, which says that it is a replica.
+    address.lead_to(new.port());
+    await_waiters(&new, 1).await;
+    eventually("a renewal at the new primary", || (counter(&new, "renewed") > 0).then_some(())).await;
+    held.check().unwrap();
+    within("the release", held.release()).await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap();
+}
+
+/// While an address leads to a replica, the server's READONLY was the answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_leads_to_a_replica_is_unreachable_and_says_why() {
+    let server = TestServer::start();
+    let (mut raw, address) = (server.connect(), format!("127.0.0.1:{}", server.port()));
+    let quick = Client::builder().response_timeout(Duration::from_secs(2)).lease(LEASE);
+    let client = connect_with(&server, quick.clone()).await;
+    let held = client.lock("held").acquire().await.unwrap();
+    let waiting = wait_for(&client, "held");
+    await_waiters(&server, 1).await;
+    run::<()>(&mut raw, "REPLICAOF 127.0.0.1 1");
+    let is_replica = |error: Error| {
+        let text = chain(&error);
+        assert!(error.is_unreachable() && text.contains(&address), "{text}");
+        (text.contains("it is a replica, not a primary")).then_some(())
+    };
+    eventually_async("the client to leave", async || {
+        is_replica(client.lock("new").try_acquire().await.err()?)
+    })
+    .await;
+    let connecting = within("an error", quick.connect(&url(&server))).await.unwrap_err();
+    assert_eq!(is_replica(connecting), Some(()));
+    let limited = client.lock("new").acquire_timeout(Duration::from_millis(100)).await.unwrap_err();
+    assert!(limited.to_string().contains("it is a replica"), "{limited}");
+    assert!(!waiting.is_finished());
+    held.check().unwrap();
+    run::<()>(&mut raw, "REPLICAOF NO ONE");
+    await_waiters(&server, 1).await;
+    within("the release", held.release()).await.unwrap();
+    within("the lock", waiting).await.unwrap().unwrap();
+}
+
+/// A heartbeat that the ACL refuses fills ACL LOG, with one entry a second and client.
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_need_no_permission() {
+    let server = TestServer::start();
+    let mut raw = server.connect();
+    run::<()>(
+        &mut raw,
+        "ACL SETUSER app on >secret ~* resetchannels &rlock:grants:* -@all +rlock.acquire +rlock.renew \
+         +rlock.release +rlock.cancel +subscribe",
+    );
+    let url = url(&server).replace("redis://", "redis://app:secret@");
+    let client = within("a client", Client::connect(&url)).await.unwrap();
+    let held = client.lock("lock").session_grace(Duration::from_secs(1)).acquire().await.unwrap();
+    let calls = || fact(&server, "commandstats", "cmdstat_hello").unwrap_or_default();
+    let before = calls();
+    eventually("heartbeats", || (calls() != before).then_some(())).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    held.check().unwrap();
+    let log: Vec<redis::Value> = run(&mut raw, "ACL LOG");
+    let log = format!("{log:?}").to_lowercase();
+    for word in ["hello", "ping", "role"] {
+        assert!(!log.contains(&format!("\"{word}\"")) && !log.contains(&format!("'{word}'")), "{log}");
+    }
+    run::<()>(&mut raw, "REPLICAOF 127.0.0.1 1");
+    eventually_async("the client to leave", async || {
+        let error = client.lock("other").try_acquire().await.err()?;
+        chain(&error).contains("it is a replica").then_some(())
+    })
+    .await;
+}
