@@ -257,7 +257,7 @@ func (a *acquisition) await(ctx context.Context) error {
 		if _, bounded := ctx.Deadline(); bounded && a.order.wait != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return // that is the end of the wait, and so a time-out
 		}
-		a.client.do(func() { a.feed(func() { a.machine.cancel(context.Cause(ctx)) }) })
+		a.client.do(func() { a.feed(func() { a.machine.cancel(a.link.overdue(ctx)) }) })
 	})
 	defer stop()
 	<-a.settled

@@ -271,7 +271,7 @@ func (m *machine) asked(sentAt time.Duration, a answer) {
 	case m.phase == phaseConfirming:
 		m.ask()
 	case a.kind == answeredQueued:
-		m.phase, m.pause, m.next = phaseQueued, firstPause, m.now+firstLook
+		m.phase, m.pause, m.next, m.lastError = phaseQueued, firstPause, m.now+firstLook, nil
 		if m.looks > 0 {
 			m.next = m.now + min(max(a.holderLease, firstLook), longestLook)
 		}
