@@ -13,6 +13,9 @@ use crate::proxy::gate::Act;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scenario {
     pub(crate) name: String,
+    /// The name of its file.
+    #[serde(skip)]
+    pub(crate) file: String,
     #[serde(rename = "story")]
     pub(crate) _story: String,
     #[serde(default)]
@@ -147,8 +150,22 @@ pub(crate) struct Connect {
     pub(crate) response_ms: Option<u64>,
     /// User and password, as they stand before the host in a URL.
     pub(crate) login: Option<String>,
+    /// An outage that began before the client did.
+    pub(crate) server: Option<Outage>,
     #[serde(default)]
     pub(crate) expect: Expect,
+}
+
+/// How a server is out of reach.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Outage {
+    /// Its connections are cut as soon as they are open.
+    Down,
+    /// Its connections are open and silent.
+    Silent,
+    /// Nothing listens at its address.
+    Absent,
 }
 
 /// A request of the protocol. `do`, its fields, and what the runner needs.
@@ -189,6 +206,8 @@ pub(crate) struct Expect {
     pub(crate) fields: Map<String, Value>,
     /// At least (hard) and at most (a promptness bound), by the driver's stamps.
     pub(crate) took_ms: Option<(i64, i64)>,
+    /// No server answered: the error names the server, and a time-out says so. `false`: a time-out does not say so.
+    pub(crate) unreachable: Option<bool>,
     /// Keeps this field under this name.
     pub(crate) save: Option<(String, String)>,
     /// This field is greater than what was kept under this name.
@@ -228,8 +247,10 @@ pub(crate) fn load(dir: &Path) -> Result<Vec<Scenario>, String> {
     let mut all: Vec<Scenario> = Vec::new();
     for file in files {
         let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-        let found: Vec<Scenario> =
+        let mut found: Vec<Scenario> =
             serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+        found.iter_mut().for_each(|scenario| scenario.file = stem.to_string());
         all.extend(found);
     }
     let mut names: Vec<&str> = all.iter().map(|scenario| scenario.name.as_str()).collect();

@@ -84,7 +84,7 @@ pub fn clients() -> Vec<String> {
 /// Which scenarios are run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice<'a> {
-    /// Those whose names contain this.
+    /// Those whose names, or whose file's name, contain this.
     pub only: Option<&'a str>,
     /// Those that take long, too.
     pub long: bool,
@@ -116,7 +116,8 @@ pub fn suite(client: &str, launch: Launch, choice: Choice<'_>) -> Result<Report,
     let mut report = Report::default();
     stale(&list, &capabilities, &scenarios, &mut report);
     let chosen = |scenario: &&Scenario| {
-        choice.only.is_none_or(|only| scenario.name.contains(only)) && (choice.long || !scenario.long)
+        let named = |only| scenario.name.contains(only) || scenario.file.contains(only);
+        choice.only.is_none_or(named) && (choice.long || !scenario.long)
     };
     for scenario in scenarios.iter().filter(chosen) {
         let missing = scenario.needs.iter().find(|need| !capabilities.contains(&need.as_str()));

@@ -14,12 +14,13 @@ pub(super) type Fields = Map<String, Value>;
 pub(super) struct Fault {
     pub(super) error: &'static str,
     why: Option<&'static str>,
+    cause: Option<&'static str>,
     message: String,
 }
 
 impl Fault {
     pub(super) fn new(error: &'static str, message: impl Into<String>) -> Fault {
-        Fault { error, why: None, message: message.into() }
+        Fault { error, why: None, cause: None, message: message.into() }
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> Fault {
@@ -33,7 +34,12 @@ impl From<Error> for Fault {
             Error::LockLost { why, .. } => Some(reason(*why)),
             _ => None,
         };
-        Fault { error: named(&error), why, message: error.to_string() }
+        let timed_out = matches!(error, Error::Timeout { .. });
+        let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+        let message = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
+        // A time-out has a source only if no server answered.
+        let cause = std::error::Error::source(&error).filter(|_| timed_out).map(|_| "unreachable");
+        Fault { error: named(&error), why, cause, message }
     }
 }
 
@@ -98,8 +104,10 @@ pub(super) fn answer(id: u64, from: i64, outcome: Result<Fields, Fault>) -> Valu
         Err(fault) => {
             line["error"] = fault.error.into();
             line["message"] = fault.message.into();
-            if let Some(why) = fault.why {
-                line["why"] = why.into();
+            for (name, value) in [("why", fault.why), ("cause", fault.cause)] {
+                if let Some(value) = value {
+                    line[name] = value.into();
+                }
             }
         }
     }

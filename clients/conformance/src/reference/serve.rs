@@ -19,7 +19,7 @@ use super::request::{Kind, Request, read};
 use super::wrong::Wrong;
 use crate::clock::boot_ns;
 
-const CAPABILITIES: [&str; 13] = [
+const CAPABILITIES: [&str; 15] = [
     "read_write",
     "downgrade",
     "fair",
@@ -33,6 +33,8 @@ const CAPABILITIES: [&str; 13] = [
     "busy",
     "semaphore",
     "session",
+    "sentinel",
+    "cluster",
 ];
 
 pub(super) type Outcome = Result<Fields, Fault>;

@@ -115,7 +115,27 @@ impl Run<'_> {
                 return Err(format!("{name} is not {value}: {}", said()).into());
             }
         }
+        if let Some(unreachable) = expect.unreachable {
+            self.compare_cause(answer, unreachable)?;
+        }
         self.compare_numbers(answer, expect)
+    }
+
+    /// An error of an outage names a server, and a time-out says that it is one of an outage, or that it is not.
+    fn compare_cause(&self, answer: &Answer, unreachable: bool) -> Result<(), Problem> {
+        let error = answer.error.as_deref().unwrap_or_default();
+        let said = Value::from(answer.fields.clone());
+        if error == "Timeout" && answer.fields.contains_key("cause") != unreachable {
+            let what = if unreachable { "a time-out of an outage without" } else { "another time-out with" };
+            return Err(format!("{what} the cause unreachable: {said}").into());
+        }
+        let names_it = ["Timeout", "Unreachable", "OutcomeUnknown"].contains(&error) && unreachable;
+        let message = answer.fields.get("message").and_then(Value::as_str).unwrap_or_default();
+        let mut addresses = self.parties.values().map(|party| format!("127.0.0.1:{}", party.port));
+        if names_it && !addresses.any(|address| message.contains(&address)) {
+            return Err(format!("no server is named: {said}").into());
+        }
+        Ok(())
     }
 
     fn compare_numbers(&mut self, answer: &Answer, expect: &Expect) -> Result<(), Problem> {
@@ -164,9 +184,13 @@ fn read(asked: &Asked, line: &Line) -> Result<Answer, String> {
         (false, true) => &["error", "message", "why"],
         (false, false) => &["error", "message"],
     };
-    let general = ["id", "ok", "from", "at", if kind == "fork" { "owner" } else { "id" }];
+    let general = ["id", "ok", "from", "at", "cause", if kind == "fork" { "owner" } else { "id" }];
     if fields.keys().any(|name| !general.contains(&name.as_str()) && !known.contains(&name.as_str())) {
         return wrong("an unknown field");
+    }
+    let causes = matches!((error.as_deref(), fields.get("cause")), (_, None) | (Some("Timeout"), Some(_)));
+    if !causes || fields.get("cause").is_some_and(|cause| cause != "unreachable") {
+        return wrong("an unknown cause");
     }
     if known.iter().any(|name| !fields.contains_key(*name)) {
         return wrong("a missing field");

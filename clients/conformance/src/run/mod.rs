@@ -76,6 +76,8 @@ pub(crate) struct Answer {
 pub(crate) struct Party {
     pub(crate) process: String,
     pub(crate) proxy: Proxy,
+    /// The port that the client was given: the proxy's, or one without a server.
+    pub(crate) port: u16,
     pub(crate) lease_ms: i64,
 }
 
@@ -202,6 +204,7 @@ impl Run<'_> {
 pub(crate) fn greet(pool: &mut Pool) -> Result<Map<String, Value>, String> {
     let nothing = Scenario {
         name: "hello".to_string(),
+        file: String::new(),
         _story: String::new(),
         needs: Vec::new(),
         server: Default::default(),

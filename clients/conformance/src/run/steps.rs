@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use rlock_testkit::free_port;
 use serde_json::{Map, Value, json};
 
 use super::{DEADLINE, Party, Problem, Run};
 use crate::driver::Line;
 use crate::proxy::Proxy;
 use crate::proxy::gate::Gate;
-use crate::scenario::{Ask, Connect, GateStep, Step};
+use crate::scenario::{Ask, Connect, GateStep, Outage, Step};
 
 impl Run<'_> {
     pub(super) fn step(&mut self, step: &Step) -> Result<(), Problem> {
@@ -75,18 +76,27 @@ impl Run<'_> {
     fn connect(&mut self, connect: &Connect) -> Result<(), Problem> {
         let target = self.server.as_ref().map_or(0, |server| server.port());
         let proxy = Proxy::to(target).map_err(|error| format!("the proxy: {error}"))?;
+        let port = match connect.server {
+            Some(Outage::Absent) => free_port(),
+            _ => proxy.port(),
+        };
+        match connect.server {
+            Some(Outage::Down) => proxy.set_down(true),
+            Some(Outage::Silent) => proxy.silence(true, false),
+            _ => (),
+        }
         let login = connect.login.as_ref().map(|login| format!("{login}@")).unwrap_or_default();
         let mut request = Map::new();
         request.insert("do".into(), "connect".into());
         request.insert("client".into(), connect.client.clone().into());
-        request.insert("url".into(), format!("redis://{login}127.0.0.1:{}", proxy.port()).into());
+        request.insert("url".into(), format!("redis://{login}127.0.0.1:{port}").into());
         for (name, value) in [("lease_ms", connect.lease_ms), ("response_ms", connect.response_ms)] {
             if let Some(value) = value {
                 request.insert(name.into(), value.into());
             }
         }
         let lease_ms = i64::try_from(connect.lease_ms.unwrap_or(30_000)).unwrap_or(i64::MAX);
-        let party = Party { process: connect.process.clone(), proxy, lease_ms };
+        let party = Party { process: connect.process.clone(), proxy, port, lease_ms };
         self.parties.insert(connect.client.clone(), party);
         let id = self.send(&connect.process, request)?;
         let answer = self.answer(id, DEADLINE)?;
