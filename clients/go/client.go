@@ -32,11 +32,13 @@ var started = time.Now()
 type Options struct {
 	// Name is for owners and CLIENT LIST; the program's name by default.
 	Name string
-	// Lease is how long a lock outlives its process: 30 s by default. The client renews it every third of it.
+	// Lease is how long a lock outlives its process: 30 s by default. The client renews it every third of it. To survive a fail-over
+	// it must be longer than one and a half times as long as that takes.
 	Lease time.Duration
 	// Wait is the limit of Acquire and Run; none by default.
 	Wait time.Duration
-	// SessionGrace is how long a lock outlives the connection of its process, from 100 ms. Without it, only the lease counts.
+	// SessionGrace is how long a lock outlives the connection of its process, from 100 ms. Without it, and where the server does not
+	// notice the end of the connection, only the lease counts.
 	SessionGrace time.Duration
 	// ResponseTimeout is the limit of each call but Acquire and Run, and of one answer of the server: 2 s by default. Unless you set
 	// it, a connection without an answer is replaced after a sixth of the lease already, if that is shorter.

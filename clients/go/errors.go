@@ -12,7 +12,8 @@ import (
 
 // The errors of this package: compare with errors.Is.
 var (
-	ErrLost           = errors.New("rlock: the lock was lost")
+	ErrLost = errors.New("rlock: the lock was lost")
+	// ErrTimeout is also an ErrUnreachable if the wait ended while no server answered: then nobody may hold the lock.
 	ErrTimeout        = errors.New("rlock: the wait ended without the lock")
 	ErrDenied         = errors.New("rlock: another owner holds the lock")
 	ErrOutcomeUnknown = errors.New("rlock: it is unknown whether the lock was still held at its release")

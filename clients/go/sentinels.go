@@ -221,6 +221,7 @@ func (c *Client) watch(address string) {
 		}
 	}
 	asks.came = func() { c.introduce(asks) }
+	news.pace = func() time.Duration { return c.response }
 	asks.pace = func() time.Duration { return sentinelPace }
 	asks.pulse = c.asksFor(asks)
 }
