@@ -213,7 +213,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	left := 0
 	c.do(func() {
 		for _, a := range c.acquisitions {
-			if a.heldAt > 0 {
+			if a.heldAt > 0 && !a.machine.answered {
 				left++
 			}
 			a.abandon()
