@@ -145,7 +145,9 @@ func TestWhatALossSays(t *testing.T) {
 	check(t, errors.Is(err, ErrLost) && !strings.Contains(err.Error(), "unreachable"), err)
 	_ = held.Release(ctx)
 	held = must[*Held](t)(client.Lock("b").Acquire(ctx))
-	check(t, held.Release(ctx) == nil && held.Release(ctx) == nil, "released")
+	for range 2 {
+		check(t, held.Release(ctx) == nil, "released")
+	}
 	_, err = held.Check()
 	check(t, errors.Is(err, ErrLost) && !strings.Contains(err.Error(), "stop the work"), err)
 }
