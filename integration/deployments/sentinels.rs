@@ -5,19 +5,17 @@
 //! sentinels and replicas when its door is shut, while the tests' own connections, which go to the server itself, are
 //! those of clients on its side.
 
-mod watched;
-
 use std::time::Duration;
 
 use rlock_client::{Client, Durability, Error, Guard};
 use rlock_testkit::clients;
+use rlock_testkit::clients::watched::{FAILED_OVER, Member, Watched, announcing, await_heir};
 use rlock_testkit::clients::within;
 use rlock_testkit::commands::{SOON, counter, say, server_time, story};
 use rlock_testkit::held::{Awaited, KINDS, acquisition, all_is_held, hold};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually};
 use tokio::task::JoinHandle;
-use watched::{FAILED_OVER, Member, Watched, announcing, await_heir};
 
 /// A lease that outlasts every test.
 const LEASE: Duration = Duration::from_secs(600);

@@ -10,6 +10,8 @@ mod driver;
 mod judge;
 pub mod machine;
 mod mixed;
+mod moves;
+mod process;
 mod proxy;
 pub mod reference;
 mod run;
@@ -18,5 +20,6 @@ mod suite;
 
 pub use driver::Launch;
 pub use mixed::mixed;
+pub use moves::{Way, moves};
 pub use reference::Wrong;
 pub use suite::{Choice, Report, clients, launch, suite};

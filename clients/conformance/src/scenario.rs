@@ -133,6 +133,13 @@ pub(crate) enum Step {
         count: usize,
         within_ms: i64,
     },
+    User {
+        name: String,
+        uses: Vec<String>,
+    },
+    Refusals {
+        at_most: usize,
+    },
     AtMost {
         client: String,
         command: String,

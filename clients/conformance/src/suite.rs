@@ -41,7 +41,7 @@ struct ClientFile {
 }
 
 /// The folder of the suite.
-fn home() -> PathBuf {
+pub(crate) fn home() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 

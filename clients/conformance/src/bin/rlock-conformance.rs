@@ -1,5 +1,5 @@
-//! Runs the conformance suite: `rlock-conformance [CLIENT]... [--scenario PART] [--long]`, or the mixed run:
-//! `rlock-conformance [CLIENT]... --mixed SECONDS`.
+//! Runs the conformance suite: `rlock-conformance [CLIENT]... [--scenario PART] [--long]`, the mixed run:
+//! `rlock-conformance [CLIENT]... --mixed SECONDS`, or planned fail-overs: `rlock-conformance [CLIENT]... --moves WAY[,WAY]...`.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rlock_conformance::{Choice, Launch, clients, launch, mixed, suite};
+use rlock_conformance::{Choice, Launch, Way, clients, launch, mixed, moves, suite};
 
 fn main() -> ExitCode {
     match run() {
@@ -28,6 +28,8 @@ struct Options {
     only: Option<String>,
     long: bool,
     mixed: Option<u64>,
+    moves: Vec<Way>,
+    lease: Option<u64>,
 }
 
 fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
@@ -36,12 +38,20 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
         match argument.as_str() {
             "--scenario" => options.only = Some(arguments.next().ok_or("--scenario needs a part of a name")?),
             "--long" => options.long = true,
-            "--mixed" => {
+            "--mixed" | "--lease" => {
                 let seconds = arguments.next().and_then(|seconds| seconds.parse().ok());
-                options.mixed = Some(seconds.ok_or("--mixed needs a number of seconds")?);
+                let seconds = Some(seconds.ok_or_else(|| format!("{argument} needs a number of seconds"))?);
+                if argument == "--mixed" { options.mixed = seconds } else { options.lease = seconds }
+            }
+            "--moves" => {
+                for name in arguments.next().unwrap_or_default().split(',') {
+                    let ways = Way::named(name).ok_or_else(|| format!("no way of a fail-over: {name:?}"))?;
+                    options.moves.extend(ways);
+                }
             }
             option if option.starts_with('-') => {
-                let known = "--scenario PART, --long and --mixed SECONDS";
+                let known =
+                    "--scenario PART, --long, --mixed SECONDS, --moves WAY[,WAY]... and --lease SECONDS";
                 return Err(format!("unknown option {option}; there are {known}"));
             }
             _ => options.names.push(argument),
@@ -57,11 +67,17 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
 fn run() -> Result<bool, String> {
     let options = options(std::env::args().skip(1))?;
     let own = reference_driver()?;
+    let launches = || {
+        let launch = |name: &String| launch(name, &own).map(|launch| (name.clone(), launch));
+        options.names.iter().map(launch).collect::<Result<Vec<_>, String>>()
+    };
     if let Some(seconds) = options.mixed {
-        let launches =
-            options.names.iter().map(|name| launch(name, &own).map(|launch| (name.clone(), launch)));
         let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-        return mixed(launches.collect::<Result<_, _>>()?, Duration::from_secs(seconds), seed).map(|()| true);
+        return mixed(launches()?, Duration::from_secs(seconds), seed).map(|()| true);
+    }
+    if !options.moves.is_empty() {
+        let lease = Duration::from_secs(options.lease.unwrap_or(3));
+        return moves(launches()?, &options.moves, lease).map(|()| true);
     }
     let choice = Choice { only: options.only.as_deref(), long: options.long };
     let launches: Vec<_> = options

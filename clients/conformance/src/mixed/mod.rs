@@ -13,14 +13,15 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::driver::Launch;
+use crate::process::{outcome, stamp};
 use report::{Interval, Log, report};
-use team::{Team, stamp};
+use team::Team;
 
 const LOCK: &str = "mixed";
 const LEASE_MS: u64 = 1_500;
 const WORKERS: usize = 3;
 /// Keeps the largest token that a holder brought, and returns it. A holder that stood still brings a smaller one.
-const WITNESS: &str = "local v = redis.call('GET', KEYS[1]) or '0' \
+pub(crate) const WITNESS: &str = "local v = redis.call('GET', KEYS[1]) or '0' \
     if tonumber(ARGV[1]) > tonumber(v) then v = ARGV[1] redis.call('SET', KEYS[1], v) end return tonumber(v)";
 
 /// Runs for `time`; an error is a second holder, or a client that did not do what it should.
@@ -67,21 +68,21 @@ fn work(
     let mut turn = 0;
     while !over.load(Ordering::Relaxed) {
         turn += 1;
-        let guard = format!("{}-{number}-{turn}", team.name);
+        let guard = format!("{}-{number}-{turn}", team.name());
         let answer = team.ask(Team::acquire(&guard))?;
-        let outcome = match answer.get("ok").and_then(Value::as_bool) {
-            Some(true) => hold(team, &guard, &answer, &mut random, &mut raw, log)?,
-            _ => answer.get("error").and_then(Value::as_str).unwrap_or("no error").to_string(),
+        let outcome = match outcome(&answer) {
+            "ok" => hold(team, &guard, &answer, &mut random, &mut raw, log)?,
+            error => error.to_string(),
         };
         if !["ok", "Timeout", "LockLost", "OutcomeUnknown", "Unreachable"].contains(&outcome.as_str()) {
             return Err(format!("{guard}: {outcome}: {answer}"));
         }
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
         if outcome == "ok" {
-            let longest = log.longest_ms.entry(team.name.clone()).or_default();
+            let longest = log.longest_ms.entry(team.name().to_string()).or_default();
             *longest = (*longest).max((stamp(&answer, "at") - stamp(&answer, "from")) / 1_000_000);
         }
-        *log.outcomes.entry(team.name.clone()).or_default().entry(outcome).or_default() += 1;
+        *log.outcomes.entry(team.name().to_string()).or_default().entry(outcome).or_default() += 1;
     }
     Ok(())
 }
@@ -107,7 +108,7 @@ fn hold(
             .query(raw)
             .map_err(|error| error.to_string())?;
         let answer = team.ask(json!({"do": "check", "guard": guard}))?;
-        if answer.get("ok") != Some(&json!(true)) {
+        if outcome(&answer) != "ok" {
             break;
         }
         interval.to = interval.to.max(stamp(&answer, "from"));
@@ -120,7 +121,7 @@ fn hold(
     }
     log.lock().unwrap_or_else(PoisonError::into_inner).holds.push(interval);
     let released = team.ask(json!({"do": "release", "guard": guard}))?;
-    Ok(released.get("error").and_then(Value::as_str).unwrap_or("ok").to_string())
+    Ok(outcome(&released).to_string())
 }
 
 /// Breaks something now and then until the end; how often.
@@ -157,9 +158,9 @@ fn chaos(
                 "server stopped"
             }
             _ => {
-                team.signal(Signal::STOP);
+                team.process.signal(Signal::STOP);
                 std::thread::sleep(pause);
-                team.signal(Signal::CONT);
+                team.process.signal(Signal::CONT);
                 "stopped"
             }
         };

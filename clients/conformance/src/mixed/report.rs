@@ -27,7 +27,7 @@ pub(super) struct Log {
 
 impl Log {
     fn released(&self, team: &Team) -> u64 {
-        self.outcomes.get(&team.name).and_then(|mine| mine.get("ok")).copied().unwrap_or_default()
+        self.outcomes.get(team.name()).and_then(|mine| mine.get("ok")).copied().unwrap_or_default()
     }
 }
 
@@ -41,8 +41,8 @@ pub(super) fn report(
     holds.sort_by_key(|hold| hold.from);
     println!("mixed: {} holds, faults {faults:?}", holds.len());
     for team in teams {
-        let longest = log.longest_ms.get(&team.name).copied().unwrap_or_default();
-        println!("mixed: {}: {:?}, longest wait {longest} ms", team.name, log.outcomes.get(&team.name));
+        let longest = log.longest_ms.get(team.name()).copied().unwrap_or_default();
+        println!("mixed: {}: {:?}, longest wait {longest} ms", team.name(), log.outcomes.get(team.name()));
     }
     let mut latest: Option<&Interval> = None;
     for hold in holds {
@@ -58,16 +58,19 @@ pub(super) fn report(
 /// A native gets at least a quarter of what natives get on average: they stand in one queue, and differ by their faults.
 fn shares(teams: &[Team], log: &Log, time: Duration) -> Result<(), String> {
     let natives: Vec<u64> =
-        teams.iter().filter(|team| team.name != REDISSON).map(|team| log.released(team)).collect();
+        teams.iter().filter(|team| team.name() != REDISSON).map(|team| log.released(team)).collect();
     let average = natives.iter().sum::<u64>() / u64::try_from(natives.len()).unwrap_or(1).max(1);
     for team in teams {
-        let least = match team.name.as_str() {
+        let least = match team.name() {
             REDISSON => (time.as_secs_f64() * REDISSON_PER_S) as u64,
             _ => average / 4,
         };
         let (mine, least) = (log.released(team), least.max(1));
         if mine < least {
-            return Err(format!("{} released {mine} locks, and not {least}: it does not get on", team.name));
+            return Err(format!(
+                "{} released {mine} locks, and not {least}: it does not get on",
+                team.name()
+            ));
         }
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 mod answers;
 mod finish;
+mod rights;
 mod steps;
 mod world;
 

@@ -41,6 +41,8 @@ impl Run<'_> {
             Step::Batched { client, command, count, within_ms } => {
                 self.batched(client, command, *count, *within_ms)
             }
+            Step::User { name, uses } => self.user(name, uses),
+            Step::Refusals { at_most } => self.refusals(*at_most),
             Step::AtMost { client, command, count } => self.at_most(client, command, *count),
             step => self.proxy_step(step),
         }

@@ -190,7 +190,7 @@ impl Run<'_> {
     }
 }
 
-fn shown(value: &redis::Value) -> String {
+pub(super) fn shown(value: &redis::Value) -> String {
     match value {
         redis::Value::Nil => "null".to_string(),
         redis::Value::Int(number) => number.to_string(),

@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod five;
 pub mod process;
 pub mod proxy;
+pub mod watched;
 
 use std::sync::Once;
 use std::time::Duration;

@@ -1,0 +1,189 @@
+//! Planned fail-overs: clients of all languages at one lock while an operator replaces the primary.
+
+mod board;
+mod long;
+mod report;
+mod stage;
+mod worker;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rlock_testkit::clients::counter;
+use rlock_testkit::{TestServer, poll};
+use serde_json::json;
+
+use crate::clock::{Stalls, boot_ns};
+use crate::driver::Launch;
+use crate::process::Process;
+use board::Board;
+use long::Long;
+use report::Log;
+use stage::{Moved, Stage};
+use worker::Worker;
+
+pub use stage::Way;
+
+const MS: i64 = 1_000_000;
+
+/// How long after it can know of it each client is at the new primary, at the latest.
+const BOUND: i64 = 3_000 * MS;
+
+/// For one answer, a wait included.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// A client of a driver program.
+struct Client<'p> {
+    process: &'p Process,
+    handle: String,
+}
+
+/// Replaces a primary in each of these ways; an error is a client that did not do what it should.
+pub fn moves(launches: Vec<(String, Launch)>, ways: &[Way], lease: Duration) -> Result<(), String> {
+    // Sentinels need ten seconds until they know all.
+    let start = |way: Way| (way, std::thread::spawn(move || Stage::start(way)));
+    let stages: Vec<(Way, JoinHandle<Stage>)> = ways.iter().copied().map(start).collect();
+    let processes: Result<Vec<Process>, String> =
+        launches.iter().map(|(name, launch)| Process::start(name, launch)).collect();
+    let processes = processes?;
+    let mut failed = Vec::new();
+    // Servers without Sentinels are ready first.
+    for (way, stage) in stages.into_iter().rev() {
+        let stage = stage.join().map_err(|_| format!("{}: its servers did not start", way.name()))?;
+        let problems = Run { way, stage: &stage, processes: &processes, lease }.problems();
+        problems.iter().for_each(|problem| println!("moves: {}: FAIL {problem}", way.name()));
+        if !problems.is_empty() {
+            failed.push(way.name());
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("not right: {}", failed.join(", "))) }
+}
+
+struct Run<'r> {
+    way: Way,
+    stage: &'r Stage,
+    processes: &'r [Process],
+    lease: Duration,
+}
+
+impl Run<'_> {
+    fn problems(&self) -> Vec<String> {
+        let begun = boot_ns();
+        let tried = self.tried();
+        println!("moves: {}: {:.1} s", self.way.name(), (boot_ns() - begun) as f64 / 1e9);
+        tried.unwrap_or_else(|problem| vec![problem])
+    }
+
+    fn tried(&self) -> Result<Vec<String>, String> {
+        let (tag, [before, after]) = (self.stage.tag(), self.stage.urls());
+        let clients = self.connect(1, &before)?;
+        let (board, log) = (Board::of(self.stage.old()), Mutex::new(Log::default()));
+        let (longs, fresh) = (Long::acquire(&clients, &tag)?, OnceLock::new());
+        let mut problems = Vec::new();
+        std::thread::scope(|scope| {
+            longs.iter().for_each(|long| drop(scope.spawn(|| long.wait())));
+            let (board, log, tag, clients) = (&board, &log, &tag, &clients);
+            let work = |client| scope.spawn(move || Worker::of(client, board, log, tag).run());
+            let mut workers: Vec<_> = clients.iter().map(work).collect();
+            let moved = self.replace(board, log).and_then(|moved| {
+                let late = scope.spawn(move || self.late(clients, moved.findable));
+                let fresh = fresh.get_or_init(|| self.connect(2, &after));
+                workers.extend(fresh.as_ref().map_err(Clone::clone)?.iter().map(work));
+                let until = moved.findable + BOUND.max(self.lease.as_nanos() as i64) + 2_000 * MS;
+                std::thread::sleep(Duration::from_nanos((until - boot_ns()).max(0) as u64));
+                problems.extend(late.join().unwrap_or_default());
+                Ok(moved)
+            });
+            // Whatever happened: workers and waiters end.
+            board.over.store(true, Ordering::SeqCst);
+            problems.extend(workers.into_iter().filter_map(|worker| worker.join().ok()?.err()));
+            match &moved {
+                Ok(moved) => problems.extend(longs.iter().flat_map(|long| long.end(moved.new))),
+                Err(problem) => problems.push(problem.clone()),
+            }
+            let all = clients.iter().chain(fresh.get().into_iter().flatten().flatten());
+            problems.extend(all.filter_map(|client| client.close().err()));
+            if let Ok(moved) = &moved {
+                problems.extend(left_behind(moved.new));
+                let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+                problems.extend(log.problems(self.way.loses().then_some(moved.promoted)));
+                println!("moves: {}: {} holds; {}", self.way.name(), log.holds.len(), log.shown());
+            }
+        });
+        Ok(problems)
+    }
+
+    fn connect(&self, number: u32, url: &str) -> Result<Vec<Client<'_>>, String> {
+        let connect = |process| {
+            let handle = format!("{}-{}-{number}", Process::name(process), self.way.name());
+            let mut request = json!({"do": "connect", "client": handle, "name": handle, "url": url});
+            request["lease_ms"] = (self.lease.as_millis() as u64).into();
+            process.must(request, ANSWER)?;
+            Ok(Client { process, handle })
+        };
+        self.processes.iter().map(connect).collect()
+    }
+
+    /// Replaces the primary, once each client has had the lock.
+    fn replace<'s>(&'s self, board: &Board<'s>, log: &Mutex<Log>) -> Result<Moved<'s>, String> {
+        let each = || {
+            let log = log.lock().unwrap_or_else(PoisonError::into_inner);
+            (log.clients_with("ok") == self.processes.len()).then_some(())
+        };
+        poll(Duration::from_secs(20), each).ok_or("not each client has had the lock at the old primary")?;
+        board.begun.store(true, Ordering::SeqCst);
+        let begun = boot_ns();
+        let moved = self.stage.fail_over(self.lease / 10)?;
+        let _ = board.new.set(moved.new);
+        board.findable.store(moved.findable, Ordering::SeqCst);
+        let promoted = (moved.promoted - begun) / MS;
+        println!("moves: {}: another primary after {promoted} ms", self.way.name());
+        Ok(moved)
+    }
+
+    /// The clients that left the old primary late, or not at all.
+    fn late(&self, clients: &[Client<'_>], findable: i64) -> Vec<String> {
+        if !self.stage.is_left() {
+            return Vec::new();
+        }
+        let (stalls, mut old) = (Stalls::watch(), self.stage.old().connect());
+        let mut there: Vec<&str> = clients.iter().map(|client| client.handle.as_str()).collect();
+        let mut left = Vec::new();
+        while boot_ns() < findable + BOUND + 2 * stalls.worst_ms() * MS && !there.is_empty() {
+            let list: String = match redis::cmd("CLIENT").arg("LIST").query(&mut old) {
+                Ok(list) => list,
+                Err(error) => return vec![format!("CLIENT LIST at the old primary: {error}")],
+            };
+            let after = (boot_ns() - findable) / MS;
+            let (still, gone) = there.iter().partition(|name| list.contains(&format!(" name={name}")));
+            left.extend(Vec::into_iter(gone).map(|name| format!("{name} {after}")));
+            there = still;
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        println!("moves: {}: left the old primary, in ms: {}", self.way.name(), left.join(", "));
+        there
+            .iter()
+            .map(|name| format!("{name} is at the old primary after {} s", BOUND / MS / 1_000))
+            .collect()
+    }
+}
+
+impl Client<'_> {
+    fn close(&self) -> Result<(), String> {
+        self.process.must(json!({"do": "close", "client": self.handle}), ANSWER).map(drop)
+    }
+}
+
+/// All clients are closed: no lock is left, and no waiter.
+fn left_behind(new: &TestServer) -> Option<String> {
+    let mut connection = new.connect();
+    let mut left = String::new();
+    let nothing = poll(Duration::from_secs(5), || {
+        let locks: Result<Vec<String>, _> = redis::cmd("KEYS").arg("*long*").query(&mut connection);
+        left = format!("{locks:?} and {} waiters", counter(new, "waiters"));
+        (left == "Ok([]) and 0 waiters").then_some(())
+    });
+    nothing.is_none().then(|| format!("left behind: {left}"))
+}
