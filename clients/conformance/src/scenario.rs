@@ -138,6 +138,7 @@ pub(crate) enum Step {
         uses: Vec<String>,
     },
     Refusals {
+        user: String,
         at_most: usize,
     },
     AtMost {

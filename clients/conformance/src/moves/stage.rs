@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use redis::{Connection, Value};
 use rlock_testkit::clients::cluster::Cluster;
-use rlock_testkit::clients::watched::{Watched, sentinel_url};
+use rlock_testkit::clients::watched::{PEER, Watched, sentinel_url};
 use rlock_testkit::{Door, ServerName, TestServer, wait_for_replicas_in_sync};
 
 use crate::clock::boot_ns;
+use crate::rights::{refusals, set_user};
 
 /// A way in which an operator replaces a primary on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +58,7 @@ impl Way {
 /// The servers.
 pub(super) enum Stage {
     /// The last one is a Sentinel that believes for ever in the first primary.
-    Watched(Way, Watched, TestServer),
+    Watched(Way, Box<Watched>, TestServer),
     Cluster(Cluster),
     Address {
         old: TestServer,
@@ -85,7 +86,12 @@ impl Stage {
             Way::Sentinel | Way::Paused | Way::Coordinated => {
                 let watched = Watched::start();
                 let stale = watched.stale_sentinel();
-                Stage::Watched(way, watched, stale)
+                for sentinel in watched.sentinels.iter().chain([&stale]) {
+                    let set =
+                        set_user(sentinel, &mut sentinel.connect_as(PEER, PEER), "default", &["Sentinel"]);
+                    set.unwrap_or_else(|problem| panic!("{problem}"));
+                }
+                Stage::Watched(way, Box::new(watched), stale)
             }
             Way::Cluster => Stage::Cluster(Cluster::start_with_replicas(3)),
             Way::Address => {
@@ -135,6 +141,18 @@ impl Stage {
         }
     }
 
+    /// What Sentinels refused: clients have the least rights there.
+    pub(super) fn refusals(&self) -> Option<String> {
+        let Stage::Watched(_, watched, stale) = self else { return None };
+        let refused = |sentinel: &TestServer| match refusals(&mut sentinel.connect_as(PEER, PEER), "default")
+        {
+            Ok((0, _)) => None,
+            Ok((_, what)) => Some(format!("a Sentinel refused {what}")),
+            Err(problem) => Some(problem),
+        };
+        watched.sentinels.iter().chain([stale]).find_map(refused)
+    }
+
     /// Whether a client that has moved has no connection to the old primary.
     pub(super) fn is_left(&self) -> bool {
         !matches!(self, Stage::Cluster(_))
@@ -162,7 +180,7 @@ impl Stage {
 }
 
 fn replaced_by_sentinels(way: Way, watched: &Watched) -> Result<Moved<'_>, String> {
-    let sentinel = &mut watched.sentinels.first().ok_or("no sentinel")?.connect();
+    let sentinel = &mut watched.sentinels.first().ok_or("no sentinel")?.connect_as(PEER, PEER);
     match way {
         Way::Paused => {
             says_ok(&mut watched.primary.server.connect(), "CLIENT PAUSE 15000 WRITE")?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Client;
-use super::board::{Board, Eye};
+use super::board::{Board, Eye, Phase};
 use super::report::{Interval, Log};
 use crate::mixed::WITNESS;
 use crate::process::{outcome, stamp};
@@ -49,7 +49,10 @@ impl<'w, 's> Worker<'w, 's> {
             let answer = self.acquire(&guard)?;
             let outcome = match outcome(&answer) {
                 "ok" => self.hold(&guard, &answer)?,
-                "Unsupported" if self.waits.swap(false, Ordering::Relaxed) => continue,
+                "Unsupported" if self.waits.swap(false, Ordering::Relaxed) => {
+                    self.log().asking.insert(self.client.handle.clone());
+                    continue;
+                }
                 // One that asks again is denied, or comes in the middle of the fail-over.
                 error @ ("Denied" | "Unreachable" | "Refused") if !self.waits.load(Ordering::Relaxed) => {
                     std::thread::sleep(Duration::from_millis(20));
@@ -57,7 +60,7 @@ impl<'w, 's> Worker<'w, 's> {
                 }
                 _ => return Err(format!("{guard}: {answer}")),
             };
-            self.log().count(self.client.process.name(), &outcome);
+            self.log().count(&self.client.handle, &outcome);
         }
         Ok(())
     }
@@ -79,27 +82,15 @@ impl<'w, 's> Worker<'w, 's> {
 
     /// Holds the lock for a while; how that ended.
     fn hold(&mut self, guard: &str, acquired: &Value) -> Result<String, String> {
-        let (from, token) = (stamp(acquired, "at"), stamp(acquired, "token"));
         let owner = acquired.get("owner").and_then(Value::as_str).unwrap_or_default();
-        let mut to = from;
-        for _ in 0..fastrand::u32(2..5) {
-            let has = self.eye.number(&["HEXISTS", &self.lock, owner])?;
-            let largest = self.eye.number(&["EVAL", WITNESS, "1", &self.witness, &token.to_string()])?;
-            let answer = self.client.process.ask(json!({"do": "check", "guard": guard}), ANSWER)?;
-            if outcome(&answer) != "ok" {
-                break;
-            }
-            to = to.max(stamp(&answer, "from"));
-            if has == Some(0) {
-                return Err(format!("{guard} holds the lock, and the primary does not have it"));
-            }
-            if largest.is_some_and(|largest| largest > token) {
-                return Err(format!("a second holder: {guard} has token {token}, and {largest:?} was there"));
-            }
-            std::thread::sleep(Duration::from_millis(fastrand::u64(0..30)));
-        }
-        self.log().holds.push(Interval { from, to, guard: guard.to_string() });
+        let mut hold =
+            Interval { from: stamp(acquired, "at"), to: stamp(acquired, "at"), guard: guard.to_string() };
+        let held = self.check(&mut hold, owner, stamp(acquired, "token"));
+        let from = hold.from;
+        self.log().holds.push(hold);
+        // Others wait for it, even if something was wrong.
         let released = self.client.process.ask(json!({"do": "release", "guard": guard}), ANSWER)?;
+        held?;
         match outcome(&released) {
             "ok" if self.eye.number(&["HEXISTS", &self.lock, owner])? == Some(1) => {
                 Err(format!("{guard} was released, and the primary still has it"))
@@ -111,5 +102,30 @@ impl<'w, 's> Worker<'w, 's> {
             known @ ("ok" | "OutcomeUnknown") => Ok(known.to_string()),
             _ => Err(format!("{guard}: {released}")),
         }
+    }
+
+    /// Compares what the client says for a while with what the primary has.
+    fn check(&mut self, hold: &mut Interval, owner: &str, token: i64) -> Result<(), String> {
+        for _ in 0..fastrand::u32(2..5) {
+            let has = self.eye.number(&["HEXISTS", &self.lock, owner])?;
+            let largest = self.eye.number(&["EVAL", WITNESS, "1", &self.witness, &token.to_string()])?;
+            let answer = self.client.process.ask(json!({"do": "check", "guard": hold.guard}), ANSWER)?;
+            if outcome(&answer) != "ok" {
+                break;
+            }
+            hold.to = hold.to.max(stamp(&answer, "from"));
+            let guard = &hold.guard;
+            if has == Some(0) {
+                return Err(format!("{guard} holds the lock, and the primary does not have it"));
+            }
+            if let Some(largest) = largest.filter(|largest| *largest > token) {
+                return Err(format!("a second holder: {guard} has token {token}, and {largest} was there"));
+            }
+            if has.is_some() && self.board.phase() == Phase::AtTheNew {
+                self.log().at_the_new.insert(self.client.handle.clone());
+            }
+            std::thread::sleep(Duration::from_millis(fastrand::u64(0..30)));
+        }
+        Ok(())
     }
 }

@@ -2,7 +2,6 @@
 
 mod answers;
 mod finish;
-mod rights;
 mod steps;
 mod world;
 

@@ -42,7 +42,7 @@ impl Run<'_> {
                 self.batched(client, command, *count, *within_ms)
             }
             Step::User { name, uses } => self.user(name, uses),
-            Step::Refusals { at_most } => self.refusals(*at_most),
+            Step::Refusals { user, at_most } => self.refusals(user, *at_most),
             Step::AtMost { client, command, count } => self.at_most(client, command, *count),
             step => self.proxy_step(step),
         }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{DEADLINE, Problem, Run};
 use crate::driver::Line;
+use crate::rights::{refusals, set_user};
 use crate::scenario::Signal;
 
 impl Run<'_> {
@@ -43,6 +44,20 @@ impl Run<'_> {
             redis::cmd(name).arg(arguments).query::<redis::Value>(&mut connection).ok()
         });
         Ok(())
+    }
+
+    pub(super) fn user(&self, name: &str, uses: &[String]) -> Result<(), Problem> {
+        let server = self.server.as_ref().ok_or("the server is down")?;
+        let uses: Vec<&str> = uses.iter().map(String::as_str).collect();
+        Ok(set_user(server, &mut server.connect(), name, &uses)?)
+    }
+
+    pub(super) fn refusals(&self, user: &str, at_most: usize) -> Result<(), Problem> {
+        let server = self.server.as_ref().ok_or("the server is down")?;
+        match refusals(&mut server.connect(), user)? {
+            (count, _) if count <= at_most => Ok(()),
+            (count, what) => Err(format!("{count} refusals, and not {at_most} at most: {what}").into()),
+        }
     }
 
     pub(super) fn signal(&mut self, process: &str, signal: Signal) -> Result<(), Problem> {
@@ -190,7 +205,7 @@ impl Run<'_> {
     }
 }
 
-pub(super) fn shown(value: &redis::Value) -> String {
+fn shown(value: &redis::Value) -> String {
     match value {
         redis::Value::Nil => "null".to_string(),
         redis::Value::Int(number) => number.to_string(),

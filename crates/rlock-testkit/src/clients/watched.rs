@@ -64,6 +64,9 @@ pub struct Watched {
     pub sentinels: Vec<TestServer>,
 }
 
+/// The user and password by which sentinels know each other. The default user is for clients.
+pub const PEER: &str = "peer";
+
 /// The user of a sentinel that will be stale, on the servers that it watches.
 const STALE: &str = "stale";
 
@@ -118,7 +121,7 @@ impl Watched {
         let stale = stale.start();
         self.sentinels.iter().chain([&stale]).for_each(|sentinel| knows_all(sentinel, 3));
         allow("-@all +ping +info");
-        story(&mut stale.connect(), &[("ACL SETUSER default -publish", "OK")]);
+        story(&mut stale.connect(), &[(&format!("ACL SETUSER {PEER} -publish"), "OK")]);
         stale
     }
 }
@@ -169,6 +172,9 @@ fn sentinel(primary: u16) -> TestServer {
 fn sentinel_of(primary: u16) -> ServerBuilder {
     TestServer::builder()
         .sentinel()
+        .conf("user", format!("{PEER} on >{PEER} allkeys allchannels +@all"))
+        .conf("sentinel", format!("sentinel-user {PEER}"))
+        .conf("sentinel", format!("sentinel-pass {PEER}"))
         .conf("sentinel", format!("monitor main 127.0.0.1 {primary} 2"))
         .conf("sentinel", "down-after-milliseconds main 2000")
         // An election without a winner is repeated after twice this time.
