@@ -1,5 +1,6 @@
 package rlock.client;
 
+import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -474,8 +475,12 @@ final class Acquisition {
   }
 
   private void lose(LostReason why, Duration held) {
+    LockLost error = new LockLost(spec, why);
     lost.completeAsync(() -> why);
-    released.completeExceptionally(new LockLost(spec, why));
+    released.completeExceptionally(error);
+    if (why != LostReason.CLOSED) {
+      Loop.LOG.log(Level.WARNING, error.getMessage());
+    }
     tell(Kind.LOST, held, why, null);
   }
 

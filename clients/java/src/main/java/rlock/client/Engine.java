@@ -215,9 +215,7 @@ final class Engine {
 
   void tell(Event.Kind kind, String lock, Duration duration, LostReason why, RlockException error) {
     String server = lock.isEmpty() ? endpoint.toString() : "";
-    if (kind == Event.Kind.LOST && why != LostReason.CLOSED) {
-      Loop.LOG.log(Level.WARNING, "the lock {0} was lost: {1}", lock, why.text);
-    } else if (lock.isEmpty()) {
+    if (lock.isEmpty()) {
       Loop.LOG.log(Level.WARNING, "{0}: {1}", server, kind);
     }
     if (receiver == null) {

@@ -221,7 +221,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
       return true;
     } catch (Denied | Timeout others) {
       if (wait == Machine.NEVER || others.getCause() != null) {
-        throw others; // no other thread or process is known to hold it
+        throw others; // nobody is known to hold it
       }
       return false;
     }

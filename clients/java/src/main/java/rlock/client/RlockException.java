@@ -89,7 +89,8 @@ public abstract sealed class RlockException extends RuntimeException {
       }
       boolean fixed = !spec.plan().renew() && spec.plan().grace() == 0;
       String reason = fixed && why == LostReason.EXPIRED ? "its lease ended" : why.text;
-      return "the lock " + spec.lock() + " was lost: " + reason + "; stop and check the results";
+      return "the lock %s was lost: %s; stop the work and check its results"
+          .formatted(spec.lock(), reason);
     }
 
     /**
