@@ -437,7 +437,7 @@ final class Engine {
   }
 
   private void end(int left) {
-    List<CompletableFuture<?>> lastOnes = new ArrayList<>();
+    List<CompletableFuture<?>> lastOnes = new ArrayList<>(sentinels.asking);
     all.forEach(link -> lastOnes.add(link.close()));
     acquisitions().forEach(Acquisition::abandon);
     promises.forEach(promise -> promise.completeExceptionally(new Closed()));

@@ -3,8 +3,10 @@ package rlock.client;
 import io.lettuce.core.RedisCommandExecutionException;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.stream.Collectors;
@@ -26,6 +28,9 @@ final class Sentinels {
 
   private final Engine engine;
   private final List<Address> known = new ArrayList<>();
+
+  /** Connections of questions: the driver must not be shut down while it makes them. */
+  final Set<CompletableFuture<?>> asking = new HashSet<>();
 
   /** Of the configuration that was believed last. */
   long epoch;
@@ -84,7 +89,15 @@ final class Sentinels {
         return;
       }
       for (Address each : next) {
-        ask(each, within).thenAccept(verdict -> engine.loop.execute(() -> told(mine, verdict)));
+        CompletableFuture<Verdict> one = ask(each, within).toCompletableFuture();
+        asking.add(one);
+        one.thenAccept(
+            verdict ->
+                engine.loop.execute(
+                    () -> {
+                      asking.remove(one);
+                      told(mine, verdict);
+                    }));
       }
       limit(mine);
     }
