@@ -11,7 +11,7 @@ use crate::suite::home;
 /// The row for a server that puts commands of modules in no category.
 const NAMED: &str = "connect, Redis 7.0";
 
-/// Makes a user without a password who may do what these rows of the table say.
+/// Makes a user without a password, with the rules of these rows of the table.
 pub(crate) fn set_user(
     server: &TestServer,
     connection: &mut Connection,
@@ -32,7 +32,7 @@ pub(crate) fn set_user(
     command.query(connection).map_err(|error| format!("ACL SETUSER {words:?}: {error}"))
 }
 
-/// The rules in a row of the table: what stands in code after the row's name.
+/// The rules in a row of the table.
 fn rules(page: &str, row: &str) -> Result<Vec<String>, String> {
     let start = format!("| **{row}**");
     let line = page.lines().find(|line| line.starts_with(&start));

@@ -64,7 +64,7 @@ impl<'p> Long<'p> {
         };
         let granted = poll(GRANTED, || self.granted.get());
         match granted.map(|granted| granted.as_ref().map(|answer| (outcome(answer), answer))) {
-            // A client that does not wait on such servers.
+            // A client that cannot wait in a cluster.
             Some(Ok(("Unsupported", _))) => return problems,
             Some(Ok(("ok", answer))) => {
                 let owner = answer.get("owner").and_then(Value::as_str).unwrap_or_default();

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::clock::{Stalls, boot_ns};
 use crate::driver::Launch;
-use crate::process::Process;
+use crate::process::{Process, outcome};
 use crate::run::Problem;
 use board::Board;
 use long::Long;
@@ -133,7 +133,7 @@ impl Run<'_> {
         Ok(problems)
     }
 
-    /// What the servers and the log of all holds show, now that all clients are closed.
+    /// The problems that the servers and the log of all holds show, now that all clients are closed.
     fn judge(&self, moved: Moved<'_>, log: &Mutex<Log>) -> Vec<Problem> {
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
         println!("moves: {}: {} holds; {}", self.way.name(), log.holds.len(), log.shown());
@@ -143,14 +143,23 @@ impl Run<'_> {
         problems
     }
 
+    /// A client of each. One that connects while no server can be found is tried again.
     fn connect(&self, number: u32, url: &str) -> Result<Vec<Client<'_>>, String> {
+        let until = boot_ns() + BOUND;
         let connect = |process| {
-            let (name, attempt) = (Process::name(process), self.attempt);
-            let handle = format!("{name}-{}-{attempt}{number}", self.way.name());
-            let mut request = json!({"do": "connect", "client": handle, "name": handle, "url": url});
-            request["lease_ms"] = (self.lease.as_millis() as u64).into();
-            process.must(request, ANSWER)?;
-            Ok(Client { process, handle })
+            for again in 0.. {
+                let (name, attempt) = (Process::name(process), self.attempt);
+                let handle = format!("{name}-{}-{attempt}{number}{again}", self.way.name());
+                let mut request = json!({"do": "connect", "client": handle, "name": handle, "url": url});
+                request["lease_ms"] = (self.lease.as_millis() as u64).into();
+                let answer = process.ask(request, ANSWER)?;
+                match outcome(&answer) {
+                    "ok" => return Ok(Client { process, handle }),
+                    "Unreachable" if boot_ns() < until => std::thread::sleep(Duration::from_millis(50)),
+                    _ => return Err(format!("{handle}: {answer}")),
+                }
+            }
+            Err("too many attempts".to_string())
         };
         self.processes.iter().map(connect).collect()
     }
@@ -183,9 +192,10 @@ impl Run<'_> {
         let mut there: Vec<&str> = clients.iter().map(|client| client.handle.as_str()).collect();
         let mut left = Vec::new();
         while boot_ns() < findable + BOUND + 2 * stalls.worst_ms() * MS && !there.is_empty() {
-            let list: String = match redis::cmd("CLIENT").arg("LIST").query(&mut old) {
-                Ok(list) => list,
-                Err(error) => return vec![format!("CLIENT LIST at the old primary: {error}").into()],
+            // A Sentinel that demotes it ends all connections.
+            let Ok(list) = redis::cmd("CLIENT").arg("LIST").query::<String>(&mut old) else {
+                old = self.stage.old().connect();
+                continue;
             };
             let after = (boot_ns() - findable) / MS;
             let (still, gone) = there.iter().partition(|name| list.contains(&format!(" name={name}")));

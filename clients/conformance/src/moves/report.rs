@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{BOUND, MS};
 use crate::run::Problem;
 
-/// What a replica may not have yet when it is promoted.
+/// The writes of this time may be missing on a replica that is promoted.
 const LAG: i64 = 100 * MS;
 
 /// From the answer to the last check that said that the lock was held.
@@ -37,7 +37,7 @@ impl Log {
         self.outcomes.values().filter(|outcomes| outcomes.contains_key(outcome)).count()
     }
 
-    /// What the log shows that must not be. `promoted`: when, if a lock that is acquired between that and the switch may be lost.
+    /// The problems in the log. `promoted`: when, if a lock that is acquired between that and the switch may be lost.
     pub(super) fn problems(&mut self, promoted: Option<i64>) -> Vec<Problem> {
         let may_be_lost =
             |at: i64| promoted.is_some_and(|promoted| (promoted - LAG..promoted + BOUND).contains(&at));

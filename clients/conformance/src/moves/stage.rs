@@ -105,7 +105,7 @@ impl Stage {
         }
     }
 
-    /// What stands before the names of all locks: in a cluster they are on one primary.
+    /// A prefix of the names of all locks: in a cluster they are on one primary.
     pub(super) fn tag(&self) -> String {
         match self {
             Stage::Cluster(cluster) => format!("{{{}}}", cluster.lock_on(0, 'm')),
@@ -141,7 +141,7 @@ impl Stage {
         }
     }
 
-    /// What Sentinels refused: clients have the least rights there.
+    /// The commands that Sentinels refused: clients have the least rights there.
     pub(super) fn refusals(&self) -> Option<String> {
         let Stage::Watched(_, watched, stale) = self else { return None };
         let refused = |sentinel: &TestServer| match refusals(&mut sentinel.connect_as(PEER, PEER), "default")
