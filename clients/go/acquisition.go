@@ -2,7 +2,6 @@ package rlock
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -20,6 +19,7 @@ type acquisition struct {
 	heldAt  time.Duration
 	link    *link // of the last command
 	tied    *link // of the last command that the server confirmed
+	heard   bool  // the server has answered a command
 	asking  *link // where the next command goes, in a cluster whose slot moves
 	timer   *time.Timer
 	// How long the holder's lease can last, as far as it is known.
@@ -39,9 +39,12 @@ type acquisition struct {
 
 func (c *Client) acquisition(o order, named bool) *acquisition {
 	a := &acquisition{
-		client: c, order: o, named: named, machine: newMachine(o.plan), began: now(), guards: 1, holderLease: longestLook,
+		client: c, order: o, named: named, began: now(), guards: 1, holderLease: longestLook,
 		settled: make(chan struct{}), released: make(chan struct{}), gone: make(chan struct{}), levels: make(chan struct{}, 1),
 	}
+	plan := o.plan
+	plan.response = c.patience / 2 // asking once ends after two of them
+	a.machine = newMachine(plan)
 	a.loss, a.lose = context.WithCancelCause(context.Background())
 	return a
 }
@@ -92,14 +95,18 @@ func (a *acquisition) send(what output) {
 		link.send([]string{"ASKING"}, o.response, ignore)
 	}
 	a.link, a.asking = link, nil
-	if what.look {
-		link.send([]string{"PTTL", o.lock}, o.response, func(reply any, _ time.Duration) { a.holderLease = readLease(reply) })
+	if what.look && !c.unreadable {
+		link.send([]string{"PTTL", o.lock}, o.response, func(reply any, _ time.Duration) {
+			a.holderLease = readLease(reply)
+			c.unreadable = c.unreadable || denies(reply)
+		})
 	}
 	link.send(o.words(what, c.channel), o.response, func(reply any, sentAt time.Duration) {
 		told := c.failure(reply, o.lock, link, a)
 		if !told.failed() {
 			told = readAnswer(what.command, reply, a.holderLease)
 		}
+		a.heard = a.heard || !told.failed()
 		if told.kind == answeredHeld || told == one {
 			a.tied = link
 		}
@@ -119,13 +126,13 @@ func (a *acquisition) told(what output) {
 		close(a.settled)
 	case outTimedOut:
 		c.tell(Event{Kind: TimedOut, Lock: lock, Took: at - a.began})
-		a.refuse(timedOut(lock, at-a.began, what.err))
+		a.refuse(timedOut(lock, at-a.began, a.kept(what.err)))
 	case outDenied:
 		c.tell(Event{Kind: Denied, Lock: lock})
 		a.refuse(denied(lock))
 	case outRefused:
 		if what.err == nil {
-			what.err = unreachable(errors.New("no answer in time"))
+			what.err = a.link.kept()
 		}
 		a.refuse(what.err)
 	case outRenewed:
@@ -141,6 +148,9 @@ func (a *acquisition) told(what output) {
 		a.lost(WhyTaken)
 		a.end(context.Cause(a.loss))
 	case outReleaseUnknown:
+		if what.err == nil {
+			what.err = a.link.kept()
+		}
 		a.end(outcomeUnknown(lock, what.err))
 	case outReleaseRefused:
 		a.end(what.err)
@@ -148,6 +158,21 @@ func (a *acquisition) told(what output) {
 		c.leave(a)
 		close(a.gone)
 	}
+}
+
+// kept is what has kept the server from answering, or nil if it has answered.
+func (a *acquisition) kept(last error) error {
+	switch messages := a.client.messages; {
+	case !a.link.up():
+		return a.link.kept()
+	case last != nil:
+		return last
+	case a.machine.down && messages != nil:
+		return messages.kept()
+	case !a.heard || a.link.silent():
+		return a.link.kept()
+	}
+	return nil
 }
 
 func (a *acquisition) refuse(err error) {
@@ -166,7 +191,7 @@ func (a *acquisition) lost(why Why) {
 		// A lost lock needs no release. Its release would enter it again.
 		a.client.leave(a)
 	}
-	a.lose(lost(a.order.lock, why))
+	a.lose(a.order.lost(why))
 }
 
 // abandon: the client is closed, and no answer will come any more.

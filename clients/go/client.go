@@ -32,13 +32,16 @@ var started = time.Now()
 type Options struct {
 	// Name is for owners and CLIENT LIST; the program's name by default.
 	Name string
-	// Lease is how long a lock outlives its process: 30 s by default. The client renews it every third of it.
+	// Lease is how long a lock outlives its process: 30 s by default. The client renews it every third of it. To survive a fail-over
+	// it must be longer than one and a half times as long as that takes.
 	Lease time.Duration
 	// Wait is the limit of Acquire and Run; none by default.
 	Wait time.Duration
-	// SessionGrace is how long a lock outlives the connection of its process, from 100 ms. Without it, only the lease counts.
+	// SessionGrace is how long a lock outlives the connection of its process, from 100 ms. Without it, and where the server does not
+	// notice the end of the connection, only the lease counts.
 	SessionGrace time.Duration
-	// ResponseTimeout is how long the server may take to answer: a sixth of the lease by default, from 50 ms to 5 s.
+	// ResponseTimeout is the limit of each call but Acquire and Run, and of one answer of the server: 2 s by default. Unless you set
+	// it, a connection without an answer is replaced after a sixth of the lease already, if that is shorter.
 	ResponseTimeout time.Duration
 	// OnEvent receives what happens to locks and connections, one event after the other. It must not close the client.
 	OnEvent func(Event)
@@ -51,7 +54,8 @@ type Client struct {
 	identity string
 	channel  string
 	defaults order
-	response time.Duration
+	response time.Duration // for one answer
+	patience time.Duration // for a call that does not wait for a lock
 	onEvent  func(Event)
 
 	emptied context.Context // once a closing client has no acquisition left
@@ -69,10 +73,12 @@ type Client struct {
 	links        map[string]*link       // for commands, by address
 	slots        map[int]string         // of a cluster: the addresses that are known
 	messages     *link
+	sentinels    sentinels
 	hearing      hearing
-	failures     int // to connect
-	counts       int // of the subscription
-	numbers      int // of owners
+	unreadable   bool // this user may not ask for the lease of a holder
+	failures     int  // to connect
+	counts       int  // of the subscription
+	numbers      int  // of owners
 	closing      bool
 	lostAt       time.Duration // when the first link was lost; 0 while all are up
 	events       chan Event
@@ -109,7 +115,7 @@ func connect(ctx context.Context, endpoint *endpoint, err error, options Options
 	select {
 	case err = <-c.settled:
 	case <-ctx.Done():
-		err = unreachable(context.Cause(ctx))
+		c.do(func() { err = c.linkFor("").overdue(ctx) })
 	}
 	if err == nil {
 		// Without arguments it does nothing.
@@ -127,7 +133,8 @@ func connect(ctx context.Context, endpoint *endpoint, err error, options Options
 
 func newClient(endpoint *endpoint, options Options) (*Client, error) {
 	lease := cmp.Or(options.Lease, 30*time.Second)
-	response := cmp.Or(options.ResponseTimeout, min(max(lease/6, 50*time.Millisecond), 5*time.Second))
+	patience := cmp.Or(options.ResponseTimeout, 2*time.Second)
+	response := cmp.Or(options.ResponseTimeout, min(max(lease/6, 50*time.Millisecond), patience))
 	defaults := order{plan: plan{lease: lease, wait: cmp.Or(options.Wait, forever), grace: options.SessionGrace, renew: true}}
 	if err := errors.Join(defaults.check(), checkTime("a response timeout", response, time.Millisecond)); err != nil {
 		return nil, err
@@ -144,6 +151,7 @@ func newClient(endpoint *endpoint, options Options) (*Client, error) {
 		channel:      "rlock:grants:" + hex.EncodeToString(random[:]),
 		defaults:     defaults,
 		response:     response,
+		patience:     patience,
 		onEvent:      options.OnEvent,
 		allTold:      make(chan struct{}),
 		settled:      make(chan error, 1),
@@ -160,7 +168,10 @@ func newClient(endpoint *endpoint, options Options) (*Client, error) {
 	c.emptied, c.empty = context.WithCancel(context.Background())
 	c.ended, c.end = context.WithCancel(context.Background())
 	go c.tellEvents()
-	c.do(func() { c.link(endpoint.seeds[0]) })
+	c.do(func() {
+		c.know(endpoint.sentinels...)
+		c.link(endpoint.seeds[0])
+	})
 	return c, nil
 }
 
@@ -175,7 +186,7 @@ func plain(word, otherwise string) string {
 // Identity is how the owners of this client begin: <name>@<host>:<pid>:<random>.
 func (c *Client) Identity() string { return c.identity }
 
-// Close is Shutdown with at most 5 seconds.
+// Close is Shutdown with at most 5 seconds for your work, and one ResponseTimeout for the server.
 func (c *Client) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -196,16 +207,15 @@ func (c *Client) Shutdown(ctx context.Context) error {
 			c.empty()
 		}
 	})
-	select {
-	case <-c.emptied.Done():
-	case <-ctx.Done():
-	}
+	c.awaitReleases(ctx)
 	c.end()
 	c.running.Wait()
 	left := 0
 	c.do(func() {
-		left = len(c.acquisitions)
 		for _, a := range c.acquisitions {
+			if a.heldAt > 0 && !a.machine.answered {
+				left++
+			}
 			a.abandon()
 		}
 	})
@@ -217,6 +227,27 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		return unflushed(left)
 	}
 	return nil
+}
+
+// awaitReleases gives the work under the locks until ctx is done, and then the server one ResponseTimeout.
+func (c *Client) awaitReleases(ctx context.Context) {
+	const pause = 10 * time.Millisecond
+	for released := now(); now() < released+c.patience; {
+		select {
+		case <-c.emptied.Done():
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		c.do(func() {
+			for _, a := range c.acquisitions {
+				if a.machine.phase == phaseHeld || a.machine.phase == phaseLost {
+					released = now()
+				}
+			}
+		})
+	}
 }
 
 func (c *Client) do(work func()) {

@@ -6,10 +6,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -114,60 +114,18 @@ func (l *lent) Close() error {
 	return l.Conn.Close()
 }
 
-// connect makes a connection to this address, or to the primary. The driver logs in on it, and is closed: it cannot send on the
-// connection, replace it or close it.
-func (e *endpoint) connect(ctx context.Context, address string) (net.Conn, error) {
-	if len(e.sentinels) == 0 {
-		conn, _, err := e.open(ctx, &e.options, address, "PING")
-		return conn, err
-	}
-	deadline, _ := ctx.Deadline()
-	// A Sentinel that answers nothing leaves time for the others.
-	share := time.Until(deadline) / time.Duration(len(e.sentinels)+1)
-	var failed error
-	for _, number := range rand.Perm(len(e.sentinels)) {
-		within, cancel := context.WithTimeout(ctx, share)
-		conn, err := e.connectBy(within, e.sentinels[number])
-		cancel()
-		if err == nil {
-			return conn, nil
-		}
-		failed = err
-	}
-	return nil, failed
-}
+// HELLO without arguments needs no permission, and says whether the server is a primary.
+var hello = []any{"HELLO"}
 
-func (e *endpoint) connectBy(ctx context.Context, sentinel string) (net.Conn, error) {
-	asked, told, err := e.open(ctx, &e.sentinel, sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", e.service)
-	if errors.Is(err, redis.Nil) {
-		err = fmt.Errorf("the Sentinel %s knows no primary called %s", sentinel, e.service)
-	}
-	if err != nil {
-		return nil, err
-	}
-	_ = asked.Close()
-	primary, _ := told.([]any)
-	if len(primary) != 2 {
-		return nil, errProtocol
-	}
-	address := net.JoinHostPort(fmt.Sprint(primary[0]), fmt.Sprint(primary[1]))
-	conn, told, err := e.open(ctx, &e.options, address, "ROLE")
-	if err == nil && demoted(told) {
-		_ = conn.Close()
-		// Sentinels are late at times.
-		return nil, fmt.Errorf("the Sentinel %s names %s, which is not the primary", sentinel, address)
-	}
-	return conn, err
-}
-
-// demoted is whether a server that answers ROLE like this is not a primary.
+// demoted is whether a server that answers HELLO like this is a replica.
 func demoted(told any) bool {
-	role, _ := told.([]any)
-	return len(role) > 0 && role[0] != "master"
+	role := field[string](readFields(told), "role")
+	return role != "" && role != "master"
 }
 
-// open also sends a first command, which ends the handshake.
-func (e *endpoint) open(ctx context.Context, like *redis.Options, address string, first ...any) (net.Conn, any, error) {
+// open makes a connection to this address, and asks these questions on it in one piece. The driver logs in, and is closed: it
+// cannot send on the connection, replace it or close it.
+func (e *endpoint) open(ctx context.Context, like *redis.Options, address string, questions ...[]any) (net.Conn, []any, error) {
 	raw, err := dialWithin(ctx, e.dial, cmp.Or(like.Network, "tcp"), address)
 	if err != nil {
 		return nil, nil, err
@@ -180,8 +138,31 @@ func (e *endpoint) open(ctx context.Context, like *redis.Options, address string
 	options.Dialer = func(context.Context, string, string) (net.Conn, error) { return conn, nil }
 	driver := redis.NewClient(&options)
 	one := driver.Conn()
-	asked := redis.NewCmd(ctx, first...)
-	err = one.Process(ctx, asked)
+	asked, err := one.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, words := range append([][]any{hello}, questions...) {
+			pipe.Do(ctx, words...)
+		}
+		return nil
+	})
+	var replies []any
+	for _, each := range asked {
+		reply, failed := each.(*redis.Cmd).Result()
+		if refused := refusalOf(failed); refused != "" {
+			reply = refused
+		}
+		replies = append(replies, reply)
+	}
+	refused, isRefused := replies[0].(serverError)
+	switch {
+	case isRefused && strings.HasPrefix(strings.ToLower(string(refused)), "err unknown command"):
+		err = nil // a server without HELLO has said so after the login
+	case isRefused:
+		err = refused
+	case replies[0] != nil:
+		err = nil
+	case refusalOf(err) != "":
+		err = refusalOf(err)
+	}
 	conn.ready.Store(err == nil)
 	_ = one.Close()
 	_ = driver.Close()
@@ -195,7 +176,16 @@ func (e *endpoint) open(ctx context.Context, like *redis.Options, address string
 		_ = raw.Close()
 		return nil, nil, err
 	}
-	return raw, asked.Val(), nil
+	return raw, replies, nil
+}
+
+// refusalOf is the server's error that the driver has returned, or "".
+func refusalOf(err error) serverError {
+	var refused redis.Error
+	if errors.As(err, &refused) && !errors.Is(err, redis.Nil) {
+		return serverError(refused.Error())
+	}
+	return ""
 }
 
 // dialWithin gives up when ctx is done, though the driver's own dialer heeds ctx only without TLS.

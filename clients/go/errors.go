@@ -3,14 +3,17 @@ package rlock
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // The errors of this package: compare with errors.Is.
 var (
-	ErrLost           = errors.New("rlock: the lock was lost")
+	ErrLost = errors.New("rlock: the lock was lost")
+	// ErrTimeout is also an ErrUnreachable if the wait ended while no server answered: then nobody may hold the lock.
 	ErrTimeout        = errors.New("rlock: the wait ended without the lock")
 	ErrDenied         = errors.New("rlock: another owner holds the lock")
 	ErrOutcomeUnknown = errors.New("rlock: it is unknown whether the lock was still held at its release")
@@ -70,21 +73,32 @@ func lockError(kind error, lock string, cause error, text string, more ...any) *
 	return &Error{kind: kind, Lock: lock, cause: cause, text: fmt.Sprintf(text, append([]any{shown(lock)}, more...)...)}
 }
 
-func lost(lock string, why Why) *Error {
-	reason := map[Why]string{
-		WhyExpired:  "no renewal was confirmed before its lease or session ended (server unreachable or process paused)",
-		WhyTaken:    "the server no longer has it (forced release, deletion or fail-over)",
-		WhyClosed:   "its client was closed",
-		WhyReleased: "it was released",
-	}[why]
-	err := lockError(ErrLost, lock, nil, "the lock %s was lost: %s; stop the work and check its results", reason)
+func (o *order) lost(why Why) *Error {
+	text, reason := "the lock %s was lost: %s; stop the work and check its results", ""
+	switch {
+	case why == WhyReleased:
+		text, reason = "the lock %s is no longer held: %s; acquire it again", "it was released"
+	case why == WhyTaken:
+		reason = "the server no longer has it (forced release, deletion or fail-over)"
+	case why == WhyClosed:
+		reason = "its client was closed"
+	case o.renew || o.grace > 0:
+		reason = "no renewal was confirmed before its lease or session ended (server unreachable or process paused)"
+	default:
+		reason = "its lease ended, which is not renewed"
+	}
+	err := lockError(ErrLost, o.lock, nil, text, reason)
 	err.Why = why
 	return err
 }
 
+// timedOut: with a cause, the server did not answer, and nobody may hold the lock.
 func timedOut(lock string, waited time.Duration, cause error) *Error {
-	text := "the lock %s was not acquired within %v; wait longer, or see its holder with Info"
-	return lockError(ErrTimeout, lock, cause, text, waited.Round(time.Millisecond))
+	text, more := "the lock %s was not acquired within %v; %s", "wait longer, or see its holder with Info"
+	if cause != nil {
+		text, more = "the lock %s was not acquired within %v: %s", cause.Error()
+	}
+	return lockError(ErrTimeout, lock, cause, text, waited.Round(time.Millisecond), more)
 }
 
 func denied(lock string) *Error {
@@ -92,13 +106,30 @@ func denied(lock string) *Error {
 }
 
 func outcomeUnknown(lock string, cause error) *Error {
-	text := "it is unknown whether the lock %s was still held at its release; it is free now or at its lease end"
-	return lockError(ErrOutcomeUnknown, lock, cause, text)
+	text := "it is unknown whether the lock %s was still held at its release: %v; it is free now or at its lease end"
+	return lockError(ErrOutcomeUnknown, lock, cause, text, cause)
 }
 
-func unreachable(cause error) *Error {
-	text := "no answer from the server (%v); check its address, its state and the network"
-	return &Error{kind: ErrUnreachable, cause: cause, text: fmt.Sprintf(text, cause)}
+func unreachable(server string, cause error) *Error {
+	text := fmt.Sprintf("the server %s does not answer: %s; check its address, its state and the network", server, brief(cause))
+	return &Error{kind: ErrUnreachable, cause: cause, text: text}
+}
+
+func replica(server string, cause error) *Error {
+	text := fmt.Sprintf("the server %s is a replica; name the primary, or wait until it is one", server)
+	return &Error{kind: ErrUnreachable, cause: cause, text: text}
+}
+
+// brief is an error of the network without the address.
+func brief(err error) string {
+	var number syscall.Errno
+	switch {
+	case errors.As(err, &number):
+		return number.Error()
+	case errors.Is(err, io.EOF):
+		return "it closed the connection"
+	}
+	return err.Error()
 }
 
 func invalid(format string, arguments ...any) *Error {

@@ -64,11 +64,12 @@ func (h *Held) Reenter(ctx context.Context) (*Held, error) {
 	return newHeld(h.acquisition), nil
 }
 
-// Release releases the lock, and is sent even if ctx is done: ctx bounds the wait for the answer. The error is ErrLost if the lock
-// was lost before, ErrOutcomeUnknown if that cannot be known. Another call returns the same again.
+// Release releases the lock, and is sent even if ctx is done: ctx and ResponseTimeout bound the wait for the answer, and the release
+// goes on in the background. The error is ErrLost if the lock was lost before, ErrOutcomeUnknown if that cannot be known. Another
+// call returns the same again.
 func (h *Held) Release(ctx context.Context) error {
 	h.once.Do(func() {
-		h.end(lost(h.Name(), WhyReleased))
+		h.end(h.acquisition.order.lost(WhyReleased))
 		h.outcome = h.acquisition.leave(ctx)
 	})
 	return h.outcome

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// How long a release whose context is done waits for an answer that is on its way.
+const lastMoment = 50 * time.Millisecond
+
 // check is how much longer the lock is held without another renewal.
 func (a *acquisition) check() (left time.Duration, err error) {
 	a.client.do(func() {
@@ -14,7 +17,7 @@ func (a *acquisition) check() (left time.Duration, err error) {
 		a.feed(a.machine.tick)
 		left, err = 0, context.Cause(a.loss)
 		if err == nil {
-			err = lost(a.order.lock, WhyReleased)
+			err = a.order.lost(WhyReleased)
 		}
 	})
 	return left, err
@@ -31,21 +34,26 @@ func (a *acquisition) leave(ctx context.Context) error {
 	if err := context.Cause(a.loss); err != nil {
 		return err
 	}
+	limited, cancel := context.WithTimeout(ctx, a.client.patience)
+	defer cancel()
 	if left > 0 {
-		a.leaveOthers(ctx)
+		a.leaveOthers(limited)
 		return nil
 	}
 	select {
 	case <-a.released:
-	case <-ctx.Done():
-		// The release is on its way, and is repeated in the background if necessary.
-		select {
-		case <-a.released:
-		case <-time.After(a.order.response):
-			return outcomeUnknown(a.order.lock, context.Cause(ctx))
-		}
+		return a.outcome
+	case <-limited.Done():
 	}
-	return a.outcome
+	// The release goes on in the background. Where ctx was done before, it is just being sent.
+	select {
+	case <-a.released:
+		return a.outcome
+	case <-time.After(lastMoment):
+	}
+	var kept error
+	a.client.do(func() { kept = a.link.overdue(ctx) })
+	return outcomeUnknown(a.order.lock, kept)
 }
 
 func (a *acquisition) release() {
@@ -87,7 +95,7 @@ func (a *acquisition) reenter(ctx context.Context) error {
 		}
 	})
 	if holds == 0 {
-		return lost(o.lock, WhyReleased)
+		return o.lost(WhyReleased)
 	}
 	// The server counts one permit, however many guards there are here.
 	if _, err = a.check(); err == nil && o.mode != modePermit {

@@ -245,7 +245,9 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.target)
+		target := ""
+		p.set(func() { target = p.target })
+		server, err := net.Dial("tcp", target)
 		refused := err != nil
 		p.set(func() {
 			if refused = refused || p.refusing; !refused {

@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -17,7 +15,8 @@ const (
 	// A handshake takes several round trips, and with TLS some more.
 	leastToConnect = time.Second
 	// A reply may have arrived that was not read while the process stood still.
-	lateGrace = 20 * time.Millisecond
+	lateGrace   = 20 * time.Millisecond
+	usualAnswer = 100 * time.Millisecond
 )
 
 // undelivered is what became of a command instead of a reply.
@@ -40,17 +39,23 @@ type sent struct {
 	over    bool
 }
 
+// dialing makes a connection, and says to which server.
+type dialing = func(ctx context.Context) (conn net.Conn, server string, err error)
+
 // link is a connection to one server, and the next one when it is lost. All that follows client is under the client's mutex.
 type link struct {
 	address string
 	client  *Client
-	// For the client: it is up; it is lost, or not to be reached; a message; the answer to a pulse.
+	// For the client: makes a connection; it is up; it is lost, or not to be reached; a message.
+	dial    dialing
 	came    func()
 	went    func(wasUp bool, err *Error)
 	message func(text string)
-	lives   func(reply any, sentAt time.Duration)
-	pulse   string // asks whether it lives
+	// Asks whether it lives, again and again with these pauses.
+	pulse func(within time.Duration)
+	pace  func() time.Duration
 
+	server  string   // of the last attempt
 	conn    net.Conn // nil while it is down
 	outbox  []*sent
 	waiting []*sent
@@ -72,6 +77,27 @@ func (l *link) send(words []string, within time.Duration, receive receiver) {
 	offer(l.woken, struct{}{})
 }
 
+// kept is why there is no answer.
+func (l *link) kept() *Error {
+	if !l.up() {
+		return l.trouble
+	}
+	return unreachable(l.server, errors.New("no reply in time"))
+}
+
+// overdue is why a call ends that has not been answered: what its caller says, or what has kept the server.
+func (l *link) overdue(ctx context.Context) error {
+	if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return context.Cause(ctx)
+	}
+	late := *l.kept()
+	late.cause = errors.Join(context.Cause(ctx), late.cause)
+	return &late
+}
+
+// silent is whether a command has waited for longer than a server takes that is well.
+func (l *link) silent() bool { return len(l.waiting) > 0 && now()-l.waiting[0].at > usualAnswer }
+
 // drop gives the connection up; another one follows.
 func (l *link) drop(why error) {
 	if l.up() && l.broken == nil {
@@ -81,32 +107,38 @@ func (l *link) drop(why error) {
 	}
 }
 
-// beat asks now whether the link lives, and then again and again; not while it is down. The grace of a session has room for a
-// pause, an answer, and a quarter in which its holds are tied to the next connection.
+// beat asks now whether the link lives, and then again and again; not while it is down.
 func (l *link) beat() {
 	if l.heart != nil {
 		l.heart.Stop()
 	}
 	if l.up() {
-		grace := l.client.shortestGrace()
-		l.heart = time.AfterFunc(min(l.client.response, grace/4), func() { l.client.do(l.beat) })
-		l.send([]string{l.pulse}, min(l.client.response, grace/2), l.lives)
+		pace := l.pace()
+		l.heart = time.AfterFunc(pace, func() { l.client.do(l.beat) })
+		l.pulse(min(l.client.response, 2*pace))
 	}
 }
 
 // keep connects, for ever.
 func (l *link) keep(ctx context.Context) {
 	defer l.client.running.Done()
-	pause := firstReconnect
-	for ctx.Err() == nil {
-		var grace time.Duration
-		l.client.do(func() { grace = l.client.shortestGrace() })
+	pause, grace := firstReconnect, forever
+	var dial dialing
+	for used := false; ctx.Err() == nil; {
+		l.client.do(func() {
+			// Nothing is tied to a connection before the first one.
+			if dial = l.dial; used {
+				grace = l.client.shortestGrace()
+			}
+		})
 		within, cancel := context.WithTimeout(ctx, min(max(l.client.response, leastToConnect), grace/2))
-		conn, err := l.client.endpoint.connect(within, l.address)
+		conn, server, err := dial(within)
 		cancel()
+		l.client.do(func() { l.server = server })
 		if err != nil {
-			l.client.do(func() { l.down(ctx, connectError(err)) })
+			l.client.do(func() { l.down(ctx, connectError(server, err)) })
 		} else {
+			used = true
 			began := now()
 			l.use(ctx, conn)
 			if now()-began > time.Second {
@@ -139,7 +171,7 @@ func (l *link) use(ctx context.Context, conn net.Conn) {
 	}()
 	l.write(conn)
 	<-read
-	l.client.do(func() { l.down(ctx, unreachable(l.broken)) })
+	l.client.do(func() { l.down(ctx, connectError(l.server, l.broken)) })
 }
 
 func (l *link) down(ctx context.Context, err *Error) {
@@ -240,21 +272,20 @@ func (l *link) late(which *sent) {
 }
 
 // connectError is the server's refusal, or that it was not reached.
-func connectError(err error) *Error {
-	var refused redis.Error
+func connectError(server string, err error) *Error {
+	var refused serverError
 	var known *Error
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &refused):
-		text := serverError(refused.Error())
-		if code := text.code(); code != "LOADING" && code != "MASTERDOWN" {
-			failed := text.refusal("", false).err
+		if code := refused.code(); code != "LOADING" && code != "MASTERDOWN" {
+			failed := refused.refusal("", server).err
 			errors.As(failed, &known)
 			return known
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		err = errors.New("no connection in time")
 	}
-	return unreachable(err)
+	return unreachable(server, err)
 }

@@ -1,7 +1,10 @@
 package rlock
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"net"
 	"strings"
 	"time"
 )
@@ -19,14 +22,46 @@ const (
 	hears      // and as the server says that makes the grants
 )
 
-func (c *Client) open(address, pulse string) *link {
-	l := &link{
-		address: address, client: c, pulse: pulse, woken: make(chan struct{}, 1),
-		trouble: unreachable(errors.New("no connection yet")),
+func (c *Client) open(address string) *link {
+	l := &link{address: address, server: address, client: c, woken: make(chan struct{}, 1)}
+	l.dial = func(ctx context.Context) (net.Conn, string, error) { return c.reach(ctx, address) }
+	if c.endpoint.follows() && address == "" {
+		l.server = c.endpoint.service
 	}
+	l.trouble = unreachable(l.server, errors.New("no connection yet"))
+	// The grace of a session has room for a pause, an answer, and a quarter in which its holds are tied to the next connection.
+	l.pace = func() time.Duration { return min(c.response, c.shortestGrace()/4) }
+	l.came, l.went = func() {}, func(bool, *Error) {}
 	c.running.Add(1)
 	go l.keep(c.ended)
 	return l
+}
+
+// reach connects to a server: to this one, or to the primary that the Sentinels name.
+func (c *Client) reach(ctx context.Context, server string) (net.Conn, string, error) {
+	moves := 0
+	if c.endpoint.follows() {
+		c.do(func() { moves = c.sentinels.moves })
+		found, err := c.primary(ctx)
+		if err != nil {
+			return nil, c.endpoint.service, err
+		}
+		server = found
+	}
+	conn, told, err := c.endpoint.open(ctx, &c.endpoint.options, server)
+	if err == nil && !c.endpoint.cluster {
+		c.do(func() {
+			if demoted(told[0]) {
+				err = replica(server, nil)
+			} else if news := &c.sentinels; moves != news.moves && server != news.primary {
+				err = fmt.Errorf("the primary is %s now", news.primary)
+			}
+		})
+		if err != nil {
+			_ = conn.Close()
+		}
+	}
+	return conn, server, err
 }
 
 // link is the one for commands to this address.
@@ -34,16 +69,14 @@ func (c *Client) link(address string) *link {
 	if l := c.links[address]; l != nil {
 		return l
 	}
-	pulse := "PING"
-	if c.endpoint.follows() {
-		// A server may be demoted without a word to its clients.
-		pulse = "ROLE"
-	}
-	l := c.open(address, pulse)
+	l := c.open(address)
 	c.links[address] = l
 	l.came = func() { c.commandsCame(l) }
 	l.went = func(wasUp bool, err *Error) { c.commandsWent(l, wasUp, err) }
-	l.lives = func(reply any, sentAt time.Duration) { c.commandsLive(l, reply, sentAt) }
+	// A server may be demoted without a word to its clients.
+	l.pulse = func(within time.Duration) {
+		l.send([]string{"HELLO"}, within, func(reply any, sentAt time.Duration) { c.commandsLive(l, reply, sentAt) })
+	}
 	return l
 }
 
@@ -99,8 +132,8 @@ func (c *Client) commandsLive(l *link, reply any, sentAt time.Duration) {
 	if _, failed := reply.(undelivered); failed {
 		return
 	}
-	if demoted(reply) {
-		c.dropAll(errors.New("the server is no longer a primary"))
+	if !c.endpoint.cluster && demoted(reply) {
+		c.dropAll(replica(l.server, nil))
 		return
 	}
 	c.each(func(a *acquisition) bool { return a.order.grace > 0 && a.tied == l }, func(a *acquisition) {
@@ -116,8 +149,9 @@ func (c *Client) listen() {
 		}
 		return
 	}
-	l := c.open(c.endpoint.seeds[0], "PING")
+	l := c.open(c.endpoint.seeds[0])
 	c.messages = l
+	l.pulse = l.pings(c.channel)
 	l.came = func() {
 		c.introduce(l)
 		c.subscribe()
@@ -134,7 +168,22 @@ func (c *Client) listen() {
 			a.feed(func() { a.machine.message(told.word, told.token) })
 		}
 	}
-	l.lives = ignore
+}
+
+// pings ask by PING, and after its refusal by another SUBSCRIBE: users of a subscription may do that.
+func (l *link) pings(channel string) func(within time.Duration) {
+	ways := [][]string{{"PING"}, {"SUBSCRIBE", channel}}
+	return func(within time.Duration) {
+		if len(ways) == 0 {
+			return
+		}
+		way := ways[0]
+		l.send(way, within, func(reply any, _ time.Duration) {
+			if denies(reply) && len(ways) > 0 && way[0] == ways[0][0] {
+				ways = ways[1:]
+			}
+		})
+	}
 }
 
 func (c *Client) subscribe() {
@@ -176,7 +225,7 @@ func (c *Client) count() {
 
 // unheard: this user gets no messages, so waits end. The next one subscribes again, since the rules may have changed.
 func (c *Client) unheard(refused serverError) {
-	told := refused.refusal("", false)
+	told := refused.refusal("", c.messages.server)
 	if told.kind == failedPassing {
 		c.messages.drop(told.err) // the next connection subscribes again
 		return

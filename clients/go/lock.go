@@ -188,7 +188,7 @@ func (c *Client) acquire(ctx context.Context, o order) (*acquisition, error) {
 	for {
 		waited := now() - began
 		if err := ctx.Err(); wait != 0 && (waited >= wait || errors.Is(err, context.DeadlineExceeded)) {
-			return nil, timedOut(o.lock, waited, nil)
+			return nil, timedOut(o.lock, waited, c.trouble(o.lock))
 		} else if err != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -213,6 +213,16 @@ func (c *Client) acquire(ctx context.Context, o order) (*acquisition, error) {
 		}
 		cancel()
 	}
+}
+
+// trouble is why the server of a lock cannot be reached, or nil.
+func (c *Client) trouble(lock string) (err error) {
+	c.do(func() {
+		if link := c.linkFor(lock); !link.up() {
+			err = link.trouble
+		}
+	})
+	return err
 }
 
 // begin begins an acquisition. If its owner has another one, that is returned instead, or what must end before. While a lost one
@@ -257,7 +267,7 @@ func (a *acquisition) await(ctx context.Context) error {
 		if _, bounded := ctx.Deadline(); bounded && a.order.wait != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return // that is the end of the wait, and so a time-out
 		}
-		a.client.do(func() { a.feed(func() { a.machine.cancel(context.Cause(ctx)) }) })
+		a.client.do(func() { a.feed(func() { a.machine.cancel(a.link.overdue(ctx)) }) })
 	})
 	defer stop()
 	<-a.settled

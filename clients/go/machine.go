@@ -120,9 +120,9 @@ type machine struct {
 	pause                             time.Duration
 	token                             int64
 	proven                            time.Duration // when the connection lived that a session ties the hold to
-	// Whether it is tied, ENQUEUE was sent, a request was not answered, nor a release.
-	tied, queued, stray, unheard bool
-	lastError                    error
+	// Whether it is tied, ENQUEUE was sent, a request was not answered, nor a release; whether the last release was.
+	tied, queued, stray, unheard, answered bool
+	lastError                              error
 }
 
 func newMachine(p plan) *machine {
@@ -271,7 +271,7 @@ func (m *machine) asked(sentAt time.Duration, a answer) {
 	case m.phase == phaseConfirming:
 		m.ask()
 	case a.kind == answeredQueued:
-		m.phase, m.pause, m.next = phaseQueued, firstPause, m.now+firstLook
+		m.phase, m.pause, m.next, m.lastError = phaseQueued, firstPause, m.now+firstLook, nil
 		if m.looks > 0 {
 			m.next = m.now + min(max(a.holderLease, firstLook), longestLook)
 		}
@@ -432,6 +432,7 @@ func (m *machine) settle(kind outputKind, err error) {
 
 // done: the release was answered. A stray request that the server carries out after it would hold for no caller.
 func (m *machine) done() {
+	m.answered = true
 	if !m.stray || m.down {
 		m.finish()
 		return

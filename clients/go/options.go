@@ -42,7 +42,8 @@ func NoRenewal() ReadOption {
 }
 
 // SessionGrace is how long the lock outlives the connection of its process, from 100 ms. The client proves four times in it that
-// it lives; the lock is lost if the connection is away for longer.
+// it lives; the lock is lost if the connection is away for longer. The server frees the lock when it notices the end of the
+// connection: a stopped process or a cut network keeps the lock until its lease ends.
 func SessionGrace(grace time.Duration) ReadOption {
 	return option(func(o *order) { o.grace = grace })
 }

@@ -23,20 +23,26 @@ var refusals = []struct {
 	format string
 }{
 	{"NOPERM NOAUTH WRONGPASS", failedFinal, ErrPermission,
-		"the server denies access: %[1]s; check the user's password, and grant it " + permissions},
+		"the server %[3]s denies access: %[1]s; check the user's password, and grant it " + permissions},
 	{"QUEUEFULL", failedFinal, ErrQueueFull,
-		"the queue of the lock %[2]s is full (%[1]s); try again later, or raise the server's limit"},
-	{"WRONGTYPE WRONGLOCK", failedGone, ErrNotALock, "the key %[2]s holds something else (%[1]s); choose another name"},
+		"the queue of the lock %[2]s is full on the server %[3]s (%[1]s); try again later, or raise the server's limit"},
+	{"WRONGTYPE WRONGLOCK", failedGone, ErrNotALock, "the key %[2]s on the server %[3]s holds something else (%[1]s); choose another name"},
 	{"LOADING BUSY MASTERDOWN CLUSTERDOWN TRYAGAIN UNBLOCKED", failedPassing, ErrRefused, refused},
 }
 
 const (
-	refused = "the server refused: %[1]s; fix the cause, then try again"
-	without = "this server has no rlock module (%[1]s); add `loadmodule /path/to/librlock.so` to its configuration"
+	refused = "the server %[3]s refused: %[1]s; fix the cause, then try again"
+	without = "the server %[3]s has no rlock module (%[1]s); add `loadmodule /path/to/librlock.so` to its configuration"
 )
 
-// refusal is what the server's error means. With follows, another server may have become the primary.
-func (e serverError) refusal(lock string, follows bool) answer {
+// denies is whether the user of the connection may not run a command.
+func denies(reply any) bool {
+	refused, _ := reply.(serverError)
+	return refused.code() == "NOPERM"
+}
+
+// refusal is what the server's error means.
+func (e serverError) refusal(lock, server string) answer {
 	kind, err, format := failedFinal, ErrRefused, refused
 	text, code := string(e), e.code()
 	for _, each := range refusals {
@@ -45,12 +51,10 @@ func (e serverError) refusal(lock string, follows bool) answer {
 		}
 	}
 	switch {
-	case code == "READONLY" && follows:
-		kind = failedPassing
 	case strings.HasPrefix(strings.ToLower(text), "err unknown command"):
 		err, format = ErrModuleMissing, without
 	case strings.Contains(text, "rlock.accept is no"):
 		kind = failedDraining
 	}
-	return answer{kind: kind, err: &Error{kind: err, Lock: lock, cause: e, text: fmt.Sprintf(format, shown(text), shown(lock))}}
+	return answer{kind: kind, err: &Error{kind: err, Lock: lock, cause: e, text: fmt.Sprintf(format, shown(text), shown(lock), shown(server))}}
 }

@@ -9,31 +9,42 @@ import (
 
 // request sends a command that belongs to no machine.
 func (c *Client) request(ctx context.Context, lock string, words ...string) (any, error) {
-	for by := now() + c.response; ; {
+	limited, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
+	for {
 		told := make(chan answer, 1)
 		var reply any
+		var link *link
 		c.do(func() {
-			link := c.linkFor(lock)
+			link = c.linkFor(lock)
 			link.send(words, c.response, func(received any, _ time.Duration) {
 				reply = received
 				told <- c.failure(received, lock, link, nil)
 			})
 		})
+		failed := answer{kind: failedUnanswered}
 		select {
-		case failed := <-told:
-			switch {
-			case !failed.failed():
-				return reply, nil
-			case c.ended.Err() != nil:
-				return nil, closed()
-			case failed.kind != failedUnsent && failed.kind != failedPassing || now() >= by:
-				return nil, failed.err
-			}
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		case failed = <-told:
+		case <-limited.Done():
+		}
+		late := limited.Err() != nil
+		switch {
+		case !failed.failed():
+			return reply, nil
+		case c.ended.Err() != nil:
+			return nil, closed()
+		case late && (ctx.Err() != nil || failed.kind != failedPassing):
+			var overdue error
+			c.do(func() { overdue = link.overdue(ctx) })
+			return nil, overdue
+		case late || failed.kind != failedUnsent && failed.kind != failedPassing:
+			return nil, failed.err
 		}
 		// It was surely not carried out.
-		time.Sleep(5 * time.Millisecond)
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-limited.Done():
+		}
 	}
 }
 
@@ -52,11 +63,13 @@ func (c *Client) failure(reply any, lock string, from *link, a *acquisition) ans
 
 // refusal is what the server's refusal means, and where a cluster sends the next command.
 func (c *Client) refusal(refused serverError, lock string, from *link, a *acquisition) answer {
-	meant := refused.refusal(lock, c.endpoint.follows())
+	meant := refused.refusal(lock, from.server)
 	code := refused.code()
 	switch words := strings.Split(string(refused), " "); {
-	case code == "READONLY" && c.endpoint.follows():
-		c.dropAll(refused)
+	case code == "READONLY" && !c.endpoint.cluster:
+		failed := replica(from.server, refused)
+		meant = answer{kind: failedPassing, err: failed}
+		c.dropAll(failed)
 	case code != "MOVED" && code != "ASK" || len(words) < 3:
 	case !c.endpoint.cluster:
 		meant.err = unsupported(fmt.Sprintf("this server is one of a cluster (%s); use ConnectLike with a redis.ClusterClient", shown(string(refused))))

@@ -34,7 +34,7 @@ func FuzzReplies(f *testing.F) {
 			_, _ = readInfo(reply)
 		}
 		readMessage(text)
-		_ = serverError(text).refusal(text, true).err.Error()
+		_ = serverError(text).refusal(text, text).err.Error()
 	})
 }
 
@@ -75,11 +75,10 @@ func TestRefusals(t *testing.T) {
 		"ERR this server … rlock.accept is no …":   {failedDraining, ErrRefused},
 		"OOM command not allowed when used memory": {failedFinal, ErrRefused},
 	} {
-		got := serverError(text).refusal("the %s lock", false)
+		got := serverError(text).refusal("the %s lock", "%s")
 		wantError(t, got.err, wanted.err, serverError(text))
 		check(t, got.kind == wanted.kind && !strings.Contains(got.err.Error(), "%!") && !strings.Contains(got.err.Error(), "\x00"), got)
 	}
-	check(t, serverError("READONLY x").refusal("", true).kind == failedPassing, "another primary follows")
 }
 
 func TestTheClockGoesOn(t *testing.T) {

@@ -507,6 +507,9 @@ func (r request) answer(from int64) {
 		if errors.As(err, &lost) && name == "LockLost" {
 			line["why"] = lost.Why
 		}
+		if name == "Timeout" && errors.Is(err, rlock.ErrUnreachable) {
+			line["cause"] = "unreachable"
+		}
 	}
 	say(line)
 	if r["do"] == "exit" && err == nil {

@@ -29,6 +29,8 @@ import rlock.client.Lock;
 import rlock.client.LostReason;
 import rlock.client.RlockException;
 import rlock.client.RlockException.LockLost;
+import rlock.client.RlockException.Timeout;
+import rlock.client.RlockException.Unreachable;
 import rlock.client.Settings;
 import rlock.client.WriteGuard;
 import rlock.client.WriteLock;
@@ -493,6 +495,9 @@ public final class Driver {
         line("id", request.fields.get("id"), "ok", false, "from", from, "at", at, "error", name);
     if (cause instanceof LockLost lost) {
       line.put("why", word(lost.why()));
+    }
+    if (cause instanceof Timeout && cause.getCause() instanceof Unreachable) {
+      line.put("cause", "unreachable");
     }
     line.put("message", String.valueOf(cause.getMessage()));
     write(line);

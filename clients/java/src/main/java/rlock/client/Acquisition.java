@@ -1,5 +1,6 @@
 package rlock.client;
 
+import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -61,11 +62,13 @@ final class Acquisition {
   // later.
   private final ReentrantLock deciding = new ReentrantLock();
   private final Machine machine;
+  private final long response;
   private volatile Spec spec;
   private final long began;
   private long heldSince;
   private Commands link; // of the last command
   private Commands tied; // of the last one that the server confirmed
+  private boolean heard; // the server has answered a command
   private Commands asking; // where the next command goes, in a cluster whose slot moves
   private Loop.Timer timer;
   private Object holderLease;
@@ -74,7 +77,9 @@ final class Acquisition {
     this.engine = engine;
     this.spec = spec;
     this.claim = new Claim(spec.lock(), owner, spec.mode());
-    this.machine = new Machine(spec.plan(), false);
+    // Asking once ends after two of its times.
+    this.machine = new Machine(spec.plan().withResponse(engine.patience / 2), false);
+    this.response = spec.plan().response();
     this.began = engine.now();
   }
 
@@ -102,7 +107,7 @@ final class Acquisition {
         return left;
       }
       LostReason otherwise = held ? LostReason.EXPIRED : LostReason.RELEASED;
-      throw new LockLost(lock(), machine.why() == null ? otherwise : machine.why());
+      throw new LockLost(spec, machine.why() == null ? otherwise : machine.why());
     } finally {
       deciding.unlock();
     }
@@ -118,6 +123,16 @@ final class Acquisition {
     }
   }
 
+  /** The application works under it. */
+  boolean works() {
+    return machine.phase() == Phase.HELD || machine.phase() == Phase.LOST;
+  }
+
+  /** It was held, and the server has not answered a release. */
+  boolean unreleased() {
+    return heldSince > 0 && !machine.answered();
+  }
+
   boolean orphaned() {
     Thread holder = thread;
     return holder != null && !holder.isAlive();
@@ -127,11 +142,19 @@ final class Acquisition {
     engine.post(this::start);
   }
 
-  /** A guard has ended, or no caller waits for one any more: completes with its release. */
+  /**
+   * A guard has ended, or no caller waits for one any more: completes with its release, within the
+   * time for a call. The release goes on.
+   */
   CompletableFuture<Void> drop() {
     if (guards.decrementAndGet() == 0) {
-      engine.loop.execute(this::dropped);
-      return released;
+      CompletableFuture<Void> answer = released.copy();
+      engine.loop.execute(
+          () -> {
+            engine.limit(answer, () -> new OutcomeUnknown(lock(), trouble()));
+            dropped();
+          });
+      return answer;
     }
     return inTurn(
             () -> {
@@ -251,7 +274,7 @@ final class Acquisition {
   void abandon() {
     engine.loop.cancel(timer);
     acquired.completeExceptionally(new Closed());
-    released.completeExceptionally(new OutcomeUnknown(lock()));
+    released.completeExceptionally(new OutcomeUnknown(lock(), new Closed()));
     gone.complete(null);
   }
 
@@ -278,7 +301,7 @@ final class Acquisition {
         give(Machine::linkUp);
       }
     } else if (engine.named.get(claim) == other && other.why() != null) {
-      refuse(new LockLost(lock(), other.why()));
+      refuse(new LockLost(spec, other.why()));
     } else if (other.phase() == Phase.HELD && other.share()) {
       other.reenter().whenComplete((token, error) -> reentered(other, token, error));
     } else if (spec.plan().limit() == 0) {
@@ -356,8 +379,13 @@ final class Acquisition {
       asking = null;
       to.send(List.of("ASKING"), Link.IGNORE);
     }
-    if (send.look()) {
-      to.send(List.of("PTTL", lock()), (value, sentAt) -> holderLease = value);
+    if (send.look() && !engine.unreadable) {
+      to.send(
+          List.of("PTTL", lock()),
+          (value, sentAt) -> {
+            holderLease = value;
+            engine.unreadable |= Wire.denied(value);
+          });
     }
     to.send(
         Wire.words(send, spec, claim.owner(), engine.channel),
@@ -370,12 +398,13 @@ final class Acquisition {
           } else {
             answer = Wire.answer(send.command(), value, holderLease);
           }
+          heard |= !(answer instanceof Failed);
           if (answer instanceof Granted || answer.equals(new Count(1))) {
             tied = to;
           }
           give(machine -> machine.reply(send.number(), sentAt, answer));
         },
-        spec.plan().response());
+        response);
   }
 
   private void tell(Told told) {
@@ -392,8 +421,7 @@ final class Acquisition {
         tell(Kind.ACQUIRED, waited, null, null);
       }
       case TIMED_OUT -> {
-        acquired.completeExceptionally(
-            new Timeout(lock(), waited.toMillis()).because(told.error()));
+        acquired.completeExceptionally(new Timeout(lock(), waited.toMillis(), kept(told.error())));
         tell(Kind.TIMED_OUT, waited, null, null);
       }
       case DENIED -> {
@@ -419,7 +447,7 @@ final class Acquisition {
         } else {
           RlockException error =
               told.outcome() == Outcome.UNKNOWN
-                  ? new OutcomeUnknown(lock()).because(told.error())
+                  ? new OutcomeUnknown(lock(), told.error() == null ? trouble() : told.error())
                   : told.error();
           released.completeExceptionally(error);
         }
@@ -432,12 +460,27 @@ final class Acquisition {
   }
 
   private RlockException trouble() {
-    return (link == null ? engine.linkFor(lock()) : link).trouble;
+    return (link == null ? engine.linkFor(lock()) : link).kept();
+  }
+
+  /** What has kept the server from answering, or null if it has answered. */
+  private RlockException kept(RlockException last) {
+    if (link == null) {
+      return engine.linkFor(lock()).up() ? null : trouble(); // it waited for another acquisition
+    } else if (!link.up() || (last == null && (!heard || link.silent()))) {
+      RlockException deaf = link.up() && machine.down() ? engine.deaf() : null;
+      return deaf == null ? trouble() : deaf;
+    }
+    return last;
   }
 
   private void lose(LostReason why, Duration held) {
+    LockLost error = new LockLost(spec, why);
     lost.completeAsync(() -> why);
-    released.completeExceptionally(new LockLost(lock(), why));
+    released.completeExceptionally(error);
+    if (why != LostReason.CLOSED) {
+      Loop.LOG.log(Level.WARNING, error.getMessage());
+    }
     tell(Kind.LOST, held, why, null);
   }
 

@@ -3,8 +3,11 @@ package rlock.client;
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import rlock.client.RlockException.Invalid;
 import rlock.client.RlockException.Unflushed;
+import rlock.client.RlockException.Unreachable;
 import rlock.client.Wire.Mode;
 import rlock.client.Wire.Spec;
 
@@ -138,7 +141,8 @@ public final class Client implements AutoCloseable {
 
   /**
    * Ends all waits, and marks held locks as lost so that their work ends; waits at most 5 seconds
-   * until they are released. Leaves no thread and no connection.
+   * until they are released, and the response time-out for the server; an interruption ends that.
+   * Leaves no thread and no connection.
    *
    * @throws Unflushed if not all were released
    */
@@ -154,7 +158,16 @@ public final class Client implements AutoCloseable {
    * @throws Unflushed if not all locks were released
    */
   public void close(Duration timeout) {
-    int left = RlockException.join(engine.close(Settings.nanos("a timeout", timeout, 0)));
+    CompletableFuture<Integer> ended = engine.close(Settings.nanos("a timeout", timeout, 0));
+    int left;
+    try {
+      left = ended.get();
+    } catch (InterruptedException interruption) {
+      Thread.currentThread().interrupt();
+      left = RlockException.join(engine.close(RlockException.MOMENT * Machine.MS));
+    } catch (ExecutionException error) {
+      throw RlockException.here(error);
+    }
     engine.join();
     if (left > 0) {
       throw new Unflushed(left);
@@ -162,7 +175,12 @@ public final class Client implements AutoCloseable {
   }
 
   Object ask(String lock, String... words) {
-    return RlockException.join(engine.ask(lock, List.of(words))).value();
+    return RlockException.join(
+            engine.ask(lock, List.of(words)),
+            interruption ->
+                new Unreachable("the thread was interrupted before the server answered")
+                    .because(interruption))
+        .value();
   }
 
   private Spec spec(String name, Mode mode, int permits) {

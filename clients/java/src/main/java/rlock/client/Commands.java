@@ -1,26 +1,17 @@
 package rlock.client;
 
-import io.lettuce.core.api.StatefulRedisConnection;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
-import java.util.concurrent.CompletionStage;
 import rlock.client.Machine.Failed;
 import rlock.client.Machine.Phase;
+import rlock.client.RlockException.Unreachable;
 
 /** The link for the commands of locks; sessions end with it. */
 final class Commands extends Link {
-  private final Endpoint.Address address;
-
   Commands(Engine engine, Endpoint.Address address) {
-    super(engine);
-    this.address = address;
+    super(engine, address, null);
     open();
-  }
-
-  @Override
-  CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> connect(long within) {
-    return engine.endpoint.connect(address, within);
   }
 
   @Override
@@ -52,17 +43,14 @@ final class Commands extends Link {
   }
 
   @Override
-  List<String> pulse() {
-    // A server may be demoted without a word to its clients.
-    return engine.endpoint.follows ? List.of("ROLE") : super.pulse();
+  void pulse(long within) {
+    send(HELLO, this::lives, within);
   }
 
-  @Override
-  void lives(Object value, long sentAt) {
-    if (value instanceof List<?> role
-        && role.get(0) instanceof byte[] word
-        && !"master".equals(new String(word))) {
-      drop("the server is no longer a primary");
+  private void lives(Object value, long sentAt) {
+    // A server may be demoted without a word to its clients.
+    if (!engine.endpoint.cluster && Wire.demoted(value)) {
+      engine.drop(Unreachable.replica(server));
     } else if (!(value instanceof Failed)) {
       engine.acquisitions().forEach(one -> one.alive(this, sentAt));
     }

@@ -18,12 +18,17 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Where the server is, and the driver that connects to it. With sentinels it finds the primary; in
+ * Where the server is, and the driver that connects to it. With sentinels they name the primary; in
  * a cluster it is one of `seeds`.
  */
 final class Endpoint {
-  /** Of a node of a cluster; null stands for the server of the URI. */
-  record Address(String host, int port) {}
+  /** Of a server; null stands for that of the URI. */
+  record Address(String host, int port) {
+    @Override
+    public String toString() {
+      return host.contains(":") ? "[" + host + "]:" + port : host + ":" + port;
+    }
+  }
 
   static final String LIBRARY = "rlock-client";
   private static final ByteArrayCodec CODEC = ByteArrayCodec.INSTANCE;
@@ -38,15 +43,19 @@ final class Endpoint {
   /** In a cluster, servers to ask first; a single null otherwise. */
   final List<Address> seeds = new ArrayList<>();
 
+  final List<Address> sentinels;
+
   private final RedisURI uri;
-  private final List<RedisURI> sentinels;
   private final RedisClient driver;
   private final ClientResources own; // null if they are the application's
 
   Endpoint(List<RedisURI> uris, boolean cluster, Settings settings) {
     this.uri = uris.get(0);
     this.cluster = cluster;
-    this.sentinels = new ArrayList<>(uri.getSentinels());
+    this.sentinels =
+        uri.getSentinels().stream()
+            .map(each -> new Address(each.getHost(), each.getPort()))
+            .toList();
     this.follows = !sentinels.isEmpty();
     if (cluster) {
       uris.forEach(each -> seeds.add(new Address(each.getHost(), each.getPort())));
@@ -73,6 +82,7 @@ final class Endpoint {
             .disconnectedBehavior(ClientOptions.DisconnectedBehavior.REJECT_COMMANDS)
             .timeoutOptions(TimeoutOptions.builder().timeoutCommands(false).build())
             .protocolVersion(ProtocolVersion.RESP2)
+            .pingBeforeActivateConnection(false) // not every user may
             .build());
   }
 
@@ -84,28 +94,38 @@ final class Endpoint {
     return uri.getSocket() != null ? uri.getSocket() : uri.getHost() + ":" + uri.getPort();
   }
 
+  String service() {
+    return uri.getSentinelMasterId();
+  }
+
+  /** The settings of the server, at this address. */
+  RedisURI server(Address address) {
+    return address == null ? uri : at(uri, address);
+  }
+
+  /** The settings of a Sentinel: its own, or those of the first one if others have named it. */
+  RedisURI sentinel(Address address) {
+    List<RedisURI> known = uri.getSentinels();
+    int number = sentinels.indexOf(address);
+    return at(known.get(Math.max(0, number)), address);
+  }
+
+  private static RedisURI at(RedisURI like, Address address) {
+    return RedisURI.builder(like).withHost(address.host).withPort(address.port).build();
+  }
+
   /** A connection for commands; the caller limits the time of it. */
-  CompletionStage<StatefulRedisConnection<byte[], byte[]>> connect(Address address, long within) {
-    return driver.connectAsync(CODEC, target(address, within));
+  CompletionStage<StatefulRedisConnection<byte[], byte[]>> connect(RedisURI to, long within) {
+    return driver.connectAsync(CODEC, target(to, within));
   }
 
   /** A connection for messages. */
-  CompletionStage<StatefulRedisPubSubConnection<byte[], byte[]>> listen(long within) {
-    return driver.connectPubSubAsync(CODEC, target(null, within));
+  CompletionStage<StatefulRedisPubSubConnection<byte[], byte[]>> listen(RedisURI to, long within) {
+    return driver.connectPubSubAsync(CODEC, target(to, within));
   }
 
-  private RedisURI target(Address address, long within) {
-    // Of sentinels, one that answers nothing leaves time for the others.
-    Duration share = Duration.ofNanos(within / (sentinels.size() + 1));
-    RedisURI.Builder builder = RedisURI.builder(uri).withTimeout(share);
-    if (address != null) {
-      builder.withHost(address.host).withPort(address.port);
-    }
-    if (follows) {
-      builder.withSentinelMasterId(uri.getSentinelMasterId());
-      sentinels.forEach(each -> builder.withSentinel(RedisURI.builder(each).build()));
-    }
-    RedisURI target = builder.build();
+  private static RedisURI target(RedisURI to, long within) {
+    RedisURI target = RedisURI.builder(to).withTimeout(Duration.ofNanos(within)).build();
     target.setClientName(null);
     target.setLibraryName(LIBRARY);
     String version = Endpoint.class.getPackage().getImplementationVersion();
@@ -113,11 +133,8 @@ final class Endpoint {
     return target;
   }
 
-  /**
-   * After a failure: another sentinel may know better, and another node of a cluster may be there.
-   */
+  /** After a failure: another node of a cluster may be there. */
   void rotate() {
-    Collections.rotate(sentinels, -1);
     Collections.rotate(seeds, -1);
   }
 

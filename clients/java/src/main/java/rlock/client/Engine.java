@@ -1,5 +1,6 @@
 package rlock.client;
 
+import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.SlotHash;
 import java.lang.System.Logger.Level;
 import java.net.InetAddress;
@@ -19,6 +20,7 @@ import java.util.TreeMap;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -27,6 +29,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import rlock.client.Endpoint.Address;
 import rlock.client.Link.Refusal;
 import rlock.client.Machine.Failed;
@@ -44,6 +47,10 @@ final class Engine {
 
   final Endpoint endpoint;
   final long response;
+
+  /** How long a call takes that does not wait for a lock. */
+  final long patience;
+
   final String called;
   final String identity;
   final String channel;
@@ -53,7 +60,7 @@ final class Engine {
   private final Thread thread;
   private final AtomicLong numbers = new AtomicLong();
   // How long a client that closes waits for connections that the driver is making, in seconds.
-  private static final long LAST_CONNECTIONS = 2;
+  private static final long LAST_CONNECTIONS = 1;
 
   // What is posted before the close is done before it; nothing is posted after it.
   private final ReentrantLock gate = new ReentrantLock();
@@ -75,13 +82,20 @@ final class Engine {
   private final TreeMap<Long, Integer> graces = new TreeMap<>();
   private final Set<CompletableFuture<?>> promises = new HashSet<>();
   private Subscription subscription;
+  final List<Link> all = new ArrayList<>();
+  final Sentinels sentinels = new Sentinels(this);
   boolean closing;
+  private long closeBy = Machine.NEVER;
+  private long workEnded;
   // There was a connection.
   boolean reached;
+  // This user may not ask for the lease of a holder.
+  boolean unreadable;
 
   Engine(Endpoint endpoint, Settings settings) {
     this.endpoint = endpoint;
     this.response = settings.responseTimeout();
+    this.patience = settings.patience();
     this.receiver = settings.onEvent;
     byte[] random = new byte[16];
     new SecureRandom().nextBytes(random);
@@ -97,7 +111,11 @@ final class Engine {
     thread = daemon(loop, "rlock-client");
     loop.execute(this::look);
     // The first lock finds a connection.
-    loop.execute(() -> link(endpoint.seeds.get(0)));
+    loop.execute(
+        () -> {
+          sentinels.know(endpoint.sentinels);
+          link(endpoint.seeds.get(0));
+        });
     thread.start();
   }
 
@@ -149,20 +167,31 @@ final class Engine {
 
   CompletableFuture<Answered> ask(String lock, List<String> words) {
     CompletableFuture<Answered> promise = new CompletableFuture<>();
-    long by = now() + response;
-    post(() -> ask(promise, lock, words, by));
+    long by = now() + patience - AGAIN;
+    post(
+        () -> {
+          limit(promise, () -> linkFor(lock).kept());
+          ask(promise, lock, words, by);
+        });
     return promise;
   }
 
-  /** Ends all waits and marks held locks as lost; how many were not released after this time. */
+  /**
+   * Ends all waits and marks held locks as lost; how many were not released after this time.
+   * Another call can shorten it.
+   */
   CompletableFuture<Integer> close(long within) {
+    long by = now() + within;
     gate.lock();
     try {
-      if (!closed) {
-        closed = true;
-        long by = now() + within;
-        loop.execute(() -> closing(by));
-      }
+      closed = true;
+      loop.execute(
+          () -> {
+            closeBy = Math.min(closeBy, by);
+            if (!closing) {
+              closing();
+            }
+          });
     } finally {
       gate.unlock();
     }
@@ -186,9 +215,7 @@ final class Engine {
 
   void tell(Event.Kind kind, String lock, Duration duration, LostReason why, RlockException error) {
     String server = lock.isEmpty() ? endpoint.toString() : "";
-    if (kind == Event.Kind.LOST && why != LostReason.CLOSED) {
-      Loop.LOG.log(Level.WARNING, "the lock {0} was lost: {1}", lock, why.text);
-    } else if (lock.isEmpty()) {
+    if (lock.isEmpty()) {
       Loop.LOG.log(Level.WARNING, "{0}: {1}", server, kind);
     }
     if (receiver == null) {
@@ -268,6 +295,49 @@ final class Engine {
     return subscription.hears();
   }
 
+  /** Where the next connection leads: to this server, or to the one that the Sentinels name. */
+  CompletionStage<RedisURI> place(Address address, long within) {
+    return endpoint.follows
+        ? sentinels.primary(within).thenApply(endpoint::server)
+        : CompletableFuture.completedStage(endpoint.server(address));
+  }
+
+  /** Nothing is held or awaited. */
+  boolean idle() {
+    return acquisitions.isEmpty();
+  }
+
+  /** A server is no primary any more. */
+  void drop(RlockException why) {
+    all.stream().filter(Link::serves).toList().forEach(link -> link.drop(why));
+  }
+
+  /** The primary is this server. */
+  void dropOthers(String primary) {
+    all.stream()
+        .filter(link -> link.serves() && !link.server.equals(primary))
+        .toList()
+        .forEach(link -> link.drop(link.unreachable("the primary is " + primary + " now")));
+  }
+
+  /** Why waits hear nothing; null if they do. */
+  RlockException deaf() {
+    return subscription == null || subscription.hears() ? null : subscription.kept();
+  }
+
+  /** This ends after the time for a call. */
+  void limit(CompletableFuture<?> promise, Supplier<RlockException> late) {
+    Loop.Timer timer = loop.at(now() + patience, () -> promise.completeExceptionally(late.get()));
+    promises.add(promise);
+    promise.whenComplete(
+        (value, error) ->
+            loop.execute(
+                () -> {
+                  loop.cancel(timer);
+                  promises.remove(promise);
+                }));
+  }
+
   void count() {
     if (subscription != null) {
       subscription.count();
@@ -302,14 +372,18 @@ final class Engine {
       } else {
         slots.put(Integer.parseInt(words[1]), address);
       }
-    } else if (words[0].equals("READONLY") && endpoint.follows) {
-      link.drop("the server is no longer a primary");
     }
-    return Wire.refusal(refusal.text(), lock, endpoint);
+    Failed failed = Wire.refusal(refusal.text(), lock, link.server, endpoint.cluster);
+    if (words[0].equals("READONLY") && !endpoint.cluster) {
+      drop(failed.error());
+    }
+    return failed;
   }
 
   private void ask(CompletableFuture<Answered> promise, String lock, List<String> words, long by) {
-    promises.add(promise);
+    if (promise.isDone()) {
+      return;
+    }
     Commands link = linkFor(lock);
     link.send(
         words,
@@ -324,19 +398,14 @@ final class Engine {
               && now() < by) {
             // It was surely not carried out.
             loop.at(now() + AGAIN, () -> ask(promise, lock, words, by));
-            return;
           } else {
             promise.completeExceptionally(failed.error());
           }
-          promises.remove(promise);
         });
   }
 
   private void flush() {
-    links.values().forEach(Link::flush);
-    if (subscription != null) {
-      subscription.flush();
-    }
+    all.forEach(Link::flush);
   }
 
   /** Timers stand still in suspend, and threads end without a word. */
@@ -345,29 +414,30 @@ final class Engine {
     loop.at(now() + LOOK, this::look);
   }
 
-  private void closing(long by) {
+  private void closing() {
+    long now = now();
     if (!closing) {
       closing = true;
+      workEnded = now;
       for (Acquisition one : acquisitions()) {
         one.give(machine -> machine.cancel(new Closed()));
         one.give(machine -> machine.lose(LostReason.CLOSED));
       }
     }
     // The lock of a thread that has ended is never released.
-    int left = (int) acquisitions.values().stream().filter(one -> !one.orphaned()).count();
-    if (left == 0 || now() >= by) {
-      end(left);
+    List<Acquisition> left = acquisitions.values().stream().filter(one -> !one.orphaned()).toList();
+    if (left.stream().anyMatch(Acquisition::works)) {
+      workEnded = now;
+    }
+    if (left.isEmpty() || now >= closeBy || now >= workEnded + patience) {
+      end((int) left.stream().filter(Acquisition::unreleased).count());
     } else {
-      loop.at(now() + AGAIN, () -> closing(by));
+      loop.at(now + AGAIN, this::closing);
     }
   }
 
   private void end(int left) {
-    List<Link> all = new ArrayList<>(links.values());
-    if (subscription != null) {
-      all.add(subscription);
-    }
-    List<CompletableFuture<?>> lastOnes = new ArrayList<>();
+    List<CompletableFuture<?>> lastOnes = new ArrayList<>(sentinels.asking);
     all.forEach(link -> lastOnes.add(link.close()));
     acquisitions().forEach(Acquisition::abandon);
     promises.forEach(promise -> promise.completeExceptionally(new Closed()));

@@ -5,6 +5,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
 import rlock.client.RlockException.LockLost;
+import rlock.client.RlockException.OutcomeUnknown;
 
 /**
  * A hold of a lock, renewed until it is released or lost. One that is forgotten stays held while
@@ -72,7 +73,7 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
    */
   public final Duration check() {
     if (over.get() && one.why() == null) {
-      throw new LockLost(name(), LostReason.RELEASED);
+      throw new LockLost(one.spec(), LostReason.RELEASED);
     }
     return Duration.ofNanos(one.check());
   }
@@ -85,19 +86,20 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
   public final Guard reenter() {
     check();
     if (!one.share()) {
-      throw new LockLost(name(), LostReason.RELEASED);
+      throw new LockLost(one.spec(), LostReason.RELEASED);
     }
     return new Guard(one, RlockException.join(one.reenter()));
   }
 
   /**
-   * Releases the lock, and waits for the server's answer.
+   * Releases the lock, and waits for the server's answer: at most for the response time-out, and no
+   * longer than until the thread is interrupted. The release goes on in the background.
    *
    * @throws LockLost if it was lost before
-   * @throws RlockException.OutcomeUnknown if a lost reply leaves that unknown
+   * @throws OutcomeUnknown if that is unknown, because no answer came
    */
   public final void release() {
-    RlockException.join(end());
+    RlockException.join(end(), interruption -> new OutcomeUnknown(name(), interruption));
   }
 
   /**
@@ -121,10 +123,10 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
   private CompletableFuture<Void> end() {
     LostReason why = over.getAndSet(true) ? LostReason.RELEASED : one.why();
     if (why == LostReason.RELEASED) {
-      return CompletableFuture.failedFuture(new LockLost(name(), why));
+      return CompletableFuture.failedFuture(new LockLost(one.spec(), why));
     }
     CompletableFuture<Void> released = one.drop();
-    return why == null ? released : CompletableFuture.failedFuture(new LockLost(name(), why));
+    return why == null ? released : CompletableFuture.failedFuture(new LockLost(one.spec(), why));
   }
 
   @Override

@@ -66,7 +66,8 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
   }
 
   /**
-   * How long the lock outlives the connection of its process, instead of its lease.
+   * How long the lock outlives the connection of its process, instead of its lease. A stopped
+   * process or a cut network ends no connection at the server: there the lease counts.
    *
    * @param grace from 100 ms
    * @return a copy

@@ -87,6 +87,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
    * @param lease how long the lock lasts; -1 renews it
    * @param unit of both
    * @return false: another thread or process holds it
+   * @throws RlockException.Timeout if the wait ended while no server answered
    * @throws InterruptedException after it has left the queue
    */
   public boolean tryLock(long wait, long lease, TimeUnit unit) throws InterruptedException {
@@ -96,8 +97,10 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
   }
 
   /**
-   * Releases one of the thread's holds.
+   * Releases one of the thread's holds. The last one waits for the server's answer: at most for the
+   * response time-out, and no longer than until the thread is interrupted.
    *
+   * @throws RlockException.OutcomeUnknown if no answer came; the release goes on in the background
    * @throws IllegalMonitorStateException if this thread does not hold the lock, or has lost it
    */
   @Override
@@ -217,8 +220,8 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
       client.holds.put(key(), new Hold(guard));
       return true;
     } catch (Denied | Timeout others) {
-      if (wait == Machine.NEVER) {
-        throw others; // a server without queues: a writable replica
+      if (wait == Machine.NEVER || others.getCause() != null) {
+        throw others; // nobody is known to hold it
       }
       return false;
     }

@@ -2,6 +2,7 @@ package rlock.client;
 
 import io.lettuce.core.RedisChannelHandler;
 import io.lettuce.core.RedisConnectionStateListener;
+import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.protocol.AsyncCommand;
 import io.lettuce.core.protocol.RedisCommand;
@@ -14,6 +15,7 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ThreadLocalRandom;
+import rlock.client.Endpoint.Address;
 import rlock.client.Machine.Failed;
 import rlock.client.Machine.Failure;
 import rlock.client.RlockException.Unreachable;
@@ -22,7 +24,7 @@ import rlock.client.RlockException.Unreachable;
  * A connection to one server, and the next one when it is lost. Everything in it happens in the
  * client's thread.
  *
- * <p>Subclasses say what happens when it comes, goes, or cannot be had, and when it lives.
+ * <p>Subclasses say where it leads, and what happens when it comes, goes, or cannot be had.
  */
 abstract class Link {
   private static final long FIRST_PAUSE = 10 * Machine.MS;
@@ -33,6 +35,8 @@ abstract class Link {
   private static final long LEAST_TO_CONNECT = 1_000 * Machine.MS;
   private static final long STABLE = 1_000 * Machine.MS;
   private static final long GRACE = 20 * Machine.MS;
+  // A server that is well answers sooner.
+  private static final long USUAL = 100 * Machine.MS;
 
   /**
    * Takes what became of a command, and when it was sent: the reply, a `Refusal`, or a `Failed`.
@@ -42,6 +46,7 @@ abstract class Link {
   }
 
   static final Receiver IGNORE = (value, sentAt) -> {};
+  static final List<String> HELLO = List.of("HELLO");
 
   /** The server's error reply. */
   record Refusal(String text) {}
@@ -62,7 +67,12 @@ abstract class Link {
 
   final Engine engine;
   final Loop loop;
-  RlockException trouble = new Unreachable("no connection yet");
+  final Address address;
+  private final Address sentinel;
+  RlockException trouble;
+
+  /** Of the last attempt. */
+  String server;
 
   private StatefulRedisConnection<byte[], byte[]> connection;
   private List<Sent> outbox = new ArrayList<>();
@@ -78,54 +88,75 @@ abstract class Link {
   private Loop.Timer heart;
   private boolean closed;
 
-  Link(Engine engine) {
+  /** To this address or, without one, to the primary; or to this Sentinel. */
+  Link(Engine engine, Address address, Address sentinel) {
     this.engine = engine;
     this.loop = engine.loop;
+    this.address = address;
+    this.sentinel = sentinel;
+    Address known = sentinel == null ? address : sentinel;
+    this.server = known == null ? engine.endpoint.toString() : known.toString();
+    this.trouble = new Unreachable(server, "no connection yet");
+    engine.all.add(this);
   }
 
-  abstract CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> connect(long within);
+  /** A server for locks, not a Sentinel. */
+  final boolean serves() {
+    return sentinel == null;
+  }
+
+  CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> connect(
+      RedisURI to, long within) {
+    return engine.endpoint.connect(to, within);
+  }
 
   /** There is a connection. */
-  abstract void came();
+  void came() {}
 
   /** It has ended. */
-  abstract void went();
+  void went() {}
 
   /** It could not be had. */
-  abstract void refused(RlockException error);
-
-  /** It was asked whether it lives. */
-  void lives(Object value, long sentAt) {}
+  void refused(RlockException error) {}
 
   /** How often it is asked whether it lives. */
   long pace() {
     return engine.response;
   }
 
-  List<String> pulse() {
-    return List.of("PING");
-  }
+  /** Asks whether it lives; a connection that does not answer within this time is given up. */
+  abstract void pulse(long within);
 
   final boolean up() {
     return connection != null;
   }
 
-  /** For an answer: half the grace of a session. */
-  private long patience() {
-    return Math.min(engine.response, 2 * pace());
+  /** Why there is no answer. */
+  final RlockException kept() {
+    return up() ? new Unreachable(server, "no reply in time") : trouble;
+  }
+
+  /** A command has waited for longer than a server takes that is well. */
+  final boolean silent() {
+    return waiting.stream().findFirst().filter(sent -> engine.now() - sent.at > USUAL).isPresent();
   }
 
   final void open() {
     int mine = ++attempt;
+    int moves = engine.sentinels.moves;
     // Holds that are tied to the last connection must be tied to this one within their grace.
     long within =
         engine.reached
-            ? Math.min(Math.max(engine.response, LEAST_TO_CONNECT), engine.grace() / 2)
+            ? Math.min(
+                Math.max(engine.response, LEAST_TO_CONNECT),
+                beganAt > 0 ? engine.grace() / 2 : Machine.NEVER)
             : FIRST_TO_CONNECT;
     alarm =
         loop.at(
-            engine.now() + within, () -> failed(mine, new Unreachable("no connection in time")));
-    CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> opening = opening(within);
+            engine.now() + within,
+            () -> failed(mine, new Unreachable(server, "no connection in time")));
+    CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> opening =
+        opening(mine, within);
     making.add(opening);
     opening.whenComplete(
         (made, error) ->
@@ -133,21 +164,58 @@ abstract class Link {
                 () -> {
                   making.remove(opening);
                   if (error != null) {
-                    failed(mine, Wire.connectError(error, engine.endpoint));
+                    failed(mine, Wire.connectError(error, server, engine.endpoint.cluster));
                   } else if (mine != attempt || closed) {
                     made.closeAsync();
+                  } else if (serves() && engine.sentinels.movedSince(moves, server)) {
+                    made.closeAsync();
+                    failed(mine, new Unreachable(server, "it is no longer the primary"));
                   } else {
                     opened(mine, made);
                   }
                 }));
   }
 
-  private CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> opening(long within) {
+  private CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> opening(
+      int mine, long within) {
     try {
-      return connect(within);
+      CompletionStage<RedisURI> place =
+          serves()
+              ? engine.place(address, within)
+              : CompletableFuture.completedStage(engine.endpoint.sentinel(sentinel));
+      return place.thenCompose(
+          to -> {
+            if (to.getSocket() == null && mine == attempt) {
+              server = new Address(to.getHost(), to.getPort()).toString();
+            }
+            String name = server;
+            return connect(to, within).thenCompose(made -> greeted(made, name, within));
+          });
     } catch (RuntimeException error) {
       return CompletableFuture.failedStage(error);
     }
+  }
+
+  /** HELLO without arguments needs no permission, and says whether the server is a primary. */
+  private CompletionStage<StatefulRedisConnection<byte[], byte[]>> greeted(
+      StatefulRedisConnection<byte[], byte[]> made, String name, long within) {
+    return Wire.ask(made, within, List.of(HELLO))
+        .thenApply(
+            replies -> {
+              Object reply = replies.get(0);
+              if (reply instanceof Refusal refusal && !Wire.unknown(refusal.text())) {
+                throw Wire.refusal(refusal.text(), "", name, engine.endpoint.cluster).error();
+              } else if (!engine.endpoint.cluster && Wire.demoted(reply)) {
+                throw Unreachable.replica(name);
+              }
+              return made;
+            })
+        .whenComplete(
+            (ready, error) -> {
+              if (error != null) {
+                made.closeAsync();
+              }
+            });
   }
 
   private void failed(int mine, RlockException error) {
@@ -156,7 +224,9 @@ abstract class Link {
     }
     attempt++;
     trouble = error;
-    engine.endpoint.rotate();
+    if (serves()) {
+      engine.endpoint.rotate();
+    }
     refused(error);
     rest();
   }
@@ -172,20 +242,20 @@ abstract class Link {
   private void opened(int mine, StatefulRedisConnection<byte[], byte[]> made) {
     loop.cancel(alarm);
     connection = made;
-    engine.reached = true;
+    engine.reached |= serves();
     beganAt = engine.now();
     made.addListener(
         new RedisConnectionStateListener() {
           @Override
           public void onRedisDisconnected(RedisChannelHandler<?, ?> handler) {
-            loop.execute(() -> down(mine, "it was closed"));
+            loop.execute(() -> down(mine, unreachable("it closed the connection")));
           }
         });
     if (!made.isOpen()) {
-      down(mine, "it was closed");
+      down(mine, unreachable("it closed the connection"));
       return;
     }
-    if (wentAt > 0) {
+    if (wentAt > 0 && serves()) {
       Duration outage = Duration.ofNanos(beganAt - wentAt);
       engine.tell(Event.Kind.RECONNECTED, "", outage, null, null);
     }
@@ -196,11 +266,15 @@ abstract class Link {
   }
 
   /** Gives the connection up; another one follows. */
-  final void drop(String why) {
+  final void drop(RlockException why) {
     down(attempt, why);
   }
 
-  private void down(int mine, String why) {
+  final Unreachable unreachable(String why) {
+    return new Unreachable(server, why);
+  }
+
+  private void down(int mine, RlockException why) {
     if (mine != attempt || connection == null) {
       return;
     }
@@ -211,15 +285,17 @@ abstract class Link {
       pause = FIRST_PAUSE;
     }
     wentAt = engine.now();
-    engine.tell(Event.Kind.DISCONNECTED, "", Duration.ZERO, null, trouble);
+    if (serves()) {
+      engine.tell(Event.Kind.DISCONNECTED, "", Duration.ZERO, null, trouble);
+    }
     went();
     rest();
   }
 
-  private void end(String why) {
+  private void end(RlockException why) {
     connection = null;
     loop.cancel(heart);
-    trouble = new Unreachable(why);
+    trouble = why;
     List<Sent> unanswered = new ArrayList<>(waiting);
     List<Sent> unsent = outbox;
     outbox = new ArrayList<>();
@@ -233,7 +309,7 @@ abstract class Link {
     closed = true;
     loop.cancel(alarm);
     if (connection != null) {
-      end("the client was closed");
+      end(new RlockException.Closed());
     }
     return CompletableFuture.allOf(
         making.stream()
@@ -248,7 +324,8 @@ abstract class Link {
     loop.cancel(heart);
     if (up()) {
       heart = loop.at(engine.now() + pace(), this::beat);
-      send(pulse(), this::lives, patience());
+      // Of the grace of a session, half is for an answer.
+      pulse(Math.min(engine.response, 2 * pace()));
     }
   }
 
@@ -276,7 +353,7 @@ abstract class Link {
 
   /** The reply may have arrived while this thread stood still. */
   private void late(int mine, Sent sent) {
-    sent.alarm = loop.at(engine.now() + GRACE, () -> down(mine, "no reply in time"));
+    sent.alarm = loop.at(engine.now() + GRACE, () -> down(mine, unreachable("no reply in time")));
   }
 
   /** What was sent in this turn goes in one piece. */
@@ -301,7 +378,7 @@ abstract class Link {
     String text = error == null ? null : Wire.serverError(error);
     if (error != null && text == null) {
       // The connection is at its end, which is noticed now.
-      down(attempt, error.getMessage());
+      down(attempt, unreachable(String.valueOf(error.getMessage())));
     } else {
       settle(sent, text == null ? value : new Refusal(text));
     }

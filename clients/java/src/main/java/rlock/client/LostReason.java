@@ -2,7 +2,7 @@ package rlock.client;
 
 /** Why a lock is no longer held. */
 public enum LostReason {
-  /** No renewal was confirmed before its lease or session ended. */
+  /** No renewal was confirmed before its lease or session ended, or a fixed lease ended. */
   EXPIRED(
       "no renewal was confirmed before its lease or session ended (server unreachable or process paused)"),
   /** The server no longer has it. */

@@ -151,6 +151,7 @@ final class Machine {
   private long giveUp;
   private long timer = NEVER;
   private RlockException error;
+  private boolean answered;
 
   Machine(Plan plan, boolean up) {
     this.plan = plan;
@@ -177,6 +178,11 @@ final class Machine {
 
   boolean down() {
     return down;
+  }
+
+  /** The server has answered its release. */
+  boolean answered() {
+    return answered;
   }
 
   long timer() {
@@ -380,6 +386,7 @@ final class Machine {
     } else if (answer instanceof Waits waits) {
       phase = Phase.QUEUED;
       pause = FIRST_PAUSE;
+      error = null;
       long look = Math.min(Math.max(waits.holderLease, FIRST_LOOK), LONGEST_LOOK);
       next = now + (looks > 0 ? look : FIRST_LOOK);
     } else if (answer instanceof Failed failed) {
@@ -564,6 +571,7 @@ final class Machine {
 
   /** The server has answered the release; a request that is still under way would come after it. */
   private void done() {
+    answered = true;
     if (!stray || down) {
       finish();
       return;

@@ -19,6 +19,10 @@ record Plan(
     return new Plan(lease, limit, renew, fenced, response, grace, slack);
   }
 
+  Plan withResponse(long response) {
+    return new Plan(lease, limit, renew, fenced, response, grace, slack);
+  }
+
   Plan withRenew(boolean renew) {
     return new Plan(lease, limit, renew, fenced, response, grace, slack);
   }

@@ -2,6 +2,11 @@ package rlock.client;
 
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Function;
+import rlock.client.Wire.Spec;
 
 /** Every error of this package: what is wrong, then what to do. */
 public abstract sealed class RlockException extends RuntimeException {
@@ -11,15 +16,41 @@ public abstract sealed class RlockException extends RuntimeException {
       "+@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, "
           + "+subscribe +pubsub|numsub &rlock:grants:*";
 
+  /** How long an interrupted call waits for an answer that is on its way, in ms. */
+  static final long MOMENT = 50;
+
   private RlockException(String message) {
     super(message);
   }
 
-  RlockException because(RlockException cause) {
+  RlockException because(Throwable cause) {
     if (cause != null) {
       initCause(cause);
     }
     return this;
+  }
+
+  /**
+   * The result of the client's thread. An interruption leaves a moment for an answer that is on its
+   * way; then this throws, and the thread stays interrupted.
+   */
+  static <T> T join(
+      CompletableFuture<T> result, Function<InterruptedException, RlockException> interrupted) {
+    try {
+      return result.get();
+    } catch (ExecutionException error) {
+      throw here(error);
+    } catch (InterruptedException interruption) {
+      Thread.currentThread().interrupt();
+      try {
+        return result.copy().orTimeout(MOMENT, TimeUnit.MILLISECONDS).join();
+      } catch (CompletionException error) {
+        if (error.getCause() instanceof TimeoutException) {
+          throw interrupted.apply(interruption);
+        }
+        throw here(error);
+      }
+    }
   }
 
   /** The result of the client's thread. An error shows the caller's stack. Interruptions wait. */
@@ -47,10 +78,19 @@ public abstract sealed class RlockException extends RuntimeException {
     /** In a stream of objects, too. */
     private final LostReason why;
 
-    LockLost(String lock, LostReason why) {
-      super(
-          "the lock " + lock + " was lost: " + why.text + "; stop the work and check its results");
+    LockLost(Spec spec, LostReason why) {
+      super(text(spec, why));
       this.why = why;
+    }
+
+    private static String text(Spec spec, LostReason why) {
+      if (why == LostReason.RELEASED) {
+        return "the lock " + spec.lock() + " is no longer held: it was released; acquire it again";
+      }
+      boolean fixed = !spec.plan().renew() && spec.plan().grace() == 0;
+      String reason = fixed && why == LostReason.EXPIRED ? "its lease ended" : why.text;
+      return "the lock %s was lost: %s; stop the work and check its results"
+          .formatted(spec.lock(), reason);
     }
 
     /**
@@ -63,14 +103,23 @@ public abstract sealed class RlockException extends RuntimeException {
     }
   }
 
-  /** The wait ended without the lock. */
+  /**
+   * The wait ended without the lock. If no server answered at the end, the cause says why, as an
+   * {@code Unreachable}: then maybe nobody holds the lock.
+   */
   public static final class Timeout extends RlockException {
     private static final long serialVersionUID = 1;
 
-    Timeout(String lock, long waitedMs) {
+    Timeout(String lock, long waitedMs, RlockException cause) {
       super(
-          "the lock %s was not acquired within %s ms; wait longer, or see its holder: lock.info()"
-              .formatted(lock, waitedMs));
+          "the lock %s was not acquired within %s ms%s"
+              .formatted(
+                  lock,
+                  waitedMs,
+                  cause == null
+                      ? "; wait longer, or see its holder: lock.info()"
+                      : ": " + cause.getMessage()));
+      because(cause);
     }
   }
 
@@ -87,10 +136,15 @@ public abstract sealed class RlockException extends RuntimeException {
   public static final class OutcomeUnknown extends RlockException {
     private static final long serialVersionUID = 1;
 
-    OutcomeUnknown(String lock) {
+    OutcomeUnknown(String lock, Throwable cause) {
       super(
-          "it is unknown whether the lock %s was still held at its release; it is free now or at its lease end"
-              .formatted(lock));
+          "it is unknown whether the lock %s was still held at its release: %s; it is free now or at its lease end"
+              .formatted(
+                  lock,
+                  cause instanceof RlockException
+                      ? cause.getMessage()
+                      : "the thread was interrupted"));
+      because(cause);
     }
   }
 
@@ -98,10 +152,10 @@ public abstract sealed class RlockException extends RuntimeException {
   public static final class ModuleMissing extends RlockException {
     private static final long serialVersionUID = 1;
 
-    ModuleMissing(String text) {
+    ModuleMissing(String server, String text) {
       super(
-          "this server has no rlock module (%s); add `loadmodule /path/to/librlock.so` to its configuration"
-              .formatted(text));
+          "the server %s has no rlock module (%s); add `loadmodule /path/to/librlock.so` to its configuration"
+              .formatted(server, text));
     }
   }
 
@@ -118,10 +172,10 @@ public abstract sealed class RlockException extends RuntimeException {
   public static final class Permission extends RlockException {
     private static final long serialVersionUID = 1;
 
-    Permission(String text) {
+    Permission(String server, String text) {
       super(
-          "the server denies access: %s; check the user's password, and grant it %s"
-              .formatted(text, RULES));
+          "the server %s denies access: %s; check the user's password, and grant it %s"
+              .formatted(server, text, RULES));
     }
   }
 
@@ -129,10 +183,10 @@ public abstract sealed class RlockException extends RuntimeException {
   public static final class QueueFull extends RlockException {
     private static final long serialVersionUID = 1;
 
-    QueueFull(String lock, String text) {
+    QueueFull(String server, String lock, String text) {
       super(
-          "the queue of the lock %s is full (%s); try again later, or raise the server's limit"
-              .formatted(lock, text));
+          "the queue of the lock %s is full on the server %s (%s); try again later, or raise its limit"
+              .formatted(lock, server, text));
     }
   }
 
@@ -140,8 +194,10 @@ public abstract sealed class RlockException extends RuntimeException {
   public static final class NotALock extends RlockException {
     private static final long serialVersionUID = 1;
 
-    NotALock(String lock, String text) {
-      super("the key " + lock + " holds something else (" + text + "); choose another name");
+    NotALock(String server, String lock, String text) {
+      super(
+          "the key %s on the server %s holds something else (%s); choose another name"
+              .formatted(lock, server, text));
     }
   }
 
@@ -149,8 +205,8 @@ public abstract sealed class RlockException extends RuntimeException {
   public static final class Refused extends RlockException {
     private static final long serialVersionUID = 1;
 
-    Refused(String text) {
-      super("the server refused: " + text + "; fix the cause, then try again");
+    Refused(String server, String text) {
+      super("the server " + server + " refused: " + text + "; fix the cause, then try again");
     }
   }
 
@@ -159,8 +215,18 @@ public abstract sealed class RlockException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
     Unreachable(String text) {
+      super(text);
+    }
+
+    Unreachable(String server, String text) {
       super(
-          "no answer from the server (" + text + "); check its address, its state and the network");
+          "the server %s does not answer: %s; check its address, its state and the network"
+              .formatted(server, text));
+    }
+
+    static Unreachable replica(String server) {
+      return new Unreachable(
+          "the server " + server + " is a replica; name the primary, or wait until it is one");
     }
   }
 

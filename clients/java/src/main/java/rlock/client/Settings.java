@@ -58,7 +58,8 @@ public final class Settings {
   }
 
   /**
-   * How long a lock outlives its process; it is renewed every third of it.
+   * How long a lock outlives its process; it is renewed every third of it. To survive a fail-over
+   * it must be longer than one and a half times as long as that takes.
    *
    * @param lease from 1 ms
    * @return a copy
@@ -80,7 +81,8 @@ public final class Settings {
   }
 
   /**
-   * How long a lock outlives the connection of its process; without it, only the lease counts.
+   * How long a lock outlives the connection of its process; without it, and where the server does
+   * not notice the end of the connection, only the lease counts.
    *
    * @param grace from 100 ms
    * @return a copy
@@ -91,7 +93,9 @@ public final class Settings {
   }
 
   /**
-   * How long the server may take to answer; a sixth of the lease by default, from 50 ms to 5 s.
+   * The limit of each call that does not wait for a lock, and of one answer of the server: 2 s by
+   * default. Unless you set it, a connection without an answer is replaced after a sixth of the
+   * lease already, if that is shorter.
    *
    * @param timeout from 1 ms
    * @return a copy
@@ -131,9 +135,16 @@ public final class Settings {
 
   long responseTimeout() {
     if (responseTimeout != null) {
-      return nanos("a response timeout", responseTimeout, 1);
+      return patience();
     }
-    return Math.min(5_000 * Machine.MS, Math.max(50 * Machine.MS, lease.toNanos() / 6));
+    return Math.min(patience(), Math.max(50 * Machine.MS, lease.toNanos() / 6));
+  }
+
+  /** How long a call takes that does not wait for a lock. */
+  long patience() {
+    return responseTimeout == null
+        ? 2_000 * Machine.MS
+        : nanos("a response timeout", responseTimeout, 1);
   }
 
   static long nanos(String what, Duration time, long leastMs) {

@@ -1,15 +1,10 @@
 package rlock.client;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
-import io.lettuce.core.api.StatefulRedisConnection;
-import io.lettuce.core.pubsub.RedisPubSubAdapter;
 import java.util.List;
-import java.util.concurrent.CompletionStage;
 import rlock.client.Machine.Failed;
 
 /** The link for the messages to waiters. */
-final class Subscription extends Link {
+final class Subscription extends Listening {
   private enum Hearing {
     NO,
     ASKING,
@@ -22,26 +17,8 @@ final class Subscription extends Link {
   private Hearing hearing = Hearing.NO;
 
   Subscription(Engine engine) {
-    super(engine);
+    super(engine, null, engine.channel);
     open();
-  }
-
-  @Override
-  CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> connect(long within) {
-    return engine
-        .endpoint
-        .listen(within)
-        .thenApply(
-            made -> {
-              made.addListener(
-                  new RedisPubSubAdapter<byte[], byte[]>() {
-                    @Override
-                    public void message(byte[] channel, byte[] payload) {
-                      loop.execute(() -> heard(payload));
-                    }
-                  });
-              return made;
-            });
   }
 
   /** Whether messages arrive. After a refusal it subscribes again: the rules may have changed. */
@@ -56,7 +33,7 @@ final class Subscription extends Link {
   void came() {
     hearing = Hearing.ASKING;
     send(
-        List.of("SUBSCRIBE", engine.channel),
+        subscribe,
         (value, sentAt) -> {
           if (value instanceof Refusal refusal) {
             unheard(refusal);
@@ -82,7 +59,7 @@ final class Subscription extends Link {
     } else if (hearing == Hearing.HEARD && value instanceof List<?> list) {
       // A connection before it that the server has not given up yet counts too.
       if (list.size() < 2 || list.get(1).equals(0L)) {
-        drop("the subscription is on another server");
+        drop(unreachable("the subscription is on another server"));
         return;
       }
       hearing = Hearing.SURE;
@@ -93,21 +70,22 @@ final class Subscription extends Link {
   /** No messages for this user: waits end. */
   private void unheard(Refusal refusal) {
     hearing = Hearing.NO;
-    Failed refused = Wire.refusal(refusal.text(), "", engine.endpoint);
+    Failed refused = Wire.refusal(refusal.text(), "", server, engine.endpoint.cluster);
     if (refused.failure() == Machine.Failure.PASSING) {
-      drop(refusal.text()); // the next connection subscribes again
+      drop(refused.error()); // the next connection subscribes again
       return;
     }
     engine.waiting().forEach(one -> one.give(machine -> machine.cancel(refused.error())));
   }
 
-  private void heard(byte[] payload) {
+  @Override
+  void heard(String payload) {
     Wire.Message message = Wire.message(payload);
     Acquisition one = message == null ? null : engine.acquisition(message.claim());
     if (one != null) {
       one.give(machine -> machine.message(message.notice(), message.token()));
     } else if (message == null) {
-      Loop.LOG.log(System.Logger.Level.DEBUG, "unknown message: {0}", new String(payload, UTF_8));
+      Loop.LOG.log(System.Logger.Level.DEBUG, "unknown message: {0}", payload);
     }
   }
 

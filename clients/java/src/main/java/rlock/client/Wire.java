@@ -3,6 +3,7 @@ package rlock.client;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.ByteArrayCodec;
 import io.lettuce.core.output.CommandOutput;
 import io.lettuce.core.protocol.AsyncCommand;
@@ -11,6 +12,7 @@ import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolKeyword;
 import io.lettuce.core.pubsub.PubSubOutput;
 import java.io.ByteArrayOutputStream;
+import java.net.ConnectException;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -19,6 +21,9 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import rlock.client.Link.Refusal;
 import rlock.client.Machine.Answer;
 import rlock.client.Machine.Count;
 import rlock.client.Machine.Failed;
@@ -214,43 +219,112 @@ final class Wire {
   }
 
   /** What the server's refusal means. */
-  static Failed refusal(String text, String lock, Endpoint endpoint) {
+  static Failed refusal(String text, String lock, String server, boolean cluster) {
     String code = text.split(" ", 2)[0];
     boolean moved = code.equals("MOVED") || code.equals("ASK");
-    if (PASSING.contains(code)
-        || (moved && endpoint.cluster)
-        || (code.equals("READONLY") && endpoint.follows)) {
-      return new Failed(Failure.PASSING, new Refused(text));
+    if (code.equals("READONLY") && !cluster) {
+      return new Failed(Failure.PASSING, Unreachable.replica(server));
+    }
+    if (PASSING.contains(code) || (moved && cluster)) {
+      return new Failed(Failure.PASSING, new Refused(server, text));
     }
     if (moved) {
       String hint = " (this server is one of a cluster: use Client.cluster)";
-      return new Failed(Failure.FINAL, new Refused(text + hint));
+      return new Failed(Failure.FINAL, new Refused(server, text + hint));
     }
     if (text.contains("rlock.accept is no")) {
-      return new Failed(Failure.DRAINING, new Refused(text));
+      return new Failed(Failure.DRAINING, new Refused(server, text));
     }
-    if (text.toLowerCase(Locale.ROOT).contains("unknown command")) {
-      return new Failed(Failure.FINAL, new ModuleMissing(text));
+    if (unknown(text)) {
+      return new Failed(Failure.FINAL, new ModuleMissing(server, text));
     }
     return switch (code) {
-      case "NOPERM", "NOAUTH", "WRONGPASS" -> new Failed(Failure.FINAL, new Permission(text));
-      case "QUEUEFULL" -> new Failed(Failure.FINAL, new QueueFull(lock, text));
-      case "WRONGTYPE", "WRONGLOCK" -> new Failed(Failure.GONE, new NotALock(lock, text));
-      default -> new Failed(Failure.FINAL, new Refused(text));
+      case "NOPERM", "NOAUTH", "WRONGPASS" ->
+          new Failed(Failure.FINAL, new Permission(server, text));
+      case "QUEUEFULL" -> new Failed(Failure.FINAL, new QueueFull(server, lock, text));
+      case "WRONGTYPE", "WRONGLOCK" -> new Failed(Failure.GONE, new NotALock(server, lock, text));
+      default -> new Failed(Failure.FINAL, new Refused(server, text));
     };
   }
 
+  static boolean unknown(String text) {
+    return text.toLowerCase(Locale.ROOT).contains("unknown command");
+  }
+
   /** Why there is no connection. */
-  static RlockException connectError(Throwable error, Endpoint endpoint) {
+  static RlockException connectError(Throwable error, String server, boolean cluster) {
     String text = serverError(error);
     if (text != null && !text.startsWith("LOADING")) {
-      return refusal(text, "", endpoint).error();
+      return refusal(text, "", server, cluster).error();
     }
+    Throwable cause = root(error);
+    return cause instanceof RlockException known ? known : new Unreachable(server, brief(cause));
+  }
+
+  static Throwable root(Throwable error) {
     Throwable cause = error;
-    while (cause.getCause() != null) {
+    while (cause.getCause() != null && !(cause instanceof RlockException)) {
       cause = cause.getCause();
     }
-    return new Unreachable(cause.getMessage() == null ? cause.toString() : cause.getMessage());
+    return cause;
+  }
+
+  /** An error of the network without the address: "connection refused". */
+  static String brief(Throwable cause) {
+    String text = cause.getMessage() == null ? cause.toString() : cause.getMessage();
+    return cause instanceof ConnectException
+        ? text.replaceFirst(":? *[^ ]*/[^ ]*:\\d+$", "")
+        : text;
+  }
+
+  /** Asks on a connection of its own, in one piece: replies, and `Refusal`s among them. */
+  static CompletableFuture<List<Object>> ask(
+      StatefulRedisConnection<byte[], byte[]> by, long within, List<List<String>> questions) {
+    List<AsyncCommand<byte[], byte[], ?>> commands = questions.stream().map(Wire::command).toList();
+    List<CompletableFuture<Object>> replies = new ArrayList<>();
+    for (AsyncCommand<byte[], byte[], ?> each : commands) {
+      CompletableFuture<Object> reply = new CompletableFuture<>();
+      replies.add(reply);
+      each.whenComplete(
+          (value, error) -> {
+            String text = error == null ? null : serverError(error);
+            if (error == null || text != null) {
+              reply.complete(text == null ? value : new Refusal(text));
+            } else {
+              reply.completeExceptionally(error);
+            }
+          });
+    }
+    by.dispatch(commands);
+    return CompletableFuture.allOf(replies.toArray(CompletableFuture[]::new))
+        .thenApply(all -> replies.stream().<Object>map(CompletableFuture::join).toList())
+        .orTimeout(within, TimeUnit.NANOSECONDS);
+  }
+
+  /** A value of a flat list of names and values, as a text; or null. */
+  static String field(Object reply, String name) {
+    if (reply instanceof List<?> list) {
+      for (int i = 0; i + 1 < list.size(); i += 2) {
+        if (name.equals(text(list.get(i)))) {
+          return text(list.get(i + 1));
+        }
+      }
+    }
+    return null;
+  }
+
+  static String text(Object value) {
+    return value instanceof byte[] bytes ? new String(bytes, UTF_8) : String.valueOf(value);
+  }
+
+  /** Whether a server that answers HELLO like this is a replica. */
+  static boolean demoted(Object hello) {
+    String role = field(hello, "role");
+    return role != null && !role.equals("master");
+  }
+
+  static boolean denied(Object reply) {
+    return reply instanceof Refusal refusal && refusal.text().startsWith("NOPERM");
   }
 
   /** The reply of ACQUIRE: an array that may grow, or null. */
@@ -283,16 +357,18 @@ final class Wire {
   }
 
   static RlockException unexpected(String command, Object value) {
-    String shown = value instanceof byte[] bytes ? new String(bytes, UTF_8) : String.valueOf(value);
     return new Unsupported(
-        command + " was answered with " + shown + "; update the server's module, or this package");
+        command
+            + " was answered with "
+            + text(value)
+            + "; update the server's module, or this package");
   }
 
   // Messages.
 
   /** Null for a message that is not understood. */
-  static Message message(byte[] payload) {
-    String[] fields = new String(payload, UTF_8).split(" ");
+  static Message message(String payload) {
+    String[] fields = payload.split(" ");
     // Before the mode a grant has holds, lease and token, and a drop its reason.
     Integer at = Map.of("granted", 7, "timeout", 4, "dropped", 5).get(fields[0]);
     if (at == null || fields.length < 4) {

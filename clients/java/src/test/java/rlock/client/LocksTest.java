@@ -492,7 +492,7 @@ class LocksTest {
       assertThrows(Invalid.class, () -> nowhere.lock("a").withOwner("ü".repeat(257)));
       assertThrows(Invalid.class, () -> nowhere.lock("a").withOwner("me").javaLock());
     }
-    try (Server plain = new Server(false);
+    try (Server plain = Server.plain();
         Client client = new Client(plain.url)) {
       assertThrows(ModuleMissing.class, () -> client.lock("a").acquire());
     }

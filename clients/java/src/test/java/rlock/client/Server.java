@@ -1,8 +1,10 @@
 package rlock.client;
 
 import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisException;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.sync.RedisCommands;
+import io.lettuce.core.codec.ByteArrayCodec;
 import java.io.IOException;
 import java.net.ServerSocket;
 import java.nio.file.Files;
@@ -21,33 +23,52 @@ final class Server implements AutoCloseable {
   private final RedisClient driver;
   final RedisCommands<String, String> commands;
 
-  Server() {
-    this(true);
+  /** With the module. */
+  Server(String... options) {
+    this(null, List.of(options));
   }
 
-  Server(boolean withModule) {
+  /** A Sentinel of this primary, which two of them replace. */
+  static Server sentinel(Server primary) {
+    String settings =
+        "sentinel monitor main 127.0.0.1 %d 2\nsentinel down-after-milliseconds main 2000\n";
+    return new Server(settings.formatted(primary.port), List.of());
+  }
+
+  /** Without the module. */
+  static Server plain() {
+    return new Server("", List.of());
+  }
+
+  private Server(String settings, List<String> options) {
     try (ServerSocket free = new ServerSocket(0)) {
       port = free.getLocalPort();
     } catch (IOException error) {
       throw new IllegalStateException(error);
     }
     url = "redis://127.0.0.1:" + port;
-    process = started(withModule);
+    process = started(settings, options);
     driver = RedisClient.create(url);
     commands = connected();
   }
 
-  private Process started(boolean withModule) {
+  private Process started(String settings, List<String> options) {
     Map<String, String> env = System.getenv();
     String module = env.getOrDefault("RLOCK_MODULE", "../../target/release/librlock.so");
     List<String> words = new ArrayList<>();
     words.add(env.getOrDefault("REDIS_SERVER", "redis-server"));
-    words.addAll(List.of("--port", "" + port, "--save", ""));
-    if (withModule) {
-      words.addAll(List.of("--loadmodule", Path.of(module).toAbsolutePath().toString()));
-    }
     try {
       Path folder = Files.createTempDirectory("rlock");
+      if (settings != null && !settings.isEmpty()) {
+        Path file = Files.writeString(folder.resolve("sentinel.conf"), settings);
+        words.addAll(List.of(file.toString(), "--sentinel", "--port", "" + port));
+      } else {
+        words.addAll(List.of("--port", "" + port, "--save", ""));
+        words.addAll(options);
+      }
+      if (settings == null) {
+        words.addAll(List.of("--loadmodule", Path.of(module).toAbsolutePath().toString()));
+      }
       return new ProcessBuilder(words)
           .directory(folder.toFile())
           .redirectErrorStream(true)
@@ -90,6 +111,21 @@ final class Server implements AutoCloseable {
         lock);
   }
 
+  /** Any command; its reply, or a `Refusal`. */
+  Object ask(String... words) {
+    try (StatefulRedisConnection<byte[], byte[]> by = driver.connect(ByteArrayCodec.INSTANCE)) {
+      return Wire.ask(by, TimeUnit.SECONDS.toNanos(10), List.of(List.of(words))).join().get(0);
+    }
+  }
+
+  boolean exists(String lock) {
+    return commands.exists(lock) == 1;
+  }
+
+  boolean serves(String name) {
+    return commands.clientList().contains("name=" + name + "@");
+  }
+
   static void pause(long ms) {
     try {
       Thread.sleep(ms);
@@ -98,9 +134,18 @@ final class Server implements AutoCloseable {
     }
   }
 
+  /** A server that is promoted or demoted may end the connections of a test. */
+  private static boolean holds(BooleanSupplier holds) {
+    try {
+      return holds.getAsBoolean();
+    } catch (RedisException ended) {
+      return false;
+    }
+  }
+
   static void until(String what, BooleanSupplier holds) {
     long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
-    while (!holds.getAsBoolean()) {
+    while (!holds(holds)) {
       if (System.nanoTime() > until) {
         throw new AssertionError("not within 20 s: " + what);
       }

@@ -33,7 +33,7 @@ import rlock.client.RlockException.Refused;
  */
 class StoriesTest {
   private static final Path STORIES = Path.of("../conformance/machine");
-  private static final RlockException WHY = new Refused("test");
+  private static final RlockException WHY = new Refused("server", "test");
 
   @TestFactory
   List<DynamicTest> stories() throws IOException {

@@ -1,0 +1,191 @@
+package rlock.client;
+
+import static java.util.concurrent.TimeUnit.MILLISECONDS;
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletionException;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import rlock.client.RlockException.LockLost;
+import rlock.client.RlockException.OutcomeUnknown;
+import rlock.client.RlockException.Timeout;
+import rlock.client.RlockException.Unflushed;
+import rlock.client.RlockException.Unreachable;
+
+/** The caller's own limit wins, and an outage is no other holder. */
+@org.junit.jupiter.api.Timeout(60)
+class OutageTest {
+  private static <X extends Throwable> X within(long ms, Class<X> wanted, Executable call) {
+    long began = System.nanoTime();
+    X error = assertThrows(wanted, call);
+    long took = (System.nanoTime() - began) / 1_000_000;
+    assertTrue(took < ms + 400, "took " + took + " ms of " + ms + ": " + error);
+    return error;
+  }
+
+  private static void names(String server, Throwable error) {
+    Throwable cause = error instanceof Unreachable ? error : error.getCause();
+    assertInstanceOf(Unreachable.class, cause, error.toString());
+    assertTrue(error.getMessage().contains(server), error.getMessage());
+  }
+
+  /** Unlocking took the rest of the lease, asking once 10 s, and tryLock answered false. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void eachCallEndsInTime(boolean silent) throws Exception {
+    try (Server server = new Server();
+        Proxy proxy = new Proxy(server.port)) {
+      Client client = new Client("redis://" + proxy.address);
+      Lock lock = client.lock("a");
+      List<Guard> held = List.of(client.lock("0").acquire(), client.lock("1").acquire());
+      Guard last = client.lock("last").acquire();
+      JavaLock java = client.javaLock("java");
+      assertTrue(java.tryLock());
+      proxy.refusing = !silent;
+      proxy.silent = silent;
+      if (!silent) {
+        proxy.cut();
+      }
+      names(proxy.address, within(2_000, OutcomeUnknown.class, held.get(0)::release));
+      names(proxy.address, within(2_000, Unreachable.class, lock::tryAcquire));
+      names(proxy.address, within(2_000, Unreachable.class, lock::info));
+      names(proxy.address, within(2_000, Unreachable.class, lock::locked));
+      names(proxy.address, within(2_000, Unreachable.class, lock::forceRelease));
+      names(proxy.address, within(1_000, Timeout.class, () -> lock.acquire(Duration.ofSeconds(1))));
+      JavaLock other = client.javaLock("a");
+      names(proxy.address, within(1_000, Timeout.class, () -> other.tryLock(1, SECONDS)));
+      names(proxy.address, within(300, Timeout.class, () -> other.tryLock(300, MILLISECONDS)));
+      names(proxy.address, within(2_000, Unreachable.class, other::tryLock));
+      Thread.currentThread().interrupt();
+      within(0, OutcomeUnknown.class, held.get(1)::close);
+      within(0, OutcomeUnknown.class, java::unlock);
+      assertInstanceOf(
+          InterruptedException.class, within(0, Unreachable.class, lock::info).getCause());
+      assertTrue(Thread.interrupted());
+      // The releases go on in the background, and the held lock is renewed.
+      proxy.refusing = false;
+      proxy.silent = false;
+      proxy.cut();
+      Server.until(
+          "released", () -> !server.exists("0") && !server.exists("1") && !server.exists("java"));
+      assertTrue(server.exists("last"));
+      proxy.refusing = true;
+      proxy.cut();
+      last.lost().thenRun(last::releaseAsync);
+      within(3_000, Unflushed.class, client::close);
+    }
+  }
+
+  @Test
+  void aFutureOfAReleaseEndsInTime() throws Exception {
+    try (Server server = new Server();
+        Proxy proxy = new Proxy(server.port);
+        Client client = new Client("redis://" + proxy.address)) {
+      Guard held = client.lock("a").acquire();
+      proxy.silent = true;
+      CompletionException error =
+          within(2_000, CompletionException.class, held.releaseAsync()::join);
+      assertInstanceOf(OutcomeUnknown.class, error.getCause());
+      proxy.silent = false;
+      proxy.cut();
+      Server.until("released", () -> !server.exists("a"));
+    }
+  }
+
+  /** A wait that ended beside another holder has no cause; one that ended in an outage has. */
+  @Test
+  void closeAfterAWaitWithoutAServer() throws Exception {
+    Server server = new Server();
+    Client client = new Client(server.url);
+    Client other = new Client(server.url);
+    other.lock("a").acquire();
+    Lock lock = client.lock("a");
+    assertNull(assertThrows(Timeout.class, () -> lock.acquire(Duration.ofMillis(200))).getCause());
+    assertFalse(client.javaLock("a").tryLock(100, MILLISECONDS));
+    server.close();
+    names("127.0.0.1", within(600, Timeout.class, () -> lock.acquire(Duration.ofMillis(600))));
+    long began = System.nanoTime();
+    client.close(); // nobody had it
+    assertTrue(System.nanoTime() - began < SECONDS.toNanos(4));
+    assertThrows(Unflushed.class, () -> other.close(Duration.ofMillis(100)));
+  }
+
+  @Test
+  void aShortLeaseHasTimeToConnect() throws Exception {
+    Settings settings = Settings.defaults().withLease(Duration.ofMillis(300));
+    try (Server server = new Server();
+        Proxy proxy = new Proxy(server.port);
+        Client client = new Client("redis://" + proxy.address, settings)) {
+      client.lock("b").acquire().release();
+      proxy.refusing = true;
+      proxy.cut();
+      Thread later =
+          new Thread(
+              () -> {
+                Server.pause(700);
+                proxy.refusing = false;
+              });
+      later.start();
+      client.lock("a").tryAcquire().release();
+      later.join();
+    }
+  }
+
+  @Test
+  void whatALossSays() throws Exception {
+    try (Server server = new Server();
+        Client client = new Client(server.url)) {
+      Guard held = client.lock("a").withLease(Duration.ofMillis(200)).withoutRenewal().acquire();
+      held.lost().join();
+      String text = assertThrows(LockLost.class, held::release).getMessage();
+      assertFalse(text.contains("unreachable"), text);
+      Guard other = client.lock("b").acquire();
+      other.release();
+      LockLost again = assertThrows(LockLost.class, other::release);
+      assertEquals(LostReason.RELEASED, again.why());
+      assertFalse(again.getMessage().contains("results"), again.getMessage());
+    }
+  }
+
+  /** Each heartbeat and each look at the holder was refused, and filled ACL LOG. */
+  @Test
+  void theLeastRights() throws Exception {
+    Settings settings =
+        Settings.defaults()
+            .withLease(Duration.ofSeconds(3))
+            .withSessionGrace(Duration.ofSeconds(1));
+    try (Server server = new Server()) {
+      String rules =
+          "on >pw ~* resetchannels &rlock:grants:* -@all +rlock.acquire +rlock.release +rlock.renew"
+              + " +rlock.cancel +rlock.info +subscribe +pubsub|numsub";
+      server.ask(("ACL SETUSER least " + rules).split(" "));
+      try (Client client = new Client(server.url.replace("//", "//least:pw@"), settings);
+          Guard held = client.lock("a").fenced().acquire();
+          Guard permit = client.semaphore("p", 2).acquire();
+          Guard reader = client.readWriteLock("r").read().acquire();
+          Guard fair = client.lock("f").fair().acquire()) {
+        var waits = client.lock("a").fenced().acquireAsync();
+        Server.until("it waits", () -> server.waiters("a") == 1);
+        Server.pause(2_500); // some looks at the holder and heartbeats
+        server.ask("ACL", "LOG", "RESET");
+        Server.pause(4_000);
+        assertEquals(0, ((List<?>) server.ask("ACL", "LOG")).size());
+        held.release();
+        waits.get(5, SECONDS).release();
+        permit.check();
+        reader.check();
+        fair.check();
+      }
+    }
+  }
+}

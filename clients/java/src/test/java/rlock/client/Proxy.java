@@ -1,0 +1,76 @@
+package rlock.client;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+
+/** An address that can lead elsewhere, refuse, or be silent. */
+final class Proxy implements AutoCloseable {
+  final String address;
+  volatile int target;
+  volatile boolean refusing;
+  volatile boolean silent;
+  private final ServerSocket listener;
+  private final List<Socket> open = new CopyOnWriteArrayList<>();
+
+  Proxy(int target) throws IOException {
+    this.target = target;
+    listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+    address = "127.0.0.1:" + listener.getLocalPort();
+    daemon(this::accept);
+  }
+
+  private static void daemon(Runnable work) {
+    Thread thread = new Thread(work, "proxy");
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  private void accept() {
+    while (!listener.isClosed()) {
+      try {
+        Socket client = listener.accept();
+        if (refusing) {
+          client.close();
+          continue;
+        }
+        Socket server = new Socket(InetAddress.getLoopbackAddress(), target);
+        open.addAll(List.of(client, server));
+        daemon(() -> pass(client, server));
+        daemon(() -> pass(server, client));
+      } catch (IOException refused) {
+        // The next one may be served.
+      }
+    }
+  }
+
+  private void pass(Socket from, Socket to) {
+    byte[] buffer = new byte[1 << 16];
+    try (from;
+        to) {
+      for (int read = 0; read >= 0; read = from.getInputStream().read(buffer)) {
+        if (!silent) {
+          to.getOutputStream().write(buffer, 0, read);
+        }
+      }
+    } catch (IOException ended) {
+      // So does the other direction.
+    }
+  }
+
+  void cut() throws IOException {
+    for (Socket each : open) {
+      each.close();
+    }
+    open.clear();
+  }
+
+  @Override
+  public void close() throws IOException {
+    listener.close();
+    cut();
+  }
+}
