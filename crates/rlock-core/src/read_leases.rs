@@ -21,9 +21,9 @@ use crate::weight::weight;
 /// each release hands it on.
 pub const MAX_LEASE_KEYS: i64 = 1_000;
 
-/// The most bytes that lock and owner in the names of these keys have together: for long names there are fewer keys. To renew
-/// a thousand of 1,536 bytes writes 1.6 MB, and takes up to 40 ms with an AOF.
-const LEASE_KEYS_BYTES: usize = 512_000;
+/// The most bytes that lock and owner in the names of these keys have together: a thousand of the longest names under which
+/// natives acquire. Under longer ones, of holds from before or of Redisson's, there are fewer keys.
+const LEASE_KEYS_BYTES: usize = 1_536_000;
 
 /// How many of the other readers are checked when one goes, so that the fields of dead readers go over time.
 const CHECKED: usize = 8;
@@ -54,19 +54,32 @@ pub(crate) type Checked = (Others, Vec<Reader>);
 
 /// When a reader's lease ends; `None` if it has. `key_end` is the end of the lock's key, which ends all holds.
 pub(crate) fn lease_end<L: Lock>(lock: &L, reader: &[u8], holds: Holds, key_end: Expiry) -> Option<Expiry> {
+    find_lease_end(lock, reader, holds, key_end).0
+}
+
+/// The same, and what the lease keys count that were read for it: to find a reader alive takes one, or as many as to find it dead.
+pub(crate) fn find_lease_end<L: Lock>(
+    lock: &L,
+    reader: &[u8],
+    holds: Holds,
+    key_end: Expiry,
+) -> (Option<Expiry>, usize) {
     let read = holds_read(lock.name(), reader, holds);
     let reads_all = *read.start() == 1;
+    let each = weight(lock.name().key.len().saturating_add(reader.len()));
+    let mut count = 0_usize;
     // rlock makes the newest hold's lease the longest; Redisson may make it the shortest.
     for hold in read.rev() {
+        count = count.saturating_add(each);
         match lock.read_lease(reader, hold) {
-            ReadLease::Until(until) => return Some(until),
+            ReadLease::Until(until) => return (Some(until), count),
             // In doubt it lives: it ends with the lock's own key at last.
-            ReadLease::Unknown => return Some(key_end),
+            ReadLease::Unknown => return (Some(key_end), count),
             ReadLease::Gone => {}
         }
     }
     // Holds beyond the limit are not checked: they live until the lock's own key ends.
-    (!reads_all).then_some(key_end)
+    ((!reads_all).then_some(key_end), count)
 }
 
 /// The latest lease end of all of a reader's holds: a Redisson hold may have a shorter lease than one before it.
@@ -77,7 +90,12 @@ pub(crate) fn last_lease_end<L: Lock>(
     key_end: Expiry,
 ) -> Option<Expiry> {
     let mut latest = lease_end(lock, reader, holds, key_end)?;
-    for hold in holds_read(lock.name(), reader, holds).rev().skip(1) {
+    let read = holds_read(lock.name(), reader, holds);
+    if *read.start() > 1 {
+        // A hold that is not read may have the longest lease.
+        return Some(latest.later(key_end));
+    }
+    for hold in read.rev().skip(1) {
         if let ReadLease::Until(until) = lock.read_lease(reader, hold) {
             latest = latest.later(until);
         }
@@ -116,11 +134,14 @@ pub(crate) fn any_other<P: Server, L: Lock>(
         if more {
             return ControlFlow::Break(());
         }
-        living = lease_end(lock, &reader.owner, reader.holds, key_end);
+        let (end, count) = find_lease_end(lock, &reader.owner, reader.holds, key_end);
+        living = end;
         if living.is_some() {
+            // The usual one key of a living reader is that of any look.
+            read = read.saturating_add(count.saturating_sub(1));
             return ControlFlow::Break(());
         }
-        read = read.saturating_add(weigh_lease_keys(lock.name(), &reader.owner, reader.holds));
+        read = read.saturating_add(count);
         dead.push(reader);
         ControlFlow::Continue(())
     })?;

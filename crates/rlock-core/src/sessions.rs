@@ -53,7 +53,7 @@ pub fn on_beat<P: InTask>(core: Core<'_, P>) {
     }
 }
 
-/// Whether the owner still holds the lock, and what the keys count that were read for that at most. The fields of dead readers, and ended
+/// Whether the owner still holds the lock, and what the keys count that were read for that. The fields of dead readers, and ended
 /// permits, do not count.
 fn is_held<L: Lock>(lock: &mut L, (owner, mode): (&[u8], Mode), now: UnixMs) -> (bool, usize) {
     let Ok(fields) = fields(lock, Some(owner)) else { return (false, 1) };
@@ -66,11 +66,8 @@ fn is_held<L: Lock>(lock: &mut L, (owner, mode): (&[u8], Mode), now: UnixMs) -> 
         }
         (Mode::Read, Some(_)) if !fields.is_read_write() => (false, 1),
         (Mode::Read, Some(holds)) => {
-            let end = read_leases::lease_end(lock, owner, holds, fields.key_end);
-            (
-                end.is_some(),
-                if end.is_some() { 1 } else { read_leases::weigh_lease_keys(lock.name(), owner, holds) },
-            )
+            let (end, count) = read_leases::find_lease_end(lock, owner, holds, fields.key_end);
+            (end.is_some(), count)
         }
     }
 }

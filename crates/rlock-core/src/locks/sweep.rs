@@ -52,8 +52,8 @@ struct UnderWay {
     sweep: Sweep,
     /// The lock that was swept last.
     after: Option<LockRef>,
-    /// SWAPDB: the owner that was the last to leave the fair list of the next lock.
-    owner: Option<Box<[u8]>>,
+    /// SWAPDB: the lock whose owners are leaving its fair list, and the last of them.
+    owner: Option<(LockRef, Box<[u8]>)>,
 }
 
 /// From this number of sweeps on, a SWAPDB that is still to come is not planned again: each exchange moves entries on, but a
@@ -155,14 +155,16 @@ impl Locks {
     fn exchange_lists(&mut self, at: &mut UnderWay, lock: LockName<'_>, most: usize) -> usize {
         let Sweep::Swapped { with, .. } = at.sweep else { return 0 };
         let there = LockName { db: with, key: lock.key };
-        let owners = take_weighed(most, self.listed_after(lock, at.owner.as_deref(), most).into_iter());
+        let after = at.owner.take().filter(|(of, _)| of.name() == lock).map(|(_, owner)| owner);
+        let owners = take_weighed(most, self.listed_after(lock, after.as_deref(), most).into_iter());
         for owner in &owners.items {
             let is_listed = self.fair_waiter(lock, owner).is_some() || self.is_leaving(lock, owner);
             if is_listed && self.fair_waiter(there, owner).is_none() {
                 self.note_departed(there, owner);
             }
         }
-        at.owner = owners.items.into_iter().next_back().filter(|_| !owners.is_all);
+        let last = owners.items.into_iter().next_back().filter(|_| !owners.is_all);
+        at.owner = last.map(|owner| (lock.to_ref(), owner));
         owners.weight
     }
 
