@@ -195,7 +195,7 @@ def test_a_fork_beside_a_connection_that_is_given_up(server: Server, client: Cli
         forked.wait(10)
 
     def give_up() -> None:
-        engine.links[None].drop("enough")
+        engine.links[None].drop(engine.links[None].kept())
         asyncio.get_running_loop().call_soon(stand_still)
 
     assert engine._loop is not None
