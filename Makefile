@@ -56,8 +56,11 @@ CLIENTS ?= valkey-9.1 redis-8.6
 matrix: build ## Run every test on every supported server: Redis, Valkey, Redict
 	@$(ENV) CLIENTS='$(CLIENTS)' ./integration/matrix.sh '$(ONLY)' '$(EXCEPT)'
 
+# PART=clients runs only the clients of all languages in planned fail-overs, with leases of LEASE=3 seconds.
+PART ?=
+LEASE ?= 3
 cluster: build ## Run what needs many servers at a time: Sentinel, clusters with replicas
-	@$(ENV) ./integration/cluster.sh '$(ONLY)'
+	@$(ENV) LEASE=$(LEASE) ./integration/cluster.sh '$(ONLY)' '$(PART)'
 
 # ONLY='go ioredis' runs fewer of them, ONLY=long those that take long. ONLY=fleet DOC=1 measures a fleet of Redisson before and after
 # its move, and remakes the figures in docs/clients/from-redisson.md; DOC=render only shows the stored ones there. What is missing of the languages is installed, or named.
@@ -65,16 +68,17 @@ interop: build ## Run the module with Redisson and with clients of other languag
 	@$(ENV) RLOCK_FLEET_DOC='$(DOC)' ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
 # ONLY='python javascript' runs fewer of them. SCENARIO=cut_while runs those scenarios and nothing else, LONG=1 the suite with those
-# that take minutes. MIXED=seconds lets all clients and Redisson contend for one lock while connections break. Without SCENARIO and MIXED, each
-# package's own check.sh comes first, with at most CLIENT_SECONDS=900, and with LONG=1 it tries the oldest drivers too. What is
+# that take minutes. MIXED=seconds lets all clients and Redisson contend for one lock while connections break, MOVES=all while an operator
+# replaces the primary, with leases of LEASE=3 seconds. Without SCENARIO, MIXED and MOVES, each package's own check.sh comes first, with at most CLIENT_SECONDS=900, and with LONG=1 it tries the oldest drivers too. What is
 # missing of the languages is named.
 MIXED ?=
+MOVES ?=
 SCENARIO ?=
 LONG ?=
 clients: build ## Check the clients' packages, and run the conformance suite with all of them
 	@$(ENV) $(CARGO) build --quiet --locked -p rlock-conformance
-	@$(ENV) $(if $(SCENARIO)$(MIXED),,$(if $(LONG),OLDEST=1) ./scripts/clients.sh $(filter-out *,$(ONLY)))
-	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED))
+	@$(ENV) $(if $(SCENARIO)$(MIXED)$(MOVES),,$(if $(LONG),OLDEST=1) ./scripts/clients.sh $(filter-out *,$(ONLY)))
+	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED)) $(if $(MOVES),--moves $(MOVES) --lease $(LEASE))
 
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls, clients or redisson is stored beside
 # the other results of its server. SERVER names another server, of which ONLY=targets is stored: what the table of targets shows.

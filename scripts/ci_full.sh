@@ -19,6 +19,8 @@ step ./.ci/run
 # .ci/run has the newest Redis and Valkey, and the distribution's server.
 on_servers() { make matrix EXCEPT='redis-7.0 redis-8.6 valkey-9.1' && make interop ONLY=long && make clients LONG=1; }
 steps_beside on_servers histories 'nice -n 19 make model DEEPER=1'
+# .ci/run has short leases.
+step make cluster PART=clients LEASE=30
 steps_beside 'nice -n 19 make fuzz SECONDS=600' 'make chaos SECONDS=600' 'make clients MIXED=600' \
     'longer test --workspace --locked --test locks --test faults --test servers --test several -- lock:: faults:: cluster_faults:: red_history::'
 step make mutants

@@ -23,4 +23,4 @@ pub use driver::Launch;
 pub use mixed::mixed;
 pub use moves::{Way, moves};
 pub use reference::Wrong;
-pub use suite::{Choice, Report, clients, launch, suite};
+pub use suite::{Choice, Drivers, Report, clients, launch, suite};

@@ -45,8 +45,17 @@ pub(crate) fn home() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// How the client of this name is started; builds it where its file says how. `own` is the reference driver.
-pub fn launch(client: &str, own: &Path) -> Result<Launch, String> {
+/// Whether driver programs are built before they are started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drivers {
+    /// As their files say.
+    Build,
+    /// They were built before.
+    Built,
+}
+
+/// How the client of this name is started. `own` is the reference driver.
+pub fn launch(client: &str, own: &Path, drivers: Drivers) -> Result<Launch, String> {
     if client == "rust" {
         return Ok(Launch { command: vec![own.display().to_string()], dir: home() });
     }
@@ -58,7 +67,7 @@ pub fn launch(client: &str, own: &Path) -> Result<Launch, String> {
     let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let read: ClientFile =
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
-    if let Some((program, arguments)) = read.build.split_first() {
+    if let Some((program, arguments)) = read.build.split_first().filter(|_| drivers == Drivers::Build) {
         let status = std::process::Command::new(program).args(arguments).current_dir(&dir).status();
         match status {
             Ok(status) if status.success() => (),

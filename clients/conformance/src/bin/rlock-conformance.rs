@@ -1,5 +1,6 @@
 //! Runs the conformance suite: `rlock-conformance [CLIENT]... [--scenario PART] [--long]`, the mixed run:
-//! `rlock-conformance [CLIENT]... --mixed SECONDS`, or planned fail-overs: `rlock-conformance [CLIENT]... --moves WAY[,WAY]...`.
+//! `rlock-conformance [CLIENT]... --mixed SECONDS`, or planned fail-overs: `rlock-conformance [CLIENT]... --moves WAY[,WAY]...
+//! [--lease SECONDS]`. `--build` only builds the driver programs; `--built` takes them as they are.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rlock_conformance::{Choice, Launch, Way, clients, launch, mixed, moves, suite};
+use rlock_conformance::{Choice, Drivers, Launch, Way, clients, launch, mixed, moves, suite};
 
 fn main() -> ExitCode {
     match run() {
@@ -30,6 +31,8 @@ struct Options {
     mixed: Option<u64>,
     moves: Vec<Way>,
     lease: Option<u64>,
+    build: bool,
+    built: bool,
 }
 
 fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
@@ -38,6 +41,8 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
         match argument.as_str() {
             "--scenario" => options.only = Some(arguments.next().ok_or("--scenario needs a part of a name")?),
             "--long" => options.long = true,
+            "--build" => options.build = true,
+            "--built" => options.built = true,
             "--mixed" | "--lease" => {
                 let seconds = arguments.next().and_then(|seconds| seconds.parse().ok());
                 let seconds = Some(seconds.ok_or_else(|| format!("{argument} needs a number of seconds"))?);
@@ -50,9 +55,9 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
                 }
             }
             option if option.starts_with('-') => {
-                let known =
-                    "--scenario PART, --long, --mixed SECONDS, --moves WAY[,WAY]... and --lease SECONDS";
-                return Err(format!("unknown option {option}; there are {known}"));
+                return Err(format!(
+                    "unknown option {option}; the README of the conformance suite has them all"
+                ));
             }
             _ => options.names.push(argument),
         }
@@ -67,10 +72,14 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
 fn run() -> Result<bool, String> {
     let options = options(std::env::args().skip(1))?;
     let own = reference_driver()?;
+    let drivers = if options.built { Drivers::Built } else { Drivers::Build };
     let launches = || {
-        let launch = |name: &String| launch(name, &own).map(|launch| (name.clone(), launch));
+        let launch = |name: &String| Ok((name.clone(), launch(name, &own, drivers)?));
         options.names.iter().map(launch).collect::<Result<Vec<_>, String>>()
     };
+    if options.build {
+        return launches().map(|_| true);
+    }
     if let Some(seconds) = options.mixed {
         let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
         return mixed(launches()?, Duration::from_secs(seconds), seed).map(|()| true);
@@ -80,25 +89,20 @@ fn run() -> Result<bool, String> {
         return moves(launches()?, &options.moves, lease).map(|()| true);
     }
     let choice = Choice { only: options.only.as_deref(), long: options.long };
-    let launches: Vec<_> = options
-        .names
-        .iter()
-        .map(|name| Ok((name.as_str(), launch(name, &own)?)))
-        .collect::<Result<_, String>>()?;
-    side_by_side(launches, choice)
+    side_by_side(launches()?, choice)
 }
 
 /// How many suites run at a time: a scenario is mostly waiting, but one more makes the machine too busy for its bounds.
 const AT_A_TIME: usize = 2;
 
 /// Runs each client's suite, some at a time; whether all have passed.
-fn side_by_side(launches: Vec<(&str, Launch)>, choice: Choice<'_>) -> Result<bool, String> {
+fn side_by_side(launches: Vec<(String, Launch)>, choice: Choice<'_>) -> Result<bool, String> {
     let todo = Mutex::new(launches.into_iter());
     let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
     let lane = || {
         let mut good = true;
         while let Some((name, launch)) = next() {
-            good &= one_client(name, launch, choice)?;
+            good &= one_client(&name, launch, choice)?;
         }
         Ok(good)
     };

@@ -3,11 +3,13 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use redis::Connection;
 use rlock_testkit::{TestServer, poll};
 use serde_json::{Value, json};
 
 use super::{ANSWER, Client};
 use crate::process::{outcome, stamp};
+use crate::run::Problem;
 
 /// How soon a waiter has the lock that was released.
 const GRANTED: Duration = Duration::from_secs(5);
@@ -50,43 +52,65 @@ impl<'p> Long<'p> {
     }
 
     /// After the fail-over: it is held still, at the new primary, and its release there serves the waiter.
-    pub(super) fn end(&self, new: &TestServer) -> Vec<String> {
-        let mut problems = Vec::new();
-        let mut note = |wrong: bool, what: &str| {
-            if wrong {
-                problems.push(format!("{}: {what}", self.lock));
-            }
-        };
+    pub(super) fn end(&self, new: &TestServer) -> Vec<Problem> {
         let ([held, awaited], mut new) = (self.guards(), new.connect());
-        let mut has = |owner: &str| {
-            let found: redis::RedisResult<bool> =
-                redis::cmd("HEXISTS").arg(&self.lock).arg(owner).query(&mut new);
-            found.unwrap_or_default()
+        let mut problems = Vec::new();
+        let checked = ask(self.holder, "check", &held);
+        let released = if outcome(&checked) == "ok" {
+            self.is_released(&held, &mut new, &mut problems)
+        } else {
+            problems.push(Problem::Late(format!("{}: its hold did not survive: {checked}", self.lock)));
+            i64::MIN
         };
-        let ask = |client: &Client<'_>, what: &str, guard: &str| {
-            let answer = client.process.ask(json!({"do": what, "guard": guard}), ANSWER);
-            (answer.as_ref().map_or("no answer", outcome) == "ok", answer.unwrap_or_default())
-        };
-        let (is_held, said) = ask(self.holder, "check", &held);
-        note(!is_held, &format!("its hold did not survive: {said}"));
-        note(is_held && !has(&self.owner), "the new primary does not have it, and its holder does");
-        let (released, said) = ask(self.holder, "release", &held);
-        note(!released, &format!("its release: {said}"));
-        note(released && has(&self.owner), "it was released, and not at the new primary");
         let granted = poll(GRANTED, || self.granted.get());
         match granted.map(|granted| granted.as_ref().map(|answer| (outcome(answer), answer))) {
             // A client that does not wait on such servers.
             Some(Ok(("Unsupported", _))) => return problems,
             Some(Ok(("ok", answer))) => {
                 let owner = answer.get("owner").and_then(Value::as_str).unwrap_or_default();
-                let early = stamp(answer, "at") < stamp(&said, "from");
-                note(early, &format!("its waiter {} had it before it was released", self.waiter.handle));
-                note(!has(owner), "the new primary does not know the waiter that has it");
+                let early = stamp(answer, "at") < released;
+                self.note(early, &mut problems, || "its waiter had it before it was released".to_string());
+                let known = self.has(owner, &mut new);
+                self.note(!known, &mut problems, || {
+                    "the new primary does not know the waiter that has it".to_string()
+                });
             }
-            other => note(true, &format!("its waiter {} was not served: {other:?}", self.waiter.handle)),
+            other => self.note(true, &mut problems, || format!("its waiter was not served: {other:?}")),
         }
-        let (released, said) = ask(self.waiter, "release", &awaited);
-        note(!released, &format!("the release of its waiter: {said}"));
+        let released = ask(self.waiter, "release", &awaited);
+        self.note(outcome(&released) != "ok", &mut problems, || {
+            format!("the release of its waiter: {released}")
+        });
         problems
     }
+
+    /// Releases it; when that began.
+    fn is_released(&self, held: &str, new: &mut Connection, problems: &mut Vec<Problem>) -> i64 {
+        let is_there = self.has(&self.owner, new);
+        self.note(!is_there, problems, || "its holder has it, and the new primary does not".to_string());
+        let released = ask(self.holder, "release", held);
+        let is_there = self.has(&self.owner, new);
+        let failed = outcome(&released) != "ok";
+        self.note(failed, problems, || format!("its release: {released}"));
+        self.note(is_there && !failed, problems, || {
+            "it was released, and not at the new primary".to_string()
+        });
+        stamp(&released, "from")
+    }
+
+    fn has(&self, owner: &str, new: &mut Connection) -> bool {
+        redis::cmd("HEXISTS").arg(&self.lock).arg(owner).query(new).unwrap_or_default()
+    }
+
+    fn note(&self, wrong: bool, problems: &mut Vec<Problem>, what: impl FnOnce() -> String) {
+        if wrong {
+            let waiter = &self.waiter.handle;
+            problems.push(Problem::Wrong(format!("{}, awaited by {waiter}: {}", self.lock, what())));
+        }
+    }
+}
+
+fn ask(client: &Client<'_>, what: &str, guard: &str) -> Value {
+    let answer = client.process.ask(json!({"do": what, "guard": guard}), ANSWER);
+    answer.unwrap_or_else(|error| json!({"error": error}))
 }

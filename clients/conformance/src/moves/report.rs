@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{BOUND, MS};
+use crate::run::Problem;
 
 /// What a replica may not have yet when it is promoted.
 const LAG: i64 = 100 * MS;
@@ -37,7 +38,7 @@ impl Log {
     }
 
     /// What the log shows that must not be. `promoted`: when, if a lock that is acquired between that and the switch may be lost.
-    pub(super) fn problems(&mut self, promoted: Option<i64>) -> Vec<String> {
+    pub(super) fn problems(&mut self, promoted: Option<i64>) -> Vec<Problem> {
         let may_be_lost =
             |at: i64| promoted.is_some_and(|promoted| (promoted - LAG..promoted + BOUND).contains(&at));
         let unsafe_until = promoted.map_or(0, |promoted| promoted + BOUND);
@@ -50,16 +51,18 @@ impl Log {
                 let both = (end - hold.from) / MS;
                 let exempt = (may_be_lost(before.from) || may_be_lost(hold.from)) && end <= unsafe_until;
                 if !exempt {
-                    problems.push(format!("two holders for {both} ms: {} and {}", before.guard, hold.guard));
+                    let [one, other] = [&before.guard, &hold.guard];
+                    problems.push(Problem::Wrong(format!("two holders for {both} ms: {one} and {other}")));
                 }
             }
             latest = latest.filter(|before| before.to > hold.to).or(Some(hold));
         }
         let moved = |client: &&String| self.at_the_new.contains(*client) || self.asking.contains(*client);
         let stuck = self.outcomes.keys().filter(|client| !moved(client));
-        problems.extend(stuck.map(|client| format!("{client} never held the lock at the new primary")));
+        problems
+            .extend(stuck.map(|client| format!("{client} never held the lock at the new primary").into()));
         let lost = self.lost.iter().filter(|(from, _)| !may_be_lost(*from));
-        problems.extend(lost.map(|(_, guard)| format!("{guard} was lost")));
+        problems.extend(lost.map(|(_, guard)| Problem::Late(format!("{guard} was lost"))));
         problems
     }
 

@@ -58,7 +58,7 @@ impl Way {
 /// The servers.
 pub(super) enum Stage {
     /// The last one is a Sentinel that believes for ever in the first primary.
-    Watched(Way, Watched, TestServer),
+    Watched(Way, Box<Watched>, TestServer),
     Cluster(Cluster),
     Address {
         old: TestServer,
@@ -91,7 +91,7 @@ impl Stage {
                         set_user(sentinel, &mut sentinel.connect_as(PEER, PEER), "default", &["Sentinel"]);
                     set.unwrap_or_else(|problem| panic!("{problem}"));
                 }
-                Stage::Watched(way, watched, stale)
+                Stage::Watched(way, Box::new(watched), stale)
             }
             Way::Cluster => Stage::Cluster(Cluster::start_with_replicas(3)),
             Way::Address => {
