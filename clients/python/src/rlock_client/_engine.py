@@ -23,7 +23,7 @@ from redis.crc import key_slot
 from . import _wire as wire
 from ._clock import now
 from ._endpoint import Address, Endpoint
-from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Timeout, Unreachable
+from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Permission, Timeout, Unreachable
 from ._events import Event
 from ._link import FIRST_CONNECTION, Commands, Link, Subscription, ignore
 from ._machine import MS, WAITING, WINDOW, Failed, Granted, Machine, Send, Tell
@@ -58,9 +58,9 @@ class Acquisition:
         self.level = 1  # how many holds the server has at least, while no re-entry is under way
         self.entry: Promise[int] = self.acquired  # the last re-entry
         self.began, self.held_since = now(), 0
-        self.link: Link | None = None  # of the last command
+        self.link: Commands | None = None  # of the last command
         self.tied: Link | None = None  # of the last one that the server confirmed
-        self.asking: Link | None = None  # where the next command goes, in a cluster whose slot moves
+        self.asking: Commands | None = None  # where the next command goes, in a cluster whose slot moves
         self.timer: asyncio.TimerHandle | None = None
         self.holder_lease: Any = None
 
@@ -314,7 +314,7 @@ class Engine:
 
     def kept(self, one: Acquisition) -> Error:
         """What keeps the server from answering."""
-        link = one.link or self.link_for(one.spec.key)
+        link: Link = one.link or self.link_for(one.spec.key)
         deaf = self.subscription if link.up and one.spec.plan.wait != 0 else None
         return (deaf if deaf is not None and not deaf.up else link).kept()
 
@@ -373,11 +373,17 @@ class Engine:
                 one.tied = link
             self.give(one, one.machine.reply, send.number, sent_at, answer)
 
-        if send.look:
-            link.send((b"PTTL", one.spec.key), lambda value, sent_at: setattr(one, "holder_lease", value))
+        def looked(value: Any, sent_at: int) -> None:
+            one.holder_lease = value
+            if isinstance(value, Exception):
+                # Not again, where this user may not: it would fill ACL LOG.
+                link.looks &= not isinstance(wire.refusal(value, "").error, Permission)
+
+        if send.look and link.looks:
+            link.send((b"PTTL", one.spec.key), looked)
         link.send(wire.words_of(send, one.spec, one.owner, self.channel), receive, one.spec.plan.response)
 
-    def _refusal(self, error: Exception, lock: str, link: Link) -> tuple[Link | None, Failed]:
+    def _refusal(self, error: Exception, lock: str, link: Link) -> tuple[Commands | None, Failed]:
         """What a refusal means, and where a cluster sends the next command, unless it is all commands of the slot."""
         asking, (code, *words) = None, wire.text_of(error).split(" ")
         if self.endpoint.cluster and code in ("MOVED", "ASK"):

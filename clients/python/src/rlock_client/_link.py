@@ -247,6 +247,8 @@ class PrimaryLink(Link):
 class Commands(PrimaryLink):
     """For the commands of locks; sessions end with it."""
 
+    looks = True  # for how long another owner still holds a lock, as far as this user may
+
     def __init__(self, engine: Engine, address: Address) -> None:
         self.address = address
         super().__init__(engine, engine.endpoint.at(address))
@@ -255,6 +257,7 @@ class Commands(PrimaryLink):
         return [one for one in self.engine.acquisitions.values() if one.link is self]
 
     def came(self) -> None:
+        self.looks = True
         # Renewals first: their locks have a deadline.
         for one in sorted(self.engine.acquisitions.values(), key=lambda one: one.machine.phase != "held"):
             if not one.waits and self.engine.link_for(one.spec.key) is self:

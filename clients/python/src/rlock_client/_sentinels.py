@@ -31,15 +31,26 @@ class Answer(NamedTuple):
     place: Place | None  # None: it does not know the service
 
 
-class Ears(Link):
-    """Hears of a fail-over from one Sentinel."""
+class Watch(Link):
+    """To one Sentinel, whatever the leases and graces of locks are."""
 
     tells = False
 
     def __init__(self, engine: Engine, sentinels: Sentinels, place: Endpoint) -> None:
-        self.pulses = ((b"PING",), (b"SUBSCRIBE", SWITCH))
         self._sentinels = sentinels
         super().__init__(engine, place)
+
+    def pace(self) -> int:
+        return self.engine.limit
+
+    def _patience(self) -> int:
+        return self.engine.limit
+
+
+class Ears(Watch):
+    """Hears of a fail-over."""
+
+    pulses = ((b"PING",), (b"SUBSCRIBE", SWITCH))
 
     def came(self) -> None:
         self.send((b"SUBSCRIBE", SWITCH), lambda value, sent_at: None)
@@ -50,16 +61,13 @@ class Ears(Link):
             self._sentinels.moved((words[3], int(words[4])), self.place)
 
 
-class Asker(Link):
-    """Asks one Sentinel, on a connection that stays open."""
-
-    tells = False
+class Asker(Watch):
+    """Asks, on a connection that stays open."""
 
     def __init__(self, engine: Engine, sentinels: Sentinels, place: Endpoint) -> None:
-        self._sentinels = sentinels
         self._answer: asyncio.Future[Answer] | None = None
         self._refused: set[bytes] = set()
-        super().__init__(engine, place)
+        super().__init__(engine, sentinels, place)
 
     def ask(self) -> asyncio.Future[Answer]:
         """What it says; or why it says nothing."""
@@ -87,7 +95,7 @@ class Asker(Link):
             # What this user may not ask is not asked again: it would fill ACL LOG.
             if word not in self._refused:
                 words: Words = (b"SENTINEL", word, self._sentinels.service.encode())
-                self.send(words, partial(self._told, replies, word))
+                self.send(words, partial(self._told, replies, word), self.engine.limit)
 
     def _told(self, replies: dict[bytes, Any], word: bytes, value: Any, sent_at: int) -> None:
         if isinstance(value, Exception):
