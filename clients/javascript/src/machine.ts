@@ -98,6 +98,8 @@ export class Machine {
   #tied = false;
   #proven = 0;
   #askedAt = 0;
+  /** When the server was heard last. */
+  #heardAt = 0;
   #asks = 0;
   #looks = 0;
   #pause = FIRST_PAUSE;
@@ -183,6 +185,7 @@ export class Machine {
 
   message(notice: Notice, token: number): void {
     if (this.phase !== "asking" && this.phase !== "queued") return;
+    this.#heardAt = this.#now;
     if (notice === "granted") return this.#confirm(token);
     // "dropped" or "timeout", maybe of an earlier wait of this owner: only the clock ends this one.
     this.phase = "asking";
@@ -367,7 +370,7 @@ export class Machine {
 
   /** Ends the acquisition without the lock, and leaves nothing of it in the server, which is `clean` at times. */
   #leave(kind: "timeout" | "denied" | "error", error: unknown = this.#error, clean = false): void {
-    const silent = this.down || (this.phase !== "queued" && this.#now > this.#askedAt + WINDOW);
+    const silent = this.down || (this.phase !== "queued" && this.#now > Math.max(this.#askedAt, this.#heardAt) + WINDOW);
     this.#out.push({ type: "refused", kind, error, silent });
     if (clean || this.#asks === 0) return this.#finish();
     this.phase = "cancelling";

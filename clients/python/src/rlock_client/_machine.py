@@ -108,6 +108,7 @@ class Machine:
         self._until: int | None = None  # when the wait ends, or a release or a cancellation is given up
         self._pause = FIRST_PAUSE
         self._asked_at = self._asks = self._looks = self._failures = 0
+        self._heard_at = 0  # the last message
         # With a session the hold ends with this connection, which lived at `proven`.
         self._tied, self._proven = False, 0
         self._stray = False  # a request was not answered
@@ -185,6 +186,7 @@ class Machine:
     def message(self, word: str, token: int) -> None:
         if self.phase not in ("asking", "queued"):
             return
+        self._heard_at = self._now
         if word == "granted":
             self._confirm(token)
         else:
@@ -347,7 +349,7 @@ class Machine:
         self, kind: Literal["timed_out", "denied", "error"], error: Error | None = None, clean: bool = False
     ) -> None:
         """Ends the acquisition without the lock, and leaves nothing of it in the server, which is `clean` at times."""
-        unanswered = self.phase != "queued" and self._now > self._asked_at + WINDOW
+        unanswered = self.phase != "queued" and self._now > max(self._asked_at, self._heard_at) + WINDOW
         self._out.append(Tell(kind, error or self._error, silent=self.down or unanswered))
         if clean or self._asks == 0:
             self._finish()
