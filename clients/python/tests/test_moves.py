@@ -124,7 +124,7 @@ def test_a_planned_fail_over(service: Service, name: str, lease: float) -> None:
             held.check()
             with pytest.raises(Denied):
                 other.lock(name).try_acquire()
-            assert moved < 2, moved
+            assert moved < 4, moved  # some 1.2 s, on a machine that is not busy
             held.release()
             guard = waiting.result(5)
             assert holds_at(service.replica, name) == guard.owner

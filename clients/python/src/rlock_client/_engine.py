@@ -25,7 +25,7 @@ from ._clock import now
 from ._endpoint import Address, Endpoint
 from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Permission, Timeout, Unreachable
 from ._events import Event
-from ._link import FIRST_CONNECTION, Commands, Link, Subscription, ignore
+from ._link import LEAST_TO_CONNECT, Commands, Link, Subscription, ignore
 from ._machine import MS, WAITING, WINDOW, Failed, Granted, Machine, Send, Tell
 from ._promise import Flag, Promise
 from ._sentinels import Sentinels
@@ -102,7 +102,7 @@ class Engine:
     ) -> None:
         # limit: of every call that does not wait for a lock, whatever becomes of the server
         self.endpoint, self.response, self.limit, self.hook = endpoint, response, limit, hook
-        self.first = min(limit, FIRST_CONNECTION)
+        self.to_connect = min(limit, LEAST_TO_CONNECT)
         self.name = name or (Path(sys.argv[0]).stem if sys.argv else "")
         self.closed = self.reached = False  # reached: a server was found at the address, if not the primary
         self._reset()

@@ -134,8 +134,8 @@ class ReadWriteLock(Generic[L, W]):
 class BaseClient(Generic[L, W]):
     """One per process. `server` is a URL, or a client of redis-py, whose settings are taken and not its connections.
 
-    `name`: for owners and connections; the program's by default. `lease`: how long a lock outlives its process; it is
-    renewed every third of it. `wait`: the limit of `acquire`, none by default. `session_grace`: how long a lock
+    `name`: for owners and connections; the program's by default. `lease`: how long a lock is held unless renewed, as
+    it is every third of that. `wait`: the limit of `acquire`, none by default. `session_grace`: how long a lock
     outlives the connection of its process; without it, only the lease counts. `response_timeout`: how long every call
     takes that does not wait for a lock, whatever becomes of the server; 2 s by default, and a connection is given up
     after a sixth of the lease, if that is less. `on_event`: receives every `Event`, in the thread that renews the

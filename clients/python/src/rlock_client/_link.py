@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 1.0
 GRACE = 0.02
-# The first connection has at least this time, whatever the lease is.
-FIRST_CONNECTION = 1_000 * MS
+# A connection has at least this time, whatever the lease is: it takes several round trips.
+LEAST_TO_CONNECT = 1_000 * MS
+NO_GRACE = 2**62
 
 # Takes the reply, the server's error or what became of the command, and when it was sent.
 Receiver = Callable[[Any, int], object]
@@ -80,13 +81,17 @@ class Link:
     async def open(self, within: float) -> Any:
         return await self.place.open(within)
 
+    def grace(self) -> int:
+        """The shortest of the sessions that end with it."""
+        return NO_GRACE
+
     def pace(self) -> int:
         """How often it is asked whether it lives."""
-        return self.engine.response
+        return min(self.engine.response, self.grace() // 4)
 
-    def _patience(self) -> int:
+    def patience(self, least: int = 0) -> int:
         """For an answer, or the next connection: half the grace of a session, so that both fit into it."""
-        return min(self.engine.response, 2 * self.pace())
+        return min(max(self.engine.response, least), self.grace() // 2)
 
     def beat(self) -> None:
         """Asks now whether it lives, and then again and again; not while it is down."""
@@ -94,7 +99,7 @@ class Link:
             self._heart.cancel()
         if self.up and self._pulses:
             self._heart = self.loop.call_later(self.pace() / 1e9, self.beat)
-            self.send(self._pulses[0], self._beaten, self._patience())
+            self.send(self._pulses[0], self._beaten, self.patience())
 
     def _beaten(self, value: Any, sent_at: int) -> None:
         if isinstance(value, Exception):
@@ -148,8 +153,7 @@ class Link:
     async def _keep(self) -> None:
         pause = FIRST_PAUSE
         while True:
-            within = self._patience() if self.connection else max(self._patience(), self.engine.first)
-            began = now()
+            within, began = self.patience(self.engine.to_connect), now()
             self._again.clear()
             try:
                 self.connection = await self.open(within / 1e9)
@@ -277,9 +281,8 @@ class Commands(PrimaryLink):
             if engine.link_for(one.spec.key).up:
                 engine.give(one, one.machine.link_up)
 
-    def pace(self) -> int:
-        """Four times in the shortest grace of a session."""
-        return min([super().pace(), *(grace // 4 for grace, count in self.engine.graces.items() if grace and count)])
+    def grace(self) -> int:
+        return min((grace for grace, count in self.engine.graces.items() if grace and count), default=NO_GRACE)
 
     def lives(self, value: Any, sent_at: int) -> None:
         if is_replica(value) and not self.engine.endpoint.cluster:

@@ -43,7 +43,7 @@ class Watch(Link):
     def pace(self) -> int:
         return self.engine.limit
 
-    def _patience(self) -> int:
+    def patience(self, least: int = 0) -> int:
         return self.engine.limit
 
 
