@@ -300,7 +300,9 @@ def test_heartbeats_do_not_fill_the_log_of_refusals(own_server: Server, name: st
         time.sleep(1)
         held.check()
         assert refusals(own_server) == before
-    assert before <= 10
+    assert (
+        before <= 15
+    )  # once for each connection: its name, what the driver says of itself, a lease that may not be read
 
 
 def refusals(server: Server) -> int:
