@@ -193,7 +193,9 @@ async function serve(request, from) {
     const at = stamp();
     const name = error === CANCELLED ? "Cancelled" : error instanceof RlockError ? error.name : undefined;
     if (name === undefined) throw error;
-    say({ id, ok: false, from, at, error: name, ...(name === "LockLost" && { why: error.why }), message: error.message ?? "cancelled" });
+    const more = name === "LockLost" ? { why: error.why } : {};
+    if (name === "Timeout" && error.cause?.code === "UNREACHABLE") more.cause = "unreachable";
+    say({ id, ok: false, from, at, error: name, ...more, message: error.message ?? "cancelled" });
   }
   // Whatever it holds: the process ends, as one that needs no close.
   if (request.do === "exit") process.stdout.write("", () => process.exit(0));

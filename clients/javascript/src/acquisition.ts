@@ -2,9 +2,7 @@
 import type { Client } from "./client.js";
 import { Closed, Denied, LockLost, OutcomeUnknown, Timeout, Unreachable, type LostReason } from "./errors.js";
 import { Machine, type Output } from "./machine.js";
-import { Unsent, address, answer, failure, words, type Order } from "./wire.js";
-
-const NOT_SUBSCRIBED = new Unsent(new Unreachable("", "", new Error("not subscribed yet")));
+import { Unsent, address, answer, words, type Order } from "./wire.js";
 
 /** One owner's acquisition of one lock, from the first request to the last. */
 export class Acquisition {
@@ -26,7 +24,8 @@ export class Acquisition {
     readonly order: Order,
   ) {
     this.#response = Math.min(client.response, Math.max(order.lease / 6, 50));
-    this.machine = new Machine({ ...order, response: this.#response, slack: client.clock.slack });
+    // Asked once, it is given up after two response times, which are the caller's limit here.
+    this.machine = new Machine({ ...order, response: client.limit / 2, slack: client.clock.slack });
     this.#began = client.clock.now();
   }
 
@@ -72,10 +71,22 @@ export class Acquisition {
   release(): Promise<void> {
     // A deadline that has passed unseen is a loss.
     this.tick();
-    if (!this.lostBy) return this.#call((machine) => machine.release());
+    if (!this.lostBy) {
+      const { client, order } = this;
+      const released = this.#call((machine) => machine.release());
+      // The release goes on until the lease ends, and nobody waits for it.
+      const unknown = () => this.#caller?.reject(new OutcomeUnknown("", order.lock, client.link.kept(false)));
+      const late = setTimeout(unknown, client.limit);
+      return released.finally(() => clearTimeout(late));
+    }
     if (this.machine.phase === "lost") this.client.enter(this);
     this.feed((machine) => machine.release());
     return Promise.reject(this.lostBy);
+  }
+
+  /** Whether the server still holds the lock for it, as far as it is known. */
+  get held(): boolean {
+    return ["held", "releasing", "lost"].includes(this.machine.phase);
   }
 
   /** The client is closed: no answer will come any more. */
@@ -138,18 +149,20 @@ export class Acquisition {
         client.tell({ type: "acquired", lock, waited: now - this.#began });
         return this.#caller?.resolve();
       case "refused":
-        return this.#caller?.reject(this.#refused(output.kind, output.error));
+        return this.#caller?.reject(this.#refused(output));
       case "renewed":
         return client.tell({ type: "renewed", lock });
       case "renewalFailed":
         return client.tell({ type: "renewalFailed", lock, error: output.error });
       case "lost":
-        return this.#lost(output.why);
+        return this.#lost(output.why, output.ended);
       case "released":
         if (output.outcome === "lost") this.#lost("taken");
         if (output.outcome !== "ok")
           return this.#caller?.reject(
-            output.outcome === "unknown" ? new OutcomeUnknown("", lock, output.error) : (output.error ?? this.lostBy),
+            output.outcome === "unknown"
+              ? new OutcomeUnknown("", lock, output.error ?? client.link.kept(false))
+              : (output.error ?? this.lostBy),
           );
         client.tell({ type: "released", lock, held: now - this.#acquired });
         return this.#caller?.resolve();
@@ -158,36 +171,39 @@ export class Acquisition {
     }
   }
 
-  #lost(why: LostReason): void {
+  #lost(why: LostReason, ended = false): void {
     const { lock } = this.order;
     this.client.tell({ type: "lost", lock, why, held: this.client.clock.now() - this.#acquired });
     // A lost lock needs no release; one that is released all the same enters again.
     if (why === "expired") this.client.leave(this);
-    this.loss.abort(new LockLost(lock, why));
+    this.loss.abort(new LockLost(lock, why, ended));
   }
 
-  #refused(kind: "timeout" | "denied" | "error", error: unknown): unknown {
-    const { lock } = this.order;
-    if (kind === "error") return error;
-    const waited = this.client.clock.now() - this.#began;
-    this.client.tell(kind === "denied" ? { type: "denied", lock } : { type: "timedOut", lock, waited });
-    return kind === "denied" ? new Denied("", lock) : new Timeout(waited.toFixed(), lock, error);
+  #refused({ kind, error, silent }: Extract<Output, { type: "refused" }>): unknown {
+    const { lock, wait } = this.order;
+    const { client } = this;
+    // The newest reason.
+    const why = silent && (error === undefined || error instanceof Unreachable) ? client.link.kept(wait !== 0) : error;
+    if (kind === "error") return why ?? client.link.kept(wait !== 0);
+    const waited = client.clock.now() - this.#began;
+    client.tell(kind === "denied" ? { type: "denied", lock } : { type: "timedOut", lock, waited });
+    return kind === "denied" ? new Denied("", lock) : new Timeout(waited.toFixed(), lock, why);
   }
 
   #send({ id, command, wait = 0, look, lease }: Extract<Output, { type: "send" }>): void {
     const { client, order } = this;
-    const { commands, heard, driver } = client.link;
+    const { commands, heard } = client.link;
     const sentAt = client.clock.now();
     const request = words(command, order, { ...(lease !== undefined && { lease }), enqueue: [wait, client.channel] });
-    const requested = command === "ENQUEUE" && !heard ? Promise.reject(NOT_SUBSCRIBED) : commands.request(request, this.#response);
+    const requested =
+      command === "ENQUEUE" && !heard ? Promise.reject(new Unsent(client.link.kept(true))) : commands.request(request, this.#response);
     // A repeat also asks how long the holder's lease can last, which not every user may.
-    const holder = look === true ? commands.request(["PTTL", order.lock]).catch(() => undefined) : undefined;
+    const holder = look === true ? client.link.look(order.lock) : undefined;
     Promise.all([requested, holder]).then(
       ([reply, holderLease]) => this.feed((machine) => machine.reply(id, sentAt, answer(command, reply, holderLease))),
       (cause: unknown) => {
-        const { failure: kind, error } = failure(order.lock, cause, driver.follows);
+        const { failure: kind, error } = client.failure(order.lock, cause);
         this.feed((machine) => machine.reply(id, sentAt, { kind: "error", failure: kind, error }));
-        if (kind === "passing" && error.message.includes("READONLY")) client.link.doubt(error);
       },
     );
   }

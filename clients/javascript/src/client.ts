@@ -4,14 +4,14 @@ import { hostname } from "node:os";
 import { basename } from "node:path";
 import { Acquisition } from "./acquisition.js";
 import { Clock } from "./clock.js";
-import { Closed, Denied, Invalid, ModuleMissing, RlockError, Timeout, Unflushed, Unsupported } from "./errors.js";
+import { Closed, Denied, Invalid, ModuleMissing, Timeout, Unflushed, Unreachable, Unsupported } from "./errors.js";
 import { hook, type Event, type OnEvent } from "./events.js";
-import { Link, type Driver } from "./link.js";
+import { LEAST_TO_CONNECT, Link, type Driver } from "./link.js";
 import { Guard, Handle, WriteGuard, known, times, type Times } from "./lock.js";
 import type { Lock, LockOptions, ReadOptions, ReadWriteLock, Semaphore } from "./lock.js";
 import type { Machine } from "./machine.js";
 import { Timers } from "./timers.js";
-import { address, failure, message, milliseconds, words, type Order } from "./wire.js";
+import { ServerError, address, failure, message, milliseconds, words, type Order } from "./wire.js";
 
 export interface ClientOptions {
   /** Names the client in owners and in CLIENT LIST; the program's name by default. */
@@ -22,7 +22,10 @@ export interface ClientOptions {
   readonly wait?: number;
   /** The session grace of all locks that set none, in ms; without one by default. */
   readonly sessionGrace?: number;
-  /** How long the server may take to answer, in ms: a sixth of the lease by default, from 50 to 5,000. */
+  /**
+   * How long every call takes at most that does not wait for a lock, whatever becomes of the server, in ms; 2,000 by default. A
+   * connection is given up after a sixth of the lease, if that is less.
+   */
   readonly responseTimeout?: number;
   /** Receives what happens to locks and connections, for metrics and logs. */
   readonly onEvent?: OnEvent;
@@ -42,8 +45,10 @@ export class Client {
   readonly defaults: Times;
   /** @internal */
   readonly clock = new Clock();
-  /** @internal */
+  /** How long a reply may take. @internal */
   readonly response: number;
+  /** How long a caller waits. @internal */
+  readonly limit: number;
   /** @internal */
   readonly channel: string;
   /** @internal */
@@ -70,26 +75,31 @@ export class Client {
     this.identity = `${name}:${random}`;
     this.channel = `rlock:grants:${random}`;
     this.tell = hook(options.onEvent);
-    this.response = milliseconds("responseTimeout", options.responseTimeout ?? Math.min(Math.max(this.defaults.lease / 6, 50), 5_000), 1);
+    this.limit = milliseconds("responseTimeout", options.responseTimeout ?? 2_000, 1);
+    this.response = options.responseTimeout === undefined ? Math.min(Math.max(this.defaults.lease / 6, 50), this.limit) : this.limit;
     this.link = new Link(driver, this, name);
   }
 
   /** Waits for the first connection, and asks whether the server has the module. */
   protected async probe(): Promise<this> {
     // A client that is idle keeps no process alive, one that connects does.
-    const alive = setInterval(() => undefined, 60_000);
+    let late: NodeJS.Timeout | undefined;
+    const over = new Promise<never>((_, reject) => {
+      late = setTimeout(() => reject(this.link.kept(false)), Math.max(this.limit, LEAST_TO_CONNECT));
+    });
     try {
-      await this.link.settled;
       // Without arguments it does nothing.
-      await this.request("", ["RLOCK.RENEW"]).catch((error: unknown) => {
-        if (error instanceof ModuleMissing || (error instanceof RlockError && error.code === "UNREACHABLE")) throw error;
-      });
+      const ask = () =>
+        this.request("", ["RLOCK.RENEW"]).catch((error: unknown) => {
+          if (error instanceof ModuleMissing || error instanceof Unreachable) throw error;
+        });
+      await Promise.race([this.link.settled.then(ask), over]);
       return this;
     } catch (error) {
       await this.close();
       throw error;
     } finally {
-      clearInterval(alive);
+      clearTimeout(late);
     }
   }
 
@@ -119,11 +129,11 @@ export class Client {
   }
 
   /**
-   * Ends all waits, marks all locks as lost so that their work ends, waits at most `timeout` ms (5,000) until they are released,
-   * and closes the connections. Rejects with `Unflushed` if not all were; the others stay held until lease end.
+   * Ends all waits, marks all locks as lost so that their work ends, waits at most `timeout` ms (a response timeout) until they
+   * are released, and closes the connections. Rejects with `Unflushed` if not all were; the others stay held until lease end.
    */
   close(options: { readonly timeout?: number } = {}): Promise<void> {
-    return (this.#closing ??= this.#close(options.timeout ?? 5_000));
+    return (this.#closing ??= this.#close(options.timeout ?? this.limit));
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -184,16 +194,29 @@ export class Client {
     const key = address(acquisition.order);
     // Code that heard of a loss may have acquired the lock anew.
     if (this.acquisitions.get(key) === acquisition) this.acquisitions.delete(key);
-    if (this.acquisitions.size === 0) this.#emptied();
+    if (!this.#pending()) this.#emptied();
+  }
+
+  /** Whether anything is left to be released; without a server, only what is held. */
+  #pending(): boolean {
+    return [...this.acquisitions.values()].some((each) => each.held || this.link.commands.connection !== undefined);
   }
 
   /** A request that belongs to no machine: an error tells all. @internal */
   async request(lock: string, command: string[]): Promise<unknown> {
     try {
-      return await this.link.commands.request(command);
+      return await this.link.commands.request(command, this.limit);
     } catch (error) {
-      throw this.#closing ? new Closed() : failure(lock, error).error;
+      throw this.#closing ? new Closed() : this.failure(lock, error).error;
     }
+  }
+
+  /** What a failed request means. A server that refuses it because it is a replica is left. @internal */
+  failure(lock: string, cause: unknown): ReturnType<typeof failure> {
+    const told = failure(lock, cause, this.link.commands.server);
+    const replica = cause instanceof ServerError && cause.message.startsWith("READONLY ");
+    if (replica && !this.link.driver.cluster) this.link.leave(told.error);
+    return told;
   }
 
   async #close(timeout: number): Promise<void> {
@@ -206,7 +229,7 @@ export class Client {
     await new Promise<void>((resolve) => {
       this.#emptied = resolve;
       timer = setTimeout(resolve, timeout);
-      if (this.acquisitions.size === 0) resolve();
+      if (!this.#pending()) resolve();
     });
     clearTimeout(timer);
     this.link.close();
@@ -214,7 +237,9 @@ export class Client {
     this.acquisitions.clear();
     this.timers.stop();
     for (const acquisition of left) acquisition.abandon();
-    if (left.length > 0) throw new Unflushed(String(left.length));
+    // A lock that a wait did not get is not one of them.
+    const held = left.filter((each) => each.held).length;
+    if (held > 0) throw new Unflushed(String(held));
   }
 
   /** The shortest grace of the sessions in use. @internal */

@@ -2,7 +2,9 @@ import * as ioredis from "ioredis";
 import type { Redis as Full, RedisOptions } from "ioredis";
 import { Client as AnyClient, type ClientOptions } from "./client.js";
 import { Unsupported } from "./errors.js";
-import type { Driver } from "./link.js";
+import type { Connection, Driver } from "./link.js";
+import type { Place, Watch } from "./sentinels.js";
+import { addressOf } from "./wire.js";
 
 export * from "./index.js";
 
@@ -31,9 +33,7 @@ const OURS = {
   autoResubscribe: false,
   maxRetriesPerRequest: 0,
   retryStrategy: null,
-  sentinelRetryStrategy: null,
   reconnectOnError: null,
-  failoverDetector: false,
   enableReadyCheck: false,
   enableAutoPipelining: false,
   commandTimeout: undefined,
@@ -41,7 +41,6 @@ const OURS = {
   keyPrefix: "",
   stringNumbers: false,
   readOnly: false,
-  role: "master",
 };
 
 function isLike(target: Target): target is Like {
@@ -52,8 +51,13 @@ function isCluster(target: Target): target is Like {
   return isLike(target) && "isCluster" in target && target.isCluster === true;
 }
 
-function make(target: Target, timeout: number): Raw {
-  const ours = { ...OURS, connectTimeout: timeout, sentinelCommandTimeout: timeout / 4 };
+/** What is different for a server that Sentinels name. */
+function named(place: Place | undefined, { enableTLSForSentinelMode, tls }: RedisOptions): object {
+  return place ? { ...place, sentinels: undefined, name: undefined, tls: enableTLSForSentinelMode ? tls : undefined } : {};
+}
+
+function make(target: Target, timeout: number, more: object): Raw {
+  const ours = { ...OURS, connectTimeout: timeout, ...more };
   if (typeof target === "string") return new Constructor(target, ours);
   if (!isLike(target)) return new Constructor({ ...target, ...ours });
   const duplicate = target.duplicate.bind(target) as (...settings: object[]) => Raw;
@@ -63,31 +67,51 @@ function make(target: Target, timeout: number): Raw {
   return duplicate([], { keyPrefix: "", lazyConnect: true, enableAutoPipelining: false, redisOptions: { ...redisOptions, ...ours } });
 }
 
+function connection(redis: Raw): Connection {
+  // Version 4 has no command of Redis 7.
+  if (!("lcs" in redis)) throw new Unsupported("this ioredis is too old; update it to 5 or later");
+  return {
+    connect: () => redis.connect(),
+    send: ([command = "", ...words]) => redis.call(command, ...words),
+    subscribe(channel, receive) {
+      redis.on("message", (_, message) => receive(message));
+      return redis.subscribe(channel);
+    },
+    on: (event, told) => redis.on(event as "error", told),
+    unref: () => redis.stream?.unref(),
+    close() {
+      redis.disconnect();
+      // The driver waits for the server to close, too.
+      redis.stream?.destroy();
+    },
+  };
+}
+
+function watch(options: RedisOptions): Watch | undefined {
+  const { sentinels, name, sentinelUsername: username, sentinelPassword: password, sentinelTLS: tls, family, natMap } = options;
+  if (!sentinels) return undefined;
+  return {
+    name: name ?? "",
+    nodes: sentinels.map(({ host = "localhost", port = 26_379 }) => ({ host, port })),
+    open: (place, connectTimeout) =>
+      connection(
+        new Constructor({ ...OURS, ...place, username: username ?? "", password: password ?? "", tls: tls ?? "", family, connectTimeout }),
+      ),
+    map(place) {
+      const at = `${place.host}:${String(place.port)}`;
+      return (typeof natMap === "function" ? natMap(at) : natMap?.[at]) ?? place;
+    },
+  };
+}
+
 function driver(target: Target): Driver {
   const options: RedisOptions = typeof target === "string" ? {} : isLike(target) ? target.options : target;
+  const { path, host = "localhost", port = 6_379 } = options;
   return {
     cluster: isCluster(target),
-    follows: Boolean(options.sentinels),
-    open(timeout) {
-      const redis = make(target, timeout);
-      // Version 4 has no command of Redis 7.
-      if (!("lcs" in redis)) throw new Unsupported("this ioredis is too old; update it to 5 or later");
-      return {
-        connect: () => redis.connect(),
-        send: ([command = "", ...words]) => redis.call(command, ...words),
-        subscribe(channel, receive) {
-          redis.on("message", (_, message) => receive(message));
-          return redis.subscribe(channel);
-        },
-        on: (event, told) => redis.on(event as "error", told),
-        unref: () => redis.stream?.unref(),
-        close() {
-          redis.disconnect();
-          // The driver waits for the server to close, too.
-          redis.stream?.destroy();
-        },
-      };
-    },
+    server: typeof target === "string" ? addressOf(target) : (path ?? `${host}:${String(port)}`),
+    watch: watch(options),
+    open: (timeout, place) => connection(make(target, timeout, named(place, options))),
   };
 }
 

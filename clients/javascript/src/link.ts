@@ -1,9 +1,10 @@
 /** Connections of the client's own, kept up for ever: one for commands, one for the messages of the server. */
 import type { Acquisition } from "./acquisition.js";
 import type { Client } from "./client.js";
-import { Closed, Permission, RlockError, Unreachable } from "./errors.js";
+import { Closed, Permission, type RlockError } from "./errors.js";
 import type { Machine } from "./machine.js";
-import { ServerError, Unsent, failure } from "./wire.js";
+import { Sentinels, type Place, type Watch } from "./sentinels.js";
+import { ServerError, Unsent, demoted, failure, isReplica, silent } from "./wire.js";
 
 /** A connection of the driver that repeats nothing and queues nothing while it is down. */
 export interface Connection {
@@ -18,20 +19,39 @@ export interface Connection {
 
 export interface Driver {
   readonly cluster: boolean;
-  /** Whether the driver finds another server that becomes the primary. */
-  readonly follows: boolean;
-  open(timeout: number): Connection | Promise<Connection>;
+  /** The address of the settings. */
+  readonly server: string;
+  readonly watch?: Watch | undefined;
+  /** To this address, where Sentinels name it. */
+  open(timeout: number, place?: Place): Connection;
 }
 
 const FIRST_PAUSE = 10;
 const LONGEST_PAUSE = 1_000;
 /** A handshake takes several round trips, with TLS some more, and may be the first of a busy process. */
-const LEAST_TO_CONNECT = 1_000;
-const UNKNOWN = new Unreachable("", "", new Error("no connection yet"));
+export const LEAST_TO_CONNECT = 1_000;
+/** What an idle client sends keeps no process alive. */
+const IDLE = ["PING", "HELLO", "PUBSUB", "SENTINEL"];
 
 /** Servers' replies, whatever class a copy of the driver has for them, begin with a word in capitals. */
 function asReply(error: unknown): unknown {
   return error instanceof Error && /^[A-Z]{2,} /.test(error.message) ? new ServerError(error.message) : error;
+}
+
+/** Names the connection. Servers before 7.2 know only one of these, and not every user may. */
+export async function introduce(line: Line): Promise<void> {
+  const tell = (...words: string[]) =>
+    line.request(["CLIENT", ...words]).catch((error: unknown) => {
+      if (!(error instanceof ServerError) || !/^(ERR|NOPERM) /.test(error.message)) throw error;
+    });
+  await Promise.all([tell("SETNAME", line.client.link.name), tell("SETINFO", "LIB-NAME", "rlock-client")]);
+}
+
+interface On {
+  up(line: Line): Promise<unknown>;
+  ready(): void;
+  alive?(sentAt: number, reply: unknown): void;
+  down(error: RlockError): void;
 }
 
 /** One connection, opened again whenever it is lost. */
@@ -40,30 +60,55 @@ export class Line {
   connection: Connection | undefined;
   /** Whether all is done that comes before its use. */
   ready = false;
-  #error: RlockError = UNKNOWN;
+  #error: RlockError;
   /** Ends the connection that is up, or being set up; another one follows. */
   fail: (cause: unknown) => void = () => undefined;
   #pause = FIRST_PAUSE;
   /** The next attempt to connect, or the next heartbeat, and when that is due. */
   #next: NodeJS.Timeout | undefined;
   #beatAt = Infinity;
+  #pulses: string[] = [];
+  /** Callers of the attempt to connect that comes next, or is under way. */
+  #callers: { resolve: () => void; reject: (error: RlockError) => void }[] = [];
+  #pausing = false;
 
   constructor(
-    readonly driver: Driver,
     readonly client: Client,
-    readonly on: { up(line: Line): Promise<unknown>; ready(): void; alive?(sentAt: number): void; down(error: RlockError): void },
+    /** The address that it leads to. */
+    public server: string,
+    /** What asks whether the server is there; the next one where it is refused, and nothing after the last. */
+    readonly pulses: readonly string[],
+    readonly open: (timeout: number, line: Line) => Connection | Promise<Connection>,
+    readonly on: On,
+    /** How long a reply may take. */
+    readonly response = client.response,
   ) {
+    this.#error = silent(server, new Error("no connection yet"));
     void this.#open();
   }
 
+  /** Connects now, unless it is up; rejects if that fails. */
+  opened(): Promise<void> {
+    if (this.ready) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      this.#callers.push({ resolve, reject });
+      if (!this.#pausing) return;
+      clearTimeout(this.#next);
+      void this.#open();
+    });
+  }
+
+  /** Why it does not answer. */
+  kept(): RlockError {
+    return this.connection ? silent(this.server, new Error("no reply in time")) : this.#error;
+  }
+
   /** Sends at once, or not at all. Rejects with a `ServerError` for an error reply; otherwise the outcome is unknown. */
-  async request(words: string[], patience = this.client.response): Promise<unknown> {
+  async request(words: string[], patience = this.response): Promise<unknown> {
     const { connection } = this;
     if (!connection) throw new Unsent(this.#error);
-    // What an idle client sends keeps no process alive.
-    const idle = words[0] === "PING" || words[0] === "PUBSUB";
     try {
-      return await this.#within(patience, connection.send(words), words[0] ?? "", idle);
+      return await this.#within(patience, connection.send(words), words[0] ?? "", IDLE.includes(words[0] ?? ""));
     } catch (error) {
       const told = asReply(error);
       // Why the connection failed says more than that it is closed.
@@ -73,26 +118,29 @@ export class Line {
 
   async subscribe(channel: string, receive: (message: string) => void): Promise<void> {
     if (!this.connection) throw new Unsent(this.#error);
-    await this.#within(this.client.response, this.connection.subscribe(channel, receive), "SUBSCRIBE", true);
+    await this.#within(this.response, this.connection.subscribe(channel, receive), "SUBSCRIBE", true);
   }
 
   /**
    * Asks after a pause whether the server is there, and again. A session's grace has room for the pause, the answer, and a quarter
    * in which its holds are tied to another connection.
    */
-  beat(grace = this.client.grace()): void {
+  beat(grace = this.#grace()): void {
     const { connection, client } = this;
-    const pause = Math.min(client.response / 2, grace / 4);
+    const pause = Math.min(this.response / 2, grace / 4);
     const at = client.clock.now() + pause;
     // One that is due sooner, or under way, is not put off.
-    if (!connection || at >= this.#beatAt) return;
+    const [pulse] = this.#pulses;
+    if (!connection || pulse === undefined || at >= this.#beatAt) return;
     const ask = async () => {
       const sentAt = client.clock.now();
-      const reply = this.request(["PING"], Math.min(client.response, client.grace() / 2));
+      const asked = this.request([pulse], Math.min(this.response, this.#grace() / 2));
       // An error is an answer too.
-      const answered = await reply.then(() => true).catch((error: unknown) => error instanceof ServerError);
+      const reply: unknown = await asked.catch((error: unknown) => (error instanceof ServerError ? error : undefined));
       if (connection !== this.connection) return;
-      if (answered) this.on.alive?.(sentAt);
+      // What the server refuses is not repeated: it would fill ACL LOG.
+      if (reply instanceof ServerError) this.#pulses.shift();
+      if (reply !== undefined) this.on.alive?.(sentAt, reply);
       this.#beatAt = Infinity;
       this.beat();
     };
@@ -104,6 +152,8 @@ export class Line {
   close(): void {
     this.#error = new Closed();
     this.fail(this.#error);
+    this.#pausing = false;
+    for (const { reject } of this.#callers.splice(0)) reject(this.#error);
     clearTimeout(this.#next);
   }
 
@@ -115,7 +165,7 @@ export class Line {
     const late = new Promise<never>((_, reject) => {
       const expire = () => {
         const error = new Error(`${what}: no reply within ${String(ms)} ms`);
-        if (!over && !this.driver.cluster) fail(error);
+        if (!over && !this.client.link.driver.cluster) fail(error);
         reject(error);
       };
       // After a loop that was blocked, timers run before what has arrived is read.
@@ -130,9 +180,15 @@ export class Line {
     }
   }
 
+  /** The shortest of the sessions that end with this connection. */
+  #grace(): number {
+    return this.on.alive ? this.client.grace() : Infinity;
+  }
+
   async #open(): Promise<void> {
     const { client } = this;
     const began = client.clock.now();
+    this.#pausing = false;
     let connection: Connection | undefined;
     const fail = (cause: unknown) => {
       if (this.fail !== fail) return;
@@ -143,17 +199,19 @@ export class Line {
       if (this.#error instanceof Closed) return;
       // One that was lost at once must not be replaced at once, for ever.
       if (client.clock.now() - began > LONGEST_PAUSE) this.#pause = FIRST_PAUSE;
-      this.#error = failure("", asReply(cause)).error;
+      this.#error = failure("", asReply(cause), this.server).error;
+      for (const { reject } of this.#callers.splice(0)) reject(this.#error);
       clearTimeout(this.#next);
+      this.#pausing = true;
       this.#next = setTimeout(() => void this.#open(), this.#pause * (0.5 + Math.random() / 2)).unref();
-      this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE, client.grace() / 8);
+      this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE, this.#grace() / 8);
       this.on.down(this.#error);
     };
     this.fail = fail;
     // Holds that are tied to the last connection must be tied to this one within their grace.
-    const timeout = Math.min(Math.max(client.response, LEAST_TO_CONNECT), client.grace() / 2);
+    const timeout = Math.min(Math.max(this.response, LEAST_TO_CONNECT), this.#grace() / 2);
     const connect = async () => {
-      connection = await this.driver.open(timeout);
+      connection = await this.open(timeout, this);
       connection.on("error", fail);
       connection.on("end", () => fail(new Error("the connection was closed")));
       if (this.fail === fail) await connection.connect();
@@ -166,10 +224,12 @@ export class Line {
       opened.unref();
       this.connection = opened;
       this.#beatAt = Infinity;
+      this.#pulses = [...this.pulses];
       this.beat();
       await this.on.up(this);
       if (this.fail !== fail) return;
       this.ready = true;
+      for (const { resolve } of this.#callers.splice(0)) resolve();
       this.on.ready();
     } catch (error) {
       fail(error);
@@ -180,15 +240,20 @@ export class Line {
 const waits = (each: Acquisition) => each.machine.waits;
 const up = (machine: Machine) => machine.linkUp();
 
-/** Both connections. */
+/** Both connections, and those to Sentinels. */
 export class Link {
   readonly commands: Line;
   /** Whether the server that grants is the one whose messages are heard. */
   heard = false;
+  /** Whether a server was found at the address, if not the primary. */
+  reached = false;
   #messages: Line | undefined;
+  #sentinels: Sentinels | undefined;
+  /** The connection whose user may not ask for leases. */
+  #blind: Connection | undefined;
   #lostAt: number | undefined;
   #settle: (error?: RlockError) => void = () => undefined;
-  /** Of the first attempt to connect. */
+  /** Of the first connection, or the first attempt that finds no server. */
   readonly settled: Promise<void>;
 
   constructor(
@@ -200,18 +265,20 @@ export class Link {
       this.#settle = (error) => (error ? reject(error) : resolve());
     });
     this.settled.catch(() => undefined);
-    this.commands = new Line(driver, client, {
+    this.commands = new Line(client, driver.server, driver.cluster ? ["PING"] : ["HELLO", "PING"], (...how) => this.#open(...how), {
       up: (line) => {
         // Before anything else: what is held is tied to this connection.
         client.each((each) => !each.machine.waits, up);
         return this.#introduce(line);
       },
       ready: () => this.#verify(),
-      alive: (sentAt) =>
+      alive: (sentAt, reply) => {
+        if (!driver.cluster && isReplica(reply)) return this.leave(demoted(this.commands.server));
         client.each(
           ({ order }) => order.grace > 0,
           (machine) => machine.alive(sentAt),
-        ),
+        );
+      },
       down: (error) => this.#down(error, () => true),
     });
   }
@@ -219,7 +286,7 @@ export class Link {
   /** Opens the connection for messages, once. */
   listen(): void {
     const { client } = this;
-    this.#messages ??= new Line(this.driver, client, {
+    this.#messages ??= new Line(client, this.driver.server, ["PING"], (...how) => this.#open(...how), {
       up: async (line) => {
         await this.#introduce(line);
         await line.subscribe(client.channel, (text) => client.receive(text));
@@ -229,29 +296,63 @@ export class Link {
     });
   }
 
-  /** The server became a replica: look for the primary. */
-  doubt(error: RlockError): void {
+  /** The server is not, or no longer, the primary: its address is asked for and resolved anew. */
+  leave(error: RlockError): void {
     this.commands.fail(error);
     this.#messages?.fail(error);
+  }
+
+  /** How long another owner's lease can last. */
+  async look(lock: string): Promise<unknown> {
+    const { connection } = this.commands;
+    if (!connection || this.#blind === connection) return undefined;
+    try {
+      return await this.commands.request(["PTTL", lock]);
+    } catch (error) {
+      // Asked again, where this user may not, it would fill ACL LOG.
+      if (error instanceof ServerError && error.message.startsWith("NOPERM ")) this.#blind = connection;
+      return undefined;
+    }
+  }
+
+  /** What keeps the server from answering, or its messages from coming. */
+  kept(messages: boolean): RlockError {
+    const deaf = messages && this.commands.connection && !this.heard ? this.#messages : undefined;
+    return (deaf ?? this.commands).kept();
+  }
+
+  /** To a server that says it is the primary, wherever its address comes from; in a cluster to its nodes. */
+  async #open(timeout: number, line: Line): Promise<Connection> {
+    const { driver, client } = this;
+    if (driver.watch) this.#sentinels ??= new Sentinels(client, driver.watch);
+    const [place, by] = (await this.#sentinels?.primary(timeout / 2)) ?? [];
+    if (place) line.server = `${place.host}:${String(place.port)}`;
+    const connection = driver.open(timeout, place);
+    if (driver.cluster) return connection;
+    const connect = async () => {
+      await connection.connect();
+      const role = await connection.send(["HELLO"]).catch((error: unknown) => {
+        // An older server, or a proxy; or this user is not admitted, as the first command will say.
+        if (!(asReply(error) instanceof ServerError)) throw error;
+      });
+      this.reached ||= isReplica(role);
+      if (isReplica(role)) throw demoted(`${line.server}${by === undefined ? "" : ` (named by the Sentinel ${by})`}`);
+    };
+    return { ...connection, connect };
   }
 
   close(): void {
     this.commands.close();
     this.#messages?.close();
+    this.#sentinels?.close();
   }
 
   async #introduce(line: Line): Promise<void> {
-    if (this.driver.cluster) return;
-    const tell = (...words: string[]) =>
-      line.request(["CLIENT", ...words]).catch((error: unknown) => {
-        // Servers before 7.2 know only one of them, and not every user may.
-        if (!(error instanceof ServerError) || !/^(ERR|NOPERM) /.test(error.message)) throw error;
-      });
-    await Promise.all([tell("SETNAME", this.name), tell("SETINFO", "LIB-NAME", "rlock-client")]);
+    if (!this.driver.cluster) await introduce(line);
   }
 
   #down(error: RlockError, concerns: (each: Acquisition) => boolean): void {
-    this.#settle(error);
+    if (!this.reached || error instanceof Permission) this.#settle(error);
     this.heard = false;
     if (this.#lostAt === undefined) this.client.tell({ type: "disconnected", error });
     this.#lostAt ??= performance.now();
@@ -282,7 +383,7 @@ export class Link {
       client.each(waits, up);
     } catch (cause) {
       if (!same()) return;
-      const { failure: kind, error } = failure("", cause);
+      const { failure: kind, error } = client.failure("", cause);
       if (kind === "final") client.each(waits, (machine) => machine.cancel(error));
       messages.fail(cause);
     }

@@ -12,8 +12,9 @@ export interface ReadOptions {
   /** `false`: the lock ends with its lease. */
   readonly renew?: boolean;
   /**
-   * In ms, from 100: a process that dies frees the lock after this time, not after its lease. The client proves four times in it
-   * that it lives; the lock is lost if the connection is away, or the event loop blocked, for longer.
+   * In ms, from 100: a lock is free this time after its connection ended, as a killed process ends it, and not after its lease; a
+   * stopped process, a lost machine or a cut network keeps it. The client proves four times in it that it lives; the lock is lost
+   * if the connection is away, or the event loop blocked, for longer.
    */
   readonly sessionGrace?: number;
   /** The owner, instead of a new one for each acquisition: acquiring a lock that it holds in this client re-enters it. */

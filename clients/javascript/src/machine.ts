@@ -50,10 +50,12 @@ export type Output =
       readonly lease?: number;
     }
   | { readonly type: "held"; readonly token: number }
-  | { readonly type: "refused"; readonly kind: "timeout" | "denied" | "error"; readonly error: unknown }
+  /** `silent`: no server answered at the end. */
+  | { readonly type: "refused"; readonly kind: "timeout" | "denied" | "error"; readonly error: unknown; readonly silent: boolean }
   | { readonly type: "renewed" | "ended" }
   | { readonly type: "renewalFailed"; readonly error: Error }
-  | { readonly type: "lost"; readonly why: Why }
+  /** `ended`: a lease that is not renewed came to its end. */
+  | { readonly type: "lost"; readonly why: Why; readonly ended: boolean }
   | { readonly type: "released"; readonly outcome: "ok" | "lost" | "unknown" | "error"; readonly error?: Error };
 
 export type Phase = "new" | "asking" | "queued" | "confirming" | "held" | "releasing" | "lost" | "cancelling" | "ended";
@@ -69,7 +71,6 @@ const WINDOW = 100;
 const DOUBLINGS = 6;
 /** How long after the last answer a stray request is released. */
 const STRAY = 1_000;
-const NO_ANSWER = new Error("no answer in time");
 
 /** When a lease ends by the local clock: before the server's, whose clock may run faster. */
 export function leaseEnd(sentAt: number, plan: Pick<Plan, "lease" | "slack">): number {
@@ -97,6 +98,8 @@ export class Machine {
   #tied = false;
   #proven = 0;
   #askedAt = 0;
+  /** When the server was heard last. */
+  #heardAt = 0;
   #asks = 0;
   #looks = 0;
   #pause = FIRST_PAUSE;
@@ -171,9 +174,9 @@ export class Machine {
     const late = this.#now >= this.#until;
     const early = this.phase === "held" ? Math.min(WINDOW, this.#plan.lease / 30) : 0;
     if (late && this.#asksStill()) {
-      return this.#plan.wait === 0 ? this.#leave("error", this.#error ?? NO_ANSWER) : this.#leave("timeout");
+      return this.#plan.wait === 0 ? this.#leave("error") : this.#leave("timeout");
     }
-    if (late && this.phase === "releasing") return this.#settle("unknown", this.#error ?? NO_ANSWER);
+    if (late && this.phase === "releasing") return this.#settle("unknown", this.#error);
     if (late && this.phase === "cancelling") return this.#finish();
     if (this.down || this.#now < this.#next - early) return;
     if (this.phase === "queued") this.#looks += 1;
@@ -182,6 +185,7 @@ export class Machine {
 
   message(notice: Notice, token: number): void {
     if (this.phase !== "asking" && this.phase !== "queued") return;
+    this.#heardAt = this.#now;
     if (notice === "granted") return this.#confirm(token);
     // "dropped" or "timeout", maybe of an earlier wait of this owner: only the clock ends this one.
     this.phase = "asking";
@@ -280,6 +284,7 @@ export class Machine {
     if (answer.kind !== "queued") return this.#leave("denied", undefined, true);
     this.phase = "queued";
     this.#pause = FIRST_PAUSE;
+    this.#error = undefined;
     const lease = answer.holderLease ?? LONGEST_LOOK;
     this.#next = this.#now + (this.#looks === 0 ? FIRST_LOOK : Math.min(Math.max(lease, FIRST_LOOK), LONGEST_LOOK));
   }
@@ -332,7 +337,7 @@ export class Machine {
   #lose(why: Why): void {
     this.phase = "lost";
     this.#stop();
-    this.#out.push({ type: "lost", why });
+    this.#out.push({ type: "lost", why, ended: !this.#plan.renew && this.#now >= this.#leaseEnd });
     // The server has nothing left that could be released.
     if (why === "taken") this.#finish();
   }
@@ -344,7 +349,7 @@ export class Machine {
       this.#repeated ||= answer.failure === "unanswered";
       return this.#rest();
     }
-    if (this.#repeated) return this.#settle("unknown", this.#error ?? NO_ANSWER);
+    if (this.#repeated) return this.#settle("unknown", this.#error);
     this.#settle("lost");
   }
 
@@ -365,7 +370,8 @@ export class Machine {
 
   /** Ends the acquisition without the lock, and leaves nothing of it in the server, which is `clean` at times. */
   #leave(kind: "timeout" | "denied" | "error", error: unknown = this.#error, clean = false): void {
-    this.#out.push({ type: "refused", kind, error });
+    const silent = this.down || (this.phase !== "queued" && this.#now > Math.max(this.#askedAt, this.#heardAt) + WINDOW);
+    this.#out.push({ type: "refused", kind, error, silent });
     if (clean || this.#asks === 0) return this.#finish();
     this.phase = "cancelling";
     this.#pause = FIRST_PAUSE;

@@ -3,6 +3,8 @@ import type { RedisClientOptions, RedisSentinelOptions } from "redis";
 import { Client as AnyClient, type ClientOptions } from "./client.js";
 import { Unsupported } from "./errors.js";
 import type { Connection, Driver } from "./link.js";
+import type { Place, Watch } from "./sentinels.js";
+import { addressOf } from "./wire.js";
 
 export * from "./index.js";
 
@@ -78,46 +80,39 @@ function clustered(target: Like): Connection {
   };
 }
 
-/** The primary's address, as one of the Sentinels knows it. */
-async function primary(target: Sentinels, timeout: number): Promise<object> {
-  const { name, sentinelRootNodes: nodes, sentinelClientOptions: settings = {}, nodeAddressMap: map } = target;
-  let trouble: unknown = new Error("no Sentinel is given");
-  for (const node of nodes) {
-    // One that hangs must leave time for the others.
-    const share = timeout / (nodes.length + 1);
-    const sentinel = single(settings as RedisClientOptions, share, node);
-    sentinel.on("error", () => undefined);
-    const late = setTimeout(() => sentinel.close(), share);
-    try {
-      await sentinel.connect();
-      const reply = await sentinel.send(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", name]);
-      if (Array.isArray(reply)) {
-        const [host, port] = [String(reply[0]), Number(reply[1])];
-        return (typeof map === "function" ? map(`${host}:${String(port)}`) : map?.[`${host}:${String(port)}`]) ?? { host, port };
-      }
-      trouble = new Error(`the Sentinels know no primary ${name}`);
-    } catch (error) {
-      trouble = error;
-    } finally {
-      clearTimeout(late);
-      sentinel.close();
-    }
-  }
-  throw trouble;
+function watch({ name, sentinelRootNodes, sentinelClientOptions: settings = {}, nodeAddressMap: map }: Sentinels): Watch {
+  return {
+    name,
+    nodes: sentinelRootNodes as Place[],
+    open: (place, timeout) => single(settings as RedisClientOptions, timeout, place),
+    map(place) {
+      const at = `${place.host}:${String(place.port)}`;
+      return (typeof map === "function" ? map(at) : map?.[at]) ?? place;
+    },
+  };
+}
+
+/** The address of these settings. */
+function place(target: Target): string {
+  if (typeof target === "string") return addressOf(target);
+  const { url, socket = {} } = ((isLike(target) ? (target as { options?: object }).options : target) ?? {}) as RedisClientOptions;
+  const { host = "localhost", port = 6_379, path } = socket as { host?: string; port?: number; path?: string };
+  return path ?? (url === undefined ? `${host}:${String(port)}` : addressOf(url));
 }
 
 function driver(target: Target): Driver {
   const cluster = isLike(target) && "slots" in target;
   return {
     cluster,
-    follows: isSentinels(target),
-    async open(timeout) {
+    server: cluster ? "of the cluster" : isSentinels(target) ? target.name : place(target),
+    watch: isSentinels(target) ? watch(target) : undefined,
+    open(timeout, at = {} as Place) {
       // Version 4 has neither. Version 3 would connect as soon as it is made.
       if (isLike(target) ? !("destroy" in target) : !("createSentinel" in noderedis)) {
         throw new Unsupported("this node-redis is too old; update it to 5 or later");
       }
       if (typeof target === "string") return single({ url: target }, timeout, {});
-      if (isSentinels(target)) return single(target.nodeClientOptions ?? {}, timeout, await primary(target, timeout));
+      if (isSentinels(target)) return single(target.nodeClientOptions ?? {}, timeout, at);
       if (!isLike(target)) return single(target, timeout, {});
       return cluster ? clustered(target) : single((target as { options?: RedisClientOptions }).options ?? {}, timeout, {}, target);
     },

@@ -71,16 +71,33 @@ export class Unsent extends Error {
   }
 }
 
-/** What a failed request means; `follows`: another server may be the primary now. */
-export function failure(lock: string, error: unknown, follows = false): { failure: Failure; error: RlockError } {
+const REASONS: Record<string, string> = { ECONNREFUSED: "connection refused", ECONNRESET: "connection reset" };
+
+/** No answer, and why: what the system said, without the driver's words around it. */
+export function silent(server: string, cause: unknown): RlockError {
+  if (cause instanceof RlockError) return cause;
+  const { code = "", message = "" } = (cause ?? {}) as { code?: string; message?: string };
+  return new Unreachable(`does not answer: ${REASONS[code] ?? (message || code || "no reason given")}`, "", cause, server);
+}
+
+/** Whether the reply to HELLO, which every user may say, tells of a replica. */
+export function isReplica(reply: unknown): boolean {
+  return Array.isArray(reply) || typeof reply === "object" ? (read(reply) as { role?: unknown } | null)?.role === "replica" : false;
+}
+
+export function demoted(server: string): RlockError {
+  return new Unreachable("is a replica", "", undefined, server);
+}
+
+/** What a failed request means. */
+export function failure(lock: string, error: unknown, server: string): { failure: Failure; error: RlockError } {
   if (error instanceof Unsent) return { failure: "unsent", error: error.because };
-  if (!(error instanceof ServerError)) {
-    return { failure: "unanswered", error: error instanceof RlockError ? error : new Unreachable("", "", error) };
-  }
+  if (!(error instanceof ServerError)) return { failure: "unanswered", error: silent(server, error) };
   const text = error.message;
+  if (text.startsWith("READONLY ")) return { failure: "passing", error: demoted(server) };
   const [, kind, Class] = REFUSALS.find(([beginning]) => beginning.test(text)) ?? OTHERWISE;
   const hint = /^(MOVED|ASK) /.test(text) ? " (this server is one of a cluster: connect with a cluster client)" : "";
-  return { failure: follows && text.startsWith("READONLY ") ? "passing" : kind, error: new Class(text + hint, lock) };
+  return { failure: kind, error: new Class(text + hint, lock, undefined, server) };
 }
 
 /** What a reply means to the machine. */
@@ -123,6 +140,16 @@ export function message(text: string): Message | undefined {
   }
 }
 
+/** The address in a URL, as errors name it. */
+export function addressOf(url: string): string {
+  try {
+    const { hostname, port, pathname } = new URL(url.includes("://") ? url : `redis://${url}`);
+    return hostname ? `${hostname}:${port || "6379"}` : pathname;
+  } catch {
+    return url.replace(/.*@/, "");
+  }
+}
+
 /** A lock, as its server sees it. Times are in ms; -1 is a lease without end, or a wait without one. */
 export interface Info {
   readonly kind: "none" | "mutex" | "readwrite" | "permits";
@@ -140,7 +167,7 @@ export interface Info {
 }
 
 /** A reply's maps, as a driver has those of RESP3 or flat as in RESP2, as an object with the names of `Info`. */
-function read(reply: unknown): unknown {
+export function read(reply: unknown): unknown {
   let pairs: [unknown, unknown][];
   if (reply instanceof Map) pairs = [...(reply as Map<unknown, unknown>)];
   else if (Array.isArray(reply) && typeof reply[0] !== "string") return reply.map(read);

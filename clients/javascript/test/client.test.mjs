@@ -66,15 +66,15 @@ test("replies of INFO in each shape that drivers have", () => {
 });
 
 test("errors of servers say whether to try again", () => {
-  const kind = (text, follows) => failure("a", new ServerError(text), follows).failure;
+  const kind = (text) => failure("a", new ServerError(text), "b:1").failure;
   assert.equal(kind("LOADING Redis is loading"), "passing");
-  assert.equal(kind("READONLY You can't write"), "final");
-  assert.equal(kind("READONLY You can't write", true), "passing");
+  assert.equal(kind("READONLY You can't write"), "passing");
   assert.equal(kind("ERR the server is being drained: rlock.accept is no"), "draining");
   assert.equal(kind("WRONGLOCK it is"), "gone");
-  assert.equal(failure("a", new ServerError("ERR unknown command 'RLOCK.RENEW'")).error.name, "ModuleMissing");
-  assert.match(failure("a", new ServerError("MOVED 1 b:1")).error.message, /cluster client/);
-  assert.equal(failure("a", new Error("socket")).failure, "unanswered");
+  const { error } = failure("a", new ServerError("ERR unknown command 'RLOCK.RENEW'"), "b:1");
+  assert.deepEqual([error.name, error.server, error.message.includes("b:1")], ["ModuleMissing", "b:1", true]);
+  assert.match(failure("a", new ServerError("MOVED 1 b:1"), "b:1").error.message, /cluster client/);
+  assert.equal(failure("a", new Error("socket"), "b:1").failure, "unanswered");
 });
 
 test("a guard that is forgotten and collected keeps its lock, as the process lives", async () => {

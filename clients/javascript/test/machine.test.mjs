@@ -36,7 +36,8 @@ function machine(plan = {}) {
     }
     if (output.type === "timer") return `timer ${output.at}`;
     if (output.type === "held") return `held ${output.token}`;
-    if (output.type === "refused") return `refused ${output.kind === "error" ? output.error.message : output.kind}`;
+    if (output.type === "refused")
+      return `refused ${output.kind === "error" ? (output.error?.message ?? "no answer in time") : output.kind}`;
     if (output.type === "lost") return `lost ${output.why}`;
     if (output.type === "released") return `released ${output.outcome}`;
     return output.type;
@@ -136,6 +137,23 @@ test("time-out of the server: maybe of an earlier wait, so only the clock ends t
   assert.equal(m.feed("tick", 22), "ENQUEUE 9978, timer 10000");
   assert.equal(m.message("timeout", 9_999), "");
   assert.match(m.feed("tick", 10_000), /^refused timeout, CANCEL, RELEASE/);
+});
+
+test("a wait that times out tells a silent server from another owner", () => {
+  const ends = (...inputs) => {
+    const it = new Machine(PLAN);
+    it.take(0, () => it.start());
+    for (const [now, what, ...more] of inputs) it.take(now, () => it[what](...more));
+    return it.take(10_000, () => it.tick()).find(({ type }) => type === "refused").silent;
+  };
+  const queued = [1, "reply", 1, 0, QUEUED];
+  assert.equal(ends(), true);
+  assert.equal(ends(queued), false);
+  assert.equal(ends(queued, [500, "linkDown"]), true);
+  // Asked again, or told by a message, a moment before the end.
+  assert.equal(ends(queued, [9_950, "tick"]), false);
+  assert.equal(ends(queued, [9_999, "message", "timeout", 0]), false);
+  assert.equal(ends(queued, [4_000, "message", "dropped", 0]), true);
 });
 
 test("asking once", () => {

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import redis
 from redis import sentinel
 
-from rlock_client import AsyncClient, Error, Event, Invalid, __version__
+from rlock_client import AsyncClient, Error, Event, Invalid, Timeout, Unreachable, __version__
 from rlock_client import _client as sync
 from rlock_client._clock import now
 
@@ -197,6 +197,8 @@ class Driver:
                 raise
             name = "Cancelled" if cancelled else type(error).__name__
             why = {"why": error.why} if isinstance(error, Error) and error.why else {}
+            if isinstance(error, Timeout) and isinstance(error.__cause__, Unreachable):
+                why = {"cause": "unreachable"}
             write(**{**answer, "ok": False}, at=at, error=name, message=str(error) or "cancelled", **why)
         if request.get("do") == "exit":
             self.over.set()
@@ -294,7 +296,8 @@ class Driver:
         return json.loads(told)
 
     async def do_close(self, request: dict[str, Any]) -> None:
-        await self.client(request).close(request.get("within_ms", 5_000) / 1000)
+        within = request.get("within_ms")
+        await self.client(request).close(None if within is None else within / 1000)
 
     async def do_exit(self, request: dict[str, Any]) -> None:
         pass

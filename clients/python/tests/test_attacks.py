@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rlock_client import AsyncClient, Client, Error, LockLost
+from rlock_client import AsyncClient, Client, Error, LockLost, Timeout
 from rlock_client._client import Guard
 from support import Server, eventually
 from test_links import in_child
@@ -53,6 +53,8 @@ def test_signals_in_the_middle(server: Server, client: Client, name: str, strike
             strike(0)
         except Struck:
             struck += 1
+        except Timeout:
+            pass  # the signal came in a finalizer, which raises nothing
         finally:
             try:
                 strike(0)
@@ -195,7 +197,7 @@ def test_a_fork_beside_a_connection_that_is_given_up(server: Server, client: Cli
         forked.wait(10)
 
     def give_up() -> None:
-        engine.links[None].drop("enough")
+        engine.links[None].drop(engine.links[None].kept())
         asyncio.get_running_loop().call_soon(stand_still)
 
     assert engine._loop is not None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from rlock_client import Client, Error, ModuleMissing, NotALock, Permission, QueueFull, Refused
+from rlock_client import Client, Error, ModuleMissing, NotALock, Permission, QueueFull, Refused, Timeout, Unreachable
 from support import Server
 
 
@@ -26,7 +26,7 @@ def test_no_module(wait: float) -> None:
     error = error_of(Client(server.url), wait=wait)
     server.stop()
     assert isinstance(error, ModuleMissing)
-    assert "this server has no rlock module" in str(error)
+    assert f"the server 127.0.0.1:{server.port} has no rlock module" in str(error)
     assert "add `loadmodule /path/to/librlock.so`" in str(error)
 
 
@@ -111,10 +111,15 @@ def test_a_full_queue(own_server: Server) -> None:
 
 def test_a_replica(server: Server) -> None:
     replica = Server("--replicaof", "127.0.0.1", str(server.port))
-    error = error_of(Client(replica.url))
+    error = error_of(Client(replica.url), wait=1)
+    assert isinstance(error, Timeout)
+    assert isinstance(error.__cause__, Unreachable)
+    assert "not acquired within 1.0" in str(error)
+    assert f"s: the server 127.0.0.1:{replica.port} is a replica" in str(error)
+    error = error_of(Client(replica.url, response_timeout=0.5), wait=0)
+    assert isinstance(error, Unreachable)
+    assert error.server == f"127.0.0.1:{replica.port}"
     replica.stop()
-    assert isinstance(error, Refused)
-    assert "READONLY" in str(error)
 
 
 def test_a_server_that_drains(own_server: Server) -> None:

@@ -295,3 +295,23 @@ def test_a_lease_without_renewal() -> None:
     assert run.at(0, "reply", 1, 0, Granted(0)) == [("acquired", 0), ("timer", 29_698)]
     run.at(1, "link_down")
     assert run.at(2, "link_up") == []
+
+
+def test_a_wait_that_times_out_tells_a_silent_server_from_another_owner() -> None:
+    def ends(*inputs: Any) -> bool:
+        run = Run()
+        run.at(0, "start")
+        for now, what, *arguments in inputs:
+            run.at(now, what, *arguments)
+        outputs = run.machine.take(8_000 * MS, run.machine.tick)
+        told = next(one for one in outputs if isinstance(one, Tell) and one.what == "timed_out")
+        return told.silent
+
+    queued = (1, "reply", 1, 0, Waits())
+    assert ends()
+    assert not ends(queued)
+    assert ends(queued, (500, "link_down"))
+    # Asked again, or told by a message, a moment before the end.
+    assert not ends(queued, (7_950, "tick"))
+    assert not ends(queued, (7_999, "message", "timeout", 0))
+    assert ends(queued, (4_000, "message", "dropped", 0))

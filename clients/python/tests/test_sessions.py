@@ -104,7 +104,7 @@ def test_reentry_downgrade_and_waits_keep_the_session(server: Server, client: Cl
 
 def test_heartbeats_end_with_the_last_session(server: Server, client: Client, name: str) -> None:
     def pings() -> int:
-        return int(server.redis.info("commandstats").get("cmdstat_ping", {"calls": 0})["calls"])
+        return int(server.redis.info("commandstats").get("cmdstat_hello", {"calls": 0})["calls"])
 
     guards = [client.lock(f"{name}:{number}", session_grace=0.4).acquire() for number in range(20)]
     before = pings()

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from ._clock import now
 from ._engine import Acquisition
-from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
+from ._faces import BRIEF, BaseClient, BaseGuard, BaseLock, Seconds
 from ._promise import Promise
 from ._wire import Info
 
@@ -77,17 +77,21 @@ class AsyncGuard(BaseGuard):
         return self
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
-        """Releases the lock, and is shielded from cancellation while it does."""
+        """Releases the lock. A task that is cancelled ends now, and the release goes on without it."""
         task, self._task = self._task, None
-        releasing = asyncio.ensure_future(asyncio.sleep(0) if self._over else self.release())
-        interrupted = False
-        while not releasing.done():
-            try:
-                await asyncio.wait([releasing])
-            except asyncio.CancelledError:
-                interrupted = True
-        failure = releasing.exception()
-        interrupted = interrupted or kind is asyncio.CancelledError
+        interrupted, failure = kind is asyncio.CancelledError, None
+        try:
+            if not self._over and interrupted:
+                # A server that is well answers in this time, and a process that ends now has released its lock.
+                await asyncio.wait_for(self.release(), BRIEF)
+            elif not self._over:
+                await self.release()
+        except asyncio.CancelledError:
+            interrupted = True
+        except asyncio.TimeoutError:
+            pass
+        except Exception as reason:
+            failure = reason
         if self._cancelled and task is not None:
             if hasattr(task, "uncancel"):
                 task.uncancel()
@@ -174,9 +178,9 @@ class AsyncClient(BaseClient[AsyncLock, AsyncWriteLock]):
     __doc__ = BaseClient.__doc__
     _lock, _write_lock = AsyncLock, AsyncWriteLock
 
-    async def close(self, timeout: Seconds = 5.0) -> None:
-        """Ends all waits, marks held locks as lost, and sends the releases under way for at most this time."""
-        await outcome(self._engine.close(nanoseconds("a timeout", timeout)))
+    async def close(self, timeout: Seconds | None = None) -> None:
+        """Ends all waits, marks held locks as lost, and sends releases for at most a response timeout."""
+        await outcome(self._close(timeout))
         self._engine.join()
 
     async def __aenter__(self) -> AsyncClient:

@@ -6,7 +6,7 @@ import threading
 from typing import Any, Generic, TypeVar
 
 from ._clock import now
-from ._faces import BaseClient, BaseGuard, BaseLock, Seconds, nanoseconds
+from ._faces import BRIEF, BaseClient, BaseGuard, BaseLock, Seconds
 from ._promise import Promise
 from ._wire import Info
 
@@ -35,8 +35,13 @@ class Guard(BaseGuard):
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
-            if not self._over:
+            if self._over:
+                return
+            if kind is None or issubclass(kind, Exception):
                 self.release()
+            elif self._drop():
+                # Ctrl-C and the like end now. A server that is well answers in this time.
+                self._one.released.wait(BRIEF)
         except Exception:
             if kind is None:
                 raise
@@ -108,9 +113,9 @@ class Client(BaseClient[Lock, WriteLock]):
     __doc__ = BaseClient.__doc__
     _lock, _write_lock = Lock, WriteLock
 
-    def close(self, timeout: Seconds = 5.0) -> None:
-        """Ends all waits, marks held locks as lost, and sends the releases under way for at most this time."""
-        self._engine.close(nanoseconds("a timeout", timeout)).result()
+    def close(self, timeout: Seconds | None = None) -> None:
+        """Ends all waits, marks held locks as lost, and sends releases for at most a response timeout."""
+        self._close(timeout).result()
         self._engine.join()
 
     def __enter__(self) -> Client:

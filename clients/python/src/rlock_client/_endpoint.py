@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
+import os
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,20 +14,24 @@ from redis import connection as sync
 from redis.asyncio import connection as driver
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseError
 
-from ._errors import Invalid, Unreachable, Unsupported
+from ._errors import Error, Invalid, Unreachable, Unsupported
+from ._wire import HELLO, REPLICA, is_replica, refusal
 
 FORMS = "write redis://[user:password@]host[:port][/database], rediss://… or unix://[user:password@]/path[?db=database]"
 # What is taken from the driver's settings. Its retries, time-outs, codecs and pools are not: the machine repeats.
 TAKEN = {"host", "port", "path", "db", "username", "password", "credential_provider"}
 TAKEN |= {"socket_keepalive", "socket_keepalive_options", "socket_type"}
+# Errors of the server that the driver counts among those of the connection.
+REPLIES = (ResponseError, BusyLoadingError, AuthenticationError)
 
 Settings = Mapping[str, Any]
 Address = tuple[str, int] | None
 
 
 class Endpoint:
-    """Makes connections to one server. With `sentinels` they know its address; in a cluster it is one of `seeds`."""
+    """Makes connections to one server, the first of `seeds`, which a cluster has several of."""
 
     def __init__(self, settings: Settings, kind: Any = None) -> None:
         self.settings = {name: value for name, value in settings.items() if name in TAKEN or name.startswith("ssl_")}
@@ -33,46 +40,49 @@ class Endpoint:
         secure = isinstance(kind, type) and issubclass(kind, (sync.SSLConnection, driver.SSLConnection))
         self.tls, self.cluster = secure or bool(settings.get("ssl")), False
         self.sentinels: list[Endpoint] = []
-        self.service = ""
+        self.service, self.by = "", ""  # by: which Sentinel names it
         self.seeds: list[Address] = [None]
 
     def __str__(self) -> str:
         host, port = self.seeds[0] or (self.settings.get("host", "localhost"), self.settings.get("port", 6379))
-        return self.service or self.settings.get("path") or f"{host}:{port}"
+        return self.settings.get("path") or f"{host}:{port}"
 
-    async def connect(self, within: float, address: Address = None) -> Any:
-        """A connection to this address, or the primary; the caller limits the time of all of it."""
-        if not self.sentinels:
-            return await self._opened(address)
-        trouble: Exception = Unreachable("no sentinel was named")
-        # One that answers nothing leaves time for the others.
-        share = within / (len(self.sentinels) + 1)
-        for sentinel in list(self.sentinels):
-            try:
-                return await asyncio.wait_for(self._connect_by(sentinel), share)
-            except Exception as error:
-                trouble = error
-                self.sentinels.append(self.sentinels.pop(0))
-        raise trouble
+    def at(self, address: Address, by: str = "") -> Endpoint:
+        """Another server, with the same settings."""
+        other = copy.copy(self)
+        other.seeds, other.by = [address], by
+        return other
 
-    async def _connect_by(self, sentinel: Endpoint) -> Any:
-        asked = await sentinel._opened(None)
+    def silent(self, why: str) -> Unreachable:
+        return Unreachable(f"does not answer: {why}{self.by}", server=str(self))
+
+    def demoted(self) -> Unreachable:
+        error = Unreachable(f"{REPLICA}{self.by}", server=str(self))
+        error.replica = True
+        return error
+
+    async def open(self, within: float, primary: bool = False) -> Any:
+        """A connection, within this time (in s); with `primary`, to a server that does not say that it is a replica."""
         try:
-            address = await request(asked, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service)
-        finally:
-            await asked.disconnect(nowait=True)
-        if not address:
-            raise Unreachable(f"the sentinel knows no primary called {self.service}")
-        connection = await self._opened((address[0].decode(), int(address[1])))
-        role = await request(connection, "ROLE")
-        # Sentinels are late at times: what they name may have been demoted.
-        if isinstance(role, list) and role[0] != b"master":
-            await connection.disconnect(nowait=True)
-            raise Unreachable(f"a sentinel names {address[0].decode()}, which is no primary")
-        return connection
+            return await asyncio.wait_for(self._opened(primary), within)
+        except Error:
+            raise
+        except Exception as error:
+            raise self._failed(error) from error
 
-    async def _opened(self, address: Address) -> Any:
-        settings = dict(self.settings)
+    def _failed(self, error: Exception) -> Error:
+        if isinstance(error, asyncio.TimeoutError):
+            return self.silent("no connection in time")
+        if isinstance(error, REPLIES) and not isinstance(error, BusyLoadingError):
+            return refusal(error, str(self)).error
+        # What the system said, without the driver's words around it.
+        cause = error.__cause__ or error.__context__ or error
+        code = cause.errno if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) else None
+        plain = os.strerror(code).lower() if code is not None and code > 0 else str(cause)
+        return self.silent(plain or type(error).__name__)
+
+    async def _opened(self, primary: bool) -> Any:
+        settings, address = dict(self.settings), self.seeds[0]
         kind: Any = driver.SSLConnection if self.tls else driver.Connection
         if address:
             settings["host"], settings["port"] = address
@@ -89,15 +99,20 @@ class Endpoint:
         connection = kind(**settings, **fixed)
         try:
             await connection.connect()
+            if primary and await says_replica(connection):
+                raise self.demoted()
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
         return connection
 
 
-async def request(connection: Any, *words: str) -> Any:
-    await connection.send_command(*words, check_health=False)
-    return await connection.read_response()
+async def says_replica(connection: Any) -> bool:
+    await connection.send_command(*HELLO, check_health=False)
+    try:
+        return is_replica(await connection.read_response(disconnect_on_error=False))
+    except REPLIES:  # an older server, or a proxy; or this user is not admitted, as the first command will say
+        return False
 
 
 def of(server: Any) -> Endpoint:

@@ -23,11 +23,12 @@ from redis.crc import key_slot
 from . import _wire as wire
 from ._clock import now
 from ._endpoint import Address, Endpoint
-from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Timeout
+from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Permission, Timeout, Unreachable
 from ._events import Event
-from ._link import Commands, Link, Subscription, ignore
+from ._link import LEAST_TO_CONNECT, Commands, Link, Subscription, ignore
 from ._machine import MS, WAITING, WINDOW, Failed, Granted, Machine, Send, Tell
 from ._promise import Flag, Promise
+from ._sentinels import Sentinels
 from ._wire import Claim, Spec
 
 T = TypeVar("T")
@@ -41,12 +42,13 @@ inherited: list[Any] = []
 class Acquisition:
     """One owner, from its first request to its last. It keeps no guard alive: a guard that nobody has must end."""
 
-    def __init__(self, spec: Spec, owner: bytes) -> None:
+    def __init__(self, spec: Spec, owner: bytes, limit: int) -> None:
         self.spec, self.owner, self.pid = spec, owner, os.getpid()
         self.claim = (spec.key, owner, spec.mode)
         # The machine decides under this lock: `check` never sees a deadline that has passed and is moved later.
         self.mutex = threading.RLock()
-        self.machine = Machine(spec.plan, up=False)
+        # Asked once, it is given up after two response times, which are the caller's limit here.
+        self.machine = Machine(spec.plan._replace(response=limit // 2), up=False)
         self.acquired: Promise[int] = Promise()
         self.released: Promise[None] = Promise()
         self.ended: Promise[None] = Promise()
@@ -56,9 +58,9 @@ class Acquisition:
         self.level = 1  # how many holds the server has at least, while no re-entry is under way
         self.entry: Promise[int] = self.acquired  # the last re-entry
         self.began, self.held_since = now(), 0
-        self.link: Link | None = None  # of the last command
+        self.link: Commands | None = None  # of the last command
         self.tied: Link | None = None  # of the last one that the server confirmed
-        self.asking: Link | None = None  # where the next command goes, in a cluster whose slot moves
+        self.asking: Commands | None = None  # where the next command goes, in a cluster whose slot moves
         self.timer: asyncio.TimerHandle | None = None
         self.holder_lease: Any = None
 
@@ -89,16 +91,20 @@ class Acquisition:
         self.released.settle(error=error)
 
     def loss(self, why: str) -> LockLost:
-        return LockLost(lock=self.spec.lock, why=self.machine.why or why)
+        return LockLost(lock=self.spec.lock, why=self.machine.why or why, ended=self.machine.ended)
 
 
 class Engine:
     """Other threads only post to the loop. One per client; the thread starts with the first call."""
 
-    def __init__(self, endpoint: Endpoint, name: str | None, response: int, hook: Callable[[Event], None]) -> None:
-        self.endpoint, self.response, self.hook = endpoint, response, hook
+    def __init__(
+        self, endpoint: Endpoint, name: str | None, response: int, limit: int, hook: Callable[[Event], None]
+    ) -> None:
+        # limit: of every call that does not wait for a lock, whatever becomes of the server
+        self.endpoint, self.response, self.limit, self.hook = endpoint, response, limit, hook
+        self.to_connect = min(limit, LEAST_TO_CONNECT)
         self.name = name or (Path(sys.argv[0]).stem if sys.argv else "")
-        self.closed = self.reached = False  # reached: there was a connection
+        self.closed = self.reached = False  # reached: a server was found at the address, if not the primary
         self._reset()
         engines.add(self)
 
@@ -113,12 +119,13 @@ class Engine:
         self.links: dict[Address, Commands] = {}
         self.slots: dict[int, Address] = {}
         self.subscription: Subscription | None = None
+        self.sentinels: Sentinels | None = None
         self._numbers = itertools.count(1)
         self._start = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._once, self._ready, self._ended = threading.Lock(), Flag(), Promise[None]()
-        self._promises: set[Promise[Any]] = set()
+        self._promises: dict[Promise[Any], Error | None] = {}  # with what the server said last
         self.graces: Counter[int | None] = Counter()
         self._end_by = 0
 
@@ -162,8 +169,8 @@ class Engine:
         """A new one; of an owner that the caller named, its earlier one of this lock while anything of that is left."""
         self._check_caller()
         if not spec.owner:
-            return Acquisition(spec, f"{self.called}:{self.random}:{next(self._numbers)}".encode())
-        new = Acquisition(spec, spec.owner)
+            return Acquisition(spec, f"{self.called}:{self.random}:{next(self._numbers)}".encode(), self.limit)
+        new = Acquisition(spec, spec.owner, self.limit)
         with self._start:
             if self.closed:
                 raise Closed
@@ -191,7 +198,7 @@ class Engine:
     def ask(self, key: bytes, words: wire.Words, read: Callable[[Any, int], T]) -> Promise[T]:
         """What `read` makes of the reply to a command and of when it was sent."""
         promise: Promise[T] = Promise()
-        self.post(self._ask, promise, key, words, read, now() + self.response)
+        self.post(self._ask, promise, key, words, read)
         return promise
 
     def reenter(self, one: Acquisition) -> Promise[int]:
@@ -206,7 +213,7 @@ class Engine:
         if timeout is not None:
             self._check_caller()
         with self._start:
-            self.closed, self._end_by = True, now() + (timeout or 0)
+            self.closed, self._end_by = True, now() + (0 if timeout is None else timeout)
             if self._loop is None:
                 self._ended.settle()
             else:
@@ -235,12 +242,14 @@ class Engine:
                 one.acquired.settle(error=Closed())
                 one.released.settle(error=OutcomeUnknown(lock=one.spec.lock))
                 one.ended.settle()
-            for promise in list(self._promises):
+            for promise in [*self._promises]:
                 promise.settle(error=Closed())
             loop.close()
             self._ended.settle()
 
     async def _serve(self) -> None:
+        if self.endpoint.sentinels:
+            self.sentinels = Sentinels(self)
         self._look()
         if not self.closed:
             await self._stop.wait()
@@ -256,6 +265,8 @@ class Engine:
 
     def _look(self) -> None:
         asyncio.get_running_loop().call_later(NAP, self._look)
+        if self.sentinels is not None and self.acquisitions:
+            self.sentinels.look()
         for one in list(self.acquisitions.values()):
             # A signal can end a finalizer, or a release before it was posted.
             if not one.guards:
@@ -264,7 +275,13 @@ class Engine:
                 self.give(one, one.machine.tick)
 
     def _links(self) -> list[Link]:
-        return [*self.links.values(), *([self.subscription] if self.subscription else [])]
+        own: list[Link] = [*self.links.values(), *([self.subscription] if self.subscription else [])]
+        return own + (self.sentinels.links() if self.sentinels else [])
+
+    def leave(self, why: Error) -> None:
+        """The server is not, or no longer, the primary: its address is asked for and resolved anew."""
+        for link in [*self.links.values(), *([self.subscription] if self.subscription else [])]:
+            link.drop(why)
 
     def link(self, address: Address) -> Commands:
         if address not in self.links:
@@ -295,8 +312,20 @@ class Engine:
             self.subscription.came()
         return self.subscription.hearing == "sure"
 
+    def kept(self, one: Acquisition) -> Error:
+        """What keeps the server from answering."""
+        link: Link = one.link or self.link_for(one.spec.key)
+        deaf = self.subscription if link.up and one.spec.plan.wait != 0 else None
+        return (deaf if deaf is not None and not deaf.up else link).kept()
+
+    def _unknown(self, one: Acquisition) -> None:
+        """The release goes on until the lease ends, and nobody waits for it."""
+        one.released.settle(error=OutcomeUnknown(lock=one.spec.lock, cause=self.kept(one)))
+
     def _drop(self, one: Acquisition) -> None:
         self.give(one, one.leave)
+        if one.machine.phase == "releasing" and not one.released.is_set():
+            asyncio.get_running_loop().call_later(self.limit / 1e9, self._unknown, one)
         holds = len(one.guards)
         if 0 < holds < one.level and one.entry.is_set() and one.link is not None and one.machine.phase == "held":
             # A courtesy: the last guard releases them all.
@@ -344,11 +373,17 @@ class Engine:
                 one.tied = link
             self.give(one, one.machine.reply, send.number, sent_at, answer)
 
-        if send.look:
-            link.send((b"PTTL", one.spec.key), lambda value, sent_at: setattr(one, "holder_lease", value))
+        def looked(value: Any, sent_at: int) -> None:
+            one.holder_lease = value
+            if isinstance(value, Exception):
+                # Not again, where this user may not: it would fill ACL LOG.
+                link.looks &= not isinstance(wire.refusal(value, "").error, Permission)
+
+        if send.look and link.looks:
+            link.send((b"PTTL", one.spec.key), looked)
         link.send(wire.words_of(send, one.spec, one.owner, self.channel), receive, one.spec.plan.response)
 
-    def _refusal(self, error: Exception, lock: str, link: Link) -> tuple[Link | None, Failed]:
+    def _refusal(self, error: Exception, lock: str, link: Link) -> tuple[Commands | None, Failed]:
         """What a refusal means, and where a cluster sends the next command, unless it is all commands of the slot."""
         asking, (code, *words) = None, wire.text_of(error).split(" ")
         if self.endpoint.cluster and code in ("MOVED", "ASK"):
@@ -357,12 +392,14 @@ class Engine:
                 asking = self.link((host, int(port)))
             else:
                 self.slots[int(words[0])] = (host, int(port))
-        elif code == "READONLY" and self.endpoint.sentinels:
-            link.drop("the server is no longer a primary")
-        return asking, wire.refusal(error, lock, bool(self.endpoint.sentinels))
+        elif code == "READONLY" and not self.endpoint.cluster:
+            self.leave(link.place.demoted())
+        return asking, wire.refusal(error, link.server, lock)
 
     def _tell(self, one: Acquisition, told: Tell) -> None:
         lock, at, what, error, why = one.spec.lock, now(), told.what, told.error, one.machine.why or ""
+        if told.silent and (error is None or isinstance(error, Unreachable)):
+            error = self.kept(one)  # the newest reason
         waited, held = (at - one.began) / 1e9, (at - one.held_since) / 1e9
         if what == "ended":
             if self.acquisitions.pop(one.claim, None):
@@ -377,7 +414,7 @@ class Engine:
         elif what == "denied":
             one.acquired.settle(error=Denied(lock=lock))
         elif what == "error":
-            one.acquired.settle(error=error or (one.link.trouble if one.link else Closed()))
+            one.acquired.settle(error=error or self.kept(one))
         elif what == "lost" or told.outcome == "lost":
             what = "lost"
             one.lose(LockLost(lock=lock, why=why))
@@ -392,9 +429,13 @@ class Engine:
 
     # Other commands.
 
-    def _ask(self, promise: Promise[T], key: bytes, words: wire.Words, read: Callable[[Any, int], T], by: int) -> None:
-        self._promises.add(promise)
-        link = self.link_for(key)
+    def _ask(self, promise: Promise[T], key: bytes, words: wire.Words, read: Callable[[Any, int], T]) -> None:
+        link, loop = self.link_for(key), asyncio.get_running_loop()
+        if promise.is_set():
+            return
+        if promise not in self._promises:
+            self._promises[promise] = None
+            loop.call_later(self.limit / 1e9, self._give_up, promise, key)
 
         def receive(value: Any, sent_at: int) -> None:
             if isinstance(value, Exception):
@@ -402,17 +443,21 @@ class Engine:
             try:
                 if not isinstance(value, Failed):
                     promise.settle(read(value, sent_at))
-                elif value.failure not in ("unsent", "passing") or now() >= by or self.closed:
+                elif value.failure not in ("unsent", "passing") or self.closed:
                     promise.settle(error=Closed() if self.closed else value.error)
-                else:
+                elif promise in self._promises:
                     # It was surely not carried out.
-                    link.loop.call_later(0.005, self._ask, promise, key, words, read, by)
+                    self._promises[promise] = value.error
+                    loop.call_later(0.005, self._ask, promise, key, words, read)
             except Error as error:
                 promise.settle(error=error)
             if promise.is_set():
-                self._promises.discard(promise)
+                self._promises.pop(promise, None)
 
         link.send(words, receive)
+
+    def _give_up(self, promise: Promise[Any], key: bytes) -> None:
+        promise.settle(error=self._promises.pop(promise, None) or self.link_for(key).kept())
 
     def _enter(self, one: Acquisition, promise: Promise[int]) -> None:
         """One after the other: the server denies a hold that is not the next one."""
@@ -425,7 +470,7 @@ class Engine:
             else:
                 # Never the first hold: one that was lost must not come back in silence.
                 words = wire.acquire(one.spec, one.owner, one.level + 1)
-                self._ask(promise, one.spec.key, words, partial(self._reentered, one), now() + self.response)
+                self._ask(promise, one.spec.key, words, partial(self._reentered, one))
 
         before.then(enter)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 REASONS = {
     "expired": "no renewal was confirmed before its lease or session ended (server unreachable or process paused)",
+    "ended": "its lease ended, and it is not renewed",
     "taken": "the server no longer has it (forced release, deletion or fail-over)",
     "closed": "its client was closed",
     "forked": "it belongs to the process before the fork",
@@ -17,23 +18,39 @@ class Error(Exception):
     text = "{message}"
 
     def __init__(
-        self, message: str = "", *, lock: str = "", why: str = "", waited: float = 0.0, cause: Error | None = None
+        self,
+        message: str = "",
+        *,
+        lock: str = "",
+        server: str = "",
+        why: str = "",
+        waited: float = 0.0,
+        cause: Exception | None = None,
     ) -> None:
-        self.lock, self.why, self.waited, self.__cause__ = lock, why, waited, cause
-        reason = REASONS.get(why, "")
-        super().__init__(self.text.format(message=message, lock=lock, reason=reason, waited=waited))
+        self.lock, self.server, self.why, self.waited, self.__cause__ = lock, server, why, waited, cause
+        because = f" ({str(cause).partition(';')[0]})" if cause else ""
+        super().__init__(self.text.format(message=message, lock=lock, server=server, waited=waited, because=because))
 
 
 class LockLost(Error):
     """The lock was acquired and is no longer held. `why` is expired, taken, closed, forked or released."""
 
-    text = "the lock {lock} was lost: {reason}; stop the work and check its results"
+    text = "the lock {lock} {message}"
+
+    def __init__(self, *, lock: str, why: str, ended: bool = False) -> None:
+        reason = REASONS["ended" if ended and why == "expired" else why]
+        advice = f"was lost: {reason}; stop the work and check its results"
+        super().__init__(f"is no longer held: {reason}" if why == "released" else advice, lock=lock, why=why)
 
 
 class Timeout(Error, TimeoutError):
-    """The wait ended without the lock."""
+    """The wait ended without the lock. `__cause__`: why no server answered; None if another owner held it."""
 
-    text = "the lock {lock} was not acquired within {waited:.3f} s; wait longer, or see its holder: RLOCK.INFO {lock}"
+    text = "the lock {lock} was not acquired within {waited:.3f} s{message}"
+
+    def __init__(self, *, lock: str, waited: float, cause: Exception | None = None) -> None:
+        advice = f"; wait longer, or see its holder: RLOCK.INFO {lock}"
+        super().__init__(f": {cause}" if cause else advice, lock=lock, waited=waited, cause=cause)
 
 
 class Denied(Error):
@@ -43,15 +60,15 @@ class Denied(Error):
 
 
 class OutcomeUnknown(Error):
-    """A release was sent; it is unknown whether the owner still held the lock."""
+    """A release was not answered in time; it is unknown whether the owner still held the lock. The release goes on."""
 
-    text = "it is unknown whether the lock {lock} was still held at its release; it is free now or at its lease end"
+    text = "it is unknown if the lock {lock} was held at its release{because}; it is free now or at its lease end"
 
 
 class ModuleMissing(Error):
     """The server does not know the commands."""
 
-    text = "this server has no rlock module ({message}); add `loadmodule /path/to/librlock.so` to its configuration"
+    text = "the server {server} has no rlock module ({message}); add `loadmodule /path/to/librlock.so` to its settings"
 
 
 class Unsupported(Error):
@@ -62,33 +79,35 @@ class Permission(Error):
     """The server does not admit the user, or the user lacks a permission."""
 
     text = (
-        "the server denies access: {message}; check the user's password and permissions: +@rlock (or the RLOCK "
-        "commands by name), the locks' keys and, for waiting, +subscribe +pubsub|numsub &rlock:grants:*"
+        "the server {server} denies access: {message}; check the user's password and permissions: +@rlock (or the "
+        "RLOCK commands by name), the locks' keys and, for waiting, +subscribe +pubsub|numsub &rlock:grants:*"
     )
 
 
 class QueueFull(Error):
     """The queue is full, by a limit of the server."""
 
-    text = "the queue of the lock {lock} is full ({message}); try again later, or raise the server's limit"
+    text = "the queue of the lock {lock} is full ({server}: {message}); try again later, or raise the server's limit"
 
 
 class NotALock(Error):
     """The key holds other data, or a lock of another kind."""
 
-    text = "the key {lock} holds something else ({message}); choose another name"
+    text = "the key {lock} holds something else ({server}: {message}); choose another name"
 
 
 class Refused(Error):
-    """The server refused for another reason: read-only, out of memory, draining."""
+    """The server refused for another reason: out of memory, draining, replicas missing."""
 
-    text = "the server refused: {message}; fix the cause, then try again"
+    text = "the server {server} refused: {message}; fix the cause, then try again"
 
 
 class Unreachable(Error):
-    """The server could not be reached or did not answer in time."""
+    """The server could not be reached, did not answer in time, or is a replica. `__cause__`: the driver's error."""
 
-    text = "no answer from the server ({message}); check its address, its state and the network"
+    text = "the server {server} {message}; check its address, its state and the network"
+
+    replica = False  # it is there, and not the primary
 
 
 class Invalid(Error, ValueError):

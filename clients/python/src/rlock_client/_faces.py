@@ -19,6 +19,8 @@ from ._wire import LONGEST_MS, Info, Spec, info
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+RESPONSE = 2_000 * MS
+BRIEF = 0.1  # how long an end that is in a hurry waits for a release, in s
 Seconds = float | timedelta
 L = TypeVar("L", bound="BaseLock")
 W = TypeVar("W", bound="BaseLock")
@@ -104,7 +106,8 @@ class BaseLock:
                     return again
                 again._end()  # the others have ended in between, and the release is on its way
         if wait is not None and waited >= wait:
-            raise Timeout(lock=spec.lock, waited=waited / 1e9) if wait else Denied(lock=spec.lock)
+            cause = one.link.trouble if one.link is not None and not one.link.up else None
+            raise Timeout(lock=spec.lock, waited=waited / 1e9, cause=cause) if wait else Denied(lock=spec.lock)
         return self._engine.turn(change, spec.plan.wait)
 
     def _info(self) -> Promise[Info]:
@@ -131,11 +134,12 @@ class ReadWriteLock(Generic[L, W]):
 class BaseClient(Generic[L, W]):
     """One per process. `server` is a URL, or a client of redis-py, whose settings are taken and not its connections.
 
-    `name`: for owners and connections; the program's by default. `lease`: how long a lock outlives its process; it is
-    renewed every third of it. `wait`: the limit of `acquire`, none by default. `session_grace`: how long a lock
-    outlives the connection of its process; without it, only the lease counts. `response_timeout`: how long the
-    server may take to answer; a sixth of the lease by default, at most 5 s. `on_event`: receives every `Event`, in the
-    thread that renews the locks: it must be quick, and must not use locks.
+    `name`: for owners and connections; the program's by default. `lease`: how long a lock is held unless renewed, as
+    it is every third of that. `wait`: the limit of `acquire`, none by default. `session_grace`: how long a lock
+    outlives the connection of its process; without it, only the lease counts. `response_timeout`: how long every call
+    takes that does not wait for a lock, whatever becomes of the server; 2 s by default, and a connection is given up
+    after a sixth of the lease, if that is less. `on_event`: receives every `Event`, in the thread that renews the
+    locks: it must be quick, and must not use locks.
     """
 
     _lock: type[L]
@@ -152,12 +156,16 @@ class BaseClient(Generic[L, W]):
         response_timeout: Seconds | None = None,
         on_event: Callable[[Event], object] | None = None,
     ) -> None:
-        plan = planned(Plan(0), lease, wait, session_grace)
+        limit = RESPONSE if response_timeout is None else nanoseconds("a response timeout", response_timeout, 1)
+        plan = planned(Plan(0, response=RESPONSE), lease, wait, session_grace)
         if response_timeout is not None:
-            plan = plan._replace(response=nanoseconds("a response timeout", response_timeout, 1))
+            plan = plan._replace(response=limit)
         self._plan = plan
-        self._engine = Engine(_endpoint.of(server), name, plan.response, hook(on_event))
+        self._engine = Engine(_endpoint.of(server), name, plan.response, limit, hook(on_event))
         weakref.finalize(self, self._engine.close)
+
+    def _close(self, timeout: Seconds | None) -> Promise[None]:
+        return self._engine.close(self._engine.limit if timeout is None else nanoseconds("a timeout", timeout))
 
     @property
     def identity(self) -> str:

@@ -1,4 +1,4 @@
-"""Connections, one for commands and one for messages: connect, send in batches, read, PING, and again, for ever."""
+"""Connections, one for commands and one for messages: connect, send in batches, read, ask for life, again, for ever."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from redis import exceptions as driver
-
 from ._clock import now
-from ._endpoint import Address
+from ._endpoint import REPLIES, Address, Endpoint
 from ._errors import Error, Permission, Unreachable
 from ._events import Event
-from ._machine import Failed
+from ._machine import MS, Failed
 from ._version import __version__
-from ._wire import Words, parse, refusal
+from ._wire import HELLO, Words, is_replica, parse, refusal
 
 if TYPE_CHECKING:
     from ._engine import Acquisition, Engine
@@ -26,8 +24,9 @@ if TYPE_CHECKING:
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 1.0
 GRACE = 0.02
-# Errors of the server that the driver counts among those of the connection.
-REPLIES = (driver.ResponseError, driver.BusyLoadingError, driver.AuthenticationError)
+# A connection has at least this time, whatever the lease is: it takes several round trips.
+LEAST_TO_CONNECT = 1_000 * MS
+NO_GRACE = 2**62
 
 # Takes the reply, the server's error or what became of the command, and when it was sent.
 Receiver = Callable[[Any, int], object]
@@ -48,18 +47,28 @@ class Link:
     Subclasses say who uses it, and what happens when it comes, goes and brings a message.
     """
 
-    pulse = b"PING"
+    # What asks whether the server is there; the next one where it is refused, and nothing after the last.
+    pulses: tuple[Words, ...] = (HELLO, (b"PING",))
+    tells = True  # the user, of its ends
 
-    def __init__(self, engine: Engine, address: Address = None) -> None:
-        self.engine, self.address, self.loop = engine, address, asyncio.get_running_loop()
+    def __init__(self, engine: Engine, place: Endpoint) -> None:
+        self.engine, self.place, self.loop = engine, place, asyncio.get_running_loop()
         self.up = False
-        self.trouble: Error = Unreachable("no connection yet")
+        self.trouble: Error = place.silent("no connection yet")
         self.connection: Any = None
-        self._closing, self._went_at, self._doubt = False, 0, ""
+        self._closing, self._went_at = False, 0
+        self._doubt: Error | None = None
         self._outbox: list[Words] = []
         self._waiting: deque[Sent] = deque()
         self._heart: asyncio.TimerHandle | None = None
+        self._pulses = list(self.pulses)
+        self._again = asyncio.Event()
         self._task = self.loop.create_task(self._keep())
+
+    @property
+    def server(self) -> str:
+        """The last one that it was connected to, or should be."""
+        return str(self.place)
 
     def came(self) -> None: ...
     def went(self) -> None: ...
@@ -67,23 +76,37 @@ class Link:
     def lives(self, value: Any, sent_at: int) -> None: ...
 
     def users(self) -> list[Acquisition]:
-        raise NotImplementedError
+        return []
+
+    async def open(self, within: float) -> Any:
+        return await self.place.open(within)
+
+    def grace(self) -> int:
+        """The shortest of the sessions that end with it."""
+        return NO_GRACE
 
     def pace(self) -> int:
         """How often it is asked whether it lives."""
-        return self.engine.response
+        return min(self.engine.response, self.grace() // 4)
 
-    def _patience(self) -> int:
+    def patience(self, least: int = 0) -> int:
         """For an answer, or the next connection: half the grace of a session, so that both fit into it."""
-        return min(self.engine.response, 2 * self.pace())
+        return min(max(self.engine.response, least), self.grace() // 2)
 
     def beat(self) -> None:
         """Asks now whether it lives, and then again and again; not while it is down."""
         if self._heart is not None:
             self._heart.cancel()
-        if self.up:
+        if self.up and self._pulses:
             self._heart = self.loop.call_later(self.pace() / 1e9, self.beat)
-            self.send((self.pulse,), self.lives, self._patience())
+            self.send(self._pulses[0], self._beaten, self.patience())
+
+    def _beaten(self, value: Any, sent_at: int) -> None:
+        if isinstance(value, Exception):
+            # What the server refuses is not repeated: it would fill ACL LOG.
+            self._pulses.pop(0)
+        if not isinstance(value, Failed):
+            self.lives(value, sent_at)
 
     def send(self, words: Words, receive: Receiver, within: int | None = None) -> None:
         """Sends a command; a connection that does not answer it within this time (in ns) is given up."""
@@ -104,13 +127,21 @@ class Link:
 
     def _late(self, sent: Sent) -> None:
         # The reply may have arrived while this thread stood still.
-        sent.alarm = self.loop.call_later(GRACE, self.drop, "no reply in time")
+        sent.alarm = self.loop.call_later(GRACE, self.drop, self.place.silent("no reply in time"))
 
-    def drop(self, why: str) -> None:
+    def kept(self) -> Error:
+        """Why it does not answer."""
+        return self.place.silent("no reply in time") if self.up else self.trouble
+
+    def drop(self, why: Error) -> None:
         """Gives the connection up; another one follows."""
         if self.up:
             self._doubt = self._doubt or why
             self.connection._writer.transport.abort()
+
+    def hurry(self) -> None:
+        """Ends the pause before the next attempt to connect."""
+        self._again.set()
 
     async def close(self) -> None:
         # Python 3.10 and 3.11 can lose a cancellation in `wait_for`, which comes to its end at that moment.
@@ -122,32 +153,43 @@ class Link:
     async def _keep(self) -> None:
         pause = FIRST_PAUSE
         while True:
-            within, began = self._patience() / 1e9, now()
+            within, began = self.patience(self.engine.to_connect), now()
+            self._again.clear()
             try:
-                connecting = self.engine.endpoint.connect(within, self.address)
-                self.connection = await asyncio.wait_for(connecting, within)
-            except Exception as error:
-                self.trouble = connect_error(error)
+                self.connection = await self.open(within / 1e9)
+            except Error as error:
+                self.trouble = error
                 self.went()
-                # A wrong password stays wrong, and an address where nothing was ever found may be wrong.
-                known = self.engine.reached or self.engine.endpoint.cluster
-                if isinstance(self.trouble, Permission) or not known:
-                    for one in self.users():
-                        self.engine.give(one, one.machine.cancel, self.trouble)
+                self._fail(error)
             else:
                 await self._use()
                 if now() - began > 1e9:
                     pause = FIRST_PAUSE
             # Clients that lost the same server should not come back in step.
-            await asyncio.sleep(pause * random.uniform(0.5, 1))
-            pause = min(pause * 2, LONGEST_PAUSE, within / 4)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._again.wait(), pause * random.uniform(0.5, 1))
+            pause = min(pause * 2, LONGEST_PAUSE, within / 4e9)
+
+    def _fail(self, error: Error) -> None:
+        """A wrong password stays wrong, and an address where nothing was ever found may be wrong: waits end."""
+        if isinstance(error, Permission) or not (self.engine.reached or self.engine.endpoint.cluster):
+            for one in self.users():
+                self.engine.give(one, one.machine.cancel, error)
+        elif self.tells and not self._went_at:
+            self._gone(error)
+
+    def _gone(self, error: Error) -> None:
+        self._went_at = now()
+        if self.tells and not self._closing:
+            self.engine.hook(Event("disconnected", server=self.server, error=error))
 
     async def _use(self) -> None:
-        server, hook, why = str(self.engine.endpoint), self.engine.hook, "it was closed"
-        self.up, self.engine.reached, self._doubt = True, True, ""
+        why = self.place.silent("it closed the connection")
+        self.up, self._doubt, self._pulses = True, None, list(self.pulses)
         try:
-            if self._went_at:
-                hook(Event("reconnected", server=server, seconds=(now() - self._went_at) / 1e9))
+            if self.tells and self._went_at:
+                seconds = (now() - self._went_at) / 1e9
+                self.engine.hook(Event("reconnected", server=self.server, seconds=seconds))
             # A user without this permission, or an older server, leaves the connection without a name.
             self.send((b"CLIENT", b"SETNAME", self.engine.called.encode()), ignore)
             self.send((b"CLIENT", b"SETINFO", b"LIB-NAME", b"rlock-client"), ignore)
@@ -157,18 +199,17 @@ class Link:
             while True:
                 await self._read()
         except Exception as error:
-            why = self._doubt or str(error) or type(error).__name__
+            why.__cause__ = error
+            why = self._doubt or why
         finally:
             self.up = False
             self.beat()
-            self.trouble = trouble = Unreachable(why)
+            self.trouble = why
             waiting, self._waiting, self._outbox = self._waiting, deque(), []
             for sent in waiting:
                 sent.alarm.cancel()
-                sent.receive(Failed("unanswered", trouble), sent.at)
-            self._went_at = now()
-            if not self._closing:
-                hook(Event("disconnected", server=server, error=trouble))
+                sent.receive(Failed("unanswered", why), sent.at)
+            self._gone(why)
             self.went()
             with contextlib.suppress(Exception):
                 await self.connection.disconnect(nowait=True)
@@ -185,32 +226,42 @@ class Link:
             sent.alarm.cancel()
             sent.receive(value, sent.at)
         else:
-            self.drop(f"a reply that nobody asked for: {value!r}")
+            self.drop(self.place.silent(f"a reply that nobody asked for: {value!r}"))
 
 
 def ignore(*_: object) -> None: ...
 
 
-def connect_error(error: Exception) -> Error:
-    if isinstance(error, Error):
-        return error
-    if isinstance(error, asyncio.TimeoutError):
-        return Unreachable("no connection in time")
-    if isinstance(error, REPLIES) and not isinstance(error, driver.BusyLoadingError):
-        return refusal(error).error
-    return Unreachable(str(error) or type(error).__name__)
+class PrimaryLink(Link):
+    """To a server that says it is the primary, wherever its address comes from; in a cluster to any of its nodes."""
+
+    async def open(self, within: float) -> Any:
+        engine, began = self.engine, now()
+        if engine.sentinels is not None:
+            self.place = await engine.sentinels.primary(within / 2)
+        try:
+            connection = await self.place.open(within - (now() - began) / 1e9, primary=not engine.endpoint.cluster)
+        except Unreachable as error:
+            engine.reached |= error.replica
+            raise
+        engine.reached = True
+        return connection
 
 
-class Commands(Link):
+class Commands(PrimaryLink):
     """For the commands of locks; sessions end with it."""
+
+    looks = True  # for how long another owner still holds a lock, as far as this user may
+
+    def __init__(self, engine: Engine, address: Address) -> None:
+        self.address = address
+        super().__init__(engine, engine.endpoint.at(address))
 
     def users(self) -> list[Acquisition]:
         return [one for one in self.engine.acquisitions.values() if one.link is self]
 
     def came(self) -> None:
-        if self.engine.endpoint.sentinels:
-            # A server may be demoted without a word to its clients.
-            self.pulse = b"ROLE"
+        self.looks = True
         # Renewals first: their locks have a deadline.
         for one in sorted(self.engine.acquisitions.values(), key=lambda one: one.machine.phase != "held"):
             if not one.waits and self.engine.link_for(one.spec.key) is self:
@@ -230,23 +281,27 @@ class Commands(Link):
             if engine.link_for(one.spec.key).up:
                 engine.give(one, one.machine.link_up)
 
-    def pace(self) -> int:
-        """Four times in the shortest grace of a session."""
-        return min([super().pace(), *(grace // 4 for grace, count in self.engine.graces.items() if grace and count)])
+    def grace(self) -> int:
+        return min((grace for grace, count in self.engine.graces.items() if grace and count), default=NO_GRACE)
 
     def lives(self, value: Any, sent_at: int) -> None:
-        if isinstance(value, list) and value[0] != b"master":
-            self.drop("the server is no longer a primary")
-        elif not isinstance(value, Failed):
-            for one in list(self.engine.acquisitions.values()):
-                if one.tied is self and one.spec.plan.grace:
-                    self.engine.give(one, one.machine.alive, sent_at)
+        if is_replica(value) and not self.engine.endpoint.cluster:
+            self.engine.leave(self.place.demoted())
+            return
+        for one in list(self.engine.acquisitions.values()):
+            if one.tied is self and one.spec.plan.grace:
+                self.engine.give(one, one.machine.alive, sent_at)
 
 
-class Subscription(Link):
+class Subscription(PrimaryLink):
     """For the messages to waiters."""
 
     hearing = "no"  # asking, heard: the server has confirmed it, sure: so has that of the commands
+
+    def __init__(self, engine: Engine) -> None:
+        # All that may be said there, and by a user without more permissions.
+        self.pulses = ((b"PING",), (b"SUBSCRIBE", engine.channel))
+        super().__init__(engine, engine.endpoint.at(None))
 
     def users(self) -> list[Acquisition]:
         return [one for one in self.engine.acquisitions.values() if one.waits]
@@ -275,7 +330,7 @@ class Subscription(Link):
         elif isinstance(value, Failed) or self.hearing != "heard":
             return
         elif value[1] == 0:
-            self.drop("the subscription is on another server")
+            self.drop(self.place.silent("the subscription is on another server"))
         else:
             self.hearing = "sure"
             for one in self.users():
@@ -283,9 +338,9 @@ class Subscription(Link):
 
     def _unheard(self, error: Exception) -> None:
         """No messages for this user: waits end. The next one subscribes again, for the rules may have changed."""
-        refused, self.hearing = refusal(error), "no"
+        refused, self.hearing = refusal(error, self.server), "no"
         if refused.failure == "passing":
-            self.drop(str(refused.error))  # the next connection subscribes again
+            self.drop(refused.error)  # the next connection subscribes again
             return
         for one in self.users():
             self.engine.give(one, one.machine.cancel, refused.error)

@@ -80,6 +80,7 @@ class Tell(NamedTuple):
     error: Error | None = None
     token: int = 0
     outcome: Literal["ok", "lost", "unknown", "error"] = "ok"  # of released
+    silent: bool = False  # of timed_out: no server answered at the end
 
 
 Output = Send | Tell
@@ -98,6 +99,7 @@ class Machine:
         self.phase: Phase = "new"
         self.down = not up
         self.why: Why | None = None
+        self.ended = False  # lost since a lease that is not renewed came to its end
         self._plan = plan
         self._out: list[Output] = []
         self._now = self._number = self._token = self._deadline = 0
@@ -106,6 +108,7 @@ class Machine:
         self._until: int | None = None  # when the wait ends, or a release or a cancellation is given up
         self._pause = FIRST_PAUSE
         self._asked_at = self._asks = self._looks = self._failures = 0
+        self._heard_at = 0  # the last message
         # With a session the hold ends with this connection, which lived at `proven`.
         self._tied, self._proven = False, 0
         self._stray = False  # a request was not answered
@@ -183,6 +186,7 @@ class Machine:
     def message(self, word: str, token: int) -> None:
         if self.phase not in ("asking", "queued"):
             return
+        self._heard_at = self._now
         if word == "granted":
             self._confirm(token)
         else:
@@ -272,7 +276,7 @@ class Machine:
         elif self.phase == "confirming":
             self._hold(sent_at) if answer == 1 else self._ask()
         elif isinstance(answer, Waits):
-            self.phase, self._pause = "queued", FIRST_PAUSE
+            self.phase, self._pause, self._error = "queued", FIRST_PAUSE, None
             lease = LONGEST_LOOK if answer.holder_lease is None else answer.holder_lease
             self._next = self._now + (min(max(lease, FIRST_LOOK), LONGEST_LOOK) if self._looks else FIRST_LOOK)
         else:
@@ -308,6 +312,7 @@ class Machine:
 
     def _lose(self, why: Why) -> None:
         self.phase, self.why = "lost", why
+        self.ended = not self._plan.renew and self._now >= self._deadline
         self._pending = self._next = self._until = None
         self._out.append(Tell("lost"))
         if why == "taken":
@@ -344,7 +349,8 @@ class Machine:
         self, kind: Literal["timed_out", "denied", "error"], error: Error | None = None, clean: bool = False
     ) -> None:
         """Ends the acquisition without the lock, and leaves nothing of it in the server, which is `clean` at times."""
-        self._out.append(Tell(kind, error or self._error))
+        unanswered = self.phase != "queued" and self._now > max(self._asked_at, self._heard_at) + WINDOW
+        self._out.append(Tell(kind, error or self._error, silent=self.down or unanswered))
         if clean or self._asks == 0:
             self._finish()
             return

@@ -69,6 +69,10 @@ def words_of(send: Send, spec: Spec, owner: bytes, channel: bytes) -> Words:
     return (b"RLOCK.CANCEL", spec.key, owner) if send.command == "CANCEL" else release(spec, owner)
 
 
+# Every user may say this, whatever the ACL. A reply has the role of the server.
+HELLO: Words = (b"HELLO",)
+REPLICA = "is a replica"
+
 # The driver takes the codes that it knows off the text.
 CODES = {kind: code for code, kind in DefaultParser.EXCEPTION_CLASSES.items() if isinstance(kind, type)}
 # What the server's refusals mean, by the beginnings of their texts.
@@ -93,11 +97,19 @@ def text_of(error: Exception) -> str:
     return f"{code} {text}" if code else text
 
 
-def refusal(error: Exception, lock: str = "", follows: bool = False) -> Failed:
-    """What the server's refusal means. `follows`: another server may have become the primary."""
+def refusal(error: Exception, server: str, lock: str = "") -> Failed:
+    """What the server's refusal means."""
     text = text_of(error)
+    if text.startswith("READONLY "):
+        return Failed("passing", errors.Unreachable(REPLICA, server=server))
     failure, kind = next((failure, kind) for start, failure, kind in REFUSALS if re.match(start, text, re.IGNORECASE))
-    return Failed("passing" if follows and text.startswith("READONLY ") else failure, kind(text, lock=lock))
+    return Failed(failure, kind(text, lock=lock, server=server))
+
+
+def is_replica(value: Any) -> bool:
+    """Whether the reply to HELLO says so."""
+    fields = value if isinstance(value, list) else []
+    return (b"role", b"replica") in zip(fields[::2], fields[1::2], strict=False)
 
 
 def answer(command: Command, value: Any, holder_lease_ms: Any = None) -> Answer:

@@ -1,0 +1,247 @@
+// Servers that are demoted while they run: the clients leave them, and no lock has two holders. With both drivers.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createConnection, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, test } from "node:test";
+import { Raw, answers, drivers, freePort, packages, serverProgram, sleep, startServer, until } from "./kit.mjs";
+
+const unhandled = [];
+process.on("unhandledRejection", (error) => unhandled.push(error));
+after(() => assert.deepEqual(unhandled, []));
+
+const { ioredis, redis } = packages;
+const BEHIND = [
+  { name: "ioredis", connect: (nodes, options) => ioredis.Client.connect({ sentinels: nodes, name: "locks" }, options) },
+  { name: "node-redis", connect: (nodes, options) => redis.Client.connect({ sentinelRootNodes: nodes, name: "locks" }, options) },
+];
+
+/** What a server or a Sentinel says, on a connection of its own: the servers cut those of others in a fail-over. */
+async function ask(port, ...words) {
+  const raw = new Raw(port);
+  const reply = await Promise.race([raw.send(...words), sleep(500)]);
+  raw.close();
+  return reply;
+}
+
+const field = (reply, name) => reply?.[reply.indexOf(name) + 1];
+
+/** A primary, its replica, and three Sentinels. */
+async function service() {
+  const first = await startServer("--repl-diskless-sync-delay", "0");
+  const second = await startServer("--repl-diskless-sync-delay", "0", "--replicaof", `127.0.0.1 ${first.port}`);
+  const watchers = [];
+  const watch = async (...more) => {
+    const port = await freePort();
+    const dir = mkdtempSync(join(tmpdir(), "rlock-js-sentinel-"));
+    const file = join(dir, "sentinel.conf");
+    const settings = `sentinel monitor locks 127.0.0.1 ${first.port} 2\nsentinel down-after-milliseconds locks 5000\n`;
+    const lines = [`port ${port}\nbind 127.0.0.1\ndir ${dir}\n${settings}sentinel failover-timeout locks 20000`, ...more];
+    writeFileSync(file, `${lines.join("\n")}\n`);
+    watchers.push({ port, dir, process: spawn(serverProgram(), [file, "--sentinel"], { stdio: "ignore" }) });
+    await until("the Sentinel answers", () => answers(port), 10_000);
+    return { host: "127.0.0.1", port };
+  };
+  for (let number = 0; number < 3; number++) await watch();
+  for (const { port } of watchers) {
+    const known = async () => {
+      const told = await ask(port, "SENTINEL", "MASTER", "locks");
+      return field(told, "num-slaves") === "1" && field(told, "num-other-sentinels") === "2";
+    };
+    await until("the Sentinels know each other", known, 20_000);
+  }
+  const names = (port) => async () => (await ask(port, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "locks"))?.[1] === String(second.port);
+  return {
+    first,
+    second,
+    watchers,
+    watch,
+    nodes: watchers.map(({ port }) => ({ host: "127.0.0.1", port })),
+    failOver: async () => assert.equal(await ask(watchers[2].port, "SENTINEL", "FAILOVER", "locks"), "OK"),
+    promoted: () => until("it is the primary", async () => (await ask(second.port, "ROLE"))?.[0] === "master", 20_000),
+    named: async (...those) => {
+      for (const { port } of those) await until("the Sentinel names it", names(port), 20_000);
+    },
+    stop: async () => {
+      for (const { process: one, dir } of watchers) {
+        one.kill("SIGKILL");
+        rmSync(dir, { recursive: true, force: true });
+      }
+      await Promise.all([first.stop(), second.stop()]);
+    },
+  };
+}
+
+describe("behind Sentinels", { timeout: 240_000 }, () => {
+  test("a planned fail-over: nothing is lost, and no second owner is granted the lock", async () => {
+    const all = await service();
+    const clients = await Promise.all(BEHIND.map(({ connect }) => connect(all.nodes, { lease: 3_000 })));
+    const held = await Promise.all(clients.map((client, number) => client.lock(`a${number}`).acquire()));
+    const waiting = clients.map((client, number) => client.lock(`a${1 - number}`).acquire({ timeout: 30_000 }));
+    await until("they wait", async () => field(await ask(all.first.port, "RLOCK.INFO", "a0"), "waiter-count") === 1);
+    await until("they wait", async () => field(await ask(all.first.port, "RLOCK.INFO", "a1"), "waiter-count") === 1);
+    await all.failOver();
+    await all.promoted();
+    const start = performance.now();
+    for (const name of ["a0", "a1"])
+      await until("they wait at the new one", async () => field(await ask(all.second.port, "RLOCK.INFO", name), "waiter-count") === 1);
+    const moved = performance.now() - start;
+    const other = await ioredis.Client.connect(all.second.url);
+    const end = performance.now() + 6_000;
+    while (performance.now() < end) {
+      for (const name of ["a0", "a1"]) await assert.rejects(other.lock(name).tryAcquire(), { name: "Denied" });
+      for (const each of held) each.check();
+      await sleep(200);
+    }
+    assert(moved < 3_000, `moved after ${moved} ms`);
+    for (const each of held) await each.release();
+    for (const each of await Promise.all(waiting)) await each.release();
+    await until("they are free", async () => (await ask(all.second.port, "EXISTS", "a0", "a1")) === 0);
+    await Promise.all([...clients, other].map((client) => client.close()));
+    await all.stop();
+  });
+
+  test("a Sentinel that was cut off is outvoted, also where it is the only one in the settings", async () => {
+    const all = await service();
+    // It can neither publish nor subscribe on the servers: the others never hear of it, nor it of the fail-over.
+    for (const { port } of [all.first, all.second]) await ask(port, "ACL", "SETUSER", "blind", "on", ">p", "~*", "+@all", "-@pubsub");
+    const known = await Promise.all(
+      all.watchers.map(async ({ port }) => `sentinel known-sentinel locks 127.0.0.1 ${port} ${await ask(port, "SENTINEL", "MYID")}`),
+    );
+    const stale = await all.watch("sentinel auth-user locks blind", "sentinel auth-pass locks p", ...known);
+    await all.failOver();
+    await all.promoted();
+    await all.named(...all.watchers.slice(0, 3));
+    for (const { name, connect } of BEHIND) {
+      for (const nodes of [[stale], [stale, ...all.nodes]]) {
+        const client = await connect(nodes, { lease: 3_000 });
+        const held = await client.lock(name).acquire({ timeout: 5_000 });
+        assert.equal(await ask(all.second.port, "EXISTS", name), 1);
+        assert.equal((await ask(stale.port, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "locks"))[1], String(all.first.port));
+        await held.release();
+        await client.close();
+      }
+    }
+    await all.stop();
+  });
+
+  test("a hung Sentinel keeps no caller waiting, and nothing is left at the others", async () => {
+    const all = await service();
+    all.watchers[0].process.kill("SIGSTOP");
+    for (const { connect } of BEHIND) {
+      const start = performance.now();
+      const client = await connect(all.nodes, { name: "mine" });
+      await client.lock("a").run(() => undefined);
+      assert(performance.now() - start < 1_500, `${performance.now() - start} ms`);
+      const mine = async (port) => String(await ask(port, "CLIENT", "LIST")).split("name=mine@").length - 1;
+      await until("they are named", async () => (await mine(all.watchers[1].port)) === 2);
+      await client.close();
+      await until("nothing is left", async () => (await mine(all.watchers[1].port)) === 0);
+    }
+    all.watchers[0].process.kill("SIGCONT");
+    await all.stop();
+  });
+});
+
+for (const driver of await drivers()) {
+  describe(driver.name, { timeout: 120_000 }, () => {
+    test("an address that moves: the demoted server is left, and the address asked anew", async () => {
+      const first = await startServer("--repl-diskless-sync-delay", "0");
+      const second = await startServer("--repl-diskless-sync-delay", "0", "--replicaof", `127.0.0.1 ${first.port}`);
+      await until("it replicates", async () => String(await ask(first.port, "INFO", "replication")).includes("state=online"), 20_000);
+      let target = first.port;
+      const way = createServer((socket) => {
+        const server = createConnection({ port: target, host: "127.0.0.1" });
+        for (const [one, other] of [
+          [socket, server],
+          [server, socket],
+        ])
+          one.on("error", () => undefined).on("close", () => other.destroy());
+        socket.pipe(server).pipe(socket);
+      });
+      await new Promise((done) => way.listen(0, "127.0.0.1", done));
+      const events = [];
+      const options = { lease: 10_000, onEvent: (event) => events.push(event) };
+      const client = await driver.connect(`redis://127.0.0.1:${way.address().port}`, options);
+      const held = await client.lock("a").acquire();
+      const waiting = client.lock("a").acquire({ timeout: 30_000 });
+      await until("it waits", async () => field(await ask(first.port, "RLOCK.INFO", "a"), "waiter-count") === 1);
+      await ask(first.port, "FAILOVER");
+      await until("it is demoted", async () => (await ask(first.port, "ROLE"))?.[0] === "slave", 10_000);
+      // The address still leads to the old one: that is said, and no refusal.
+      await assert.rejects(client.lock("b").tryAcquire(), (error) => error.name === "Unreachable" && /is a replica/.test(error.message));
+      await assert.rejects(client.lock("b").acquire({ timeout: 500 }), (error) => {
+        assert.match(error.message, /is a replica/);
+        return error.name === "Timeout" && error.cause.name === "Unreachable";
+      });
+      target = second.port;
+      await until("it waits at the new one", async () => field(await ask(second.port, "RLOCK.INFO", "a"), "waiter-count") === 1);
+      held.check();
+      await held.release();
+      await (await waiting).release();
+      assert(!events.some(({ type }) => type === "lost"));
+      await client.close();
+      way.close();
+      await Promise.all([first.stop(), second.stop()]);
+    });
+
+    test("heartbeats do not fill the log of refusals, and a user with the least rights keeps its session", async () => {
+      const server = await startServer();
+      const least = ["acquire", "release", "renew", "cancel", "info"].map((name) => `+rlock.${name}`);
+      const user = ["ACL", "SETUSER", "u", "on", ">p", "~*", "resetchannels", "&rlock:grants:*", "+subscribe", "+pubsub|numsub"];
+      await ask(server.port, ...user, ...least);
+      const client = await driver.connect(`redis://u:p@127.0.0.1:${server.port}`, { sessionGrace: 800 });
+      const held = await client.lock("a").acquire();
+      await assert.rejects(client.lock("a").acquire({ timeout: 1_500 }), { name: "Timeout" });
+      const refused = async () => (await ask(server.port, "ACL", "LOG")).reduce((sum, entry) => sum + field(entry, "count"), 0);
+      const before = await refused();
+      await sleep(2_000);
+      held.check();
+      assert.equal(await refused(), before);
+      await held.release();
+      await client.close();
+      await server.stop();
+    });
+
+    for (const [what, said] of [
+      ["kill", /connection refused|closed/],
+      ["pause", /no reply|no connection|does not answer/],
+    ]) {
+      test(`the caller's own limit wins when the server ends: ${what}`, async () => {
+        const server = await startServer();
+        const client = await driver.connect(server.url, { lease: 30_000 });
+        const [lock, other] = [client.lock("a"), await client.lock("b").acquire()];
+        const at = `127.0.0.1:${server.port}`;
+        const ends = async (limit, work, check) => {
+          const start = performance.now();
+          await assert.rejects(work(), check);
+          assert(performance.now() - start < limit + 1_000, `${performance.now() - start} ms`);
+        };
+        const unknown = (error) => error.name === "OutcomeUnknown" && error.message.includes(at) && error.cause.name === "Unreachable";
+        await ends(2_000, () => lock.run(() => server[what]()), unknown);
+        const out = (error) => error.name === "Unreachable" && error.message.includes(at) && said.test(error.message);
+        await ends(2_000, () => lock.tryAcquire(), out);
+        for (const call of ["info", "locked", "forceRelease"]) await ends(2_000, () => lock[call](), out);
+        const timeout = (error) => error.name === "Timeout" && error.message.includes(at) && error.cause.name === "Unreachable";
+        await ends(4_000, () => lock.acquire({ timeout: 4_000 }), timeout);
+        await ends(300, () => lock.acquire({ signal: AbortSignal.timeout(300) }), { name: "TimeoutError" });
+        other.check();
+        await ends(2_000, () => client.close(), { name: "Unflushed" });
+        await server.stop();
+      });
+    }
+
+    test("a close after a wait that failed leaves nothing unsaid, and ends at once", async () => {
+      const server = await startServer();
+      const client = await driver.connect(server.url);
+      await server.kill();
+      await assert.rejects(client.lock("a").acquire({ timeout: 500 }), { name: "Timeout" });
+      const start = performance.now();
+      await client.close();
+      assert(performance.now() - start < 500);
+      await server.stop();
+    });
+  });
+}

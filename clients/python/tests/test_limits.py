@@ -1,0 +1,155 @@
+"""The caller's own limit wins, whatever becomes of the server: every call ends in time, and says why."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from rlock_client import AsyncClient, Client, LockLost, OutcomeUnknown, Timeout, Unreachable
+from support import Proxy, Server, eventually, free_port
+
+LIMIT = 2.0  # of a call, by default
+ENDS: dict[str, tuple[int, str]] = {
+    "killed": (signal.SIGKILL, "connection refused"),
+    "stopped": (signal.SIGSTOP, "no (reply|connection) in time"),
+}
+
+
+@pytest.fixture(params=[*ENDS])
+def ending(request: pytest.FixtureRequest, own_server: Server) -> Iterator[tuple[Server, Callable[[], None], str]]:
+    """A server, what ends it, and what is said then."""
+    number, text = ENDS[request.param]
+    said = f"the server 127.0.0.1:{own_server.port} does not answer: {text}"
+    yield own_server, lambda: own_server.process.send_signal(number), said
+    own_server.process.send_signal(signal.SIGCONT)
+
+
+def took(began: float, limit: float = LIMIT) -> bool:
+    return time.monotonic() - began < limit + 1  # on a busy machine
+
+
+def test_the_end_of_a_block(ending: Any, name: str) -> None:
+    server, end, said = ending
+    client = Client(server.url)
+    with pytest.raises(OutcomeUnknown, match=said) as caught, client.lock(name):
+        end()
+        began = time.monotonic()
+    assert took(began)
+    assert isinstance(caught.value.__cause__, Unreachable)
+    began = time.monotonic()
+    client.close()
+    assert took(began)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_the_end_of_a_block_by_an_error(ending: Any, name: str, error: type[BaseException]) -> None:
+    server, end, _ = ending
+    with Client(server.url, response_timeout=0.5) as client:
+        with pytest.raises(error), client.lock(name):
+            end()
+            began = time.monotonic()
+            raise error
+        assert took(began, 0.5 if error is ValueError else 0.1)
+
+
+def test_calls_end_in_time(ending: Any, name: str) -> None:
+    server, end, said = ending
+    with Client(server.url, lease=3) as client:
+        lock, held = client.lock(name), client.lock(f"{name}:held").acquire()
+        calls: list[Callable[[], Any]] = [lock.try_acquire, lock.info, lock.locked, lock.force_release]
+        end()
+        began = time.monotonic()
+        with pytest.raises(Unreachable, match="does not answer"):
+            held.reenter()
+        assert took(began)
+        for call in calls:
+            began = time.monotonic()
+            with pytest.raises(Unreachable, match=said):
+                call()
+            assert took(began), call
+        with pytest.raises(LockLost, match="server unreachable"):
+            held.release()
+
+
+def test_a_wait_that_no_server_answers_says_so(ending: Any, name: str) -> None:
+    server, end, said = ending
+    with Client(server.url, response_timeout=1) as client:
+        client.lock(name, wait=5).acquire().release()
+        end()
+        for wait in (0.5, 1.5):
+            began = time.monotonic()
+            with pytest.raises(Timeout, match=said) as caught:
+                client.lock(name).acquire(wait)
+            assert took(began, wait)
+            assert isinstance(caught.value.__cause__, Unreachable)
+
+
+def test_a_wait_for_another_owner_has_no_cause(client: Client, name: str) -> None:
+    with client.lock(name), pytest.raises(Timeout, match="see its holder") as caught:
+        client.lock(name).acquire(0.5)
+    assert caught.value.__cause__ is None
+
+
+def test_a_server_that_was_never_there(name: str) -> None:
+    port = free_port()
+    with Client(f"redis://127.0.0.1:{port}", lease=0.3) as client:
+        for call in (client.lock(name).try_acquire, client.lock(name).info):
+            began = time.monotonic()
+            with pytest.raises(Unreachable, match=f"the server 127.0.0.1:{port} does not answer: connection refused"):
+                call()
+            assert took(began)
+
+
+def test_the_first_connection_has_time(server: Server, proxy: Proxy, name: str) -> None:
+    """A limit that is made of the lease would be 50 ms."""
+    proxy.holding.set()
+    with Client(proxy.url, lease=0.3) as client:
+        asyncio.run(asyncio.wait_for(later(proxy, client, name), 5))
+
+
+async def later(proxy: Proxy, client: Client, name: str) -> None:
+    asked = asyncio.create_task(asyncio.to_thread(client.lock(name).try_acquire))
+    await asyncio.sleep(0.4)
+    proxy.holding.clear()
+    guard = await asked
+    await asyncio.to_thread(guard.release)
+
+
+def test_a_release_goes_on_in_the_background(server: Server, proxy: Proxy, name: str) -> None:
+    with Client(proxy.url, response_timeout=0.3) as client:
+        held = client.lock(name).acquire()
+        proxy.refusing = True
+        proxy.cut()
+        with pytest.raises(OutcomeUnknown):
+            held.release()
+        assert server.do("EXISTS", name)
+        proxy.refusing = False
+        eventually(lambda: not server.do("EXISTS", name), 3)
+
+
+def test_a_cancelled_task_ends_now(ending: Any, name: str) -> None:
+    server, end, _ = ending
+
+    async def work() -> None:
+        client = AsyncClient(server.url)
+
+        async def block() -> None:
+            async with client.lock(name):
+                end()
+                await asyncio.sleep(20)
+
+        for limit in (1.0, 0.2):
+            began = time.monotonic()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(block() if limit == 1 else client.lock(name).try_acquire(), limit)
+            assert limit - 0.01 <= time.monotonic() - began < limit + 0.6
+        began = time.monotonic()
+        await client.close()
+        assert took(began)
+
+    asyncio.run(work())

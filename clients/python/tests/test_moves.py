@@ -1,0 +1,321 @@
+"""Servers that are demoted while they run: the clients leave them, and no lock has two holders."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from redis import sentinel as driver_sentinel
+
+from rlock_client import Client, Denied, Event, LockLost, Timeout, Unreachable
+from support import SERVER, Proxy, Server, eventually, free_port
+
+make_sentinel: Any = driver_sentinel.Sentinel
+
+
+class Service:
+    """A primary, its replica, and three Sentinels."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.path = tmp_path
+        self.primary = Server(*(words := ["--repl-diskless-sync-delay", "0"]))
+        self.replica = Server("--replicaof", "127.0.0.1", str(self.primary.port), *words)
+        self.watchers: dict[int, Any] = {}
+        try:
+            eventually(lambda: self.replica.redis.info("replication")["master_link_status"] == "up")
+            for _ in range(3):
+                self.watch(free_port(), 2)
+            eventually(lambda: all(self.known(port) == (1, 2) for port in self.ports), 20)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def ports(self) -> list[int]:
+        return list(self.watchers)
+
+    def watch(self, port: int, quorum: int) -> None:
+        config = self.path / f"sentinel-{port}.conf"
+        config.write_text(
+            f"port {port}\nbind 127.0.0.1\ndir {self.path}\n"
+            f"sentinel monitor primary 127.0.0.1 {self.primary.port} {quorum}\n"
+            "sentinel down-after-milliseconds primary 5000\nsentinel failover-timeout primary 20000\n"
+        )
+        quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.watchers[port] = subprocess.Popen([SERVER, str(config), "--sentinel"], **quiet)
+
+    def ask(self, port: int, *words: str) -> Any:
+        return ask(port, *words)
+
+    def known(self, port: int) -> tuple[int, int]:
+        try:
+            told = self.ask(port, "SENTINEL", "MASTER", "primary")
+        except redis.RedisError:
+            return (0, 0)
+        fields = dict(zip(told[::2], told[1::2], strict=True))
+        return int(fields[b"num-slaves"]), int(fields[b"num-other-sentinels"])
+
+    def fail_over(self) -> None:
+        assert self.ask(self.ports[-1], "SENTINEL", "FAILOVER", "primary") == b"OK"
+
+    def driver(self, *ports: int) -> Any:
+        return make_sentinel([("127.0.0.1", port) for port in ports or self.ports], socket_timeout=1).master_for(
+            "primary"
+        )
+
+    def stop(self) -> None:
+        for one in self.watchers.values():
+            one.kill()
+            one.wait()
+        self.replica.stop()
+        self.primary.stop()
+
+
+def ask(port: int, *words: str) -> Any:
+    """The reply as it is: the driver would translate it."""
+    make: Any = redis.Connection
+    connection = make(port=port, protocol=2, socket_timeout=5)
+    try:
+        connection.send_command(*words)
+        return connection.read_response()
+    finally:
+        connection.disconnect()
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    service = Service(tmp_path)
+    yield service
+    service.stop()
+
+
+def holds_at(server: Server, name: str) -> bytes | None:
+    try:
+        return server.redis.hkeys(name)[0] if server.redis.exists(name) else None
+    except redis.RedisError:
+        return None
+
+
+@pytest.mark.parametrize("lease", [3, 30])
+def test_a_planned_fail_over(service: Service, name: str, lease: float) -> None:
+    """Nothing is lost, nobody else is granted the lock, and the client is at the new primary soon."""
+    with Client(service.driver(), lease=lease) as client, ThreadPoolExecutor() as pool:
+        held = client.lock(name).acquire()
+        waiting = pool.submit(client.lock(name).acquire, 30)
+        eventually(lambda: service.primary.waiters(name) == 1)
+        service.primary.do("WAIT", 1, 5000)
+        service.fail_over()
+        eventually(lambda: service.replica.redis.role()[0] == b"master", 10)
+        promoted = time.monotonic()
+        with Client(service.replica.url) as other:
+            eventually(lambda: service.replica.waiters(name) == 1, 5)
+            moved = time.monotonic() - promoted
+            with pytest.raises(Denied):
+                other.lock(name).try_acquire()
+            time.sleep(2 * lease if lease < 10 else 1)
+            held.check()
+            with pytest.raises(Denied):
+                other.lock(name).try_acquire()
+            assert moved < 4, moved  # some 1.2 s, on a machine that is not busy
+            held.release()
+            guard = waiting.result(5)
+            assert holds_at(service.replica, name) == guard.owner
+            guard.check()
+            guard.release()
+            eventually(lambda: not service.replica.redis.exists(name), 5)
+
+
+def test_a_sentinel_that_was_cut_off_is_outvoted(service: Service, name: str) -> None:
+    """It is the only one in the settings, and it names the old primary, which goes on accepting writes."""
+    stale = service.ports[0]
+    service.watchers[stale].send_signal(19)  # SIGSTOP
+    service.fail_over()
+    eventually(lambda: service.replica.redis.role()[0] == b"master", 10)
+    named = [b"127.0.0.1", b"%d" % service.replica.port]
+    words = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "primary")
+    eventually(lambda: all(ask(port, *words) == named for port in service.ports[1:]), 10)
+    # Cut off from the servers and the other Sentinels, it still answers: their messages never reach it.
+    service.watchers[stale].kill()
+    service.watchers[stale].wait()
+    mute = Mute(stale, ("127.0.0.1", service.primary.port), service.ports[1:])
+    try:
+        for ports in ([mute.port], [mute.port, *service.ports[1:]]):
+            with Client(service.driver(*ports), lease=3) as client, client.lock(name, wait=5) as held:
+                assert holds_at(service.replica, name) == held.owner
+    finally:
+        mute.close()
+
+
+class Mute:
+    """A Sentinel of an earlier time: the first epoch, and the addresses of the others."""
+
+    def __init__(self, port: int, primary: tuple[str, int], others: list[int]) -> None:
+        self.primary, self.others = primary, others
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self.port = port
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                one, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(one,), daemon=True).start()
+
+    def _serve(self, one: socket.socket) -> None:
+        def array(*parts: str) -> str:
+            return f"*{len(parts)}\r\n" + "".join(f"${len(part)}\r\n{part}\r\n" for part in parts)
+
+        others = [array("ip", "127.0.0.1", "port", str(port)) for port in self.others]
+        answers = {
+            "MASTER": array("name", "primary", "config-epoch", "0"),
+            "SENTINELS": f"*{len(others)}\r\n" + "".join(others),
+            "GET-MASTER-ADDR-BY-NAME": array(self.primary[0], str(self.primary[1])),
+        }
+        with one, one.makefile("rb") as lines:
+            while line := lines.readline():
+                words = []
+                for _ in range(int(line[1:])):
+                    lines.readline()
+                    words.append(lines.readline().strip().decode())
+                plain = "+OK\r\n" if words[0] != "SUBSCRIBE" else "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
+                one.sendall(answers.get(words[1] if len(words) > 1 else "", plain).encode())
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def test_sentinels_that_are_set_up_anew(service: Service, name: str) -> None:
+    """Their epoch is lower than the one that the client has believed, and all of them say so."""
+    with Client(service.driver(), lease=10) as client:
+        held = client.lock(name).acquire()
+        service.fail_over()
+        eventually(lambda: holds_at(service.replica, name) and service.replica.redis.role()[0] == b"master", 10)
+        eventually(lambda: moved_to(service.replica), 10)
+        for watcher in service.watchers.values():
+            watcher.kill()
+            watcher.wait()
+        service.primary, service.replica = service.replica, service.primary
+        for port in service.ports:
+            service.watch(port, 2)
+        service.primary.redis.client_kill_filter(_type="normal", skipme=True)
+        eventually(lambda: moved_to(service.primary), 10)
+        held.check()
+        held.release()
+
+
+def moved_to(server: Server) -> bool:
+    return any("@" in one["name"] for one in server.redis.client_list())
+
+
+def test_a_hung_sentinel_keeps_nobody_waiting(service: Service, name: str) -> None:
+    service.watchers[service.ports[0]].send_signal(19)
+    began = time.monotonic()
+    with Client(service.driver()) as client, client.lock(name, wait=5):
+        assert time.monotonic() - began < 1
+    service.watchers[service.ports[0]].send_signal(18)
+
+
+def test_nothing_is_left_at_the_sentinels(service: Service, name: str) -> None:
+    def connections() -> int:
+        told = [self_ for port in service.ports for self_ in service.ask(port, "CLIENT", "LIST").split(b"\n")]
+        return sum(b"@" in one for one in told)
+
+    with Client(service.driver(), name="a") as client, client.lock(name, wait=5):
+        eventually(lambda: connections() == 6, 5)
+    eventually(lambda: connections() == 0, 5)
+
+
+def test_an_address_that_moves(server: Server, name: str) -> None:
+    """A plain FAILOVER behind a name or a virtual address: the demoted server is left, and the address asked anew."""
+    primary = Server(*(words := ["--repl-diskless-sync-delay", "0"]))
+    replica = Server("--replicaof", "127.0.0.1", str(primary.port), *words)
+    eventually(lambda: replica.redis.info("replication")["master_link_status"] == "up")
+    way = Proxy(primary.port)
+    events: list[Event] = []
+    try:
+        with Client(way.url, lease=10, on_event=events.append) as client, ThreadPoolExecutor() as pool:
+            held = client.lock(name).acquire()
+            waiting = pool.submit(client.lock(name).acquire, 30)
+            eventually(lambda: primary.waiters(name) == 1)
+            primary.do("FAILOVER")
+            eventually(lambda: primary.redis.role()[0] == b"slave", 10)
+            # The address still leads to the old one: that is said, and no refusal.
+            with pytest.raises(Unreachable, match="is a replica"):
+                client.lock(f"{name}:b").try_acquire()
+            with pytest.raises(Timeout, match="is a replica") as caught:
+                client.lock(f"{name}:b").acquire(0.5)
+            assert isinstance(caught.value.__cause__, Unreachable)
+            way.target = replica.port
+            eventually(lambda: replica.waiters(name) == 1, 5)
+            held.check()
+            held.release()
+            waiting.result(5).release()
+        assert not [event for event in events if event.kind == "lost"]
+    finally:
+        way.close()
+        replica.stop()
+        primary.stop()
+
+
+def test_a_write_that_is_refused_by_a_replica_is_enough(name: str) -> None:
+    """No heartbeat is due yet."""
+    primary, other = Server(), Server()
+    way = Proxy(primary.port)
+    try:
+        with Client(way.url, response_timeout=5) as client:
+            client.lock(name).try_acquire().release()
+            way.target = other.port
+            primary.do("REPLICAOF", "127.0.0.1", "1")
+            began = time.monotonic()
+            client.lock(name).try_acquire().release()
+            assert time.monotonic() - began < 1
+    finally:
+        way.close()
+        other.stop()
+        primary.stop()
+
+
+LEAST = ["+rlock.acquire", "+rlock.release", "+rlock.renew", "+rlock.cancel", "+rlock.info"]
+LEAST += ["+subscribe", "+pubsub|numsub"]
+
+
+@pytest.mark.parametrize("more", [[], ["+ping"], ["+ping", "+role", "+client"]])
+def test_heartbeats_do_not_fill_the_log_of_refusals(own_server: Server, name: str, more: list[str]) -> None:
+    own_server.do("ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "&rlock:grants:*", *LEAST, *more)
+    url = f"redis://u:p@127.0.0.1:{own_server.port}"
+    with Client(url, session_grace=0.4) as client, client.lock(name, wait=5) as held:
+        with pytest.raises(Timeout):
+            client.lock(name, wait=1.5).acquire()
+        before = refusals(own_server)
+        time.sleep(1)
+        held.check()
+        assert refusals(own_server) == before
+    assert (
+        before <= 15
+    )  # once for each connection: its name, what the driver says of itself, a lease that may not be read
+
+
+def refusals(server: Server) -> int:
+    return sum(int(dict(zip(one[::2], one[1::2], strict=True))[b"count"]) for one in ask(server.port, "ACL", "LOG"))
+
+
+def test_a_lost_lock_is_not_released_with_success(service: Service, name: str) -> None:
+    """The lock was acquired at the old primary after the promotion: the new one does not know it."""
+    with Client(service.driver(), lease=3) as client:
+        held = client.lock(name).acquire()
+        service.replica.redis.config_set("replica-read-only", "no")
+        service.replica.do("DEL", name)
+        service.fail_over()
+        with pytest.raises(LockLost):
+            eventually(lambda: held.lost.is_set(), 6)
+            held.release()
