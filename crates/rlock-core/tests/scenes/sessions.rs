@@ -4,8 +4,8 @@ use rlock_core::commands::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::settings::Settings;
-use rlock_core::{Mode, Owner, PermitLimit, Reply, WaitMs};
-use rlock_sim::Sim;
+use rlock_core::{Holds, Mode, Owner, PermitLimit, Reply, WaitMs, sessions};
+use rlock_sim::{Sim, Value};
 
 use crate::fair_scene::{asks, lease, settings};
 
@@ -118,4 +118,29 @@ fn a_permit_is_not_tied_as_the_one_before_it_that_has_ended() {
     sim.fire();
     sim.pass_and_fire(u64::try_from(GRACE).expect("a time") + 1);
     assert_eq!(sim.with(|world| world.living_permits(&lock()).len()), 2);
+}
+
+/// A reader with more holds than one look reads counts as alive until the lock's key ends. Each of its lease keys is read to find
+/// that, and all of them counted as one: the server stood still for half a second while thousands of such readers were tied.
+#[test]
+fn the_sweep_of_ties_counts_the_lease_keys_that_it_reads() {
+    let (sim, read) = (sim(), LockRef { db: 0, key: b"read"[..].into() });
+    let tied = |connection, lock, mode| {
+        let request = Acquire { session: Some(lease(GRACE)), ..asks("owner", LEASE, mode) };
+        sim.acquire(connection, lock, &request).expect("an answer");
+    };
+    tied(1, &read, Mode::Read);
+    tied(2, &lock(), Mode::Mutex);
+    sim.with(|world| {
+        if let Some(Value::ReadWrite(value)) = world.keys.get_mut(&read) {
+            value.reads.values_mut().for_each(|holds| *holds = Holds::new(1_001).expect("a number of holds"));
+        }
+        world.read_leases.clear();
+        world.keys.remove(&lock());
+    });
+    let ties_after_beat = || {
+        sessions::on_beat(sim.core());
+        sim.locks(|locks| locks.tie_count())
+    };
+    assert_eq!([ties_after_beat(), ties_after_beat()], [2, 1]);
 }
