@@ -139,7 +139,7 @@ lint: setup ## Check formatting, lengths, cycles, manifests, clippy, the documen
 	./scripts/names.sh
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Those that only `make cluster` runs.
-	@$(ENV) set -x; $(CARGO) clippy --workspace --test sentinels --test shards --test shard_changes --test shard_moves --locked -- -D warnings
+	@$(ENV) set -x; $(CARGO) clippy --workspace --test jobs --test sentinels --test shards --test shard_changes --test shard_moves --locked -- -D warnings
 	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	@for tool in shellcheck yamllint; do \
 		if ! command -v $$tool >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \

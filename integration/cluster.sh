@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 
 wanted="redis-7.0 redis-8.6 valkey-9.1"
 # Those that take longest first.
-targets="sentinels shard_changes shards shard_moves"
+targets="jobs sentinels shard_changes shards shard_moves"
 only=${1:-*} part=${2:-}
 
 chosen=()
