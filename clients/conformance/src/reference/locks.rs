@@ -205,7 +205,8 @@ impl Driver {
         let found = self.state.clients.borrow_mut().remove(client);
         let (closing, ..) = found.ok_or_else(|| Fault::invalid(format!("no client {client}")))?;
         // `close` waits for the guards that the program drops: those of the protocol end with their client.
-        let within = Duration::from_millis(within_ms.unwrap_or(5_000));
+        // One response time-out, as in the clients that have a limit of their own.
+        let within = Duration::from_millis(within_ms.unwrap_or(2_000));
         let closing = closing.close(within);
         tokio::pin!(closing);
         tokio::select! {
