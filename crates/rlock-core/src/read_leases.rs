@@ -22,7 +22,7 @@ use crate::weight::weight;
 pub const MAX_LEASE_KEYS: i64 = 1_000;
 
 /// The most bytes that lock and owner in the names of these keys have together: a thousand of the longest names under which
-/// natives acquire. Under longer ones, of holds from before or of Redisson's, there are fewer keys.
+/// natives acquire. Under longer ones, as Redisson clients may have, there are fewer keys.
 const LEASE_KEYS_BYTES: usize = 1_536_000;
 
 /// How many of the other readers are checked when one goes, so that the fields of dead readers go over time.

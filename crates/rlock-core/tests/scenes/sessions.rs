@@ -121,7 +121,7 @@ fn a_permit_is_not_tied_as_the_one_before_it_that_has_ended() {
 }
 
 /// A reader with more holds than one look reads counts as alive until the lock's key ends. Each of its lease keys is read to find
-/// that, and all of them counted as one: the server stood still for half a second while thousands of such readers were tied.
+/// that, and all of them counted as one: the server stood still for half a second while thousands of these readers were tied.
 #[test]
 fn the_sweep_of_ties_counts_the_lease_keys_that_it_reads() {
     let (sim, read) = (sim(), LockRef { db: 0, key: b"read"[..].into() });
