@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 #[path = "../cli/support/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "these tests use a part of it")]
 mod support;
 
 use std::time::{Duration, Instant};
