@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the check.sh of each client's package, or of those named: lint, types, its own tests, the build of what users
 # install, and a trial of that in a fresh project. With OLDEST=1 they also run their tests with the oldest drivers that they
-# support. Each has at most CLIENT_SECONDS. Two run at a time; what each printed comes once it has ended.
+# support. Each has at most CLIENT_SECONDS. All run beside each other, since their tests mostly wait; the output of each
+# comes once it has ended.
 #
 # Usage: scripts/clients.sh [CLIENT]...
 set -euo pipefail
@@ -27,7 +28,6 @@ for name in "$@"; do
     # The Rust client is checked by `make test`.
     [ -e "clients/$name/check.sh" ] || continue
     chosen+=("$name")
-    while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n || true; done
     echo "== clients/$name/check.sh begins"
     check "$name" &
 done

@@ -129,6 +129,8 @@ impl Shared {
 #[derive(Default)]
 pub(crate) struct Gauge {
     count: AtomicUsize,
+    /// Those of them whose acquisitions ended without a guard.
+    abandoned: AtomicUsize,
     empty: Notify,
 }
 
@@ -143,8 +145,24 @@ impl Gauge {
         }
     }
 
+    /// The acquisition of one of them has ended without a guard.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// One that was abandoned leaves.
+    pub(crate) fn leave_abandoned(&self) {
+        self.abandoned.fetch_sub(1, Ordering::SeqCst);
+        self.leave();
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
+    }
+
+    /// Those that are not abandoned.
+    pub(crate) fn in_use(&self) -> usize {
+        self.count().saturating_sub(self.abandoned.load(Ordering::SeqCst))
     }
 
     /// Waits until the count is 0.

@@ -7,7 +7,6 @@
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rlock_conformance::{Choice, Drivers, Launch, Way, clients, launch, mixed, moves, suite};
@@ -55,9 +54,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
                 }
             }
             option if option.starts_with('-') => {
-                return Err(format!(
-                    "unknown option {option}; the README of the conformance suite has them all"
-                ));
+                return Err(format!("unknown option {option}; see the README of the conformance suite"));
             }
             _ => options.names.push(argument),
         }
@@ -92,24 +89,15 @@ fn run() -> Result<bool, String> {
     side_by_side(launches()?, choice)
 }
 
-/// How many suites run at a time: a scenario is mostly waiting, but one more makes the machine too busy for its bounds.
-const AT_A_TIME: usize = 2;
-
-/// Runs each client's suite, some at a time; whether all have passed.
+/// Runs the suites of all clients beside each other, since a scenario is mostly waiting; whether all have passed.
 fn side_by_side(launches: Vec<(String, Launch)>, choice: Choice<'_>) -> Result<bool, String> {
-    let todo = Mutex::new(launches.into_iter());
-    let next = || todo.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let lane = || {
-        let mut good = true;
-        while let Some((name, launch)) = next() {
-            good &= one_client(&name, launch, choice)?;
-        }
-        Ok(good)
-    };
     std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(lane)).collect();
-        let ends = lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        // Each lane is awaited, whatever became of another.
+        let suites: Vec<_> = launches
+            .into_iter()
+            .map(|(name, launch)| scope.spawn(move || one_client(&name, launch, choice)))
+            .collect();
+        let ends = suites.into_iter().map(|suite| suite.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        // Each suite is awaited, whatever became of another.
         ends.collect::<Vec<_>>().into_iter().try_fold(true, |good, end: Result<bool, String>| Ok(good & end?))
     })
 }

@@ -203,6 +203,7 @@ impl Drop for Attempt {
             shared.owners.leave();
             return;
         }
+        shared.owners.abandon();
         let earlier = match (self.stray, self.sent_on) {
             (true, _) => Earlier::Stray,
             (false, Some(epoch)) => Earlier::On(epoch),

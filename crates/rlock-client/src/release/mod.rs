@@ -185,7 +185,7 @@ impl End {
                     shared.inbox.close(party);
                 }
                 *turn = None;
-                shared.owners.leave();
+                shared.owners.leave_abandoned();
             }
         }
     }
