@@ -65,6 +65,7 @@ func TestTheContextBoundsTheWait(t *testing.T) {
 	check(t, waited >= 299*time.Millisecond && waited < time.Second, waited)
 	_, err = lock.Acquire(short)
 	wantError(t, err, ErrTimeout)
+	<-short.Done() // its timer may be later than the client's
 	_, err = lock.TryAcquire(short)
 	wantError(t, err, context.DeadlineExceeded)
 
