@@ -30,17 +30,17 @@ export RLOCK_TEST_OLD_SERVER
 
 # All of the workspace is selected either way, so that nothing is built twice with other features. A name that several
 # crates have selects the tests of each.
-module_tests=()
-for file in tests/*/main.rs integration/*.rs integration/*/main.rs; do
-    file=${file%/main.rs}
-    file=${file##*/}
-    module_tests+=(--test "${file%.rs}")
-done
-client_tests=()
-for file in crates/rlock-client/tests/*.rs crates/rlock-{client,cli}/tests/*/main.rs; do
-    file=${file##*/}
-    client_tests+=(--test "${file%.rs}")
-done
+# A test's name is that of its file, or of the room that its main.rs stands in.
+arguments_of() { # FILE...
+    local file
+    for file in "$@"; do
+        file=${file%/main.rs}
+        file=${file##*/}
+        printf -- '--test\n%s\n' "${file%.rs}"
+    done
+}
+mapfile -t module_tests < <(arguments_of tests/*/main.rs integration/*.rs integration/*/main.rs)
+mapfile -t client_tests < <(arguments_of crates/rlock-client/tests/*.rs crates/rlock-{client,cli}/tests/*/main.rs)
 read -ra clients <<<"${CLIENTS:-}"
 
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
@@ -67,9 +67,9 @@ labels=("${chosen[@]}" "${clients[@]/#/clients-}")
 for name in "${clients[@]}"; do
     tests_of "clients-$name" "$name" "${client_tests[@]}" &
 done
-# Tests of one server, three at a time, and more of each than there are cores: they mostly wait.
+# Tests of three servers at a time, those of the clients among them, and more of each than there are cores: they mostly wait.
 for name in "${chosen[@]}"; do
-    await_room $((3 + ${#clients[@]}))
+    await_room 3
     tests_of "$name" "$name" "${module_tests[@]}" &
 done
 wait

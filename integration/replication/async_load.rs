@@ -7,7 +7,7 @@ use rlock_testkit::waiting::Waiting;
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
 /// Of each of these keys the load takes 20 ms.
-const FILLERS: usize = 150;
+const FILLERS: usize = 400;
 
 fn pair() -> (TestServer, TestServer) {
     let primary =

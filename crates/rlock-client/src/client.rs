@@ -165,7 +165,7 @@ impl Client {
         }
         let flushed = tokio::time::timeout(within, shared.owners.emptied()).await;
         shared.stop.cancel();
-        // The caller of a wait that failed has no lock: what the server may still know of it ends with its lease.
+        // The caller of a wait that failed has no lock. The server forgets its owner at the lease end.
         match shared.owners.in_use() {
             locks @ 1.. if flushed.is_err() => Err(Error::Unflushed { locks }),
             _ => Ok(()),

@@ -54,10 +54,13 @@ fn the_table_shows_servers_locks_and_holders() {
     let waiter = client;
     ask::<redis::Value>(waiter, "RLOCK.ACQUIRE invoice:7 dave:1 1000 ENQUEUE 0 news");
     terminal.screen(screen, |lines| lines[0].contains("1 server, 1 waiter "));
-    for number in 0..20 {
-        ask::<redis::Value>(waiter, &format!("RLOCK.ACQUIRE free:{number} a 100000"));
-    }
+    let mut number = 0;
     terminal.screen(screen, |lines| {
+        // Before each screen, since a rate is that of one interval.
+        for _ in 0..20 {
+            number += 1;
+            ask::<redis::Value>(waiter, &format!("RLOCK.ACQUIRE free:{number} a 100000"));
+        }
         let rate = lines[2].split_whitespace().nth(1).and_then(|rate| rate.parse::<f64>().ok());
         rate.is_some_and(|rate| rate > 1.0)
     });

@@ -91,7 +91,7 @@ impl Terminal {
     pub(crate) fn picture(
         &mut self,
         (begin, end): (&str, &str),
-        wanted: impl Fn(&[String]) -> bool,
+        mut wanted: impl FnMut(&[String]) -> bool,
     ) -> Vec<String> {
         let by = Instant::now() + SOON;
         loop {
@@ -115,7 +115,7 @@ impl Terminal {
     pub(crate) fn screen(
         &mut self,
         parser: &mut vt100::Parser,
-        wanted: impl Fn(&[String]) -> bool,
+        mut wanted: impl FnMut(&[String]) -> bool,
     ) -> Vec<String> {
         let by = Instant::now() + SOON;
         loop {
