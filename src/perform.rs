@@ -40,7 +40,7 @@ pub(crate) fn perform<S: Scope>(
     // A writer's field has another name than its owner; for all else the owner's own string will do.
     let writer = if change.mode == Mode::Write { owner.map(write_field) } else { None };
     let field = writer.as_ref().map(OwnedString::borrow).or(owner);
-    let readers = read_write::Readers::of(&mut key, owner, change);
+    let readers = read_write::Readers::bury(&mut key, owner, change);
     write(&mut key, field, change)?;
     drop(key);
     readers.as_ref().map_or(Ok(()), |readers| readers.write_leases(*ctx))?;
@@ -50,7 +50,7 @@ pub(crate) fn perform<S: Scope>(
     if touched {
         ctx.signal_modified(name);
     }
-    if !S::counts_unread_change(ctx) {
+    if !S::count_if_unread(ctx) {
         note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_burial(*ctx, name)));
         note_failure(replicate(*ctx, name, field, change, token.as_ref()));
         note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(*ctx)));

@@ -97,7 +97,7 @@ fn permit_access(view: &View, limit: Option<PermitLimit>, others: Others) -> Acc
 }
 
 fn shared_access<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, view: &View) -> Access {
-    let kept_out = yielding::held_back_for(core, lock).filter(|_| !view.holds_any());
+    let kept_out = yielding::hold_back_for(core, lock).filter(|_| !view.holds_any());
     match kept_out {
         Some(left) => Access::Until(Expiry::At(core.port.now().after(left)).sooner(view.key_end)),
         None => Access::Shared,

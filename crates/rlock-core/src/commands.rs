@@ -35,15 +35,15 @@ pub fn acquire<P: InCommand>(
     request: &Acquire<'_>,
 ) -> Result<Answer, Error> {
     let owner = request.owner.bytes();
-    let arrival = Arrival::of(core, lock, Some(owner));
+    let arrival = Arrival::begin(core, lock, Some(owner));
     if request.fair {
         fair::meet(core, lock);
     }
     let token = if request.fenced { Some(next_token(lock, arrival.now)?) } else { None };
-    let ahead = request.fair && fair::is_ahead(core, lock, owner, arrival.now);
+    let ahead = request.fair && fair::call_first_ahead_of(core, lock, owner, arrival.now);
     let mut picture = Picture::of(lock, Some(owner));
     let decision = picture.decide(core, Need::Mine, |picture| {
-        let kept_out = ahead || arrival.is_kept_out(picture, request.mode);
+        let kept_out = ahead || arrival.hold_back(picture, request.mode);
         let admission = core.port.settings().admission;
         rules::acquire(picture.view(), request, token, arrival.now, admission, kept_out)
     })?;
@@ -111,7 +111,7 @@ fn change_holds<P: InCommand>(
     tying: Tying,
     rule: impl Fn(&View, UnixMs) -> Result<Step, Error>,
 ) -> Result<Reply, Error> {
-    let arrival = Arrival::of(core, lock, owner);
+    let arrival = Arrival::begin(core, lock, owner);
     let mut picture = Picture::of(lock, owner);
     let decision = picture.decide(core, need, |picture| rule(picture.view(), arrival.now))?;
     // Refuses a caller that may not write its lease keys. Only the key tells whether the call concerns these.
@@ -131,7 +131,7 @@ pub fn cancel<P: InCommand>(
     request: &Cancel<'_>,
 ) -> Result<Reply, Error> {
     let owner = request.owner.bytes();
-    let arrival = Arrival::of(core, lock, Some(owner));
+    let arrival = Arrival::begin(core, lock, Some(owner));
     if arrival.entry.is_none() {
         return Ok(Reply::NotQueued);
     }
@@ -189,7 +189,7 @@ struct Arrival<'a, P: InCommand> {
 
 impl<'a, P: InCommand> Arrival<'a, P> {
     /// Serves the lock's queue first: the caller must not overtake its waiters if the lock became free unseen.
-    fn of(core: Core<'a, P>, lock: &mut P::Lock<'_>, owner: Option<&[u8]>) -> Self {
+    fn begin(core: Core<'a, P>, lock: &mut P::Lock<'_>, owner: Option<&[u8]>) -> Self {
         let now = core.port.now();
         let watched = core.locks(|locks| locks.is_watched() && locks.watches(lock.name()));
         let entry = watched.then(|| entry(core));
@@ -205,12 +205,12 @@ impl<'a, P: InCommand> Arrival<'a, P> {
         Self { core, now, entry }
     }
 
-    /// Whether an owner without holds must not acquire yet: the lock has waiters, or is left to Redisson clients.
-    fn is_kept_out(&self, picture: &mut Picture<'_, P::Lock<'_>>, mode: Mode) -> bool {
+    /// Holds an owner without holds back if the lock has waiters, or is left to Redisson clients. Returns whether it did.
+    fn hold_back(&self, picture: &mut Picture<'_, P::Lock<'_>>, mode: Mode) -> bool {
         let awaited = || self.core.locks(|locks| locks.head(picture.name()).is_some());
         let awaited = self.entry.is_some() && awaited();
         let shares = matches!(mode, Mode::Read | Mode::Write);
-        awaited || shares && yielding::holds_back(self.core, picture, mode)
+        awaited || shares && yielding::hold_back(self.core, picture, mode)
     }
 
     /// Commits what was decided, serves the queue if that freed the lock, and gives the reply.

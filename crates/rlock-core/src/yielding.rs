@@ -26,9 +26,8 @@ pub(crate) fn notify_redisson<P: Server>(
     lock.publish(message)
 }
 
-/// Leaves the lock to waiting Redisson clients, if there are any and they have been passed over for long
-/// enough. Returns whether it did.
-pub(crate) fn foreign_turn<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, mode: Mode) -> bool {
+/// Opens a yield window if Redisson clients wait and have been passed over for long enough. Returns whether it did.
+pub(crate) fn open_window_if_due<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, mode: Mode) -> bool {
     let settings = core.port.settings();
     let clock = core.port.clock();
     let due = is_due(core, lock.name());
@@ -47,14 +46,15 @@ fn is_due<P: Server>(core: Core<'_, P>, name: LockName<'_>) -> bool {
     core.locks(|locks| locks.yielding(name)).is_some_and(|yielding| yielding.is_due(turns, clock))
 }
 
-/// The rest of a lock's yield window, if it is open.
-pub(crate) fn window_left<P: Server>(core: Core<'_, P>, name: LockName<'_>) -> Option<LeaseMs> {
+/// Closes a lock's yield window if its time is over; returns the rest of an open one.
+pub(crate) fn expire_window<P: Server>(core: Core<'_, P>, name: LockName<'_>) -> Option<LeaseMs> {
     let (clock, longest) = (core.port.clock(), core.port.settings().foreign_window);
-    core.locks(|locks| locks.window_left(name, clock, longest))
+    core.locks(|locks| locks.expire_window(name, clock, longest))
 }
 
-/// Whether an owner without holds is kept from a read/write lock in this state, in favour of a Redisson client.
-pub(crate) fn holds_back<P: Server>(
+/// Holds an owner without holds back from a read/write lock in favour of a Redisson client, if that is due; returns whether it
+/// did. It moves the lock from draining to a yield window, and closes a window that is over.
+pub(crate) fn hold_back<P: Server>(
     core: Core<'_, P>,
     picture: &mut Picture<'_, P::Lock<'_>>,
     mode: Mode,
@@ -62,29 +62,29 @@ pub(crate) fn holds_back<P: Server>(
     let view = picture.view();
     if !view.is_free_for(mode) {
         let joins = mode == Mode::Read && view.kind == Kind::Reading && !view.holds_any();
-        return joins && yields_to_waiting_writer(core, picture.close());
+        return joins && drain_if_due(core, picture.close());
     }
     // In memory only: the key of a free lock may be open.
     let name = picture.name();
     if let Some(Yielding::Draining { .. }) = core.locks(|locks| locks.yielding(name)) {
         native_reads_ended(core, name);
     }
-    window_left(core, name).is_some()
+    expire_window(core, name).is_some()
 }
 
-/// Whether new readers of a lock that others read must wait: a Redisson writer has waited for long enough.
-fn yields_to_waiting_writer<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
+/// Holds new readers back if a Redisson writer has waited for long enough. Returns whether it did.
+fn drain_if_due<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
     if core.port.settings().foreign_window.is_none() {
         return false;
     }
     match core.locks(|locks| locks.yielding(lock.name())) {
         Some(Yielding::Counting { .. }) => is_due(core, lock.name()) && drain(core, lock).is_some(),
-        _ => held_back_for(core, lock).is_some(),
+        _ => hold_back_for(core, lock).is_some(),
     }
 }
 
-/// How long new readers are still held back before the next check for a Redisson writer.
-pub(crate) fn held_back_for<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
+/// Continues to hold new readers back for a Redisson writer, or ends that. Returns the time until the next check.
+pub(crate) fn hold_back_for<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
     match core.locks(|locks| locks.yielding(lock.name()))? {
         Yielding::Counting { .. } => None,
         draining @ Yielding::Draining { .. } => {

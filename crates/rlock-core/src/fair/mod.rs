@@ -66,8 +66,8 @@ fn budget(wait: WaitMs) -> LeaseMs {
     LeaseMs::new(budget).unwrap_or(LeaseMs::SHORTEST)
 }
 
-/// Whose turn it is at a lock that is free.
-pub(crate) fn next<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) -> Next {
+/// Whose turn it is at a lock that is free. A Redisson waiter that has its turn is called.
+pub(crate) fn call_next<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) -> Next {
     // Otherwise departed owners would count as Redisson waiters, and would have a turn.
     remove_departed_heads(core, lock);
     let Some(head) = core.locks(|locks| locks.head(lock.name()).cloned()) else { return Next::Nobody };
@@ -79,7 +79,7 @@ pub(crate) fn next<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: Un
         return Next::Waiter(head);
     }
     repair(core, lock, now);
-    match first_in_list(core, lock, now, None) {
+    match call_first_in_list(core, lock, now, None) {
         First::Native(waiter) => Next::Waiter(waiter),
         First::Redisson => Next::Foreign,
         First::InDoubt => Next::Later,
@@ -87,8 +87,8 @@ pub(crate) fn next<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: Un
     }
 }
 
-/// Whether the lock is free, and an owner that already waits for it is ahead of this one.
-pub(crate) fn is_ahead<P: Server>(
+/// Calls the first in the fair list if the lock is free and this owner is not the first. Returns whether another owner is ahead.
+pub(crate) fn call_first_ahead_of<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: &[u8],
@@ -98,7 +98,7 @@ pub(crate) fn is_ahead<P: Server>(
         return false;
     }
     remove_departed_heads(core, lock);
-    !matches!(first_in_list(core, lock, now, Some(owner)), First::Nobody)
+    !matches!(call_first_in_list(core, lock, now, Some(owner)), First::Nobody)
 }
 
 /// The first in the fair list of a free lock.
@@ -113,9 +113,9 @@ enum First {
     Nobody,
 }
 
-/// Looks for the first living entry of the fair list, and removes the expired ones before it. The list may hold fifty
-/// thousand of these: one call removes a bounded number of them.
-fn first_in_list<P: Server>(
+/// Finds the first living entry of the fair list, calls it if it is a Redisson waiter, and removes the expired ones before it.
+/// The list may hold fifty thousand of these: one call removes a bounded number of them.
+fn call_first_in_list<P: Server>(
     core: Core<'_, P>,
     lock: &P::Lock<'_>,
     now: UnixMs,

@@ -67,7 +67,7 @@ fn next_waiter<P: Server>(
     if share.is_used_up(core) {
         return Err(leave_the_rest(core, lock));
     }
-    let head = match fair::next(core, lock, now) {
+    let head = match fair::call_next(core, lock, now) {
         Next::Waiter(head) => head,
         Next::Later => return Err(leave_the_rest(core, lock)),
         Next::Foreign => return Err(End::RedissonTurn),

@@ -18,7 +18,7 @@ use crate::note::Note;
 use crate::port::{Lock, Server};
 use crate::tying;
 use crate::types::{Expiry, Mode, UnixMs};
-use crate::yielding::{foreign_turn, note_reads, notify_redisson, window_left};
+use crate::yielding::{expire_window, note_reads, notify_redisson, open_window_if_due};
 
 /// How a lock became free.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, free
         }
         // Redisson knows no permits of this kind.
         _ if wanted.mode == Mode::Permit => note_found_free(core, lock, now, freed),
-        Access::Free if yields_to_redisson(core, lock, wanted.mode, now, freed) => return Served::Yielded,
+        Access::Free if yield_if_due(core, lock, wanted.mode, now, freed) => return Served::Yielded,
         Access::Free | Access::Shared => {}
     }
     let grants = grant_in_turn(core, lock, now);
@@ -134,20 +134,20 @@ fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, free
     }
 }
 
-/// Whether a free lock is left to Redisson clients. Otherwise, and when a yield window opens, the end of the last hold is
-/// noted.
-fn yields_to_redisson<P: Server>(
+/// Leaves a free lock to Redisson clients if a yield window is open, or opens. Returns whether it did. Unless a window was
+/// open already, the end of the last hold is noted.
+fn yield_if_due<P: Server>(
     core: Core<'_, P>,
     lock: &P::Lock<'_>,
     mode: Mode,
     now: UnixMs,
     freed: Freed,
 ) -> bool {
-    if window_left(core, lock.name()).is_some() {
+    if expire_window(core, lock.name()).is_some() {
         return true;
     }
     note_found_free(core, lock, now, freed);
-    foreign_turn(core, lock, mode)
+    open_window_if_due(core, lock, mode)
 }
 
 /// A waiter can have the lock: notes the end of the hold before it, unless this command ended that.

@@ -7,7 +7,7 @@ use crate::locks::Due;
 use crate::look::key_end;
 use crate::port::{Lock, Server};
 use crate::types::{LeaseMs, Mode};
-use crate::yielding::window_left;
+use crate::yielding::expire_window;
 
 /// The time until the next check of a free lock that was not granted.
 const AGAIN: LeaseMs = LeaseMs::SHORTEST;
@@ -17,7 +17,7 @@ pub(crate) fn schedule_next_check<P: Server>(core: Core<'_, P>, lock: &mut P::Lo
     let Some((owner, wanted)) = head(core, lock) else { return };
     match access(core, lock, &owner, wanted) {
         Access::Free | Access::Shared => {
-            let (now, window) = (core.port.now(), window_left(core, lock.name()));
+            let (now, window) = (core.port.now(), expire_window(core, lock.name()));
             let foreign = fair::fair_turn_ends(core, lock).map(|until| until.after(LeaseMs::SHORTEST));
             core.locks(|locks| {
                 let again = now.after(window.unwrap_or(AGAIN));

@@ -63,7 +63,7 @@ impl Oracle {
     }
 
     /// Whether an owner without holds is held back from a lock without waiters; otherwise it would acquire the lock if `may`.
-    pub(super) fn holds_back(&mut self, lock: Lock, word: Word, may: bool) -> bool {
+    pub(super) fn hold_back(&mut self, lock: Lock, word: Word, may: bool) -> bool {
         let outcome = match self.after.answer {
             _ if !may => Outcome::Unseen,
             Some(Answer::Holds(..)) => Outcome::Admitted,
