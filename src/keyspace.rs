@@ -120,13 +120,13 @@ fn read_write(
 /// Refuses a hash with other fields than a lock's beside `mode`: it checks the fields that one step shows, which are
 /// all of a small hash.
 fn check_fields(key: &Key<'_>) -> Result<(), Error> {
-    let mut foreign = None;
+    let mut refusal = None;
     let stepped = Scan::new().step(key, |field, value| {
         if let Err(error) = shape::rw_field(field, value) {
-            foreign = Some(error);
+            refusal = Some(error);
         }
     });
-    match (stepped, foreign) {
+    match (stepped, refusal) {
         (_, Some(error)) => Err(error),
         (Some(_), None) => Ok(()),
         (None, None) => Err(Error::Internal("the hash could not be read")),

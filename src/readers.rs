@@ -118,14 +118,14 @@ fn next(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
 
 /// The readers of the next part of the hash, and whether there may be more.
 fn step(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
-    let (mut readers, mut foreign) = (Vec::new(), None);
+    let (mut readers, mut refusal) = (Vec::new(), None);
     let more = scan.step(key, |field, value| match shape::rw_field(field, value) {
         Ok(RwField::Reads(owner, holds)) => readers.push(Reader { owner: owner.into(), holds }),
         Ok(RwField::Mode) => {}
-        Ok(RwField::Writes(..)) => foreign = Some(Error::NotALock),
-        Err(error) => foreign = Some(error),
+        Ok(RwField::Writes(..)) => refusal = Some(Error::NotALock),
+        Err(error) => refusal = Some(error),
     });
-    match (more, foreign) {
+    match (more, refusal) {
         (_, Some(error)) => Err(error),
         (Some(more), None) => Ok((readers, more)),
         (None, None) => Err(Error::Internal("the hash could not be read")),

@@ -56,10 +56,10 @@ pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
     }
     if takes {
         let ends = sim.with(|world| UnixMs(world.now.0 + LEASE));
-        sim.foreign_acquire(&id, &FOREIGN, Expiry::At(ends));
+        sim.acquire_as_other(&id, &FOREIGN, Expiry::At(ends));
     }
     if script == Script::GiveBack {
-        sim.foreign_write(&id, None);
+        sim.write_as_other(&id, None);
     }
 }
 

@@ -173,7 +173,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         form.extend([rank(*ticket), until(grant.ends)]);
     }
     form.push(state.ghost.steps.into());
-    form.push(i64::try_from(world.foreign_writers).unwrap_or(i64::MAX));
+    form.push(i64::try_from(world.redisson_writers).unwrap_or(i64::MAX));
     let passed = state.ghost.passed.iter().map(|(lock, passed)| {
         let free = passed.free_at.map_or(-1, |at| i64::try_from(world.clock.0 - at).unwrap_or(-1));
         let flags = i64::from(passed.listened) + 2 * i64::from(passed.turn);

@@ -31,7 +31,7 @@ impl State {
     pub(crate) fn first(scene: &Scene) -> Self {
         let mut world = World::new(scene.settings());
         world.heard = (0..scene.owners).map(|owner| scene.channel(owner).into()).collect();
-        world.foreign_waiters = u64::from(scene.may(May::Turns));
+        world.redisson_waiters = u64::from(scene.may(May::Turns));
         Self { world, locks: Locks::default(), ghost: Ghost::default() }
     }
 

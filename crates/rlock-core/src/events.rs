@@ -23,7 +23,7 @@ pub fn key_changed<P: Server>(core: Core<'_, P>, lock: LockName<'_>, cause: Caus
         tying::key_ended(core, lock, cause);
     }
     let awaited = core.locks(|locks| {
-        locks.note_foreign_read_change(lock);
+        locks.schedule_read_repair(lock);
         locks.head(lock).is_some()
     });
     if awaited {

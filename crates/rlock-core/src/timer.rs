@@ -106,7 +106,7 @@ fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> Outcome {
         let left = most.saturating_sub(done);
         match core.at(lock.name(), |lock| repair_reads(core, lock, left)) {
             Some((Outcome::Refused, _)) => {
-                core.locks(|locks| locks.note_foreign_read_change(lock.name()));
+                core.locks(|locks| locks.schedule_read_repair(lock.name()));
                 return Outcome::Refused;
             }
             Some((Outcome::Done, read)) => done = done.saturating_add(read),

@@ -31,7 +31,7 @@ pub(crate) fn open_window_if_due<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_
     let settings = core.port.settings();
     let clock = core.port.clock();
     let due = is_due(core, lock.name());
-    let Some(window) = settings.foreign_window.filter(|_| due) else { return false };
+    let Some(window) = settings.yield_window.filter(|_| due) else { return false };
     let heard = UnlockMessage::to_all(mode).map_or(0, |message| notify_redisson(core, lock, message)) > 0;
     if heard {
         core.port.note(Note::Yielded);
@@ -48,7 +48,7 @@ fn is_due<P: Server>(core: Core<'_, P>, name: LockName<'_>) -> bool {
 
 /// Closes a lock's yield window if its time is over; returns the rest of an open one.
 pub(crate) fn expire_window<P: Server>(core: Core<'_, P>, name: LockName<'_>) -> Option<LeaseMs> {
-    let (clock, longest) = (core.port.clock(), core.port.settings().foreign_window);
+    let (clock, longest) = (core.port.clock(), core.port.settings().yield_window);
     core.locks(|locks| locks.expire_window(name, clock, longest))
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn hold_back<P: Server>(
 
 /// Holds new readers back if a Redisson writer has waited for long enough. Returns whether it did.
 fn drain_if_due<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
-    if core.port.settings().foreign_window.is_none() {
+    if core.port.settings().yield_window.is_none() {
         return false;
     }
     match core.locks(|locks| locks.yielding(lock.name())) {
@@ -107,7 +107,7 @@ fn drain<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs
     let clock = core.port.clock();
     let look_in = native_reads_last(core, lock);
     let listened = lock.listening_redisson_writers() > 0;
-    let wanted = settings.foreign_window.is_some() && listened && is_read(core, lock);
+    let wanted = settings.yield_window.is_some() && listened && is_read(core, lock);
     let again = look_in.filter(|_| wanted);
     core.locks(|locks| match again {
         Some(again) => {
@@ -137,7 +137,7 @@ fn is_read<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
 /// The lock has no readers any more. If readers were held back for a Redisson writer, the lock is left to it for a
 /// yield window.
 pub(crate) fn native_reads_ended<P: Server>(core: Core<'_, P>, name: LockName<'_>) {
-    let window = core.port.settings().foreign_window;
+    let window = core.port.settings().yield_window;
     let until = window.map(|window| core.port.clock().after(window));
     core.locks(|locks| locks.reads_ended(name, until));
 }

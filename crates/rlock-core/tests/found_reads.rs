@@ -8,8 +8,8 @@ use rlock_core::request::Renew;
 use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, Expiry, Holds, LeaseMs, Mode, Owner, Reply, UnixMs, events};
 use rlock_oracle::operations::{
-    self, Budget, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner as Number, Script, Span, Wait,
-    Word,
+    self, Budget, Count, History, Kinds, Lock, Ms, Op, Options, OtherWrite, Owner as Number, Script, Span,
+    Wait, Word,
 };
 use rlock_sim::{ReadWrite, Sim, Value};
 
@@ -38,7 +38,7 @@ fn read(owner: usize, lease: i64) -> Op {
 }
 
 fn redisson(script: Script, owner: usize, lease: i64) -> Op {
-    Op::Foreign { lock: LOCK, what: Foreign::Redisson { script, owner: Number(owner), lease: Ms(lease) } }
+    Op::ByOther { lock: LOCK, what: OtherWrite::Redisson { script, owner: Number(owner), lease: Ms(lease) } }
 }
 
 fn fail_over() -> [Op; 2] {
@@ -80,7 +80,7 @@ fn one_known_reader_does_not_make_the_others_known() {
 /// Another client sets the end of a lock that only Redisson clients read: the module keeps their leases too.
 #[test]
 fn leases_of_redissons_alone_are_found() {
-    let expire = Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(1_000)) };
+    let expire = Op::ByOther { lock: LOCK, what: OtherWrite::Expire(Ms(1_000)) };
     history(vec![redisson(Script::Read, 1, 60_000), expire, Op::Pass(Span(10_000))]);
 }
 
@@ -91,7 +91,7 @@ fn sim() -> Sim {
         limits: Limits { server: 1_000, lock: 1_000, user: usize::MAX },
         grant_confirm: lease(500),
         turns: Turns { after_grants: 100, after_ms: 1_000 },
-        foreign_window: Some(lease(20)),
+        yield_window: Some(lease(20)),
         fair_turn: lease(1_000),
         max_ties: TieLimits { server: 1_000, user: 1_000 },
         hot_locks: 0,
@@ -126,7 +126,7 @@ fn data(sim: &Sim, lock: &LockRef, readers: usize, holds: i64) -> UnixMs {
 fn shorten(sim: &Sim, lock: &LockRef) {
     let value = sim.with(|world| world.read_write(lock).cloned()).expect("a lock that is read");
     let expiry = Expiry::At(sim.with(|world| UnixMs(world.now.0 + 10_000)));
-    sim.foreign_write(lock, Some(Value::ReadWrite(ReadWrite { expiry, ..value })));
+    sim.write_as_other(lock, Some(Value::ReadWrite(ReadWrite { expiry, ..value })));
 }
 
 fn ends(sim: &Sim, lock: &LockRef) -> Expiry {

@@ -170,7 +170,7 @@ impl Sim {
     }
 
     /// Another client writes a key without the module: it deletes the key, takes the lock, or makes its lease longer.
-    pub fn foreign_write(&self, lock: &LockRef, value: Option<Value>) {
+    pub fn write_as_other(&self, lock: &LockRef, value: Option<Value>) {
         // A write opens the key.
         self.expire(lock);
         let cause = if value.is_none() { Cause::Deleted } else { Cause::Other };
@@ -186,13 +186,13 @@ impl Sim {
     }
 
     /// Another client takes the lock without the module, if it is free. Returns whether it did.
-    pub fn foreign_acquire(&self, lock: &LockRef, owner: &[u8], expiry: Expiry) -> bool {
+    pub fn acquire_as_other(&self, lock: &LockRef, owner: &[u8], expiry: Expiry) -> bool {
         self.expire(lock);
         if self.with(|world| world.keys.contains_key(lock)) {
             return false;
         }
         let hold = Hold { owner: owner.into(), holds: Holds::ONE, expiry };
-        self.foreign_write(lock, Some(Value::Lock(hold)));
+        self.write_as_other(lock, Some(Value::Lock(hold)));
         true
     }
 

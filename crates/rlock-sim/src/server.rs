@@ -227,12 +227,12 @@ impl Lock for SimLock<'_> {
         }
         self.sim.with(|world| {
             world.unlock_messages.push(self.lock.clone());
-            world.foreign_waiters
+            world.redisson_waiters
         })
     }
 
     fn listening_redisson_writers(&self) -> u64 {
-        self.sim.with(|world| world.foreign_writers)
+        self.sim.with(|world| world.redisson_writers)
     }
 
     fn raise_expired(&self) {}

@@ -41,9 +41,9 @@ pub struct World {
     /// How many grants by message ended unconfirmed since this was last set to 0.
     pub unconfirmed: u32,
     /// How many Redisson waiters listen.
-    pub foreign_waiters: u64,
+    pub redisson_waiters: u64,
     /// How many of these want to write while others read.
-    pub foreign_writers: u64,
+    pub redisson_writers: u64,
     /// Whether this server is a primary.
     pub primary: bool,
     /// Whether anything may be written outside commands (not during CLIENT PAUSE).
@@ -167,8 +167,8 @@ impl World {
             messages: Vec::new(),
             unlock_messages: Vec::new(),
             unconfirmed: 0,
-            foreign_waiters: 0,
-            foreign_writers: 0,
+            redisson_waiters: 0,
+            redisson_writers: 0,
             primary: true,
             may_write: true,
             write_access: WriteAccess::Allowed,

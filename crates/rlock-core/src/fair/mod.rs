@@ -35,7 +35,7 @@ pub(crate) enum Next {
     /// A native waiter.
     Waiter(Waiter),
     /// A Redisson waiter, which was called.
-    Foreign,
+    Redisson,
     /// More entries of departed owners stand before it than are removed at once.
     Later,
     /// No waiter.
@@ -81,7 +81,7 @@ pub(crate) fn call_next<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, no
     repair(core, lock, now);
     match call_first_in_list(core, lock, now, None) {
         First::Native(waiter) => Next::Waiter(waiter),
-        First::Redisson => Next::Foreign,
+        First::Redisson => Next::Redisson,
         First::InDoubt => Next::Later,
         First::Nobody => Next::Waiter(head),
     }

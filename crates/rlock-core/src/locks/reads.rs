@@ -64,7 +64,7 @@ impl Locks {
     }
 
     /// Another client has changed a lock's key: its expiry must be checked if it has known readers.
-    pub fn note_foreign_read_change(&mut self, lock: LockName<'_>) {
+    pub fn schedule_read_repair(&mut self, lock: LockName<'_>) {
         if self.has_known_readers(lock) {
             let name = self.shared_name(lock);
             self.agenda.push(Job::RepairReads, name);

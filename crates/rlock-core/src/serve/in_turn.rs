@@ -70,7 +70,7 @@ fn next_waiter<P: Server>(
     let head = match fair::call_next(core, lock, now) {
         Next::Waiter(head) => head,
         Next::Later => return Err(leave_the_rest(core, lock)),
-        Next::Foreign => return Err(End::RedissonTurn),
+        Next::Redisson => return Err(End::RedissonTurn),
         Next::Nobody => return Err(End::Settled),
     };
     match access(core, lock, &head.owner, head.wanted()) {

@@ -18,11 +18,11 @@ pub(crate) fn schedule_next_check<P: Server>(core: Core<'_, P>, lock: &mut P::Lo
     match access(core, lock, &owner, wanted) {
         Access::Free | Access::Shared => {
             let (now, window) = (core.port.now(), expire_window(core, lock.name()));
-            let foreign = fair::fair_turn_ends(core, lock).map(|until| until.after(LeaseMs::SHORTEST));
+            let redisson_turn = fair::fair_turn_ends(core, lock).map(|until| until.after(LeaseMs::SHORTEST));
             core.locks(|locks| {
                 let again = now.after(window.unwrap_or(AGAIN));
                 // The turn of a Redisson waiter begins after the window. Before it, the deadline is the waiter's own.
-                let turn = foreign.filter(|_| window.is_none());
+                let turn = redisson_turn.filter(|_| window.is_none());
                 locks.check_at(lock.name(), Some(Due::At(turn.map_or(again, |turn| turn.max(again)))));
             });
         }

@@ -96,8 +96,8 @@ fn a_waiter_without_fair_does_not_wait_for_a_turn() {
 #[test]
 fn after_a_window_the_head_has_its_turn() {
     let turns = Turns { after_grants: 1, after_ms: u64::MAX };
-    let scene = Scene::new(Settings { turns, foreign_window: LeaseMs::new(15), ..settings() });
-    scene.sim.with(|world| world.foreign_waiters = 1);
+    let scene = Scene::new(Settings { turns, yield_window: LeaseMs::new(15), ..settings() });
+    scene.sim.with(|world| world.redisson_waiters = 1);
     assert!(matches!(scene.ask(0, "h", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
     assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
     assert!(!scene.redisson(0, "f1", 0, HOUR).take());
@@ -124,7 +124,7 @@ fn a_redisson_waiter_with_little_time_left_is_called_as_well() {
         scene.wait(LEASE.unsigned_abs());
         match freed {
             "release" => assert_eq!(scene.release(0, "h"), Reply::Released),
-            "delete" => scene.sim.foreign_write(&lock(0), None),
+            "delete" => scene.sim.write_as_other(&lock(0), None),
             _ => scene.wait(1),
         }
         scene.settle();
@@ -210,7 +210,7 @@ fn the_timer_rests_when_the_last_with_fair_has_gone() {
 fn a_holder_that_asks_again_stays_in_the_list_while_it_waits() {
     let scene = waiting(&["a"]);
     let hold = rlock_sim::Hold { owner: (*b"a").into(), holds: Holds::ONE, expiry: Expiry::Never };
-    scene.sim.foreign_write(&lock(0), Some(rlock_sim::Value::Lock(hold)));
+    scene.sim.write_as_other(&lock(0), Some(rlock_sim::Value::Lock(hold)));
     assert!(matches!(scene.ask(0, "a", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
     scene.settle();
     scene.is("a", "a");
@@ -242,10 +242,10 @@ fn a_lease_that_changes_while_writes_are_refused_is_noted() {
     scene.sim.with(|world| world.write_access = WriteAccess::Refused);
     let ends = scene.see(|world| UnixMs(world.now.0 + 6 * LEASE));
     let hold = rlock_sim::Hold { owner: (*b"h").into(), holds: Holds::ONE, expiry: Expiry::At(ends) };
-    scene.sim.foreign_write(&lock(0), Some(rlock_sim::Value::Lock(hold)));
+    scene.sim.write_as_other(&lock(0), Some(rlock_sim::Value::Lock(hold)));
     scene.pass(50, || {});
     scene.sim.with(|world| world.write_access = WriteAccess::Allowed);
-    scene.sim.foreign_write(&lock(0), None);
+    scene.sim.write_as_other(&lock(0), None);
     scene.wait(21);
     scene.is("a", "");
     assert_eq!(scene.see(|world| world.unlock_messages.len()), 1);

@@ -17,7 +17,7 @@ fn sim() -> Sim {
     Sim::new(Settings {
         limits: Limits { server: 1_000_000, lock: 1_000, user: usize::MAX },
         turns: Turns { after_grants: 100, after_ms: 1_000 },
-        foreign_window: Some(lease(20)),
+        yield_window: Some(lease(20)),
         fair_turn: lease(1_000),
         ..settings()
     })
@@ -91,7 +91,7 @@ fn redisson_waiter() -> FairEntry {
 /// Frees the lock this number of times, and returns its holder after each time.
 fn served(sim: &Sim, lock: &LockRef, times: usize) -> Vec<String> {
     let holder = || {
-        sim.foreign_write(lock, None);
+        sim.write_as_other(lock, None);
         sim.pass_and_fire(100);
         sim.with(|world| match world.keys.get(lock) {
             Some(Value::Lock(hold)) => String::from_utf8_lossy(&hold.owner).into_owned(),

@@ -18,7 +18,7 @@ pub(super) enum Next {
     /// The native at this place of the queue.
     Native(usize),
     /// A Redisson waiter, which has its turn.
-    Foreign,
+    Redisson,
     /// No native waits.
     Nobody,
 }
@@ -214,7 +214,7 @@ impl Oracle {
                 return Next::Native(at);
             }
             if self.has_turn(lock, head) {
-                return Next::Foreign;
+                return Next::Redisson;
             }
             self.remove_departed_heads(lock);
         }
@@ -251,10 +251,10 @@ impl Oracle {
         let place = &self.places[lock.0];
         let waited_for = self.queue(lock).first().is_some_and(|waiter| waiter.fair);
         let told = place.called.is_some_and(|(owner, _)| owner == head.owner);
-        let is_foreign = self.native(lock, head.owner).is_none() && told;
+        let is_redisson = self.native(lock, head.owner).is_none() && told;
         head.deadline.filter(|deadline| {
             waited_for
-                && is_foreign
+                && is_redisson
                 && !place.list_touched
                 && (self.now..=self.now + self.options.fair_turn).contains(deadline)
         })

@@ -40,7 +40,7 @@ impl Real {
             },
             grant_confirm: lease(Ms(options.grant_confirm)),
             turns: Turns { after_grants: options.turn_grants, after_ms: options.turn_ms },
-            foreign_window: LeaseMs::new(options.window.cast_signed()),
+            yield_window: LeaseMs::new(options.window.cast_signed()),
             fair_turn: lease(Ms(options.fair_turn)),
             max_ties: TieLimits { server: 1_000, user: 1_000 },
             hot_locks: 2,
@@ -64,7 +64,7 @@ impl Real {
             Op::Acquire { lock, owner, word, lease, holds, wait, fenced, fair } => {
                 return Some(self.acquire(lock, owner, (word, lease, fenced, fair), holds, wait));
             }
-            Op::Foreign { lock, what } => self.foreign(lock, what),
+            Op::ByOther { lock, what } => self.other_write(lock, what),
             Op::ByList { lock, what } => self.by_list(lock, what),
             Op::Sweep => {
                 events::sweep_periodically(self.sim.core());
@@ -83,8 +83,8 @@ impl Real {
                 });
             }
             Op::Listen(listened) => self.sim.with(|world| {
-                world.foreign_waiters = listened.into();
-                world.foreign_writers = listened.into();
+                world.redisson_waiters = listened.into();
+                world.redisson_writers = listened.into();
             }),
             Op::Ground(ground) => self.sim.with(|world| {
                 world.may_write = ground != Ground::Paused;

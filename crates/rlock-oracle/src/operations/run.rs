@@ -6,7 +6,7 @@ use super::after::After;
 use super::follow;
 use super::hash::owners;
 use super::history::History;
-use super::op::{CHANNELS, Channel, Foreign, Ground, LOCKS, Lock, OWNERS, Op, Owner};
+use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, OWNERS, Op, OtherWrite, Owner};
 use super::options::{Budget, Kinds, Options};
 use super::real::Real;
 use super::shown::Shown;
@@ -268,7 +268,7 @@ impl Run {
         (0..CHANNELS.len()).for_each(|n| self.step(Op::Subscribe(Channel(n), false), "at the end"));
         for _ in 0..TURNS {
             for lock in (0..LOCKS.len()).map(Lock) {
-                self.step(Op::Foreign { lock, what: Foreign::Delete }, "at the end");
+                self.step(Op::ByOther { lock, what: OtherWrite::Delete }, "at the end");
             }
             self.pass(2 * RETRY + self.oracle.options.fair_turn.unsigned_abs(), "at the end");
             while self.oracle.calls.values().any(|answer| *answer != Answer::Blocked) {

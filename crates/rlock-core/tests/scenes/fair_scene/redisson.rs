@@ -41,7 +41,7 @@ impl Redisson<'_> {
             first
         });
         let ends = self.scene.see(|world| world.now.after(lease(LEASE)));
-        free && first && self.scene.sim.foreign_acquire(&id, self.owner, Expiry::At(ends))
+        free && first && self.scene.sim.acquire_as_other(&id, self.owner, Expiry::At(ends))
     }
 
     /// Releases the lock.
@@ -49,7 +49,7 @@ impl Redisson<'_> {
         self.write(drop_the_dead);
         let holds = self.holds();
         if holds {
-            self.scene.sim.foreign_write(&lock(self.number), None);
+            self.scene.sim.write_as_other(&lock(self.number), None);
         }
         holds
     }

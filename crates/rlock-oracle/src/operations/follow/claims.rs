@@ -69,7 +69,7 @@ impl Follow {
                     }
                 }
             }
-            (Op::ForceRelease { lock, .. } | Op::Foreign { lock, .. } | Op::ByList { lock, .. }, _) => {
+            (Op::ForceRelease { lock, .. } | Op::ByOther { lock, .. } | Op::ByList { lock, .. }, _) => {
                 self.excuse(lock);
             }
             (Op::Flush, _) => (0..LOCKS.len()).for_each(|lock| self.excuse(Lock(lock))),

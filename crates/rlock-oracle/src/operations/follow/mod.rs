@@ -25,7 +25,7 @@ use rlock_core::departures;
 use self::stand::Stand;
 use self::ties::Ties;
 use super::history::History;
-use super::op::{CHANNELS, Channel, Foreign, Ground, LOCKS, Lock, Op, Owner, Word};
+use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Op, OtherWrite, Owner, Word};
 use super::options::{Kinds, Options};
 use super::real::Real;
 use super::run::{RETRY, TURNS, is_command, pick};
@@ -248,7 +248,7 @@ impl Follow {
         (0..LINES).for_each(|line| self.close_line(Line(line), told));
         for _ in 0..TURNS {
             for lock in (0..LOCKS.len()).map(Lock) {
-                self.step(Op::Foreign { lock, what: Foreign::Delete }, told);
+                self.step(Op::ByOther { lock, what: OtherWrite::Delete }, told);
             }
             self.pass(2 * RETRY + self.options.fair_turn.unsigned_abs(), told);
             self.is_quiet(told);
