@@ -25,9 +25,9 @@ impl Ctx<'_> {
     /// Runs a command, and replicates what it changes.
     pub(crate) fn call(self, command: &CStr, words: &[StringRef<'_>]) -> CallReply {
         let reply = self.run(command, words);
-        let told = read(reply);
+        let answer = read(reply);
         free(reply);
-        told
+        answer
     }
 
     /// How many clients of this server listen on a channel, patterns apart; in cluster mode, by SSUBSCRIBE.

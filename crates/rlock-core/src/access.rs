@@ -58,7 +58,7 @@ fn access_and<P: Server>(
 ) -> Access {
     // To a writer its own reads are in the way as well.
     let (owner, need) =
-        if wanted.mode == Mode::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Mine) };
+        if wanted.mode == Mode::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Own) };
     let view = look(core, lock, owner, need).map(|mut picture| {
         if wanted.permits.is_some_and(|limit| has_room(picture.view(), limit).is_none()) {
             picture.count_permits();

@@ -42,7 +42,7 @@ pub fn acquire<P: InCommand>(
     let token = if request.fenced { Some(next_token(lock, arrival.now)?) } else { None };
     let ahead = request.fair && fair::call_first_ahead_of(core, lock, owner, arrival.now);
     let mut picture = Picture::of(lock, Some(owner));
-    let decision = picture.decide(core, Need::Mine, |picture| {
+    let decision = picture.decide(core, Need::Own, |picture| {
         let kept_out = ahead || arrival.hold_back(picture, request.mode);
         let admission = core.port.settings().admission;
         rules::acquire(picture.view(), request, token, arrival.now, admission, kept_out)
@@ -76,7 +76,7 @@ pub fn release<P: InCommand>(
     request: &Release<'_>,
 ) -> Result<Reply, Error> {
     let owner = Some(request.owner.bytes());
-    let need = if request.lease.is_some() { Need::Mine } else { Need::Holds };
+    let need = if request.lease.is_some() { Need::Own } else { Need::Holds };
     change_holds(core, lock, owner, need, Tying::Keep, |view, now| rules::release(view, request, now))
 }
 
@@ -87,7 +87,7 @@ pub fn renew<P: InCommand>(
     request: &Renew<'_>,
 ) -> Result<Reply, Error> {
     let (owner, tying) = (Some(request.owner.bytes()), Tying::Set(request.session));
-    change_holds(core, lock, owner, Need::Mine, tying, |view, now| rules::renew(view, request, now))
+    change_holds(core, lock, owner, Need::Own, tying, |view, now| rules::renew(view, request, now))
 }
 
 /// RLOCK.FORCERELEASE.
@@ -98,7 +98,7 @@ pub fn force_release<P: InCommand>(
 ) -> Result<Reply, Error> {
     let owner = request.owner.map(|owner| owner.bytes());
     let rule = |view: &View, _| Ok(rules::force_release(view, owner.is_some()));
-    change_holds(core, lock, owner, Need::Mine, Tying::Keep, rule)
+    change_holds(core, lock, owner, Need::Own, Tying::Keep, rule)
 }
 
 /// A command that changes what its owner, or any owner, holds.

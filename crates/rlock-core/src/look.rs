@@ -181,7 +181,7 @@ impl<'a, L: Lock> Picture<'a, L> {
         let Others::NotAsked(count) = self.view.others else { return Ok(()) };
         let (lock, key_end) = (&*self.lock, self.view.key_end);
         let (others, dead) = match need {
-            Need::Holds | Need::Mine | Need::Room => return Ok(()),
+            Need::Holds | Need::Own | Need::Room => return Ok(()),
             Need::AnyOther => read_leases::any_other(core, lock, self.owner, key_end)?,
             Need::LastOther => {
                 read_leases::last_other(core, lock, self.owner.unwrap_or_default(), count, key_end)

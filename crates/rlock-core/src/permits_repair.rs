@@ -21,7 +21,7 @@ pub(crate) fn check_expiry_soon<P: Server>(core: Core<'_, P>, lock: &mut P::Lock
 }
 
 fn outlasts_permits<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
-    let step = look(core, lock, None, Need::Mine).map(|picture| rules::lower_expiry(picture.view()));
+    let step = look(core, lock, None, Need::Own).map(|picture| rules::lower_expiry(picture.view()));
     step.is_ok_and(|step| matches!(step, Step::Done(decision) if !decision.change.is_empty()))
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn lower_expiry<P: Server>(
     }
     // Asking is a command, in which permits may have ended.
     let mut picture = Picture::of(lock, None);
-    let Ok(decision) = picture.decide(core, Need::Mine, |picture| Ok(rules::lower_expiry(picture.view())))
+    let Ok(decision) = picture.decide(core, Need::Own, |picture| Ok(rules::lower_expiry(picture.view())))
     else {
         return Outcome::Done;
     };

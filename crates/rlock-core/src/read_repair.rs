@@ -149,12 +149,12 @@ fn read_write<'a, 'n, P: Server>(
     core: Core<'_, P>,
     lock: &'a mut P::Lock<'n>,
 ) -> Option<Picture<'a, P::Lock<'n>>> {
-    look(core, lock, None, Need::Mine).ok().filter(|picture| picture.view().is_read_write())
+    look(core, lock, None, Need::Own).ok().filter(|picture| picture.view().is_read_write())
 }
 
 /// Another client has deleted or replaced a lock with native readers. The hand-offs of a mutex that has its name now still count.
 fn forget_readers<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
-    let is_mutex = look(core, lock, None, Need::Mine).is_ok_and(|found| found.view().kind == Kind::Mutex);
+    let is_mutex = look(core, lock, None, Need::Own).is_ok_and(|found| found.view().kind == Kind::Mutex);
     match is_mutex {
         true => core.locks(|locks| locks.forget_read_end(lock.name())),
         false => yielding::native_reads_ended(core, lock.name()),

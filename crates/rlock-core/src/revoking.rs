@@ -20,7 +20,7 @@ pub(crate) fn revoke<P: InTask>(core: Core<'_, P>, name: LockName<'_>, grant: &G
 fn revoke_at<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, grant: &Grant) -> Outcome {
     let rule = |view: &View| rules::revoke(view, grant.mode, grant.ends);
     let revokes = |step: &Step| !matches!(step, Step::Done(decision) if decision.reply == Reply::NotHeld);
-    let first = look(core, lock, Some(&grant.owner), Need::Mine).and_then(|picture| rule(picture.view()));
+    let first = look(core, lock, Some(&grant.owner), Need::Own).and_then(|picture| rule(picture.view()));
     if !first.is_ok_and(|step| revokes(&step)) {
         return Outcome::Done;
     }
@@ -32,7 +32,7 @@ fn revoke_at<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, grant: &Grant
     }
     // Asking is a command, in which the lease may have ended.
     let mut picture = Picture::of(lock, Some(&grant.owner));
-    let Ok(decision) = picture.decide(core, Need::Mine, |picture| rule(picture.view())) else {
+    let Ok(decision) = picture.decide(core, Need::Own, |picture| rule(picture.view())) else {
         return Outcome::Done;
     };
     if decision.reply == Reply::NotHeld {

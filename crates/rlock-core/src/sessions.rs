@@ -118,7 +118,7 @@ fn end_session<P: Server>(
     let owner = Some(&*tie.owner);
     let (latest, end) = (last_read(lock, tie), core.port.now().after(grace));
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
-    let first = look(core, lock, owner, Need::Mine).and_then(|picture| rule(picture.view()));
+    let first = look(core, lock, owner, Need::Own).and_then(|picture| rule(picture.view()));
     if !first.is_ok_and(|step| !matches!(step, Step::Done(decision) if decision.change.is_empty())) {
         return Outcome::Done;
     }
@@ -132,7 +132,7 @@ fn end_session<P: Server>(
     let (latest, end) = (last_read(lock, tie), core.port.now().after(grace));
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
     let mut picture = Picture::of(lock, owner);
-    let Ok(decision) = picture.decide(core, Need::Mine, |picture| rule(picture.view())) else {
+    let Ok(decision) = picture.decide(core, Need::Own, |picture| rule(picture.view())) else {
         return Outcome::Done;
     };
     if picture.check_leases_local(&decision.change).is_err() {

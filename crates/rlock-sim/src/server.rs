@@ -131,8 +131,8 @@ impl Lock for SimLock<'_> {
             None => Ok(Fields::FREE),
             Some(Value::Other) => Err(Error::WrongType),
             Some(Value::Lock(hold)) => {
-                let mine = (owner == Some(&*hold.owner)).then_some(hold.holds);
-                Ok(Fields::mutex(mine))
+                let own = (owner == Some(&*hold.owner)).then_some(hold.holds);
+                Ok(Fields::mutex(own))
             }
             Some(Value::ReadWrite(value)) => Ok(value.fields(owner)),
             Some(Value::Permits(value)) => value.fields(owner, world.now),

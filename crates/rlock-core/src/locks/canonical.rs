@@ -258,7 +258,7 @@ impl Queue {
                 Due::At(at) => lens.until(at),
             }),
             self.ends.map_or(NONE, |ends| lens.expiry(ends)),
-            self.told.map_or(NONE, |told| lens.expiry(told)),
+            self.announced_end.map_or(NONE, |end| lens.expiry(end)),
             self.fair_changed.into(),
             self.fair_checked.is_some_and(|place| self.order.keys().next() == Some(&place)).into(),
             self.unserved.into(),

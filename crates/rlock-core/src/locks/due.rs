@@ -86,11 +86,11 @@ impl Locks {
         let first = LockRef { db, key: after.unwrap_or_default().into() };
         let start = if after.is_some() { Bound::Excluded(first) } else { Bound::Included(first) };
         let here = self.awaited.range((start, Bound::Unbounded)).take_while(|lock| lock.db == db);
-        let told = here.filter_map(|lock| {
+        let queues = here.filter_map(|lock| {
             let queue = self.queue(lock.name())?;
             Some((&*lock.key, queue.order.len(), queue.order.values().next()?.since))
         });
-        told.take(most).collect()
+        queues.take(most).collect()
     }
 
     /// The locks that are due to be served, each with waiters, those first that became due first, until they count `most`; to

@@ -134,16 +134,16 @@ fn locks_are_checked_a_few_at_a_time() {
 fn redisson_waiters_may_know_the_latest_end_since_they_were_called() {
     let (mut locks, key) = (Locks::default(), lock("k"));
     locks.join(key, waiter("a", 1));
-    for (seen, told) in [(500, 500), (900, 900), (300, 900)] {
+    for (seen, announced) in [(500, 500), (900, 900), (300, 900)] {
         locks.found_held(key, Expiry::At(UnixMs(seen)), Expiry::At(UnixMs(seen)));
-        assert_eq!(locks.told(key), Some(Expiry::At(UnixMs(told))));
+        assert_eq!(locks.announced_end(key), Some(Expiry::At(UnixMs(announced))));
     }
     locks.forget_announced_end(key);
     locks.found_held(key, Expiry::At(UnixMs(200)), Expiry::At(UnixMs(200)));
-    assert_eq!(locks.told(key), Some(Expiry::At(UnixMs(200))));
+    assert_eq!(locks.announced_end(key), Some(Expiry::At(UnixMs(200))));
     locks.found_held(key, Expiry::Never, Expiry::Never);
     locks.found_held(key, Expiry::At(UnixMs(400)), Expiry::At(UnixMs(400)));
-    assert_eq!(locks.told(key), Some(Expiry::Never));
+    assert_eq!(locks.announced_end(key), Some(Expiry::Never));
     locks.note_cause(key, Cause::Deleted);
     let freed = Some((Expiry::At(UnixMs(400)), Some(Cause::Deleted)));
     assert_eq!(locks.found_free(key), freed, "the lease is the last one");

@@ -1,6 +1,6 @@
 //! Acquisition, re-entry and hand-off.
 
-use super::{arrival, check_kind, nothing, permits, told};
+use super::{arrival, check_kind, nothing, permits, reply_token};
 use crate::decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply};
 use crate::error::Error;
 use crate::request::Acquire;
@@ -157,6 +157,6 @@ impl New {
     }
 
     fn reply(&self, holds: Holds, in_force: Expiry) -> Reply {
-        Reply::Acquired { holds, lease_ms: in_force.left(self.now), token: told(self.token) }
+        Reply::Acquired { holds, lease_ms: in_force.left(self.now), token: reply_token(self.token) }
     }
 }

@@ -10,7 +10,7 @@ use crate::look::Picture;
 use crate::message;
 use crate::note::Note;
 use crate::port::{Lock, Server};
-use crate::rules::{self, told};
+use crate::rules::{self, reply_token};
 use crate::token::Token;
 use crate::tying::holds_changed;
 use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
@@ -83,7 +83,7 @@ fn offer<P: Server>(
     lease: LeaseMs,
     token: Option<Token>,
 ) -> bool {
-    let granted = message::granted(lock.name(), head, Holds::ONE, lease, told(token));
+    let granted = message::granted(lock.name(), head, Holds::ONE, lease, reply_token(token));
     if core.port.offer(channel, &granted) {
         return true;
     }
@@ -107,7 +107,7 @@ fn give<P: Server>(
         None => rules::hand_off(view, head.mode, lease, token, now),
     };
     let mut picture = Picture::of(lock, Some(&head.owner));
-    let decision = picture.decide(core, Need::Mine, |picture| rule(picture.view())).ok()?;
+    let decision = picture.decide(core, Need::Own, |picture| rule(picture.view())).ok()?;
     if decision.reply == Reply::Denied {
         return None;
     }
@@ -115,20 +115,21 @@ fn give<P: Server>(
     note_reads(core, lock, &decision.change);
     holds_changed(core, lock.name(), Some(&head.owner), &decision.change);
     let (clock, ends) = (core.port.clock(), now.after(lease));
-    let told_end = core.locks(|locks| {
+    let announced_end = core.locks(|locks| {
         // Readers are counted where others join as well; Redisson knows no permits of this kind.
         if matches!(head.mode, Mode::Mutex | Mode::Write) {
             locks.count_admitted(lock.name(), clock);
         }
-        let told_end = locks.told(lock.name());
+        let announced_end = locks.announced_end(lock.name());
         // In this order: with the last waiter of a connection that has ended, its end is forgotten.
         locks.tie(lock.name(), &head.owner, head.mode, (head.session, head.user.clone()));
         locks.leave(head.ticket);
-        told_end
+        announced_end
     });
     fair::remove_departed_heads(core, lock);
     if matches!(head.mode, Mode::Mutex | Mode::Write)
-        && let Some(message) = rules::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends, head.mode)
+        && let Some(message) =
+            rules::message_on_hand_off(announced_end.unwrap_or(Expiry::Never), ends, head.mode)
     {
         notify_redisson(core, lock, message);
     }

@@ -124,7 +124,7 @@ impl Real {
     }
 
     /// Each connection has one of two users. The counts of a user are those of its waiters and ties.
-    pub(super) fn users_agree(&self, told: &str) {
+    pub(super) fn users_agree(&self, story: &str) {
         let usage = |user: &&[u8]| self.sim.locks(|locks| locks.usage(Some(user)));
         let of = |user: &[u8]| {
             let queues =
@@ -132,10 +132,10 @@ impl Real {
             queues.sum::<usize>()
         };
         for user in USERS {
-            assert_eq!(usage(&user).waiters, of(user), "{told}: the waiters of a user");
+            assert_eq!(usage(&user).waiters, of(user), "{story}: the waiters of a user");
         }
         let ties: usize = USERS.iter().map(usage).map(Usage::ties).sum();
-        assert_eq!(ties, self.sim.locks(|locks| locks.tie_count()), "{told}: the ties of all users");
+        assert_eq!(ties, self.sim.locks(|locks| locks.tie_count()), "{story}: the ties of all users");
     }
 
     fn log_in(&self, client: u64) {
@@ -209,7 +209,7 @@ impl Real {
     }
 
     pub(super) fn deliver(&self, call: usize) -> Option<Answer> {
-        self.sim.deliver(self.tickets[call]).map(|told| told.map_or_else(|e| error(&e), answer))
+        self.sim.deliver(self.tickets[call]).map(|reply| reply.map_or_else(|e| error(&e), answer))
     }
 
     pub(super) fn disconnect(&self, call: usize) {

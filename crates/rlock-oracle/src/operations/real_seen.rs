@@ -79,13 +79,13 @@ impl Real {
     }
 
     pub(super) fn calls(&self) -> BTreeMap<usize, Answer> {
-        let told = |client: &rlock_sim::Client| match &client.answer {
+        let answer_of = |client: &rlock_sim::Client| match &client.answer {
             None => Answer::Blocked,
             Some(Ok(reply)) => answer(*reply),
             Some(Err(refused)) => error(refused),
         };
         self.sim.with(|world| {
-            world.clients.iter().map(|(ticket, client)| (self.call(*ticket), told(client))).collect()
+            world.clients.iter().map(|(ticket, client)| (self.call(*ticket), answer_of(client))).collect()
         })
     }
 

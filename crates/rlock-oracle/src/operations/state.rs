@@ -162,13 +162,13 @@ impl Oracle {
 
     /// Writes the key: its lease is in force from now on.
     pub(super) fn set(&mut self, lock: Lock, value: Value) {
-        let told = (value != Value::Nothing).then(|| value.key_end().flatten().unwrap_or(i64::MAX));
+        let announced = (value != Value::Nothing).then(|| value.key_end().flatten().unwrap_or(i64::MAX));
         let place = self.place(lock);
         if value != Value::Nothing && place.queue.is_empty() {
             place.called = None;
         }
         place.value = value;
-        place.latest_end = place.latest_end.max(told);
+        place.latest_end = place.latest_end.max(announced);
     }
 
     /// Removes a waiter from the queue. The last one ends the state of the queue, and a plain lock's yield window.
