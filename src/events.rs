@@ -63,7 +63,7 @@ pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
         b"expire" => {
             events::expiry_set(waiters::core(&ctx), &mut SiteLock::new(ctx, key));
         }
-        b"restore" => key_came(ctx, key),
+        b"restore" => key_restored(ctx, key),
         _ => {}
     }
     // Of the commands that overwrite any value, these raise an event of a class that is listened to; the sweep finds the ties of
@@ -95,7 +95,7 @@ pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
 }
 
 /// A key came from another server, by RESTORE: of a lock and what belongs to it, each may be the last to come.
-fn key_came(ctx: EventCtx<'_>, key: StringRef<'_>) {
+fn key_restored(ctx: EventCtx<'_>, key: StringRef<'_>) {
     if !is_primary(*ctx) {
         return;
     }
@@ -104,10 +104,10 @@ fn key_came(ctx: EventCtx<'_>, key: StringRef<'_>) {
         events::fair_list_found(core, LockRef { db: ctx.db(), key: lock.into() });
     } else if names::is_read_lease_key(key.bytes()) {
         for (lock, ..) in names::readers_of_lease_key(key.bytes()) {
-            events::read_lease_came(core, LockName { db: ctx.db(), key: lock });
+            events::read_lease_restored(core, LockName { db: ctx.db(), key: lock });
         }
     } else {
-        events::key_came(core, &mut SiteLock::new(ctx, key));
+        events::key_restored(core, &mut SiteLock::new(ctx, key));
     }
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
         ServerEvent::Loaded => {
             // Some servers report the link later than they are ready to be promoted.
             if is_primary(*ctx) {
-                events::data_came(waiters::core(&ctx));
+                events::data_arrived(waiters::core(&ctx));
             } else {
                 departures::synchronised(waiters::core(&ctx));
             }
@@ -164,7 +164,7 @@ pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
 fn slots_move(ctx: EventCtx<'_>, moves: SlotMove, ranges: &[SlotRange]) {
     match moves {
         SlotMove::Begins => arriving::begin(ranges),
-        SlotMove::Came | SlotMove::Failed => arriving::end(ranges),
+        SlotMove::Arrived | SlotMove::Failed => arriving::end(ranges),
         SlotMove::Left => {}
     }
     if !is_primary(*ctx) {
@@ -172,8 +172,8 @@ fn slots_move(ctx: EventCtx<'_>, moves: SlotMove, ranges: &[SlotRange]) {
     }
     match moves {
         // Also before slots come: they may have been here before.
-        SlotMove::Begins | SlotMove::Left => events::slots_elsewhere(waiters::core(&ctx), ranges),
-        SlotMove::Came => events::data_came(waiters::core(&ctx)),
+        SlotMove::Begins | SlotMove::Left => events::slots_moved(waiters::core(&ctx), ranges),
+        SlotMove::Arrived => events::data_arrived(waiters::core(&ctx)),
         SlotMove::Failed => {}
     }
 }

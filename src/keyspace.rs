@@ -52,7 +52,7 @@ pub(crate) fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<Option<i64
     let key = Key::open_write(ctx, token_name.borrow());
     match key.kind() {
         KeyKind::Empty if ctx.is_missing(token_name.borrow(), name) => Ok(None),
-        KeyKind::Empty => Err(Error::TokenElsewhere),
+        KeyKind::Empty => Err(Error::TokenMigrating),
         KeyKind::String => key.string().and_then(canonical_integer).ok_or(Error::NotAToken).map(Some),
         KeyKind::Hash | KeyKind::List | KeyKind::SortedSet | KeyKind::Other => Err(Error::TokenWrongType),
     }

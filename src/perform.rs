@@ -203,9 +203,9 @@ fn publish_free<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>) -> u64 {
         return publish_to(*ctx, names.unlock_channel(), ZERO.get());
     };
     events::fair_list_met(waiters::core(&ctx), keyspace::lock_name(*ctx, name));
-    let heard = publish_to(*ctx, names.unlock_channel(), ZERO.get());
+    let receivers = publish_to(*ctx, names.unlock_channel(), ZERO.get());
     let called = publish_to(*ctx, &names::fair_channel(names.unlock_channel(), &head), ZERO.get());
-    heard.saturating_add(called)
+    receivers.saturating_add(called)
 }
 
 /// Publishes one of Redisson's messages on one channel, and says how many here heard it.

@@ -67,7 +67,7 @@ impl<S: Scope> Server for ScopedCtx<'_, S> {
         waiters::set_timer(**self, in_ms);
     }
 
-    fn hear_keys(&self) {
+    fn listen_to_keys(&self) {
         // If the server refuses, its first command that needs them says so.
         let _ = listen_to_keys(**self);
     }
@@ -216,8 +216,8 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
         self.ctx.notify(EventClass::Module, c"rlock.expire", self.name);
     }
 
-    fn is_elsewhere(&self) -> bool {
-        self.ctx.is_elsewhere(self.name)
+    fn slot_has_moved(&self) -> bool {
+        self.ctx.slot_has_moved(self.name)
     }
 
     fn write_access(&self) -> WriteAccess {

@@ -159,7 +159,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     }
     let flags = [world.primary, world.may_write, world.write_access == WriteAccess::Allowed];
     form.extend(flags.map(i64::from));
-    append_sorted(world.heard.iter().map(|channel| [(lens.name)(channel)]), form);
+    append_sorted(world.subscribed.iter().map(|channel| [(lens.name)(channel)]), form);
     let beliefs = state.ghost.beliefs.iter().map(|(party, belief)| {
         let (owner, lock) = (renaming.owner(party.owner), renaming.lock(party.lock));
         [owner, lock, party.mode as i64, belief.holds, until(belief.ends), belief.by.into()]

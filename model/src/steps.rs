@@ -110,8 +110,8 @@ fn surroundings(sim: &Sim, ghost: &mut Ghost, before: &State, action: Action) {
     match action {
         Action::Listen { channel } => sim.with(|world| {
             let name = [b'c', b'0' + channel];
-            if !world.heard.remove(name.as_slice()) {
-                world.heard.insert(name.into());
+            if !world.subscribed.remove(name.as_slice()) {
+                world.subscribed.insert(name.into());
             }
         }),
         Action::Pass => sim.pass(before.next_moment().unwrap_or(0)),

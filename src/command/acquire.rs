@@ -85,9 +85,12 @@ impl Command for Acquire {
             keyspace::check_token_key(ctx)?;
         }
         let waits = request.wait.is_some();
-        let hears_lists = !(request.fair && waits) || listen_to_lists(*ctx);
-        let hears_permits = request.permits.is_none() || !waits || listen_to_sorted_sets(*ctx);
-        if !hears_lists || !hears_permits || (waits || request.mode == Mode::Read) && !listen_to_keys(*ctx) {
+        let listens_to_lists = !(request.fair && waits) || listen_to_lists(*ctx);
+        let listens_to_permits = request.permits.is_none() || !waits || listen_to_sorted_sets(*ctx);
+        if !listens_to_lists
+            || !listens_to_permits
+            || (waits || request.mode == Mode::Read) && !listen_to_keys(*ctx)
+        {
             return Err(Error::Internal("the server does not report changes of keys"));
         }
         let answer = commands::acquire(core(&ctx), &mut lock(ctx)?, &request);

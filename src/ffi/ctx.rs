@@ -131,7 +131,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Whether another server, or none, serves a key's slot.
-    pub(crate) fn is_elsewhere(self, key: StringRef<'_>) -> bool {
+    pub(crate) fn slot_has_moved(self, key: StringRef<'_>) -> bool {
         if !self.in_cluster() {
             return false;
         }
@@ -211,8 +211,8 @@ impl<'a> Ctx<'a> {
             api!(RedisModule_PublishMessage)
         };
         // SAFETY: context and strings live.
-        let heard = unsafe { publish(self.raw, channel.as_ptr(), message.as_ptr()) };
-        u64::try_from(heard).unwrap_or(0)
+        let receivers = unsafe { publish(self.raw, channel.as_ptr(), message.as_ptr()) };
+        u64::try_from(receivers).unwrap_or(0)
     }
 
     /// Tells an enqueued waiter something on its channel, and says how many heard it.

@@ -46,7 +46,7 @@ pub fn promoted<P: Server>(core: Core<'_, P>) {
     let clock = core.port.clock();
     core.locks(|locks| {
         locks.promoted();
-        locks.data_came(clock);
+        locks.data_arrived(clock);
     });
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn refuse<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, waiter: &
     core.locks(|locks| locks.leave(waiter.ticket));
     core.port.note(Note::SentAway);
     let (answer, reason) = match why {
-        Error::TokenElsewhere => (Error::Unblocked(DropReason::Moved.sentence()), DropReason::Moved),
+        Error::TokenMigrating => (Error::Unblocked(DropReason::Moved.sentence()), DropReason::Moved),
         why => (why, DropReason::NoToken),
     };
     match &waiter.via {

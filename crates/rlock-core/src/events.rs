@@ -55,16 +55,16 @@ pub fn clock_stepped<P: Server>(core: Core<'_, P>) {
     sweep(core, Sweep::Clock);
 }
 
-/// Data came whose owners this server does not know: it has loaded a file, is promoted, or slots came at one moment.
-pub fn data_came<P: Server>(core: Core<'_, P>) {
+/// This server has data whose owners it does not know: it has loaded a file, is promoted, or slots arrived as a whole.
+pub fn data_arrived<P: Server>(core: Core<'_, P>) {
     let clock = core.port.clock();
-    core.locks(|locks| locks.data_came(clock));
+    core.locks(|locks| locks.data_arrived(clock));
 }
 
-/// Slots are on another server: they have left as a whole, or are about to come as a whole. Their locks are forgotten, and their
-/// waiters are sent away.
-pub fn slots_elsewhere<P: Server>(core: Core<'_, P>, ranges: &[SlotRange]) {
-    sweep(core, Sweep::Elsewhere(SlotSet::of(ranges)));
+/// Another server decides about slots: they have left as a whole, or begin to arrive as a whole. Their locks are forgotten, and
+/// their waiters are sent away.
+pub fn slots_moved<P: Server>(core: Core<'_, P>, ranges: &[SlotRange]) {
+    sweep(core, Sweep::SlotsMoved(SlotSet::of(ranges)));
 }
 
 /// Another value took the place of a lock's value: the holds of before are not tied any more, whatever the key holds now.
@@ -83,8 +83,8 @@ pub fn expiry_set<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
     }
 }
 
-/// A key came from another server: earlier knowledge of the lock's readers does not hold.
-pub fn key_came<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
+/// A key was restored from another server: earlier knowledge of the lock's readers does not hold.
+pub fn key_restored<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
     if is_read(lock) && core.port.is_primary() {
         let _entry = entry(core);
         core.locks(|locks| locks.search_reads(lock.name()));
@@ -96,8 +96,8 @@ fn is_read<L: Lock>(lock: &mut L) -> bool {
     lock.is_read(&key)
 }
 
-/// A lease key of one of a lock's readers came from another server.
-pub fn read_lease_came<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
+/// A lease key of one of a lock's readers was restored from another server.
+pub fn read_lease_restored<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
     let _entry = entry(core);
     core.locks(|locks| locks.doubt_reads(lock));
 }
@@ -186,8 +186,8 @@ pub(crate) fn check_channels<P: Server>(core: Core<'_, P>) {
     let (clock, mut left) = (core.port.clock(), ended);
     for _ in 0..looked {
         let Some(channel) = core.locks(Locks::next_channel) else { return };
-        let is_heard = core.port.has_subscriber(&channel);
-        let gone = core.locks(|locks| locks.channel_checked(&channel, is_heard, clock, left));
+        let has_subscriber = core.port.has_subscriber(&channel);
+        let gone = core.locks(|locks| locks.channel_checked(&channel, has_subscriber, clock, left));
         if !gone.is_empty() {
             core.port.note(Note::Gone(gone.len()));
         }

@@ -111,7 +111,7 @@ pub(crate) fn meet<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
         return;
     }
     let _entry = entry(core);
-    core.port.hear_keys();
+    core.port.listen_to_keys();
     core.locks(|locks| locks.search_reads(lock));
 }
 

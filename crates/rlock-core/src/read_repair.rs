@@ -30,7 +30,7 @@ pub(crate) fn repair_reads<P: Server>(
     let name = lock.name();
     core.locks(|locks| match searched {
         Searched::Part => locks.continue_read_search(name, search),
-        Searched::Elsewhere => locks.defer_read_search(name),
+        Searched::Migrating => locks.defer_read_search(name),
         Searched::All => locks.reads_are_found(name, &search),
         Searched::NotRead => locks.give_up_read_search(name),
     });
@@ -46,7 +46,7 @@ enum Searched {
     /// All were read.
     All,
     /// Some may be on the other server of a migration.
-    Elsewhere,
+    Migrating,
     /// The lock is not read.
     NotRead,
 }
@@ -68,14 +68,14 @@ fn search_leases<P: Server>(
         if let Some(reader) = search.readers.pop() {
             read = read.saturating_add(weigh_lease_keys(lock.name(), &reader.owner, reader.holds));
             if add_leases::<P>(lock, &reader, search).is_break() {
-                return (Searched::Elsewhere, read);
+                return (Searched::Migrating, read);
             }
             continue;
         }
         let Some(cursor) = search.cursor else { return (Searched::All, read) };
         let (readers, next) = match lock.readers_from(cursor, most) {
             Ok(Some(page)) => page,
-            Ok(None) if lock.write_access() == WriteAccess::SlotMoved => return (Searched::Elsewhere, read),
+            Ok(None) if lock.write_access() == WriteAccess::SlotMoved => return (Searched::Migrating, read),
             // No question for write access to a user's own hash: the question names a field that the hash may have.
             Ok(None) | Err(_) => return (Searched::NotRead, read),
         };

@@ -120,7 +120,7 @@ fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> Outcome {
 /// Checks a lock with waiters outside a command. It asks for write access once, and only before it writes.
 fn check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
     if core.locks(|locks| locks.doubts_slot(lock.name())) {
-        if lock.is_elsewhere() {
+        if lock.slot_has_moved() {
             drop_moved(core, lock.name());
             return Outcome::Done;
         }
@@ -161,13 +161,13 @@ fn repair_list<P: Server>(
     if !core.locks(|locks| locks.has_fair(lock.name())) {
         return Ok(());
     }
-    let is_elsewhere = lock.fair_list().is_elsewhere();
-    if !is_elsewhere && !fair::needs_repair(core, lock, now) {
+    let may_have_migrated = lock.fair_list().may_have_migrated();
+    if !may_have_migrated && !fair::needs_repair(core, lock, now) {
         core.locks(|locks| locks.fair_list_checked(lock.name()));
         return Ok(());
     }
     match *asked.get_or_init(|| lock.write_access()) {
-        WriteAccess::Allowed if is_elsewhere => {
+        WriteAccess::Allowed if may_have_migrated => {
             drop_moved(core, lock.name());
             return Err(Outcome::Done);
         }

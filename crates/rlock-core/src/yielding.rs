@@ -32,13 +32,13 @@ pub(crate) fn open_window_if_due<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_
     let clock = core.port.clock();
     let due = is_due(core, lock.name());
     let Some(window) = settings.yield_window.filter(|_| due) else { return false };
-    let heard = UnlockMessage::to_all(mode).map_or(0, |message| notify_redisson(core, lock, message)) > 0;
-    if heard {
+    let notified = UnlockMessage::to_all(mode).map_or(0, |message| notify_redisson(core, lock, message)) > 0;
+    if notified {
         core.port.note(Note::Yielded);
     }
-    let window = heard.then(|| Yielding::Window { until: clock.after(window) });
+    let window = notified.then(|| Yielding::Window { until: clock.after(window) });
     core.locks(|locks| locks.set_yielding(lock.name(), window));
-    heard
+    notified
 }
 
 fn is_due<P: Server>(core: Core<'_, P>, name: LockName<'_>) -> bool {

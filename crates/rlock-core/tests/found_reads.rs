@@ -181,7 +181,7 @@ fn a_late_lease_key_is_found() {
         shorten(&sim, &lock(0));
         cycle(&sim);
         sim.with(|world| world.read_leases.insert(late, lease));
-        events::read_lease_came(sim.core(), lock(0).name());
+        events::read_lease_restored(sim.core(), lock(0).name());
         while cycle(&sim) {}
         assert_eq!(ends(&sim, &lock(0)), Expiry::At(latest), "{readers} readers");
     }
@@ -196,7 +196,7 @@ fn a_returned_lock_is_searched_again() {
     while cycle(&sim) {}
     let later = UnixMs(sim.with(|world| world.now.0 + 2 * HOUR));
     sim.with(|world| world.read_leases.insert((lock(0), reader(0), 1), Expiry::At(later)));
-    events::data_came(sim.core());
+    events::data_arrived(sim.core());
     shorten(&sim, &lock(0));
     while cycle(&sim) {}
     assert_eq!(ends(&sim, &lock(0)), Expiry::At(later));
@@ -224,7 +224,7 @@ fn a_search_that_must_wait_hinders_no_known_lease() {
     let sim = sim();
     let latest = data(&sim, &lock(0), 2, 1);
     sim.with(|world| world.read_leases.remove(&(lock(0), reader(0), 1)));
-    sim.with(|world| world.missing_are_elsewhere = true);
+    sim.with(|world| world.lease_keys_migrate = true);
     let renew = Renew {
         owner: Owner::new(b"reader1").expect("an owner"),
         lease: LeaseMs::new(2 * HOUR).expect("a lease"),

@@ -57,14 +57,14 @@ impl Server for Sim {
 
     fn offer(&self, channel: &[u8], grant: &[u8]) -> bool {
         self.with(|world| {
-            let heard = world.heard.contains(channel);
-            world.messages.push(Message { channel: channel.into(), text: grant.to_vec(), heard });
-            heard
+            let received = world.subscribed.contains(channel);
+            world.messages.push(Message { channel: channel.into(), text: grant.to_vec(), received });
+            received
         })
     }
 
     fn has_subscriber(&self, channel: &[u8]) -> bool {
-        self.with(|world| world.heard.contains(channel))
+        self.with(|world| world.subscribed.contains(channel))
     }
 
     fn set_timer(&self, in_ms: Option<u64>) {
@@ -72,7 +72,7 @@ impl Server for Sim {
     }
 
     // Every change of a key is reported anyway.
-    fn hear_keys(&self) {}
+    fn listen_to_keys(&self) {}
 
     fn note(&self, note: Note<'_>) {
         self.with(|world| world.unconfirmed += u32::from(matches!(note, Note::Unconfirmed)));
@@ -156,7 +156,7 @@ impl Lock for SimLock<'_> {
 
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {
         let lease = self.sim.with(|world| world.read_lease(self.lock, reader, hold));
-        let missing = || self.sim.with(|world| world.missing_are_elsewhere);
+        let missing = || self.sim.with(|world| world.lease_keys_migrate);
         match lease {
             Some(until) => ReadLease::Until(until),
             None if missing() => ReadLease::Unknown,
@@ -237,7 +237,7 @@ impl Lock for SimLock<'_> {
 
     fn raise_expired(&self) {}
 
-    fn is_elsewhere(&self) -> bool {
+    fn slot_has_moved(&self) -> bool {
         self.write_access() == WriteAccess::SlotMoved
     }
 

@@ -117,7 +117,7 @@ fn cap<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, passed: usize) -> C
     }
     match lock.write_access() {
         WriteAccess::Refused => Capped::Refused,
-        WriteAccess::Allowed if !lock.fair_list().is_elsewhere() => {
+        WriteAccess::Allowed if !lock.fair_list().may_have_migrated() => {
             Capped::Part(super::cap(core, lock, passed, core.port.now()))
         }
         // A part of it is not here yet, or is here no more.

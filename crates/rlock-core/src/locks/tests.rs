@@ -365,10 +365,10 @@ fn slots_that_leave_in_many_pieces_are_one_sweep() {
         let key = LockRef { db: 0, key: format!("k{ticket}").into_bytes().into() };
         locks.join(key.name(), waiter("a", ticket));
     }
-    locks.sweep(Sweep::Elsewhere(SlotSet::of(&slots(0))));
+    locks.sweep(Sweep::SlotsMoved(SlotSet::of(&slots(0))));
     locks.continue_sweeps(UnixMs(7), 60);
-    locks.sweep(Sweep::Elsewhere(SlotSet::of(&slots(1)[..1_000])));
-    locks.sweep(Sweep::Elsewhere(SlotSet::of(&slots(1)[1_000..])));
+    locks.sweep(Sweep::SlotsMoved(SlotSet::of(&slots(1)[..1_000])));
+    locks.sweep(Sweep::SlotsMoved(SlotSet::of(&slots(1)[1_000..])));
     let swept = |locks: &mut Locks| {
         for cycle in 1.. {
             if locks.sweeps.is_empty() {

@@ -263,7 +263,7 @@ fn an_owner_that_is_refused_has_not_rejoined() {
         Op::ByList { lock, what }
     };
     let (other, plain) = (Lock(2), false);
-    let elsewhere = |wait| {
+    let on_other = |wait| {
         let (owner, lease, word, holds, fenced) = (Owner(0), Ms(1), Word::None, None, false);
         Op::Acquire { lock: other, owner, lease, word, holds, wait, fenced, fair: plain }
     };
@@ -274,11 +274,11 @@ fn an_owner_that_is_refused_has_not_rejoined() {
         acquire(2, Word::None, 1, Wait::Enqueue(WaitMs(0), Channel(0))),
         Op::Disconnect(0),
         joins(LOCK, 330_000),
-        elsewhere(BLOCK),
+        on_other(BLOCK),
         fair(acquire(0, Word::None, 1, BLOCK)),
         joins(LOCK, 0),
         Op::Step(60_000),
-        elsewhere(Wait::No),
+        on_other(Wait::No),
         acquire(0, Word::None, 1, Wait::No),
     ];
     check(Options { kinds: Kinds::Fair, max_waiters: 2, window: 0, fair_turn: 1, ..OPTIONS }, ops);

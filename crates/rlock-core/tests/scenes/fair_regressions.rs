@@ -20,7 +20,7 @@ fn a_waiter_that_a_hand_off_drops_has_no_turn() {
                 world.tokens.insert(lock(0), None);
             })
         }),
-        (MESSAGE, |scene| scene.sim.with(|world| world.heard.clear())),
+        (MESSAGE, |scene| scene.sim.with(|world| world.subscribed.clear())),
         (Ask { wait: How::Block(100), ..FAIR }, |_| {}),
     ];
     for (ask, spoil) in ways {
@@ -64,7 +64,7 @@ fn a_waiter_whose_wait_ends_as_a_grant_is_revoked_has_no_turn() {
 fn a_newcomer_does_not_wait_for_a_dropped_waiter() {
     let scene = waiting(&[]);
     assert_eq!(scene.ask(0, "a", MESSAGE), Ok(Answer::Now(Reply::Enqueued)));
-    scene.sim.with(|world| world.heard.clear());
+    scene.sim.with(|world| world.subscribed.clear());
     scene.sim.pass(LEASE.unsigned_abs() + 1);
     assert!(matches!(scene.ask(0, "b", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
     assert_eq!((scene.called(), scene.list(0)), (String::new(), String::new()));

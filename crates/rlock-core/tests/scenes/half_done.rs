@@ -34,7 +34,7 @@ fn redisson_waiters_are_notified_of_a_release_that_no_native_waiter_takes() {
             for (owner, ask) in [("a", message), ("b", last)] {
                 scene.ask(0, owner, ask).expect("it waits");
             }
-            scene.sim.with(|world| world.heard.clear());
+            scene.sim.with(|world| world.subscribed.clear());
             scene.sim.pass(999);
             unlock_messages(&scene);
             assert_eq!(scene.release(0, "h"), Reply::Released);
@@ -125,7 +125,7 @@ fn a_grant_that_did_not_arrive_is_revoked_after_the_server_is_primary_again() {
 /// Another primary has told the owner that it holds the lock, or the owner was heard from on a replica that takes writes.
 #[test]
 fn a_grant_that_the_owner_may_know_of_is_not_revoked_after_a_demotion() {
-    let heard_from: [Happens; 3] = [
+    let confirmations: [Happens; 3] = [
         |scene| scene.sim.synchronise(),
         |scene| assert!(matches!(scene.ask(0, "a", NOW), Ok(Answer::Now(Reply::Acquired { .. })))),
         // The answer arrives in spite of the demotion.
@@ -134,12 +134,12 @@ fn a_grant_that_the_owner_may_know_of_is_not_revoked_after_a_demotion() {
             assert!(matches!(scene.sim.deliver(ticket), Some(Ok(Reply::Acquired { .. }))));
         },
     ];
-    for (way, hear) in heard_from.into_iter().enumerate() {
+    for (way, confirm) in confirmations.into_iter().enumerate() {
         let scene = held(AtOnce::USUAL);
         assert_eq!(scene.ask(0, "a", PLAIN), Ok(Answer::Later));
         assert_eq!(scene.release(0, "h"), Reply::Released);
         scene.sim.demote();
-        hear(&scene);
+        confirm(&scene);
         scene.disconnect(0, "a");
         scene.sim.promote();
         scene.wait(100);

@@ -25,7 +25,7 @@ fn sim() -> Sim {
         fair_turn: lease(1_000),
         ..settings()
     });
-    sim.with(|world| world.heard.insert(b"channel"[..].into()));
+    sim.with(|world| world.subscribed.insert(b"channel"[..].into()));
     sim
 }
 

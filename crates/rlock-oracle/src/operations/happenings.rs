@@ -43,7 +43,7 @@ impl Oracle {
                 self.now += ms;
                 self.touch_all();
             }
-            Op::Subscribe(Channel(channel), heard) => self.heard[channel] = heard,
+            Op::Subscribe(Channel(channel), subscribed) => self.subscribed[channel] = subscribed,
             Op::Listen(listened) => self.listened = listened,
             Op::Ground(ground) => self.ground = ground,
             Op::Primary(true) => {
@@ -73,11 +73,11 @@ impl Oracle {
     /// A channel without a subscriber at two sweeps in a row, ten seconds apart, loses its waiters.
     fn check_channel(&mut self, channel: Channel) {
         let waits = |lock: Lock| self.queue(lock).iter().any(|waiter| waiter.via == Via::Channel(channel));
-        if self.heard[channel.0] || !self.all_locks().any(waits) {
-            self.unheard_since[channel.0] = None;
+        if self.subscribed[channel.0] || !self.all_locks().any(waits) {
+            self.unsubscribed_since[channel.0] = None;
             return;
         }
-        let since = *self.unheard_since[channel.0].get_or_insert(self.clock);
+        let since = *self.unsubscribed_since[channel.0].get_or_insert(self.clock);
         if self.clock - since >= 9_000 {
             self.all_locks().for_each(|lock| self.drop_channel(lock, channel));
         }

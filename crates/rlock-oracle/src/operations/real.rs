@@ -53,7 +53,7 @@ impl Real {
             },
         };
         let sim = Sim::new(settings);
-        sim.with(|world| world.heard = CHANNELS.iter().map(|name| name.as_bytes().into()).collect());
+        sim.with(|world| world.subscribed = CHANNELS.iter().map(|name| name.as_bytes().into()).collect());
         Self { sim, tickets: Vec::new(), calls_on: (0, None) }
     }
 
@@ -75,11 +75,11 @@ impl Real {
                 self.expire_all();
                 self.sim.step_clock(ms);
             }
-            Op::Subscribe(Channel(channel), heard) => {
+            Op::Subscribe(Channel(channel), subscribed) => {
                 let name = CHANNELS[channel].as_bytes();
-                self.sim.with(|world| match heard {
-                    true => world.heard.insert(name.into()),
-                    false => world.heard.remove(name),
+                self.sim.with(|world| match subscribed {
+                    true => world.subscribed.insert(name.into()),
+                    false => world.subscribed.remove(name),
                 });
             }
             Op::Listen(listened) => self.sim.with(|world| {

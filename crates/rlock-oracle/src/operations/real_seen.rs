@@ -93,8 +93,8 @@ impl Real {
     pub(super) fn messages(&self) -> Vec<(Channel, String)> {
         let text = |text: &[u8]| String::from_utf8(text.into()).expect("a message is ASCII");
         self.sim.with(|world: &mut World| {
-            let heard = world.messages.iter().filter(|message| message.heard);
-            heard.map(|message| (channel_of(&message.channel), text(&message.text))).collect()
+            let received = world.messages.iter().filter(|message| message.received);
+            received.map(|message| (channel_of(&message.channel), text(&message.text))).collect()
         })
     }
 

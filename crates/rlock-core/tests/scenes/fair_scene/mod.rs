@@ -95,7 +95,7 @@ impl Scene {
         let sim = Sim::new(settings);
         sim.with(|world| {
             world.now = UnixMs(10_000_000);
-            world.heard.insert((*b"c").into());
+            world.subscribed.insert((*b"c").into());
         });
         Self { sim }
     }

@@ -48,7 +48,7 @@ impl Follow {
     }
 
     /// Updates the caller's claims, and checks that it was allowed to acquire.
-    pub(super) fn hear(&mut self, op: Op, before: &Before, answer: Option<Answer>, story: &str) {
+    pub(super) fn update_claims(&mut self, op: Op, before: &Before, answer: Option<Answer>, story: &str) {
         match (op, answer) {
             (Op::Acquire { lock, owner, word, .. }, Some(Answer::Holds(..))) => {
                 let claim = (lock, owner, word);
@@ -82,7 +82,7 @@ impl Follow {
         self.promised.retain(|(of, ..), _| *of != lock);
         self.granted.retain(|_, ((of, ..), _)| *of != lock);
         self.unnotified[lock.0] = false;
-        self.ties.heard(lock, true);
+        self.ties.notified(lock, true);
     }
 
     pub(super) fn forget_ended(&mut self) {

@@ -226,8 +226,8 @@ impl Follow {
         self.inherit_ties(&before, &served);
         if let Some(op) = op {
             self.judge_permits(op, &before, &served, answer.as_ref(), story);
-            self.hear_ties(op, &before, &served, answer.as_ref());
-            self.hear(op, &before, answer, story);
+            self.update_ties(op, &before, &served, answer.as_ref());
+            self.update_claims(op, &before, answer, story);
         } else {
             self.no_more_than_asked(&served, &before, story);
             self.check_not_longer(&before, &served, story);

@@ -13,9 +13,9 @@ impl Follow {
             let free = self.real.value(lock) == Value::Nothing;
             let released = matches!(op, Some(Op::Release { .. }))
                 && !matches!(before.stands[lock.0].value, Value::Nothing | Value::Permits(..));
-            let heard = self.real.unlock_messages(lock) > 0 || self.real.has_called(lock);
-            self.ties.heard(lock, heard);
-            self.unnotified[lock.0] = (self.unnotified[lock.0] || released) && free && !heard;
+            let notified = self.real.unlock_messages(lock) > 0 || self.real.has_called(lock);
+            self.ties.notified(lock, notified);
+            self.unnotified[lock.0] = (self.unnotified[lock.0] || released) && free && !notified;
         }
         self.real.take_unlock_messages();
         self.real.take_called();

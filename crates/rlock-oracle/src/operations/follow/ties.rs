@@ -68,8 +68,8 @@ impl Ties {
         self.unnotified = Default::default();
     }
 
-    pub(super) fn heard(&mut self, lock: Lock, heard: bool) {
-        self.unnotified[lock.0] &= !heard;
+    pub(super) fn notified(&mut self, lock: Lock, notified: bool) {
+        self.unnotified[lock.0] &= !notified;
     }
 
     pub(super) fn is_unnotified(&self, lock: Lock) -> bool {
@@ -148,7 +148,7 @@ impl Follow {
     }
 
     /// Updates the ties of an owner after its call.
-    pub(super) fn hear_ties(&mut self, op: Op, before: &Before, served: &[Claim], answer: Option<&Answer>) {
+    pub(super) fn update_ties(&mut self, op: Op, before: &Before, served: &[Claim], answer: Option<&Answer>) {
         let (client, grace) = self.real.calls_on;
         let asked = grace.map(|grace| Tie { client, grace: grace.get() });
         match (op, answer) {
