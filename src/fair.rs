@@ -16,13 +16,13 @@ use crate::perform::{self, FairKeys};
 const MOST_SEARCHES: usize = 8;
 
 /// The fair queue of a lock.
-pub(crate) struct FairQueue<'a> {
+pub(crate) struct SiteFairList<'a> {
     ctx: Ctx<'a>,
     name: StringRef<'a>,
     keys: FairKeys<'a>,
 }
 
-impl<'a> FairQueue<'a> {
+impl<'a> SiteFairList<'a> {
     /// That of the lock of this name.
     pub(crate) fn of(ctx: Ctx<'a>, name: StringRef<'a>) -> Self {
         let list = OwnedString::new(&names::fair_queue(name.bytes()));
@@ -131,7 +131,7 @@ impl<'a> FairQueue<'a> {
     }
 }
 
-impl FairList for FairQueue<'_> {
+impl FairList for SiteFairList<'_> {
     fn head(&self) -> Option<FairEntry> {
         let head = Key::open_write(self.ctx, self.keys.list.borrow()).list_head()?;
         Some(FairEntry { deadline: self.deadline(&head), owner: (*head).into() })

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 
 use rlock_core::decision::UnlockMessage;
 use rlock_core::rare_warning::RareWarning;
-use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, events, names};
+use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names, observed};
 
 use crate::ffi::{
     Ctx, EventClass, Key, MODE, ONE, OwnedString, ScopedCtx, StringRef, ZERO, own_event, warn_rarely,
@@ -202,7 +202,7 @@ fn publish_free<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>) -> u64 {
     let Some(head) = list_head(*ctx, names.fair_queue()) else {
         return publish_to(*ctx, names.unlock_channel(), ZERO.get());
     };
-    events::fair_list_met(waiters::core(&ctx), keyspace::lock_name(*ctx, name));
+    observed::fair_list_met(waiters::core(&ctx), keyspace::lock_name(*ctx, name));
     let receivers = publish_to(*ctx, names.unlock_channel(), ZERO.get());
     let called = publish_to(*ctx, &names::fair_channel(names.unlock_channel(), &head), ZERO.get());
     receivers.saturating_add(called)

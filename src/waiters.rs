@@ -14,8 +14,8 @@ use rlock_core::port::Server;
 use rlock_core::{Error, Reply};
 
 use crate::ffi::{
-    Blocked, CommandCtx, Ctx, EventCtx, Handle, Outcome, Respond, Shared, TaskCtx, Timer, fault, start_timer,
-    stop_timer, take_doubt,
+    Blocked, CommandCtx, Ctx, EventCtx, Handle, Respond, Shared, TaskCtx, Timer, WaitOutcome, fault,
+    start_timer, stop_timer, take_doubt,
 };
 
 /// A client that rlock has blocked, or has unblocked and not yet answered.
@@ -88,7 +88,7 @@ pub(crate) fn unblock(ticket: Ticket, answer: Result<Reply, Error>) {
     fault::strike_answer();
     let blocked = with(|state| state.clients.get_mut(&ticket).and_then(|client| client.blocked.take()));
     if let Some(blocked) = blocked {
-        blocked.unblock(Outcome { ticket, answer });
+        blocked.unblock(WaitOutcome { ticket, answer });
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn unblock(ticket: Ticket, answer: Result<Reply, Error>) {
 /// A client that the server is about to close gets no answer: the server would discard it, and frees the client later
 /// without another word to the module. So its grant is revoked. No other grant is: the server writes answers before it
 /// closes clients for any other reason, so that a client that is closed a moment later may know that it holds.
-pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &Outcome) {
+pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &WaitOutcome) {
     let ticket = outcome.ticket;
     let client = forget(ticket);
     match &outcome.answer {

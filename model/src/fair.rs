@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use rlock_core::facts::FairEntry;
-use rlock_core::{Expiry, UnixMs, events};
+use rlock_core::{Expiry, UnixMs, observed};
 use rlock_sim::{Sim, World};
 
 use crate::ghost::Party;
@@ -52,7 +52,7 @@ pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
         (takes, before != *list)
     });
     if changed {
-        events::fair_list_changed(sim.core(), id.name(), events::ListChange::Anywhere);
+        observed::fair_list_changed(sim.core(), id.name(), observed::ListChange::Anywhere);
     }
     if takes {
         let ends = sim.with(|world| UnixMs(world.now.0 + LEASE));

@@ -5,7 +5,7 @@ use rlock_core::request::{self, Wait};
 use rlock_core::{Error, Mode};
 
 use super::{after_key, check_session, key, lock};
-use crate::fair::FairQueue;
+use crate::fair::SiteFairList;
 use crate::ffi::{
     Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec, listen_to_keys, listen_to_lists,
     listen_to_sorted_sets,
@@ -79,7 +79,7 @@ impl Command for Acquire {
             keyspace::check_lease_key(ctx, request.owner.bytes())?;
         }
         if request.fair {
-            FairQueue::of(*ctx, ctx.args().get(1).ok_or(Error::Arity)?).check(ctx)?;
+            SiteFairList::of(*ctx, ctx.args().get(1).ok_or(Error::Arity)?).check(ctx)?;
         }
         if request.fenced {
             keyspace::check_token_key(ctx)?;

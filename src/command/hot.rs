@@ -1,7 +1,7 @@
 //! `RLOCK.HOT [LIMIT n | RESET]`
 
 use rlock_core::locks::HotLock;
-use rlock_core::{Error, hot, request};
+use rlock_core::{Error, hot_locks, request};
 
 use super::pair;
 use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, Ctx, KeyUse, Respond, Spec};
@@ -44,10 +44,10 @@ impl Command for Hot {
         Ok(match request::Hot::parse(ctx.args().from(1))? {
             request::Hot::Show { limit } => {
                 let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-                Answer::Shown(hot::hottest(core(&ctx), limit))
+                Answer::Shown(hot_locks::hottest(core(&ctx), limit))
             }
             request::Hot::Reset => {
-                hot::reset(core(&ctx));
+                hot_locks::reset(core(&ctx));
                 Answer::Reset
             }
         })

@@ -1,4 +1,4 @@
-//! Events of keys. Nothing is written in these callbacks, as in those of [`super::event`].
+//! Events of keys. Nothing is written in these callbacks, as in those of [`super::server_event`].
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};

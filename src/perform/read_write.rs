@@ -1,7 +1,7 @@
 //! The parts of a read/write lock besides its hash's own holds: the lease keys of readers, and fields of dead ones.
 
 use rlock_core::locks::Cause;
-use rlock_core::{Change, Error, HashChange, Mode, SharedChange, UnixMs, events, names};
+use rlock_core::{Change, Error, HashChange, Mode, SharedChange, UnixMs, names, observed};
 
 use crate::ffi::{
     Ctx, EventClass, Key, MODE, OwnedString, READ, ScopedCtx, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
@@ -111,7 +111,7 @@ impl Readers {
         for lease in &self.gone {
             ctx.notify(EventClass::Generic, own_event::DEL, lease.borrow());
             // rlock does not receive its own events, and a client may wait for a lock of that very name.
-            events::key_changed(
+            observed::key_changed(
                 waiters::core(&ctx),
                 keyspace::lock_name(*ctx, lease.borrow()),
                 Cause::Deleted,

@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
-use crate::hot::note_denied;
+use crate::hot_locks::note_denied;
 use crate::locks::{DropReason, Session, Ticket, User, Via, Waiter};
 use crate::look::Picture;
 use crate::note::Note;

@@ -35,8 +35,8 @@
 //! - [`sessions`]: holds and waits that end with a connection.
 //! - `permits_repair`: keys of locks with permits that outlast their permits.
 //! - `revoking`: revoking a grant whose client disconnected before its reply.
-//! - [`events`]: what other clients and the server did to locks.
-//! - [`hot`]: the locks that cost most waiting.
+//! - [`observed`]: what other clients and the server did to locks.
+//! - [`hot_locks`]: the locks that cost most waiting.
 //! - [`timer`]: the work outside commands.
 //! - [`timing`]: when the timer is set, and how much one event-loop cycle does.
 //! - [`weight`]: what work on long names counts.
@@ -59,16 +59,16 @@ pub mod core;
 pub mod decision;
 pub mod departures;
 pub mod error;
-pub mod events;
 pub mod facts;
 pub mod fair;
-pub mod hot;
+pub mod hot_locks;
 pub mod limits;
 pub mod locks;
 mod look;
 pub mod message;
 pub mod names;
 pub mod note;
+pub mod observed;
 mod permits_repair;
 pub mod port;
 pub mod rare_warning;

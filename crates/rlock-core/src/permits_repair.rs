@@ -9,7 +9,7 @@ use crate::facts::WriteAccess;
 use crate::look::{Picture, look};
 use crate::port::{Lock, Server};
 use crate::rules;
-use crate::timing::{Outcome, check_soon};
+use crate::timing::{WorkOutcome, check_soon};
 use crate::types::Mode;
 use crate::view::{Need, Step};
 
@@ -30,22 +30,22 @@ pub(crate) fn lower_expiry<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     asked: &OnceCell<WriteAccess>,
-) -> Outcome {
+) -> WorkOutcome {
     if !outlasts_permits(core, lock) {
-        return Outcome::Done;
+        return WorkOutcome::Done;
     }
     match *asked.get_or_init(|| lock.write_access()) {
         WriteAccess::Allowed => {}
-        WriteAccess::Refused => return Outcome::Refused,
-        WriteAccess::SlotMoved => return Outcome::Done,
+        WriteAccess::Refused => return WorkOutcome::Refused,
+        WriteAccess::SlotMoved => return WorkOutcome::Done,
     }
     // Asking is a command, in which permits may have ended.
     let mut picture = Picture::of(lock, None);
     let Ok(decision) = picture.decide(core, Need::Own, |picture| Ok(rules::lower_expiry(picture.view())))
     else {
-        return Outcome::Done;
+        return WorkOutcome::Done;
     };
     // A failure is in the log.
     let _ = picture.commit(&decision.change);
-    Outcome::Done
+    WorkOutcome::Done
 }

@@ -10,7 +10,7 @@ use crate::locks::ReadSearch;
 use crate::look::{Picture, look};
 use crate::port::{Lock, Server};
 use crate::read_leases::{holds_read, weigh_lease_keys};
-use crate::timing::{Outcome, check_soon};
+use crate::timing::{WorkOutcome, check_soon};
 use crate::types::{Expiry, Mode, UnixMs};
 use crate::view::{Kind, Need};
 use crate::weight::weight;
@@ -22,7 +22,7 @@ pub(crate) fn repair_reads<P: Server>(
     core: Core<'_, P>,
     lock: &mut P::Lock<'_>,
     most: usize,
-) -> (Outcome, usize) {
+) -> (WorkOutcome, usize) {
     let Some(mut search) = core.locks(|locks| locks.take_read_search(lock.name())) else {
         return (repair_known(core, lock), weight(lock.name().key.len()));
     };
@@ -101,38 +101,38 @@ fn add_leases<P: Server>(
     ControlFlow::Continue(())
 }
 
-fn repair_known<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
+fn repair_known<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
     match core.locks(|locks| locks.read_end(lock.name())) {
         Some(ends) => repair_read_lease(core, lock, ends),
-        None => Outcome::Done,
+        None => WorkOutcome::Done,
     }
 }
 
 /// Checks a read/write lock whose key another client has changed: it must last as long as its read leases, the longest of
 /// which ends at `ends`.
-fn repair_read_lease<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, ends: UnixMs) -> Outcome {
+fn repair_read_lease<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, ends: UnixMs) -> WorkOutcome {
     let Some(picture) = read_write(core, lock) else {
         forget_readers(core, lock);
-        return Outcome::Done;
+        return WorkOutcome::Done;
     };
     if !ends_early(&picture, ends) {
-        return Outcome::Done;
+        return WorkOutcome::Done;
     }
     match lock.write_access() {
         WriteAccess::Allowed => {}
-        WriteAccess::Refused => return Outcome::Refused,
+        WriteAccess::Refused => return WorkOutcome::Refused,
         // The slot is not on this server yet, or not any more.
         WriteAccess::SlotMoved => {
             core.locks(|locks| locks.defer_read_repair(lock.name()));
-            return Outcome::Done;
+            return WorkOutcome::Done;
         }
     }
     // Asking is a command, in which the lock may have ended.
     let Some(picture) = read_write(core, lock).filter(|picture| ends_early(picture, ends)) else {
-        return Outcome::Done;
+        return WorkOutcome::Done;
     };
     if !picture.shows_readers_only() {
-        return Outcome::Done;
+        return WorkOutcome::Done;
     }
     let key_end = picture.view().key_end;
     let last_end = picture.last_end(Expiry::At(ends)).filter(|last_end| last_end.later(key_end) != key_end);
@@ -142,7 +142,7 @@ fn repair_read_lease<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, ends:
         // Not later: the first waiter may be able to have the lock by now.
         check_soon(core, lock.name());
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 fn read_write<'a, 'n, P: Server>(

@@ -15,7 +15,7 @@ use crate::read_leases;
 use crate::rules;
 use crate::serve::perform_and_serve;
 use crate::shape::Fields;
-use crate::timing::{Outcome, Share, check_soon, entry};
+use crate::timing::{Share, WorkOutcome, check_soon, entry};
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
 use crate::view::{Need, Others, Step, View};
 use crate::weight::Weighed;
@@ -90,23 +90,23 @@ pub(crate) fn drop_ended_waiters<P: Server>(core: Core<'_, P>) {
 
 /// Shortens the leases of holds whose connections have ended, and announces the ends of shortened leases. A reader
 /// counts once for each of its lease keys.
-pub(crate) fn end_sessions<P: InTask>(core: Core<'_, P>) -> Outcome {
+pub(crate) fn end_sessions<P: InTask>(core: Core<'_, P>) -> WorkOutcome {
     let (most, mut done, share) = (core.port.settings().at_once.looked, 0_usize, Share::of(core));
     while done < most && !share.is_used_up(core) {
         let Some(tie) = core.locks(Locks::next_ended_tie) else { break };
         let end = |grace| {
             core.at(tie.lock.name(), |lock| (end_session(core, lock, &tie, grace), lease_keys(lock, &tie)))
         };
-        let (outcome, keys) = tie.grace.and_then(end).unwrap_or((Outcome::Done, 0));
-        if outcome == Outcome::Refused {
+        let (outcome, keys) = tie.grace.and_then(end).unwrap_or((WorkOutcome::Done, 0));
+        if outcome == WorkOutcome::Refused {
             core.locks(Locks::park_sessions);
-            return Outcome::Refused;
+            return WorkOutcome::Refused;
         }
         done = done.saturating_add(keys.max(tie.weight()));
         core.locks(|locks| locks.tie_has_ended(tie));
     }
     tell_ends(core);
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 fn end_session<P: Server>(
@@ -114,40 +114,40 @@ fn end_session<P: Server>(
     lock: &mut P::Lock<'_>,
     tie: &EndedTie,
     grace: LeaseMs,
-) -> Outcome {
+) -> WorkOutcome {
     let owner = Some(&*tie.owner);
     let (latest, end) = (last_read(lock, tie), core.port.now().after(grace));
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
     let first = look(core, lock, owner, Need::Own).and_then(|picture| rule(picture.view()));
     if !first.is_ok_and(|step| !matches!(step, Step::Done(decision) if decision.change.is_empty())) {
-        return Outcome::Done;
+        return WorkOutcome::Done;
     }
     match lock.write_access() {
         WriteAccess::Allowed => {}
-        WriteAccess::Refused => return Outcome::Refused,
+        WriteAccess::Refused => return WorkOutcome::Refused,
         // The lease stands alone where the key goes.
-        WriteAccess::SlotMoved => return Outcome::Done,
+        WriteAccess::SlotMoved => return WorkOutcome::Done,
     }
     // Asking is a command, in which the lease may have ended; the grace period counts from now.
     let (latest, end) = (last_read(lock, tie), core.port.now().after(grace));
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
     let mut picture = Picture::of(lock, owner);
     let Ok(decision) = picture.decide(core, Need::Own, |picture| rule(picture.view())) else {
-        return Outcome::Done;
+        return WorkOutcome::Done;
     };
     if picture.check_leases_local(&decision.change).is_err() {
         // A lease key has left with its slot: the lease stands alone where it is.
-        return Outcome::Done;
+        return WorkOutcome::Done;
     }
     // A failure is in the log, and the lease ends by itself.
     let Ok(lock) = perform_and_serve(core, picture, &decision.change, core.port.now()) else {
-        return Outcome::Done;
+        return WorkOutcome::Done;
     };
     if let Some(at) = decision.change.expire_at.filter(|_| tie.mode != Mode::Permit) {
         // Waiting Redisson clients sleep until the lease end that they know.
         core.locks(|locks| locks.watch_end(lock.name(), at, decision.change.mode));
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 /// The latest lease end of all of the owner's read holds.

@@ -6,20 +6,20 @@ use std::cell::OnceCell;
 use crate::access::{Access, access, head};
 use crate::core::Core;
 use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
-use crate::events::{check_channels, continue_sweeps};
 use crate::facts::WriteAccess;
 use crate::fair::{
     self,
     due::{cap_lists, clear_fair_lists},
 };
 use crate::locks::{DropReason, Job, LockName, Locks, Wanted};
+use crate::observed::{check_channels, continue_sweeps};
 use crate::permits_repair::lower_expiry;
 use crate::port::{FairList, InTask, Lock, Server};
 use crate::read_repair::repair_reads;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};
 use crate::sessions::{drop_ended_waiters, end_sessions, free_untied};
-use crate::timing::{Outcome, Share, entry};
+use crate::timing::{Share, WorkOutcome, entry};
 use crate::types::{Mode, MonoMs};
 use crate::weight::{Weighed, weight};
 
@@ -44,49 +44,49 @@ pub fn on_timer<P: InTask>(core: Core<'_, P>) {
     if !core.port.may_write() {
         core.locks(Locks::park_sessions);
     }
-    if !core.port.may_write() || work_on_locks(core) == Outcome::Refused {
+    if !core.port.may_write() || work_on_locks(core) == WorkOutcome::Refused {
         let retry = MonoMs(core.port.clock().0.saturating_add(RETRY_MS));
         core.locks(|locks| locks.put_off(retry));
     }
 }
 
-fn work_on_locks<P: InTask>(core: Core<'_, P>) -> Outcome {
+fn work_on_locks<P: InTask>(core: Core<'_, P>) -> WorkOutcome {
     continue_sweeps(core);
-    let mut done = Outcome::Done;
+    let mut done = WorkOutcome::Done;
     for work in [clear_fair_lists, revoke_grants, end_sessions, repair_read_leases, cap_lists] {
         // A server that refuses one write refuses them all.
-        if done == Outcome::Done {
+        if done == WorkOutcome::Done {
             done = work(core);
         }
     }
-    if serve_due(core) == Outcome::Refused { Outcome::Refused } else { done }
+    if serve_due(core) == WorkOutcome::Refused { WorkOutcome::Refused } else { done }
 }
 
 /// Takes grants back whose clients went before the answer.
-fn revoke_grants<P: InTask>(core: Core<'_, P>) -> Outcome {
+fn revoke_grants<P: InTask>(core: Core<'_, P>) -> WorkOutcome {
     let (share, mut done) = (Share::of(core), 0_usize);
     while done < share.most {
         let Some((lock, grant)) = core.locks(Locks::next_revoke) else { break };
         done = done.saturating_add(weight(lock.bytes().saturating_add(grant.owner.len())));
-        if revoke(core, lock.name(), &grant) == Outcome::Refused {
+        if revoke(core, lock.name(), &grant) == WorkOutcome::Refused {
             core.locks(|locks| locks.revoke_later(lock, grant));
-            return Outcome::Refused;
+            return WorkOutcome::Refused;
         }
         if share.is_used_up(core) {
             break;
         }
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 /// Checks the locks that are due.
-fn serve_due<P: InTask>(core: Core<'_, P>) -> Outcome {
-    let (now, share, mut looked) = (core.port.now(), Share::of(core), Outcome::Done);
+fn serve_due<P: InTask>(core: Core<'_, P>) -> WorkOutcome {
+    let (now, share, mut looked) = (core.port.now(), Share::of(core), WorkOutcome::Done);
     let most = core.port.settings().at_once.looked;
     for lock in core.locks(|locks| locks.due(now, most)) {
         match core.at(lock.name(), |lock| check(core, lock)) {
-            Some(Outcome::Refused) => looked = Outcome::Refused,
-            Some(Outcome::Done) => {}
+            Some(WorkOutcome::Refused) => looked = WorkOutcome::Refused,
+            Some(WorkOutcome::Done) => {}
             None => drop_moved(core, lock.name()),
         }
         if share.is_used_up(core) {
@@ -97,7 +97,7 @@ fn serve_due<P: InTask>(core: Core<'_, P>) -> Outcome {
 }
 
 /// Checks the expiry of locks that are read and that another client has changed.
-fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> Outcome {
+fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> WorkOutcome {
     let (most, mut done) = (core.port.settings().at_once.looked, 0_usize);
     while done < most {
         let Some(lock) = core.locks(|locks| locks.next_with(Job::RepairReads)) else { break };
@@ -105,28 +105,28 @@ fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> Outcome {
         core.locks(|locks| locks.reads_are_repaired(&lock));
         let left = most.saturating_sub(done);
         match core.at(lock.name(), |lock| repair_reads(core, lock, left)) {
-            Some((Outcome::Refused, _)) => {
+            Some((WorkOutcome::Refused, _)) => {
                 core.locks(|locks| locks.schedule_read_repair(lock.name()));
-                return Outcome::Refused;
+                return WorkOutcome::Refused;
             }
-            Some((Outcome::Done, read)) => done = done.saturating_add(read),
+            Some((WorkOutcome::Done, read)) => done = done.saturating_add(read),
             // The database does not exist, or another server decides about the lock.
             None => core.locks(|locks| locks.forget_read_end(lock.name())),
         }
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 /// Checks a lock with waiters outside a command. It asks for write access once, and only before it writes.
-fn check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
+fn check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
     if core.locks(|locks| locks.doubts_slot(lock.name())) {
         if lock.slot_has_moved() {
             drop_moved(core, lock.name());
-            return Outcome::Done;
+            return WorkOutcome::Done;
         }
         core.locks(|locks| locks.slot_is_here(lock.name()));
     }
-    let Some((owner, wanted)) = head(core, lock) else { return Outcome::Done };
+    let Some((owner, wanted)) = head(core, lock) else { return WorkOutcome::Done };
     let asked = OnceCell::new();
     if let Err(outcome) = repair_list(core, lock, &owner, wanted, &asked) {
         return outcome;
@@ -135,18 +135,18 @@ fn check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
     let in_doubt = core.locks(|locks| locks.take_in_doubt(lock.name()));
     // Asking is a command, in which the lease may have ended: the state is read after it.
     if !in_doubt && let Access::Until(_) = access(core, lock, &owner, wanted) {
-        if wanted.mode == Mode::Permit && lower_expiry(core, lock, &asked) == Outcome::Refused {
-            return Outcome::Refused;
+        if wanted.mode == Mode::Permit && lower_expiry(core, lock, &asked) == WorkOutcome::Refused {
+            return WorkOutcome::Refused;
         }
         schedule_next_check(core, lock);
-        return Outcome::Done;
+        return WorkOutcome::Done;
     }
     match *asked.get_or_init(|| lock.write_access()) {
         WriteAccess::Allowed => serve_found_free(core, lock, core.port.now()),
-        WriteAccess::Refused => return Outcome::Refused,
+        WriteAccess::Refused => return WorkOutcome::Refused,
         WriteAccess::SlotMoved => drop_moved(core, lock.name()),
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 /// Repairs the fair list, if the lock has waiters in it; an error is the end of the check.
@@ -156,7 +156,7 @@ fn repair_list<P: Server>(
     owner: &[u8],
     wanted: Wanted,
     asked: &OnceCell<WriteAccess>,
-) -> Result<(), Outcome> {
+) -> Result<(), WorkOutcome> {
     let now = core.port.now();
     if !core.locks(|locks| locks.has_fair(lock.name())) {
         return Ok(());
@@ -169,7 +169,7 @@ fn repair_list<P: Server>(
     match *asked.get_or_init(|| lock.write_access()) {
         WriteAccess::Allowed if may_have_migrated => {
             drop_moved(core, lock.name());
-            return Err(Outcome::Done);
+            return Err(WorkOutcome::Done);
         }
         WriteAccess::Allowed => {
             // Asking is a command, and other modules may have reacted to it: the list is read again.
@@ -180,7 +180,7 @@ fn repair_list<P: Server>(
                 // Waiting Redisson clients may know the end of this lease.
                 schedule_next_check(core, lock);
             }
-            return Err(Outcome::Refused);
+            return Err(WorkOutcome::Refused);
         }
         // The list is on another server: a check of it would be due for ever.
         WriteAccess::SlotMoved => core.locks(|locks| locks.forget_fair_change(lock.name())),

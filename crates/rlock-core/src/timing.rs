@@ -5,7 +5,7 @@ use crate::locks::{Due, LockName, Locks, Meter, Rearm};
 use crate::port::Server;
 
 #[derive(PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum WorkOutcome {
     Done,
     /// The server refuses writes for now.
     Refused,

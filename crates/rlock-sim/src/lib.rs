@@ -23,7 +23,7 @@ use rlock_core::core::Core;
 use rlock_core::locks::{Cause, Databases, LockRef, Locks, Ticket};
 use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
 use rlock_core::settings::Settings;
-use rlock_core::{Error, Expiry, Holds, Reply, departures, events, sessions, timer, timing};
+use rlock_core::{Error, Expiry, Holds, Reply, departures, observed, sessions, timer, timing};
 
 pub use fair::SimFairList;
 pub use server::SimLock;
@@ -180,9 +180,9 @@ impl Sim {
             None => world.keys.remove(lock),
         });
         if matches!(expiry, Some(Expiry::At(_))) && expiry != before.as_ref().map(Value::expiry) {
-            events::expiry_set(self.core(), &mut self.lock(lock));
+            observed::expiry_set(self.core(), &mut self.lock(lock));
         }
-        events::key_changed(self.core(), lock.name(), cause);
+        observed::key_changed(self.core(), lock.name(), cause);
     }
 
     /// Another client takes the lock without the module, if it is free. Returns whether it did.
@@ -204,7 +204,7 @@ impl Sim {
             world.tokens.clear();
             world.fair.clear();
         });
-        events::databases_changed(self.core(), Databases::All, Cause::Flushed);
+        observed::databases_changed(self.core(), Databases::All, Cause::Flushed);
     }
 
     /// SWAPDB: exchanges the keys of two databases, without an event for each.
@@ -225,7 +225,7 @@ impl Sim {
             world.read_leases =
                 leases.map(|((lock, owner, number), ends)| ((there(lock), owner, number), ends)).collect();
         });
-        events::databases_swapped(self.core(), [one, other]);
+        observed::databases_swapped(self.core(), [one, other]);
     }
 
     /// The server becomes a replica.
@@ -248,14 +248,14 @@ impl Sim {
     /// The wall clock is set forward or back, and the server's next beat notices it.
     pub fn step_clock(&self, ms: i64) {
         self.with(|world| world.now.0 = world.now.0.saturating_add(ms));
-        events::clock_stepped(self.core());
+        observed::clock_stepped(self.core());
         timing::restart_timer(self.core());
     }
 
     /// Deletes an expired key, as a server does when a client opens it, or in the background.
     pub fn expire(&self, lock: &LockRef) {
         if self.with(|world| world.take_expired(lock)) {
-            events::key_changed(self.core(), lock.name(), Cause::Expired);
+            observed::key_changed(self.core(), lock.name(), Cause::Expired);
         }
     }
 }

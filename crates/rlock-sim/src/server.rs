@@ -8,7 +8,7 @@ use rlock_core::locks::{LockName, LockRef, Ticket, User};
 use rlock_core::note::Note;
 use rlock_core::port::{FairList, InCommand, InTask, Lock, ReaderPage, Server};
 use rlock_core::settings::Settings;
-use rlock_core::{Change, Error, Expiry, Fields, Mode, MonoMs, Reply, UnixMs, events};
+use rlock_core::{Change, Error, Expiry, Fields, Mode, MonoMs, Reply, UnixMs, observed};
 
 use crate::Sim;
 use crate::fair::SimFairList;
@@ -223,7 +223,7 @@ impl Lock for SimLock<'_> {
     fn publish(&self, message: UnlockMessage) -> u64 {
         // The head is called as well, and so the list is met.
         if message == UnlockMessage::Free && self.fair_list().head().is_some() {
-            events::fair_list_met(self.sim.core(), self.lock.name());
+            observed::fair_list_met(self.sim.core(), self.lock.name());
         }
         self.sim.with(|world| {
             world.unlock_messages.push(self.lock.clone());

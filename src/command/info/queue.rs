@@ -7,7 +7,7 @@ use rlock_core::locks::{Via, Waiter};
 use rlock_core::{Mode, MonoMs, PermitLimit, UnixMs};
 
 use super::{mode, pair, session};
-use crate::fair::FairQueue;
+use crate::fair::SiteFairList;
 use crate::ffi::{Ctx, Respond, StringRef};
 use crate::{keyspace, waiters};
 
@@ -34,7 +34,7 @@ pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec
         let natives = locks.in_order(lock).take(limit).cloned().collect();
         (locks.waiting_for(lock), locks.count_fair(lock), natives)
     });
-    let list = FairQueue::of(ctx, name);
+    let list = SiteFairList::of(ctx, name);
     // Owners that left a moment ago, and whose entries the timer removes, are no waiters.
     let leaving = waiters::locks(|locks| locks.count_leaving(lock));
     let redisson = list.len().saturating_sub(fair).saturating_sub(leaving);

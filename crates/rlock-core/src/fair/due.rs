@@ -6,7 +6,7 @@ use crate::facts::WriteAccess;
 use crate::locks::{Job, LockName, LockRef, Walked};
 use crate::look::fields;
 use crate::port::{FairList, InTask, Lock, Server};
-use crate::timing::Outcome;
+use crate::timing::WorkOutcome;
 use crate::view::Kind;
 use crate::weight::Weighed;
 
@@ -14,10 +14,10 @@ use crate::weight::Weighed;
 const VISIT: usize = 4;
 
 /// Removes departed owners from fair lists.
-pub(crate) fn clear_fair_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
+pub(crate) fn clear_fair_lists<P: InTask>(core: Core<'_, P>) -> WorkOutcome {
     if core.locks(|locks| locks.exchanges_lists()) {
         // An owner that is not found in a list is forgotten: first the sweep notes where else its entry may be.
-        return Outcome::Done;
+        return WorkOutcome::Done;
     }
     let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
     while done < most {
@@ -26,24 +26,24 @@ pub(crate) fn clear_fair_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
             Some(Some(looked_at)) => {
                 done = done.saturating_add(looked_at).saturating_add(lock.weight().saturating_mul(VISIT));
             }
-            Some(None) => return Outcome::Refused,
+            Some(None) => return WorkOutcome::Refused,
             // The database does not exist, or another server decides about the lock.
             None => core.locks(|locks| locks.forget_all_departed(lock.name())),
         }
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 /// Bounds the deadlines in lists that were found.
-pub(crate) fn cap_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
+pub(crate) fn cap_lists<P: InTask>(core: Core<'_, P>) -> WorkOutcome {
     let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
     while done < most {
         let Some(lock) = core.locks(|locks| locks.next_with(Job::CapFairList)) else { break };
         let weight = lock.weight();
-        let Some(capped) = cap_next(core, lock) else { return Outcome::Refused };
+        let Some(capped) = cap_next(core, lock) else { return WorkOutcome::Refused };
         done = done.saturating_add(capped.max(weight));
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 /// Sets bounds to the next deadlines in a list, and says what they count; `None` if writing is refused.

@@ -1,7 +1,7 @@
 //! The waiting time of each lock, and when it enters the table of hot locks: at the end of each wait, by the ten-second
 //! sweep, and before the table is shown.
 
-use super::hot::Waited;
+use super::hot_table::Waited;
 use super::{HotLock, LockName, Locks, Queue};
 use crate::types::MonoMs;
 

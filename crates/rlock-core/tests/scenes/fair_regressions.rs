@@ -7,7 +7,7 @@ use rlock_core::commands::Answer;
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::Turns;
 use rlock_core::settings::Settings;
-use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, events};
+use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, observed};
 
 /// A waiter at the head could have no token, or no subscriber got its message, and it was dropped: its entry in the
 /// list was taken for that of a Redisson waiter, which had its turn, while the next waiter slept.
@@ -128,7 +128,7 @@ fn a_redisson_waiter_with_little_time_left_is_called_as_well() {
             _ => scene.wait(1),
         }
         scene.settle();
-        events::sweep_periodically(scene.sim.core());
+        observed::sweep_periodically(scene.sim.core());
         scene.settle();
         assert_eq!(scene.called(), "f1", "{freed}");
         assert!(scene.redisson(0, "f1", 0, 100).take());

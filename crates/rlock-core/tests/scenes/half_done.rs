@@ -5,7 +5,7 @@ use crate::fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, 
 use rlock_core::commands::Answer;
 use rlock_core::facts::WriteAccess;
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Reply, departures, events};
+use rlock_core::{Reply, departures, observed};
 
 const ONE: AtOnce = AtOnce { ended: 1, listed: 1, served: 1, looked: 1, buried: 1 };
 
@@ -195,7 +195,7 @@ fn the_timer_rests_while_a_fair_list_may_not_be_written() {
         assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
         scene.settle();
         scene.sim.with(|world| world.write_access = WriteAccess::Refused);
-        events::fair_list_changed(scene.sim.core(), lock(0).name(), events::ListChange::Anywhere);
+        observed::fair_list_changed(scene.sim.core(), lock(0).name(), observed::ListChange::Anywhere);
         let fired = scene.pass(1_000, || {});
         assert!((1..=1_000 / 20 + 2).contains(&fired), "{fired} times in a second");
     }
@@ -208,13 +208,13 @@ fn waiters_leave_a_held_lock_whose_slot_is_gone() {
     let scene = waiting(&owners.iter().map(String::as_str).collect::<Vec<_>>());
     scene.sim.with(|world| world.settings.at_once.served = 2);
     let ask = || {
-        events::doubt_some_slots(scene.sim.core());
+        observed::doubt_some_slots(scene.sim.core());
         scene.settle();
     };
     ask();
     assert_eq!(scene.queue(0), owners.join(" "));
     scene.sim.with(|world| world.write_access = WriteAccess::SlotMoved);
-    events::check_some(scene.sim.core());
+    observed::check_some(scene.sim.core());
     scene.settle();
     assert_eq!(scene.queue(0), owners.join(" "), "a check of a held lock asks nothing");
     ask();

@@ -4,7 +4,7 @@ use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{Limits, Locks, Ticket, TieLimits, Turns, Usage};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Error, Holds, LeaseMs, PermitLimit, Reply, commands, events, sessions};
+use rlock_core::{Admission, Error, Holds, LeaseMs, PermitLimit, Reply, commands, observed, sessions};
 use rlock_sim::{Sim, World};
 
 use super::op::{CHANNELS, Channel, Count, Ground, LOCKS, Lock, Ms, Op, Owner, Wait, Word};
@@ -67,7 +67,7 @@ impl Real {
             Op::ByOther { lock, what } => self.other_write(lock, what),
             Op::ByList { lock, what } => self.by_list(lock, what),
             Op::Sweep => {
-                events::sweep_periodically(self.sim.core());
+                observed::sweep_periodically(self.sim.core());
                 sessions::on_beat(self.sim.core());
             }
             Op::Flush => self.sim.flush(),

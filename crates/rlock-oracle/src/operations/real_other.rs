@@ -1,7 +1,7 @@
 //! Writes of other clients to the locks of `rlock-core`, without the module.
 
-use rlock_core::events;
 use rlock_core::locks::LockRef;
+use rlock_core::observed;
 use rlock_sim::World;
 
 use super::fair_op::ByList;
@@ -72,8 +72,8 @@ impl Real {
             self.sim.with(|world| {
                 world.fair.insert(id.clone(), list.iter().map(real_entry).collect());
             });
-            events::fair_list_met(self.sim.core(), id.name());
-            events::fair_list_changed(self.sim.core(), id.name(), events::ListChange::Anywhere);
+            observed::fair_list_met(self.sim.core(), id.name());
+            observed::fair_list_changed(self.sim.core(), id.name(), observed::ListChange::Anywhere);
         }
         if becomes != value {
             self.sim.write_as_other(id, stored(becomes));

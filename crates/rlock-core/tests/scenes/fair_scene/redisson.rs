@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use rlock_core::facts::FairEntry;
-use rlock_core::{Expiry, UnixMs, events};
+use rlock_core::{Expiry, UnixMs, observed};
 
 use super::{LEASE, Scene, lease, lock};
 
@@ -83,7 +83,7 @@ impl Redisson<'_> {
             (done, before != *list)
         });
         if changed {
-            events::fair_list_changed(self.scene.sim.core(), id.name(), events::ListChange::Anywhere);
+            observed::fair_list_changed(self.scene.sim.core(), id.name(), observed::ListChange::Anywhere);
         }
         done
     }

@@ -100,11 +100,11 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // The server forgets what a refused load listened to, but not every system unmaps the library.
     key_event::forget();
     let slots = slots::event(ctx);
-    let events = || SERVER_EVENTS.into_iter().chain(slots);
+    let event_ids = || SERVER_EVENTS.into_iter().chain(slots);
     // Only those that were accepted: to end another would make the server call null.
-    let accepted = events().take_while(|id| subscribe(ctx, *id, Some(on_server_event))).count();
-    if accepted < events().count() {
-        events().take(accepted).for_each(|id| _ = subscribe(ctx, id, None));
+    let accepted = event_ids().take_while(|id| subscribe(ctx, *id, Some(on_server_event))).count();
+    if accepted < event_ids().count() {
+        event_ids().take(accepted).for_each(|id| _ = subscribe(ctx, id, None));
         return Err(LoadError::Refused("to report", c"server events"));
     }
     Ok(())
