@@ -9,7 +9,7 @@ use rlock_core::port::FairList;
 use rlock_core::weight::weight;
 use rlock_core::{Error, Expiry, LeaseMs, UnixMs, names};
 
-use crate::ffi::{CallReply, CommandCtx, Ctx, Key, KeyKind, OwnedString, StringRef, ZERO};
+use crate::ffi::{CallReply, CommandCtx, Ctx, Key, KeyType, OwnedString, StringRef, ZERO};
 use crate::perform::{self, FairKeys};
 
 /// How many owners are searched for in a long list at once: each takes a millisecond in one of 50,000 entries.
@@ -41,12 +41,12 @@ impl<'a> SiteFairList<'a> {
     }
 
     fn key_may_have_migrated(&self, key: &OwnedString) -> bool {
-        let is_here = Key::open_write(self.ctx, key.borrow()).kind() != KeyKind::Empty;
+        let is_here = Key::open_write(self.ctx, key.borrow()).key_type() != KeyType::Empty;
         !is_here && !self.ctx.is_missing(key.borrow(), self.name)
     }
 
     fn is_empty(&self) -> bool {
-        Key::open_write(self.ctx, self.keys.list.borrow()).kind() != KeyKind::List
+        Key::open_write(self.ctx, self.keys.list.borrow()).key_type() != KeyType::List
     }
 
     /// The first entries, at most `most`.
@@ -66,7 +66,7 @@ impl<'a> SiteFairList<'a> {
     /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
         let key = Key::open_write(self.ctx, self.keys.list.borrow());
-        if key.kind() == KeyKind::List { key.len() } else { 0 }
+        if key.key_type() == KeyType::List { key.len() } else { 0 }
     }
 
     /// Whether the list has an entry of this owner.

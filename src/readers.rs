@@ -11,7 +11,7 @@ use rlock_core::shape::{self, RwField};
 use rlock_core::weight::weight;
 use rlock_core::{Error, UnixMs, names};
 
-use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Scan, Shared, StringRef};
+use crate::ffi::{Ctx, Key, KeyType, OwnedString, Scan, Shared, StringRef};
 
 /// Where [`some`] continues, for the locks of its last calls.
 static PLACES: Shared<RefCell<Option<Places>>> = Shared::lazy();
@@ -54,11 +54,11 @@ const MANY: usize = 64;
 pub(crate) fn lease(ctx: Ctx<'_>, name: StringRef<'_>, reader: &[u8], hold: i64) -> ReadLease {
     let lease_name = OwnedString::new(&names::read_lease_key(name.bytes(), reader, hold));
     let key = Key::open_write(ctx, lease_name.borrow());
-    let (kind, expiry) = (key.kind(), key.expiry());
+    let (key_type, expiry) = (key.key_type(), key.expiry());
     drop(key);
-    match kind {
-        KeyKind::Empty if ctx.is_missing(lease_name.borrow(), name) => ReadLease::Gone,
-        KeyKind::Empty => ReadLease::Unknown,
+    match key_type {
+        KeyType::Empty if ctx.is_missing(lease_name.borrow(), name) => ReadLease::Gone,
+        KeyType::Empty => ReadLease::Unknown,
         _ => ReadLease::Until(expiry),
     }
 }

@@ -7,7 +7,7 @@ use rlock_core::{Error, Mode};
 use super::{after_key, check_session, key, lock};
 use crate::fair::SiteFairList;
 use crate::ffi::{
-    Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec, listen_to_keys, listen_to_lists,
+    Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec, listen_to_keys, listen_to_lists,
     listen_to_sorted_sets,
 };
 use crate::keyspace;
@@ -16,10 +16,10 @@ use crate::waiters::core;
 /// READ, WRITE or PERMITS.
 const KIND_ARG: Arg = Arg::new(
     c"kind",
-    ArgKind::OneOf(&[
-        Arg::new(c"read", ArgKind::Token).after(c"READ"),
-        Arg::new(c"write", ArgKind::Token).after(c"WRITE"),
-        Arg::new(c"n", ArgKind::Integer).after(c"PERMITS"),
+    ArgType::OneOf(&[
+        Arg::new(c"read", ArgType::Token).after(c"READ"),
+        Arg::new(c"write", ArgType::Token).after(c"WRITE"),
+        Arg::new(c"n", ArgType::Integer).after(c"PERMITS"),
     ]),
 )
 .optional();
@@ -41,23 +41,23 @@ impl Command for Acquire {
         arity: -4,
         key: KeyUse::Change,
         args: &[
-            Arg::new(c"key", ArgKind::Key),
-            Arg::new(c"owner", ArgKind::String),
-            Arg::new(c"lease-ms", ArgKind::Integer),
+            Arg::new(c"key", ArgType::Key),
+            Arg::new(c"owner", ArgType::String),
+            Arg::new(c"lease-ms", ArgType::Integer),
             KIND_ARG,
-            Arg::new(c"fair", ArgKind::Token).after(c"FAIR").optional(),
-            Arg::new(c"n", ArgKind::Integer).after(c"HOLDS").optional(),
-            Arg::new(c"fenced", ArgKind::Token).after(c"FENCED").optional(),
+            Arg::new(c"fair", ArgType::Token).after(c"FAIR").optional(),
+            Arg::new(c"n", ArgType::Integer).after(c"HOLDS").optional(),
+            Arg::new(c"fenced", ArgType::Token).after(c"FENCED").optional(),
             super::SESSION_ARG,
             Arg::new(
                 c"wait",
-                ArgKind::OneOf(&[
-                    Arg::new(c"wait-ms", ArgKind::Integer).after(c"BLOCK"),
+                ArgType::OneOf(&[
+                    Arg::new(c"wait-ms", ArgType::Integer).after(c"BLOCK"),
                     Arg::new(
                         c"enqueue",
-                        ArgKind::Block(&[
-                            Arg::new(c"wait-ms", ArgKind::Integer),
-                            Arg::new(c"channel", ArgKind::String),
+                        ArgType::Block(&[
+                            Arg::new(c"wait-ms", ArgType::Integer),
+                            Arg::new(c"channel", ArgType::String),
                         ]),
                     )
                     .after(c"ENQUEUE"),

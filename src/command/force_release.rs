@@ -3,7 +3,7 @@
 use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, lock};
-use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec};
+use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
 use crate::waiters::core;
 
 /// Takes a lock from its holders.
@@ -22,7 +22,7 @@ impl Command for ForceRelease {
         tips: None,
         arity: -2,
         key: KeyUse::Change,
-        args: &[Arg::new(c"key", ArgKind::Key), Arg::new(c"owner", ArgKind::String).optional()],
+        args: &[Arg::new(c"key", ArgType::Key), Arg::new(c"owner", ArgType::String).optional()],
     };
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {

@@ -4,7 +4,7 @@ use rlock_core::locks::HotLock;
 use rlock_core::{Error, hot_locks, request};
 
 use super::pair;
-use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, Ctx, KeyUse, Respond, Spec};
+use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, Ctx, KeyUse, Respond, Spec};
 use crate::waiters::core;
 
 /// Shows the locks that cost most waiting.
@@ -32,9 +32,9 @@ impl Command for Hot {
         key: KeyUse::None,
         args: &[Arg::new(
             c"what",
-            ArgKind::OneOf(&[
-                Arg::new(c"n", ArgKind::Integer).after(c"LIMIT"),
-                Arg::new(c"reset", ArgKind::Token).after(c"RESET"),
+            ArgType::OneOf(&[
+                Arg::new(c"n", ArgType::Integer).after(c"LIMIT"),
+                Arg::new(c"reset", ArgType::Token).after(c"RESET"),
             ]),
         )
         .optional()],

@@ -3,7 +3,7 @@
 use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, check_session, lock};
-use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec};
+use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
 use crate::waiters::core;
 
 /// Lets a lease count from now.
@@ -22,9 +22,9 @@ impl Command for Renew {
         arity: -4,
         key: KeyUse::Change,
         args: &[
-            Arg::new(c"key", ArgKind::Key),
-            Arg::new(c"owner", ArgKind::String),
-            Arg::new(c"lease-ms", ArgKind::Integer),
+            Arg::new(c"key", ArgType::Key),
+            Arg::new(c"owner", ArgType::String),
+            Arg::new(c"lease-ms", ArgType::Integer),
             super::MODE_ARG,
             super::SESSION_ARG,
         ],

@@ -59,7 +59,7 @@ pub(crate) use contexts::{CommandCtx, Event, EventCtx, ScopedCtx, Task, TaskCtx}
 pub(crate) use ctx::{Ctx, EventClass};
 pub(crate) use guard::{panics, take_doubt};
 pub(crate) use info::{InfoPage, register_info};
-pub(crate) use key::{Key, KeyKind};
+pub(crate) use key::{Key, KeyType};
 pub(crate) use key_event::{
     listen_to_keys, listen_to_lists, listen_to_loads, listen_to_sorted_sets, own_event,
 };
@@ -73,6 +73,6 @@ pub(crate) use server_event::{LoadedFrom, ServerEvent, listen, listen_to_clients
 pub(crate) use shared::Shared;
 pub(crate) use slots::SlotMove;
 pub(crate) use sorted_set::Edge;
-pub(crate) use spec::{Arg, ArgKind, Audience, KeyUse, Spec};
+pub(crate) use spec::{Arg, ArgType, Audience, KeyUse, Spec};
 pub(crate) use string::{MODE, ONE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, ZERO};
 pub(crate) use timer::{Timer, start_timer, stop_timer};

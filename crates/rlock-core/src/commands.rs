@@ -48,10 +48,10 @@ pub fn acquire<P: InCommand>(
         rules::acquire(picture.view(), request, token, arrival.now, admission, kept_out)
     })?;
     // HOLDS n above 1 builds on holds that the owner has lost by now: no wait brings them back.
-    let first = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
+    let is_first_hold = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
     let tying = Tying::Set(request.session);
     let user = tying.check(core, picture.name(), owner, &decision)?;
-    match request.wait.filter(|wait| first && may_wait(core, *wait)) {
+    match request.wait.filter(|wait| is_first_hold && may_wait(core, *wait)) {
         Some(wait) if decision.reply == Reply::Denied => {
             // The commit closes the key: the steps of a wait may open it again.
             let lock = picture.commit(&decision.change)?;

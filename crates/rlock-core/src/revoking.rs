@@ -20,8 +20,8 @@ pub(crate) fn revoke<P: InTask>(core: Core<'_, P>, name: LockName<'_>, grant: &G
 fn revoke_at<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, grant: &Grant) -> WorkOutcome {
     let rule = |view: &View| rules::revoke(view, grant.mode, grant.ends);
     let revokes = |step: &Step| !matches!(step, Step::Done(decision) if decision.reply == Reply::NotHeld);
-    let first = look(core, lock, Some(&grant.owner), Need::Own).and_then(|picture| rule(picture.view()));
-    if !first.is_ok_and(|step| revokes(&step)) {
+    let looked = look(core, lock, Some(&grant.owner), Need::Own).and_then(|picture| rule(picture.view()));
+    if !looked.is_ok_and(|step| revokes(&step)) {
         return WorkOutcome::Done;
     }
     match lock.write_access() {

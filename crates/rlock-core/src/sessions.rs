@@ -118,8 +118,8 @@ fn end_session<P: Server>(
     let owner = Some(&*tie.owner);
     let (latest, end) = (last_read(lock, tie), core.port.now().after(grace));
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
-    let first = look(core, lock, owner, Need::Own).and_then(|picture| rule(picture.view()));
-    if !first.is_ok_and(|step| !matches!(step, Step::Done(decision) if decision.change.is_empty())) {
+    let looked = look(core, lock, owner, Need::Own).and_then(|picture| rule(picture.view()));
+    if !looked.is_ok_and(|step| !matches!(step, Step::Done(decision) if decision.change.is_empty())) {
         return WorkOutcome::Done;
     }
     match lock.write_access() {

@@ -6,7 +6,7 @@ use rlock_core::weight::weight;
 use rlock_core::{Error, Expiry, Fields, Holds, Kind, Mode, UnixMs, names};
 
 use super::{mode, pair, session};
-use crate::ffi::{Ctx, Edge, Key, KeyKind, OwnedString, Respond, Scan, StringRef};
+use crate::ffi::{Ctx, Edge, Key, KeyType, OwnedString, Respond, Scan, StringRef};
 use crate::{keyspace, permits, waiters};
 
 /// The holders of a lock.
@@ -187,7 +187,7 @@ impl Leases<'_> {
     fn end_of(&self, reader: &[u8], hold: i64) -> Option<Expiry> {
         let lease = OwnedString::new(&names::read_lease_key(self.name.bytes(), reader, hold));
         let key = Key::open_inspect(self.ctx, lease.borrow());
-        (key.kind() != KeyKind::Empty).then(|| key.expiry())
+        (key.key_type() != KeyType::Empty).then(|| key.expiry())
     }
 }
 

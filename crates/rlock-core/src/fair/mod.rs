@@ -80,10 +80,10 @@ pub(crate) fn call_next<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, no
     }
     repair(core, lock, now);
     match call_first_in_list(core, lock, now, None) {
-        First::Native(waiter) => Next::Waiter(waiter),
-        First::Redisson => Next::Redisson,
-        First::InDoubt => Next::Later,
-        First::Nobody => Next::Waiter(head),
+        ListHead::Native(waiter) => Next::Waiter(waiter),
+        ListHead::Redisson => Next::Redisson,
+        ListHead::InDoubt => Next::Later,
+        ListHead::Nobody => Next::Waiter(head),
     }
 }
 
@@ -98,11 +98,11 @@ pub(crate) fn call_first_ahead_of<P: Server>(
         return false;
     }
     remove_departed_heads(core, lock);
-    !matches!(call_first_in_list(core, lock, now, Some(owner)), First::Nobody)
+    !matches!(call_first_in_list(core, lock, now, Some(owner)), ListHead::Nobody)
 }
 
 /// The first in the fair list of a free lock.
-enum First {
+enum ListHead {
     /// A native waiter.
     Native(Waiter),
     /// A Redisson waiter: it has its turn, and was called.
@@ -120,22 +120,22 @@ fn call_first_in_list<P: Server>(
     lock: &P::Lock<'_>,
     now: UnixMs,
     asking: Option<&[u8]>,
-) -> First {
+) -> ListHead {
     let most = core.port.settings().at_once.listed;
     let mut removed = 0_usize;
     while let Some(entry) = lock.fair_list().head().filter(|entry| asking != Some(&*entry.owner)) {
         if core.locks(|locks| locks.is_leaving(lock.name(), &entry.owner)) {
-            return First::InDoubt;
+            return ListHead::InDoubt;
         }
         if let Some(waiter) = core.locks(|locks| locks.fair_waiter(lock.name(), &entry.owner).cloned()) {
-            return First::Native(waiter);
+            return ListHead::Native(waiter);
         }
         if let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) {
             give_turn(core, lock, &entry.owner, deadline, now);
-            return First::Redisson;
+            return ListHead::Redisson;
         }
         if removed >= most {
-            return First::InDoubt;
+            return ListHead::InDoubt;
         }
         let expired = |owner: &[u8]| {
             let other = asking != Some(owner) && !is_known(core, lock, owner);
@@ -144,11 +144,11 @@ fn call_first_in_list<P: Server>(
         let gone = lock.fair_list().pop(most.saturating_sub(removed), &expired);
         if gone.is_empty() {
             // The server does not let them be removed.
-            return First::Nobody;
+            return ListHead::Nobody;
         }
         removed = removed.saturating_add(weigh(&gone)).saturating_add(remove_departed_heads(core, lock));
     }
-    First::Nobody
+    ListHead::Nobody
 }
 
 /// Whether an owner waits here with FAIR, or has left a moment ago.
@@ -165,8 +165,8 @@ fn give_turn<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8], dea
     if far {
         lock.fair_list().set_deadline(owner, latest);
     }
-    let first = core.locks(|locks| locks.note_called(lock.name(), owner));
-    if first || far {
+    let is_first_call = core.locks(|locks| locks.note_called(lock.name(), owner));
+    if is_first_call || far {
         lock.fair_list().notify(owner);
     }
 }

@@ -83,8 +83,8 @@ impl Locks {
     /// Up to `most` locks of a database with waiters, in the order of their keys, after this key: their number of waiters,
     /// and the start of the first waiter's wait.
     pub fn waited_for(&self, db: i32, after: Option<&[u8]>, most: usize) -> Vec<(&[u8], usize, MonoMs)> {
-        let first = LockRef { db, key: after.unwrap_or_default().into() };
-        let start = if after.is_some() { Bound::Excluded(first) } else { Bound::Included(first) };
+        let from = LockRef { db, key: after.unwrap_or_default().into() };
+        let start = if after.is_some() { Bound::Excluded(from) } else { Bound::Included(from) };
         let here = self.awaited.range((start, Bound::Unbounded)).take_while(|lock| lock.db == db);
         let queues = here.filter_map(|lock| {
             let queue = self.queue(lock.name())?;

@@ -104,8 +104,8 @@ fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, free
         // A replica grants nothing, even if it accepts writes.
         return Served::NotFree;
     }
-    let first = access_and_bury(core, lock, &owner, wanted);
-    match first {
+    let head_access = access_and_bury(core, lock, &owner, wanted);
+    match head_access {
         Access::Until(_) => {
             core.locks(|locks| locks.close_window(lock.name()));
             return Served::NotFree;
@@ -124,7 +124,8 @@ fn serve<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, free
         // Redisson readers may join: they wait for the end of another lease.
         notify_redisson(core, lock, UnlockMessage::WriterGone);
     }
-    let is_left_free = || first == Access::Free && core.locks(|locks| locks.head(lock.name()).is_none());
+    let is_left_free =
+        || head_access == Access::Free && core.locks(|locks| locks.head(lock.name()).is_none());
     match grants.end {
         _ if grants.any => Served::Given,
         End::RedissonTurn => Served::Yielded,
