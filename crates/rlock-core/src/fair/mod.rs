@@ -217,8 +217,8 @@ pub(crate) fn cap<P: Server>(
     let latest = |place: usize, owner: &[u8]| {
         let turns = i64::try_from(place).unwrap_or(i64::MAX).saturating_mul(settings.fair_turn.get());
         let latest = UnixMs(lease_ends.0.saturating_add(AHEAD_MS).saturating_add(turns));
-        let ours = core.locks(|locks| locks.fair_waiter(lock.name(), owner).is_some());
-        (!ours).then_some(latest)
+        let is_native = core.locks(|locks| locks.fair_waiter(lock.name(), owner).is_some());
+        (!is_native).then_some(latest)
     };
     lock.fair_list().lower(passed, settings.at_once.listed, &latest)
 }

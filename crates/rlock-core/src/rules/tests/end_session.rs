@@ -20,7 +20,7 @@ fn the_lease_of_an_exclusive_hold_gets_shorter_and_never_longer() {
         ("as long", own(1), Mode::Mutex, LEFT, None),
         ("longer", own(1), Mode::Mutex, LEFT + 1, None),
         ("without an expiry", held_until(1, Expiry::Never), Mode::Mutex, 50, Some(at(50))),
-        ("held by another", THEIRS, Mode::Mutex, 50, None),
+        ("held by another", HELD_BY_OTHER, Mode::Mutex, 50, None),
         ("free", FREE, Mode::Mutex, 50, None),
         ("a writer", writing(0, 1), Mode::Write, 50, Some(at(50))),
         ("a writer that reads longer", writing(1, 1), Mode::Write, 50, Some(at(READS_LEFT))),

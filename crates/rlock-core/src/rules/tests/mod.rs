@@ -33,7 +33,7 @@ const FREE: View = View {
 const ABANDONED: View = View { kind: Kind::Abandoned, ..FREE };
 
 /// Another owner holds a plain lock.
-const THEIRS: View = View {
+const HELD_BY_OTHER: View = View {
     kind: Kind::Mutex,
     others: Others::Live { until: ENDS, last_end: Some(ENDS) },
     key_end: ENDS,
@@ -235,7 +235,7 @@ fn a_mode_must_fit_the_lock() {
         assert_eq!(plain(&view), Err(Error::ReadWriteLock), "{view:?}");
         assert_eq!(hand_off(&view, Mode::Mutex, lease(50), None, NOW), Err(Error::ReadWriteLock), "{view:?}");
     }
-    for view in [THEIRS, own(1)] {
+    for view in [HELD_BY_OTHER, own(1)] {
         assert_eq!(read(&view), Err(Error::Mutex), "{view:?}");
         assert_eq!(hand_off(&view, Mode::Write, lease(50), None, NOW), Err(Error::Mutex), "{view:?}");
         let write = Some(Mode::Write);

@@ -48,7 +48,7 @@ fn acquire_takes_what_is_free_re_enters_and_is_denied() {
             ask(50, None),
             (acquired(1, 50), HashChange::Replace(holds(1)), at(50)),
         ),
-        ("held by another", THEIRS, ask(50, None), denied),
+        ("held by another", HELD_BY_OTHER, ask(50, None), denied),
         (
             "re-entry, longer",
             own(1),
@@ -83,7 +83,7 @@ fn holds_says_where_to_arrive() {
         ("0 to 1 after mode only", ABANDONED, 1, (acquired(1, 50), HashChange::Replace(holds(1)), at(50))),
         ("the first hold is lost", FREE, 2, denied),
         ("the first hold is lost, mode only", ABANDONED, 2, denied),
-        ("held by another", THEIRS, 1, denied),
+        ("held by another", HELD_BY_OTHER, 1, denied),
         ("n - 1 to n", own(2), 3, (acquired(3, LEFT), HashChange::Set(holds(3)), None)),
         ("a repeat stays", own(3), 3, (acquired(3, LEFT), HashChange::Keep, None)),
         ("more stay", own(5), 3, (acquired(5, LEFT), HashChange::Keep, None)),
@@ -119,7 +119,7 @@ fn holds_cannot_be_counted_beyond_two_to_the_53() {
 #[test]
 fn while_nothing_is_accepted_holders_still_re_enter() {
     let closed = Admission::HoldersOnly;
-    for state in [FREE, ABANDONED, THEIRS] {
+    for state in [FREE, ABANDONED, HELD_BY_OTHER] {
         assert_eq!(take(state, &ask(50, None), None, closed), Err(Error::NotAccepting));
     }
     assert_eq!(take(own(1), &ask(50, None), None, closed).map(|d| d.reply), Ok(acquired(2, LEFT)));
@@ -159,7 +159,7 @@ fn release_takes_holds_away() {
         ("already there, LEASE", own(2), give(DownTo::AtMost(2), Some(5)), still(HashChange::Keep, at(5))),
         ("free", FREE, give(DownTo::OneLess, None), not_held),
         ("only mode is left", ABANDONED, give(DownTo::AtMost(0), None), not_held),
-        ("another's", THEIRS, give(DownTo::AtMost(0), Some(5)), not_held),
+        ("another's", HELD_BY_OTHER, give(DownTo::AtMost(0), Some(5)), not_held),
     ];
     for (story, state, request, expected) in cases {
         assert_eq!(outcome(let_go(state, &request)), expected, "{story}");
@@ -176,7 +176,7 @@ fn renew_counts_the_lease_from_now() {
         ("had none", forever, 5, Reply::Renewed, at(5)),
         ("free", FREE, 5, Reply::NotRenewed, None),
         ("only mode is left", ABANDONED, 5, Reply::NotRenewed, None),
-        ("another's", THEIRS, 5, Reply::NotRenewed, None),
+        ("another's", HELD_BY_OTHER, 5, Reply::NotRenewed, None),
     ];
     for (story, state, ms, reply, expire_at) in cases {
         let decision = renew(&state, &prolong(None, ms), NOW).map(done).expect("a decision");
@@ -189,8 +189,8 @@ fn renew_counts_the_lease_from_now() {
 fn force_release_removes_anybodys_or_only_the_given_owners() {
     let (by_anybody, only_own) = (false, true);
     let cases = [
-        (THEIRS, by_anybody, Reply::Forced),
-        (THEIRS, only_own, Reply::NothingToForce),
+        (HELD_BY_OTHER, by_anybody, Reply::Forced),
+        (HELD_BY_OTHER, only_own, Reply::NothingToForce),
         (own(3), only_own, Reply::Forced),
         (FREE, by_anybody, Reply::NothingToForce),
         (FREE, only_own, Reply::NothingToForce),
@@ -209,7 +209,7 @@ fn only_what_frees_the_lock_is_published() {
     let freeing = [
         let_go(own(1), &give(DownTo::OneLess, None)),
         let_go(own(9), &give(DownTo::AtMost(0), None)),
-        done(force_release(&THEIRS, false)),
+        done(force_release(&HELD_BY_OTHER, false)),
     ];
     for decision in freeing {
         assert_eq!(decision.change.unlock_message, Some(UnlockMessage::Free));
@@ -217,7 +217,7 @@ fn only_what_frees_the_lock_is_published() {
     }
     let others = [
         take(FREE, &ask(5, None), None, ANYBODY),
-        take(THEIRS, &ask(5, None), None, ANYBODY),
+        take(HELD_BY_OTHER, &ask(5, None), None, ANYBODY),
         take(own(1), &ask(5, None), None, ANYBODY),
         Ok(let_go(own(2), &give(DownTo::OneLess, None))),
         renew(&own(1), &prolong(None, 5), NOW).map(done),
@@ -241,7 +241,7 @@ fn holds_raise_events_when_acquired_and_released() {
     let last = event(let_go(own(1), &give(DownTo::OneLess, None)));
     let none = event(let_go(own(1), &give(DownTo::AtMost(1), Some(5))));
     assert_eq!((one, last, none), (Some(LockEvent::Release), Some(LockEvent::Release), None));
-    let forced = event(done(force_release(&THEIRS, false)));
+    let forced = event(done(force_release(&HELD_BY_OTHER, false)));
     assert_eq!(forced, Some(LockEvent::ForceRelease));
 }
 
@@ -259,7 +259,7 @@ fn a_hand_off_takes_only_what_is_free_with_the_waiters_own_lease() {
     let cases = [
         (FREE, change(HashChange::Set(Holds::ONE))),
         (ABANDONED, change(HashChange::Replace(Holds::ONE))),
-        (THEIRS, None),
+        (HELD_BY_OTHER, None),
         (own(1), None),
     ];
     for (state, expected) in cases {
@@ -300,7 +300,7 @@ fn every_acquisition_that_asks_for_a_token_gets_it_and_stores_it() {
         assert_eq!(token_of(state, wanted, token), (Some(42), token), "{state:?}");
         assert_eq!(token_of(state, wanted, None), (Some(0), None), "{state:?}");
     }
-    assert_eq!(token_of(THEIRS, None, token), (None, None), "a denied call uses no token");
+    assert_eq!(token_of(HELD_BY_OTHER, None, token), (None, None), "a denied call uses no token");
     assert_eq!(token_of(own(1), Some(3), token), (None, None), "a denied call uses no token");
     assert_eq!(given(FREE, token).map(|change| change.token), Some(token));
 }
@@ -310,8 +310,13 @@ fn only_an_untouched_grant_is_revoked() {
     let ends = UnixMs(1_010_000);
     let back = |view| revoke(&view, Mode::Mutex, ends).map(done).expect("a decision");
     assert_eq!(outcome(back(own(1))), (Reply::Released, HashChange::Delete, None));
-    let touched =
-        [own(2), held_until(1, Expiry::Never), held_until(1, Expiry::At(UnixMs(1_010_001))), THEIRS, FREE];
+    let touched = [
+        own(2),
+        held_until(1, Expiry::Never),
+        held_until(1, Expiry::At(UnixMs(1_010_001))),
+        HELD_BY_OTHER,
+        FREE,
+    ];
     for state in touched {
         assert_eq!(back(state), done(nothing(Reply::NotHeld)), "{state:?}");
     }
