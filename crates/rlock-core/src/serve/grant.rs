@@ -115,21 +115,20 @@ fn give<P: Server>(
     note_reads(core, lock, &decision.change);
     holds_changed(core, lock.name(), Some(&head.owner), &decision.change);
     let (clock, ends) = (core.port.clock(), now.after(lease));
-    let announced_end = core.locks(|locks| {
+    let announced = core.locks(|locks| {
         // Readers are counted where others join as well; Redisson knows no permits of this kind.
         if matches!(head.mode, Mode::Mutex | Mode::Write) {
             locks.count_admitted(lock.name(), clock);
         }
-        let announced_end = locks.announced_end(lock.name());
+        let announced = locks.announced_end(lock.name());
         // In this order: with the last waiter of a connection that has ended, its end is forgotten.
         locks.tie(lock.name(), &head.owner, head.mode, (head.session, head.user.clone()));
         locks.leave(head.ticket);
-        announced_end
+        announced
     });
     fair::remove_departed_heads(core, lock);
     if matches!(head.mode, Mode::Mutex | Mode::Write)
-        && let Some(message) =
-            rules::message_on_hand_off(announced_end.unwrap_or(Expiry::Never), ends, head.mode)
+        && let Some(message) = rules::message_on_hand_off(announced.unwrap_or(Expiry::Never), ends, head.mode)
     {
         notify_redisson(core, lock, message);
     }

@@ -35,7 +35,6 @@ fn outcome(decision: Decision) -> Outcome {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn acquire_takes_what_is_free_re_enters_and_is_denied() {
     let denied: Outcome = (Reply::Denied, HashChange::Keep, None);
     let forever = held_until(1, Expiry::Never);
