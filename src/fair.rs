@@ -15,7 +15,7 @@ use crate::perform::{self, FairKeys};
 /// How many owners are searched for in a long list at once: each takes a millisecond in one of 50,000 entries.
 const MOST_SEARCHES: usize = 8;
 
-/// The fair queue of a lock.
+/// The fair list of a lock.
 pub(crate) struct SiteFairList<'a> {
     ctx: Ctx<'a>,
     name: StringRef<'a>,
@@ -25,12 +25,12 @@ pub(crate) struct SiteFairList<'a> {
 impl<'a> SiteFairList<'a> {
     /// That of the lock of this name.
     pub(crate) fn of(ctx: Ctx<'a>, name: StringRef<'a>) -> Self {
-        let list = OwnedString::new(&names::fair_queue(name.bytes()));
-        let deadlines = OwnedString::new(&names::fair_deadlines(name.bytes()));
+        let list = OwnedString::new(&names::fair_list_key(name.bytes()));
+        let deadlines = OwnedString::new(&names::fair_deadlines_key(name.bytes()));
         Self { ctx, name, keys: FairKeys { ctx, list, deadlines } }
     }
 
-    /// Refuses the queue where the user may not run the command on its keys, or it may be on another server.
+    /// Refuses the list where the user may not run the command on its keys, or it may be on another server.
     pub(crate) fn check(&self, command: CommandCtx<'_>) -> Result<(), Error> {
         for key in [self.keys.list.borrow(), self.keys.deadlines.borrow()] {
             if !command.may_run_on(key) {

@@ -199,7 +199,7 @@ pub(crate) fn publish<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>, mess
 /// A waiter for Redisson's fair lock listens on a channel of its own; the head of the fair list is called.
 fn publish_free<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>) -> u64 {
     let mut names = names::Prefixed::of(name.bytes());
-    let Some(head) = list_head(*ctx, names.fair_queue()) else {
+    let Some(head) = list_head(*ctx, names.fair_list_key()) else {
         return publish_to(*ctx, names.unlock_channel(), ZERO.get());
     };
     observed::fair_list_met(waiters::core(&ctx), keyspace::lock_name(*ctx, name));

@@ -73,7 +73,7 @@ pub(crate) fn listen_to_keys(ctx: Ctx<'_>) -> bool {
     KEYS.listen(ctx)
 }
 
-/// Listens to changes of lists as well, among which are fair queues; false if the server refuses that.
+/// Listens to changes of lists as well, among which are fair lists; false if the server refuses that.
 #[must_use]
 pub(crate) fn listen_to_lists(ctx: Ctx<'_>) -> bool {
     LISTS.listen(ctx)

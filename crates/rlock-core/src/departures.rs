@@ -104,7 +104,7 @@ pub(crate) fn refuse<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, waiter: &
 /// Answers those whose wait has ended, not all of them at once.
 pub(crate) fn end_waits<P: Server>(core: Core<'_, P>) {
     let (clock, most) = (core.port.clock(), core.port.settings().at_once.ended);
-    for (lock, waiter) in core.locks(|locks| locks.timed_out(clock, most)) {
+    for (lock, waiter) in core.locks(|locks| locks.remove_timed_out(clock, most)) {
         core.port.note(Note::TimedOut);
         match &waiter.via {
             Via::Block => core.port.answer(waiter.ticket, Ok(Reply::Denied)),

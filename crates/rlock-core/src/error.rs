@@ -109,7 +109,7 @@ pub enum Error {
     NoTokenLeft,
     /// The lock's slot is moving, and its last fencing token may be on the other server.
     TokenMigrating,
-    /// The lock's slot is moving, and its fair queue may be on the other server.
+    /// The lock's slot is moving, and its fair list may be on the other server.
     FairListMigrating,
     /// The lock's slot is moving, and a lease key of this reader may be on the other server.
     LeaseMigrating,

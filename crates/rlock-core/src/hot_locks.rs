@@ -8,7 +8,7 @@ use crate::timing::meter;
 /// RLOCK.HOT: at most `limit` locks, those with the most waiting time first.
 pub fn hottest<P: InCommand>(core: Core<'_, P>, limit: usize) -> Vec<HotLock> {
     let meter = meter(core.port);
-    let mut hot = core.locks(|locks| locks.hot_locks(meter));
+    let mut hot = core.locks(|locks| locks.rank_hot_locks(meter));
     hot.truncate(limit);
     hot
 }

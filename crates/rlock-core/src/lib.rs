@@ -26,7 +26,7 @@
 //! - [`port`]: the server as the steps see it.
 //! - [`facts`]: facts about a lock that a server tells.
 //! - [`settings`]: the configuration.
-//! - [`note`]: events for the statistics.
+//! - [`note`]: what the statistics count.
 //! - [`commands`]: the steps of each command.
 //! - [`yielding`]: yield windows for waiting Redisson clients.
 //! - `access`: whether an owner could have a lock now.

@@ -64,7 +64,7 @@ pub trait Server {
     /// Changes of keys by other clients matter from now on: the server must report them.
     fn listen_to_keys(&self);
 
-    /// Counts an event for the statistics.
+    /// Counts this for the statistics.
     fn note(&self, note: Note<'_>);
 }
 

@@ -175,7 +175,7 @@ pub(crate) fn last_other<P: Server, L: Lock>(
     key_end: Expiry,
 ) -> Checked {
     let few = count <= CHECKED;
-    if !few && !core.locks(|locks| locks.is_check_due()) {
+    if !few && !core.locks(|locks| locks.count_release()) {
         return (Others::InDoubt, Vec::new());
     }
     let mut readers = lock.some_readers(CHECKED.saturating_add(1));

@@ -83,7 +83,7 @@ fn revoke_grants<P: InTask>(core: Core<'_, P>) -> WorkOutcome {
 fn serve_due<P: InTask>(core: Core<'_, P>) -> WorkOutcome {
     let (now, share, mut looked) = (core.port.now(), Share::of(core), WorkOutcome::Done);
     let most = core.port.settings().at_once.looked;
-    for lock in core.locks(|locks| locks.due(now, most)) {
+    for lock in core.locks(|locks| locks.line_up_due(now, most)) {
         match core.at(lock.name(), |lock| check(core, lock)) {
             Some(WorkOutcome::Refused) => looked = WorkOutcome::Refused,
             Some(WorkOutcome::Done) => {}

@@ -118,7 +118,7 @@ fn is_first_hold(change: &Change) -> bool {
 pub(crate) fn key_ended<P: Server>(core: Core<'_, P>, lock: LockName<'_>, cause: Cause) {
     let now = core.port.now();
     core.locks(|locks| {
-        if cause == Cause::Expired && locks.end_is_due(lock, now) {
+        if cause == Cause::Expired && locks.make_end_due(lock, now) {
             locks.untie_holds(lock);
         } else {
             locks.untie_all(lock);

@@ -93,11 +93,11 @@ impl Locks {
         queues.take(most).collect()
     }
 
-    /// The locks that are due to be served, each with waiters, those first that became due first, until they count `most`; to
+    /// Lines up the locks that must be served now, and returns those that are due, each with waiters, those first that became due first, until they count `most`; to
     /// serve one sets when it is due next.
     ///
     /// If the clock is set back before that, the sweep of all locks that follows makes the locks due again.
-    pub fn due(&mut self, now: UnixMs, most: usize) -> Vec<LockRef> {
+    pub fn line_up_due(&mut self, now: UnixMs, most: usize) -> Vec<LockRef> {
         for lock in self.agenda.take_serve_now(most) {
             if let Some(queue) = self.queue_mut(lock.name()) {
                 queue.due = Some(Due::At(now));

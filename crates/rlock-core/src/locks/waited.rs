@@ -90,8 +90,8 @@ impl Locks {
         self.hot.add_denial(lock, most);
     }
 
-    /// The locks that cost most waiting, the first one most of all.
-    pub fn hot_locks(&mut self, meter: Meter) -> Vec<HotLock> {
+    /// Counts the running waits, and returns the locks that cost most waiting, the first one most of all.
+    pub fn rank_hot_locks(&mut self, meter: Meter) -> Vec<HotLock> {
         self.meter = meter;
         self.hot.shrink_to(meter.most);
         for lock in self.hot.locks() {
