@@ -12,7 +12,7 @@ use crate::waiters;
 /// holders can still re-enter, renew and release.
 pub(crate) static ACCEPT: BoolOption = BoolOption::new(c"accept", true, |ctx| {
     if !ACCEPT.get() {
-        departures::drain(waiters::core(&ctx));
+        departures::drain(waiters::node(&ctx));
     }
 });
 

@@ -202,7 +202,7 @@ fn publish_free<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>) -> u64 {
     let Some(head) = list_head(*ctx, names.fair_list_key()) else {
         return publish_to(*ctx, names.unlock_channel(), ZERO.get());
     };
-    observed::fair_list_met(waiters::core(&ctx), keyspace::lock_name(*ctx, name));
+    observed::fair_list_met(waiters::node(&ctx), keyspace::lock_name(*ctx, name));
     let receivers = publish_to(*ctx, names.unlock_channel(), ZERO.get());
     let called = publish_to(*ctx, &names::fair_channel(names.unlock_channel(), &head), ZERO.get());
     receivers.saturating_add(called)

@@ -6,10 +6,10 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
-use rlock_core::core::Core;
 use rlock_core::departures;
 use rlock_core::locks::DropReason;
 use rlock_core::locks::{Locks, Ticket};
+use rlock_core::node::Node;
 use rlock_core::port::Server;
 use rlock_core::{Error, Reply};
 
@@ -49,14 +49,14 @@ pub(crate) fn locks<T>(body: impl FnOnce(&mut Locks) -> T) -> T {
 }
 
 /// The server with its waiters, for the rules.
-pub(crate) fn core<P: Server>(server: &P) -> Core<'_, P> {
-    Core::new(server, LOCKS.get())
+pub(crate) fn node<P: Server>(server: &P) -> Node<'_, P> {
+    Node::new(server, LOCKS.get())
 }
 
 /// Sends all waiters away if the state may be inconsistent, as it may after a panic.
 pub(crate) fn clear_doubt<P: Server>(server: &P) {
     if take_doubt() {
-        departures::drop_all_now(core(server), DropReason::InDoubt);
+        departures::drop_all_now(node(server), DropReason::InDoubt);
         // Clients whose waiters had left the queue when the panic came, and that are not answered yet.
         let left = with(|state| {
             let blocked = state.clients.iter().filter(|(_, client)| client.blocked.is_some());
@@ -108,7 +108,7 @@ pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &WaitOutcome) {
     let granted = locks(|locks| locks.is_undelivered(ticket));
     // Asked after the answer, which may itself have been too much for the client's output buffer.
     if granted && ctx.is_closing(has_own_user) {
-        departures::client_disconnected(core(&ctx), ticket);
+        departures::client_disconnected(node(&ctx), ticket);
     } else if granted {
         locks(|locks| locks.answered(ticket));
     }
@@ -117,7 +117,7 @@ pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &WaitOutcome) {
 /// Called when a client goes that is blocked, or unblocked and not answered yet.
 pub(crate) fn client_disconnected(ctx: EventCtx<'_>, handle: Handle) {
     if let Some(ticket) = with(|state| state.handles.get(&handle).copied()) {
-        departures::client_disconnected(core(&ctx), ticket);
+        departures::client_disconnected(node(&ctx), ticket);
         forget(ticket);
     }
 }
@@ -146,5 +146,5 @@ pub(crate) fn set_timer(ctx: Ctx<'_>, in_ms: Option<u64>) {
 /// The timer has fired, and is no more.
 pub(crate) fn timer_fired(ctx: TaskCtx<'_>) {
     with(|state| state.timer = None);
-    rlock_core::timer::on_timer(core(&ctx));
+    rlock_core::timer::on_timer(node(&ctx));
 }

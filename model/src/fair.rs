@@ -52,7 +52,7 @@ pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
         (takes, before != *list)
     });
     if changed {
-        observed::fair_list_changed(sim.core(), id.name(), observed::ListChange::Anywhere);
+        observed::fair_list_changed(sim.node(), id.name(), observed::ListChange::Anywhere);
     }
     if takes {
         let ends = sim.with(|world| UnixMs(world.now.0 + LEASE));

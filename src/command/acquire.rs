@@ -11,7 +11,7 @@ use crate::ffi::{
     listen_to_sorted_sets,
 };
 use crate::keyspace;
-use crate::waiters::core;
+use crate::waiters::node;
 
 /// READ, WRITE or PERMITS.
 const KIND_ARG: Arg = Arg::new(
@@ -93,7 +93,7 @@ impl Command for Acquire {
         {
             return Err(Error::Internal("the server does not report changes of keys"));
         }
-        let answer = commands::acquire(core(&ctx), &mut lock(ctx)?, &request);
+        let answer = commands::acquire(node(&ctx), &mut lock(ctx)?, &request);
         if request.permits.is_some() { answer } else { answer.map_err(Error::without_permits) }
     }
 }

@@ -4,7 +4,7 @@ use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, key, lock};
 use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
-use crate::waiters::core;
+use crate::waiters::node;
 
 /// Takes a waiter out of the queue.
 pub(crate) struct Cancel;
@@ -27,6 +27,6 @@ impl Command for Cancel {
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
         let request = request::Cancel::parse(key(ctx)?, after_key(ctx))?;
-        commands::cancel(core(&ctx), &mut lock(ctx)?, &request)
+        commands::cancel(node(&ctx), &mut lock(ctx)?, &request)
     }
 }

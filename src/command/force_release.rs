@@ -4,7 +4,7 @@ use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, lock};
 use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
-use crate::waiters::core;
+use crate::waiters::node;
 
 /// Takes a lock from its holders.
 pub(crate) struct ForceRelease;
@@ -27,6 +27,6 @@ impl Command for ForceRelease {
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
         let request = request::ForceRelease::parse(after_key(ctx))?;
-        commands::force_release(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
+        commands::force_release(node(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

@@ -5,7 +5,7 @@ use rlock_core::{Error, hot_locks, request};
 
 use super::pair;
 use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, Ctx, KeyUse, Respond, Spec};
-use crate::waiters::core;
+use crate::waiters::node;
 
 /// Shows the locks that cost most waiting.
 pub(crate) struct Hot;
@@ -44,10 +44,10 @@ impl Command for Hot {
         Ok(match request::Hot::parse(ctx.args().from(1))? {
             request::Hot::Show { limit } => {
                 let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-                Answer::Shown(hot_locks::hottest(core(&ctx), limit))
+                Answer::Shown(hot_locks::hottest(node(&ctx), limit))
             }
             request::Hot::Reset => {
-                hot_locks::reset(core(&ctx));
+                hot_locks::reset(node(&ctx));
                 Answer::Reset
             }
         })

@@ -51,7 +51,7 @@ impl Command for Info {
         let (waiter_count, queue) = queue::of(*ctx, name, limit);
         if held.count == 0 && waiter_count > 0 {
             // Asking may not write; the timer serves the queue.
-            observed::seen_free(waiters::core(&ctx), keyspace::lock_name(*ctx, name));
+            observed::seen_free(waiters::node(&ctx), keyspace::lock_name(*ctx, name));
         }
         Ok(Report { held, token: last_token(*ctx, name), waiter_count, queue })
     }

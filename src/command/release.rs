@@ -4,7 +4,7 @@ use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, lock};
 use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
-use crate::waiters::core;
+use crate::waiters::node;
 
 /// Releases holds.
 pub(crate) struct Release;
@@ -39,6 +39,6 @@ impl Command for Release {
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
         let request = request::Release::parse(after_key(ctx))?;
-        commands::release(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
+        commands::release(node(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

@@ -4,7 +4,7 @@ use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, check_session, lock};
 use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
-use crate::waiters::core;
+use crate::waiters::node;
 
 /// Lets a lease count from now.
 pub(crate) struct Renew;
@@ -35,6 +35,6 @@ impl Command for Renew {
         if request.session.is_some() {
             check_session(ctx)?;
         }
-        commands::renew(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
+        commands::renew(node(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

@@ -112,7 +112,7 @@ impl Readers {
             ctx.notify(EventClass::Generic, own_event::DEL, lease.borrow());
             // rlock does not receive its own events, and a client may wait for a lock of that very name.
             observed::key_changed(
-                waiters::core(&ctx),
+                waiters::node(&ctx),
                 keyspace::lock_name(*ctx, lease.borrow()),
                 Cause::Deleted,
             );

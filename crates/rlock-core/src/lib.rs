@@ -22,7 +22,7 @@
 //! - [`locks`]: what memory knows of each lock: first of all its waiters, in their order.
 //! - [`fair`]: one order for native waiters and Redisson's fair waiters.
 //! - [`token`]: fencing tokens.
-//! - [`core`]: a server, together with what memory knows of its locks.
+//! - [`node`]: a server, together with what memory knows of its locks.
 //! - [`port`]: the server as the steps see it.
 //! - [`facts`]: facts about a lock that a server tells.
 //! - [`settings`]: the configuration.
@@ -55,7 +55,6 @@
 
 mod access;
 pub mod commands;
-pub mod core;
 pub mod decision;
 pub mod departures;
 pub mod error;
@@ -67,6 +66,7 @@ pub mod locks;
 mod look;
 pub mod message;
 pub mod names;
+pub mod node;
 pub mod note;
 pub mod observed;
 mod permits_repair;

@@ -1,8 +1,8 @@
 //! What other clients and the server did to locks: each event schedules a check.
 
-use crate::core::Core;
 use crate::fair;
 use crate::locks::{Cause, Databases, LockName, LockRef, Locks, Sweep};
+use crate::node::Node;
 use crate::note::Note;
 use crate::port::{Lock, Server};
 use crate::read_leases;
@@ -14,80 +14,80 @@ use crate::weight::weigh;
 
 /// A key was changed, deleted or renamed, or has expired: its lock is checked now if it has waiters. If it has none, a
 /// lock that ended was also free for waiting Redisson clients.
-pub fn key_changed<P: Server>(core: Core<'_, P>, lock: LockName<'_>, cause: Cause) {
-    if !core.locks(|locks| locks.knows(lock) || locks.knows_end(lock)) {
+pub fn key_changed<P: Server>(node: Node<'_, P>, lock: LockName<'_>, cause: Cause) {
+    if !node.locks(|locks| locks.knows(lock) || locks.knows_end(lock)) {
         return;
     }
-    let _entry = entry(core);
+    let _entry = entry(node);
     if cause != Cause::Other {
-        tying::key_ended(core, lock, cause);
+        tying::key_ended(node, lock, cause);
     }
-    let awaited = core.locks(|locks| {
+    let awaited = node.locks(|locks| {
         locks.schedule_read_repair(lock);
         locks.head(lock).is_some()
     });
     if awaited {
-        core.locks(|locks| locks.note_cause(lock, cause));
-        check_soon(core, lock);
+        node.locks(|locks| locks.note_cause(lock, cause));
+        check_soon(node, lock);
     } else if cause != Cause::Other {
-        core.locks(|locks| locks.end_count(lock));
+        node.locks(|locks| locks.end_count(lock));
     }
 }
 
 /// Keys of these databases were created or removed without an event for each: schedules a check of all their locks with
 /// waiters.
-pub fn databases_changed<P: Server>(core: Core<'_, P>, databases: Databases, cause: Cause) {
-    sweep(core, Sweep::Keys(databases, cause));
+pub fn databases_changed<P: Server>(node: Node<'_, P>, databases: Databases, cause: Cause) {
+    sweep(node, Sweep::Keys(databases, cause));
 }
 
 /// SWAPDB has exchanged the keys of two databases: schedules a check of all their locks with waiters. The waiters stay where
 /// they are, but not their fair lists.
-pub fn databases_swapped<P: Server>(core: Core<'_, P>, [one, other]: [i32; 2]) {
-    let _entry = entry(core);
+pub fn databases_swapped<P: Server>(node: Node<'_, P>, [one, other]: [i32; 2]) {
+    let _entry = entry(node);
     for (db, with) in [(one, other), (other, one)] {
-        core.locks(|locks| locks.sweep(Sweep::Swapped { db, with }));
+        node.locks(|locks| locks.sweep(Sweep::Swapped { db, with }));
     }
-    continue_sweeps(core);
+    continue_sweeps(node);
 }
 
 /// The wall clock was set forward or back: schedules a check of every lock with waiters.
-pub fn clock_stepped<P: Server>(core: Core<'_, P>) {
-    sweep(core, Sweep::Clock);
+pub fn clock_stepped<P: Server>(node: Node<'_, P>) {
+    sweep(node, Sweep::Clock);
 }
 
 /// This server has data whose owners it does not know: it has loaded a file, is promoted, or slots arrived as a whole.
-pub fn data_arrived<P: Server>(core: Core<'_, P>) {
-    let clock = core.port.clock();
-    core.locks(|locks| locks.data_arrived(clock));
+pub fn data_arrived<P: Server>(node: Node<'_, P>) {
+    let clock = node.port.clock();
+    node.locks(|locks| locks.data_arrived(clock));
 }
 
 /// Another server decides about slots: they have left as a whole, or begin to arrive as a whole. Their locks are forgotten, and
 /// their waiters are sent away.
-pub fn slots_moved<P: Server>(core: Core<'_, P>, ranges: &[SlotRange]) {
-    sweep(core, Sweep::SlotsMoved(SlotSet::of(ranges)));
+pub fn slots_moved<P: Server>(node: Node<'_, P>, ranges: &[SlotRange]) {
+    sweep(node, Sweep::SlotsMoved(SlotSet::of(ranges)));
 }
 
 /// Another value took the place of a lock's value: the holds of before are not tied any more, whatever the key holds now.
-pub fn value_replaced<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
-    if !core.locks(|locks| locks.has_ties()) {
+pub fn value_replaced<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
+    if !node.locks(|locks| locks.has_ties()) {
         return;
     }
-    let _entry = entry(core);
-    core.locks(|locks| locks.untie_holds(lock));
+    let _entry = entry(node);
+    node.locks(|locks| locks.untie_holds(lock));
 }
 
 /// Another client has set the expiry of a key: that may be before the lease ends of readers that this server does not know.
-pub fn expiry_set<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
+pub fn expiry_set<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) {
     if is_read(lock) {
-        read_leases::meet(core, lock.name());
+        read_leases::meet(node, lock.name());
     }
 }
 
 /// A key was restored from another server: earlier knowledge of the lock's readers does not hold.
-pub fn key_restored<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
-    if is_read(lock) && core.port.is_primary() {
-        let _entry = entry(core);
-        core.locks(|locks| locks.search_reads(lock.name()));
+pub fn key_restored<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) {
+    if is_read(lock) && node.port.is_primary() {
+        let _entry = entry(node);
+        node.locks(|locks| locks.search_reads(lock.name()));
     }
 }
 
@@ -97,20 +97,20 @@ fn is_read<L: Lock>(lock: &mut L) -> bool {
 }
 
 /// A lease key of one of a lock's readers was restored from another server.
-pub fn read_lease_restored<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
-    let _entry = entry(core);
-    core.locks(|locks| locks.doubt_reads(lock));
+pub fn read_lease_restored<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
+    let _entry = entry(node);
+    node.locks(|locks| locks.doubt_reads(lock));
 }
 
 /// A fair list with entries was met.
-pub fn fair_list_met<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
-    fair::list_met(core, lock);
+pub fn fair_list_met<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
+    fair::list_met(node, lock);
 }
 
 /// This server cannot tell which entries of a lock's fair list are alive: it came from another server.
-pub fn fair_list_found<P: Server>(core: Core<'_, P>, lock: LockRef) {
-    let _entry = entry(core);
-    core.locks(|locks| locks.note_fair_uncapped(lock));
+pub fn fair_list_found<P: Server>(node: Node<'_, P>, lock: LockRef) {
+    let _entry = entry(node);
+    node.locks(|locks| locks.note_fair_uncapped(lock));
 }
 
 /// Where another client has changed a fair list.
@@ -123,73 +123,73 @@ pub enum ListChange {
 }
 
 /// Another client has changed a fair list: a native waiter may have been dropped from it.
-pub fn fair_list_changed<P: Server>(core: Core<'_, P>, lock: LockName<'_>, change: ListChange) {
-    if !core.locks(|locks| locks.knows(lock)) {
+pub fn fair_list_changed<P: Server>(node: Node<'_, P>, lock: LockName<'_>, change: ListChange) {
+    if !node.locks(|locks| locks.knows(lock)) {
         return;
     }
-    let _entry = entry(core);
+    let _entry = entry(node);
     if change == ListChange::Anywhere {
-        core.locks(|locks| locks.disturb_walk(lock));
+        node.locks(|locks| locks.disturb_walk(lock));
     }
-    if core.locks(|locks| locks.note_fair_change(lock)) {
-        check_soon(core, lock);
+    if node.locks(|locks| locks.note_fair_change(lock)) {
+        check_soon(node, lock);
     }
 }
 
 /// Schedules a check of all fair lists with native waiters, and of the channels of all waiters, and counts the time of all running
 /// waits.
-pub fn sweep_periodically<P: Server>(core: Core<'_, P>) {
-    sweep(core, Sweep::Periodic);
-    let _entry = entry(core);
-    core.locks(Locks::begin_channel_round);
-    check_channels(core);
+pub fn sweep_periodically<P: Server>(node: Node<'_, P>) {
+    sweep(node, Sweep::Periodic);
+    let _entry = entry(node);
+    node.locks(Locks::begin_channel_round);
+    check_channels(node);
 }
 
 /// Retries the changes that were deferred while a slot migrates.
-pub fn retry_deferred<P: Server>(core: Core<'_, P>) {
-    let _entry = entry(core);
-    core.locks(Locks::unpark);
+pub fn retry_deferred<P: Server>(node: Node<'_, P>) {
+    let _entry = entry(node);
+    node.locks(Locks::unpark);
 }
 
 /// Schedules a check of some locks with waiters now; the next call continues after them.
-pub fn check_some<P: Server>(core: Core<'_, P>) {
-    let now = core.port.now();
-    let most = core.port.settings().at_once.looked;
-    let _entry = entry(core);
-    core.locks(|locks| locks.check_some_now(now, most));
+pub fn check_some<P: Server>(node: Node<'_, P>) {
+    let now = node.port.now();
+    let most = node.port.settings().at_once.looked;
+    let _entry = entry(node);
+    node.locks(|locks| locks.check_some_now(now, most));
 }
 
 /// Some slots may have left this server without an event, with keys that stay: schedules the question for some locks with
 /// waiters; the next call continues after them.
-pub fn doubt_some_slots<P: Server>(core: Core<'_, P>) {
-    let (now, most) = (core.port.now(), core.port.settings().at_once.looked);
-    let _entry = entry(core);
-    core.locks(|locks| locks.doubt_some_slots(now, most));
+pub fn doubt_some_slots<P: Server>(node: Node<'_, P>) {
+    let (now, most) = (node.port.now(), node.port.settings().at_once.looked);
+    let _entry = entry(node);
+    node.locks(|locks| locks.doubt_some_slots(now, most));
 }
 
 /// A lock may have become free without an event, as a command that only reads has seen: it is checked now.
-pub fn seen_free<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
-    let _entry = entry(core);
-    check_soon(core, lock);
+pub fn seen_free<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
+    let _entry = entry(node);
+    check_soon(node, lock);
 }
 
-fn sweep<P: Server>(core: Core<'_, P>, sweep: Sweep) {
-    let _entry = entry(core);
-    core.locks(|locks| locks.sweep(sweep));
-    continue_sweeps(core);
+fn sweep<P: Server>(node: Node<'_, P>, sweep: Sweep) {
+    let _entry = entry(node);
+    node.locks(|locks| locks.sweep(sweep));
+    continue_sweeps(node);
 }
 
 /// Continues a round of checks of channels. Waiters whose channel has no subscriber at two checks in a row are removed. No message is
 /// published: it would have no receiver.
-pub(crate) fn check_channels<P: Server>(core: Core<'_, P>) {
-    let AtOnce { looked, ended, .. } = core.port.settings().at_once;
-    let (clock, mut left) = (core.port.clock(), ended);
+pub(crate) fn check_channels<P: Server>(node: Node<'_, P>) {
+    let AtOnce { looked, ended, .. } = node.port.settings().at_once;
+    let (clock, mut left) = (node.port.clock(), ended);
     for _ in 0..looked {
-        let Some(channel) = core.locks(Locks::next_channel) else { return };
-        let has_subscriber = core.port.has_subscriber(&channel);
-        let gone = core.locks(|locks| locks.channel_checked(&channel, has_subscriber, clock, left));
+        let Some(channel) = node.locks(Locks::next_channel) else { return };
+        let has_subscriber = node.port.has_subscriber(&channel);
+        let gone = node.locks(|locks| locks.channel_checked(&channel, has_subscriber, clock, left));
         if !gone.is_empty() {
-            core.port.note(Note::Gone(gone.len()));
+            node.port.note(Note::Gone(gone.len()));
         }
         left = left.saturating_sub(weigh(&gone));
         if left == 0 {
@@ -198,7 +198,7 @@ pub(crate) fn check_channels<P: Server>(core: Core<'_, P>) {
     }
 }
 
-pub(crate) fn continue_sweeps<P: Server>(core: Core<'_, P>) {
-    let (now, most) = (core.port.now(), core.port.settings().at_once.looked);
-    core.locks(|locks| locks.continue_sweeps(now, most));
+pub(crate) fn continue_sweeps<P: Server>(node: Node<'_, P>) {
+    let (now, most) = (node.port.now(), node.port.settings().at_once.looked);
+    node.locks(|locks| locks.continue_sweeps(now, most));
 }

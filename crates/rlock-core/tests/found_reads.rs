@@ -181,7 +181,7 @@ fn a_late_lease_key_is_found() {
         shorten(&sim, &lock(0));
         cycle(&sim);
         sim.with(|world| world.read_leases.insert(late, lease));
-        observed::read_lease_restored(sim.core(), lock(0).name());
+        observed::read_lease_restored(sim.node(), lock(0).name());
         while cycle(&sim) {}
         assert_eq!(ends(&sim, &lock(0)), Expiry::At(latest), "{readers} readers");
     }
@@ -196,7 +196,7 @@ fn a_returned_lock_is_searched_again() {
     while cycle(&sim) {}
     let later = UnixMs(sim.with(|world| world.now.0 + 2 * HOUR));
     sim.with(|world| world.read_leases.insert((lock(0), reader(0), 1), Expiry::At(later)));
-    observed::data_arrived(sim.core());
+    observed::data_arrived(sim.node());
     shorten(&sim, &lock(0));
     while cycle(&sim) {}
     assert_eq!(ends(&sim, &lock(0)), Expiry::At(later));
@@ -212,7 +212,7 @@ fn a_search_begins_anew_in_another_database() {
     // Of the readers in alphabetical order the last one is searched first.
     let later = UnixMs(data(&sim, &lock(0), 3_000, 1).0 + HOUR);
     sim.with(|world| world.read_leases.insert((lock(0), reader(999), 1), Expiry::At(later)));
-    observed::databases_changed(sim.core(), Databases::One(0), Cause::Swapped);
+    observed::databases_changed(sim.node(), Databases::One(0), Cause::Swapped);
     shorten(&sim, &lock(0));
     while cycle(&sim) {}
     assert_eq!(ends(&sim, &lock(0)), Expiry::At(later));
@@ -250,7 +250,7 @@ fn a_lock_in_a_slot_that_migrates_is_repaired_afterwards() {
     while cycle(&sim) {}
     assert_ne!(ends(&sim, &lock(0)), Expiry::At(latest));
     sim.with(|world| world.write_access = WriteAccess::Allowed);
-    observed::retry_deferred(sim.core());
+    observed::retry_deferred(sim.node());
     while cycle(&sim) {}
     assert_eq!(ends(&sim, &lock(0)), Expiry::At(latest));
 }

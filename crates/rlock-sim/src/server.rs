@@ -223,7 +223,7 @@ impl Lock for SimLock<'_> {
     fn publish(&self, message: UnlockMessage) -> u64 {
         // The head is called as well, and so the list is met.
         if message == UnlockMessage::Free && self.fair_list().head().is_some() {
-            observed::fair_list_met(self.sim.core(), self.lock.name());
+            observed::fair_list_met(self.sim.node(), self.lock.name());
         }
         self.sim.with(|world| {
             world.unlock_messages.push(self.lock.clone());

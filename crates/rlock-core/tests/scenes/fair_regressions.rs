@@ -128,7 +128,7 @@ fn a_redisson_waiter_with_little_time_left_is_called_as_well() {
             _ => scene.wait(1),
         }
         scene.settle();
-        observed::sweep_periodically(scene.sim.core());
+        observed::sweep_periodically(scene.sim.node());
         scene.settle();
         assert_eq!(scene.called(), "f1", "{freed}");
         assert!(scene.redisson(0, "f1", 0, 100).take());

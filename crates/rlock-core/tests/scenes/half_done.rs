@@ -86,7 +86,7 @@ fn a_replica_grants_nothing_though_it_is_drained() {
         assert_eq!(scene.ask(0, owner, PLAIN), Ok(Answer::Later));
     }
     scene.sim.demote();
-    departures::drain(scene.sim.core());
+    departures::drain(scene.sim.node());
     assert_eq!(scene.release(0, "h"), Reply::Released);
     assert_eq!(scene.holder(0), "");
     scene.settle();
@@ -195,7 +195,7 @@ fn the_timer_rests_while_a_fair_list_may_not_be_written() {
         assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
         scene.settle();
         scene.sim.with(|world| world.write_access = WriteAccess::Refused);
-        observed::fair_list_changed(scene.sim.core(), lock(0).name(), observed::ListChange::Anywhere);
+        observed::fair_list_changed(scene.sim.node(), lock(0).name(), observed::ListChange::Anywhere);
         let fired = scene.pass(1_000, || {});
         assert!((1..=1_000 / 20 + 2).contains(&fired), "{fired} times in a second");
     }
@@ -208,13 +208,13 @@ fn waiters_leave_a_held_lock_whose_slot_is_gone() {
     let scene = waiting(&owners.iter().map(String::as_str).collect::<Vec<_>>());
     scene.sim.with(|world| world.settings.at_once.served = 2);
     let ask = || {
-        observed::doubt_some_slots(scene.sim.core());
+        observed::doubt_some_slots(scene.sim.node());
         scene.settle();
     };
     ask();
     assert_eq!(scene.queue(0), owners.join(" "));
     scene.sim.with(|world| world.write_access = WriteAccess::SlotMoved);
-    observed::check_some(scene.sim.core());
+    observed::check_some(scene.sim.node());
     scene.settle();
     assert_eq!(scene.queue(0), owners.join(" "), "a check of a held lock asks nothing");
     ask();

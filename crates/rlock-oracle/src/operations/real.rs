@@ -67,8 +67,8 @@ impl Real {
             Op::ByOther { lock, what } => self.other_write(lock, what),
             Op::ByList { lock, what } => self.by_list(lock, what),
             Op::Sweep => {
-                observed::sweep_periodically(self.sim.core());
-                sessions::on_beat(self.sim.core());
+                observed::sweep_periodically(self.sim.node());
+                sessions::on_beat(self.sim.node());
             }
             Op::Flush => self.sim.flush(),
             Op::Step(ms) => {

@@ -72,8 +72,8 @@ impl Real {
             self.sim.with(|world| {
                 world.fair.insert(id.clone(), list.iter().map(real_entry).collect());
             });
-            observed::fair_list_met(self.sim.core(), id.name());
-            observed::fair_list_changed(self.sim.core(), id.name(), observed::ListChange::Anywhere);
+            observed::fair_list_met(self.sim.node(), id.name());
+            observed::fair_list_changed(self.sim.node(), id.name(), observed::ListChange::Anywhere);
         }
         if becomes != value {
             self.sim.write_as_other(id, stored(becomes));

@@ -83,7 +83,7 @@ impl Redisson<'_> {
             (done, before != *list)
         });
         if changed {
-            observed::fair_list_changed(self.scene.sim.core(), id.name(), observed::ListChange::Anywhere);
+            observed::fair_list_changed(self.scene.sim.node(), id.name(), observed::ListChange::Anywhere);
         }
         done
     }

@@ -131,7 +131,7 @@ impl Follow {
                     self.ties.demoted();
                 }
             }
-            Op::Accept(false) => departures::drain(self.real.sim.core()),
+            Op::Accept(false) => departures::drain(self.real.sim.node()),
             _ => {}
         }
     }
