@@ -9,44 +9,44 @@ use rlock_core::port::FairList;
 use rlock_core::weight::weight;
 use rlock_core::{Error, Expiry, LeaseMs, UnixMs, names};
 
-use crate::ffi::{CallReply, CommandCtx, Ctx, Key, KeyKind, OwnedString, StringRef, ZERO};
+use crate::ffi::{CallReply, CommandCtx, Ctx, Key, KeyType, OwnedString, StringRef, ZERO};
 use crate::perform::{self, FairKeys};
 
 /// How many owners are searched for in a long list at once: each takes a millisecond in one of 50,000 entries.
 const MOST_SEARCHES: usize = 8;
 
-/// The fair queue of a lock.
-pub(crate) struct FairQueue<'a> {
+/// The fair list of a lock.
+pub(crate) struct SiteFairList<'a> {
     ctx: Ctx<'a>,
     name: StringRef<'a>,
     keys: FairKeys<'a>,
 }
 
-impl<'a> FairQueue<'a> {
+impl<'a> SiteFairList<'a> {
     /// That of the lock of this name.
     pub(crate) fn of(ctx: Ctx<'a>, name: StringRef<'a>) -> Self {
-        let list = OwnedString::new(&names::fair_queue(name.bytes()));
-        let deadlines = OwnedString::new(&names::fair_deadlines(name.bytes()));
+        let list = OwnedString::new(&names::fair_list_key(name.bytes()));
+        let deadlines = OwnedString::new(&names::fair_deadlines_key(name.bytes()));
         Self { ctx, name, keys: FairKeys { ctx, list, deadlines } }
     }
 
-    /// Refuses the queue where the user may not run the command on its keys, or it may be on another server.
+    /// Refuses the list where the user may not run the command on its keys, or it may be on another server.
     pub(crate) fn check(&self, command: CommandCtx<'_>) -> Result<(), Error> {
         for key in [self.keys.list.borrow(), self.keys.deadlines.borrow()] {
             if !command.may_run_on(key) {
                 return Err(Error::NoPermission("the keys of the lock's fair list"));
             }
         }
-        if self.is_elsewhere() { Err(Error::FairElsewhere) } else { Ok(()) }
+        if self.may_have_migrated() { Err(Error::FairListMigrating) } else { Ok(()) }
     }
 
-    fn may_be_elsewhere(&self, key: &OwnedString) -> bool {
-        let is_here = Key::open_write(self.ctx, key.borrow()).kind() != KeyKind::Empty;
+    fn key_may_have_migrated(&self, key: &OwnedString) -> bool {
+        let is_here = Key::open_write(self.ctx, key.borrow()).key_type() != KeyType::Empty;
         !is_here && !self.ctx.is_missing(key.borrow(), self.name)
     }
 
     fn is_empty(&self) -> bool {
-        Key::open_write(self.ctx, self.keys.list.borrow()).kind() != KeyKind::List
+        Key::open_write(self.ctx, self.keys.list.borrow()).key_type() != KeyType::List
     }
 
     /// The first entries, at most `most`.
@@ -66,7 +66,7 @@ impl<'a> FairQueue<'a> {
     /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
         let key = Key::open_write(self.ctx, self.keys.list.borrow());
-        if key.kind() == KeyKind::List { key.len() } else { 0 }
+        if key.key_type() == KeyType::List { key.len() } else { 0 }
     }
 
     /// Whether the list has an entry of this owner.
@@ -131,15 +131,15 @@ impl<'a> FairQueue<'a> {
     }
 }
 
-impl FairList for FairQueue<'_> {
+impl FairList for SiteFairList<'_> {
     fn head(&self) -> Option<FairEntry> {
         let head = Key::open_write(self.ctx, self.keys.list.borrow()).list_head()?;
         Some(FairEntry { deadline: self.deadline(&head), owner: (*head).into() })
     }
 
     // If it is, nothing is written: a key on both servers could not be moved, and its owners keep their places.
-    fn is_elsewhere(&self) -> bool {
-        [&self.keys.list, &self.keys.deadlines].into_iter().any(|key| self.may_be_elsewhere(key))
+    fn may_have_migrated(&self) -> bool {
+        [&self.keys.list, &self.keys.deadlines].into_iter().any(|key| self.key_may_have_migrated(key))
     }
 
     fn has(&self, owner: &[u8]) -> bool {
@@ -147,7 +147,7 @@ impl FairList for FairQueue<'_> {
     }
 
     fn missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>> {
-        if owners.is_empty() || self.is_elsewhere() {
+        if owners.is_empty() || self.may_have_migrated() {
             return Vec::new();
         }
         let search = || {
@@ -167,7 +167,7 @@ impl FairList for FairQueue<'_> {
     }
 
     fn join(&self, owner: &[u8], budget: LeaseMs) {
-        if self.is_elsewhere() || self.has(owner) {
+        if self.may_have_migrated() || self.has(owner) {
             return;
         }
         let now = self.ctx.real_time();
@@ -187,7 +187,7 @@ impl FairList for FairQueue<'_> {
 
     fn pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
         let head = Key::open_write(self.ctx, self.keys.list.borrow()).list_head();
-        if !head.is_some_and(|head| leaves(&head)) || self.is_elsewhere() {
+        if !head.is_some_and(|head| leaves(&head)) || self.may_have_migrated() {
             return Vec::new();
         }
         let first = self.first_that(most, leaves);
@@ -196,7 +196,7 @@ impl FairList for FairQueue<'_> {
 
     fn take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked {
         let nothing = Walked { at_head: true, ..Walked::default() };
-        if self.is_empty() || self.is_elsewhere() {
+        if self.is_empty() || self.may_have_migrated() {
             return nothing;
         }
         let (entries, weight, at_head) = self.before(passed, most);
@@ -218,13 +218,13 @@ impl FairList for FairQueue<'_> {
     }
 
     fn forget(&self, owners: &[Box<[u8]>]) {
-        if !owners.is_empty() && !self.is_elsewhere() {
+        if !owners.is_empty() && !self.may_have_migrated() {
             self.keys.remove_deadlines(owners);
         }
     }
 
     fn lower(&self, passed: usize, most: usize, latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>) -> Walked {
-        if self.is_empty() || self.is_elsewhere() {
+        if self.is_empty() || self.may_have_migrated() {
             return Walked { at_head: true, ..Walked::default() };
         }
         let (entries, weight, at_head) = self.before(passed, most);
@@ -243,13 +243,13 @@ impl FairList for FairQueue<'_> {
     }
 
     fn set_deadline(&self, owner: &[u8], at: UnixMs) {
-        if !self.is_elsewhere() {
+        if !self.may_have_migrated() {
             self.keys.set_deadline(owner, at);
         }
     }
 
     fn put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs) {
-        if !owners.is_empty() && !self.is_elsewhere() {
+        if !owners.is_empty() && !self.may_have_migrated() {
             self.keys.prepend(owners, deadline);
         }
     }
@@ -264,7 +264,7 @@ impl FairList for FairQueue<'_> {
         match self.ctx.call(c"ZSCORE", &[self.keys.deadlines.borrow(), owner.borrow()]) {
             CallReply::Bytes(score) => deadline_from(&score),
             // In doubt no owner counts as gone.
-            _ if self.may_be_elsewhere(&self.keys.deadlines) => Some(UnixMs(i64::MAX)),
+            _ if self.key_may_have_migrated(&self.keys.deadlines) => Some(UnixMs(i64::MAX)),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use rlock_core::shape::{self, SingleField};
 use rlock_core::types::canonical_integer;
 use rlock_core::{Error, Fields, Kind, UnixMs, names};
 
-use crate::ffi::{CommandCtx, Ctx, Key, KeyKind, MODE, OwnedString, Scan, StringRef};
+use crate::ffi::{CommandCtx, Ctx, Key, KeyType, MODE, OwnedString, Scan, StringRef};
 use crate::permits;
 
 /// The lock of this name in the database of the call under way.
@@ -50,11 +50,11 @@ pub(crate) fn token_key(name: StringRef<'_>) -> OwnedString {
 pub(crate) fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<Option<i64>, Error> {
     let token_name = token_key(name);
     let key = Key::open_write(ctx, token_name.borrow());
-    match key.kind() {
-        KeyKind::Empty if ctx.is_missing(token_name.borrow(), name) => Ok(None),
-        KeyKind::Empty => Err(Error::TokenElsewhere),
-        KeyKind::String => key.string().and_then(canonical_integer).ok_or(Error::NotAToken).map(Some),
-        KeyKind::Hash | KeyKind::List | KeyKind::SortedSet | KeyKind::Other => Err(Error::TokenWrongType),
+    match key.key_type() {
+        KeyType::Empty if ctx.is_missing(token_name.borrow(), name) => Ok(None),
+        KeyType::Empty => Err(Error::TokenMigrating),
+        KeyType::String => key.string().and_then(canonical_integer).ok_or(Error::NotAToken).map(Some),
+        KeyType::Hash | KeyType::List | KeyType::SortedSet | KeyType::Other => Err(Error::TokenWrongType),
     }
 }
 
@@ -67,11 +67,11 @@ pub(crate) fn state(
     is_known: impl FnOnce() -> bool,
     now: impl FnOnce() -> UnixMs,
 ) -> Result<Fields, Error> {
-    match key.kind() {
-        KeyKind::Empty => return Ok(Fields::FREE),
-        KeyKind::Hash => {}
-        KeyKind::SortedSet => return permits::state(key, owner, now()),
-        KeyKind::List | KeyKind::String | KeyKind::Other => return Err(Error::WrongType),
+    match key.key_type() {
+        KeyType::Empty => return Ok(Fields::FREE),
+        KeyType::Hash => {}
+        KeyType::SortedSet => return permits::state(key, owner, now()),
+        KeyType::List | KeyType::String | KeyType::Other => return Err(Error::WrongType),
     }
     if key.len() != 1 {
         return read_write(key, owner, is_known);
@@ -87,7 +87,7 @@ pub(crate) fn state(
 
 /// Whether a key holds what looks like a read/write lock without a writer.
 pub(crate) fn is_read(key: &Key<'_>) -> bool {
-    key.kind() == KeyKind::Hash && key.len() > 1 && key.field(MODE.get()).as_deref() == Some(b"read")
+    key.key_type() == KeyType::Hash && key.len() > 1 && key.field(MODE.get()).as_deref() == Some(b"read")
 }
 
 /// Up to this number of fields, all are checked each time.
@@ -120,13 +120,13 @@ fn read_write(
 /// Refuses a hash with other fields than a lock's beside `mode`: it checks the fields that one step shows, which are
 /// all of a small hash.
 fn check_fields(key: &Key<'_>) -> Result<(), Error> {
-    let mut foreign = None;
+    let mut refusal = None;
     let stepped = Scan::new().step(key, |field, value| {
         if let Err(error) = shape::rw_field(field, value) {
-            foreign = Some(error);
+            refusal = Some(error);
         }
     });
-    match (stepped, foreign) {
+    match (stepped, refusal) {
         (_, Some(error)) => Err(error),
         (Some(_), None) => Ok(()),
         (None, None) => Err(Error::Internal("the hash could not be read")),

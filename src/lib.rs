@@ -11,7 +11,7 @@
 //! - [`waiters`]: the queues, the blocked clients, the timer.
 //! - [`arriving`]: slots whose keys come before the slot does.
 //! - [`discovery`]: waiters and read leases that the module does not know, after a start or a promotion.
-//! - [`events`]: changes of keys and of the server outside RLOCK commands.
+//! - [`server_events`]: changes of keys and of the server outside RLOCK commands.
 //! - [`options`]: the options `rlock.*`.
 //! - [`stats`]: the counters and the section of rlock in INFO.
 //! - [`eviction`]: the warning that locks may be evicted.
@@ -29,7 +29,6 @@ mod arriving;
 mod command;
 mod discovery;
 mod effects;
-mod events;
 mod eviction;
 mod fair;
 mod ffi;
@@ -40,6 +39,7 @@ mod perform;
 mod permits;
 mod readers;
 mod scope;
+mod server_events;
 mod server_fault;
 mod site;
 mod stats;

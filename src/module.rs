@@ -3,11 +3,11 @@
 use std::ffi::CStr;
 
 use crate::ffi::{
-    Args, Callbacks, Ctx, EventCtx, Handle, InfoPage, LoadError, Outcome, ServerEvent, StringRef, TaskCtx,
-    apply_options, declare, fault, listen, register, register_info,
+    Args, Callbacks, Ctx, EventCtx, Handle, InfoPage, LoadError, ServerEvent, StringRef, TaskCtx,
+    WaitOutcome, apply_options, declare, fault, listen, register, register_info,
 };
 use crate::options::AtLoad;
-use crate::{command, discovery, events, eviction, options, server_fault, stats, waiters};
+use crate::{command, discovery, eviction, options, server_events, server_fault, stats, waiters};
 
 /// rlock.
 pub(crate) struct Rlock;
@@ -27,11 +27,11 @@ impl Callbacks for Rlock {
     }
 
     fn key_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
-        events::key_changed(ctx, key, event);
+        server_events::key_changed(ctx, key, event);
     }
 
     fn sorted_set_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>) {
-        events::sorted_set_changed(ctx, key);
+        server_events::sorted_set_changed(ctx, key);
     }
 
     fn key_loaded(&self, key: StringRef<'_>) {
@@ -39,18 +39,18 @@ impl Callbacks for Rlock {
     }
 
     fn server_event(&self, ctx: EventCtx<'_>, event: ServerEvent) {
-        events::server_event(ctx, event);
+        server_events::server_event(ctx, event);
     }
 
     fn beat(&self, ctx: TaskCtx<'_>) {
-        events::beat(ctx);
+        server_events::beat(ctx);
     }
 
     fn timer_fired(&self, ctx: TaskCtx<'_>) {
         waiters::timer_fired(ctx);
     }
 
-    fn answer(&self, ctx: EventCtx<'_>, outcome: &Outcome) {
+    fn answer(&self, ctx: EventCtx<'_>, outcome: &WaitOutcome) {
         waiters::answer(ctx, outcome);
     }
 

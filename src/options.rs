@@ -12,7 +12,7 @@ use crate::waiters;
 /// holders can still re-enter, renew and release.
 pub(crate) static ACCEPT: BoolOption = BoolOption::new(c"accept", true, |ctx| {
     if !ACCEPT.get() {
-        departures::drain(waiters::core(&ctx));
+        departures::drain(waiters::node(&ctx));
     }
 });
 
@@ -26,13 +26,13 @@ static MAX_WAITERS_PER_KEY: NumberOption = NumberOption::new(c"max-waiters-per-k
 static GRANT_CONFIRM: NumberOption = NumberOption::new(c"grant-confirm-ms", 5_000, 1..=MAX_LEASE_MS);
 
 /// `rlock.foreign-turn-grants`: the native grants in a row after which a lock is left to Redisson clients.
-static FOREIGN_TURN_GRANTS: NumberOption = NumberOption::new(c"foreign-turn-grants", 100, 1..=i64::MAX >> 32);
+static YIELD_AFTER_GRANTS: NumberOption = NumberOption::new(c"foreign-turn-grants", 100, 1..=i64::MAX >> 32);
 
 /// `rlock.foreign-turn-ms`: the time after which it is left to them, whatever the number.
-static FOREIGN_TURN: NumberOption = NumberOption::new(c"foreign-turn-ms", 1_000, 1..=MAX_LEASE_MS);
+static YIELD_AFTER: NumberOption = NumberOption::new(c"foreign-turn-ms", 1_000, 1..=MAX_LEASE_MS);
 
 /// `rlock.foreign-window-ms`: how long a lock is left to them; 0 is never.
-static FOREIGN_WINDOW: NumberOption = NumberOption::new(c"foreign-window-ms", 20, 0..=60_000);
+static YIELD_WINDOW: NumberOption = NumberOption::new(c"foreign-window-ms", 20, 0..=60_000);
 
 /// `rlock.fair-turn-ms`: how long a free lock is left to the head of the fair list.
 static FAIR_TURN: NumberOption = NumberOption::new(c"fair-turn-ms", 5_000, 1..=MAX_LEASE_MS);
@@ -51,9 +51,9 @@ static NUMBERS: [&NumberOption; 10] = [
     &MAX_WAITERS,
     &MAX_WAITERS_PER_KEY,
     &GRANT_CONFIRM,
-    &FOREIGN_TURN_GRANTS,
-    &FOREIGN_TURN,
-    &FOREIGN_WINDOW,
+    &YIELD_AFTER_GRANTS,
+    &YIELD_AFTER,
+    &YIELD_WINDOW,
     &FAIR_TURN,
     &MAX_TIES,
     &MAX_SHARE_PER_USER,
@@ -73,10 +73,10 @@ pub(crate) fn settings() -> Settings {
         },
         grant_confirm: LeaseMs::new(GRANT_CONFIRM.get()).unwrap_or(LeaseMs::SHORTEST),
         turns: Turns {
-            after_grants: u32::try_from(FOREIGN_TURN_GRANTS.get()).unwrap_or(u32::MAX),
-            after_ms: FOREIGN_TURN.get().unsigned_abs(),
+            after_grants: u32::try_from(YIELD_AFTER_GRANTS.get()).unwrap_or(u32::MAX),
+            after_ms: YIELD_AFTER.get().unsigned_abs(),
         },
-        foreign_window: LeaseMs::new(FOREIGN_WINDOW.get()),
+        yield_window: LeaseMs::new(YIELD_WINDOW.get()),
         fair_turn: LeaseMs::new(FAIR_TURN.get()).unwrap_or(LeaseMs::SHORTEST),
         max_ties: TieLimits { server: size(&MAX_TIES), user: share(&MAX_TIES) },
         hot_locks: size(&HOT_LOCKS),

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 
 use rlock_core::decision::UnlockMessage;
 use rlock_core::rare_warning::RareWarning;
-use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, events, names};
+use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names, observed};
 
 use crate::ffi::{
     Ctx, EventClass, Key, MODE, ONE, OwnedString, ScopedCtx, StringRef, ZERO, own_event, warn_rarely,
@@ -40,7 +40,7 @@ pub(crate) fn perform<S: Scope>(
     // A writer's field has another name than its owner; for all else the owner's own string will do.
     let writer = if change.mode == Mode::Write { owner.map(write_field) } else { None };
     let field = writer.as_ref().map(OwnedString::borrow).or(owner);
-    let readers = read_write::Readers::of(&mut key, owner, change);
+    let readers = read_write::Readers::bury(&mut key, owner, change);
     write(&mut key, field, change)?;
     drop(key);
     readers.as_ref().map_or(Ok(()), |readers| readers.write_leases(*ctx))?;
@@ -50,7 +50,7 @@ pub(crate) fn perform<S: Scope>(
     if touched {
         ctx.signal_modified(name);
     }
-    if !S::counts_unread_change(ctx) {
+    if !S::count_if_unread(ctx) {
         note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_burial(*ctx, name)));
         note_failure(replicate(*ctx, name, field, change, token.as_ref()));
         note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(*ctx)));
@@ -199,13 +199,13 @@ pub(crate) fn publish<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>, mess
 /// A waiter for Redisson's fair lock listens on a channel of its own; the head of the fair list is called.
 fn publish_free<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>) -> u64 {
     let mut names = names::Prefixed::of(name.bytes());
-    let Some(head) = list_head(*ctx, names.fair_queue()) else {
+    let Some(head) = list_head(*ctx, names.fair_list_key()) else {
         return publish_to(*ctx, names.unlock_channel(), ZERO.get());
     };
-    events::fair_list_met(waiters::core(&ctx), keyspace::lock_name(*ctx, name));
-    let heard = publish_to(*ctx, names.unlock_channel(), ZERO.get());
+    observed::fair_list_met(waiters::node(&ctx), keyspace::lock_name(*ctx, name));
+    let receivers = publish_to(*ctx, names.unlock_channel(), ZERO.get());
     let called = publish_to(*ctx, &names::fair_channel(names.unlock_channel(), &head), ZERO.get());
-    heard.saturating_add(called)
+    receivers.saturating_add(called)
 }
 
 /// Publishes one of Redisson's messages on one channel, and says how many here heard it.

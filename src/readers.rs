@@ -11,7 +11,7 @@ use rlock_core::shape::{self, RwField};
 use rlock_core::weight::weight;
 use rlock_core::{Error, UnixMs, names};
 
-use crate::ffi::{Ctx, Key, KeyKind, OwnedString, Scan, Shared, StringRef};
+use crate::ffi::{Ctx, Key, KeyType, OwnedString, Scan, Shared, StringRef};
 
 /// Where [`some`] continues, for the locks of its last calls.
 static PLACES: Shared<RefCell<Option<Places>>> = Shared::lazy();
@@ -54,11 +54,11 @@ const MANY: usize = 64;
 pub(crate) fn lease(ctx: Ctx<'_>, name: StringRef<'_>, reader: &[u8], hold: i64) -> ReadLease {
     let lease_name = OwnedString::new(&names::read_lease_key(name.bytes(), reader, hold));
     let key = Key::open_write(ctx, lease_name.borrow());
-    let (kind, expiry) = (key.kind(), key.expiry());
+    let (key_type, expiry) = (key.key_type(), key.expiry());
     drop(key);
-    match kind {
-        KeyKind::Empty if ctx.is_missing(lease_name.borrow(), name) => ReadLease::Gone,
-        KeyKind::Empty => ReadLease::Unknown,
+    match key_type {
+        KeyType::Empty if ctx.is_missing(lease_name.borrow(), name) => ReadLease::Gone,
+        KeyType::Empty => ReadLease::Unknown,
         _ => ReadLease::Until(expiry),
     }
 }
@@ -118,14 +118,14 @@ fn next(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
 
 /// The readers of the next part of the hash, and whether there may be more.
 fn step(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
-    let (mut readers, mut foreign) = (Vec::new(), None);
+    let (mut readers, mut refusal) = (Vec::new(), None);
     let more = scan.step(key, |field, value| match shape::rw_field(field, value) {
         Ok(RwField::Reads(owner, holds)) => readers.push(Reader { owner: owner.into(), holds }),
         Ok(RwField::Mode) => {}
-        Ok(RwField::Writes(..)) => foreign = Some(Error::NotALock),
-        Err(error) => foreign = Some(error),
+        Ok(RwField::Writes(..)) => refusal = Some(Error::NotALock),
+        Err(error) => refusal = Some(error),
     });
-    match (more, foreign) {
+    match (more, refusal) {
         (_, Some(error)) => Err(error),
         (Some(more), None) => Ok((readers, more)),
         (None, None) => Err(Error::Internal("the hash could not be read")),

@@ -18,8 +18,8 @@ pub(crate) trait Scope: Copy {
         Ok(())
     }
 
-    /// Counts a change in place of its effects, if these have no reader; false where effects must be sent.
-    fn counts_unread_change(_: ScopedCtx<'_, Self>) -> bool {
+    /// Counts a change in place of its effects, if these have no reader. Returns false where effects must be sent.
+    fn count_if_unread(_: ScopedCtx<'_, Self>) -> bool {
         false
     }
 }
@@ -37,7 +37,7 @@ impl Scope for Args<'_> {
         keyspace::check_lease_key(ctx, reader)
     }
 
-    fn counts_unread_change(ctx: ScopedCtx<'_, Self>) -> bool {
+    fn count_if_unread(ctx: ScopedCtx<'_, Self>) -> bool {
         if effects::are_read() {
             return false;
         }

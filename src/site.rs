@@ -12,7 +12,7 @@ use rlock_core::port::{InCommand, InTask, Lock, ReaderPage, Server};
 use rlock_core::settings::Settings;
 use rlock_core::{Change, Error, Expiry, Fields, MonoMs, Reply, UnixMs, names};
 
-use crate::fair::FairQueue;
+use crate::fair::SiteFairList;
 use crate::ffi::{
     CommandCtx, Ctx, DEFAULT_USER, EventClass, Key, OwnedString, ScopedCtx, StringRef, TaskCtx, is_primary,
     listen_to_keys,
@@ -67,7 +67,7 @@ impl<S: Scope> Server for ScopedCtx<'_, S> {
         waiters::set_timer(**self, in_ms);
     }
 
-    fn hear_keys(&self) {
+    fn listen_to_keys(&self) {
         // If the server refuses, its first command that needs them says so.
         let _ = listen_to_keys(**self);
     }
@@ -137,7 +137,7 @@ impl<'s, S: Scope> SiteLock<'s, S> {
 impl<'s, S: Scope> Lock for SiteLock<'s, S> {
     type Key = Key<'s>;
     type FairList<'f>
-        = FairQueue<'s>
+        = SiteFairList<'s>
     where
         Self: 'f;
 
@@ -187,8 +187,8 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
         permits::living(*self.ctx, self.name, Server::now(&self.ctx)).unwrap_or(u32::MAX)
     }
 
-    fn fair_list(&self) -> FairQueue<'s> {
-        FairQueue::of(*self.ctx, self.name)
+    fn fair_list(&self) -> SiteFairList<'s> {
+        SiteFairList::of(*self.ctx, self.name)
     }
 
     fn last_token(&self) -> Result<Option<i64>, Error> {
@@ -216,8 +216,8 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
         self.ctx.notify(EventClass::Module, c"rlock.expire", self.name);
     }
 
-    fn is_elsewhere(&self) -> bool {
-        self.ctx.is_elsewhere(self.name)
+    fn slot_has_moved(&self) -> bool {
+        self.ctx.slot_has_moved(self.name)
     }
 
     fn write_access(&self) -> WriteAccess {

@@ -6,16 +6,16 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 
-use rlock_core::core::Core;
 use rlock_core::departures;
 use rlock_core::locks::DropReason;
 use rlock_core::locks::{Locks, Ticket};
+use rlock_core::node::Node;
 use rlock_core::port::Server;
 use rlock_core::{Error, Reply};
 
 use crate::ffi::{
-    Blocked, CommandCtx, Ctx, EventCtx, Handle, Outcome, Respond, Shared, TaskCtx, Timer, fault, start_timer,
-    stop_timer, take_doubt,
+    Blocked, CommandCtx, Ctx, EventCtx, Handle, Respond, Shared, TaskCtx, Timer, WaitOutcome, fault,
+    start_timer, stop_timer, take_doubt,
 };
 
 /// A client that rlock has blocked, or has unblocked and not yet answered.
@@ -49,14 +49,14 @@ pub(crate) fn locks<T>(body: impl FnOnce(&mut Locks) -> T) -> T {
 }
 
 /// The server with its waiters, for the rules.
-pub(crate) fn core<P: Server>(server: &P) -> Core<'_, P> {
-    Core::new(server, LOCKS.get())
+pub(crate) fn node<P: Server>(server: &P) -> Node<'_, P> {
+    Node::new(server, LOCKS.get())
 }
 
 /// Sends all waiters away if the state may be inconsistent, as it may after a panic.
 pub(crate) fn clear_doubt<P: Server>(server: &P) {
     if take_doubt() {
-        departures::drop_all_now(core(server), DropReason::InDoubt);
+        departures::drop_all_now(node(server), DropReason::InDoubt);
         // Clients whose waiters had left the queue when the panic came, and that are not answered yet.
         let left = with(|state| {
             let blocked = state.clients.iter().filter(|(_, client)| client.blocked.is_some());
@@ -88,7 +88,7 @@ pub(crate) fn unblock(ticket: Ticket, answer: Result<Reply, Error>) {
     fault::strike_answer();
     let blocked = with(|state| state.clients.get_mut(&ticket).and_then(|client| client.blocked.take()));
     if let Some(blocked) = blocked {
-        blocked.unblock(Outcome { ticket, answer });
+        blocked.unblock(WaitOutcome { ticket, answer });
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn unblock(ticket: Ticket, answer: Result<Reply, Error>) {
 /// A client that the server is about to close gets no answer: the server would discard it, and frees the client later
 /// without another word to the module. So its grant is revoked. No other grant is: the server writes answers before it
 /// closes clients for any other reason, so that a client that is closed a moment later may know that it holds.
-pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &Outcome) {
+pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &WaitOutcome) {
     let ticket = outcome.ticket;
     let client = forget(ticket);
     match &outcome.answer {
@@ -108,7 +108,7 @@ pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &Outcome) {
     let granted = locks(|locks| locks.is_undelivered(ticket));
     // Asked after the answer, which may itself have been too much for the client's output buffer.
     if granted && ctx.is_closing(has_own_user) {
-        departures::client_disconnected(core(&ctx), ticket);
+        departures::client_disconnected(node(&ctx), ticket);
     } else if granted {
         locks(|locks| locks.answered(ticket));
     }
@@ -117,7 +117,7 @@ pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &Outcome) {
 /// Called when a client goes that is blocked, or unblocked and not answered yet.
 pub(crate) fn client_disconnected(ctx: EventCtx<'_>, handle: Handle) {
     if let Some(ticket) = with(|state| state.handles.get(&handle).copied()) {
-        departures::client_disconnected(core(&ctx), ticket);
+        departures::client_disconnected(node(&ctx), ticket);
         forget(ticket);
     }
 }
@@ -146,5 +146,5 @@ pub(crate) fn set_timer(ctx: Ctx<'_>, in_ms: Option<u64>) {
 /// The timer has fired, and is no more.
 pub(crate) fn timer_fired(ctx: TaskCtx<'_>) {
     with(|state| state.timer = None);
-    rlock_core::timer::on_timer(core(&ctx));
+    rlock_core::timer::on_timer(node(&ctx));
 }

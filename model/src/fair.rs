@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use rlock_core::facts::FairEntry;
-use rlock_core::{Expiry, UnixMs, events};
+use rlock_core::{Expiry, UnixMs, observed};
 use rlock_sim::{Sim, World};
 
 use crate::ghost::Party;
@@ -52,14 +52,14 @@ pub(crate) fn perform(sim: &Sim, lock: u8, script: Script) {
         (takes, before != *list)
     });
     if changed {
-        events::fair_list_changed(sim.core(), id.name(), events::ListChange::Anywhere);
+        observed::fair_list_changed(sim.node(), id.name(), observed::ListChange::Anywhere);
     }
     if takes {
         let ends = sim.with(|world| UnixMs(world.now.0 + LEASE));
-        sim.foreign_acquire(&id, &FOREIGN, Expiry::At(ends));
+        sim.acquire_as_other(&id, &FOREIGN, Expiry::At(ends));
     }
     if script == Script::GiveBack {
-        sim.foreign_write(&id, None);
+        sim.write_as_other(&id, None);
     }
 }
 

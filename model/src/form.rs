@@ -159,7 +159,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     }
     let flags = [world.primary, world.may_write, world.write_access == WriteAccess::Allowed];
     form.extend(flags.map(i64::from));
-    append_sorted(world.heard.iter().map(|channel| [(lens.name)(channel)]), form);
+    append_sorted(world.subscribed.iter().map(|channel| [(lens.name)(channel)]), form);
     let beliefs = state.ghost.beliefs.iter().map(|(party, belief)| {
         let (owner, lock) = (renaming.owner(party.owner), renaming.lock(party.lock));
         [owner, lock, party.mode as i64, belief.holds, until(belief.ends), belief.by.into()]
@@ -173,7 +173,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
         form.extend([rank(*ticket), until(grant.ends)]);
     }
     form.push(state.ghost.steps.into());
-    form.push(i64::try_from(world.foreign_writers).unwrap_or(i64::MAX));
+    form.push(i64::try_from(world.redisson_writers).unwrap_or(i64::MAX));
     let passed = state.ghost.passed.iter().map(|(lock, passed)| {
         let free = passed.free_at.map_or(-1, |at| i64::try_from(world.clock.0 - at).unwrap_or(-1));
         let flags = i64::from(passed.listened) + 2 * i64::from(passed.turn);

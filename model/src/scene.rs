@@ -242,7 +242,7 @@ impl Scene {
                 (_, true) => locks::Turns { after_grants: READERS.into(), after_ms: 1_000 },
                 (false, false) => locks::Turns { after_grants: u32::MAX, after_ms: u64::MAX },
             },
-            foreign_window: (self.may(Turns) || self.may(Writers)).then(|| ms(WINDOW.cast_signed())),
+            yield_window: (self.may(Turns) || self.may(Writers)).then(|| ms(WINDOW.cast_signed())),
             fair_turn: ms(5),
             max_ties: TieLimits { server: 1_000, user: 1_000 },
             hot_locks: 0,

@@ -30,8 +30,8 @@ impl State {
     /// The first state of a scene: every channel has a subscriber.
     pub(crate) fn first(scene: &Scene) -> Self {
         let mut world = World::new(scene.settings());
-        world.heard = (0..scene.owners).map(|owner| scene.channel(owner).into()).collect();
-        world.foreign_waiters = u64::from(scene.may(May::Turns));
+        world.subscribed = (0..scene.owners).map(|owner| scene.channel(owner).into()).collect();
+        world.redisson_waiters = u64::from(scene.may(May::Turns));
         Self { world, locks: Locks::default(), ghost: Ghost::default() }
     }
 
@@ -182,11 +182,11 @@ impl State {
         let mut served = Vec::new();
         for message in granted {
             let (_, party) = said(message);
-            if message.heard {
+            if message.received {
                 self.ghost.told.push((party.lock, token(message)));
             }
             self.hear_grant(message, party, action)?;
-            served.extend(message.heard.then_some(party));
+            served.extend(message.received.then_some(party));
         }
         for (ticket, owner, lock, answer) in answered.into_iter().filter(|(.., answer)| is_grant(answer)) {
             if let Ok(Reply::Acquired { token, .. }) = answer {
@@ -206,7 +206,7 @@ impl State {
     }
 
     fn hear_grant(&mut self, message: &Message, party: Party, action: Action) -> Result<(), Violation> {
-        if !message.heard {
+        if !message.received {
             let channel = Some(scene::number(&message.channel));
             // All waiters of the channel leave, not all of them at once.
             let left = self.locks.in_order(scene::lock(party.lock).name());

@@ -63,7 +63,7 @@ pub(crate) fn perform(
             }
         }
         Action::ForeignDelete { lock } => {
-            sim.foreign_write(&scene::lock(lock), None);
+            sim.write_as_other(&scene::lock(lock), None);
             ghost.excuse(lock);
         }
         Action::ForeignAcquire { lock } => {
@@ -71,7 +71,7 @@ pub(crate) fn perform(
             if scene.reads_and_writes() {
                 foreign_read(sim, lock, ends);
             } else {
-                sim.foreign_acquire(&scene::lock(lock), &FOREIGN, Expiry::At(ends));
+                sim.acquire_as_other(&scene::lock(lock), &FOREIGN, Expiry::At(ends));
             }
         }
         Action::Fair { lock, script } => fair::perform(sim, lock, script),
@@ -102,7 +102,7 @@ fn foreign_read(sim: &Sim, lock: u8, ends: UnixMs) {
     let mut value = value.unwrap_or(ReadWrite { writing, reads, writes, expiry });
     value.reads.insert(Box::new(FOREIGN), Holds::ONE);
     value.expiry = value.expiry.later(expiry);
-    sim.foreign_write(&lock, Some(Value::ReadWrite(value)));
+    sim.write_as_other(&lock, Some(Value::ReadWrite(value)));
     sim.with(|world| world.read_leases.insert((lock, Box::new(FOREIGN), 1), expiry));
 }
 
@@ -110,8 +110,8 @@ fn surroundings(sim: &Sim, ghost: &mut Ghost, before: &State, action: Action) {
     match action {
         Action::Listen { channel } => sim.with(|world| {
             let name = [b'c', b'0' + channel];
-            if !world.heard.remove(name.as_slice()) {
-                world.heard.insert(name.into());
+            if !world.subscribed.remove(name.as_slice()) {
+                world.subscribed.insert(name.into());
             }
         }),
         Action::Pass => sim.pass(before.next_moment().unwrap_or(0)),

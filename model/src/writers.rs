@@ -65,7 +65,7 @@ pub(crate) fn possible(world: &World, lock: u8) -> Vec<Deed> {
     if value.is_some_and(|value| value.writes.contains_key(&FOREIGN[..])) {
         return vec![Deed::GivesBack];
     }
-    let waits = if world.foreign_writers > 0 { Deed::Goes } else { Deed::Waits };
+    let waits = if world.redisson_writers > 0 { Deed::Goes } else { Deed::Waits };
     [waits].into_iter().chain(value.is_none().then_some(Deed::Takes)).collect()
 }
 
@@ -74,17 +74,17 @@ pub(crate) fn perform(sim: &Sim, lock: u8, deed: Deed) {
     let id = scene::lock(lock);
     match deed {
         Deed::Waits | Deed::Goes => sim.with(|world| {
-            world.foreign_writers = u64::from(deed == Deed::Waits);
-            world.foreign_waiters = world.foreign_writers;
+            world.redisson_writers = u64::from(deed == Deed::Waits);
+            world.redisson_waiters = world.redisson_writers;
         }),
         Deed::Takes => {
             let until = sim.with(|world| world.now.0.saturating_add(LEASE));
             let writes = BTreeMap::from([(Box::from(&FOREIGN[..]), Holds::ONE)]);
             let expiry = Expiry::At(rlock_core::UnixMs(until));
             let value = ReadWrite { writing: true, reads: BTreeMap::new(), writes, expiry };
-            sim.foreign_write(&id, Some(Value::ReadWrite(value)));
+            sim.write_as_other(&id, Some(Value::ReadWrite(value)));
         }
-        Deed::GivesBack => sim.foreign_write(&id, None),
+        Deed::GivesBack => sim.write_as_other(&id, None),
     }
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn note(scene: &Scene, before: &State, next: &mut State, action: Acti
         let new = u8::try_from(new).unwrap_or(u8::MAX);
         let mut known = before.ghost.passed.get(&lock).copied().unwrap_or_default();
         kept_out_in_time(before, next, known, action, lock)?;
-        let listens = next.world.foreign_writers > 0;
+        let listens = next.world.redisson_writers > 0;
         known.turn |= is_kept_out(before, next, action, lock);
         // Without a native waiter, the reason why the lock was left free is no longer known.
         let waits = |state: &State| state.ghost.somebody_waits(lock);

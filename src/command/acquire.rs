@@ -5,21 +5,21 @@ use rlock_core::request::{self, Wait};
 use rlock_core::{Error, Mode};
 
 use super::{after_key, check_session, key, lock};
-use crate::fair::FairQueue;
+use crate::fair::SiteFairList;
 use crate::ffi::{
-    Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec, listen_to_keys, listen_to_lists,
+    Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec, listen_to_keys, listen_to_lists,
     listen_to_sorted_sets,
 };
 use crate::keyspace;
-use crate::waiters::core;
+use crate::waiters::node;
 
 /// READ, WRITE or PERMITS.
 const KIND_ARG: Arg = Arg::new(
     c"kind",
-    ArgKind::OneOf(&[
-        Arg::new(c"read", ArgKind::Token).after(c"READ"),
-        Arg::new(c"write", ArgKind::Token).after(c"WRITE"),
-        Arg::new(c"n", ArgKind::Integer).after(c"PERMITS"),
+    ArgType::OneOf(&[
+        Arg::new(c"read", ArgType::Token).after(c"READ"),
+        Arg::new(c"write", ArgType::Token).after(c"WRITE"),
+        Arg::new(c"n", ArgType::Integer).after(c"PERMITS"),
     ]),
 )
 .optional();
@@ -41,23 +41,23 @@ impl Command for Acquire {
         arity: -4,
         key: KeyUse::Change,
         args: &[
-            Arg::new(c"key", ArgKind::Key),
-            Arg::new(c"owner", ArgKind::String),
-            Arg::new(c"lease-ms", ArgKind::Integer),
+            Arg::new(c"key", ArgType::Key),
+            Arg::new(c"owner", ArgType::String),
+            Arg::new(c"lease-ms", ArgType::Integer),
             KIND_ARG,
-            Arg::new(c"fair", ArgKind::Token).after(c"FAIR").optional(),
-            Arg::new(c"n", ArgKind::Integer).after(c"HOLDS").optional(),
-            Arg::new(c"fenced", ArgKind::Token).after(c"FENCED").optional(),
+            Arg::new(c"fair", ArgType::Token).after(c"FAIR").optional(),
+            Arg::new(c"n", ArgType::Integer).after(c"HOLDS").optional(),
+            Arg::new(c"fenced", ArgType::Token).after(c"FENCED").optional(),
             super::SESSION_ARG,
             Arg::new(
                 c"wait",
-                ArgKind::OneOf(&[
-                    Arg::new(c"wait-ms", ArgKind::Integer).after(c"BLOCK"),
+                ArgType::OneOf(&[
+                    Arg::new(c"wait-ms", ArgType::Integer).after(c"BLOCK"),
                     Arg::new(
                         c"enqueue",
-                        ArgKind::Block(&[
-                            Arg::new(c"wait-ms", ArgKind::Integer),
-                            Arg::new(c"channel", ArgKind::String),
+                        ArgType::Block(&[
+                            Arg::new(c"wait-ms", ArgType::Integer),
+                            Arg::new(c"channel", ArgType::String),
                         ]),
                     )
                     .after(c"ENQUEUE"),
@@ -79,18 +79,21 @@ impl Command for Acquire {
             keyspace::check_lease_key(ctx, request.owner.bytes())?;
         }
         if request.fair {
-            FairQueue::of(*ctx, ctx.args().get(1).ok_or(Error::Arity)?).check(ctx)?;
+            SiteFairList::of(*ctx, ctx.args().get(1).ok_or(Error::Arity)?).check(ctx)?;
         }
         if request.fenced {
             keyspace::check_token_key(ctx)?;
         }
         let waits = request.wait.is_some();
-        let hears_lists = !(request.fair && waits) || listen_to_lists(*ctx);
-        let hears_permits = request.permits.is_none() || !waits || listen_to_sorted_sets(*ctx);
-        if !hears_lists || !hears_permits || (waits || request.mode == Mode::Read) && !listen_to_keys(*ctx) {
+        let listens_to_lists = !(request.fair && waits) || listen_to_lists(*ctx);
+        let listens_to_permits = request.permits.is_none() || !waits || listen_to_sorted_sets(*ctx);
+        if !listens_to_lists
+            || !listens_to_permits
+            || (waits || request.mode == Mode::Read) && !listen_to_keys(*ctx)
+        {
             return Err(Error::Internal("the server does not report changes of keys"));
         }
-        let answer = commands::acquire(core(&ctx), &mut lock(ctx)?, &request);
+        let answer = commands::acquire(node(&ctx), &mut lock(ctx)?, &request);
         if request.permits.is_some() { answer } else { answer.map_err(Error::without_permits) }
     }
 }

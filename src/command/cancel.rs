@@ -3,8 +3,8 @@
 use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, key, lock};
-use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec};
-use crate::waiters::core;
+use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
+use crate::waiters::node;
 
 /// Takes a waiter out of the queue.
 pub(crate) struct Cancel;
@@ -22,11 +22,11 @@ impl Command for Cancel {
         tips: None,
         arity: 3,
         key: KeyUse::Change,
-        args: &[Arg::new(c"key", ArgKind::Key), Arg::new(c"owner", ArgKind::String)],
+        args: &[Arg::new(c"key", ArgType::Key), Arg::new(c"owner", ArgType::String)],
     };
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
         let request = request::Cancel::parse(key(ctx)?, after_key(ctx))?;
-        commands::cancel(core(&ctx), &mut lock(ctx)?, &request)
+        commands::cancel(node(&ctx), &mut lock(ctx)?, &request)
     }
 }

@@ -3,8 +3,8 @@
 use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, lock};
-use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec};
-use crate::waiters::core;
+use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
+use crate::waiters::node;
 
 /// Takes a lock from its holders.
 pub(crate) struct ForceRelease;
@@ -22,11 +22,11 @@ impl Command for ForceRelease {
         tips: None,
         arity: -2,
         key: KeyUse::Change,
-        args: &[Arg::new(c"key", ArgKind::Key), Arg::new(c"owner", ArgKind::String).optional()],
+        args: &[Arg::new(c"key", ArgType::Key), Arg::new(c"owner", ArgType::String).optional()],
     };
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
         let request = request::ForceRelease::parse(after_key(ctx))?;
-        commands::force_release(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
+        commands::force_release(node(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

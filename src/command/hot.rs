@@ -1,11 +1,11 @@
 //! `RLOCK.HOT [LIMIT n | RESET]`
 
 use rlock_core::locks::HotLock;
-use rlock_core::{Error, hot, request};
+use rlock_core::{Error, hot_locks, request};
 
 use super::pair;
-use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, Ctx, KeyUse, Respond, Spec};
-use crate::waiters::core;
+use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, Ctx, KeyUse, Respond, Spec};
+use crate::waiters::node;
 
 /// Shows the locks that cost most waiting.
 pub(crate) struct Hot;
@@ -32,9 +32,9 @@ impl Command for Hot {
         key: KeyUse::None,
         args: &[Arg::new(
             c"what",
-            ArgKind::OneOf(&[
-                Arg::new(c"n", ArgKind::Integer).after(c"LIMIT"),
-                Arg::new(c"reset", ArgKind::Token).after(c"RESET"),
+            ArgType::OneOf(&[
+                Arg::new(c"n", ArgType::Integer).after(c"LIMIT"),
+                Arg::new(c"reset", ArgType::Token).after(c"RESET"),
             ]),
         )
         .optional()],
@@ -44,10 +44,10 @@ impl Command for Hot {
         Ok(match request::Hot::parse(ctx.args().from(1))? {
             request::Hot::Show { limit } => {
                 let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-                Answer::Shown(hot::hottest(core(&ctx), limit))
+                Answer::Shown(hot_locks::hottest(node(&ctx), limit))
             }
             request::Hot::Reset => {
-                hot::reset(core(&ctx));
+                hot_locks::reset(node(&ctx));
                 Answer::Reset
             }
         })

@@ -1,14 +1,14 @@
 //! `RLOCK.INFO key [LIMIT n]`
 
 use rlock_core::types::canonical_integer;
-use rlock_core::{Error, Mode, events, request};
+use rlock_core::{Error, Mode, observed, request};
 
 mod holders;
 mod queue;
 
 use super::{after_key, key_name, pair};
 use crate::ffi::{
-    Arg, ArgKind, Audience, CallReply, Command, CommandCtx, Ctx, Key, KeyKind, KeyUse, Respond, Spec,
+    Arg, ArgType, Audience, CallReply, Command, CommandCtx, Ctx, Key, KeyType, KeyUse, Respond, Spec,
     StringRef,
 };
 use crate::{keyspace, waiters};
@@ -40,7 +40,7 @@ impl Command for Info {
         tips: Some(c"nondeterministic_output"),
         arity: -2,
         key: KeyUse::Read,
-        args: &[Arg::new(c"key", ArgKind::Key), Arg::new(c"n", ArgKind::Integer).after(c"LIMIT").optional()],
+        args: &[Arg::new(c"key", ArgType::Key), Arg::new(c"n", ArgType::Integer).after(c"LIMIT").optional()],
     };
 
     fn run(ctx: CommandCtx<'_>) -> Result<Report, Error> {
@@ -51,7 +51,7 @@ impl Command for Info {
         let (waiter_count, queue) = queue::of(*ctx, name, limit);
         if held.count == 0 && waiter_count > 0 {
             // Asking may not write; the timer serves the queue.
-            events::seen_free(waiters::core(&ctx), keyspace::lock_name(*ctx, name));
+            observed::seen_free(waiters::node(&ctx), keyspace::lock_name(*ctx, name));
         }
         Ok(Report { held, token: last_token(*ctx, name), waiter_count, queue })
     }
@@ -60,7 +60,7 @@ impl Command for Info {
 /// A lock's last fencing token is in a key of its own.
 fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> i64 {
     let token_name = keyspace::token_key(name);
-    if Key::open_inspect(ctx, token_name.borrow()).kind() != KeyKind::String {
+    if Key::open_inspect(ctx, token_name.borrow()).key_type() != KeyType::String {
         return 0;
     }
     // The module's own way to read a string makes the server store it in another form.

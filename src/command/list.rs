@@ -4,7 +4,7 @@ use rlock_core::request::{self, Cursor};
 use rlock_core::{Error, MonoMs};
 
 use super::pair;
-use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, Ctx, KeyUse, Respond, Spec};
+use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, Ctx, KeyUse, Respond, Spec};
 use crate::waiters;
 
 /// Lists the locks with waiters.
@@ -38,8 +38,8 @@ impl Command for List {
         arity: -2,
         key: KeyUse::None,
         args: &[
-            Arg::new(c"cursor", ArgKind::String),
-            Arg::new(c"n", ArgKind::Integer).after(c"LIMIT").optional(),
+            Arg::new(c"cursor", ArgType::String),
+            Arg::new(c"n", ArgType::Integer).after(c"LIMIT").optional(),
         ],
     };
 

@@ -24,7 +24,7 @@ use rlock_core::commands::Answer;
 use rlock_core::{Error, Reply};
 
 use crate::ffi::{
-    Arg, ArgKind, Args, CommandCtx, Ctx, Respond, StringRef, listen_to_clients, listen_to_keys,
+    Arg, ArgType, Args, CommandCtx, Ctx, Respond, StringRef, listen_to_clients, listen_to_keys,
 };
 use crate::site::SiteLock;
 use crate::{keyspace, waiters};
@@ -36,15 +36,15 @@ const COST: &CStr =
 /// READ or WRITE.
 const MODE_ARG: Arg = Arg::new(
     c"mode",
-    ArgKind::OneOf(&[
-        Arg::new(c"read", ArgKind::Token).after(c"READ"),
-        Arg::new(c"write", ArgKind::Token).after(c"WRITE"),
+    ArgType::OneOf(&[
+        Arg::new(c"read", ArgType::Token).after(c"READ"),
+        Arg::new(c"write", ArgType::Token).after(c"WRITE"),
     ]),
 )
 .optional();
 
 /// SESSION.
-const SESSION_ARG: Arg = Arg::new(c"grace-ms", ArgKind::Integer).after(c"SESSION").optional();
+const SESSION_ARG: Arg = Arg::new(c"grace-ms", ArgType::Integer).after(c"SESSION").optional();
 
 /// Refuses SESSION where no connection could end, and listens to the ends of connections from the first one on.
 fn check_session(ctx: CommandCtx<'_>) -> Result<(), Error> {

@@ -3,8 +3,8 @@
 use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, lock};
-use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec};
-use crate::waiters::core;
+use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
+use crate::waiters::node;
 
 /// Releases holds.
 pub(crate) struct Release;
@@ -22,23 +22,23 @@ impl Command for Release {
         arity: -3,
         key: KeyUse::Change,
         args: &[
-            Arg::new(c"key", ArgKind::Key),
-            Arg::new(c"owner", ArgKind::String),
+            Arg::new(c"key", ArgType::Key),
+            Arg::new(c"owner", ArgType::String),
             super::MODE_ARG,
             Arg::new(
                 c"down-to",
-                ArgKind::OneOf(&[
-                    Arg::new(c"all", ArgKind::Token).after(c"ALL"),
-                    Arg::new(c"n", ArgKind::Integer).after(c"HOLDS"),
+                ArgType::OneOf(&[
+                    Arg::new(c"all", ArgType::Token).after(c"ALL"),
+                    Arg::new(c"n", ArgType::Integer).after(c"HOLDS"),
                 ]),
             )
             .optional(),
-            Arg::new(c"lease-ms", ArgKind::Integer).after(c"LEASE").optional(),
+            Arg::new(c"lease-ms", ArgType::Integer).after(c"LEASE").optional(),
         ],
     };
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
         let request = request::Release::parse(after_key(ctx))?;
-        commands::release(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
+        commands::release(node(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

@@ -3,8 +3,8 @@
 use rlock_core::{Error, Reply, commands, request};
 
 use super::{after_key, check_session, lock};
-use crate::ffi::{Arg, ArgKind, Audience, Command, CommandCtx, KeyUse, Spec};
-use crate::waiters::core;
+use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
+use crate::waiters::node;
 
 /// Lets a lease count from now.
 pub(crate) struct Renew;
@@ -22,9 +22,9 @@ impl Command for Renew {
         arity: -4,
         key: KeyUse::Change,
         args: &[
-            Arg::new(c"key", ArgKind::Key),
-            Arg::new(c"owner", ArgKind::String),
-            Arg::new(c"lease-ms", ArgKind::Integer),
+            Arg::new(c"key", ArgType::Key),
+            Arg::new(c"owner", ArgType::String),
+            Arg::new(c"lease-ms", ArgType::Integer),
             super::MODE_ARG,
             super::SESSION_ARG,
         ],
@@ -35,6 +35,6 @@ impl Command for Renew {
         if request.session.is_some() {
             check_session(ctx)?;
         }
-        commands::renew(core(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
+        commands::renew(node(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
     }
 }

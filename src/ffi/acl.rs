@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::api::{api, optional_api};
 use super::contexts::CommandCtx;
-use super::ctx::{clear_errno, free, reply_kind};
+use super::ctx::{clear_errno, free, reply_type};
 use super::string::{OwnedString, StringRef};
 
 impl CommandCtx<'_> {
@@ -78,7 +78,7 @@ impl CommandCtx<'_> {
         // SAFETY: the format takes nothing more.
         let reply = unsafe { api!(RedisModule_Call)(self.as_ptr(), c"PING".as_ptr(), c"CE".as_ptr()) };
         let reason = io::Error::last_os_error().raw_os_error();
-        let refused = reply.is_null() || reply_kind(reply) == raw::REDISMODULE_REPLY_ERROR;
+        let refused = reply.is_null() || reply_type(reply) == raw::REDISMODULE_REPLY_ERROR;
         free(reply);
         if refused && reason == Some(libc::ENOTSUP) {
             return None;

@@ -15,7 +15,7 @@ use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 
 /// How a wait ended.
-pub(crate) struct Outcome {
+pub(crate) struct WaitOutcome {
     /// The call that waited.
     pub(crate) ticket: Ticket,
     /// The answer of that call.
@@ -36,8 +36,8 @@ impl Blocked {
     }
 
     /// Answers the client at the end of this event-loop cycle.
-    pub(crate) fn unblock(self, outcome: Outcome) {
-        let data: *mut Outcome = Box::into_raw(Box::new(outcome));
+    pub(crate) fn unblock(self, outcome: WaitOutcome) {
+        let data: *mut WaitOutcome = Box::into_raw(Box::new(outcome));
         // It fails only for a client that is blocked on keys, which these are not.
         // SAFETY: the handle is unblocked only here, which consumes it; `free` takes the box back.
         unsafe { api!(RedisModule_UnblockClient)(self.0, data.cast()) };
@@ -86,7 +86,7 @@ unsafe extern "C" fn on_reply(
         // SAFETY: the context is valid for this callback, and its private data is what `unblock` gave.
         let (ctx, outcome) = unsafe {
             let data = api!(RedisModule_GetBlockedClientPrivateData)(ctx);
-            (Ctx::from_raw(ctx), data.cast::<Outcome>().as_ref())
+            (Ctx::from_raw(ctx), data.cast::<WaitOutcome>().as_ref())
         };
         match outcome {
             Some(outcome) => callbacks::with(|module| module.answer(ScopedCtx::new(ctx, Event), outcome)),
@@ -114,7 +114,7 @@ unsafe extern "C" fn free(_: *mut raw::RedisModuleCtx, outcome: *mut c_void) {
         return;
     }
     // SAFETY: made by `unblock`, and the server frees it once.
-    guarded(Callback::Free, (), || drop(unsafe { Box::from_raw(outcome.cast::<Outcome>()) }));
+    guarded(Callback::Free, (), || drop(unsafe { Box::from_raw(outcome.cast::<WaitOutcome>()) }));
 }
 
 /// The number of the client whose command is under way.

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use redis_module::raw;
 
 use super::api::{api, optional_api};
-use super::ctx::{Ctx, free, reply_kind};
+use super::ctx::{Ctx, free, reply_type};
 use super::string::{OwnedString, StringRef};
 
 /// What a command answered.
@@ -25,9 +25,9 @@ impl Ctx<'_> {
     /// Runs a command, and replicates what it changes.
     pub(crate) fn call(self, command: &CStr, words: &[StringRef<'_>]) -> CallReply {
         let reply = self.run(command, words);
-        let told = read(reply);
+        let answer = read(reply);
         free(reply);
-        told
+        answer
     }
 
     /// How many clients of this server listen on a channel, patterns apart; in cluster mode, by SSUBSCRIBE.
@@ -43,7 +43,7 @@ impl Ctx<'_> {
     /// The integer that a command answers; `None` for anything else.
     pub(crate) fn count(self, command: &CStr, words: &[StringRef<'_>]) -> Option<i64> {
         let reply = self.run(command, words);
-        let is_integer = !reply.is_null() && reply_kind(reply) == raw::REDISMODULE_REPLY_INTEGER;
+        let is_integer = !reply.is_null() && reply_type(reply) == raw::REDISMODULE_REPLY_INTEGER;
         // SAFETY: the reply is an integer, and not freed yet.
         let count = is_integer.then(|| unsafe { api!(RedisModule_CallReplyInteger)(reply) });
         free(reply);
@@ -77,20 +77,20 @@ impl Ctx<'_> {
 
 /// An integer of an array, or 0.
 fn number(reply: *mut raw::RedisModuleCallReply, at: usize) -> i64 {
-    if reply.is_null() || reply_kind(reply) != raw::REDISMODULE_REPLY_ARRAY {
+    if reply.is_null() || reply_type(reply) != raw::REDISMODULE_REPLY_ARRAY {
         return 0;
     }
     // SAFETY: the reply is an array; an element belongs to it, and is null beyond the end.
     unsafe {
         let element = api!(RedisModule_CallReplyArrayElement)(reply, at);
-        let is_integer = !element.is_null() && reply_kind(element) == raw::REDISMODULE_REPLY_INTEGER;
+        let is_integer = !element.is_null() && reply_type(element) == raw::REDISMODULE_REPLY_INTEGER;
         if is_integer { api!(RedisModule_CallReplyInteger)(element) } else { 0 }
     }
 }
 
 /// What HSCAN answers.
 fn read_page(reply: *mut raw::RedisModuleCallReply) -> Option<Page> {
-    if reply.is_null() || reply_kind(reply) != raw::REDISMODULE_REPLY_ARRAY {
+    if reply.is_null() || reply_type(reply) != raw::REDISMODULE_REPLY_ARRAY {
         return None;
     }
     // SAFETY: the reply is an array; an element belongs to it, and is null beyond its end.
@@ -110,7 +110,7 @@ fn read(reply: *mut raw::RedisModuleCallReply) -> CallReply {
     if reply.is_null() {
         return CallReply::Nothing;
     }
-    match reply_kind(reply) {
+    match reply_type(reply) {
         raw::REDISMODULE_REPLY_STRING => CallReply::Bytes(bytes(reply)),
         raw::REDISMODULE_REPLY_ARRAY => {
             // SAFETY: the reply is an array.
@@ -118,7 +118,7 @@ fn read(reply: *mut raw::RedisModuleCallReply) -> CallReply {
             let element = |at| {
                 // SAFETY: the place is within the array; the element belongs to it.
                 let element = unsafe { api!(RedisModule_CallReplyArrayElement)(reply, at) };
-                let is_string = !element.is_null() && reply_kind(element) == raw::REDISMODULE_REPLY_STRING;
+                let is_string = !element.is_null() && reply_type(element) == raw::REDISMODULE_REPLY_STRING;
                 is_string.then(|| bytes(element))
             };
             CallReply::List((0..len).map(element).collect())

@@ -4,12 +4,12 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use super::args::Args;
-use super::block::{Handle, Outcome};
+use super::block::{Handle, WaitOutcome};
 use super::contexts::{EventCtx, TaskCtx};
 use super::ctx::Ctx;
-use super::event::ServerEvent;
 use super::info::InfoPage;
 use super::load_error::LoadError;
+use super::server_event::ServerEvent;
 use super::string::StringRef;
 
 /// The module. Each method runs inside the guard.
@@ -34,7 +34,7 @@ pub(crate) trait Callbacks: Sync {
     fn timer_fired(&self, ctx: TaskCtx<'_>);
 
     /// An unblocked client must be answered.
-    fn answer(&self, ctx: EventCtx<'_>, outcome: &Outcome);
+    fn answer(&self, ctx: EventCtx<'_>, outcome: &WaitOutcome);
 
     /// A client disconnects that is blocked, or unblocked and not yet answered.
     fn client_disconnected(&self, ctx: EventCtx<'_>, handle: Handle);

@@ -5,7 +5,7 @@ use redis_module::raw;
 use super::api::{api, optional_api};
 use super::block::{client_id, flags};
 use super::call::with_bytes;
-use super::ctx::{Ctx, free, reply_kind};
+use super::ctx::{Ctx, free, reply_type};
 use super::string::OwnedString;
 
 /// The user of clients that log in as no other.
@@ -52,7 +52,7 @@ impl Ctx<'_> {
         let client_id = client_id(self).cast_signed();
         // SAFETY: the context is valid, and the format matches what follows it.
         let reply = unsafe { api!(RedisModule_Call)(self.as_ptr(), name, format, list, id, client_id) };
-        let is_line = !reply.is_null() && reply_kind(reply) == raw::REDISMODULE_REPLY_STRING;
+        let is_line = !reply.is_null() && reply_type(reply) == raw::REDISMODULE_REPLY_STRING;
         let closing = is_line && with_bytes(reply, has_close_flag);
         free(reply);
         closing

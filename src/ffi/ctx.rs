@@ -117,7 +117,7 @@ impl<'a> Ctx<'a> {
         // SAFETY: the format says: a string of the server's, then two of C.
         let reply = unsafe { call(self.raw, name, format, key.as_ptr(), first, last) };
         let reason = io::Error::last_os_error().raw_os_error();
-        if reply.is_null() || reply_kind(reply) == raw::REDISMODULE_REPLY_ERROR {
+        if reply.is_null() || reply_type(reply) == raw::REDISMODULE_REPLY_ERROR {
             // Said only after all of these checks: the key holds something else, but it may be written.
             let is_allowed = !reply.is_null() && bytes(reply).starts_with(b"WRONGTYPE");
             free(reply);
@@ -131,7 +131,7 @@ impl<'a> Ctx<'a> {
     }
 
     /// Whether another server, or none, serves a key's slot.
-    pub(crate) fn is_elsewhere(self, key: StringRef<'_>) -> bool {
+    pub(crate) fn slot_has_moved(self, key: StringRef<'_>) -> bool {
         if !self.in_cluster() {
             return false;
         }
@@ -140,7 +140,7 @@ impl<'a> Ctx<'a> {
         // SAFETY: the format says: one string.
         let reply = unsafe { api!(RedisModule_Call)(self.raw, name, format, key.as_ptr()) };
         let reason = io::Error::last_os_error().raw_os_error();
-        let is_refused = reply.is_null() || reply_kind(reply) == raw::REDISMODULE_REPLY_ERROR;
+        let is_refused = reply.is_null() || reply_type(reply) == raw::REDISMODULE_REPLY_ERROR;
         free(reply);
         is_refused && reason == Some(libc::EPERM)
     }
@@ -155,7 +155,7 @@ impl<'a> Ctx<'a> {
         let (name, format) = (c"EXISTS".as_ptr(), c"Ess".as_ptr());
         // SAFETY: the format says: two strings.
         let reply = unsafe { api!(RedisModule_Call)(self.raw, name, format, key.as_ptr(), other.as_ptr()) };
-        let refused = reply.is_null() || reply_kind(reply) == raw::REDISMODULE_REPLY_ERROR;
+        let refused = reply.is_null() || reply_type(reply) == raw::REDISMODULE_REPLY_ERROR;
         free(reply);
         !refused
     }
@@ -211,8 +211,8 @@ impl<'a> Ctx<'a> {
             api!(RedisModule_PublishMessage)
         };
         // SAFETY: context and strings live.
-        let heard = unsafe { publish(self.raw, channel.as_ptr(), message.as_ptr()) };
-        u64::try_from(heard).unwrap_or(0)
+        let receivers = unsafe { publish(self.raw, channel.as_ptr(), message.as_ptr()) };
+        u64::try_from(receivers).unwrap_or(0)
     }
 
     /// Tells an enqueued waiter something on its channel, and says how many heard it.
@@ -258,7 +258,7 @@ impl<'a> Ctx<'a> {
     }
 }
 
-pub(super) fn reply_kind(reply: *mut raw::RedisModuleCallReply) -> isize {
+pub(super) fn reply_type(reply: *mut raw::RedisModuleCallReply) -> isize {
     // SAFETY: the reply was made by the server for us and is not freed yet.
     unsafe { api!(RedisModule_CallReplyType)(reply) as isize }
 }

@@ -39,7 +39,7 @@ mod on {
 
     use super::super::guard::Callback;
     use super::super::{
-        self as ffi, Arg, ArgKind, Audience, Command, CommandCtx, Ctx, KeyUse, LoadError, Respond, Spec,
+        self as ffi, Arg, ArgType, Audience, Command, CommandCtx, Ctx, KeyUse, LoadError, Respond, Spec,
     };
 
     /// The environment variable by which a test lets the load itself panic.
@@ -187,7 +187,7 @@ mod on {
             tips: None,
             arity: 2,
             key: KeyUse::None,
-            args: &[Arg::new(c"kind", ArgKind::String)],
+            args: &[Arg::new(c"kind", ArgType::String)],
         };
 
         fn run(ctx: CommandCtx<'_>) -> Result<Armed, Error> {

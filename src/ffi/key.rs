@@ -10,9 +10,9 @@ use super::api::{api, optional_api};
 use super::ctx::Ctx;
 use super::string::{ONE, OwnedString, StringRef};
 
-/// What kind of value a key has.
+/// The type of the value of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyKind {
+pub(crate) enum KeyType {
     /// The key does not exist.
     Empty,
     /// A hash.
@@ -73,16 +73,16 @@ impl<'a> Key<'a> {
         self.name
     }
 
-    /// What kind of value it has.
-    pub(crate) fn kind(&self) -> KeyKind {
+    /// The type of its value.
+    pub(crate) fn key_type(&self) -> KeyType {
         // SAFETY: the key is open, or null, which counts as empty.
         match unsafe { api!(RedisModule_KeyType)(self.raw) } as isize {
-            raw::REDISMODULE_KEYTYPE_EMPTY => KeyKind::Empty,
-            raw::REDISMODULE_KEYTYPE_HASH => KeyKind::Hash,
-            raw::REDISMODULE_KEYTYPE_LIST => KeyKind::List,
-            raw::REDISMODULE_KEYTYPE_STRING => KeyKind::String,
-            raw::REDISMODULE_KEYTYPE_ZSET => KeyKind::SortedSet,
-            _ => KeyKind::Other,
+            raw::REDISMODULE_KEYTYPE_EMPTY => KeyType::Empty,
+            raw::REDISMODULE_KEYTYPE_HASH => KeyType::Hash,
+            raw::REDISMODULE_KEYTYPE_LIST => KeyType::List,
+            raw::REDISMODULE_KEYTYPE_STRING => KeyType::String,
+            raw::REDISMODULE_KEYTYPE_ZSET => KeyType::SortedSet,
+            _ => KeyType::Other,
         }
     }
 
@@ -95,7 +95,7 @@ impl<'a> Key<'a> {
     /// When the key expires.
     #[inline]
     pub(crate) fn expiry(&self) -> Expiry {
-        if self.kind() == KeyKind::Empty {
+        if self.key_type() == KeyType::Empty {
             // Asking for the expiry of a key that is not there crashes Redis 8.6.
             return Expiry::Never;
         }
@@ -126,7 +126,7 @@ impl<'a> Key<'a> {
 
     /// The first element of a list; `None` where there is no list.
     pub(crate) fn list_head(&self) -> Option<OwnedString> {
-        if self.kind() != KeyKind::List {
+        if self.key_type() != KeyType::List {
             return None;
         }
         // SAFETY: the key is open, for a list; the server made the element for us to free.
@@ -136,7 +136,7 @@ impl<'a> Key<'a> {
     /// The bytes of a string; `None` for a key without one. The server may store it in another form for that,
     /// so this is for a string that is about to be written.
     pub(crate) fn string(&self) -> Option<&[u8]> {
-        if self.kind() != KeyKind::String {
+        if self.key_type() != KeyType::String {
             return None;
         }
         let mut len = 0;

@@ -1,4 +1,4 @@
-//! Events of keys. Nothing is written in these callbacks, as in those of [`super::event`].
+//! Events of keys. Nothing is written in these callbacks, as in those of [`super::server_event`].
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ type OnEvent = unsafe extern "C" fn(
 struct Classes {
     classes: c_int,
     on_event: OnEvent,
-    heard: AtomicBool,
+    listens: AtomicBool,
 }
 
 /// Whatever frees a lock or moves its expiry raises one of these classes: from the first waiter on.
@@ -51,19 +51,19 @@ static LOADED: Classes = Classes::new(raw::REDISMODULE_NOTIFY_LOADED, on_loaded)
 
 impl Classes {
     const fn new(classes: c_int, on_event: OnEvent) -> Self {
-        Self { classes, on_event, heard: AtomicBool::new(false) }
+        Self { classes, on_event, listens: AtomicBool::new(false) }
     }
 
     fn listen(&self, ctx: Ctx<'_>) -> bool {
-        if self.heard.load(Ordering::Relaxed) {
+        if self.listens.load(Ordering::Relaxed) {
             return true;
         }
         let subscribe = api!(RedisModule_SubscribeToKeyspaceEvents);
         // SAFETY: the context is valid, and the callback a function for as long as the module is loaded.
         let status = unsafe { subscribe(ctx.as_ptr(), self.classes, Some(self.on_event)) };
-        let hears = status == raw::REDISMODULE_OK as c_int;
-        self.heard.store(hears, Ordering::Relaxed);
-        hears
+        let listens = status == raw::REDISMODULE_OK as c_int;
+        self.listens.store(listens, Ordering::Relaxed);
+        listens
     }
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn listen_to_keys(ctx: Ctx<'_>) -> bool {
     KEYS.listen(ctx)
 }
 
-/// Listens to changes of lists as well, among which are fair queues; false if the server refuses that.
+/// Listens to changes of lists as well, among which are fair lists; false if the server refuses that.
 #[must_use]
 pub(crate) fn listen_to_lists(ctx: Ctx<'_>) -> bool {
     LISTS.listen(ctx)
@@ -93,7 +93,7 @@ pub(crate) fn listen_to_loads(ctx: Ctx<'_>) {
 /// The server forgot what a refused load listened to.
 pub(super) fn forget() {
     for classes in [&KEYS, &LISTS, &SORTED_SETS, &LOADED] {
-        classes.heard.store(false, Ordering::Relaxed);
+        classes.listens.store(false, Ordering::Relaxed);
     }
 }
 
@@ -131,8 +131,9 @@ unsafe extern "C" fn on_key(
 ) -> c_int {
     // SAFETY: the event is a C string, and valid for this callback as are context and key.
     unsafe {
-        let status =
-            heard(ctx, event, key, |module, ctx, key| module.key_changed(ctx, key, CStr::from_ptr(event)));
+        let status = pass_to_module(ctx, event, key, |module, ctx, key| {
+            module.key_changed(ctx, key, CStr::from_ptr(event))
+        });
         moved::follow(ctx, event, key);
         status
     }
@@ -145,7 +146,7 @@ unsafe extern "C" fn on_sorted_set(
     key: *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: as above.
-    unsafe { heard(ctx, event, key, |module, ctx, key| module.sorted_set_changed(ctx, key)) }
+    unsafe { pass_to_module(ctx, event, key, |module, ctx, key| module.sorted_set_changed(ctx, key)) }
 }
 
 unsafe extern "C" fn on_loaded(
@@ -155,14 +156,14 @@ unsafe extern "C" fn on_loaded(
     key: *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: as above.
-    unsafe { heard(ctx, event, key, |module, _, key| module.key_loaded(key)) }
+    unsafe { pass_to_module(ctx, event, key, |module, _, key| module.key_loaded(key)) }
 }
 
 /// Passes an event on that another source raised.
 ///
 /// # Safety
 /// Context, event and key are those of a callback.
-unsafe fn heard(
+unsafe fn pass_to_module(
     ctx: *mut raw::RedisModuleCtx,
     event: *const c_char,
     key: *mut raw::RedisModuleString,

@@ -9,7 +9,7 @@
 //!   null where the server lacks them.
 //! - `redis-module-macros`: the attribute that puts the handler of a changed role into the crate's list of role handlers
 //!   (with `linkme`, to which it expands). Only the list is used: `redis-module` would call it from an `extern "C"` frame of
-//!   its own, where a panic ends the server, so [`event`] subscribes itself and calls the list inside the guard. The other
+//!   its own, where a panic ends the server, so [`server_event`] subscribes itself and calls the list inside the guard. The other
 //!   macros make frames like it as well (`command`, the other events, which also `expect` and `unwrap`), or make replies out of
 //!   `RedisValue`, which need a wrapper of the context that is not used here either.
 //! - `libc`: the error numbers by which some of the server's functions tell what went wrong.
@@ -26,7 +26,6 @@ mod command;
 mod config;
 mod contexts;
 mod ctx;
-mod event;
 pub(crate) mod fault;
 mod guard;
 mod info;
@@ -39,6 +38,7 @@ mod moved;
 mod replicate;
 mod reply;
 mod scan;
+mod server_event;
 mod session;
 mod shared;
 mod slots;
@@ -49,7 +49,7 @@ mod timer;
 
 pub(crate) use allocator::ServerAllocator;
 pub(crate) use args::Args;
-pub(crate) use block::{Blocked, Handle, Outcome, is_primary};
+pub(crate) use block::{Blocked, Handle, WaitOutcome, is_primary};
 pub(crate) use call::CallReply;
 pub(crate) use callbacks::Callbacks;
 pub(crate) use closing::DEFAULT_USER;
@@ -57,10 +57,9 @@ pub(crate) use command::{Command, Respond, register};
 pub(crate) use config::{BoolOption, NumberOption, apply as apply_options, register_bool, register_number};
 pub(crate) use contexts::{CommandCtx, Event, EventCtx, ScopedCtx, Task, TaskCtx};
 pub(crate) use ctx::{Ctx, EventClass};
-pub(crate) use event::{LoadedFrom, ServerEvent, listen, listen_to_clients};
 pub(crate) use guard::{panics, take_doubt};
 pub(crate) use info::{InfoPage, register_info};
-pub(crate) use key::{Key, KeyKind};
+pub(crate) use key::{Key, KeyType};
 pub(crate) use key_event::{
     listen_to_keys, listen_to_lists, listen_to_loads, listen_to_sorted_sets, own_event,
 };
@@ -70,9 +69,10 @@ pub(crate) use log::{warn, warn_rarely};
 pub(crate) use moved::{learn_moves, loses_moves};
 pub(crate) use reply::errors;
 pub(crate) use scan::Scan;
+pub(crate) use server_event::{LoadedFrom, ServerEvent, listen, listen_to_clients};
 pub(crate) use shared::Shared;
 pub(crate) use slots::SlotMove;
 pub(crate) use sorted_set::Edge;
-pub(crate) use spec::{Arg, ArgKind, Audience, KeyUse, Spec};
+pub(crate) use spec::{Arg, ArgType, Audience, KeyUse, Spec};
 pub(crate) use string::{MODE, ONE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, ZERO};
 pub(crate) use timer::{Timer, start_timer, stop_timer};

@@ -7,7 +7,7 @@ use redis_module::raw;
 use super::api::{api, optional_api};
 use super::block::flags;
 use super::contexts::CommandCtx;
-use super::ctx::{free, reply_kind};
+use super::ctx::{free, reply_type};
 
 impl CommandCtx<'_> {
     /// Whether the command under way came on a connection. In scripts, functions and calls of other modules the server
@@ -34,7 +34,7 @@ impl CommandCtx<'_> {
         let client_id = self.client_id().cast_signed();
         // SAFETY: the context is valid, and the format matches what follows it.
         let reply = unsafe { api!(RedisModule_Call)(self.as_ptr(), name, format, list, id, client_id) };
-        let is_line = !reply.is_null() && reply_kind(reply) == raw::REDISMODULE_REPLY_STRING;
+        let is_line = !reply.is_null() && reply_type(reply) == raw::REDISMODULE_REPLY_STRING;
         let length = api!(RedisModule_CallReplyLength);
         // SAFETY: the reply is not null, and not freed yet.
         let shown = is_line && unsafe { length(reply) } > 0;

@@ -15,11 +15,11 @@ use super::moved;
 /// What happens to slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotMove {
-    /// Their keys begin to come. The other server decides about their locks until the end.
+    /// Their keys begin to arrive. The other server decides about their locks until the end.
     Begins,
     /// All their keys are here, and this server decides from now on.
-    Came,
-    /// They did not come: the server deletes those of their keys that had come.
+    Arrived,
+    /// They did not arrive: the server deletes those of their keys that did.
     Failed,
     /// They have left: another server decides.
     Left,
@@ -73,7 +73,7 @@ pub(super) fn slot_move(id: u64, subevent: u64) -> Option<SlotMove> {
         raw::REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION => match subevent {
             raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_STARTED => Some(SlotMove::Begins),
             raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_FAILED => Some(SlotMove::Failed),
-            raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_COMPLETED => Some(SlotMove::Came),
+            raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_IMPORT_COMPLETED => Some(SlotMove::Arrived),
             raw::REDISMODULE_SUBEVENT_CLUSTER_SLOT_MIGRATION_MIGRATE_COMPLETED => Some(SlotMove::Left),
             _ => None,
         },
@@ -82,7 +82,7 @@ pub(super) fn slot_move(id: u64, subevent: u64) -> Option<SlotMove> {
         VALKEY_EVENT => match subevent {
             0 => Some(SlotMove::Begins),
             2 => Some(SlotMove::Failed),
-            4 => Some(SlotMove::Came),
+            4 => Some(SlotMove::Arrived),
             5 => Some(SlotMove::Left),
             _ => None,
         },

@@ -7,7 +7,7 @@ use redis_module::raw;
 use rlock_core::UnixMs;
 
 use super::api::{api, optional_api};
-use super::key::{Key, KeyKind};
+use super::key::{Key, KeyType};
 use super::string::{OwnedString, StringRef};
 
 /// Which end of a range of scores a walk begins at.
@@ -22,7 +22,7 @@ pub(crate) enum Edge {
 impl Key<'_> {
     /// The score of a member.
     pub(crate) fn score(&self, member: StringRef<'_>) -> Option<f64> {
-        if self.kind() != KeyKind::SortedSet {
+        if self.key_type() != KeyType::SortedSet {
             return None;
         }
         let mut score = 0.0;
@@ -39,7 +39,7 @@ impl Key<'_> {
         from: Edge,
         mut visit: impl FnMut(OwnedString, f64) -> bool,
     ) {
-        if self.kind() != KeyKind::SortedSet {
+        if self.key_type() != KeyType::SortedSet {
             return;
         }
         let begin = match from {

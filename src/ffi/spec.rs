@@ -66,13 +66,13 @@ impl KeyUse {
 /// One argument of a command, as clients show it.
 pub(crate) struct Arg {
     name: &'static CStr,
-    kind: ArgKind,
+    arg_type: ArgType,
     token: Option<&'static CStr>,
     optional: bool,
 }
 
 /// What an argument is.
-pub(crate) enum ArgKind {
+pub(crate) enum ArgType {
     /// The key.
     Key,
     /// Any bytes.
@@ -89,8 +89,8 @@ pub(crate) enum ArgKind {
 
 impl Arg {
     /// An argument that must be there.
-    pub(crate) const fn new(name: &'static CStr, kind: ArgKind) -> Self {
-        Self { name, kind, token: None, optional: false }
+    pub(crate) const fn new(name: &'static CStr, arg_type: ArgType) -> Self {
+        Self { name, arg_type, token: None, optional: false }
     }
 
     /// The same after a word.
@@ -108,19 +108,19 @@ impl Arg {
     fn to_raw(&self, arena: &mut Arena) -> raw::RedisModuleCommandArg {
         let mut key_spec_index = -1;
         let mut subargs = ptr::null_mut();
-        let type_ = match &self.kind {
-            ArgKind::Key => {
+        let type_ = match &self.arg_type {
+            ArgType::Key => {
                 key_spec_index = 0;
                 raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY
             }
-            ArgKind::String => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
-            ArgKind::Integer => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
-            ArgKind::Token => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
-            ArgKind::Block(parts) => {
+            ArgType::String => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
+            ArgType::Integer => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
+            ArgType::Token => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
+            ArgType::Block(parts) => {
                 subargs = arena.list(parts);
                 raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK
             }
-            ArgKind::OneOf(choices) => {
+            ArgType::OneOf(choices) => {
                 subargs = arena.list(choices);
                 raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF
             }

@@ -15,16 +15,27 @@ pub(super) fn write_permits<S: Scope>(
     change: &Change,
 ) -> Result<(), Error> {
     let name = key.name();
-    let ended = change.buried().iter().map(|holder| OwnedString::new(&holder.owner));
-    let ended: Vec<OwnedString> = ended.filter(|owner| key.remove_member(owner.borrow())).collect();
+    let ended = remove_ended(&mut key, change);
     write(&mut key, owner, change)?;
     drop(key);
     ctx.signal_modified(name);
-    if !S::counts_unread_change(ctx) {
+    if !S::count_if_unread(ctx) {
         note_failure(replicate(*ctx, name, owner, change, &ended));
     }
     notify(*ctx, name, change, !ended.is_empty());
     Ok(())
+}
+
+/// Removes the ended permits that the look found, and returns the owners of those that were there.
+fn remove_ended(key: &mut Key<'_>, change: &Change) -> Vec<OwnedString> {
+    let mut removed = Vec::new();
+    for permit in change.buried() {
+        let owner = OwnedString::new(&permit.owner);
+        if key.remove_member(owner.borrow()) {
+            removed.push(owner);
+        }
+    }
+    removed
 }
 
 /// Each of these fails only on a key that is not open for writing, and then the first one does.

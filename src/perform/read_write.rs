@@ -1,7 +1,7 @@
 //! The parts of a read/write lock besides its hash's own holds: the lease keys of readers, and fields of dead ones.
 
 use rlock_core::locks::Cause;
-use rlock_core::{Change, Error, HashChange, Mode, SharedChange, UnixMs, events, names};
+use rlock_core::{Change, Error, HashChange, Mode, SharedChange, UnixMs, names, observed};
 
 use crate::ffi::{
     Ctx, EventClass, Key, MODE, OwnedString, READ, ScopedCtx, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
@@ -41,13 +41,13 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// Those of a change, after the fields of the dead are removed; `None` for all changes but those of readers.
-    pub(super) fn of(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Option<Self> {
-        change.shared.as_ref().map(|shared| Self::of_readers(key, owner, shared))
+    /// Removes the fields of dead readers, and names the lease keys of a change; `None` for all changes but those of readers.
+    pub(super) fn bury(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Option<Self> {
+        change.shared.as_ref().map(|shared| Self::bury_of(key, owner, shared))
     }
 
     #[inline(never)]
-    fn of_readers(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &SharedChange) -> Self {
+    fn bury_of(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &SharedChange) -> Self {
         let (name, owner) = (key.name(), owner.map_or(&[][..], StringRef::bytes));
         let keys = |first: i64, last: i64| {
             let key = |hold| OwnedString::new(&names::read_lease_key(name.bytes(), owner, hold));
@@ -58,8 +58,13 @@ impl Readers {
             None => (Vec::new(), UnixMs(0)),
         };
         let gone = change.leases.gone.map_or(Vec::new(), |(first, last)| keys(first, last));
-        let fields = change.bury.iter().map(|reader| OwnedString::new(&reader.owner));
-        let buried = fields.filter(|field| key.remove_field(field.borrow())).collect();
+        let mut buried = Vec::new();
+        for reader in &change.bury {
+            let field = OwnedString::new(&reader.owner);
+            if key.remove_field(field.borrow()) {
+                buried.push(field);
+            }
+        }
         Self { buried, set, gone, until }
     }
 
@@ -106,8 +111,8 @@ impl Readers {
         for lease in &self.gone {
             ctx.notify(EventClass::Generic, own_event::DEL, lease.borrow());
             // rlock does not receive its own events, and a client may wait for a lock of that very name.
-            events::key_changed(
-                waiters::core(&ctx),
+            observed::key_changed(
+                waiters::node(&ctx),
                 keyspace::lock_name(*ctx, lease.borrow()),
                 Cause::Deleted,
             );

@@ -51,7 +51,7 @@ pub(crate) struct Stats {
     /// Grants by message that ended unconfirmed, while others waited.
     unconfirmed: Counter,
     /// Times that a lock was left to waiting Redisson clients.
-    foreign_turns: Counter,
+    yields: Counter,
     /// Waits that ended without a grant.
     timeouts: Counter,
     /// Grants revoked, since their clients disconnected before the answer.
@@ -94,7 +94,7 @@ pub(crate) static STATS: Stats = Stats {
     found_evicted: Counter::new(),
     found_otherwise: Counter::new(),
     unconfirmed: Counter::new(),
-    foreign_turns: Counter::new(),
+    yields: Counter::new(),
     timeouts: Counter::new(),
     revokes: Counter::new(),
     waiters_gone: Counter::new(),
@@ -119,7 +119,7 @@ pub(crate) fn count(note: &Note<'_>) {
         }
         Note::Found(cause) => found(cause).add(1),
         Note::Unconfirmed => STATS.unconfirmed.add(1),
-        Note::Yielded => STATS.foreign_turns.add(1),
+        Note::Yielded => STATS.yields.add(1),
         Note::TimedOut => STATS.timeouts.add(1),
         Note::Cancelled => STATS.cancelled.add(1),
         Note::Revoked => STATS.revokes.add(1),
@@ -218,7 +218,7 @@ fn counters() -> [(&'static CStr, &'static Counter); 28] {
         (c"found_evicted", &STATS.found_evicted),
         (c"found_otherwise", &STATS.found_otherwise),
         (c"unconfirmed_grants", &STATS.unconfirmed),
-        (c"foreign_turns", &STATS.foreign_turns),
+        (c"foreign_turns", &STATS.yields),
         (c"timeouts", &STATS.timeouts),
         (c"cancelled", &STATS.cancelled),
         (c"revokes", &STATS.revokes),

@@ -1,11 +1,11 @@
 //! What users and operators read keeps to the words of the project: crates/rlock-testkit/src/docs/style.rs lists the
 //! patterns that are not used, and what to write in their place. Comments, test names and messages of all Rust files keep to
-//! them as well.
+//! them as well. Identifiers do so where names were made after the glossary: [`NAMED_BY_THE_GLOSSARY`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rlock_testkit::docs::{Finding, Prose, Style};
+use rlock_testkit::docs::{Finding, Prose, Style, identifier_findings};
 
 /// The workspace's root.
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -130,6 +130,21 @@ fn code_findings() -> Vec<(String, Vec<Finding>)> {
 #[test]
 fn all_code_keeps_to_the_words() {
     assert_none(&places(code_findings().into_iter()));
+}
+
+/// The code whose identifiers keep to the glossary: the module and its core, which users trust with their locks, and the two crates
+/// that name their parts. Clients, tests, the model and the tools have older names yet.
+const NAMED_BY_THE_GLOSSARY: [&str; 4] =
+    ["src", "crates/rlock-core/src", "crates/rlock-sim", "crates/rlock-oracle"];
+
+#[test]
+fn identifiers_keep_to_the_words() {
+    let files = NAMED_BY_THE_GLOSSARY.iter().flat_map(|folder| below(folder, "rs"));
+    let findings = |path: String| {
+        let findings = identifier_findings(&text_of(&path));
+        (path, findings)
+    };
+    assert_none(&places(files.filter(|file| !file.contains("/target/")).map(findings)));
 }
 
 #[test]

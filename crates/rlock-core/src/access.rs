@@ -1,8 +1,8 @@
 //! Whether an owner could have a lock now, if it were its turn.
 
-use crate::core::Core;
 use crate::locks::Wanted;
 use crate::look::{Picture, key_end, look};
+use crate::node::Node;
 use crate::port::{Lock, Server};
 use crate::rules::has_room;
 use crate::types::{Expiry, Mode, PermitLimit};
@@ -24,33 +24,33 @@ pub(crate) enum Access {
 }
 
 /// The owner of the first waiter, and what it wants.
-pub(crate) fn head<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Option<(Box<[u8]>, Wanted)> {
-    core.locks(|locks| locks.head(lock.name()).map(|head| (head.owner.clone(), head.wanted())))
+pub(crate) fn head<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<(Box<[u8]>, Wanted)> {
+    node.locks(|locks| locks.head(lock.name()).map(|head| (head.owner.clone(), head.wanted())))
 }
 
 /// Whether this owner could have what it wants of the lock, if it were its turn.
 pub(crate) fn access<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: &[u8],
     wanted: Wanted,
 ) -> Access {
-    access_and(core, lock, owner, wanted, |_| {})
+    access_and(node, lock, owner, wanted, |_| {})
 }
 
 /// The same, and removes the dead readers that the look finds before a living one, or before those that it does not check.
 /// Writing must be allowed.
 pub(crate) fn access_and_bury<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: &[u8],
     wanted: Wanted,
 ) -> Access {
-    access_and(core, lock, owner, wanted, |picture| picture.bury())
+    access_and(node, lock, owner, wanted, |picture| picture.bury())
 }
 
 fn access_and<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: &[u8],
     wanted: Wanted,
@@ -58,8 +58,8 @@ fn access_and<P: Server>(
 ) -> Access {
     // To a writer its own reads are in the way as well.
     let (owner, need) =
-        if wanted.mode == Mode::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Mine) };
-    let view = look(core, lock, owner, need).map(|mut picture| {
+        if wanted.mode == Mode::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Own) };
+    let view = look(node, lock, owner, need).map(|mut picture| {
         if wanted.permits.is_some_and(|limit| has_room(picture.view(), limit).is_none()) {
             picture.count_permits();
         }
@@ -68,18 +68,18 @@ fn access_and<P: Server>(
         view
     });
     match view {
-        Ok(view) => access_to(core, lock, &view, wanted),
+        Ok(view) => access_to(node, lock, &view, wanted),
         // The key holds something else for a while.
         Err(_) => Access::Until(key_end(lock)),
     }
 }
 
-fn access_to<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, view: &View, wanted: Wanted) -> Access {
+fn access_to<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, view: &View, wanted: Wanted) -> Access {
     match (wanted.mode, view.kind, view.others) {
         (mode, ..) if view.is_free_for(mode) => Access::Free,
         (Mode::Permit, Kind::Permits, others) => permit_access(view, wanted.permits, others),
-        (Mode::Read, Kind::Reading, _) => shared_access(core, lock, view),
-        (Mode::Read, Kind::Writing, _) if view.sole.is_some() => shared_access(core, lock, view),
+        (Mode::Read, Kind::Reading, _) => shared_access(node, lock, view),
+        (Mode::Read, Kind::Writing, _) if view.sole.is_some() => shared_access(node, lock, view),
         (Mode::Write, Kind::Reading, Others::Live { until, .. }) => Access::Until(until.sooner(view.key_end)),
         (Mode::Write, Kind::Reading, Others::InDoubt) => Access::InDoubt,
         _ => Access::Until(view.key_end),
@@ -96,10 +96,10 @@ fn permit_access(view: &View, limit: Option<PermitLimit>, others: Others) -> Acc
     }
 }
 
-fn shared_access<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, view: &View) -> Access {
-    let kept_out = yielding::held_back_for(core, lock).filter(|_| !view.holds_any());
+fn shared_access<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, view: &View) -> Access {
+    let kept_out = yielding::hold_back_for(node, lock).filter(|_| !view.holds_any());
     match kept_out {
-        Some(left) => Access::Until(Expiry::At(core.port.now().after(left)).sooner(view.key_end)),
+        Some(left) => Access::Until(Expiry::At(node.port.now().after(left)).sooner(view.key_end)),
         None => Access::Shared,
     }
 }

@@ -108,11 +108,11 @@ pub enum Error {
     /// The last fencing token is the largest that there is, or larger.
     NoTokenLeft,
     /// The lock's slot is moving, and its last fencing token may be on the other server.
-    TokenElsewhere,
-    /// The lock's slot is moving, and its fair queue may be on the other server.
-    FairElsewhere,
+    TokenMigrating,
+    /// The lock's slot is moving, and its fair list may be on the other server.
+    FairListMigrating,
     /// The lock's slot is moving, and a lease key of this reader may be on the other server.
-    LeaseElsewhere,
+    LeaseMigrating,
     /// The server refused a call that it must not refuse, or a callback panicked.
     Internal(&'static str),
 }
@@ -207,13 +207,13 @@ impl fmt::Display for Error {
                 "ERR the key of the fencing token holds no integer; find out what wrote it",
             ),
             Self::NoTokenLeft => write!(f, "ERR no larger fencing token is possible: the last one is {MAX_TOKEN} or more; find out what wrote it"),
-            Self::TokenElsewhere => f.write_str(
+            Self::TokenMigrating => f.write_str(
                 "TRYAGAIN the slot is moving, and the last fencing token may be on the other server; try again",
             ),
-            Self::FairElsewhere => f.write_str(
+            Self::FairListMigrating => f.write_str(
                 "TRYAGAIN the slot is moving, and the fair list may be on the other server; try again",
             ),
-            Self::LeaseElsewhere => f.write_str(
+            Self::LeaseMigrating => f.write_str(
                 "TRYAGAIN the slot is moving, and lease keys of this reader may be on the other server; try again",
             ),
             Self::Internal(what) => write!(f, "ERR rlock: internal error: {what}; see the server's log and report it"),

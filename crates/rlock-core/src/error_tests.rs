@@ -26,8 +26,8 @@ fn all() -> Vec<Error> {
         Error::BadCursor,
         Error::UnknownOption(b"SIDEWAYS".to_vec()),
         Error::FairMode,
-        Error::FairElsewhere,
-        Error::LeaseElsewhere,
+        Error::FairListMigrating,
+        Error::LeaseMigrating,
         Error::RepeatedOption("HOLDS"),
         Error::AllAndHolds,
         Error::LimitAndReset,
@@ -62,7 +62,7 @@ fn all() -> Vec<Error> {
         Error::TokenWrongType,
         Error::NotAToken,
         Error::NoTokenLeft,
-        Error::TokenElsewhere,
+        Error::TokenMigrating,
         Error::Internal("…"),
     ];
     plain.into_iter().chain(forbidden).chain(ended).collect()

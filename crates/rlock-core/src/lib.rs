@@ -22,11 +22,11 @@
 //! - [`locks`]: what memory knows of each lock: first of all its waiters, in their order.
 //! - [`fair`]: one order for native waiters and Redisson's fair waiters.
 //! - [`token`]: fencing tokens.
-//! - [`core`]: a server, together with what memory knows of its locks.
+//! - [`node`]: a server, together with what memory knows of its locks.
 //! - [`port`]: the server as the steps see it.
 //! - [`facts`]: facts about a lock that a server tells.
 //! - [`settings`]: the configuration.
-//! - [`note`]: events for the statistics.
+//! - [`note`]: what the statistics count.
 //! - [`commands`]: the steps of each command.
 //! - [`yielding`]: yield windows for waiting Redisson clients.
 //! - `access`: whether an owner could have a lock now.
@@ -35,8 +35,8 @@
 //! - [`sessions`]: holds and waits that end with a connection.
 //! - `permits_repair`: keys of locks with permits that outlast their permits.
 //! - `revoking`: revoking a grant whose client disconnected before its reply.
-//! - [`events`]: what other clients and the server did to locks.
-//! - [`hot`]: the locks that cost most waiting.
+//! - [`observed`]: what other clients and the server did to locks.
+//! - [`hot_locks`]: the locks that cost most waiting.
 //! - [`timer`]: the work outside commands.
 //! - [`timing`]: when the timer is set, and how much one event-loop cycle does.
 //! - [`weight`]: what work on long names counts.
@@ -55,20 +55,20 @@
 
 mod access;
 pub mod commands;
-pub mod core;
 pub mod decision;
 pub mod departures;
 pub mod error;
-pub mod events;
 pub mod facts;
 pub mod fair;
-pub mod hot;
+pub mod hot_locks;
 pub mod limits;
 pub mod locks;
 mod look;
 pub mod message;
 pub mod names;
+pub mod node;
 pub mod note;
+pub mod observed;
 mod permits_repair;
 pub mod port;
 pub mod rare_warning;

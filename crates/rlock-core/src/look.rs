@@ -6,11 +6,11 @@
 //! Keys are opened here only. A picture borrows its lock exclusively: the compiler refuses a call of the lock while the
 //! picture may have its key open.
 
-use crate::core::Core;
 use crate::decision::{Change, Decision};
 use crate::error::Error;
 use crate::facts::{ReadLease, Reader};
 use crate::locks::LockName;
+use crate::node::Node;
 use crate::port::{Lock, Server};
 use crate::read_leases;
 use crate::shape::Fields;
@@ -30,13 +30,13 @@ pub(crate) struct Picture<'a, L: Lock> {
 
 /// Reads a lock for this owner; without an owner, as an owner without holds sees it.
 pub(crate) fn look<'a, 'n, P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &'a mut P::Lock<'n>,
     owner: Option<&'a [u8]>,
     need: Need,
 ) -> Result<Picture<'a, P::Lock<'n>>, Error> {
     let mut picture = Picture::of(lock, owner);
-    picture.look(core, need)?;
+    picture.look(node, need)?;
     Ok(picture)
 }
 
@@ -61,7 +61,7 @@ impl<'a, L: Lock> Picture<'a, L> {
 
     /// Reads the lock. In place: a copy of a picture costs more than the rule for a plain lock.
     #[inline(always)]
-    fn look<P: Server>(&mut self, core: Core<'_, P>, need: Need) -> Result<(), Error> {
+    fn look<P: Server>(&mut self, node: Node<'_, P>, need: Need) -> Result<(), Error> {
         let key = self.lock.open();
         let mut fields = self.lock.state(&key, self.owner)?;
         if fields.kind == Kind::Mutex && need != Need::Holds {
@@ -72,9 +72,9 @@ impl<'a, L: Lock> Picture<'a, L> {
             Kind::Free | Kind::Abandoned | Kind::Mutex => self.key = Some(key),
             Kind::Reading | Kind::Writing => {
                 drop(key);
-                self.check_readers(core, need)?;
+                self.check_readers(node, need)?;
             }
-            Kind::Permits => self.check_permits(core, key, need),
+            Kind::Permits => self.check_permits(node, key, need),
         }
         Ok(())
     }
@@ -83,18 +83,18 @@ impl<'a, L: Lock> Picture<'a, L> {
     #[inline(always)]
     pub(crate) fn decide<P: Server>(
         &mut self,
-        core: Core<'_, P>,
+        node: Node<'_, P>,
         need: Need,
         mut rule: impl FnMut(&mut Self) -> Result<Step, Error>,
     ) -> Result<Decision, Error> {
-        self.look(core, need)?;
+        self.look(node, need)?;
         if self.view.kind == Kind::Reading {
-            self.meet_readers(core);
+            self.meet_readers(node);
         }
         loop {
             match rule(self) {
                 Err(error) => return Err(error),
-                Ok(Step::Look(need)) => self.check_others(core, need)?,
+                Ok(Step::Look(need)) => self.check_others(node, need)?,
                 Ok(Step::Done(decision)) if self.dead.is_empty() && decision.change.shared.is_none() => {
                     return Ok(decision);
                 }
@@ -104,8 +104,8 @@ impl<'a, L: Lock> Picture<'a, L> {
     }
 
     #[cold]
-    fn meet_readers<P: Server>(&self, core: Core<'_, P>) {
-        read_leases::meet(core, self.lock.name());
+    fn meet_readers<P: Server>(&self, node: Node<'_, P>) {
+        read_leases::meet(node, self.lock.name());
     }
 
     /// Adds the dead readers that the look found, and leaves lease keys out that are more than one call touches.
@@ -143,21 +143,21 @@ impl<'a, L: Lock> Picture<'a, L> {
     }
 
     #[cold]
-    fn check_readers<P: Server>(&mut self, core: Core<'_, P>, need: Need) -> Result<(), Error> {
+    fn check_readers<P: Server>(&mut self, node: Node<'_, P>, need: Need) -> Result<(), Error> {
         if let (Some(owner), Some(holds)) = (self.owner, self.view.dead)
             && let Some(until) = read_leases::lease_end(self.lock, owner, holds, self.view.key_end)
         {
             self.view.shared = Some(Hold { holds, until });
             self.view.dead = None;
         }
-        self.check_others(core, need)
+        self.check_others(node, need)
     }
 
     #[cold]
-    fn check_permits<P: Server>(&mut self, core: Core<'_, P>, key: L::Key, need: Need) {
+    fn check_permits<P: Server>(&mut self, node: Node<'_, P>, key: L::Key, need: Need) {
         let permits = self.lock.permits(&key, self.owner.filter(|_| self.view.dead.is_some()));
         self.key = Some(key);
-        self.view.add_permits(&permits, core.port.now());
+        self.view.add_permits(&permits, node.port.now());
         self.dead = permits.ended.into_iter().map(|owner| Reader { owner, holds: Holds::ONE }).collect();
         if need == Need::Room {
             self.count_permits();
@@ -174,17 +174,17 @@ impl<'a, L: Lock> Picture<'a, L> {
     }
 
     /// Checks the other owners, unless the look has done so before.
-    fn check_others<P: Server>(&mut self, core: Core<'_, P>, need: Need) -> Result<(), Error> {
+    fn check_others<P: Server>(&mut self, node: Node<'_, P>, need: Need) -> Result<(), Error> {
         if need == Need::Room {
             self.count_permits();
         }
         let Others::NotAsked(count) = self.view.others else { return Ok(()) };
         let (lock, key_end) = (&*self.lock, self.view.key_end);
         let (others, dead) = match need {
-            Need::Holds | Need::Mine | Need::Room => return Ok(()),
-            Need::AnyOther => read_leases::any_other(core, lock, self.owner, key_end)?,
+            Need::Holds | Need::Own | Need::Room => return Ok(()),
+            Need::AnyOther => read_leases::any_other(node, lock, self.owner, key_end)?,
             Need::LastOther => {
-                read_leases::last_other(core, lock, self.owner.unwrap_or_default(), count, key_end)
+                read_leases::last_other(node, lock, self.owner.unwrap_or_default(), count, key_end)
             }
         };
         self.view.others = others;
@@ -210,8 +210,8 @@ impl<'a, L: Lock> Picture<'a, L> {
     pub(crate) fn check_leases_local(&self, change: &Change) -> Result<(), Error> {
         let Some((first, last, _)) = change.leases().set else { return Ok(()) };
         let (Some(owner), Some(holds)) = (self.owner, self.view.reads()) else { return Ok(()) };
-        let elsewhere = |hold| self.lock.read_lease(owner, hold) == ReadLease::Unknown;
-        if (first..=last.min(holds.get())).any(elsewhere) { Err(Error::LeaseElsewhere) } else { Ok(()) }
+        let is_migrating = |hold| self.lock.read_lease(owner, hold) == ReadLease::Unknown;
+        if (first..=last.min(holds.get())).any(is_migrating) { Err(Error::LeaseMigrating) } else { Ok(()) }
     }
 
     /// Commits a change, and closes the key. After an error nothing has changed.

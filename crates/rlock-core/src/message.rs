@@ -99,8 +99,8 @@ mod tests {
     fn messages_are_fields_parted_by_one_space() {
         let lease = LeaseMs::new(5_000).expect("a lease");
         let mutex = |owner| waiter(owner, Mode::Mutex);
-        let told = granted(lock(b"invoice:7"), &mutex(b"me:1"), Holds::ONE, lease, 1_790_000_000_000);
-        assert_eq!(told, b"granted 3 me:1 invoice:7 1 5000 1790000000000");
+        let text = granted(lock(b"invoice:7"), &mutex(b"me:1"), Holds::ONE, lease, 1_790_000_000_000);
+        assert_eq!(text, b"granted 3 me:1 invoice:7 1 5000 1790000000000");
         assert_eq!(timeout(lock(b"{a}b"), &mutex(b"x-_.~")), b"timeout 3 x-_.~ {a}b");
         assert_eq!(dropped(lock(b"k"), &mutex(b"o"), DropReason::Demoted), b"dropped 3 o k demoted");
     }
@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn messages_name_the_mode_in_which_an_owner_waited() {
         let (reader, writer) = (waiter(b"o", Mode::Read), waiter(b"o", Mode::Write));
-        let told = granted(lock(b"k"), &reader, Holds::ONE, LeaseMs::SHORTEST, 0);
-        assert_eq!(told, b"granted 3 o k 1 1 0 read");
+        let text = granted(lock(b"k"), &reader, Holds::ONE, LeaseMs::SHORTEST, 0);
+        assert_eq!(text, b"granted 3 o k 1 1 0 read");
         assert_eq!(timeout(lock(b"k"), &writer), b"timeout 3 o k write");
         assert_eq!(dropped(lock(b"k"), &writer, DropReason::Moved), b"dropped 3 o k moved write");
     }

@@ -49,7 +49,7 @@ const PREFIX: usize = UNLOCK_CHANNEL.len();
 
 const UNLOCK_CHANNEL: &[u8; 22] = b"redisson_lock__channel";
 
-const FAIR_QUEUE: &[u8; 19] = b"redisson_lock_queue";
+const FAIR_LIST: &[u8; 19] = b"redisson_lock_queue";
 
 impl Prefixed {
     /// Those of this lock.
@@ -64,9 +64,9 @@ impl Prefixed {
         self.with(UNLOCK_CHANNEL)
     }
 
-    /// See [`fair_queue`].
-    pub fn fair_queue(&mut self) -> &[u8] {
-        self.with(FAIR_QUEUE)
+    /// See [`fair_list_key`].
+    pub fn fair_list_key(&mut self) -> &[u8] {
+        self.with(FAIR_LIST)
     }
 
     fn with<const N: usize>(&mut self, prefix: &[u8; N]) -> &[u8] {
@@ -152,12 +152,12 @@ pub fn token_key(name: &[u8]) -> Name {
 }
 
 /// The key of the fair list, head first.
-pub fn fair_queue(name: &[u8]) -> Name {
-    prefixed(FAIR_QUEUE, name)
+pub fn fair_list_key(name: &[u8]) -> Name {
+    prefixed(FAIR_LIST, name)
 }
 
 /// The key of the fair list's deadlines: a sorted set of times in ms after which an entry counts as dead.
-pub fn fair_deadlines(name: &[u8]) -> Name {
+pub fn fair_deadlines_key(name: &[u8]) -> Name {
     prefixed(b"redisson_lock_timeout", name)
 }
 

@@ -19,7 +19,7 @@ fn names_are_redissons() {
     assert_eq!(read_lease_key(b"orders", b"w:1", 2)[..], b"{orders}:w:1:rwlock_timeout:2"[..]);
     assert_eq!(read_lease_key(b"{o}rders", b"w:1", 12)[..], b"{o}rders:w:1:rwlock_timeout:12"[..]);
     assert_eq!(write_field(b"w:1")[..], b"w:1:write"[..]);
-    assert_eq!(fair_queue(b"orders")[..], b"redisson_lock_queue:{orders}"[..]);
+    assert_eq!(fair_list_key(b"orders")[..], b"redisson_lock_queue:{orders}"[..]);
     assert_eq!(
         fair_channel(b"redisson_lock__channel:{orders}", b"w:1")[..],
         b"redisson_lock__channel:{orders}:w:1"[..]
@@ -33,7 +33,7 @@ fn names_made_in_one_place_are_the_same() {
     {
         let mut names = Prefixed::of(name);
         for _ in 0..2 {
-            assert_eq!(names.fair_queue(), &fair_queue(name)[..]);
+            assert_eq!(names.fair_list_key(), &fair_list_key(name)[..]);
             assert_eq!(names.unlock_channel(), &unlock_channel(name)[..]);
         }
     }
@@ -43,14 +43,14 @@ fn names_made_in_one_place_are_the_same() {
 fn the_locks_of_a_fair_queue_are_known_by_its_name() {
     let names: &[&[u8]] = &[b"orders", b"{o}rders", b"o{", b"", b"a}b"];
     for name in names {
-        for key in [fair_queue(name), fair_deadlines(name)] {
+        for key in [fair_list_key(name), fair_deadlines_key(name)] {
             assert!(locks_of_fair_key(&key).contains(&Some(name)), "{}", key.escape_ascii());
         }
     }
     assert_eq!(locks_of_fair_key(b"redisson_lock_queue:{a}"), [Some(&b"{a}"[..]), Some(&b"a"[..])]);
     assert_eq!(locks_of_fair_key(b"orders"), [None, None]);
     for name in [&b"orders"[..], b"{o}rders"] {
-        for key in [fair_queue(name), fair_deadlines(name)] {
+        for key in [fair_list_key(name), fair_deadlines_key(name)] {
             assert_eq!(lock_of_fair_key(&key), Some(name));
         }
     }
@@ -170,7 +170,7 @@ fn only_names_that_are_warned_of_share_what_belongs_to_them() {
     let (names, owners) = (words(b"{}:a", 5), words(b":a", 3));
     let mut locks_of: BTreeMap<Name, BTreeSet<&[u8]>> = BTreeMap::new();
     for name in &names {
-        let of_all = [token_key, fair_queue, fair_deadlines, unlock_channel, read_write_channel];
+        let of_all = [token_key, fair_list_key, fair_deadlines_key, unlock_channel, read_write_channel];
         let leases = owners.iter().map(|owner| read_lease_key(name, owner, 1));
         for key in of_all.iter().map(|key| key(name)).chain(leases) {
             locks_of.entry(key).or_default().insert(name);

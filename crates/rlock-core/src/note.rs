@@ -1,9 +1,9 @@
-//! Events for the statistics.
+//! What the statistics count.
 
 use crate::decision::Decision;
 use crate::locks::Cause;
 
-/// An event for the statistics.
+/// A fact that the statistics count.
 #[derive(Clone, Copy, Debug)]
 pub enum Note<'a> {
     /// A command's decision.

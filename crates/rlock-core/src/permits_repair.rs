@@ -4,48 +4,48 @@
 
 use std::cell::OnceCell;
 
-use crate::core::Core;
 use crate::facts::WriteAccess;
 use crate::look::{Picture, look};
+use crate::node::Node;
 use crate::port::{Lock, Server};
 use crate::rules;
-use crate::timing::{Outcome, check_soon};
+use crate::timing::{WorkOutcome, check_soon};
 use crate::types::Mode;
 use crate::view::{Need, Step};
 
 /// An owner waits from now on. No event shows what another client did to the key before that.
-pub(crate) fn check_expiry_soon<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
-    if mode == Mode::Permit && outlasts_permits(core, lock) {
-        check_soon(core, lock.name());
+pub(crate) fn check_expiry_soon<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
+    if mode == Mode::Permit && outlasts_permits(node, lock) {
+        check_soon(node, lock.name());
     }
 }
 
-fn outlasts_permits<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
-    let step = look(core, lock, None, Need::Mine).map(|picture| rules::lower_expiry(picture.view()));
+fn outlasts_permits<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> bool {
+    let step = look(node, lock, None, Need::Own).map(|picture| rules::lower_expiry(picture.view()));
     step.is_ok_and(|step| matches!(step, Step::Done(decision) if !decision.change.is_empty()))
 }
 
 /// Sets the expiry of an awaited lock's key to the end of its last permit again.
 pub(crate) fn lower_expiry<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &mut P::Lock<'_>,
     asked: &OnceCell<WriteAccess>,
-) -> Outcome {
-    if !outlasts_permits(core, lock) {
-        return Outcome::Done;
+) -> WorkOutcome {
+    if !outlasts_permits(node, lock) {
+        return WorkOutcome::Done;
     }
     match *asked.get_or_init(|| lock.write_access()) {
         WriteAccess::Allowed => {}
-        WriteAccess::Refused => return Outcome::Refused,
-        WriteAccess::SlotMoved => return Outcome::Done,
+        WriteAccess::Refused => return WorkOutcome::Refused,
+        WriteAccess::SlotMoved => return WorkOutcome::Done,
     }
     // Asking is a command, in which permits may have ended.
     let mut picture = Picture::of(lock, None);
-    let Ok(decision) = picture.decide(core, Need::Mine, |picture| Ok(rules::lower_expiry(picture.view())))
+    let Ok(decision) = picture.decide(node, Need::Own, |picture| Ok(rules::lower_expiry(picture.view())))
     else {
-        return Outcome::Done;
+        return WorkOutcome::Done;
     };
     // A failure is in the log.
     let _ = picture.commit(&decision.change);
-    Outcome::Done
+    WorkOutcome::Done
 }

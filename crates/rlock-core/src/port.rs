@@ -62,9 +62,9 @@ pub trait Server {
     fn set_timer(&self, in_ms: Option<u64>);
 
     /// Changes of keys by other clients matter from now on: the server must report them.
-    fn hear_keys(&self);
+    fn listen_to_keys(&self);
 
-    /// Counts an event for the statistics.
+    /// Counts this for the statistics.
     fn note(&self, note: Note<'_>);
 }
 
@@ -165,7 +165,7 @@ pub trait Lock {
     fn raise_expired(&self);
 
     /// Whether another server, or none, serves the lock's slot now.
-    fn is_elsewhere(&self) -> bool;
+    fn slot_has_moved(&self) -> bool;
 
     /// Whether the lock may be granted now, outside a client's own command on it.
     fn write_access(&self) -> WriteAccess;

@@ -6,10 +6,10 @@
 
 use std::ops::{ControlFlow, RangeInclusive};
 
-use crate::core::Core;
 use crate::error::Error;
 use crate::facts::{ReadLease, Reader};
 use crate::locks::LockName;
+use crate::node::Node;
 use crate::port::{Lock, Server};
 use crate::settings::AtOnce;
 use crate::timing::entry;
@@ -105,26 +105,26 @@ pub(crate) fn last_lease_end<L: Lock>(
 
 /// A lock that is read was met: if its read leases are unknown, they are searched for. The server must report the renewals of Redisson
 /// clients from this time on: one may end a longer lease.
-pub(crate) fn meet<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
-    let now = core.port.now();
-    if core.locks(|locks| locks.knows_reads(lock, now)) || !core.port.is_primary() {
+pub(crate) fn meet<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
+    let now = node.port.now();
+    if node.locks(|locks| locks.knows_reads(lock, now)) || !node.port.is_primary() {
         return;
     }
-    let _entry = entry(core);
-    core.port.hear_keys();
-    core.locks(|locks| locks.search_reads(lock));
+    let _entry = entry(node);
+    node.port.listen_to_keys();
+    node.locks(|locks| locks.search_reads(lock));
 }
 
 /// Looks for one living reader besides this one. The dead readers before it must be removed, so that no look finds them
 /// again; if all are dead, the lock is free, and they go with it. Fifty thousand may be dead: one look checks a bounded
 /// number of them, and where there are more readers, it is in doubt whether the lock is free.
 pub(crate) fn any_other<P: Server, L: Lock>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &L,
     but: Option<&[u8]>,
     key_end: Expiry,
 ) -> Result<Checked, Error> {
-    let most = core.port.settings().at_once.buried;
+    let most = node.port.settings().at_once.buried;
     let (mut dead, mut living, mut more, mut read) = (Vec::new(), None, false, 0_usize);
     lock.readers(&mut |reader| {
         if but == Some(&*reader.owner) {
@@ -145,7 +145,7 @@ pub(crate) fn any_other<P: Server, L: Lock>(
         dead.push(reader);
         ControlFlow::Continue(())
     })?;
-    core.locks(|locks| locks.count_served(share_of(core.port.settings().at_once, read)));
+    node.locks(|locks| locks.count_served(share_of(node.port.settings().at_once, read)));
     Ok(match living {
         Some(until) => (Others::Live { until, last_end: None }, dead),
         None if more => (Others::InDoubt, dead),
@@ -168,14 +168,14 @@ fn share_of(at_once: AtOnce, keys: usize) -> usize {
 /// Checks this number of readers besides this one where they are few, and now and then a few of many. The dead among
 /// them must be removed unless all are dead.
 pub(crate) fn last_other<P: Server, L: Lock>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &L,
     but: &[u8],
     count: usize,
     key_end: Expiry,
 ) -> Checked {
     let few = count <= CHECKED;
-    if !few && !core.locks(|locks| locks.is_check_due()) {
+    if !few && !node.locks(|locks| locks.count_release()) {
         return (Others::InDoubt, Vec::new());
     }
     let mut readers = lock.some_readers(CHECKED.saturating_add(1));

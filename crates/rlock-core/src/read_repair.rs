@@ -3,14 +3,14 @@
 
 use std::ops::ControlFlow;
 
-use crate::core::Core;
 use crate::decision::Change;
 use crate::facts::{ReadLease, Reader, WriteAccess};
 use crate::locks::ReadSearch;
 use crate::look::{Picture, look};
+use crate::node::Node;
 use crate::port::{Lock, Server};
 use crate::read_leases::{holds_read, weigh_lease_keys};
-use crate::timing::{Outcome, check_soon};
+use crate::timing::{WorkOutcome, check_soon};
 use crate::types::{Expiry, Mode, UnixMs};
 use crate::view::{Kind, Need};
 use crate::weight::weight;
@@ -19,23 +19,23 @@ use crate::yielding;
 /// Searches for the read leases of a lock, if they are unknown, and raises the expiry of its key if it is before the latest
 /// end. It reads lease keys that count `most`, and the rest of one owner's; returns what they count.
 pub(crate) fn repair_reads<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &mut P::Lock<'_>,
     most: usize,
-) -> (Outcome, usize) {
-    let Some(mut search) = core.locks(|locks| locks.take_read_search(lock.name())) else {
-        return (repair_known(core, lock), weight(lock.name().key.len()));
+) -> (WorkOutcome, usize) {
+    let Some(mut search) = node.locks(|locks| locks.take_read_search(lock.name())) else {
+        return (repair_known(node, lock), weight(lock.name().key.len()));
     };
     let (searched, read) = search_leases::<P>(lock, &mut search, most);
     let name = lock.name();
-    core.locks(|locks| match searched {
+    node.locks(|locks| match searched {
         Searched::Part => locks.continue_read_search(name, search),
-        Searched::Elsewhere => locks.defer_read_search(name),
+        Searched::Migrating => locks.defer_read_search(name),
         Searched::All => locks.reads_are_found(name, &search),
         Searched::NotRead => locks.give_up_read_search(name),
     });
     // Also while the search continues, which may take as long as a migration: the key must not end before what is known.
-    (repair_known(core, lock), read)
+    (repair_known(node, lock), read)
 }
 
 /// How far a search has come.
@@ -46,7 +46,7 @@ enum Searched {
     /// All were read.
     All,
     /// Some may be on the other server of a migration.
-    Elsewhere,
+    Migrating,
     /// The lock is not read.
     NotRead,
 }
@@ -68,14 +68,14 @@ fn search_leases<P: Server>(
         if let Some(reader) = search.readers.pop() {
             read = read.saturating_add(weigh_lease_keys(lock.name(), &reader.owner, reader.holds));
             if add_leases::<P>(lock, &reader, search).is_break() {
-                return (Searched::Elsewhere, read);
+                return (Searched::Migrating, read);
             }
             continue;
         }
         let Some(cursor) = search.cursor else { return (Searched::All, read) };
         let (readers, next) = match lock.readers_from(cursor, most) {
             Ok(Some(page)) => page,
-            Ok(None) if lock.write_access() == WriteAccess::SlotMoved => return (Searched::Elsewhere, read),
+            Ok(None) if lock.write_access() == WriteAccess::SlotMoved => return (Searched::Migrating, read),
             // No question for write access to a user's own hash: the question names a field that the hash may have.
             Ok(None) | Err(_) => return (Searched::NotRead, read),
         };
@@ -101,38 +101,38 @@ fn add_leases<P: Server>(
     ControlFlow::Continue(())
 }
 
-fn repair_known<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
-    match core.locks(|locks| locks.read_end(lock.name())) {
-        Some(ends) => repair_read_lease(core, lock, ends),
-        None => Outcome::Done,
+fn repair_known<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
+    match node.locks(|locks| locks.read_end(lock.name())) {
+        Some(ends) => repair_read_lease(node, lock, ends),
+        None => WorkOutcome::Done,
     }
 }
 
 /// Checks a read/write lock whose key another client has changed: it must last as long as its read leases, the longest of
 /// which ends at `ends`.
-fn repair_read_lease<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, ends: UnixMs) -> Outcome {
-    let Some(picture) = read_write(core, lock) else {
-        forget_readers(core, lock);
-        return Outcome::Done;
+fn repair_read_lease<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, ends: UnixMs) -> WorkOutcome {
+    let Some(picture) = read_write(node, lock) else {
+        forget_readers(node, lock);
+        return WorkOutcome::Done;
     };
     if !ends_early(&picture, ends) {
-        return Outcome::Done;
+        return WorkOutcome::Done;
     }
     match lock.write_access() {
         WriteAccess::Allowed => {}
-        WriteAccess::Refused => return Outcome::Refused,
+        WriteAccess::Refused => return WorkOutcome::Refused,
         // The slot is not on this server yet, or not any more.
         WriteAccess::SlotMoved => {
-            core.locks(|locks| locks.defer_read_repair(lock.name()));
-            return Outcome::Done;
+            node.locks(|locks| locks.defer_read_repair(lock.name()));
+            return WorkOutcome::Done;
         }
     }
     // Asking is a command, in which the lock may have ended.
-    let Some(picture) = read_write(core, lock).filter(|picture| ends_early(picture, ends)) else {
-        return Outcome::Done;
+    let Some(picture) = read_write(node, lock).filter(|picture| ends_early(picture, ends)) else {
+        return WorkOutcome::Done;
     };
     if !picture.shows_readers_only() {
-        return Outcome::Done;
+        return WorkOutcome::Done;
     }
     let key_end = picture.view().key_end;
     let last_end = picture.last_end(Expiry::At(ends)).filter(|last_end| last_end.later(key_end) != key_end);
@@ -140,24 +140,24 @@ fn repair_read_lease<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, ends:
         // A failure is in the log.
         let _ = picture.commit(&Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() });
         // Not later: the first waiter may be able to have the lock by now.
-        check_soon(core, lock.name());
+        check_soon(node, lock.name());
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 fn read_write<'a, 'n, P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &'a mut P::Lock<'n>,
 ) -> Option<Picture<'a, P::Lock<'n>>> {
-    look(core, lock, None, Need::Mine).ok().filter(|picture| picture.view().is_read_write())
+    look(node, lock, None, Need::Own).ok().filter(|picture| picture.view().is_read_write())
 }
 
 /// Another client has deleted or replaced a lock with native readers. The hand-offs of a mutex that has its name now still count.
-fn forget_readers<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) {
-    let is_mutex = look(core, lock, None, Need::Mine).is_ok_and(|found| found.view().kind == Kind::Mutex);
+fn forget_readers<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) {
+    let is_mutex = look(node, lock, None, Need::Own).is_ok_and(|found| found.view().kind == Kind::Mutex);
     match is_mutex {
-        true => core.locks(|locks| locks.forget_read_end(lock.name())),
-        false => yielding::native_reads_ended(core, lock.name()),
+        true => node.locks(|locks| locks.forget_read_end(lock.name())),
+        false => yielding::native_reads_ended(node, lock.name()),
     }
 }
 

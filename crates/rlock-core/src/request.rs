@@ -4,9 +4,9 @@
 //! Option words come in any case and order, each at most once.
 
 mod args;
-mod hot;
+mod hot_args;
 
-pub use hot::Hot;
+pub use hot_args::Hot;
 
 use crate::error::Error;
 use crate::types::{Holds, LeaseMs, Mode, Owner, PermitLimit, WaitMs, check_name};

@@ -4,50 +4,50 @@
 //! enqueued waiters. Waiting Redisson clients sleep until the lease end that they knew: at the end of a shortened lease they
 //! receive an unlock message.
 
-use crate::core::Core;
 use crate::decision::UnlockMessage;
 use crate::departures::drop_waiters;
 use crate::facts::WriteAccess;
 use crate::locks::{DropReason, EndedTie, Locks};
 use crate::look::{Picture, fields, look};
+use crate::node::Node;
 use crate::port::{InTask, Lock, Server};
 use crate::read_leases;
 use crate::rules;
 use crate::serve::perform_and_serve;
 use crate::shape::Fields;
-use crate::timing::{Outcome, Share, check_soon, entry};
+use crate::timing::{Share, WorkOutcome, check_soon, entry};
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
 use crate::view::{Need, Others, Step, View};
 use crate::weight::Weighed;
 use crate::yielding::notify_redisson;
 
 /// A connection has ended. This only notes it, in time that does not depend on the number of its ties.
-pub fn connection_ended<P: Server>(core: Core<'_, P>, client: u64) {
-    if !core.locks(|locks| locks.has_session(client)) {
+pub fn connection_ended<P: Server>(node: Node<'_, P>, client: u64) {
+    if !node.locks(|locks| locks.has_session(client)) {
         return;
     }
-    let _entry = entry(core);
-    core.locks(|locks| locks.session_ended(client));
+    let _entry = entry(node);
+    node.locks(|locks| locks.session_ended(client));
 }
 
 /// Retries the ends of sessions that could not be written, and removes some ties whose holds are gone.
-pub fn on_beat<P: InTask>(core: Core<'_, P>) {
-    if !core.locks(|locks| locks.has_ties()) || !core.port.may_write() {
+pub fn on_beat<P: InTask>(node: Node<'_, P>) {
+    if !node.locks(|locks| locks.has_ties()) || !node.port.may_write() {
         return;
     }
-    let _entry = entry(core);
-    core.locks(Locks::unpark_sessions);
-    let usual = core.port.settings().at_once.looked;
-    let most = if core.locks(|locks| locks.hurries_sweep()) { usual.saturating_mul(HURRY) } else { usual };
-    let (mut done, now) = (0_usize, core.port.now());
+    let _entry = entry(node);
+    node.locks(Locks::unpark_sessions);
+    let usual = node.port.settings().at_once.looked;
+    let most = if node.locks(|locks| locks.hurries_sweep()) { usual.saturating_mul(HURRY) } else { usual };
+    let (mut done, now) = (0_usize, node.port.now());
     while done < most {
-        let Some(hold) = core.locks(Locks::next_swept_tie) else { break };
+        let Some(hold) = node.locks(Locks::next_swept_tie) else { break };
         let hold_weight = hold.weight();
         let (lock, owner, mode) = hold;
         let look = |lock: &mut P::Lock<'_>| is_held(lock, (&owner, mode), now);
-        let (held, keys) = core.at(lock.name(), look).unwrap_or((true, 1));
+        let (held, keys) = node.at(lock.name(), look).unwrap_or((true, 1));
         if !held {
-            core.locks(|locks| locks.untie(lock.name(), &owner, mode));
+            node.locks(|locks| locks.untie(lock.name(), &owner, mode));
         }
         done = done.saturating_add(keys.max(hold_weight));
     }
@@ -76,78 +76,78 @@ fn is_held<L: Lock>(lock: &mut L, (owner, mode): (&[u8], Mode), now: UnixMs) -> 
 const HURRY: usize = 10;
 
 /// Frees some ties of locks whose holds all ended at one moment. This writes nothing.
-pub(crate) fn free_untied<P: Server>(core: Core<'_, P>) {
-    let most = core.port.settings().at_once.ended;
-    core.locks(|locks| locks.free_untied(most));
+pub(crate) fn free_untied<P: Server>(node: Node<'_, P>) {
+    let most = node.port.settings().at_once.ended;
+    node.locks(|locks| locks.free_untied(most));
 }
 
 /// Removes enqueued waiters whose connections have ended, and tells their channels. This writes nothing.
-pub(crate) fn drop_ended_waiters<P: Server>(core: Core<'_, P>) {
-    let most = core.port.settings().at_once.ended;
-    let gone = core.locks(|locks| locks.next_ended_waiters(most));
-    drop_waiters(core, gone, DropReason::Session);
+pub(crate) fn drop_ended_waiters<P: Server>(node: Node<'_, P>) {
+    let most = node.port.settings().at_once.ended;
+    let gone = node.locks(|locks| locks.next_ended_waiters(most));
+    drop_waiters(node, gone, DropReason::Session);
 }
 
 /// Shortens the leases of holds whose connections have ended, and announces the ends of shortened leases. A reader
 /// counts once for each of its lease keys.
-pub(crate) fn end_sessions<P: InTask>(core: Core<'_, P>) -> Outcome {
-    let (most, mut done, share) = (core.port.settings().at_once.looked, 0_usize, Share::of(core));
-    while done < most && !share.is_used_up(core) {
-        let Some(tie) = core.locks(Locks::next_ended_tie) else { break };
+pub(crate) fn end_sessions<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
+    let (most, mut done, share) = (node.port.settings().at_once.looked, 0_usize, Share::of(node));
+    while done < most && !share.is_used_up(node) {
+        let Some(tie) = node.locks(Locks::next_ended_tie) else { break };
         let end = |grace| {
-            core.at(tie.lock.name(), |lock| (end_session(core, lock, &tie, grace), lease_keys(lock, &tie)))
+            node.at(tie.lock.name(), |lock| (end_session(node, lock, &tie, grace), lease_keys(lock, &tie)))
         };
-        let (outcome, keys) = tie.grace.and_then(end).unwrap_or((Outcome::Done, 0));
-        if outcome == Outcome::Refused {
-            core.locks(Locks::park_sessions);
-            return Outcome::Refused;
+        let (outcome, keys) = tie.grace.and_then(end).unwrap_or((WorkOutcome::Done, 0));
+        if outcome == WorkOutcome::Refused {
+            node.locks(Locks::park_sessions);
+            return WorkOutcome::Refused;
         }
         done = done.saturating_add(keys.max(tie.weight()));
-        core.locks(|locks| locks.tie_has_ended(tie));
+        node.locks(|locks| locks.tie_has_ended(tie));
     }
-    tell_ends(core);
-    Outcome::Done
+    tell_ends(node);
+    WorkOutcome::Done
 }
 
 fn end_session<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &mut P::Lock<'_>,
     tie: &EndedTie,
     grace: LeaseMs,
-) -> Outcome {
+) -> WorkOutcome {
     let owner = Some(&*tie.owner);
-    let (latest, end) = (last_read(lock, tie), core.port.now().after(grace));
+    let (latest, end) = (last_read(lock, tie), node.port.now().after(grace));
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
-    let first = look(core, lock, owner, Need::Mine).and_then(|picture| rule(picture.view()));
-    if !first.is_ok_and(|step| !matches!(step, Step::Done(decision) if decision.change.is_empty())) {
-        return Outcome::Done;
+    let looked = look(node, lock, owner, Need::Own).and_then(|picture| rule(picture.view()));
+    if !looked.is_ok_and(|step| !matches!(step, Step::Done(decision) if decision.change.is_empty())) {
+        return WorkOutcome::Done;
     }
     match lock.write_access() {
         WriteAccess::Allowed => {}
-        WriteAccess::Refused => return Outcome::Refused,
+        WriteAccess::Refused => return WorkOutcome::Refused,
         // The lease stands alone where the key goes.
-        WriteAccess::SlotMoved => return Outcome::Done,
+        WriteAccess::SlotMoved => return WorkOutcome::Done,
     }
     // Asking is a command, in which the lease may have ended; the grace period counts from now.
-    let (latest, end) = (last_read(lock, tie), core.port.now().after(grace));
+    let (latest, end) = (last_read(lock, tie), node.port.now().after(grace));
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
     let mut picture = Picture::of(lock, owner);
-    let Ok(decision) = picture.decide(core, Need::Mine, |picture| rule(picture.view())) else {
-        return Outcome::Done;
+    let Ok(decision) = picture.decide(node, Need::Own, |picture| rule(picture.view())) else {
+        return WorkOutcome::Done;
     };
     if picture.check_leases_local(&decision.change).is_err() {
         // A lease key has left with its slot: the lease stands alone where it is.
-        return Outcome::Done;
+        return WorkOutcome::Done;
     }
     // A failure is in the log, and the lease ends by itself.
-    let Ok(lock) = perform_and_serve(core, picture, &decision.change, core.port.now()) else {
-        return Outcome::Done;
+    let Ok(lock) = perform_and_serve(node, picture, &decision.change, node.port.now()) else {
+        return WorkOutcome::Done;
     };
     if let Some(at) = decision.change.expire_at.filter(|_| tie.mode != Mode::Permit) {
         // Waiting Redisson clients sleep until the lease end that they know.
-        core.locks(|locks| locks.watch_end(lock.name(), at, decision.change.mode));
+        node.locks(|locks| locks.watch_end(lock.name(), at, decision.change.mode));
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 /// The latest lease end of all of the owner's read holds.
@@ -168,23 +168,23 @@ fn tied_reader<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Fields> {
     is_reader.then(|| fields(lock, Some(&tie.owner)).ok())?.filter(Fields::is_read_write)
 }
 
-fn tell_ends<P: InTask>(core: Core<'_, P>) {
-    let (now, share, mut done): (UnixMs, _, _) = (core.port.now(), Share::of(core), 0_usize);
-    while done < core.port.settings().at_once.looked && !share.is_used_up(core) {
-        let Some((lock, mode)) = core.locks(|locks| locks.next_end(now)) else { break };
+fn tell_ends<P: InTask>(node: Node<'_, P>) {
+    let (now, share, mut done): (UnixMs, _, _) = (node.port.now(), Share::of(node), 0_usize);
+    while done < node.port.settings().at_once.looked && !share.is_used_up(node) {
+        let Some((lock, mode)) = node.locks(|locks| locks.next_end(now)) else { break };
         done = done.saturating_add(lock.weight());
-        core.at(lock.name(), |lock| tell_end(core, lock, mode));
+        node.at(lock.name(), |lock| tell_end(node, lock, mode));
     }
 }
 
-fn tell_end<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
-    if core.locks(|locks| locks.head(lock.name()).is_some()) {
+fn tell_end<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
+    if node.locks(|locks| locks.head(lock.name()).is_some()) {
         // The check that serves the queue announces it.
-        check_soon(core, lock.name());
+        check_soon(node, lock.name());
         return;
     }
     let wanted = if mode == Mode::Mutex { Mode::Mutex } else { Mode::Write };
-    let view = look(core, lock, None, Need::AnyOther).ok().map(|picture| *picture.view());
+    let view = look(node, lock, None, Need::AnyOther).ok().map(|picture| *picture.view());
     // In doubt Redisson clients are woken as well: each retries for itself.
     let in_doubt = view.is_some_and(|view| view.others == Others::InDoubt);
     if view.is_some_and(|view| view.is_free_for(wanted)) {
@@ -195,6 +195,6 @@ fn tell_end<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
     }
     // Another holder has the lock by now: its lease may end before the announced end.
     if let Some(message) = UnlockMessage::to_all(mode) {
-        notify_redisson(core, lock, message);
+        notify_redisson(node, lock, message);
     }
 }

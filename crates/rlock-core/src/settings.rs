@@ -16,7 +16,7 @@ pub struct Settings {
     /// When the module yields to waiting Redisson clients (`rlock.foreign-turn-grants`, `rlock.foreign-turn-ms`).
     pub turns: Turns,
     /// The yield window; `None` if the module never yields (`rlock.foreign-window-ms`).
-    pub foreign_window: Option<LeaseMs>,
+    pub yield_window: Option<LeaseMs>,
     /// How long the module leaves a free lock to the Redisson waiter at the head of the fair list
     /// (`rlock.fair-turn-ms`).
     pub fair_turn: LeaseMs,

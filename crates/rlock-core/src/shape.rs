@@ -206,27 +206,27 @@ mod tests {
         let (now, late) = (UnixMs(1_790_000_000_000), 1_790_000_060_000.0);
         let at = |ms| Expiry::At(UnixMs(ms));
         let scores = |lowest, highest| Scores { lowest, highest, own: None };
-        let foreign = Err(Error::NotPermits);
+        let other_data = Err(Error::NotPermits);
         let cases = [
             ("one permit", scores(late, late), at(1_790_000_060_000), Ok(true)),
             ("an ended one beside it", scores(1_789_999_999_000.0, late), at(1_790_000_060_000), Ok(true)),
             ("the last was removed", scores(late, late), at(1_790_000_070_000), Ok(true)),
             ("all have ended", scores(1e12, 1_790_000_000_000.0), at(1_790_000_000_000), Ok(false)),
-            ("no expiry", scores(late, late), Expiry::Never, foreign.clone()),
-            ("a score after the expiry", scores(late, late), at(1_790_000_059_999), foreign.clone()),
-            ("times in the past", scores(1e12, 1.1e12), at(1_790_000_060_000), foreign.clone()),
-            ("ranks", scores(1.0, 900.0), at(900), foreign.clone()),
-            ("a rank beside times", scores(7.0, late), at(1_790_000_060_000), foreign.clone()),
-            ("half a millisecond", scores(1e12 + 0.5, late), at(1_790_000_060_000), foreign.clone()),
-            ("infinite", scores(late, f64::INFINITY), at(1_790_000_060_000), foreign.clone()),
-            ("no number", scores(f64::NAN, late), at(1_790_000_060_000), foreign.clone()),
+            ("no expiry", scores(late, late), Expiry::Never, other_data.clone()),
+            ("a score after the expiry", scores(late, late), at(1_790_000_059_999), other_data.clone()),
+            ("times in the past", scores(1e12, 1.1e12), at(1_790_000_060_000), other_data.clone()),
+            ("ranks", scores(1.0, 900.0), at(900), other_data.clone()),
+            ("a rank beside times", scores(7.0, late), at(1_790_000_060_000), other_data.clone()),
+            ("half a millisecond", scores(1e12 + 0.5, late), at(1_790_000_060_000), other_data.clone()),
+            ("infinite", scores(late, f64::INFINITY), at(1_790_000_060_000), other_data.clone()),
+            ("no number", scores(f64::NAN, late), at(1_790_000_060_000), other_data.clone()),
         ];
         for (case, scores, key_end, expected) in cases {
             assert_eq!(permits(scores, key_end, now), expected, "{case}");
         }
         let own = |own| Scores { own: Some(own), ..scores(1e12, late) };
         assert_eq!(permits(own(late), at(1_790_000_060_000), now), Ok(true));
-        assert_eq!(permits(own(1e12 + 0.25), at(1_790_000_060_000), now), foreign);
+        assert_eq!(permits(own(1e12 + 0.25), at(1_790_000_060_000), now), other_data);
     }
 
     #[test]

@@ -4,22 +4,22 @@
 use std::cell::OnceCell;
 
 use crate::access::{Access, access, head};
-use crate::core::Core;
 use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
-use crate::events::{check_channels, continue_sweeps};
 use crate::facts::WriteAccess;
 use crate::fair::{
     self,
     due::{cap_lists, clear_fair_lists},
 };
 use crate::locks::{DropReason, Job, LockName, Locks, Wanted};
+use crate::node::Node;
+use crate::observed::{check_channels, continue_sweeps};
 use crate::permits_repair::lower_expiry;
 use crate::port::{FairList, InTask, Lock, Server};
 use crate::read_repair::repair_reads;
 use crate::revoking::revoke;
 use crate::serve::{schedule_next_check, serve_found_free};
 use crate::sessions::{drop_ended_waiters, end_sessions, free_untied};
-use crate::timing::{Outcome, Share, entry};
+use crate::timing::{Share, WorkOutcome, entry};
 use crate::types::{Mode, MonoMs};
 use crate::weight::{Weighed, weight};
 
@@ -28,68 +28,68 @@ const RETRY_MS: u64 = 20;
 
 /// The timer has fired: one cycle of work, with a bound for each kind. The rest is due again at once, but the server serves
 /// other clients before that.
-pub fn on_timer<P: InTask>(core: Core<'_, P>) {
-    let _entry = entry(core);
-    core.locks(Locks::timer_fired_or_lost);
+pub fn on_timer<P: InTask>(node: Node<'_, P>) {
+    let _entry = entry(node);
+    node.locks(Locks::timer_fired_or_lost);
     // Waits end, and waiters are sent away, also while the server refuses writes.
-    end_waits(core);
-    drop_ended_waiters(core);
-    free_untied(core);
-    if !core.port.is_primary() {
-        demoted(core);
+    end_waits(node);
+    drop_ended_waiters(node);
+    free_untied(node);
+    if !node.port.is_primary() {
+        demoted(node);
         return;
     }
-    continue_dropping(core);
-    check_channels(core);
-    if !core.port.may_write() {
-        core.locks(Locks::park_sessions);
+    continue_dropping(node);
+    check_channels(node);
+    if !node.port.may_write() {
+        node.locks(Locks::park_sessions);
     }
-    if !core.port.may_write() || work_on_locks(core) == Outcome::Refused {
-        let retry = MonoMs(core.port.clock().0.saturating_add(RETRY_MS));
-        core.locks(|locks| locks.put_off(retry));
+    if !node.port.may_write() || work_on_locks(node) == WorkOutcome::Refused {
+        let retry = MonoMs(node.port.clock().0.saturating_add(RETRY_MS));
+        node.locks(|locks| locks.put_off(retry));
     }
 }
 
-fn work_on_locks<P: InTask>(core: Core<'_, P>) -> Outcome {
-    continue_sweeps(core);
-    let mut done = Outcome::Done;
+fn work_on_locks<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
+    continue_sweeps(node);
+    let mut done = WorkOutcome::Done;
     for work in [clear_fair_lists, revoke_grants, end_sessions, repair_read_leases, cap_lists] {
         // A server that refuses one write refuses them all.
-        if done == Outcome::Done {
-            done = work(core);
+        if done == WorkOutcome::Done {
+            done = work(node);
         }
     }
-    if serve_due(core) == Outcome::Refused { Outcome::Refused } else { done }
+    if serve_due(node) == WorkOutcome::Refused { WorkOutcome::Refused } else { done }
 }
 
 /// Takes grants back whose clients went before the answer.
-fn revoke_grants<P: InTask>(core: Core<'_, P>) -> Outcome {
-    let (share, mut done) = (Share::of(core), 0_usize);
+fn revoke_grants<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
+    let (share, mut done) = (Share::of(node), 0_usize);
     while done < share.most {
-        let Some((lock, grant)) = core.locks(Locks::next_revoke) else { break };
+        let Some((lock, grant)) = node.locks(Locks::next_revoke) else { break };
         done = done.saturating_add(weight(lock.bytes().saturating_add(grant.owner.len())));
-        if revoke(core, lock.name(), &grant) == Outcome::Refused {
-            core.locks(|locks| locks.revoke_later(lock, grant));
-            return Outcome::Refused;
+        if revoke(node, lock.name(), &grant) == WorkOutcome::Refused {
+            node.locks(|locks| locks.revoke_later(lock, grant));
+            return WorkOutcome::Refused;
         }
-        if share.is_used_up(core) {
+        if share.is_used_up(node) {
             break;
         }
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 /// Checks the locks that are due.
-fn serve_due<P: InTask>(core: Core<'_, P>) -> Outcome {
-    let (now, share, mut looked) = (core.port.now(), Share::of(core), Outcome::Done);
-    let most = core.port.settings().at_once.looked;
-    for lock in core.locks(|locks| locks.due(now, most)) {
-        match core.at(lock.name(), |lock| check(core, lock)) {
-            Some(Outcome::Refused) => looked = Outcome::Refused,
-            Some(Outcome::Done) => {}
-            None => drop_moved(core, lock.name()),
+fn serve_due<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
+    let (now, share, mut looked) = (node.port.now(), Share::of(node), WorkOutcome::Done);
+    let most = node.port.settings().at_once.looked;
+    for lock in node.locks(|locks| locks.line_up_due(now, most)) {
+        match node.at(lock.name(), |lock| check(node, lock)) {
+            Some(WorkOutcome::Refused) => looked = WorkOutcome::Refused,
+            Some(WorkOutcome::Done) => {}
+            None => drop_moved(node, lock.name()),
         }
-        if share.is_used_up(core) {
+        if share.is_used_up(node) {
             break;
         }
     }
@@ -97,104 +97,104 @@ fn serve_due<P: InTask>(core: Core<'_, P>) -> Outcome {
 }
 
 /// Checks the expiry of locks that are read and that another client has changed.
-fn repair_read_leases<P: InTask>(core: Core<'_, P>) -> Outcome {
-    let (most, mut done) = (core.port.settings().at_once.looked, 0_usize);
+fn repair_read_leases<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
+    let (most, mut done) = (node.port.settings().at_once.looked, 0_usize);
     while done < most {
-        let Some(lock) = core.locks(|locks| locks.next_with(Job::RepairReads)) else { break };
+        let Some(lock) = node.locks(|locks| locks.next_with(Job::RepairReads)) else { break };
         // A change while this lock is checked is another change.
-        core.locks(|locks| locks.reads_are_repaired(&lock));
+        node.locks(|locks| locks.reads_are_repaired(&lock));
         let left = most.saturating_sub(done);
-        match core.at(lock.name(), |lock| repair_reads(core, lock, left)) {
-            Some((Outcome::Refused, _)) => {
-                core.locks(|locks| locks.note_foreign_read_change(lock.name()));
-                return Outcome::Refused;
+        match node.at(lock.name(), |lock| repair_reads(node, lock, left)) {
+            Some((WorkOutcome::Refused, _)) => {
+                node.locks(|locks| locks.schedule_read_repair(lock.name()));
+                return WorkOutcome::Refused;
             }
-            Some((Outcome::Done, read)) => done = done.saturating_add(read),
+            Some((WorkOutcome::Done, read)) => done = done.saturating_add(read),
             // The database does not exist, or another server decides about the lock.
-            None => core.locks(|locks| locks.forget_read_end(lock.name())),
+            None => node.locks(|locks| locks.forget_read_end(lock.name())),
         }
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 /// Checks a lock with waiters outside a command. It asks for write access once, and only before it writes.
-fn check<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Outcome {
-    if core.locks(|locks| locks.doubts_slot(lock.name())) {
-        if lock.is_elsewhere() {
-            drop_moved(core, lock.name());
-            return Outcome::Done;
+fn check<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
+    if node.locks(|locks| locks.doubts_slot(lock.name())) {
+        if lock.slot_has_moved() {
+            drop_moved(node, lock.name());
+            return WorkOutcome::Done;
         }
-        core.locks(|locks| locks.slot_is_here(lock.name()));
+        node.locks(|locks| locks.slot_is_here(lock.name()));
     }
-    let Some((owner, wanted)) = head(core, lock) else { return Outcome::Done };
+    let Some((owner, wanted)) = head(node, lock) else { return WorkOutcome::Done };
     let asked = OnceCell::new();
-    if let Err(outcome) = repair_list(core, lock, &owner, wanted, &asked) {
+    if let Err(outcome) = repair_list(node, lock, &owner, wanted, &asked) {
         return outcome;
     }
     // In doubt the look that removes dead readers is the only one: two would find others each.
-    let in_doubt = core.locks(|locks| locks.take_in_doubt(lock.name()));
+    let in_doubt = node.locks(|locks| locks.take_in_doubt(lock.name()));
     // Asking is a command, in which the lease may have ended: the state is read after it.
-    if !in_doubt && let Access::Until(_) = access(core, lock, &owner, wanted) {
-        if wanted.mode == Mode::Permit && lower_expiry(core, lock, &asked) == Outcome::Refused {
-            return Outcome::Refused;
+    if !in_doubt && let Access::Until(_) = access(node, lock, &owner, wanted) {
+        if wanted.mode == Mode::Permit && lower_expiry(node, lock, &asked) == WorkOutcome::Refused {
+            return WorkOutcome::Refused;
         }
-        schedule_next_check(core, lock);
-        return Outcome::Done;
+        schedule_next_check(node, lock);
+        return WorkOutcome::Done;
     }
     match *asked.get_or_init(|| lock.write_access()) {
-        WriteAccess::Allowed => serve_found_free(core, lock, core.port.now()),
-        WriteAccess::Refused => return Outcome::Refused,
-        WriteAccess::SlotMoved => drop_moved(core, lock.name()),
+        WriteAccess::Allowed => serve_found_free(node, lock, node.port.now()),
+        WriteAccess::Refused => return WorkOutcome::Refused,
+        WriteAccess::SlotMoved => drop_moved(node, lock.name()),
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 /// Repairs the fair list, if the lock has waiters in it; an error is the end of the check.
 fn repair_list<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: &[u8],
     wanted: Wanted,
     asked: &OnceCell<WriteAccess>,
-) -> Result<(), Outcome> {
-    let now = core.port.now();
-    if !core.locks(|locks| locks.has_fair(lock.name())) {
+) -> Result<(), WorkOutcome> {
+    let now = node.port.now();
+    if !node.locks(|locks| locks.has_fair(lock.name())) {
         return Ok(());
     }
-    let is_elsewhere = lock.fair_list().is_elsewhere();
-    if !is_elsewhere && !fair::needs_repair(core, lock, now) {
-        core.locks(|locks| locks.fair_list_checked(lock.name()));
+    let may_have_migrated = lock.fair_list().may_have_migrated();
+    if !may_have_migrated && !fair::needs_repair(node, lock, now) {
+        node.locks(|locks| locks.fair_list_checked(lock.name()));
         return Ok(());
     }
     match *asked.get_or_init(|| lock.write_access()) {
-        WriteAccess::Allowed if is_elsewhere => {
-            drop_moved(core, lock.name());
-            return Err(Outcome::Done);
+        WriteAccess::Allowed if may_have_migrated => {
+            drop_moved(node, lock.name());
+            return Err(WorkOutcome::Done);
         }
         WriteAccess::Allowed => {
             // Asking is a command, and other modules may have reacted to it: the list is read again.
-            fair::repair(core, lock, core.port.now());
+            fair::repair(node, lock, node.port.now());
         }
         WriteAccess::Refused => {
-            if let Access::Until(_) = access(core, lock, owner, wanted) {
+            if let Access::Until(_) = access(node, lock, owner, wanted) {
                 // Waiting Redisson clients may know the end of this lease.
-                schedule_next_check(core, lock);
+                schedule_next_check(node, lock);
             }
-            return Err(Outcome::Refused);
+            return Err(WorkOutcome::Refused);
         }
         // The list is on another server: a check of it would be due for ever.
-        WriteAccess::SlotMoved => core.locks(|locks| locks.forget_fair_change(lock.name())),
+        WriteAccess::SlotMoved => node.locks(|locks| locks.forget_fair_change(lock.name())),
     }
     Ok(())
 }
 
 /// Drops the waiters of a lock that moves to another server: they ask again where it is served.
-fn drop_moved<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
-    let most = core.port.settings().at_once.served;
+fn drop_moved<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
+    let most = node.port.settings().at_once.served;
     // The remaining waiters stay in the queue, and the lock is due again.
-    let moved = core.locks(|locks| {
+    let moved = node.locks(|locks| {
         locks.end_count(lock);
         locks.drain(lock, most)
     });
-    drop_waiters(core, moved, DropReason::Moved);
+    drop_waiters(node, moved, DropReason::Moved);
 }

@@ -1,9 +1,9 @@
 //! What a call does to the tie of its owner's holds, and when a tie ends with its hold.
 
-use crate::core::Core;
 use crate::decision::{Change, Decision, HashChange, LockEvent, Reply};
 use crate::error::Error;
 use crate::locks::{Cause, LockName, Session, User};
+use crate::node::Node;
 use crate::note::Note;
 use crate::port::{InCommand, Server};
 use crate::request::Acquire;
@@ -28,28 +28,28 @@ impl Tying {
     #[inline]
     pub(crate) fn check<P: InCommand>(
         self,
-        core: Core<'_, P>,
+        node: Node<'_, P>,
         lock: LockName<'_>,
         owner: &[u8],
         decision: &Decision,
     ) -> Result<Option<User>, Error> {
         let succeeds = matches!(decision.reply, Reply::Acquired { .. } | Reply::Renewed);
-        if self.ties() && succeeds { check(core, lock, (owner, decision.change.mode)) } else { Ok(None) }
+        if self.ties() && succeeds { check(node, lock, (owner, decision.change.mode)) } else { Ok(None) }
     }
 
     /// The call has succeeded with this decision. A plain one does not come here.
     #[cold]
     pub(crate) fn note<P: InCommand>(
         self,
-        core: Core<'_, P>,
+        node: Node<'_, P>,
         lock: LockName<'_>,
         owner: &[u8],
         (decision, user): (&Decision, Option<User>),
     ) {
         let mode = decision.change.mode;
-        core.locks(|locks| match (self, decision.reply) {
+        node.locks(|locks| match (self, decision.reply) {
             (Self::Set(grace), Reply::Acquired { .. } | Reply::Renewed) => {
-                let session = grace.map(|grace| Session { client: core.port.client_id(), grace });
+                let session = grace.map(|grace| Session { client: node.port.client_id(), grace });
                 locks.tie(lock, owner, mode, (session, user));
             }
             (Self::Keep, Reply::StillHeld) => locks.supersede_ended(lock, owner, mode),
@@ -60,46 +60,46 @@ impl Tying {
 
 #[cold]
 fn check<P: InCommand>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: LockName<'_>,
     hold: (&[u8], Mode),
 ) -> Result<Option<User>, Error> {
-    let (user, limits) = (core.port.user(), core.port.settings().max_ties);
-    let allowed = core.locks(|locks| locks.may_tie(lock, hold, user.as_deref(), limits));
-    allowed.inspect_err(|why| note_refused(core, why))?;
+    let (user, limits) = (node.port.user(), node.port.settings().max_ties);
+    let allowed = node.locks(|locks| locks.may_tie(lock, hold, user.as_deref(), limits));
+    allowed.inspect_err(|why| note_refused(node, why))?;
     Ok(user)
 }
 
 /// Counts a refusal for the share of its user.
 #[cold]
-pub(crate) fn note_refused<P: Server>(core: Core<'_, P>, why: &Error) {
+pub(crate) fn note_refused<P: Server>(node: Node<'_, P>, why: &Error) {
     if matches!(why, Error::UserQueueFull | Error::UserHasTooManyTies) {
-        core.port.note(Note::RefusedByShare);
+        node.port.note(Note::RefusedByShare);
     }
 }
 
 /// The connection that a waiter is tied to, if there is room for one more tie.
 pub(crate) fn waiters_session<P: InCommand>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: LockName<'_>,
     request: &Acquire<'_>,
     user: Option<&[u8]>,
 ) -> Result<Option<Session>, Error> {
     let Some(grace) = request.session else { return Ok(None) };
-    let (waiter, limits) = ((request.owner.bytes(), request.mode), core.port.settings().max_ties);
-    let allowed = core.locks(|locks| locks.may_tie_waiter(lock, waiter, user, limits));
-    allowed.inspect_err(|why| note_refused(core, why))?;
-    Ok(Some(Session { client: core.port.client_id(), grace }))
+    let (waiter, limits) = ((request.owner.bytes(), request.mode), node.port.settings().max_ties);
+    let allowed = node.locks(|locks| locks.may_tie_waiter(lock, waiter, user, limits));
+    allowed.inspect_err(|why| note_refused(node, why))?;
+    Ok(Some(Session { client: node.port.client_id(), grace }))
 }
 
 /// A tie ends with its hold. Called before the lock is served: the next holder may be tied.
 pub(crate) fn holds_changed<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: LockName<'_>,
     owner: Option<&[u8]>,
     change: &Change,
 ) {
-    core.locks(|locks| match (change.hash, owner) {
+    node.locks(|locks| match (change.hash, owner) {
         (HashChange::Delete, _) => locks.untie_all(lock),
         (HashChange::Remove, Some(owner)) => locks.untie(lock, owner, change.mode),
         (_, Some(owner)) if is_first_hold(change) => locks.untie(lock, owner, change.mode),
@@ -115,10 +115,10 @@ fn is_first_hold(change: &Change) -> bool {
 }
 
 /// A key was removed or renamed: its holds are not tied any more. The end of a shortened lease is announced now.
-pub(crate) fn key_ended<P: Server>(core: Core<'_, P>, lock: LockName<'_>, cause: Cause) {
-    let now = core.port.now();
-    core.locks(|locks| {
-        if cause == Cause::Expired && locks.end_is_due(lock, now) {
+pub(crate) fn key_ended<P: Server>(node: Node<'_, P>, lock: LockName<'_>, cause: Cause) {
+    let now = node.port.now();
+    node.locks(|locks| {
+        if cause == Cause::Expired && locks.make_end_due(lock, now) {
             locks.untie_holds(lock);
         } else {
             locks.untie_all(lock);

@@ -69,7 +69,7 @@ pub enum Need {
     /// The number of the owner's own holds, by which a release without LEASE decides: the view of a plain lock never ends.
     Holds,
     /// The owner's own holds.
-    Mine,
+    Own,
     /// Whether any other owner holds the lock.
     AnyOther,
     /// The latest lease end of the other owners.

@@ -4,10 +4,10 @@
 //! free for a Redisson writer. The module therefore yields regularly: it leaves the lock free for a yield window. Until
 //! the lock is free it holds new readers back, as behind a native writer.
 
-use crate::core::Core;
 use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
 use crate::locks::{LockName, Yielding};
 use crate::look::{Picture, look};
+use crate::node::Node;
 use crate::note::Note;
 use crate::port::{Lock, Server};
 use crate::types::{Holds, LeaseMs, Mode};
@@ -18,81 +18,81 @@ const LOOK_MS: i64 = 500;
 
 /// Wakes waiting Redisson clients to try again, and returns how many clients of this server got the message.
 pub(crate) fn notify_redisson<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &P::Lock<'_>,
     message: UnlockMessage,
 ) -> u64 {
-    core.locks(|locks| locks.forget_announced_end(lock.name()));
+    node.locks(|locks| locks.forget_announced_end(lock.name()));
     lock.publish(message)
 }
 
-/// Leaves the lock to waiting Redisson clients, if there are any and they have been passed over for long
-/// enough. Returns whether it did.
-pub(crate) fn foreign_turn<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, mode: Mode) -> bool {
-    let settings = core.port.settings();
-    let clock = core.port.clock();
-    let due = is_due(core, lock.name());
-    let Some(window) = settings.foreign_window.filter(|_| due) else { return false };
-    let heard = UnlockMessage::to_all(mode).map_or(0, |message| notify_redisson(core, lock, message)) > 0;
-    if heard {
-        core.port.note(Note::Yielded);
+/// Opens a yield window if Redisson clients wait and have been passed over for long enough. Returns whether it did.
+pub(crate) fn open_window_if_due<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, mode: Mode) -> bool {
+    let settings = node.port.settings();
+    let clock = node.port.clock();
+    let due = is_due(node, lock.name());
+    let Some(window) = settings.yield_window.filter(|_| due) else { return false };
+    let notified = UnlockMessage::to_all(mode).map_or(0, |message| notify_redisson(node, lock, message)) > 0;
+    if notified {
+        node.port.note(Note::Yielded);
     }
-    let window = heard.then(|| Yielding::Window { until: clock.after(window) });
-    core.locks(|locks| locks.set_yielding(lock.name(), window));
-    heard
+    let window = notified.then(|| Yielding::Window { until: clock.after(window) });
+    node.locks(|locks| locks.set_yielding(lock.name(), window));
+    notified
 }
 
-fn is_due<P: Server>(core: Core<'_, P>, name: LockName<'_>) -> bool {
-    let (turns, clock) = (core.port.settings().turns, core.port.clock());
-    core.locks(|locks| locks.yielding(name)).is_some_and(|yielding| yielding.is_due(turns, clock))
+fn is_due<P: Server>(node: Node<'_, P>, name: LockName<'_>) -> bool {
+    let (turns, clock) = (node.port.settings().turns, node.port.clock());
+    node.locks(|locks| locks.yielding(name)).is_some_and(|yielding| yielding.is_due(turns, clock))
 }
 
-/// The rest of a lock's yield window, if it is open.
-pub(crate) fn window_left<P: Server>(core: Core<'_, P>, name: LockName<'_>) -> Option<LeaseMs> {
-    let (clock, longest) = (core.port.clock(), core.port.settings().foreign_window);
-    core.locks(|locks| locks.window_left(name, clock, longest))
+/// Closes a lock's yield window if its time is over; returns the rest of an open one.
+pub(crate) fn expire_window<P: Server>(node: Node<'_, P>, name: LockName<'_>) -> Option<LeaseMs> {
+    let (clock, longest) = (node.port.clock(), node.port.settings().yield_window);
+    node.locks(|locks| locks.expire_window(name, clock, longest))
 }
 
-/// Whether an owner without holds is kept from a read/write lock in this state, in favour of a Redisson client.
-pub(crate) fn holds_back<P: Server>(
-    core: Core<'_, P>,
+/// Holds an owner without holds back from a read/write lock in favour of a Redisson client, if that is due; returns whether it
+/// did. It moves the lock from draining to a yield window, and closes a window that is over.
+pub(crate) fn hold_back<P: Server>(
+    node: Node<'_, P>,
     picture: &mut Picture<'_, P::Lock<'_>>,
     mode: Mode,
 ) -> bool {
     let view = picture.view();
     if !view.is_free_for(mode) {
         let joins = mode == Mode::Read && view.kind == Kind::Reading && !view.holds_any();
-        return joins && yields_to_waiting_writer(core, picture.close());
+        return joins && drain_if_due(node, picture.close());
     }
     // In memory only: the key of a free lock may be open.
     let name = picture.name();
-    if let Some(Yielding::Draining { .. }) = core.locks(|locks| locks.yielding(name)) {
-        native_reads_ended(core, name);
+    if let Some(Yielding::Draining { .. }) = node.locks(|locks| locks.yielding(name)) {
+        native_reads_ended(node, name);
     }
-    window_left(core, name).is_some()
+    expire_window(node, name).is_some()
 }
 
-/// Whether new readers of a lock that others read must wait: a Redisson writer has waited for long enough.
-fn yields_to_waiting_writer<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
-    if core.port.settings().foreign_window.is_none() {
+/// Holds new readers back if a Redisson writer has waited for long enough. Returns whether it did.
+fn drain_if_due<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> bool {
+    if node.port.settings().yield_window.is_none() {
         return false;
     }
-    match core.locks(|locks| locks.yielding(lock.name())) {
-        Some(Yielding::Counting { .. }) => is_due(core, lock.name()) && drain(core, lock).is_some(),
-        _ => held_back_for(core, lock).is_some(),
+    match node.locks(|locks| locks.yielding(lock.name())) {
+        Some(Yielding::Counting { .. }) => is_due(node, lock.name()) && drain(node, lock).is_some(),
+        _ => hold_back_for(node, lock).is_some(),
     }
 }
 
-/// How long new readers are still held back before the next check for a Redisson writer.
-pub(crate) fn held_back_for<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
-    match core.locks(|locks| locks.yielding(lock.name()))? {
+/// Continues to hold new readers back for a Redisson writer, or ends that. Returns the time until the next check.
+pub(crate) fn hold_back_for<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
+    match node.locks(|locks| locks.yielding(lock.name()))? {
         Yielding::Counting { .. } => None,
         draining @ Yielding::Draining { .. } => {
-            draining.look_in(core.port.clock()).or_else(|| drain(core, lock))
+            draining.look_in(node.port.clock()).or_else(|| drain(node, lock))
         }
         // The lock is held: the window is over, and readers may join.
         Yielding::Window { .. } => {
-            core.locks(|locks| locks.close_window(lock.name()));
+            node.locks(|locks| locks.close_window(lock.name()));
             None
         }
     }
@@ -102,14 +102,14 @@ pub(crate) fn held_back_for<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>
 /// time until the next check. With only dead readers left, no Redisson writer can acquire the lock before the key's
 /// end. New readers are held back no longer than the leases of the native readers last: a steady stream of Redisson
 /// readers would hold them back for ever, and no client would gain by it.
-fn drain<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
-    let settings = core.port.settings();
-    let clock = core.port.clock();
-    let look_in = native_reads_last(core, lock);
+fn drain<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
+    let settings = node.port.settings();
+    let clock = node.port.clock();
+    let look_in = native_reads_last(node, lock);
     let listened = lock.listening_redisson_writers() > 0;
-    let wanted = settings.foreign_window.is_some() && listened && is_read(core, lock);
+    let wanted = settings.yield_window.is_some() && listened && is_read(node, lock);
     let again = look_in.filter(|_| wanted);
-    core.locks(|locks| match again {
+    node.locks(|locks| match again {
         Some(again) => {
             locks.set_yielding(lock.name(), Some(Yielding::Draining { look_at: clock.after(again) }))
         }
@@ -120,14 +120,14 @@ fn drain<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs
 
 /// For how long natives may read yet that do, no longer than until the next look: a clock that was set back leaves more
 /// than any lease lasts.
-fn native_reads_last<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Option<LeaseMs> {
-    let ends = core.locks(|locks| locks.native_read_end(lock.name()))?;
-    LeaseMs::new(ends.0.saturating_sub(core.port.now().0).min(LOOK_MS))
+fn native_reads_last<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<LeaseMs> {
+    let ends = node.locks(|locks| locks.native_read_end(lock.name()))?;
+    LeaseMs::new(ends.0.saturating_sub(node.port.now().0).min(LOOK_MS))
 }
 
 /// Whether one of the readers lives; in doubt one does.
-fn is_read<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
-    look(core, lock, None, Need::AnyOther).map_or(true, |picture| match picture.view().kind {
+fn is_read<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> bool {
+    look(node, lock, None, Need::AnyOther).map_or(true, |picture| match picture.view().kind {
         Kind::Free | Kind::Abandoned | Kind::Mutex | Kind::Permits => false,
         Kind::Reading => picture.view().others != Others::Dead,
         Kind::Writing => true,
@@ -136,23 +136,23 @@ fn is_read<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> bool {
 
 /// The lock has no readers any more. If readers were held back for a Redisson writer, the lock is left to it for a
 /// yield window.
-pub(crate) fn native_reads_ended<P: Server>(core: Core<'_, P>, name: LockName<'_>) {
-    let window = core.port.settings().foreign_window;
-    let until = window.map(|window| core.port.clock().after(window));
-    core.locks(|locks| locks.reads_ended(name, until));
+pub(crate) fn native_reads_ended<P: Server>(node: Node<'_, P>, name: LockName<'_>) {
+    let window = node.port.settings().yield_window;
+    let until = window.map(|window| node.port.clock().after(window));
+    node.locks(|locks| locks.reads_ended(name, until));
 }
 
 /// Remembers what a change means for waiting Redisson clients: a new reader, and how long it reads; or that the lock
 /// has no readers any more.
 #[inline(always)]
-pub(crate) fn note_reads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, change: &Change) {
+pub(crate) fn note_reads<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, change: &Change) {
     // Before the lock is named, which copies its name: a mutex without waiters does without the copy.
     if change.mode != Mode::Mutex {
-        note_shared_reads(core, lock, change);
+        note_shared_reads(node, lock, change);
     }
 }
 
-fn note_shared_reads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, change: &Change) {
+fn note_shared_reads<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, change: &Change) {
     let first_hold = match change.hash {
         HashChange::Set(holds) | HashChange::Replace(holds) => holds == Holds::ONE,
         HashChange::Keep | HashChange::Remove | HashChange::Delete => false,
@@ -160,9 +160,9 @@ fn note_shared_reads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, change: &
     // The lock had no holder, though no event may have shown that.
     let alone = first_hold && change.becomes.is_some();
     if change.hash == HashChange::Delete {
-        return native_reads_ended(core, lock.name());
+        return native_reads_ended(node, lock.name());
     }
-    core.locks(|locks| {
+    node.locks(|locks| {
         if alone {
             locks.forget_read_end(lock.name());
             // A hand-off continues the row. Before an ACQUIRE the lock was free for Redisson clients too.
@@ -174,7 +174,7 @@ fn note_shared_reads<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, change: &
             if alone {
                 locks.reads_are_known(lock.name());
             }
-            let clock = core.port.clock();
+            let clock = node.port.clock();
             locks.note_read_end(lock.name(), ends, clock);
             if first_hold && matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff)) {
                 locks.count_admitted(lock.name(), clock);

@@ -6,10 +6,10 @@ use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{Cause, Databases, Limits, LockRef, TieLimits, Turns};
 use rlock_core::request::Renew;
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Expiry, Holds, LeaseMs, Mode, Owner, Reply, UnixMs, events};
+use rlock_core::{Admission, Expiry, Holds, LeaseMs, Mode, Owner, Reply, UnixMs, observed};
 use rlock_oracle::operations::{
-    self, Budget, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner as Number, Script, Span, Wait,
-    Word,
+    self, Budget, Count, History, Kinds, Lock, Ms, Op, Options, OtherWrite, Owner as Number, Script, Span,
+    Wait, Word,
 };
 use rlock_sim::{ReadWrite, Sim, Value};
 
@@ -38,7 +38,7 @@ fn read(owner: usize, lease: i64) -> Op {
 }
 
 fn redisson(script: Script, owner: usize, lease: i64) -> Op {
-    Op::Foreign { lock: LOCK, what: Foreign::Redisson { script, owner: Number(owner), lease: Ms(lease) } }
+    Op::ByOther { lock: LOCK, what: OtherWrite::Redisson { script, owner: Number(owner), lease: Ms(lease) } }
 }
 
 fn fail_over() -> [Op; 2] {
@@ -80,7 +80,7 @@ fn one_known_reader_does_not_make_the_others_known() {
 /// Another client sets the end of a lock that only Redisson clients read: the module keeps their leases too.
 #[test]
 fn leases_of_redissons_alone_are_found() {
-    let expire = Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(1_000)) };
+    let expire = Op::ByOther { lock: LOCK, what: OtherWrite::Expire(Ms(1_000)) };
     history(vec![redisson(Script::Read, 1, 60_000), expire, Op::Pass(Span(10_000))]);
 }
 
@@ -91,7 +91,7 @@ fn sim() -> Sim {
         limits: Limits { server: 1_000, lock: 1_000, user: usize::MAX },
         grant_confirm: lease(500),
         turns: Turns { after_grants: 100, after_ms: 1_000 },
-        foreign_window: Some(lease(20)),
+        yield_window: Some(lease(20)),
         fair_turn: lease(1_000),
         max_ties: TieLimits { server: 1_000, user: 1_000 },
         hot_locks: 0,
@@ -126,7 +126,7 @@ fn data(sim: &Sim, lock: &LockRef, readers: usize, holds: i64) -> UnixMs {
 fn shorten(sim: &Sim, lock: &LockRef) {
     let value = sim.with(|world| world.read_write(lock).cloned()).expect("a lock that is read");
     let expiry = Expiry::At(sim.with(|world| UnixMs(world.now.0 + 10_000)));
-    sim.foreign_write(lock, Some(Value::ReadWrite(ReadWrite { expiry, ..value })));
+    sim.write_as_other(lock, Some(Value::ReadWrite(ReadWrite { expiry, ..value })));
 }
 
 fn ends(sim: &Sim, lock: &LockRef) -> Expiry {
@@ -181,7 +181,7 @@ fn a_late_lease_key_is_found() {
         shorten(&sim, &lock(0));
         cycle(&sim);
         sim.with(|world| world.read_leases.insert(late, lease));
-        events::read_lease_came(sim.core(), lock(0).name());
+        observed::read_lease_restored(sim.node(), lock(0).name());
         while cycle(&sim) {}
         assert_eq!(ends(&sim, &lock(0)), Expiry::At(latest), "{readers} readers");
     }
@@ -196,7 +196,7 @@ fn a_returned_lock_is_searched_again() {
     while cycle(&sim) {}
     let later = UnixMs(sim.with(|world| world.now.0 + 2 * HOUR));
     sim.with(|world| world.read_leases.insert((lock(0), reader(0), 1), Expiry::At(later)));
-    events::data_came(sim.core());
+    observed::data_arrived(sim.node());
     shorten(&sim, &lock(0));
     while cycle(&sim) {}
     assert_eq!(ends(&sim, &lock(0)), Expiry::At(later));
@@ -212,7 +212,7 @@ fn a_search_begins_anew_in_another_database() {
     // Of the readers in alphabetical order the last one is searched first.
     let later = UnixMs(data(&sim, &lock(0), 3_000, 1).0 + HOUR);
     sim.with(|world| world.read_leases.insert((lock(0), reader(999), 1), Expiry::At(later)));
-    events::databases_changed(sim.core(), Databases::One(0), Cause::Swapped);
+    observed::databases_changed(sim.node(), Databases::One(0), Cause::Swapped);
     shorten(&sim, &lock(0));
     while cycle(&sim) {}
     assert_eq!(ends(&sim, &lock(0)), Expiry::At(later));
@@ -224,7 +224,7 @@ fn a_search_that_must_wait_hinders_no_known_lease() {
     let sim = sim();
     let latest = data(&sim, &lock(0), 2, 1);
     sim.with(|world| world.read_leases.remove(&(lock(0), reader(0), 1)));
-    sim.with(|world| world.missing_are_elsewhere = true);
+    sim.with(|world| world.lease_keys_migrate = true);
     let renew = Renew {
         owner: Owner::new(b"reader1").expect("an owner"),
         lease: LeaseMs::new(2 * HOUR).expect("a lease"),
@@ -250,7 +250,7 @@ fn a_lock_in_a_slot_that_migrates_is_repaired_afterwards() {
     while cycle(&sim) {}
     assert_ne!(ends(&sim, &lock(0)), Expiry::At(latest));
     sim.with(|world| world.write_access = WriteAccess::Allowed);
-    events::retry_deferred(sim.core());
+    observed::retry_deferred(sim.node());
     while cycle(&sim) {}
     assert_eq!(ends(&sim, &lock(0)), Expiry::At(latest));
 }

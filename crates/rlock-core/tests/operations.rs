@@ -50,7 +50,7 @@ fn bring_near(op: &mut Op) {
         }
         Op::Cancel { lock, .. }
         | Op::ForceRelease { lock, .. }
-        | Op::Foreign { lock, .. }
+        | Op::ByOther { lock, .. }
         | Op::ByList { lock, .. } => lock,
         _ => return,
     };

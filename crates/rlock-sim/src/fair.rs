@@ -28,7 +28,7 @@ impl FairList for SimFairList<'_> {
         self.sim.with(|world| world.fair.get(self.lock)?.front().cloned())
     }
 
-    fn is_elsewhere(&self) -> bool {
+    fn may_have_migrated(&self) -> bool {
         false
     }
 

@@ -19,11 +19,11 @@ use std::cell::RefCell;
 use std::mem::take;
 
 use rlock_core::commands::{self, Answer};
-use rlock_core::core::Core;
 use rlock_core::locks::{Cause, Databases, LockRef, Locks, Ticket};
+use rlock_core::node::Node;
 use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
 use rlock_core::settings::Settings;
-use rlock_core::{Error, Expiry, Holds, Reply, departures, events, sessions, timer, timing};
+use rlock_core::{Error, Expiry, Holds, Reply, departures, observed, sessions, timer, timing};
 
 pub use fair::SimFairList;
 pub use server::SimLock;
@@ -62,8 +62,8 @@ impl Sim {
     }
 
     /// The server with its waiters, for the steps of `rlock-core`.
-    pub fn core(&self) -> Core<'_, Self> {
-        Core::new(self, &self.locks)
+    pub fn node(&self) -> Node<'_, Self> {
+        Node::new(self, &self.locks)
     }
 
     fn lock<'a>(&'a self, lock: &'a LockRef) -> SimLock<'a> {
@@ -74,27 +74,27 @@ impl Sim {
     /// [`World::clients`].
     pub fn acquire(&self, client: u64, lock: &LockRef, request: &Acquire<'_>) -> Result<Answer, Error> {
         self.call_on(client, lock);
-        commands::acquire(self.core(), &mut self.lock(lock), request)
+        commands::acquire(self.node(), &mut self.lock(lock), request)
     }
 
     /// RLOCK.RELEASE.
     pub fn release(&self, lock: &LockRef, request: &Release<'_>) -> Result<Reply, Error> {
-        commands::release(self.core(), &mut self.lock(lock), request)
+        commands::release(self.node(), &mut self.lock(lock), request)
     }
 
     /// RLOCK.RENEW.
     pub fn renew(&self, lock: &LockRef, request: &Renew<'_>) -> Result<Reply, Error> {
-        commands::renew(self.core(), &mut self.lock(lock), request)
+        commands::renew(self.node(), &mut self.lock(lock), request)
     }
 
     /// RLOCK.CANCEL.
     pub fn cancel(&self, lock: &LockRef, request: &Cancel<'_>) -> Result<Reply, Error> {
-        commands::cancel(self.core(), &mut self.lock(lock), request)
+        commands::cancel(self.node(), &mut self.lock(lock), request)
     }
 
     /// RLOCK.FORCERELEASE.
     pub fn force_release(&self, lock: &LockRef, request: &ForceRelease<'_>) -> Result<Reply, Error> {
-        commands::force_release(self.core(), &mut self.lock(lock), request)
+        commands::force_release(self.node(), &mut self.lock(lock), request)
     }
 
     /// Time passes on both clocks; a timer that falls due waits to be fired.
@@ -114,7 +114,7 @@ impl Sim {
     pub fn fire(&self) {
         if self.timer_is_due() {
             self.with(|world| world.timer = None);
-            timer::on_timer(self.core());
+            timer::on_timer(self.node());
         }
     }
 
@@ -155,13 +155,13 @@ impl Sim {
         if !self.with(|world| world.clients.contains_key(&ticket)) {
             return;
         }
-        departures::client_disconnected(self.core(), ticket);
+        departures::client_disconnected(self.node(), ticket);
         self.with(|world| world.clients.remove(&ticket));
     }
 
     /// A connection without a blocked call ends.
     pub fn end_connection(&self, client: u64) {
-        sessions::connection_ended(self.core(), client);
+        sessions::connection_ended(self.node(), client);
     }
 
     /// The next call comes on the connection with this id.
@@ -170,7 +170,7 @@ impl Sim {
     }
 
     /// Another client writes a key without the module: it deletes the key, takes the lock, or makes its lease longer.
-    pub fn foreign_write(&self, lock: &LockRef, value: Option<Value>) {
+    pub fn write_as_other(&self, lock: &LockRef, value: Option<Value>) {
         // A write opens the key.
         self.expire(lock);
         let cause = if value.is_none() { Cause::Deleted } else { Cause::Other };
@@ -180,19 +180,19 @@ impl Sim {
             None => world.keys.remove(lock),
         });
         if matches!(expiry, Some(Expiry::At(_))) && expiry != before.as_ref().map(Value::expiry) {
-            events::expiry_set(self.core(), &mut self.lock(lock));
+            observed::expiry_set(self.node(), &mut self.lock(lock));
         }
-        events::key_changed(self.core(), lock.name(), cause);
+        observed::key_changed(self.node(), lock.name(), cause);
     }
 
     /// Another client takes the lock without the module, if it is free. Returns whether it did.
-    pub fn foreign_acquire(&self, lock: &LockRef, owner: &[u8], expiry: Expiry) -> bool {
+    pub fn acquire_as_other(&self, lock: &LockRef, owner: &[u8], expiry: Expiry) -> bool {
         self.expire(lock);
         if self.with(|world| world.keys.contains_key(lock)) {
             return false;
         }
         let hold = Hold { owner: owner.into(), holds: Holds::ONE, expiry };
-        self.foreign_write(lock, Some(Value::Lock(hold)));
+        self.write_as_other(lock, Some(Value::Lock(hold)));
         true
     }
 
@@ -204,7 +204,7 @@ impl Sim {
             world.tokens.clear();
             world.fair.clear();
         });
-        events::databases_changed(self.core(), Databases::All, Cause::Flushed);
+        observed::databases_changed(self.node(), Databases::All, Cause::Flushed);
     }
 
     /// SWAPDB: exchanges the keys of two databases, without an event for each.
@@ -225,37 +225,37 @@ impl Sim {
             world.read_leases =
                 leases.map(|((lock, owner, number), ends)| ((there(lock), owner, number), ends)).collect();
         });
-        events::databases_swapped(self.core(), [one, other]);
+        observed::databases_swapped(self.node(), [one, other]);
     }
 
     /// The server becomes a replica.
     pub fn demote(&self) {
         self.with(|world| world.primary = false);
-        departures::demoted(self.core());
+        departures::demoted(self.node());
     }
 
     /// The server is the primary again.
     pub fn promote(&self) {
         self.with(|world| world.primary = true);
-        departures::promoted(self.core());
+        departures::promoted(self.node());
     }
 
     /// The server is a replica, and has the data of its primary: the same that it had.
     pub fn synchronise(&self) {
-        departures::synchronised(self.core());
+        departures::synchronised(self.node());
     }
 
     /// The wall clock is set forward or back, and the server's next beat notices it.
     pub fn step_clock(&self, ms: i64) {
         self.with(|world| world.now.0 = world.now.0.saturating_add(ms));
-        events::clock_stepped(self.core());
-        timing::restart_timer(self.core());
+        observed::clock_stepped(self.node());
+        timing::restart_timer(self.node());
     }
 
     /// Deletes an expired key, as a server does when a client opens it, or in the background.
     pub fn expire(&self, lock: &LockRef) {
         if self.with(|world| world.take_expired(lock)) {
-            events::key_changed(self.core(), lock.name(), Cause::Expired);
+            observed::key_changed(self.node(), lock.name(), Cause::Expired);
         }
     }
 }

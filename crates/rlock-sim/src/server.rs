@@ -8,7 +8,7 @@ use rlock_core::locks::{LockName, LockRef, Ticket, User};
 use rlock_core::note::Note;
 use rlock_core::port::{FairList, InCommand, InTask, Lock, ReaderPage, Server};
 use rlock_core::settings::Settings;
-use rlock_core::{Change, Error, Expiry, Fields, Mode, MonoMs, Reply, UnixMs, events};
+use rlock_core::{Change, Error, Expiry, Fields, Mode, MonoMs, Reply, UnixMs, observed};
 
 use crate::Sim;
 use crate::fair::SimFairList;
@@ -57,14 +57,14 @@ impl Server for Sim {
 
     fn offer(&self, channel: &[u8], grant: &[u8]) -> bool {
         self.with(|world| {
-            let heard = world.heard.contains(channel);
-            world.messages.push(Message { channel: channel.into(), text: grant.to_vec(), heard });
-            heard
+            let received = world.subscribed.contains(channel);
+            world.messages.push(Message { channel: channel.into(), text: grant.to_vec(), received });
+            received
         })
     }
 
     fn has_subscriber(&self, channel: &[u8]) -> bool {
-        self.with(|world| world.heard.contains(channel))
+        self.with(|world| world.subscribed.contains(channel))
     }
 
     fn set_timer(&self, in_ms: Option<u64>) {
@@ -72,7 +72,7 @@ impl Server for Sim {
     }
 
     // Every change of a key is reported anyway.
-    fn hear_keys(&self) {}
+    fn listen_to_keys(&self) {}
 
     fn note(&self, note: Note<'_>) {
         self.with(|world| world.unconfirmed += u32::from(matches!(note, Note::Unconfirmed)));
@@ -131,8 +131,8 @@ impl Lock for SimLock<'_> {
             None => Ok(Fields::FREE),
             Some(Value::Other) => Err(Error::WrongType),
             Some(Value::Lock(hold)) => {
-                let mine = (owner == Some(&*hold.owner)).then_some(hold.holds);
-                Ok(Fields::mutex(mine))
+                let own = (owner == Some(&*hold.owner)).then_some(hold.holds);
+                Ok(Fields::mutex(own))
             }
             Some(Value::ReadWrite(value)) => Ok(value.fields(owner)),
             Some(Value::Permits(value)) => value.fields(owner, world.now),
@@ -156,7 +156,7 @@ impl Lock for SimLock<'_> {
 
     fn read_lease(&self, reader: &[u8], hold: i64) -> ReadLease {
         let lease = self.sim.with(|world| world.read_lease(self.lock, reader, hold));
-        let missing = || self.sim.with(|world| world.missing_are_elsewhere);
+        let missing = || self.sim.with(|world| world.lease_keys_migrate);
         match lease {
             Some(until) => ReadLease::Until(until),
             None if missing() => ReadLease::Unknown,
@@ -223,21 +223,21 @@ impl Lock for SimLock<'_> {
     fn publish(&self, message: UnlockMessage) -> u64 {
         // The head is called as well, and so the list is met.
         if message == UnlockMessage::Free && self.fair_list().head().is_some() {
-            events::fair_list_met(self.sim.core(), self.lock.name());
+            observed::fair_list_met(self.sim.node(), self.lock.name());
         }
         self.sim.with(|world| {
             world.unlock_messages.push(self.lock.clone());
-            world.foreign_waiters
+            world.redisson_waiters
         })
     }
 
     fn listening_redisson_writers(&self) -> u64 {
-        self.sim.with(|world| world.foreign_writers)
+        self.sim.with(|world| world.redisson_writers)
     }
 
     fn raise_expired(&self) {}
 
-    fn is_elsewhere(&self) -> bool {
+    fn slot_has_moved(&self) -> bool {
         self.write_access() == WriteAccess::SlotMoved
     }
 

@@ -33,7 +33,7 @@ pub struct World {
     /// The users of connections; others have the default user.
     pub users: BTreeMap<u64, User>,
     /// Channels with a subscriber.
-    pub heard: BTreeSet<Box<[u8]>>,
+    pub subscribed: BTreeSet<Box<[u8]>>,
     /// Messages since this was last emptied, received or not.
     pub messages: Vec<Message>,
     /// The locks of all unlock messages to Redisson waiters since this was last emptied.
@@ -41,9 +41,9 @@ pub struct World {
     /// How many grants by message ended unconfirmed since this was last set to 0.
     pub unconfirmed: u32,
     /// How many Redisson waiters listen.
-    pub foreign_waiters: u64,
+    pub redisson_waiters: u64,
     /// How many of these want to write while others read.
-    pub foreign_writers: u64,
+    pub redisson_writers: u64,
     /// Whether this server is a primary.
     pub primary: bool,
     /// Whether anything may be written outside commands (not during CLIENT PAUSE).
@@ -51,7 +51,7 @@ pub struct World {
     /// Whether locks may be granted outside commands.
     pub write_access: WriteAccess,
     /// Whether a lease key that is not here may be on another server: the slot migrates.
-    pub missing_are_elsewhere: bool,
+    pub lease_keys_migrate: bool,
     /// Whether a client may be blocked now.
     pub may_block: bool,
     /// Whether the server refuses to block the clients that may be.
@@ -145,7 +145,7 @@ pub struct Message {
     /// Its text.
     pub text: Vec<u8>,
     /// Whether a subscriber received it.
-    pub heard: bool,
+    pub received: bool,
 }
 
 impl World {
@@ -163,16 +163,16 @@ impl World {
             timer: None,
             clients: BTreeMap::new(),
             users: BTreeMap::new(),
-            heard: BTreeSet::new(),
+            subscribed: BTreeSet::new(),
             messages: Vec::new(),
             unlock_messages: Vec::new(),
             unconfirmed: 0,
-            foreign_waiters: 0,
-            foreign_writers: 0,
+            redisson_waiters: 0,
+            redisson_writers: 0,
             primary: true,
             may_write: true,
             write_access: WriteAccess::Allowed,
-            missing_are_elsewhere: false,
+            lease_keys_migrate: false,
             may_block: true,
             refuses_to_block: false,
             settings,

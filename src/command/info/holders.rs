@@ -6,7 +6,7 @@ use rlock_core::weight::weight;
 use rlock_core::{Error, Expiry, Fields, Holds, Kind, Mode, UnixMs, names};
 
 use super::{mode, pair, session};
-use crate::ffi::{Ctx, Edge, Key, KeyKind, OwnedString, Respond, Scan, StringRef};
+use crate::ffi::{Ctx, Edge, Key, KeyType, OwnedString, Respond, Scan, StringRef};
 use crate::{keyspace, permits, waiters};
 
 /// The holders of a lock.
@@ -122,15 +122,15 @@ fn read_write(ctx: Ctx<'_>, key: Key<'_>, limit: usize, lock: Fields, now: UnixM
 
 /// At most `most` of the fields that are holds; all those of a small hash.
 fn some_fields(key: &Key<'_>, most: usize) -> Result<Vec<(Vec<u8>, Mode, Holds)>, Error> {
-    let (mut scan, mut found, mut foreign) = (Scan::new(), Vec::new(), None);
+    let (mut scan, mut found, mut refusal) = (Scan::new(), Vec::new(), None);
     loop {
         let more = scan.step(key, |field, value| match shape::rw_field(field, value) {
             Ok(RwField::Reads(owner, holds)) => found.push((owner.to_vec(), Mode::Read, holds)),
             Ok(RwField::Writes(owner, holds)) => found.push((owner.to_vec(), Mode::Write, holds)),
             Ok(RwField::Mode) => {}
-            Err(error) => foreign = Some(error),
+            Err(error) => refusal = Some(error),
         });
-        match (more, foreign.take()) {
+        match (more, refusal.take()) {
             (_, Some(error)) => return Err(error),
             (None, None) => return Err(Error::Internal("the hash could not be read")),
             (Some(true), None) if found.len() < most => {}
@@ -187,7 +187,7 @@ impl Leases<'_> {
     fn end_of(&self, reader: &[u8], hold: i64) -> Option<Expiry> {
         let lease = OwnedString::new(&names::read_lease_key(self.name.bytes(), reader, hold));
         let key = Key::open_inspect(self.ctx, lease.borrow());
-        (key.kind() != KeyKind::Empty).then(|| key.expiry())
+        (key.key_type() != KeyType::Empty).then(|| key.expiry())
     }
 }
 

@@ -7,7 +7,7 @@ use rlock_core::locks::{Via, Waiter};
 use rlock_core::{Mode, MonoMs, PermitLimit, UnixMs};
 
 use super::{mode, pair, session};
-use crate::fair::FairQueue;
+use crate::fair::SiteFairList;
 use crate::ffi::{Ctx, Respond, StringRef};
 use crate::{keyspace, waiters};
 
@@ -30,46 +30,46 @@ pub(super) struct Waiting {
 /// The number of waiters, and the first of them, in their order.
 pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec<Waiting>) {
     let lock = keyspace::lock_name(ctx, name);
-    let (count, fair, ours): (usize, usize, Vec<Waiter>) = waiters::locks(|locks| {
-        let ours = locks.in_order(lock).take(limit).cloned().collect();
-        (locks.waiting_for(lock), locks.count_fair(lock), ours)
+    let (count, fair, natives): (usize, usize, Vec<Waiter>) = waiters::locks(|locks| {
+        let natives = locks.in_order(lock).take(limit).cloned().collect();
+        (locks.waiting_for(lock), locks.count_fair(lock), natives)
     });
-    let list = FairQueue::of(ctx, name);
+    let list = SiteFairList::of(ctx, name);
     // Owners that left a moment ago, and whose entries the timer removes, are no waiters.
     let leaving = waiters::locks(|locks| locks.count_leaving(lock));
-    let foreign = list.len().saturating_sub(fair).saturating_sub(leaving);
-    let mut entries = if foreign > 0 { list.entries(limit) } else { Vec::new() };
+    let redisson = list.len().saturating_sub(fair).saturating_sub(leaving);
+    let mut entries = if redisson > 0 { list.entries(limit) } else { Vec::new() };
     entries.retain(|entry| !waiters::locks(|locks| locks.is_leaving(lock, &entry.owner)));
-    let merged = merge(ctx, ours, entries.into());
-    (count.saturating_add(foreign), merged.into_iter().take(limit).collect())
+    let merged = merge(ctx, natives, entries.into());
+    (count.saturating_add(redisson), merged.into_iter().take(limit).collect())
 }
 
 /// Natives in their order, and Redisson waiters before the first native that stands behind them in the list.
-fn merge(ctx: Ctx<'_>, ours: Vec<Waiter>, mut list: VecDeque<FairEntry>) -> Vec<Waiting> {
+fn merge(ctx: Ctx<'_>, natives: Vec<Waiter>, mut list: VecDeque<FairEntry>) -> Vec<Waiting> {
     let (now, MonoMs(clock)) = (ctx.real_time(), ctx.clock());
     let known: BTreeSet<Box<[u8]>> =
-        ours.iter().filter(|waiter| waiter.fair).map(|waiter| waiter.owner.clone()).collect();
-    let is_foreign = |entry: &FairEntry| !known.contains(&entry.owner);
+        natives.iter().filter(|waiter| waiter.fair).map(|waiter| waiter.owner.clone()).collect();
+    let is_redisson = |entry: &FairEntry| !known.contains(&entry.owner);
     // By place: a search of the list for each waiter and entry would take time by the square of their number.
     let places: BTreeMap<Box<[u8]>, usize> =
         list.iter().enumerate().map(|(place, entry)| (entry.owner.clone(), place)).collect();
     let listed = list.len();
     let mut merged = Vec::new();
-    for waiter in ours {
+    for waiter in natives {
         let place = places.get(&waiter.owner).copied().filter(|_| waiter.fair);
         while place.is_some_and(|place| place >= listed.saturating_sub(list.len()))
             && let Some(entry) = list.pop_front().filter(|entry| entry.owner != waiter.owner)
         {
-            merged.extend(is_foreign(&entry).then(|| Waiting::foreign(entry, now)));
+            merged.extend(is_redisson(&entry).then(|| Waiting::redisson(entry, now)));
         }
-        merged.push(Waiting::ours(waiter, clock));
+        merged.push(Waiting::native(waiter, clock));
     }
-    merged.extend(list.into_iter().filter(is_foreign).map(|entry| Waiting::foreign(entry, now)));
+    merged.extend(list.into_iter().filter(is_redisson).map(|entry| Waiting::redisson(entry, now)));
     merged
 }
 
 impl Waiting {
-    fn ours(waiter: Waiter, clock: u64) -> Self {
+    fn native(waiter: Waiter, clock: u64) -> Self {
         let ms = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
         Self {
             age_ms: ms(clock.saturating_sub(waiter.since.0)),
@@ -86,7 +86,7 @@ impl Waiting {
         }
     }
 
-    fn foreign(entry: FairEntry, now: UnixMs) -> Self {
+    fn redisson(entry: FairEntry, now: UnixMs) -> Self {
         Self {
             owner: entry.owner.into_vec(),
             mode: Mode::Mutex,

@@ -1,8 +1,8 @@
 //! What happens in a history, as commands.
 
 use rlock_oracle::operations::{
-    ByList, CHANNELS, Channel, Count, FairScript, Foreign, Lock, Ms, OWNERS, Op, Owner, Script, Wait, WaitMs,
-    Word,
+    ByList, CHANNELS, Channel, Count, FairScript, Lock, Ms, OWNERS, Op, OtherWrite, Owner, Script, Wait,
+    WaitMs, Word,
 };
 use rlock_testkit::redisson;
 
@@ -76,7 +76,7 @@ pub(crate) fn line(op: Op, before: &str, now: i64, step: usize) -> Option<Line> 
         | Op::Renew { lock, .. }
         | Op::Cancel { lock, .. }
         | Op::ForceRelease { lock, .. }
-        | Op::Foreign { lock, .. }
+        | Op::ByOther { lock, .. }
         | Op::ByList { lock, .. } => lock,
         _ => Lock(0),
     };
@@ -102,8 +102,8 @@ pub(crate) fn line(op: Op, before: &str, now: i64, step: usize) -> Option<Line> 
         }
         Op::Flush => "FLUSHALL".to_owned(),
         Op::Accept(accepts) => format!("CONFIG SET rlock.accept {}", if accepts { "yes" } else { "no" }),
-        Op::Foreign { what, .. } => {
-            return foreign(what, key, before, step).map(|words| Line { db, words, how });
+        Op::ByOther { what, .. } => {
+            return other_write(what, key, before, step).map(|words| Line { db, words, how });
         }
         Op::ByList { what, .. } => return Some(Line { db, words: by_list(what, key, now), how }),
         _ => return None,
@@ -125,7 +125,7 @@ fn acquire(op: Op, key: &str) -> String {
     format!("RLOCK.ACQUIRE {key} {} {ms}{}{fair}{fenced}{holds}{wait}", OWNERS[owner.0], mode(word))
 }
 
-fn foreign(what: Foreign, key: &str, before: &str, step: usize) -> Option<Vec<String>> {
+fn other_write(what: OtherWrite, key: &str, before: &str, step: usize) -> Option<Vec<String>> {
     let keys = [key.to_owned()];
     let put = |script, owner: Owner, holds: i64, lease: Option<Ms>| {
         let args = [OWNERS[owner.0].to_owned(), holds.to_string()];
@@ -133,22 +133,22 @@ fn foreign(what: Foreign, key: &str, before: &str, step: usize) -> Option<Vec<St
         eval(script, &keys, &args.into_iter().chain(lease).collect::<Vec<_>>())
     };
     Some(match what {
-        Foreign::Delete => match step % 3 {
+        OtherWrite::Delete => match step % 3 {
             0 => words(&format!("DEL {key}")),
             1 => words(&format!("UNLINK {key}")),
             _ => words(&format!("RENAME {key} renamed")),
         },
-        Foreign::Take { owner, lease } => put(TAKE, owner, 1, lease),
-        Foreign::Put { owner, holds: Count(holds), lease } => put(PUT, owner, holds.max(1), lease),
-        Foreign::Spoil => words(&format!("SET {key} spoiled")),
-        Foreign::Expire(Ms(ms)) => eval(EXPIRE, &keys, &[ms.to_string()]),
-        Foreign::Persist => words(&format!("PERSIST {key}")),
-        Foreign::RemovePermit(_) => return None,
-        Foreign::Token(token) => {
+        OtherWrite::Take { owner, lease } => put(TAKE, owner, 1, lease),
+        OtherWrite::Put { owner, holds: Count(holds), lease } => put(PUT, owner, holds.max(1), lease),
+        OtherWrite::Spoil => words(&format!("SET {key} spoiled")),
+        OtherWrite::Expire(Ms(ms)) => eval(EXPIRE, &keys, &[ms.to_string()]),
+        OtherWrite::Persist => words(&format!("PERSIST {key}")),
+        OtherWrite::RemovePermit(_) => return None,
+        OtherWrite::Token(token) => {
             let token = token.map_or("x".to_owned(), |Count(n)| n.to_string());
             words(&format!("SET redisson_lock_token:{{{key}}} {token}"))
         }
-        Foreign::Redisson { script, owner, lease } => return by_script(script, owner, lease, key, before),
+        OtherWrite::Redisson { script, owner, lease } => return by_script(script, owner, lease, key, before),
     })
 }
 

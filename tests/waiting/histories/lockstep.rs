@@ -1,7 +1,7 @@
 //! One history in lockstep: each step happens to the oracle and to the simulated server, then to the real one.
 
 use rlock_oracle::operations::{
-    Budget, CHANNELS, Channel, Foreign, History, LOCKS, Lock, Op, Published, Run, Span,
+    Budget, CHANNELS, Channel, History, LOCKS, Lock, Op, OtherWrite, Published, Run, Span,
 };
 
 use super::lines::{How, line};
@@ -84,7 +84,8 @@ impl Lockstep<'_> {
             Op::Listen(_) | Op::Deliver(_) | Op::Ground(_) | Op::Primary(_) | Op::Sweep => {}
             Op::On { .. } | Op::Connect(_) | Op::Close(_) => {}
             // No key, no event.
-            Op::Foreign { lock, what: Foreign::Delete } if self.run.seen(lock).key.starts_with("none") => {}
+            Op::ByOther { lock, what: OtherWrite::Delete } if self.run.seen(lock).key.starts_with("none") => {
+            }
             Op::ByList { lock, .. } => {
                 let seen = self.run.seen(lock);
                 // The script would end with an error, or put an owner into the list twice.
@@ -106,7 +107,7 @@ impl Lockstep<'_> {
     }
 
     fn command(&mut self, op: Op) {
-        let before = if let Op::Foreign { lock, .. } = op { self.run.seen(lock).key } else { String::new() };
+        let before = if let Op::ByOther { lock, .. } = op { self.run.seen(lock).key } else { String::new() };
         let line = line(op, &before, self.run.clocks().0, self.steps.len());
         self.happens(op);
         let Some(line) = line else { return };

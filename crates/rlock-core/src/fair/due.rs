@@ -1,12 +1,12 @@
 //! The timer's work on fair lists.
 
 use super::departed;
-use crate::core::Core;
 use crate::facts::WriteAccess;
 use crate::locks::{Job, LockName, LockRef, Walked};
 use crate::look::fields;
+use crate::node::Node;
 use crate::port::{FairList, InTask, Lock, Server};
-use crate::timing::Outcome;
+use crate::timing::WorkOutcome;
 use crate::view::Kind;
 use crate::weight::Weighed;
 
@@ -14,50 +14,50 @@ use crate::weight::Weighed;
 const VISIT: usize = 4;
 
 /// Removes departed owners from fair lists.
-pub(crate) fn clear_fair_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
-    if core.locks(|locks| locks.exchanges_lists()) {
+pub(crate) fn clear_fair_lists<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
+    if node.locks(|locks| locks.exchanges_lists()) {
         // An owner that is not found in a list is forgotten: first the sweep notes where else its entry may be.
-        return Outcome::Done;
+        return WorkOutcome::Done;
     }
-    let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
+    let (most, mut done) = (node.port.settings().at_once.listed, 0_usize);
     while done < most {
-        let Some(lock) = core.locks(|locks| locks.next_with(Job::LeaveFairList)) else { break };
-        match core.at(lock.name(), |lock| remove_departed(core, lock)) {
+        let Some(lock) = node.locks(|locks| locks.next_with(Job::LeaveFairList)) else { break };
+        match node.at(lock.name(), |lock| remove_departed(node, lock)) {
             Some(Some(looked_at)) => {
                 done = done.saturating_add(looked_at).saturating_add(lock.weight().saturating_mul(VISIT));
             }
-            Some(None) => return Outcome::Refused,
+            Some(None) => return WorkOutcome::Refused,
             // The database does not exist, or another server decides about the lock.
-            None => core.locks(|locks| locks.forget_all_departed(lock.name())),
+            None => node.locks(|locks| locks.forget_all_departed(lock.name())),
         }
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 /// Bounds the deadlines in lists that were found.
-pub(crate) fn cap_lists<P: InTask>(core: Core<'_, P>) -> Outcome {
-    let (most, mut done) = (core.port.settings().at_once.listed, 0_usize);
+pub(crate) fn cap_lists<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
+    let (most, mut done) = (node.port.settings().at_once.listed, 0_usize);
     while done < most {
-        let Some(lock) = core.locks(|locks| locks.next_with(Job::CapFairList)) else { break };
+        let Some(lock) = node.locks(|locks| locks.next_with(Job::CapFairList)) else { break };
         let weight = lock.weight();
-        let Some(capped) = cap_next(core, lock) else { return Outcome::Refused };
+        let Some(capped) = cap_next(node, lock) else { return WorkOutcome::Refused };
         done = done.saturating_add(capped.max(weight));
     }
-    Outcome::Done
+    WorkOutcome::Done
 }
 
 /// Sets bounds to the next deadlines in a list, and says what they count; `None` if writing is refused.
-fn cap_next<P: InTask>(core: Core<'_, P>, found: LockRef) -> Option<usize> {
-    let passed = core.locks(|locks| locks.capped_so_far(found.name())).unwrap_or(0);
-    let lock = if passed == 0 { lock_of_list(core, found.clone()) } else { found.clone() };
+fn cap_next<P: InTask>(node: Node<'_, P>, found: LockRef) -> Option<usize> {
+    let passed = node.locks(|locks| locks.capped_so_far(found.name())).unwrap_or(0);
+    let lock = if passed == 0 { lock_of_list(node, found.clone()) } else { found.clone() };
     if lock != found {
-        core.locks(|locks| {
+        node.locks(|locks| {
             locks.capped(found, None);
             locks.note_fair_uncapped(lock.clone());
         });
     }
-    let capped = core.at(lock.name(), |lock| cap(core, lock, passed)).unwrap_or(Capped::Nothing);
-    core.locks(|locks| match capped {
+    let capped = node.at(lock.name(), |lock| cap(node, lock, passed)).unwrap_or(Capped::Nothing);
+    node.locks(|locks| match capped {
         Capped::Refused => None,
         Capped::Later => {
             locks.defer_fair_list(lock.name());
@@ -75,9 +75,9 @@ fn cap_next<P: InTask>(core: Core<'_, P>, found: LockRef) -> Option<usize> {
 }
 
 /// Of the two locks that a list may be of, `x` and `{x}`, the one that is there.
-fn lock_of_list<P: InTask>(core: Core<'_, P>, lock: LockRef) -> LockRef {
+fn lock_of_list<P: InTask>(node: Node<'_, P>, lock: LockRef) -> LockRef {
     let is_there = |lock: LockName<'_>| {
-        core.at(lock, |lock| !fields(lock, None).is_ok_and(|fields| fields.kind == Kind::Free))
+        node.at(lock, |lock| !fields(lock, None).is_ok_and(|fields| fields.kind == Kind::Free))
             .unwrap_or(false)
     };
     if lock.key.contains(&b'{') || is_there(lock.name()) {
@@ -90,12 +90,12 @@ fn lock_of_list<P: InTask>(core: Core<'_, P>, lock: LockRef) -> LockRef {
 
 /// Removes some departed owners from a lock's list, and returns what the entries count that it checked; `None` if
 /// writing is refused.
-fn remove_departed<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>) -> Option<usize> {
+fn remove_departed<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> Option<usize> {
     if lock.write_access() == WriteAccess::Refused {
         return None;
     }
     // If the key is not here, neither is the list, and nothing is removed.
-    Some(departed::remove_departed(core, lock))
+    Some(departed::remove_departed(node, lock))
 }
 
 /// How much of a list has got its bounds.
@@ -111,14 +111,14 @@ enum Capped {
 }
 
 /// Bounds the deadlines of some entries in a lock's list that this server cannot tell alive from dead.
-fn cap<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, passed: usize) -> Capped {
+fn cap<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, passed: usize) -> Capped {
     if lock.fair_list().head().is_none() {
         return Capped::Nothing;
     }
     match lock.write_access() {
         WriteAccess::Refused => Capped::Refused,
-        WriteAccess::Allowed if !lock.fair_list().is_elsewhere() => {
-            Capped::Part(super::cap(core, lock, passed, core.port.now()))
+        WriteAccess::Allowed if !lock.fair_list().may_have_migrated() => {
+            Capped::Part(super::cap(node, lock, passed, node.port.now()))
         }
         // A part of it is not here yet, or is here no more.
         WriteAccess::Allowed | WriteAccess::SlotMoved => Capped::Later,

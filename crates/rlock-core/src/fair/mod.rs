@@ -15,9 +15,9 @@ pub(crate) use self::departed::{leave_unless_waiting, remove_departed_heads};
 pub(crate) use self::repair::{join, needs_repair, repair, repair_changed};
 
 use crate::access::{Access, access};
-use crate::core::Core;
 use crate::locks::{LockName, Waiter, Walked, Wanted};
 use crate::look::key_end;
+use crate::node::Node;
 use crate::port::{FairList, Lock, Server};
 use crate::timing::entry;
 use crate::types::{Expiry, LeaseMs, UnixMs, WaitMs};
@@ -35,7 +35,7 @@ pub(crate) enum Next {
     /// A native waiter.
     Waiter(Waiter),
     /// A Redisson waiter, which was called.
-    Foreign,
+    Redisson,
     /// More entries of departed owners stand before it than are removed at once.
     Later,
     /// No waiter.
@@ -43,19 +43,19 @@ pub(crate) enum Next {
 }
 
 /// A caller passes FAIR: the list may have entries of owners that are gone.
-pub(crate) fn meet<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) {
-    if core.locks(|locks| locks.doubts_fair_lists()) && lock.fair_list().head().is_some() {
-        list_met(core, lock.name());
+pub(crate) fn meet<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) {
+    if node.locks(|locks| locks.doubts_fair_lists()) && lock.fair_list().head().is_some() {
+        list_met(node, lock.name());
     }
 }
 
 /// A list with entries was met. If it is met for the first time, and has entries from before a start or a promotion, their
 /// deadlines get an upper bound.
-pub(crate) fn list_met<P: Server>(core: Core<'_, P>, lock: LockName<'_>) {
-    let clock = core.port.clock();
-    if core.locks(|locks| locks.doubts_fair_list(lock, clock)) {
-        let _entry = entry(core);
-        core.locks(|locks| locks.note_fair_uncapped(lock.to_ref()));
+pub(crate) fn list_met<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
+    let clock = node.port.clock();
+    if node.locks(|locks| locks.doubts_fair_list(lock, clock)) {
+        let _entry = entry(node);
+        node.locks(|locks| locks.note_fair_uncapped(lock.to_ref()));
     }
 }
 
@@ -66,43 +66,43 @@ fn budget(wait: WaitMs) -> LeaseMs {
     LeaseMs::new(budget).unwrap_or(LeaseMs::SHORTEST)
 }
 
-/// Whose turn it is at a lock that is free.
-pub(crate) fn next<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) -> Next {
+/// Whose turn it is at a lock that is free. A Redisson waiter that has its turn is called.
+pub(crate) fn call_next<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) -> Next {
     // Otherwise departed owners would count as Redisson waiters, and would have a turn.
-    remove_departed_heads(core, lock);
-    let Some(head) = core.locks(|locks| locks.head(lock.name()).cloned()) else { return Next::Nobody };
+    remove_departed_heads(node, lock);
+    let Some(head) = node.locks(|locks| locks.head(lock.name()).cloned()) else { return Next::Nobody };
     if !head.fair {
         return Next::Waiter(head);
     }
     // A Redisson waiter is not called to a lock that readers have just acquired: it would lose its place.
-    if access(core, lock, &head.owner, head.wanted()) != Access::Free {
+    if access(node, lock, &head.owner, head.wanted()) != Access::Free {
         return Next::Waiter(head);
     }
-    repair(core, lock, now);
-    match first_in_list(core, lock, now, None) {
-        First::Native(waiter) => Next::Waiter(waiter),
-        First::Redisson => Next::Foreign,
-        First::InDoubt => Next::Later,
-        First::Nobody => Next::Waiter(head),
+    repair(node, lock, now);
+    match call_first_in_list(node, lock, now, None) {
+        ListHead::Native(waiter) => Next::Waiter(waiter),
+        ListHead::Redisson => Next::Redisson,
+        ListHead::InDoubt => Next::Later,
+        ListHead::Nobody => Next::Waiter(head),
     }
 }
 
-/// Whether the lock is free, and an owner that already waits for it is ahead of this one.
-pub(crate) fn is_ahead<P: Server>(
-    core: Core<'_, P>,
+/// Calls the first in the fair list if the lock is free and this owner is not the first. Returns whether another owner is ahead.
+pub(crate) fn call_first_ahead_of<P: Server>(
+    node: Node<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: &[u8],
     now: UnixMs,
 ) -> bool {
-    if access(core, lock, owner, Wanted::MUTEX) != Access::Free {
+    if access(node, lock, owner, Wanted::MUTEX) != Access::Free {
         return false;
     }
-    remove_departed_heads(core, lock);
-    !matches!(first_in_list(core, lock, now, Some(owner)), First::Nobody)
+    remove_departed_heads(node, lock);
+    !matches!(call_first_in_list(node, lock, now, Some(owner)), ListHead::Nobody)
 }
 
 /// The first in the fair list of a free lock.
-enum First {
+enum ListHead {
     /// A native waiter.
     Native(Waiter),
     /// A Redisson waiter: it has its turn, and was called.
@@ -113,72 +113,72 @@ enum First {
     Nobody,
 }
 
-/// Looks for the first living entry of the fair list, and removes the expired ones before it. The list may hold fifty
-/// thousand of these: one call removes a bounded number of them.
-fn first_in_list<P: Server>(
-    core: Core<'_, P>,
+/// Finds the first living entry of the fair list, calls it if it is a Redisson waiter, and removes the expired ones before it.
+/// The list may hold fifty thousand of these: one call removes a bounded number of them.
+fn call_first_in_list<P: Server>(
+    node: Node<'_, P>,
     lock: &P::Lock<'_>,
     now: UnixMs,
     asking: Option<&[u8]>,
-) -> First {
-    let most = core.port.settings().at_once.listed;
+) -> ListHead {
+    let most = node.port.settings().at_once.listed;
     let mut removed = 0_usize;
     while let Some(entry) = lock.fair_list().head().filter(|entry| asking != Some(&*entry.owner)) {
-        if core.locks(|locks| locks.is_leaving(lock.name(), &entry.owner)) {
-            return First::InDoubt;
+        if node.locks(|locks| locks.is_leaving(lock.name(), &entry.owner)) {
+            return ListHead::InDoubt;
         }
-        if let Some(waiter) = core.locks(|locks| locks.fair_waiter(lock.name(), &entry.owner).cloned()) {
-            return First::Native(waiter);
+        if let Some(waiter) = node.locks(|locks| locks.fair_waiter(lock.name(), &entry.owner).cloned()) {
+            return ListHead::Native(waiter);
         }
         if let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) {
-            give_turn(core, lock, &entry.owner, deadline, now);
-            return First::Redisson;
+            give_turn(node, lock, &entry.owner, deadline, now);
+            return ListHead::Redisson;
         }
         if removed >= most {
-            return First::InDoubt;
+            return ListHead::InDoubt;
         }
         let expired = |owner: &[u8]| {
-            let other = asking != Some(owner) && !is_known(core, lock, owner);
+            let other = asking != Some(owner) && !is_known(node, lock, owner);
             other && lock.fair_list().deadline(owner).is_none_or(|deadline| deadline <= now)
         };
         let gone = lock.fair_list().pop(most.saturating_sub(removed), &expired);
         if gone.is_empty() {
             // The server does not let them be removed.
-            return First::Nobody;
+            return ListHead::Nobody;
         }
-        removed = removed.saturating_add(weigh(&gone)).saturating_add(remove_departed_heads(core, lock));
+        removed = removed.saturating_add(weigh(&gone)).saturating_add(remove_departed_heads(node, lock));
     }
-    First::Nobody
+    ListHead::Nobody
 }
 
 /// Whether an owner waits here with FAIR, or has left a moment ago.
-fn is_known<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8]) -> bool {
-    core.locks(|locks| {
+fn is_known<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[u8]) -> bool {
+    node.locks(|locks| {
         locks.fair_waiter(lock.name(), owner).is_some() || locks.is_leaving(lock.name(), owner)
     })
 }
 
 /// A living Redisson waiter is first at a free lock: it is called the first time, and its turn is bounded.
-fn give_turn<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8], deadline: UnixMs, now: UnixMs) {
-    let latest = now.after(core.port.settings().fair_turn);
+fn give_turn<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[u8], deadline: UnixMs, now: UnixMs) {
+    let latest = now.after(node.port.settings().fair_turn);
     let far = deadline > latest;
     if far {
         lock.fair_list().set_deadline(owner, latest);
     }
-    let first = core.locks(|locks| locks.note_called(lock.name(), owner));
-    if first || far {
+    let is_first_call = node.locks(|locks| locks.note_called(lock.name(), owner));
+    if is_first_call || far {
         lock.fair_list().notify(owner);
     }
 }
 
 /// When the turn of a Redisson waiter at a free lock ends; `None` if it was not called yet, or a native waiter is
 /// next.
-pub(crate) fn fair_turn_ends<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Option<UnixMs> {
-    if !core.locks(|locks| locks.head(lock.name()).is_some_and(|head| head.fair)) {
+pub(crate) fn fair_turn_ends<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<UnixMs> {
+    if !node.locks(|locks| locks.head(lock.name()).is_some_and(|head| head.fair)) {
         return None;
     }
     let entry = lock.fair_list().head()?;
-    let called = core.locks(|locks| {
+    let called = node.locks(|locks| {
         locks.fair_waiter(lock.name(), &entry.owner).is_none() && locks.was_called(lock.name(), &entry.owner)
     });
     entry.deadline.filter(|_| called)
@@ -186,15 +186,15 @@ pub(crate) fn fair_turn_ends<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -
 
 /// An owner is about to wait with FAIR. If it has left the queue a moment ago, and its entry has not left the list yet,
 /// it keeps its place.
-pub(crate) fn rejoin<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8]) {
-    if !core.locks(|locks| locks.has_leaving(lock.name())) {
+pub(crate) fn rejoin<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[u8]) {
+    if !node.locks(|locks| locks.has_leaving(lock.name())) {
         return;
     }
-    if core.locks(|locks| locks.is_leaving(lock.name(), owner)) {
+    if node.locks(|locks| locks.is_leaving(lock.name(), owner)) {
         if !lock.fair_list().has(owner) {
-            core.locks(|locks| locks.forget_departed(lock.name(), owner));
+            node.locks(|locks| locks.forget_departed(lock.name(), owner));
         }
-    } else if core.locks(|locks| locks.forget_departed(lock.name(), owner)).is_some() {
+    } else if node.locks(|locks| locks.forget_departed(lock.name(), owner)).is_some() {
         // Its entry is gone: it comes to the end of the list.
         lock.fair_list().forget(&[owner.into()]);
     }
@@ -204,12 +204,12 @@ pub(crate) fn rejoin<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[
 /// previous primary, or at this server before its restart. Each counts as gone five minutes after the lock's lease at
 /// the latest, and one turn later than the one before it. `passed` entries at the end of the list were seen before.
 pub(crate) fn cap<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &mut P::Lock<'_>,
     passed: usize,
     now: UnixMs,
 ) -> Walked {
-    let settings = core.port.settings();
+    let settings = node.port.settings();
     let lease_ends = match key_end(lock) {
         Expiry::At(at) => at.max(now),
         Expiry::Never => now,
@@ -217,8 +217,8 @@ pub(crate) fn cap<P: Server>(
     let latest = |place: usize, owner: &[u8]| {
         let turns = i64::try_from(place).unwrap_or(i64::MAX).saturating_mul(settings.fair_turn.get());
         let latest = UnixMs(lease_ends.0.saturating_add(AHEAD_MS).saturating_add(turns));
-        let ours = core.locks(|locks| locks.fair_waiter(lock.name(), owner).is_some());
-        (!ours).then_some(latest)
+        let is_native = node.locks(|locks| locks.fair_waiter(lock.name(), owner).is_some());
+        (!is_native).then_some(latest)
     };
     lock.fair_list().lower(passed, settings.at_once.listed, &latest)
 }

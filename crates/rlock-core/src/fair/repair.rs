@@ -1,8 +1,8 @@
 //! Changes that a fair list needs: dropped native waiters go back to its head, and the one at its head is kept alive.
 
 use super::{AHEAD_MS, budget};
-use crate::core::Core;
 use crate::facts::FairEntry;
+use crate::node::Node;
 use crate::port::{FairList, Lock, Server};
 use crate::types::{UnixMs, WaitMs};
 
@@ -15,31 +15,31 @@ const SET_AHEAD_MS: i64 = AHEAD_MS + 60_000;
 /// Fifty thousand may have been dropped, so one call looks for a bounded number, and only for those before the first
 /// that is in the list: an owner behind it would be put before it. The others keep their turns: the first waiter in the
 /// queue is looked for before it is passed over, and goes to the head of the list if the list lacks it.
-pub(crate) fn repair<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, now: UnixMs) {
-    let owners = owners_to_check(core, lock);
+pub(crate) fn repair<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, now: UnixMs) {
+    let owners = owners_to_check(node, lock);
     // Before the list is read: a later notification is about another change.
-    core.locks(|locks| locks.fair_list_checked(lock.name()));
-    if let Some(repair) = needed_repair(core, lock, &owners, now) {
+    node.locks(|locks| locks.fair_list_checked(lock.name()));
+    if let Some(repair) = needed_repair(node, lock, &owners, now) {
         repair.write(lock, now);
     }
 }
 
 /// The same where another client may have changed the list, before a waiter joins: an owner that was dropped and asks again
 /// keeps its place.
-pub(crate) fn repair_changed<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) {
-    if core.locks(|locks| locks.fair_has_changed(lock.name())) {
-        repair(core, lock, core.port.now());
+pub(crate) fn repair_changed<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) {
+    if node.locks(|locks| locks.fair_has_changed(lock.name())) {
+        repair(node, lock, node.port.now());
     }
 }
 
 /// Whether a lock's fair list needs a change: this writes nothing.
-pub(crate) fn needs_repair<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, now: UnixMs) -> bool {
-    needed_repair(core, lock, &owners_to_check(core, lock), now).is_some()
+pub(crate) fn needs_repair<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, now: UnixMs) -> bool {
+    needed_repair(node, lock, &owners_to_check(node, lock), now).is_some()
 }
 
-fn owners_to_check<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> Vec<Box<[u8]>> {
-    let most = core.port.settings().at_once.listed;
-    core.locks(|locks| locks.fair_to_check(lock.name(), most))
+fn owners_to_check<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Vec<Box<[u8]>> {
+    let most = node.port.settings().at_once.listed;
+    node.locks(|locks| locks.fair_to_check(lock.name(), most))
 }
 
 /// A change that a fair list needs.
@@ -52,7 +52,7 @@ enum Repair {
 
 /// The change that a lock's fair list needs, if it does, after a look for these native waiters.
 fn needed_repair<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &P::Lock<'_>,
     owners: &[Box<[u8]>],
     now: UnixMs,
@@ -61,12 +61,12 @@ fn needed_repair<P: Server>(
     let at_head = |owner: &[u8]| head.as_ref().is_some_and(|head| *head.owner == *owner);
     let is_listed = owners.len() == 1 && owners.first().is_some_and(|owner| at_head(owner));
     if !is_listed {
-        let missing = lock.fair_list().missing(owners, core.port.settings().at_once.listed);
+        let missing = lock.fair_list().missing(owners, node.port.settings().at_once.listed);
         if !missing.is_empty() {
             return Some(Repair::PutBack(missing));
         }
     }
-    keep_alive(core, lock, head?, now)
+    keep_alive(node, lock, head?, now)
 }
 
 impl Repair {
@@ -81,12 +81,12 @@ impl Repair {
 
 /// The change that keeps the head of a list alive, if it is a native waiter whose deadline is near.
 fn keep_alive<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &P::Lock<'_>,
     head: FairEntry,
     now: UnixMs,
 ) -> Option<Repair> {
-    let is_native = core.locks(|locks| locks.fair_waiter(lock.name(), &head.owner).is_some());
+    let is_native = node.locks(|locks| locks.fair_waiter(lock.name(), &head.owner).is_some());
     let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
     (is_native && near).then_some(Repair::KeepAlive(head.owner))
 }
@@ -102,11 +102,11 @@ fn far_ahead(now: UnixMs) -> UnixMs {
 
 /// A native waiter joins the list. If it becomes the head, its deadline is far ahead at once: the next client of
 /// Redisson may have a clock that is some minutes ahead.
-pub(crate) fn join<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>, owner: &[u8], wait: WaitMs) {
+pub(crate) fn join<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[u8], wait: WaitMs) {
     lock.fair_list().join(owner, budget(wait));
-    let now = core.port.now();
+    let now = node.port.now();
     let head = lock.fair_list().head().filter(|head| *head.owner == *owner);
-    if let Some(repair) = head.and_then(|head| keep_alive(core, lock, head, now)) {
+    if let Some(repair) = head.and_then(|head| keep_alive(node, lock, head, now)) {
         repair.write(lock, now);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::agenda::Agenda;
-use super::channels::UNHEARD_MS;
+use super::channels::UNSUBSCRIBED_MS;
 use super::ties::{Hold, Sessions};
 use super::{
     Due, Job, LockName, Locks, Queue, ReadSearch, Ticket, Turns, Usage, User, Via, Waiter, Yielding,
@@ -180,8 +180,8 @@ impl Locks {
 impl Locks {
     /// Since when channels have no subscriber, and where a round of checks is.
     fn channels_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        let ages = self.channels.unheard().map(|(channel, since)| {
-            let age = lens.clock.0.saturating_sub(since.0).min(UNHEARD_MS);
+        let ages = self.channels.unsubscribed().map(|(channel, since)| {
+            let age = lens.clock.0.saturating_sub(since.0).min(UNSUBSCRIBED_MS);
             [(lens.name)(channel), i64::try_from(age).unwrap_or(i64::MAX)]
         });
         append_sorted(ages, form);
@@ -258,7 +258,7 @@ impl Queue {
                 Due::At(at) => lens.until(at),
             }),
             self.ends.map_or(NONE, |ends| lens.expiry(ends)),
-            self.told.map_or(NONE, |told| lens.expiry(told)),
+            self.announced_end.map_or(NONE, |end| lens.expiry(end)),
             self.fair_changed.into(),
             self.fair_checked.is_some_and(|place| self.order.keys().next() == Some(&place)).into(),
             self.unserved.into(),

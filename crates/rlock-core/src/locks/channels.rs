@@ -11,14 +11,14 @@ use crate::types::MonoMs;
 use crate::weight::take_weighed;
 
 /// The least time between two checks that count as two. Rounds begin ten seconds apart, and one takes less than a second.
-pub(super) const UNHEARD_MS: u64 = 9_000;
+pub(super) const UNSUBSCRIBED_MS: u64 = 9_000;
 
 /// The waiters on one channel.
 #[derive(Clone, Debug, Default)]
 struct Channel {
     waiters: BTreeSet<Ticket>,
     /// When a check found no subscriber, if no later check found one and no waiter has joined since.
-    unheard_since: Option<MonoMs>,
+    unsubscribed_since: Option<MonoMs>,
 }
 
 /// The channels of all enqueued waiters.
@@ -38,7 +38,7 @@ impl Channels {
         }
         let of = self.known.entry(Rc::clone(channel)).or_default();
         of.waiters.insert(waiter.ticket);
-        of.unheard_since = None;
+        of.unsubscribed_since = None;
     }
 
     /// A waiter has left its queue.
@@ -60,8 +60,8 @@ impl Channels {
     }
 
     /// The channels without a subscriber, for the model checker.
-    pub(super) fn unheard(&self) -> impl Iterator<Item = (&[u8], MonoMs)> {
-        self.known.iter().filter_map(|(channel, of)| Some((&**channel, of.unheard_since?)))
+    pub(super) fn unsubscribed(&self) -> impl Iterator<Item = (&[u8], MonoMs)> {
+        self.known.iter().filter_map(|(channel, of)| Some((&**channel, of.unsubscribed_since?)))
     }
 
     /// The channel at which the round continues, for the model checker.
@@ -96,16 +96,16 @@ impl Locks {
     pub fn channel_checked(
         &mut self,
         channel: &Rc<[u8]>,
-        is_heard: bool,
+        has_subscriber: bool,
         now: MonoMs,
         most: usize,
     ) -> Vec<(LockRef, Waiter)> {
         let Some(of) = self.channels.known.get_mut(channel) else { return Vec::new() };
-        let since = *of.unheard_since.get_or_insert(now);
-        if is_heard {
-            of.unheard_since = None;
+        let since = *of.unsubscribed_since.get_or_insert(now);
+        if has_subscriber {
+            of.unsubscribed_since = None;
         }
-        if is_heard || now.0.saturating_sub(since.0) < UNHEARD_MS {
+        if has_subscriber || now.0.saturating_sub(since.0) < UNSUBSCRIBED_MS {
             return Vec::new();
         }
         let next = || {

@@ -5,12 +5,12 @@ use super::*;
 use crate::types::UnixMs;
 
 /// One round of checks at this time, in which only these channels have a subscriber. Returns how many waiters leave.
-fn round(locks: &mut Locks, at: u64, heard: &[&str], most: usize) -> usize {
+fn round(locks: &mut Locks, at: u64, subscribed: &[&str], most: usize) -> usize {
     locks.begin_channel_round();
     let mut gone = 0;
     while let Some(channel) = locks.next_channel() {
-        let is_heard = heard.iter().any(|name| name.as_bytes() == &*channel);
-        gone += locks.channel_checked(&channel, is_heard, MonoMs(at), most).len();
+        let has_subscriber = subscribed.iter().any(|name| name.as_bytes() == &*channel);
+        gone += locks.channel_checked(&channel, has_subscriber, MonoMs(at), most).len();
     }
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(at)), None, "the round is over");
     gone

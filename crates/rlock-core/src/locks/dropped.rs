@@ -21,7 +21,7 @@ impl SentAway {
 
 impl Locks {
     /// Removes waiters whose wait has ended, until they count `most`; the others stay due.
-    pub fn timed_out(&mut self, now: MonoMs, most: usize) -> Vec<(LockRef, Waiter)> {
+    pub fn remove_timed_out(&mut self, now: MonoMs, most: usize) -> Vec<(LockRef, Waiter)> {
         let next = || self.agenda.ended(now).and_then(|ticket| self.leave(ticket));
         take_weighed(most, from_fn(next)).items
     }

@@ -83,21 +83,21 @@ impl Locks {
     /// Up to `most` locks of a database with waiters, in the order of their keys, after this key: their number of waiters,
     /// and the start of the first waiter's wait.
     pub fn waited_for(&self, db: i32, after: Option<&[u8]>, most: usize) -> Vec<(&[u8], usize, MonoMs)> {
-        let first = LockRef { db, key: after.unwrap_or_default().into() };
-        let start = if after.is_some() { Bound::Excluded(first) } else { Bound::Included(first) };
+        let from = LockRef { db, key: after.unwrap_or_default().into() };
+        let start = if after.is_some() { Bound::Excluded(from) } else { Bound::Included(from) };
         let here = self.awaited.range((start, Bound::Unbounded)).take_while(|lock| lock.db == db);
-        let told = here.filter_map(|lock| {
+        let queues = here.filter_map(|lock| {
             let queue = self.queue(lock.name())?;
             Some((&*lock.key, queue.order.len(), queue.order.values().next()?.since))
         });
-        told.take(most).collect()
+        queues.take(most).collect()
     }
 
-    /// The locks that are due to be served, each with waiters, those first that became due first, until they count `most`; to
+    /// Lines up the locks that must be served now, and returns those that are due, each with waiters, those first that became due first, until they count `most`; to
     /// serve one sets when it is due next.
     ///
     /// If the clock is set back before that, the sweep of all locks that follows makes the locks due again.
-    pub fn due(&mut self, now: UnixMs, most: usize) -> Vec<LockRef> {
+    pub fn line_up_due(&mut self, now: UnixMs, most: usize) -> Vec<LockRef> {
         for lock in self.agenda.take_serve_now(most) {
             if let Some(queue) = self.queue_mut(lock.name()) {
                 queue.due = Some(Due::At(now));

@@ -94,8 +94,8 @@ impl Locks {
         self.agenda.change();
     }
 
-    /// The shortened lease of a lock has ended, as an event says.
-    pub fn end_is_due(&mut self, lock: LockName<'_>, now: UnixMs) -> bool {
+    /// Makes the end of a shortened lease due now, since an event says that it has come. Returns whether the end is watched.
+    pub fn make_end_due(&mut self, lock: LockName<'_>, now: UnixMs) -> bool {
         let name = lock.to_ref();
         let Some((at, mode)) = self.sessions.ends.get(&name).copied() else { return false };
         self.sessions.by_end.remove(&(at, name.clone()));

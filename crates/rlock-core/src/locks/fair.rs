@@ -31,9 +31,9 @@ impl Locks {
     /// A Redisson waiter's turn has come: true for the first call since the lock became free, if it has native waiters.
     pub fn note_called(&mut self, lock: LockName<'_>, owner: &[u8]) -> bool {
         let Some(queue) = self.queue_mut(lock) else { return false };
-        let first = queue.called.as_deref() != Some(owner);
+        let is_first_call = queue.called.as_deref() != Some(owner);
         queue.called = Some(owner.into());
-        first
+        is_first_call
     }
 
     /// Whether this Redisson waiter was called since the lock became free.
@@ -52,8 +52,8 @@ impl Locks {
     /// changed it, or the first one if it was not the first before.
     pub fn fair_to_check(&self, lock: LockName<'_>, most: usize) -> Vec<Box<[u8]>> {
         let Some(queue) = self.queue(lock).filter(|queue| queue.fair > 0) else { return Vec::new() };
-        let first = queue.first_fair();
-        let is_new = first.is_some() && queue.fair_checked != first;
+        let head = queue.first_fair();
+        let is_new = head.is_some() && queue.fair_checked != head;
         let most = if queue.fair_changed { most } else { is_new.into() };
         let fair = queue.order.values().take(most).filter(|waiter| waiter.fair);
         take_weighed(most, fair.map(|waiter| waiter.owner.clone())).items

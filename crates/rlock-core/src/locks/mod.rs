@@ -15,7 +15,7 @@ mod fair;
 mod forgotten;
 mod found;
 mod grants;
-mod hot;
+mod hot_table;
 mod leaving;
 mod name;
 mod queue;
@@ -41,7 +41,7 @@ pub use canonical::{Lens, append_sorted};
 pub use drop_reason::DropReason;
 pub use found::ReadSearch;
 pub use grants::Grant;
-pub use hot::HotLock;
+pub use hot_table::HotLock;
 pub use leaving::Walked;
 pub use name::{LockName, LockRef};
 pub use queue::{Via, Waiter, Wanted};
@@ -56,7 +56,7 @@ use crate::types::{Mode, MonoMs};
 use agenda::Agenda;
 use channels::Channels;
 use dropped::SentAway;
-use hot::HotTable;
+use hot_table::HotTable;
 use queue::Queue;
 use record::Counts;
 use records::Records;
@@ -169,8 +169,8 @@ impl Locks {
     /// waiter is returned, and must receive no other answer.
     pub fn join(&mut self, lock: LockName<'_>, mut waiter: Waiter) -> Option<Waiter> {
         self.note_joining(lock, waiter.since);
-        let party = (waiter.owner.clone(), waiter.mode);
-        let place = self.queue(lock).and_then(|queue| queue.owners.get(&party).copied());
+        let owner_in_mode = (waiter.owner.clone(), waiter.mode);
+        let place = self.queue(lock).and_then(|queue| queue.owners.get(&owner_in_mode).copied());
         // An entry of the fair list that has not left it yet stands where it stood, and so does its owner in the queue.
         let left = if waiter.fair { self.forget_departed(lock, &waiter.owner) } else { None };
         let place = place.or(left).unwrap_or_else(|| self.new_place());

@@ -118,7 +118,7 @@ pub(super) struct Queue {
     /// What has happened to the key since it was seen.
     pub(super) seen: Option<Cause>,
     /// The latest lease end that waiting Redisson clients may know since they were last called.
-    pub(super) told: Option<Expiry>,
+    pub(super) announced_end: Option<Expiry>,
     /// The owner of an unconfirmed grant by message, until the grant is confirmed or ends.
     pub(super) unconfirmed: Option<Box<[u8]>>,
     /// Waiting time that the table of hot locks does not contain yet.

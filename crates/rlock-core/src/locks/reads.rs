@@ -10,8 +10,8 @@ use crate::types::{MonoMs, UnixMs};
 const RELEASES_PER_LOOK: u8 = 8;
 
 impl Locks {
-    /// Whether this release must check other readers.
-    pub fn is_check_due(&mut self) -> bool {
+    /// Counts a release beside many readers. Returns whether it must check some of them.
+    pub fn count_release(&mut self) -> bool {
         self.releases = self.releases.wrapping_add(1);
         self.releases.is_multiple_of(RELEASES_PER_LOOK)
     }
@@ -64,7 +64,7 @@ impl Locks {
     }
 
     /// Another client has changed a lock's key: its expiry must be checked if it has known readers.
-    pub fn note_foreign_read_change(&mut self, lock: LockName<'_>) {
+    pub fn schedule_read_repair(&mut self, lock: LockName<'_>) {
         if self.has_known_readers(lock) {
             let name = self.shared_name(lock);
             self.agenda.push(Job::RepairReads, name);

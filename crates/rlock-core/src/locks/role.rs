@@ -31,8 +31,8 @@ impl Locks {
         self.users.forget_holds();
     }
 
-    /// Data came whose owners other servers know.
-    pub fn data_came(&mut self, clock: MonoMs) {
+    /// The server has data whose owners other servers know.
+    pub fn data_arrived(&mut self, clock: MonoMs) {
         self.begin_era();
         self.doubt_fair_lists(clock);
     }

@@ -36,7 +36,7 @@ impl Locks {
         if let Some(queue) = self.queue_mut(lock) {
             queue.ends = Some(expiry);
             queue.seen = None;
-            queue.told = Some(queue.told.map_or(expiry, |told| told.later(expiry)));
+            queue.announced_end = Some(queue.announced_end.map_or(expiry, |end| end.later(expiry)));
             queue.called = None;
         }
         self.close_window(lock);
@@ -61,14 +61,14 @@ impl Locks {
     }
 
     /// The latest lease end that waiting Redisson clients may know.
-    pub fn told(&self, lock: LockName<'_>) -> Option<Expiry> {
-        self.queue(lock)?.told
+    pub fn announced_end(&self, lock: LockName<'_>) -> Option<Expiry> {
+        self.queue(lock)?.announced_end
     }
 
     /// Waiting Redisson clients were woken, and will learn another lease end.
     pub fn forget_announced_end(&mut self, lock: LockName<'_>) {
         if let Some(queue) = self.queue_mut(lock) {
-            queue.told = None;
+            queue.announced_end = None;
         }
     }
 }

@@ -31,7 +31,7 @@ pub enum Sweep {
         with: i32,
     },
     /// The locks in these slots are on another server.
-    Elsewhere(SlotSet),
+    SlotsMoved(SlotSet),
     /// The wall clock was set forward or back.
     Clock,
     /// Ten seconds have gone by: fair lists may have changed without an event, and waiters have waited.
@@ -67,9 +67,9 @@ impl Sweeps {
 
     fn add(&mut self, sweep: Sweep) {
         match sweep {
-            Sweep::Elsewhere(slots) => match self.to_come.iter_mut().find_map(Sweep::slots) {
+            Sweep::SlotsMoved(slots) => match self.to_come.iter_mut().find_map(Sweep::slots) {
                 Some(others) => others.add(&slots),
-                None => self.to_come.push_back(Sweep::Elsewhere(slots)),
+                None => self.to_come.push_back(Sweep::SlotsMoved(slots)),
             },
             sweep if self.is_planned(&sweep) => {}
             sweep => self.to_come.push_back(sweep),
@@ -98,7 +98,7 @@ impl Sweeps {
 impl Sweep {
     fn slots(&mut self) -> Option<&mut SlotSet> {
         match self {
-            Self::Elsewhere(slots) => Some(slots),
+            Self::SlotsMoved(slots) => Some(slots),
             Self::Keys(..) | Self::Swapped { .. } | Self::Clock | Self::Periodic => None,
         }
     }
@@ -107,7 +107,7 @@ impl Sweep {
         match self {
             Self::Keys(databases, _) => *databases,
             Self::Swapped { db, .. } => Databases::One(*db),
-            Self::Elsewhere(_) | Self::Clock | Self::Periodic => Databases::All,
+            Self::SlotsMoved(_) | Self::Clock | Self::Periodic => Databases::All,
         }
     }
 }
@@ -189,7 +189,7 @@ impl Locks {
             Databases::All => (Bound::Unbounded, None),
         };
         let here = |lock: &LockRef| one.is_none_or(|db| db == lock.db);
-        if let Sweep::Keys(..) | Sweep::Swapped { .. } | Sweep::Elsewhere(_) = sweep {
+        if let Sweep::Keys(..) | Sweep::Swapped { .. } | Sweep::SlotsMoved(_) = sweep {
             let from = after.map_or(first, |after| Bound::Excluded(after.name()));
             return take_weighed(most, self.records.from(from).map(|(lock, _)| lock).take_while(here));
         }
@@ -217,8 +217,8 @@ impl Locks {
                 let cause = if let Sweep::Keys(_, cause) = sweep { *cause } else { Cause::Swapped };
                 if awaited { self.note_cause(lock, cause) } else { self.end_count(lock) }
             }
-            Sweep::Elsewhere(slots) if slots.has(lock.key) => self.forget_elsewhere(lock),
-            Sweep::Elsewhere(_) => return,
+            Sweep::SlotsMoved(slots) if slots.has(lock.key) => self.forget_moved(lock),
+            Sweep::SlotsMoved(_) => return,
             Sweep::Clock => {}
         }
         self.note_fair_change(lock);
@@ -227,7 +227,7 @@ impl Locks {
 
     /// A lock is on another server, with its holds and its fair list: they are forgotten. Its waiters leave when the lock is
     /// checked.
-    fn forget_elsewhere(&mut self, lock: LockName<'_>) {
+    fn forget_moved(&mut self, lock: LockName<'_>) {
         self.untie_all(lock);
         self.forget_read_end(lock);
         self.set_yielding(lock, None);

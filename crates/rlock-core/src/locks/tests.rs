@@ -85,9 +85,10 @@ fn waits_end_in_time_and_leave_nothing_behind() {
     locks.join(lock("k"), until("a", 1, 100));
     locks.join(lock("k"), until("b", 2, 50));
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(20)), Some(30));
-    let ended: Vec<_> = locks.timed_out(MonoMs(50), 9).into_iter().map(|(_, waiter)| waiter.ticket).collect();
+    let ended: Vec<_> =
+        locks.remove_timed_out(MonoMs(50), 9).into_iter().map(|(_, waiter)| waiter.ticket).collect();
     assert_eq!(ended, [Ticket(2)]);
-    locks.timed_out(MonoMs(100), 9);
+    locks.remove_timed_out(MonoMs(100), 9);
     assert!(locks.is_idle());
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(100)), None);
     assert_eq!(locks.rearm(UnixMs(0), MonoMs(100)), Rearm::Keep);
@@ -101,15 +102,15 @@ fn a_lock_is_checked_a_millisecond_after_its_lease_ends() {
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), None, "no lease end is known");
     locks.found_held(lock("k"), Expiry::At(UnixMs(500)), Expiry::At(UnixMs(500)));
     assert_eq!(locks.next_in(UnixMs(200), MonoMs(0)), Some(301));
-    assert_eq!(locks.due(UnixMs(500), 9), []);
-    assert_eq!(locks.due(UnixMs(501), 9), [lock("k").to_ref()]);
+    assert_eq!(locks.line_up_due(UnixMs(500), 9), []);
+    assert_eq!(locks.line_up_due(UnixMs(501), 9), [lock("k").to_ref()]);
     locks.found_held(lock("k"), Expiry::Never, Expiry::Never);
     assert_eq!(locks.next_in(UnixMs(200), MonoMs(0)), None, "only an event can free it");
     locks.sweep(Sweep::Clock);
     locks.continue_sweeps(UnixMs(7), 9);
-    assert_eq!(locks.due(UnixMs(7), 9), [lock("k").to_ref()]);
+    assert_eq!(locks.line_up_due(UnixMs(7), 9), [lock("k").to_ref()]);
     locks.pop(lock("k"));
-    assert_eq!(locks.due(UnixMs(i64::MAX), 9), []);
+    assert_eq!(locks.line_up_due(UnixMs(i64::MAX), 9), []);
 }
 
 #[test]
@@ -120,30 +121,30 @@ fn locks_are_checked_a_few_at_a_time() {
     }
     let keys = |locks: &[&str]| locks.iter().map(|key| lock(key).to_ref()).collect::<Vec<_>>();
     locks.check_some_now(UnixMs(1), 2);
-    assert_eq!(locks.due(UnixMs(1), 9), keys(&["a", "b"]));
+    assert_eq!(locks.line_up_due(UnixMs(1), 9), keys(&["a", "b"]));
     locks.pop(lock("b"));
     locks.check_some_now(UnixMs(2), 2);
-    assert_eq!(locks.due(UnixMs(2), 9), keys(&["a", "c", "d"]), "continues after b, which is gone");
-    assert_eq!(locks.due(UnixMs(2), 2), keys(&["a", "c"]));
+    assert_eq!(locks.line_up_due(UnixMs(2), 9), keys(&["a", "c", "d"]), "continues after b, which is gone");
+    assert_eq!(locks.line_up_due(UnixMs(2), 2), keys(&["a", "c"]));
     locks.check_some_now(UnixMs(3), 2);
     locks.check_some_now(UnixMs(4), 2);
-    assert_eq!(locks.due(UnixMs(4), 9), keys(&["d", "e", "a", "c"]), "and starts over");
+    assert_eq!(locks.line_up_due(UnixMs(4), 9), keys(&["d", "e", "a", "c"]), "and starts over");
 }
 
 #[test]
 fn redisson_waiters_may_know_the_latest_end_since_they_were_called() {
     let (mut locks, key) = (Locks::default(), lock("k"));
     locks.join(key, waiter("a", 1));
-    for (seen, told) in [(500, 500), (900, 900), (300, 900)] {
+    for (seen, announced) in [(500, 500), (900, 900), (300, 900)] {
         locks.found_held(key, Expiry::At(UnixMs(seen)), Expiry::At(UnixMs(seen)));
-        assert_eq!(locks.told(key), Some(Expiry::At(UnixMs(told))));
+        assert_eq!(locks.announced_end(key), Some(Expiry::At(UnixMs(announced))));
     }
     locks.forget_announced_end(key);
     locks.found_held(key, Expiry::At(UnixMs(200)), Expiry::At(UnixMs(200)));
-    assert_eq!(locks.told(key), Some(Expiry::At(UnixMs(200))));
+    assert_eq!(locks.announced_end(key), Some(Expiry::At(UnixMs(200))));
     locks.found_held(key, Expiry::Never, Expiry::Never);
     locks.found_held(key, Expiry::At(UnixMs(400)), Expiry::At(UnixMs(400)));
-    assert_eq!(locks.told(key), Some(Expiry::Never));
+    assert_eq!(locks.announced_end(key), Some(Expiry::Never));
     locks.note_cause(key, Cause::Deleted);
     let freed = Some((Expiry::At(UnixMs(400)), Some(Cause::Deleted)));
     assert_eq!(locks.found_free(key), freed, "the lease is the last one");
@@ -347,10 +348,10 @@ fn a_sweep_comes_to_every_lock_of_its_database() {
         locks.continue_sweeps(UnixMs(7), 1);
         locks.sweep(sweep.clone());
     }
-    let due: Vec<_> = locks.due(UnixMs(7), 9).into_iter().map(|lock| lock.db).collect();
+    let due: Vec<_> = locks.line_up_due(UnixMs(7), 9).into_iter().map(|lock| lock.db).collect();
     assert_eq!(due, [1, 1]);
     locks.continue_sweeps(UnixMs(7), 9);
-    assert_eq!(locks.due(UnixMs(7), 9).len(), 2);
+    assert_eq!(locks.line_up_due(UnixMs(7), 9).len(), 2);
 }
 
 /// A set of slots that moves in many pieces is one sweep, and so are those that follow while it is to come: each of them took a
@@ -365,10 +366,10 @@ fn slots_that_leave_in_many_pieces_are_one_sweep() {
         let key = LockRef { db: 0, key: format!("k{ticket}").into_bytes().into() };
         locks.join(key.name(), waiter("a", ticket));
     }
-    locks.sweep(Sweep::Elsewhere(SlotSet::of(&slots(0))));
+    locks.sweep(Sweep::SlotsMoved(SlotSet::of(&slots(0))));
     locks.continue_sweeps(UnixMs(7), 60);
-    locks.sweep(Sweep::Elsewhere(SlotSet::of(&slots(1)[..1_000])));
-    locks.sweep(Sweep::Elsewhere(SlotSet::of(&slots(1)[1_000..])));
+    locks.sweep(Sweep::SlotsMoved(SlotSet::of(&slots(1)[..1_000])));
+    locks.sweep(Sweep::SlotsMoved(SlotSet::of(&slots(1)[1_000..])));
     let swept = |locks: &mut Locks| {
         for cycle in 1.. {
             if locks.sweeps.is_empty() {
@@ -379,5 +380,5 @@ fn slots_that_leave_in_many_pieces_are_one_sweep() {
         0
     };
     assert!(swept(&mut locks) <= 3);
-    assert_eq!(locks.due(UnixMs(7), 200).len(), 100);
+    assert_eq!(locks.line_up_due(UnixMs(7), 200).len(), 100);
 }

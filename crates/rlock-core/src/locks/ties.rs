@@ -27,7 +27,7 @@ pub fn tied(before: Option<Session>, asked: Option<Session>, gone: bool) -> Opti
 }
 
 /// An owner in a mode.
-type Party = (Box<[u8]>, Mode);
+type OwnerInMode = (Box<[u8]>, Mode);
 
 /// A hold: its lock, and its owner in a mode.
 pub(super) type Hold = (LockRef, Box<[u8]>, Mode);
@@ -41,7 +41,7 @@ impl Weighed for Hold {
 /// The ties of the holds of one lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ties {
-    pub(super) sessions: BTreeMap<Party, Session>,
+    pub(super) sessions: BTreeMap<OwnerInMode, Session>,
     /// The generation of the database: ties of before a FLUSHALL or SWAPDB do not count.
     generation: u64,
 }

@@ -1,7 +1,7 @@
 //! The waiting time of each lock, and when it enters the table of hot locks: at the end of each wait, by the ten-second
 //! sweep, and before the table is shown.
 
-use super::hot::Waited;
+use super::hot_table::Waited;
 use super::{HotLock, LockName, Locks, Queue};
 use crate::types::MonoMs;
 
@@ -90,8 +90,8 @@ impl Locks {
         self.hot.add_denial(lock, most);
     }
 
-    /// The locks that cost most waiting, the first one most of all.
-    pub fn hot_locks(&mut self, meter: Meter) -> Vec<HotLock> {
+    /// Counts the running waits, and returns the locks that cost most waiting, the first one most of all.
+    pub fn rank_hot_locks(&mut self, meter: Meter) -> Vec<HotLock> {
         self.meter = meter;
         self.hot.shrink_to(meter.most);
         for lock in self.hot.locks() {

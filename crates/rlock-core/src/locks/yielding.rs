@@ -162,8 +162,8 @@ impl Locks {
         self.set_yielding(lock, yielding);
     }
 
-    /// The rest of the yield window, if it is open; otherwise it is closed.
-    pub fn window_left(
+    /// Closes the yield window if its time is over; returns the rest of an open one.
+    pub fn expire_window(
         &mut self,
         lock: LockName<'_>,
         clock: MonoMs,

@@ -109,10 +109,10 @@ fn only_a_window_of_readers_outlives_the_queue() {
         locks.set_yielding(key, Some(Yielding::Window { until: MonoMs(50) }));
         locks.pop(key);
         let (longest, left) = (LeaseMs::new(40), LeaseMs::new);
-        assert_eq!(locks.window_left(key, MonoMs(20), longest), left(30), "{mode:?}");
+        assert_eq!(locks.expire_window(key, MonoMs(20), longest), left(30), "{mode:?}");
         locks.pop(key);
-        assert_eq!(locks.window_left(key, MonoMs(20), longest).is_some(), outlives, "{mode:?}");
-        assert_eq!(locks.window_left(key, MonoMs(50), longest), None);
+        assert_eq!(locks.expire_window(key, MonoMs(20), longest).is_some(), outlives, "{mode:?}");
+        assert_eq!(locks.expire_window(key, MonoMs(50), longest), None);
         assert!(!locks.is_watched(), "{mode:?}: it is over");
     }
 }

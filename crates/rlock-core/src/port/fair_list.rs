@@ -10,7 +10,7 @@ pub trait FairList {
     fn head(&self) -> Option<FairEntry>;
 
     /// Whether a part of the list may be on the other server of a migration of the lock's slot.
-    fn is_elsewhere(&self) -> bool;
+    fn may_have_migrated(&self) -> bool;
 
     /// Whether this owner is in the list.
     fn has(&self, owner: &[u8]) -> bool;

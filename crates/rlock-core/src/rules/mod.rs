@@ -46,9 +46,9 @@ pub fn renew(view: &View, request: &Renew<'_>, now: UnixMs) -> Result<Step, Erro
 
 /// The message to waiting Redisson clients after a hand-off, if they need one: they sleep until the lease end that they
 /// know, and must retry if the new lease ends sooner.
-pub fn message_on_hand_off(told: Expiry, ends: UnixMs, mode: Mode) -> Option<UnlockMessage> {
-    match told {
-        Expiry::At(told) if told <= ends => None,
+pub fn message_on_hand_off(announced: Expiry, ends: UnixMs, mode: Mode) -> Option<UnlockMessage> {
+    match announced {
+        Expiry::At(announced) if announced <= ends => None,
         // A lease that had ended by the time of the hand-off is among those above.
         Expiry::At(_) | Expiry::Never => UnlockMessage::to_all(mode),
     }
@@ -116,7 +116,7 @@ fn newest(from: i64, holds: Holds) -> (i64, i64) {
 }
 
 /// The token as replies tell it: 0 without FENCED.
-pub(crate) fn told(token: Option<Token>) -> i64 {
+pub(crate) fn reply_token(token: Option<Token>) -> i64 {
     token.map_or(0, Token::get)
 }
 

@@ -1,6 +1,6 @@
 //! Acquisition, re-entry and hand-off.
 
-use super::{arrival, check_kind, nothing, permits, told};
+use super::{arrival, check_kind, nothing, permits, reply_token};
 use crate::decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply};
 use crate::error::Error;
 use crate::request::Acquire;
@@ -80,20 +80,20 @@ impl New {
     #[inline(always)]
     fn take(&self, view: &View, arrive_at: Option<Holds>) -> Result<Step, Error> {
         // An owner that asks for more than its first hold had others before: they are lost, and it must learn that.
-        let first = arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
+        let is_first_hold = arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
         let joins = self.mode == Mode::Read && (view.kind == Kind::Reading || view.sole.is_some());
         let decision = if view.is_free_for(self.mode) {
-            first.then(|| self.first(view))
+            is_first_hold.then(|| self.first_holder(view))
         } else if let Some(before) = view.held_in(self.mode) {
             arrival(before.holds, arrive_at)?.map(|target| self.again(view, before, target))
         } else {
-            (joins && first).then(|| self.joined(view))
+            (joins && is_first_hold).then(|| self.joined(view))
         };
         Ok(decision.map_or_else(|| nothing(Reply::Denied), Step::Done))
     }
 
     /// The lock had no holder.
-    fn first(&self, view: &View) -> Decision {
+    fn first_holder(&self, view: &View) -> Decision {
         let hash = match view.kind {
             Kind::Free => HashChange::Set(Holds::ONE),
             _ => HashChange::Replace(Holds::ONE),
@@ -157,6 +157,6 @@ impl New {
     }
 
     fn reply(&self, holds: Holds, in_force: Expiry) -> Reply {
-        Reply::Acquired { holds, lease_ms: in_force.left(self.now), token: told(self.token) }
+        Reply::Acquired { holds, lease_ms: in_force.left(self.now), token: reply_token(self.token) }
     }
 }

@@ -1,6 +1,5 @@
 //! Granting a free lock to a waiter.
 
-use crate::core::Core;
 use crate::decision::{Change, HashChange, Reply};
 use crate::departures::refuse;
 use crate::error::Error;
@@ -8,9 +7,10 @@ use crate::fair;
 use crate::locks::{Grant, Via, Waiter};
 use crate::look::Picture;
 use crate::message;
+use crate::node::Node;
 use crate::note::Note;
 use crate::port::{Lock, Server};
-use crate::rules::{self, told};
+use crate::rules::{self, reply_token};
 use crate::token::Token;
 use crate::tying::holds_changed;
 use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
@@ -29,25 +29,25 @@ pub(crate) enum Handed {
 
 /// Grants the lock to a waiter that can have it, or removes the waiter from the queue.
 pub(crate) fn hand_to<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &mut P::Lock<'_>,
     head: &Waiter,
     now: UnixMs,
 ) -> Handed {
-    let Some(token) = token_for(core, lock, head, now) else {
+    let Some(token) = token_for(node, lock, head, now) else {
         return Handed::SentAway;
     };
     let lease = match &head.via {
         Via::Block => head.lease,
         Via::Enqueue(channel) => {
-            let lease = head.lease.min(core.port.settings().grant_confirm);
-            if !offer(core, lock, head, channel, lease, token) {
+            let lease = head.lease.min(node.port.settings().grant_confirm);
+            if !offer(node, lock, head, channel, lease, token) {
                 return Handed::SentAway;
             }
             lease
         }
     };
-    give(core, lock, head, lease, token, now).map_or(Handed::Not, Handed::Over)
+    give(node, lock, head, lease, token, now).map_or(Handed::Not, Handed::Over)
 }
 
 /// The fencing token of an acquisition at this time.
@@ -57,7 +57,7 @@ pub(crate) fn next_token<L: Lock>(lock: &L, now: UnixMs) -> Result<Token, Error>
 
 /// The token of a grant, if the waiter asked for one. `None` if no token is possible: the waiter was refused.
 fn token_for<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &P::Lock<'_>,
     head: &Waiter,
     now: UnixMs,
@@ -68,7 +68,7 @@ fn token_for<P: Server>(
     match next_token(lock, now) {
         Ok(token) => Some(Some(token)),
         Err(why) => {
-            refuse(core, lock, head, why);
+            refuse(node, lock, head, why);
             None
         }
     }
@@ -76,26 +76,26 @@ fn token_for<P: Server>(
 
 /// Offers the lock to an enqueued waiter by its message. Without a subscriber the channel's waiters for this lock are removed.
 fn offer<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &P::Lock<'_>,
     head: &Waiter,
     channel: &[u8],
     lease: LeaseMs,
     token: Option<Token>,
 ) -> bool {
-    let granted = message::granted(lock.name(), head, Holds::ONE, lease, told(token));
-    if core.port.offer(channel, &granted) {
+    let granted = message::granted(lock.name(), head, Holds::ONE, lease, reply_token(token));
+    if node.port.offer(channel, &granted) {
         return true;
     }
-    let most = core.port.settings().at_once.served;
-    let gone = core.locks(|locks| locks.drop_channel(lock.name(), channel, most));
-    core.port.note(Note::Gone(gone));
+    let most = node.port.settings().at_once.served;
+    let gone = node.locks(|locks| locks.drop_channel(lock.name(), channel, most));
+    node.port.note(Note::Gone(gone));
     false
 }
 
 /// Makes the head of the queue the holder, and returns the change.
 fn give<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &mut P::Lock<'_>,
     head: &Waiter,
     lease: LeaseMs,
@@ -107,41 +107,41 @@ fn give<P: Server>(
         None => rules::hand_off(view, head.mode, lease, token, now),
     };
     let mut picture = Picture::of(lock, Some(&head.owner));
-    let decision = picture.decide(core, Need::Mine, |picture| rule(picture.view())).ok()?;
+    let decision = picture.decide(node, Need::Own, |picture| rule(picture.view())).ok()?;
     if decision.reply == Reply::Denied {
         return None;
     }
     let lock = picture.commit(&decision.change).ok()?;
-    note_reads(core, lock, &decision.change);
-    holds_changed(core, lock.name(), Some(&head.owner), &decision.change);
-    let (clock, ends) = (core.port.clock(), now.after(lease));
-    let told_end = core.locks(|locks| {
+    note_reads(node, lock, &decision.change);
+    holds_changed(node, lock.name(), Some(&head.owner), &decision.change);
+    let (clock, ends) = (node.port.clock(), now.after(lease));
+    let announced = node.locks(|locks| {
         // Readers are counted where others join as well; Redisson knows no permits of this kind.
         if matches!(head.mode, Mode::Mutex | Mode::Write) {
             locks.count_admitted(lock.name(), clock);
         }
-        let told_end = locks.told(lock.name());
+        let announced = locks.announced_end(lock.name());
         // In this order: with the last waiter of a connection that has ended, its end is forgotten.
         locks.tie(lock.name(), &head.owner, head.mode, (head.session, head.user.clone()));
         locks.leave(head.ticket);
-        told_end
+        announced
     });
-    fair::remove_departed_heads(core, lock);
+    fair::remove_departed_heads(node, lock);
     if matches!(head.mode, Mode::Mutex | Mode::Write)
-        && let Some(message) = rules::message_on_hand_off(told_end.unwrap_or(Expiry::Never), ends, head.mode)
+        && let Some(message) = rules::message_on_hand_off(announced.unwrap_or(Expiry::Never), ends, head.mode)
     {
-        notify_redisson(core, lock, message);
+        notify_redisson(node, lock, message);
     }
-    core.port.note(Note::HandedOff(clock.0.saturating_sub(head.since.0)));
+    node.port.note(Note::HandedOff(clock.0.saturating_sub(head.since.0)));
     let (ticket, owner, mode) = (head.ticket, head.owner.clone(), head.mode);
     match head.via {
-        Via::Enqueue(_) => core.locks(|locks| locks.note_unconfirmed(lock.name(), &owner)),
+        Via::Enqueue(_) => node.locks(|locks| locks.note_unconfirmed(lock.name(), &owner)),
         Via::Block => {
             // An owner that holds the lock by another call keeps it, even if this reply is not delivered.
             if decision.change.hash != HashChange::Keep {
-                core.locks(|locks| locks.granted(lock.name(), Grant { ticket, owner, mode, ends }));
+                node.locks(|locks| locks.granted(lock.name(), Grant { ticket, owner, mode, ends }));
             }
-            core.port.answer(ticket, Ok(decision.reply));
+            node.port.answer(ticket, Ok(decision.reply));
         }
     }
     Some(decision.change)

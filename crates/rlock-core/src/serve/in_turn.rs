@@ -2,9 +2,9 @@
 
 use super::grant::{Handed, hand_to};
 use crate::access::{Access, access};
-use crate::core::Core;
 use crate::fair::{self, Next};
 use crate::locks::Waiter;
+use crate::node::Node;
 use crate::port::{Lock, Server};
 use crate::timing::Share;
 use crate::types::{Mode, UnixMs};
@@ -30,18 +30,18 @@ pub(super) enum End {
 }
 
 /// Grants the lock to its waiters in order, until the head of the queue cannot have it.
-pub(super) fn grant_in_turn<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) -> Grants {
+pub(super) fn grant_in_turn<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) -> Grants {
     let (mut any, mut opened) = (false, false);
-    let share = Share::of(core);
+    let share = Share::of(node);
     let end = loop {
-        let head = match next_waiter(core, lock, now, &share) {
+        let head = match next_waiter(node, lock, now, &share) {
             Ok(head) => head,
             Err(end) => break end,
         };
         let weight = weight(lock.name().key.len().saturating_add(head.bytes()));
-        match hand_to(core, lock, &head, now) {
+        match hand_to(node, lock, &head, now) {
             Handed::Over(change) => {
-                core.locks(|locks| locks.count_served(weight));
+                node.locks(|locks| locks.count_served(weight));
                 any = true;
                 opened |= change.becomes == Some(Mode::Read);
                 // In the other modes the next waiter may share the lock. Behind a writer this is its own wait to read.
@@ -50,7 +50,7 @@ pub(super) fn grant_in_turn<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>
                 }
             }
             // The lock is as free as before: the next waiter has its turn.
-            Handed::SentAway => core.locks(|locks| locks.count_served(weight)),
+            Handed::SentAway => node.locks(|locks| locks.count_served(weight)),
             Handed::Not => break End::Settled,
         }
     };
@@ -59,33 +59,33 @@ pub(super) fn grant_in_turn<P: Server>(core: Core<'_, P>, lock: &mut P::Lock<'_>
 
 /// The next waiter, if it can have the lock now.
 fn next_waiter<P: Server>(
-    core: Core<'_, P>,
+    node: Node<'_, P>,
     lock: &mut P::Lock<'_>,
     now: UnixMs,
     share: &Share,
 ) -> Result<Waiter, End> {
-    if share.is_used_up(core) {
-        return Err(leave_the_rest(core, lock));
+    if share.is_used_up(node) {
+        return Err(leave_the_rest(node, lock));
     }
-    let head = match fair::next(core, lock, now) {
+    let head = match fair::call_next(node, lock, now) {
         Next::Waiter(head) => head,
-        Next::Later => return Err(leave_the_rest(core, lock)),
-        Next::Foreign => return Err(End::RedissonTurn),
+        Next::Later => return Err(leave_the_rest(node, lock)),
+        Next::Redisson => return Err(End::RedissonTurn),
         Next::Nobody => return Err(End::Settled),
     };
-    match access(core, lock, &head.owner, head.wanted()) {
+    match access(node, lock, &head.owner, head.wanted()) {
         Access::Free | Access::Shared => Ok(head),
         // The grants before it are in its way. Or another module reacted to an event of rlock, and acquired the lock.
         Access::Until(_) => Err(End::Settled),
         Access::InDoubt => {
-            core.locks(|locks| locks.note_in_doubt(lock.name()));
+            node.locks(|locks| locks.note_in_doubt(lock.name()));
             Err(End::Settled)
         }
     }
 }
 
 /// Leaves the rest of the queue to the next event-loop cycle. Until then every new caller stands behind it.
-fn leave_the_rest<P: Server>(core: Core<'_, P>, lock: &P::Lock<'_>) -> End {
-    core.locks(|locks| locks.note_unserved(lock.name(), true));
+fn leave_the_rest<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> End {
+    node.locks(|locks| locks.note_unserved(lock.name(), true));
     End::Unfinished
 }

@@ -1,13 +1,13 @@
 //! The parts of histories: operations on one lock.
 
 use rlock_oracle::operations::{
-    self, Budget, Count, Foreign, History, Kinds, Lock, Ms, Op, Options, Owner, Script, Wait, WaitMs, Word,
+    self, Budget, Count, History, Kinds, Lock, Ms, Op, Options, OtherWrite, Owner, Script, Wait, WaitMs, Word,
 };
 
 pub(crate) const LOCK: Lock = Lock(0);
 pub(crate) const LONG: i64 = 60_000;
 pub(crate) const BLOCK: Wait = Wait::Block(WaitMs(0));
-pub(crate) const DELETE: Op = Op::Foreign { lock: LOCK, what: Foreign::Delete };
+pub(crate) const DELETE: Op = Op::ByOther { lock: LOCK, what: OtherWrite::Delete };
 
 /// The module yields to Redisson clients after the second hand-off, for 15 ms.
 pub(crate) const OPTIONS: Options = Options {
@@ -62,6 +62,6 @@ pub(crate) fn release(owner: usize, word: Word) -> Op {
 
 /// A script of Redisson's read/write lock.
 pub(crate) fn redisson(script: Script, owner: usize, lease: i64) -> Op {
-    let what = Foreign::Redisson { script, owner: Owner(owner), lease: Ms(lease) };
-    Op::Foreign { lock: LOCK, what }
+    let what = OtherWrite::Redisson { script, owner: Owner(owner), lease: Ms(lease) };
+    Op::ByOther { lock: LOCK, what }
 }

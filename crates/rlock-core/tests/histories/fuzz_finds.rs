@@ -1,8 +1,8 @@
 //! Faults that fuzzing found, as one story each, in `rlock-core` and in the oracle side by side.
 
 use rlock_oracle::operations::{
-    Budget, ByList, Channel, FairScript, Foreign, Ground, Kinds, Line, Lock, Ms, Op, Options, Owner, Script,
-    Span, Tied, Wait, WaitMs, Word,
+    Budget, ByList, Channel, FairScript, Ground, Kinds, Line, Lock, Ms, Op, Options, OtherWrite, Owner,
+    Script, Span, Tied, Wait, WaitMs, Word,
 };
 
 use crate::build::{self, BLOCK, LOCK, LONG, acquire, check, fair, read, redisson};
@@ -131,7 +131,7 @@ fn an_end_is_put_right_after_grants_have_gone_back() {
                 acquire(1, Word::Write, LONG, Wait::Enqueue(WaitMs(0), Channel(0))),
                 read(2, lease, BLOCK),
                 Op::Cancel { lock: LOCK, owner: Owner(1) },
-                Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(sooner)) },
+                Op::ByOther { lock: LOCK, what: OtherWrite::Expire(Ms(sooner)) },
                 Op::Disconnect(0),
                 Op::Pass(Span(19)),
             ];
@@ -180,7 +180,7 @@ fn a_list_that_is_found_is_bounded_by_the_end_that_is_put_right() {
         budget: 16,
         lease: Ms(33),
     };
-    let sooner = Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(12)) };
+    let sooner = Op::ByOther { lock: LOCK, what: OtherWrite::Expire(Ms(12)) };
     let ops = [
         read(4, 44, Wait::No),
         Op::Primary(false),
@@ -263,7 +263,7 @@ fn an_owner_that_is_refused_has_not_rejoined() {
         Op::ByList { lock, what }
     };
     let (other, plain) = (Lock(2), false);
-    let elsewhere = |wait| {
+    let on_other = |wait| {
         let (owner, lease, word, holds, fenced) = (Owner(0), Ms(1), Word::None, None, false);
         Op::Acquire { lock: other, owner, lease, word, holds, wait, fenced, fair: plain }
     };
@@ -274,11 +274,11 @@ fn an_owner_that_is_refused_has_not_rejoined() {
         acquire(2, Word::None, 1, Wait::Enqueue(WaitMs(0), Channel(0))),
         Op::Disconnect(0),
         joins(LOCK, 330_000),
-        elsewhere(BLOCK),
+        on_other(BLOCK),
         fair(acquire(0, Word::None, 1, BLOCK)),
         joins(LOCK, 0),
         Op::Step(60_000),
-        elsewhere(Wait::No),
+        on_other(Wait::No),
         acquire(0, Word::None, 1, Wait::No),
     ];
     check(Options { kinds: Kinds::Fair, max_waiters: 2, window: 0, fair_turn: 1, ..OPTIONS }, ops);

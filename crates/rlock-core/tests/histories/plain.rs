@@ -2,7 +2,7 @@
 //! side.
 
 use rlock_oracle::operations::{
-    Channel, Count, Foreign, Ground, Ms, Op, Options, Owner, Span, Wait, WaitMs, Word,
+    Channel, Count, Ground, Ms, Op, Options, OtherWrite, Owner, Span, Wait, WaitMs, Word,
 };
 
 use crate::build::{self, BLOCK, DELETE, LOCK, LONG, OPTIONS, check, once};
@@ -29,7 +29,7 @@ fn window_is_open() -> Vec<Op> {
 /// is free, and native waiters waited for the window to end.
 #[test]
 fn a_window_ends_when_a_client_takes_the_lock() {
-    let taken = Op::Foreign { lock: LOCK, what: Foreign::Take { owner: Owner(4), lease: Some(Ms(LONG)) } };
+    let taken = Op::ByOther { lock: LOCK, what: OtherWrite::Take { owner: Owner(4), lease: Some(Ms(LONG)) } };
     let mut ops = window_is_open();
     ops.extend([taken, Op::ForceRelease { lock: LOCK, owner: None }, Op::Pass(Span(1))]);
     check(OPTIONS, ops);
@@ -78,11 +78,11 @@ fn unconfirmed() -> (Options, Vec<Op>) {
 #[test]
 fn the_holder_after_an_unconfirmed_grant_is_not_counted_as_unconfirmed() {
     let forced = Op::ForceRelease { lock: LOCK, owner: None };
-    let put = Op::Foreign {
+    let put = Op::ByOther {
         lock: LOCK,
-        what: Foreign::Put { owner: Owner(4), holds: Count(1), lease: Some(Ms(LONG)) },
+        what: OtherWrite::Put { owner: Owner(4), holds: Count(1), lease: Some(Ms(LONG)) },
     };
-    let longer = Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(200)) };
+    let longer = Op::ByOther { lock: LOCK, what: OtherWrite::Expire(Ms(200)) };
     for end in [&[forced][..], &[DELETE], &[Op::Flush], &[put], &[longer], &[DELETE, put], &[release(1)]] {
         let (options, mut ops) = unconfirmed();
         ops.push(Op::Pass(Span(10)));
@@ -133,8 +133,8 @@ fn a_confirmed_grant_is_not_revoked() {
 
 #[test]
 fn a_grant_with_another_lease_is_not_revoked() {
-    before_a_revocation(Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(5)) });
-    before_a_revocation(Op::Foreign { lock: LOCK, what: Foreign::Persist });
+    before_a_revocation(Op::ByOther { lock: LOCK, what: OtherWrite::Expire(Ms(5)) });
+    before_a_revocation(Op::ByOther { lock: LOCK, what: OtherWrite::Persist });
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn tokens_grow() {
         release(3),
         DELETE,
         fenced(4, Wait::No),
-        Op::Foreign { lock: LOCK, what: Foreign::Token(Some(Count(3))) },
+        Op::ByOther { lock: LOCK, what: OtherWrite::Token(Some(Count(3))) },
         fenced(4, Wait::No),
     ];
     check(OPTIONS, ops);
@@ -189,7 +189,7 @@ fn tokens_grow() {
 fn a_waiter_that_can_have_no_token_neither_stops_the_queue_nor_is_lost() {
     let message = Wait::Enqueue(WaitMs(0), Channel(0));
     for token in [None, Some(Count(1 << 53))] {
-        let spoil = Op::Foreign { lock: LOCK, what: Foreign::Token(token) };
+        let spoil = Op::ByOther { lock: LOCK, what: OtherWrite::Token(token) };
         let mut ops = vec![acquire(0, Wait::No), fenced(1, BLOCK), fenced(2, message), acquire(3, BLOCK)];
         ops.extend([spoil, fenced(4, BLOCK), fenced(0, Wait::No), release(0), Op::Deliver(0), release(3)]);
         ops.extend([fenced(1, Wait::No), acquire(1, Wait::No)]);

@@ -2,7 +2,7 @@
 //! side by side.
 
 use rlock_oracle::operations::{
-    Count, Foreign, Kinds, Ms, Op, Options, Owner, Script, Span, Wait, WaitMs, Word,
+    Count, Kinds, Ms, Op, Options, OtherWrite, Owner, Script, Span, Wait, WaitMs, Word,
 };
 
 use crate::build::{self, BLOCK, DELETE, LOCK, LONG, OPTIONS, acquire, check, once, redisson};
@@ -62,7 +62,7 @@ fn a_departing_waiter_may_have_kept_out_another_kind_of_waiter() {
         DELETE,
         redisson(Script::Read, 4, 10),
     ];
-    ops.extend([write(2, BLOCK), Op::Foreign { lock: LOCK, what: Foreign::Persist }, Op::Pass(Span(20))]);
+    ops.extend([write(2, BLOCK), Op::ByOther { lock: LOCK, what: OtherWrite::Persist }, Op::Pass(Span(20))]);
     ops.extend([Op::Disconnect(0), Op::Pass(Span(0))]);
     read_write(ops);
 }
@@ -125,7 +125,7 @@ fn a_departing_waiter_lets_others_in_whatever_the_clock_says() {
 fn a_repaired_key_end_keeps_no_reader_waiting() {
     let writer = acquire(1, Word::Write, LONG, Wait::Block(WaitMs(1)));
     let mut ops = vec![read(4, 60_000, Wait::No), writer, Op::Stall(Span(1)), read(0, 60_000, BLOCK)];
-    ops.extend([Op::Foreign { lock: LOCK, what: Foreign::Expire(Ms(1)) }, Op::Pass(Span(0))]);
+    ops.extend([Op::ByOther { lock: LOCK, what: OtherWrite::Expire(Ms(1)) }, Op::Pass(Span(0))]);
     read_write(ops);
 }
 
@@ -138,7 +138,7 @@ fn a_forced_release_of_dead_readers_does_not_end_a_turn() {
     ops.extend([
         release(1),
         Op::Deliver(0),
-        Op::Foreign { lock: LOCK, what: Foreign::Persist },
+        Op::ByOther { lock: LOCK, what: OtherWrite::Persist },
         write(1, BLOCK),
     ]);
     ops.extend([Op::Stall(Span(179)), read(2, 1, Wait::No), Op::ForceRelease { lock: LOCK, owner: None }]);

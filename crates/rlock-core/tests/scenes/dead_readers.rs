@@ -132,7 +132,7 @@ fn a_new_reader_keeps_the_writer_out() {
         (0..cycles).for_each(|_| drop(cycle(&sim)));
         let joined = fields(&sim) + owner;
         lives(&sim, owner);
-        sim.foreign_write(&lock(0), Some(readers(&joined)));
+        sim.write_as_other(&lock(0), Some(readers(&joined)));
         sim.pass_and_fire(9_000);
         assert!(fields(&sim).contains(owner) && !fields(&sim).contains("bob"), "{}", fields(&sim));
         sim.pass_and_fire(2_000);
@@ -159,8 +159,8 @@ fn the_last_living_reader_releases_meanwhile() {
 fn the_key_changes_meanwhile() {
     type Happens = fn(&Sim, &LockRef);
     let cases: [(&str, Happens, &str); 4] = [
-        ("DEL", |sim, lock| sim.foreign_write(lock, None), "bob"),
-        ("another value", |sim, lock| sim.foreign_write(lock, Some(Value::Other)), ""),
+        ("DEL", |sim, lock| sim.write_as_other(lock, None), "bob"),
+        ("another value", |sim, lock| sim.write_as_other(lock, Some(Value::Other)), ""),
         ("FLUSHALL", |sim, _| sim.flush(), "bob"),
         ("its end", |sim, _| sim.pass(HOUR.unsigned_abs()), "bob"),
     ];

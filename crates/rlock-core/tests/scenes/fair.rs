@@ -5,7 +5,7 @@ use crate::fair_scene::{
 };
 use rlock_core::commands::Answer;
 use rlock_core::request::Renew;
-use rlock_core::{Error, LeaseMs, Owner, Reply, UnixMs, events};
+use rlock_core::{Error, LeaseMs, Owner, Reply, UnixMs, observed};
 
 const DENIED: Result<Answer, Error> = Ok(Answer::Now(Reply::Denied));
 
@@ -45,7 +45,7 @@ fn each_redisson_waiter_has_one_turn() {
         assert_eq!(scene.ahead(0, head), Some(TURN.cast_signed()));
         for _ in 0..9 {
             scene.wait(TURN / 10);
-            events::sweep_periodically(scene.sim.core());
+            observed::sweep_periodically(scene.sim.node());
             scene.settle();
         }
         assert_eq!((scene.called(), scene.holder(0)), (String::new(), String::new()));
@@ -81,11 +81,11 @@ fn natives_that_scripts_drop_are_put_back_in_their_places() {
     assert!(scene.ahead(0, "a").is_some_and(|ahead| ahead >= 5 * MINUTE));
     // Only one of them, and both keys as a whole.
     scene.sim.with(|world| world.fair.entry(lock(0)).or_default().pop_front());
-    events::fair_list_changed(scene.sim.core(), lock(0).name(), events::ListChange::Anywhere);
+    observed::fair_list_changed(scene.sim.node(), lock(0).name(), observed::ListChange::Anywhere);
     scene.settle();
     scene.is("h", "a b f1");
     scene.sim.with(|world| world.fair.clear());
-    events::fair_list_changed(scene.sim.core(), lock(0).name(), events::ListChange::Anywhere);
+    observed::fair_list_changed(scene.sim.node(), lock(0).name(), observed::ListChange::Anywhere);
     scene.release(0, "h");
     scene.is("a", "b");
     let scene = waiting(&["f1", "a", "b"]);
@@ -105,7 +105,7 @@ fn the_deadline_of_a_native_head_stays_ahead() {
     for _ in 0..100 {
         assert_eq!(scene.sim.renew(&lock(0), &renewal("h")), Ok(Reply::Renewed));
         scene.wait(5_000);
-        events::sweep_periodically(scene.sim.core());
+        observed::sweep_periodically(scene.sim.node());
         scene.settle();
         assert!(scene.ahead(0, "a").is_some_and(|ahead| ahead >= 5 * MINUTE));
     }

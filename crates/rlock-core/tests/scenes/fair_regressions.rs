@@ -7,7 +7,7 @@ use rlock_core::commands::Answer;
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::Turns;
 use rlock_core::settings::Settings;
-use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, events};
+use rlock_core::{Expiry, Holds, LeaseMs, Reply, UnixMs, observed};
 
 /// A waiter at the head could have no token, or no subscriber got its message, and it was dropped: its entry in the
 /// list was taken for that of a Redisson waiter, which had its turn, while the next waiter slept.
@@ -20,7 +20,7 @@ fn a_waiter_that_a_hand_off_drops_has_no_turn() {
                 world.tokens.insert(lock(0), None);
             })
         }),
-        (MESSAGE, |scene| scene.sim.with(|world| world.heard.clear())),
+        (MESSAGE, |scene| scene.sim.with(|world| world.subscribed.clear())),
         (Ask { wait: How::Block(100), ..FAIR }, |_| {}),
     ];
     for (ask, spoil) in ways {
@@ -64,7 +64,7 @@ fn a_waiter_whose_wait_ends_as_a_grant_is_revoked_has_no_turn() {
 fn a_newcomer_does_not_wait_for_a_dropped_waiter() {
     let scene = waiting(&[]);
     assert_eq!(scene.ask(0, "a", MESSAGE), Ok(Answer::Now(Reply::Enqueued)));
-    scene.sim.with(|world| world.heard.clear());
+    scene.sim.with(|world| world.subscribed.clear());
     scene.sim.pass(LEASE.unsigned_abs() + 1);
     assert!(matches!(scene.ask(0, "b", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
     assert_eq!((scene.called(), scene.list(0)), (String::new(), String::new()));
@@ -96,8 +96,8 @@ fn a_waiter_without_fair_does_not_wait_for_a_turn() {
 #[test]
 fn after_a_window_the_head_has_its_turn() {
     let turns = Turns { after_grants: 1, after_ms: u64::MAX };
-    let scene = Scene::new(Settings { turns, foreign_window: LeaseMs::new(15), ..settings() });
-    scene.sim.with(|world| world.foreign_waiters = 1);
+    let scene = Scene::new(Settings { turns, yield_window: LeaseMs::new(15), ..settings() });
+    scene.sim.with(|world| world.redisson_waiters = 1);
     assert!(matches!(scene.ask(0, "h", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
     assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
     assert!(!scene.redisson(0, "f1", 0, HOUR).take());
@@ -124,11 +124,11 @@ fn a_redisson_waiter_with_little_time_left_is_called_as_well() {
         scene.wait(LEASE.unsigned_abs());
         match freed {
             "release" => assert_eq!(scene.release(0, "h"), Reply::Released),
-            "delete" => scene.sim.foreign_write(&lock(0), None),
+            "delete" => scene.sim.write_as_other(&lock(0), None),
             _ => scene.wait(1),
         }
         scene.settle();
-        events::sweep_periodically(scene.sim.core());
+        observed::sweep_periodically(scene.sim.node());
         scene.settle();
         assert_eq!(scene.called(), "f1", "{freed}");
         assert!(scene.redisson(0, "f1", 0, 100).take());
@@ -210,7 +210,7 @@ fn the_timer_rests_when_the_last_with_fair_has_gone() {
 fn a_holder_that_asks_again_stays_in_the_list_while_it_waits() {
     let scene = waiting(&["a"]);
     let hold = rlock_sim::Hold { owner: (*b"a").into(), holds: Holds::ONE, expiry: Expiry::Never };
-    scene.sim.foreign_write(&lock(0), Some(rlock_sim::Value::Lock(hold)));
+    scene.sim.write_as_other(&lock(0), Some(rlock_sim::Value::Lock(hold)));
     assert!(matches!(scene.ask(0, "a", NOW), Ok(Answer::Now(Reply::Acquired { .. }))));
     scene.settle();
     scene.is("a", "a");
@@ -242,10 +242,10 @@ fn a_lease_that_changes_while_writes_are_refused_is_noted() {
     scene.sim.with(|world| world.write_access = WriteAccess::Refused);
     let ends = scene.see(|world| UnixMs(world.now.0 + 6 * LEASE));
     let hold = rlock_sim::Hold { owner: (*b"h").into(), holds: Holds::ONE, expiry: Expiry::At(ends) };
-    scene.sim.foreign_write(&lock(0), Some(rlock_sim::Value::Lock(hold)));
+    scene.sim.write_as_other(&lock(0), Some(rlock_sim::Value::Lock(hold)));
     scene.pass(50, || {});
     scene.sim.with(|world| world.write_access = WriteAccess::Allowed);
-    scene.sim.foreign_write(&lock(0), None);
+    scene.sim.write_as_other(&lock(0), None);
     scene.wait(21);
     scene.is("a", "");
     assert_eq!(scene.see(|world| world.unlock_messages.len()), 1);

@@ -5,7 +5,7 @@ use crate::fair_scene::{Ask, FAIR, HOUR, Happens, How, NOW, PLAIN, Scene, lock, 
 use rlock_core::commands::Answer;
 use rlock_core::facts::WriteAccess;
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Reply, departures, events};
+use rlock_core::{Reply, departures, observed};
 
 const ONE: AtOnce = AtOnce { ended: 1, listed: 1, served: 1, looked: 1, buried: 1 };
 
@@ -34,7 +34,7 @@ fn redisson_waiters_are_notified_of_a_release_that_no_native_waiter_takes() {
             for (owner, ask) in [("a", message), ("b", last)] {
                 scene.ask(0, owner, ask).expect("it waits");
             }
-            scene.sim.with(|world| world.heard.clear());
+            scene.sim.with(|world| world.subscribed.clear());
             scene.sim.pass(999);
             unlock_messages(&scene);
             assert_eq!(scene.release(0, "h"), Reply::Released);
@@ -86,7 +86,7 @@ fn a_replica_grants_nothing_though_it_is_drained() {
         assert_eq!(scene.ask(0, owner, PLAIN), Ok(Answer::Later));
     }
     scene.sim.demote();
-    departures::drain(scene.sim.core());
+    departures::drain(scene.sim.node());
     assert_eq!(scene.release(0, "h"), Reply::Released);
     assert_eq!(scene.holder(0), "");
     scene.settle();
@@ -125,7 +125,7 @@ fn a_grant_that_did_not_arrive_is_revoked_after_the_server_is_primary_again() {
 /// Another primary has told the owner that it holds the lock, or the owner was heard from on a replica that takes writes.
 #[test]
 fn a_grant_that_the_owner_may_know_of_is_not_revoked_after_a_demotion() {
-    let heard_from: [Happens; 3] = [
+    let confirmations: [Happens; 3] = [
         |scene| scene.sim.synchronise(),
         |scene| assert!(matches!(scene.ask(0, "a", NOW), Ok(Answer::Now(Reply::Acquired { .. })))),
         // The answer arrives in spite of the demotion.
@@ -134,12 +134,12 @@ fn a_grant_that_the_owner_may_know_of_is_not_revoked_after_a_demotion() {
             assert!(matches!(scene.sim.deliver(ticket), Some(Ok(Reply::Acquired { .. }))));
         },
     ];
-    for (way, hear) in heard_from.into_iter().enumerate() {
+    for (way, confirm) in confirmations.into_iter().enumerate() {
         let scene = held(AtOnce::USUAL);
         assert_eq!(scene.ask(0, "a", PLAIN), Ok(Answer::Later));
         assert_eq!(scene.release(0, "h"), Reply::Released);
         scene.sim.demote();
-        hear(&scene);
+        confirm(&scene);
         scene.disconnect(0, "a");
         scene.sim.promote();
         scene.wait(100);
@@ -195,7 +195,7 @@ fn the_timer_rests_while_a_fair_list_may_not_be_written() {
         assert_eq!(scene.ask(0, "a", FAIR), Ok(Answer::Later));
         scene.settle();
         scene.sim.with(|world| world.write_access = WriteAccess::Refused);
-        events::fair_list_changed(scene.sim.core(), lock(0).name(), events::ListChange::Anywhere);
+        observed::fair_list_changed(scene.sim.node(), lock(0).name(), observed::ListChange::Anywhere);
         let fired = scene.pass(1_000, || {});
         assert!((1..=1_000 / 20 + 2).contains(&fired), "{fired} times in a second");
     }
@@ -208,13 +208,13 @@ fn waiters_leave_a_held_lock_whose_slot_is_gone() {
     let scene = waiting(&owners.iter().map(String::as_str).collect::<Vec<_>>());
     scene.sim.with(|world| world.settings.at_once.served = 2);
     let ask = || {
-        events::doubt_some_slots(scene.sim.core());
+        observed::doubt_some_slots(scene.sim.node());
         scene.settle();
     };
     ask();
     assert_eq!(scene.queue(0), owners.join(" "));
     scene.sim.with(|world| world.write_access = WriteAccess::SlotMoved);
-    events::check_some(scene.sim.core());
+    observed::check_some(scene.sim.node());
     scene.settle();
     assert_eq!(scene.queue(0), owners.join(" "), "a check of a held lock asks nothing");
     ask();

@@ -1,12 +1,12 @@
 //! Much to do outside commands at once: no callback takes the server's time for all of it.
 
 use rlock_core::commands::Answer;
-use rlock_core::events::ListChange;
 use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Limits, LockRef, Turns};
+use rlock_core::observed::ListChange;
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::settings::Settings;
-use rlock_core::{Mode, Owner, Reply, UnixMs, WaitMs, departures, events};
+use rlock_core::{Mode, Owner, Reply, UnixMs, WaitMs, departures, observed};
 use rlock_sim::{Sim, Value};
 
 use crate::fair_scene::{asks, block, lease, settings};
@@ -17,7 +17,7 @@ fn sim() -> Sim {
     Sim::new(Settings {
         limits: Limits { server: 1_000_000, lock: 1_000, user: usize::MAX },
         turns: Turns { after_grants: 100, after_ms: 1_000 },
-        foreign_window: Some(lease(20)),
+        yield_window: Some(lease(20)),
         fair_turn: lease(1_000),
         ..settings()
     })
@@ -53,7 +53,7 @@ fn fair_lists_that_are_found_are_bounded_a_few_at_a_time() {
     let far = FairEntry { owner: (*b"gone").into(), deadline: Some(UnixMs(24 * HOUR)) };
     for number in 0..LISTS {
         sim.with(|world| world.fair.insert(lock(number), [far.clone()].into()));
-        events::fair_list_found(sim.core(), lock(number));
+        observed::fair_list_found(sim.node(), lock(number));
     }
     let capped = || {
         let is_capped = |entry: &FairEntry| entry.deadline.is_some_and(|at| at < UnixMs(HOUR));
@@ -77,7 +77,7 @@ fn waiters_with_fair_leave_their_lists_a_few_at_a_time() {
     }
     let stand = || sim.with(|world| world.fair.values().filter(|list| !list.is_empty()).count());
     assert_eq!(stand(), LOCKS);
-    departures::drain(sim.core());
+    departures::drain(sim.node());
     sim.fire();
     assert!(stand() >= LOCKS - 1_000, "{} left their lists at once", LOCKS - stand());
     sim.pass_and_fire(10_000);
@@ -91,7 +91,7 @@ fn redisson_waiter() -> FairEntry {
 /// Frees the lock this number of times, and returns its holder after each time.
 fn served(sim: &Sim, lock: &LockRef, times: usize) -> Vec<String> {
     let holder = || {
-        sim.foreign_write(lock, None);
+        sim.write_as_other(lock, None);
         sim.pass_and_fire(100);
         sim.with(|world| match world.keys.get(lock) {
             Some(Value::Lock(hold)) => String::from_utf8_lossy(&hold.owner).into_owned(),
@@ -113,7 +113,7 @@ fn natives_whose_list_was_deleted_go_back_a_few_at_a_time() {
     }
     assert_eq!(listed(&sim, &lock), natives);
     sim.with(|world| world.fair.clear());
-    events::fair_list_changed(sim.core(), lock.name(), ListChange::Anywhere);
+    observed::fair_list_changed(sim.node(), lock.name(), ListChange::Anywhere);
     sim.fire();
     assert_eq!(listed(&sim, &lock), ["a", "b"], "no more than the budget at once");
     acquire(&sim, &lock, "d", block());
@@ -138,7 +138,7 @@ fn natives_that_are_not_back_yet_do_not_overtake_those_that_are() {
     sim.with(|world| world.fair.clear());
     let mut holders = Vec::new();
     for _ in natives {
-        events::fair_list_changed(sim.core(), lock.name(), ListChange::Anywhere);
+        observed::fair_list_changed(sim.node(), lock.name(), ListChange::Anywhere);
         sim.fire();
         holders.extend(served(&sim, &lock, 1));
     }
@@ -160,7 +160,7 @@ fn natives_that_a_long_list_lacks_keep_their_turns() {
         list.retain(|entry| ![*b"c", *b"d"].contains(&[entry.owner[0]]));
         list.push_back(redisson_waiter());
     });
-    events::fair_list_changed(sim.core(), lock.name(), ListChange::Anywhere);
+    observed::fair_list_changed(sim.node(), lock.name(), ListChange::Anywhere);
     assert_eq!(served(&sim, &lock, natives.len()), natives);
     assert_eq!(listed(&sim, &lock), ["redisson"]);
 }
@@ -175,7 +175,7 @@ fn a_redisson_head_has_no_turn_before_natives_that_were_dropped() {
         acquire(&sim, &lock, owner, block());
     }
     sim.with(|world| world.fair.insert(lock.clone(), [redisson_waiter()].into()));
-    events::fair_list_changed(sim.core(), lock.name(), ListChange::AtAnEnd);
+    observed::fair_list_changed(sim.node(), lock.name(), ListChange::AtAnEnd);
     assert_eq!(served(&sim, &lock, 5), ["a", "b", "c", "d", "e"]);
     assert_eq!(sim.with(|world| world.called.clone()), [], "the Redisson waiter is not called");
     assert_eq!(served(&sim, &lock, 1), ["nobody"]);
@@ -247,7 +247,7 @@ fn many_lists_of_one_entry_each() {
         acquire(&sim, &lock(number), "holder", None);
         acquire(&sim, &lock(number), "waiter", block());
     }
-    departures::drain(sim.core());
+    departures::drain(sim.node());
     for left in [6, 2, 0] {
         sim.fire();
         assert_eq!((0..10).filter(|number| !listed(&sim, &lock(*number)).is_empty()).count(), left);

@@ -25,7 +25,7 @@ fn sim() -> Sim {
         fair_turn: lease(1_000),
         ..settings()
     });
-    sim.with(|world| world.heard.insert(b"channel"[..].into()));
+    sim.with(|world| world.subscribed.insert(b"channel"[..].into()));
     sim
 }
 
@@ -139,7 +139,7 @@ fn the_sweep_of_ties_counts_the_lease_keys_that_it_reads() {
         world.keys.remove(&lock());
     });
     let ties_after_beat = || {
-        sessions::on_beat(sim.core());
+        sessions::on_beat(sim.node());
         sim.locks(|locks| locks.tie_count())
     };
     assert_eq!([ties_after_beat(), ties_after_beat()], [2, 1]);

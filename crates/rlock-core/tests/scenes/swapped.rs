@@ -72,7 +72,7 @@ fn a_waiter_that_the_exchange_grants_leaves_the_list_that_moved() {
             settle(&sim);
             assert_eq!((&*listed(&sim, 0), &*listed(&sim, 1)), ("b", ""));
         }
-        sim.foreign_write(&lock(1), None);
+        sim.write_as_other(&lock(1), None);
         takes(&sim, 1, "c");
         settle(&sim);
         assert!(sim.with(|world| world.called.is_empty()), "at once: {at_once}");

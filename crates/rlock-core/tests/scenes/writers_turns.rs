@@ -27,7 +27,7 @@ impl Scene {
         let sim = Sim::new(Settings {
             limits: Limits { server: 100, lock: 100, user: usize::MAX },
             turns: Turns { after_grants: 4, after_ms: TURN_MS },
-            foreign_window: Some(lease(WINDOW)),
+            yield_window: Some(lease(WINDOW)),
             fair_turn: lease(1_000),
             ..settings()
         });
@@ -63,8 +63,8 @@ impl Scene {
 
     fn listen(&self, listens: bool) {
         self.0.with(|world| {
-            world.foreign_writers = listens.into();
-            world.foreign_waiters = listens.into();
+            world.redisson_writers = listens.into();
+            world.redisson_waiters = listens.into();
         });
     }
 }
@@ -147,6 +147,6 @@ fn a_moment_outlasts_a_sweep_but_not_its_option() {
     let (now, clock) = scene.0.with(|world| (world.now, world.clock));
     scene.0.locks(|locks| locks.forget_old(now, clock, usize::MAX));
     assert!(!comes_in(), "a sweep ends the moment");
-    scene.0.with(|world| world.settings.foreign_window = Some(lease(WINDOW / 2)));
+    scene.0.with(|world| world.settings.yield_window = Some(lease(WINDOW / 2)));
     assert!(comes_in(), "the moment lasts for longer than any does");
 }

@@ -15,7 +15,7 @@ pub(super) enum Command {
 
 /// The kinds of arguments.
 #[derive(Clone, Copy)]
-enum Kind {
+enum Argument {
     Owner,
     Channel,
     Cursor,
@@ -26,10 +26,10 @@ enum Kind {
 }
 
 /// An option: its word, and the arguments that must follow it.
-type Words = (&'static [u8], &'static [Kind]);
+type Words = (&'static [u8], &'static [Argument]);
 
-const LEASE: Kind = Kind::Number(1, 8_796_093_022_208);
-const WAIT: Kind = Kind::Number(0, 8_796_093_022_208);
+const LEASE: Argument = Argument::Number(1, 8_796_093_022_208);
+const WAIT: Argument = Argument::Number(0, 8_796_093_022_208);
 const MOST_HOLDS: u64 = 9_007_199_254_740_992;
 const MOST_PERMITS: u64 = 2_147_483_647;
 
@@ -46,13 +46,13 @@ impl Command {
     ];
 
     /// The arguments that must come first, and how many of them may be left out.
-    fn positions(self) -> (&'static [Kind], usize) {
+    fn positions(self) -> (&'static [Argument], usize) {
         match self {
-            Self::Acquire | Self::Renew => (&[Kind::Owner, LEASE], 0),
-            Self::Release | Self::Cancel => (&[Kind::Owner], 0),
-            Self::ForceRelease => (&[Kind::Owner], 1),
+            Self::Acquire | Self::Renew => (&[Argument::Owner, LEASE], 0),
+            Self::Release | Self::Cancel => (&[Argument::Owner], 0),
+            Self::ForceRelease => (&[Argument::Owner], 1),
             Self::Info | Self::Hot => (&[], 0),
-            Self::List => (&[Kind::Cursor], 0),
+            Self::List => (&[Argument::Cursor], 0),
         }
     }
 
@@ -62,25 +62,25 @@ impl Command {
             Self::Acquire => &[
                 (b"READ", &[]),
                 (b"WRITE", &[]),
-                (b"PERMITS", &[Kind::Number(1, MOST_PERMITS)]),
+                (b"PERMITS", &[Argument::Number(1, MOST_PERMITS)]),
                 (b"FAIR", &[]),
-                (b"HOLDS", &[Kind::Number(1, MOST_HOLDS)]),
+                (b"HOLDS", &[Argument::Number(1, MOST_HOLDS)]),
                 (b"FENCED", &[]),
-                (b"SESSION", &[Kind::Grace]),
+                (b"SESSION", &[Argument::Grace]),
                 (b"BLOCK", &[WAIT]),
-                (b"ENQUEUE", &[WAIT, Kind::Channel]),
+                (b"ENQUEUE", &[WAIT, Argument::Channel]),
             ],
             Self::Release => &[
                 (b"READ", &[]),
                 (b"WRITE", &[]),
                 (b"ALL", &[]),
-                (b"HOLDS", &[Kind::Number(0, MOST_HOLDS)]),
+                (b"HOLDS", &[Argument::Number(0, MOST_HOLDS)]),
                 (b"LEASE", &[LEASE]),
             ],
-            Self::Renew => &[(b"READ", &[]), (b"WRITE", &[]), (b"SESSION", &[Kind::Grace])],
-            Self::Info => &[(b"LIMIT", &[Kind::Number(0, 4_294_967_295)])],
-            Self::List => &[(b"LIMIT", &[Kind::Number(1, 4_294_967_295)])],
-            Self::Hot => &[(b"LIMIT", &[Kind::Number(1, 4_294_967_295)]), (b"RESET", &[])],
+            Self::Renew => &[(b"READ", &[]), (b"WRITE", &[]), (b"SESSION", &[Argument::Grace])],
+            Self::Info => &[(b"LIMIT", &[Argument::Number(0, 4_294_967_295)])],
+            Self::List => &[(b"LIMIT", &[Argument::Number(1, 4_294_967_295)])],
+            Self::Hot => &[(b"LIMIT", &[Argument::Number(1, 4_294_967_295)]), (b"RESET", &[])],
             Self::Cancel | Self::ForceRelease => &[],
         }
     }
@@ -107,7 +107,7 @@ impl Command {
     }
 }
 
-impl Kind {
+impl Argument {
     fn fits(self, word: &[u8]) -> bool {
         match self {
             Self::Owner => (1..=512).contains(&word.len()) && word != b"mode" && !word.ends_with(b":write"),

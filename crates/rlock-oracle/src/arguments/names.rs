@@ -41,7 +41,7 @@ fn check_names(key: &[u8]) {
     let channel = expected("redisson_lock__channel");
     assert_eq!(names::unlock_channel(key).to_vec(), channel);
     assert_eq!(names::token_key(key).to_vec(), expected("redisson_lock_token"));
-    assert_eq!(names::fair_queue(key).to_vec(), expected("redisson_lock_queue"));
+    assert_eq!(names::fair_list_key(key).to_vec(), expected("redisson_lock_queue"));
     assert_eq!(names::fair_channel(&channel, key).to_vec(), [&channel[..], b":", key].concat());
 }
 

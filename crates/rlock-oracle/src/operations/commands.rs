@@ -121,7 +121,7 @@ impl Oracle {
         let via = channel.map_or(Via::Call(self.blocked_so_far), Via::Channel);
         let until = (wait.0 > 0).then(|| self.clock + wait.0.unsigned_abs());
         if let Some(channel) = channel {
-            self.unheard_since[channel.0] = None;
+            self.unsubscribed_since[channel.0] = None;
         }
         let Ask { word, lease, fenced, fair, .. } = ask;
         self.join(lock, known, Waiter { owner, word, lease, fenced, until, via, fair }, wait);

@@ -18,7 +18,7 @@ pub(super) enum Next {
     /// The native at this place of the queue.
     Native(usize),
     /// A Redisson waiter, which has its turn.
-    Foreign,
+    Redisson,
     /// No native waits.
     Nobody,
 }
@@ -214,7 +214,7 @@ impl Oracle {
                 return Next::Native(at);
             }
             if self.has_turn(lock, head) {
-                return Next::Foreign;
+                return Next::Redisson;
             }
             self.remove_departed_heads(lock);
         }
@@ -232,16 +232,16 @@ impl Oracle {
         let (far, awaited) = (deadline > latest, !self.queue(lock).is_empty());
         let place = self.place(lock);
         place.list[0].deadline = Some(deadline.min(latest));
-        let told = place.called.filter(|(owner, _)| *owner == head.owner);
-        let told_by_who_waits = told.is_some_and(|(_, awaited)| awaited);
+        let called = place.called.filter(|(owner, _)| *owner == head.owner);
+        let awaited_before = called.is_some_and(|(_, awaited)| awaited);
         if awaited || far {
-            place.called = Some((head.owner, awaited || told_by_who_waits));
+            place.called = Some((head.owner, awaited || awaited_before));
         }
         let calls = self.seen.called.entry((lock, head.owner)).or_default();
         // It is notified of its turn if a native waits, and may be notified again when a native begins to wait, or when
         // the turn becomes shorter.
-        calls.least += u32::from(awaited && told.is_none());
-        calls.most += u32::from(far || awaited && !told_by_who_waits);
+        calls.least += u32::from(awaited && called.is_none());
+        calls.most += u32::from(far || awaited && !awaited_before);
         true
     }
 
@@ -250,11 +250,11 @@ impl Oracle {
         let head = self.list(lock).first()?;
         let place = &self.places[lock.0];
         let waited_for = self.queue(lock).first().is_some_and(|waiter| waiter.fair);
-        let told = place.called.is_some_and(|(owner, _)| owner == head.owner);
-        let is_foreign = self.native(lock, head.owner).is_none() && told;
+        let called = place.called.is_some_and(|(owner, _)| owner == head.owner);
+        let is_redisson = self.native(lock, head.owner).is_none() && called;
         head.deadline.filter(|deadline| {
             waited_for
-                && is_foreign
+                && is_redisson
                 && !place.list_touched
                 && (self.now..=self.now + self.options.fair_turn).contains(deadline)
         })

@@ -50,14 +50,14 @@ impl Oracle {
 
     /// Once all due work is done, a primary's key lasts as long as each lease in a reply to a native reader, whatever other
     /// clients did to the key.
-    pub(super) fn judge_read_end(&self, lock: Lock, told: &str) {
+    pub(super) fn judge_read_end(&self, lock: Lock, story: &str) {
         let (Value::ReadWrite(hash), place) = (self.value(lock), &self.places[lock.0]) else { return };
         let before = place.before.reads.iter().filter(|_| place.before.is_met);
         let lasting = place.natives.iter().chain(before);
         let lasting = lasting.filter(|(owner, ends)| self.reads_until(lock, **owner) == Some(**ends));
         let latest = lasting.map(|(_, ends)| *ends).max();
         let lasts = !self.primary || hash.writing || hash.ends.is_none() || hash.ends >= latest;
-        assert!(lasts, "{told}: {lock:?} ends at {:?}, and a native reads until {latest:?}", hash.ends);
+        assert!(lasts, "{story}: {lock:?} ends at {:?}, and a native reads until {latest:?}", hash.ends);
     }
 
     /// A FAIR call, a release or another client has met a fair list with entries, or has emptied it.

@@ -2,10 +2,10 @@
 
 use super::commands::Ask;
 use super::fair_op::ByList;
-use super::op::{CHANNELS, Channel, Count, Foreign, LOCKS, Lock, Ms, Op};
+use super::op::{CHANNELS, Channel, Count, LOCKS, Lock, Ms, Op, OtherWrite};
 use super::state::Oracle;
 use super::values::{Answer, Value, Via, named};
-use super::{foreign, redisson_fair};
+use super::{other_write, redisson_fair};
 
 impl Oracle {
     /// Performs an operation. The caller lets time pass: [`Self::pass`] and [`Self::look`].
@@ -24,7 +24,7 @@ impl Oracle {
             Op::Renew { lock, owner, word, lease } => self.renew(lock, owner, word, lease),
             Op::Cancel { lock, owner } => self.cancel(lock, owner),
             Op::ForceRelease { lock, owner } => self.force_release(lock, owner),
-            Op::Foreign { lock, what } => self.foreign(lock, what),
+            Op::ByOther { lock, what } => self.other_write(lock, what),
             Op::Flush => {
                 for lock in self.all_locks() {
                     self.set(lock, Value::Nothing);
@@ -43,7 +43,7 @@ impl Oracle {
                 self.now += ms;
                 self.touch_all();
             }
-            Op::Subscribe(Channel(channel), heard) => self.heard[channel] = heard,
+            Op::Subscribe(Channel(channel), subscribed) => self.subscribed[channel] = subscribed,
             Op::Listen(listened) => self.listened = listened,
             Op::Ground(ground) => self.ground = ground,
             Op::Primary(true) => {
@@ -73,11 +73,11 @@ impl Oracle {
     /// A channel without a subscriber at two sweeps in a row, ten seconds apart, loses its waiters.
     fn check_channel(&mut self, channel: Channel) {
         let waits = |lock: Lock| self.queue(lock).iter().any(|waiter| waiter.via == Via::Channel(channel));
-        if self.heard[channel.0] || !self.all_locks().any(waits) {
-            self.unheard_since[channel.0] = None;
+        if self.subscribed[channel.0] || !self.all_locks().any(waits) {
+            self.unsubscribed_since[channel.0] = None;
             return;
         }
-        let since = *self.unheard_since[channel.0].get_or_insert(self.clock);
+        let since = *self.unsubscribed_since[channel.0].get_or_insert(self.clock);
         if self.clock - since >= 9_000 {
             self.all_locks().for_each(|lock| self.drop_channel(lock, channel));
         }
@@ -137,15 +137,15 @@ impl Oracle {
         }
     }
 
-    fn foreign(&mut self, lock: Lock, what: Foreign) {
-        if let Foreign::Token(token) = what {
+    fn other_write(&mut self, lock: Lock, what: OtherWrite) {
+        if let OtherWrite::Token(token) = what {
             // Another key than the lock's.
             self.place(lock).token = Some(token.map(|Count(n)| n));
             return;
         }
         let (value, now) = (self.value(lock), self.now);
         let ends_before = if let Value::ReadWrite(hash) = value { hash.ends } else { None };
-        let Some(becomes) = foreign::run(what, value, &mut self.place(lock).leases, now) else { return };
+        let Some(becomes) = other_write::run(what, value, &mut self.place(lock).leases, now) else { return };
         self.becomes(lock, becomes);
         if matches!(becomes, Value::ReadWrite(hash) if hash.ends.is_some() && hash.ends != ends_before) {
             self.is_met(lock);

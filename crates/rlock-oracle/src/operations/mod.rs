@@ -7,7 +7,6 @@ mod commands;
 mod fair;
 mod fair_op;
 mod follow;
-mod foreign;
 mod found;
 mod happenings;
 mod hash;
@@ -15,10 +14,11 @@ mod history;
 mod looks;
 mod op;
 mod options;
+mod other_write;
 mod read_write;
 mod read_write_end;
 mod real;
-mod real_foreign;
+mod real_other;
 mod real_seen;
 mod real_words;
 mod redisson;
@@ -35,7 +35,7 @@ mod yielding;
 pub use fair_op::{ByList, FairOp, FairScript};
 pub use history::History;
 pub use op::{
-    CHANNELS, Channel, Count, Foreign, Ground, LOCKS, Lock, Ms, OWNERS, Op, Owner, Script, Span, Wait,
+    CHANNELS, Channel, Count, Ground, LOCKS, Lock, Ms, OWNERS, Op, OtherWrite, Owner, Script, Span, Wait,
     WaitMs, Word,
 };
 pub use options::{Budget, Kinds, Options, Tied};

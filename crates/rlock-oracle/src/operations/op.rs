@@ -121,11 +121,11 @@ pub enum Op {
         owner: Option<Owner>,
     },
     /// A command of another client, without the module.
-    Foreign {
+    ByOther {
         /// The lock.
         lock: Lock,
         /// What it does.
-        what: Foreign,
+        what: OtherWrite,
     },
     /// All keys are deleted at once.
     Flush,
@@ -181,7 +181,7 @@ pub enum Op {
 
 /// A write of another client to a lock's key, without the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Arbitrary)]
-pub enum Foreign {
+pub enum OtherWrite {
     /// DEL
     Delete,
     /// Takes the lock if it is free.

@@ -2,7 +2,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
-use super::op::{Count, Foreign, Op, Word};
+use super::op::{Count, Op, OtherWrite, Word};
 
 /// The module's options; small, so that each bound is met.
 #[derive(Clone, Copy, Debug)]
@@ -105,9 +105,9 @@ fn with_permits(mut op: Op) -> Op {
             (*word, *fenced) = (Word::Permit, false);
             *holds = holds.map(|_| Count(1));
         }
-        Op::Foreign { what, .. } => {
-            if let Foreign::Take { owner, .. } = *what {
-                *what = Foreign::RemovePermit(owner);
+        Op::ByOther { what, .. } => {
+            if let OtherWrite::Take { owner, .. } = *what {
+                *what = OtherWrite::RemovePermit(owner);
             }
         }
         _ => {}

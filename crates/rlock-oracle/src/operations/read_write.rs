@@ -78,8 +78,7 @@ impl Oracle {
         let holds_something = reads.is_some() || writes;
         let first = ask.holds.is_none_or(|n| n == 1);
         let may = first && self.accept;
-        let kept_out =
-            !holds_something && self.queue(lock).is_empty() && self.holds_back(lock, ask.word, may);
+        let kept_out = !holds_something && self.queue(lock).is_empty() && self.hold_back(lock, ask.word, may);
         if !holds_something && !self.accept {
             return Answer::Error("ERR");
         }

@@ -4,7 +4,7 @@ use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{Limits, Locks, Ticket, TieLimits, Turns, Usage};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Error, Holds, LeaseMs, PermitLimit, Reply, commands, events, sessions};
+use rlock_core::{Admission, Error, Holds, LeaseMs, PermitLimit, Reply, commands, observed, sessions};
 use rlock_sim::{Sim, World};
 
 use super::op::{CHANNELS, Channel, Count, Ground, LOCKS, Lock, Ms, Op, Owner, Wait, Word};
@@ -40,7 +40,7 @@ impl Real {
             },
             grant_confirm: lease(Ms(options.grant_confirm)),
             turns: Turns { after_grants: options.turn_grants, after_ms: options.turn_ms },
-            foreign_window: LeaseMs::new(options.window.cast_signed()),
+            yield_window: LeaseMs::new(options.window.cast_signed()),
             fair_turn: lease(Ms(options.fair_turn)),
             max_ties: TieLimits { server: 1_000, user: 1_000 },
             hot_locks: 2,
@@ -53,7 +53,7 @@ impl Real {
             },
         };
         let sim = Sim::new(settings);
-        sim.with(|world| world.heard = CHANNELS.iter().map(|name| name.as_bytes().into()).collect());
+        sim.with(|world| world.subscribed = CHANNELS.iter().map(|name| name.as_bytes().into()).collect());
         Self { sim, tickets: Vec::new(), calls_on: (0, None) }
     }
 
@@ -64,27 +64,27 @@ impl Real {
             Op::Acquire { lock, owner, word, lease, holds, wait, fenced, fair } => {
                 return Some(self.acquire(lock, owner, (word, lease, fenced, fair), holds, wait));
             }
-            Op::Foreign { lock, what } => self.foreign(lock, what),
+            Op::ByOther { lock, what } => self.other_write(lock, what),
             Op::ByList { lock, what } => self.by_list(lock, what),
             Op::Sweep => {
-                events::sweep_periodically(self.sim.core());
-                sessions::on_beat(self.sim.core());
+                observed::sweep_periodically(self.sim.node());
+                sessions::on_beat(self.sim.node());
             }
             Op::Flush => self.sim.flush(),
             Op::Step(ms) => {
                 self.expire_all();
                 self.sim.step_clock(ms);
             }
-            Op::Subscribe(Channel(channel), heard) => {
+            Op::Subscribe(Channel(channel), subscribed) => {
                 let name = CHANNELS[channel].as_bytes();
-                self.sim.with(|world| match heard {
-                    true => world.heard.insert(name.into()),
-                    false => world.heard.remove(name),
+                self.sim.with(|world| match subscribed {
+                    true => world.subscribed.insert(name.into()),
+                    false => world.subscribed.remove(name),
                 });
             }
             Op::Listen(listened) => self.sim.with(|world| {
-                world.foreign_waiters = listened.into();
-                world.foreign_writers = listened.into();
+                world.redisson_waiters = listened.into();
+                world.redisson_writers = listened.into();
             }),
             Op::Ground(ground) => self.sim.with(|world| {
                 world.may_write = ground != Ground::Paused;
@@ -124,7 +124,7 @@ impl Real {
     }
 
     /// Each connection has one of two users. The counts of a user are those of its waiters and ties.
-    pub(super) fn users_agree(&self, told: &str) {
+    pub(super) fn users_agree(&self, story: &str) {
         let usage = |user: &&[u8]| self.sim.locks(|locks| locks.usage(Some(user)));
         let of = |user: &[u8]| {
             let queues =
@@ -132,10 +132,10 @@ impl Real {
             queues.sum::<usize>()
         };
         for user in USERS {
-            assert_eq!(usage(&user).waiters, of(user), "{told}: the waiters of a user");
+            assert_eq!(usage(&user).waiters, of(user), "{story}: the waiters of a user");
         }
         let ties: usize = USERS.iter().map(usage).map(Usage::ties).sum();
-        assert_eq!(ties, self.sim.locks(|locks| locks.tie_count()), "{told}: the ties of all users");
+        assert_eq!(ties, self.sim.locks(|locks| locks.tie_count()), "{story}: the ties of all users");
     }
 
     fn log_in(&self, client: u64) {
@@ -209,7 +209,7 @@ impl Real {
     }
 
     pub(super) fn deliver(&self, call: usize) -> Option<Answer> {
-        self.sim.deliver(self.tickets[call]).map(|told| told.map_or_else(|e| error(&e), answer))
+        self.sim.deliver(self.tickets[call]).map(|reply| reply.map_or_else(|e| error(&e), answer))
     }
 
     pub(super) fn disconnect(&self, call: usize) {

@@ -79,13 +79,13 @@ impl Real {
     }
 
     pub(super) fn calls(&self) -> BTreeMap<usize, Answer> {
-        let told = |client: &rlock_sim::Client| match &client.answer {
+        let answer_of = |client: &rlock_sim::Client| match &client.answer {
             None => Answer::Blocked,
             Some(Ok(reply)) => answer(*reply),
             Some(Err(refused)) => error(refused),
         };
         self.sim.with(|world| {
-            world.clients.iter().map(|(ticket, client)| (self.call(*ticket), told(client))).collect()
+            world.clients.iter().map(|(ticket, client)| (self.call(*ticket), answer_of(client))).collect()
         })
     }
 
@@ -93,8 +93,8 @@ impl Real {
     pub(super) fn messages(&self) -> Vec<(Channel, String)> {
         let text = |text: &[u8]| String::from_utf8(text.into()).expect("a message is ASCII");
         self.sim.with(|world: &mut World| {
-            let heard = world.messages.iter().filter(|message| message.heard);
-            heard.map(|message| (channel_of(&message.channel), text(&message.text))).collect()
+            let received = world.messages.iter().filter(|message| message.received);
+            received.map(|message| (channel_of(&message.channel), text(&message.text))).collect()
         })
     }
 

@@ -14,14 +14,14 @@ pub(super) fn run(
 ) -> Option<Hash> {
     let ends = now + lease;
     let Some(mut hash) = hash else { return taken(script, owner, ends, leases) };
-    let (mine, reads) = (hash.writes[owner.0] > 0, hash.reads[owner.0]);
+    let (own, reads) = (hash.writes[owner.0] > 0, hash.reads[owner.0]);
     match script {
-        Script::Read if !hash.writing || mine => {
+        Script::Read if !hash.writing || own => {
             hash.reads[owner.0] = reads + 1;
             leases.insert((owner, reads + 1), ends);
             hash.ends = Some(hash.ends.unwrap_or(now).max(ends));
         }
-        Script::Write if hash.writing && mine => {
+        Script::Write if hash.writing && own => {
             hash.writes[owner.0] += 1;
             hash.ends = Some(hash.ends.unwrap_or(now) + lease);
         }
@@ -30,7 +30,7 @@ pub(super) fn run(
             leases.remove(&(owner, reads));
             return read_ended(hash, leases, now);
         }
-        Script::EndWrite if hash.writing && mine => {
+        Script::EndWrite if hash.writing && own => {
             hash.writes[owner.0] -= 1;
             if hash.writes[owner.0] > 0 {
                 hash.ends = Some(ends);
@@ -47,7 +47,7 @@ pub(super) fn run(
             }
             hash.ends = Some(ends);
         }
-        Script::RenewWrite if mine => hash.ends = Some(ends),
+        Script::RenewWrite if own => hash.ends = Some(ends),
         _ => {}
     }
     Some(hash)

@@ -6,7 +6,7 @@ use super::after::After;
 use super::follow;
 use super::hash::owners;
 use super::history::History;
-use super::op::{CHANNELS, Channel, Foreign, Ground, LOCKS, Lock, OWNERS, Op, Owner};
+use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, OWNERS, Op, OtherWrite, Owner};
 use super::options::{Budget, Kinds, Options};
 use super::real::Real;
 use super::shown::Shown;
@@ -65,15 +65,15 @@ impl Run {
         }
     }
 
-    /// Runs one operation in both, and panics if they differ. `told` describes it.
-    pub fn step(&mut self, op: Op, told: &str) {
+    /// Runs one operation in both, and panics if they differ. `story` describes it.
+    pub fn step(&mut self, op: Op, story: &str) {
         match op {
             Op::Pass(span) => {
-                self.pass(span.0, told);
-                return self.judge_read_ends(told);
+                self.pass(span.0, story);
+                return self.judge_read_ends(story);
             }
             Op::Stall(span) => self.let_pass(span.0),
-            Op::Deliver(nth) => self.deliver(nth, told),
+            Op::Deliver(nth) => self.deliver(nth, story),
             Op::Disconnect(nth) => self.disconnect(nth),
             // A server that refuses writes refuses the module's commands itself.
             _ if is_command(op) && self.ground != Ground::Firm => return,
@@ -82,7 +82,7 @@ impl Run {
                 self.see(Some(op), answer.clone());
                 self.oracle.step(op);
                 self.shown.answer.clone_from(&answer);
-                self.compare(answer, told);
+                self.compare(answer, story);
             }
         }
         match op {
@@ -91,7 +91,7 @@ impl Run {
             _ => {}
         }
         self.put_off |= self.ground == Ground::Moved;
-        self.compare(None, told);
+        self.compare(None, story);
         self.note_refusal();
     }
 
@@ -112,11 +112,11 @@ impl Run {
     }
 
     /// Time passes, and the timer fires whenever it is due, at most twice at each instant.
-    fn pass(&mut self, ms: u64, told: &str) {
+    fn pass(&mut self, ms: u64, story: &str) {
         let end = self.oracle.clock + ms;
         let mut fired = 0;
         loop {
-            self.check_timer(told);
+            self.check_timer(story);
             let now = self.oracle.clock;
             match self.real.timer().filter(|at| *at <= end) {
                 Some(at) if at > now => {
@@ -124,7 +124,7 @@ impl Run {
                     fired = 0;
                 }
                 Some(_) if fired < self.fires_at_once => {
-                    self.fire(&format!("{told}, timer at {now}"));
+                    self.fire(&format!("{story}, timer at {now}"));
                     fired += 1;
                 }
                 Some(_) if now < end => {
@@ -138,20 +138,20 @@ impl Run {
     }
 
     /// Once all due work is done, no lock ends before the leases of its native readers.
-    fn judge_read_ends(&self, told: &str) {
+    fn judge_read_ends(&self, story: &str) {
         let now = self.oracle.clock;
         let is_due = self.real.timer().is_some_and(|at| at <= now);
         if self.ground == Ground::Firm && !self.put_off && now > self.late_until && !is_due {
-            (0..LOCKS.len()).for_each(|lock| self.oracle.judge_read_end(Lock(lock), told));
+            (0..LOCKS.len()).for_each(|lock| self.oracle.judge_read_end(Lock(lock), story));
         }
     }
 
-    fn fire(&mut self, told: &str) {
+    fn fire(&mut self, story: &str) {
         let due = self.oracle.due().is_some_and(|at| at <= self.oracle.clock);
         // While writes are refused, the module retries; while readers are held back, it checks that a Redisson client listens.
         let repeats = self.is_refused() || self.oracle.holds_readers_back();
         self.for_nothing = if due || repeats { 0 } else { self.for_nothing + 1 };
-        assert!(self.for_nothing < FOR_NOTHING, "{told}: the timer fires without end");
+        assert!(self.for_nothing < FOR_NOTHING, "{story}: the timer fires without end");
         self.real.sim.fire();
         if self.is_refused() {
             // The check that cannot serve a lock is the one that notices its end.
@@ -164,7 +164,7 @@ impl Run {
         for lock in (0..LOCKS.len()).map(Lock) {
             self.oracle.mend_end(lock, &self.real.value(lock));
         }
-        self.compare(None, told);
+        self.compare(None, story);
         self.note_refusal();
     }
 
@@ -174,21 +174,21 @@ impl Run {
     }
 
     /// The timer is set in time for the next due work.
-    fn check_timer(&self, told: &str) {
+    fn check_timer(&self, story: &str) {
         let Some(due) = self.oracle.due() else { return };
         let latest = due.max(self.late_until).max(self.oracle.clock);
         let timer = self.real.timer();
         assert!(
             timer.is_some_and(|at| at <= latest),
-            "{told}: work is due at {latest}, but the timer is at {timer:?}"
+            "{story}: work is due at {latest}, but the timer is at {timer:?}"
         );
     }
 
-    fn deliver(&mut self, nth: u8, told: &str) {
+    fn deliver(&mut self, nth: u8, story: &str) {
         let answered = |(call, answer): (&usize, &Answer)| (*answer != Answer::Blocked).then_some(*call);
         let calls: Vec<_> = self.oracle.calls.iter().filter_map(answered).collect();
         if let Some(call) = pick(&calls, nth) {
-            assert_eq!(self.real.deliver(call), self.oracle.deliver(call), "{told}");
+            assert_eq!(self.real.deliver(call), self.oracle.deliver(call), "{story}");
         }
     }
 
@@ -202,35 +202,35 @@ impl Run {
     }
 
     /// Compares the visible state of both.
-    fn compare(&mut self, answer: Option<Answer>, told: &str) {
+    fn compare(&mut self, answer: Option<Answer>, story: &str) {
         let seen = std::mem::take(&mut self.oracle.seen);
         self.oracle.note_messages();
-        assert_eq!(answer, seen.answer, "{told}: the answer (left: core, right: oracle)");
+        assert_eq!(answer, seen.answer, "{story}: the answer (left: core, right: oracle)");
         for lock in (0..LOCKS.len()).map(Lock) {
             let name = LOCKS[lock.0];
             let value = self.real.value(lock);
             self.oracle.clear_away(lock, &value);
-            assert_eq!(value, self.oracle.value(lock), "{told}: lock {name:?}");
+            assert_eq!(value, self.oracle.value(lock), "{story}: lock {name:?}");
             let leases = self.oracle.leases(lock);
-            assert_eq!(self.real.leases(lock), leases, "{told}: read leases of {name:?}");
-            assert_eq!(self.real.queue(lock), self.oracle.queue(lock), "{told}: queue of {name:?}");
+            assert_eq!(self.real.leases(lock), leases, "{story}: read leases of {name:?}");
+            assert_eq!(self.real.queue(lock), self.oracle.queue(lock), "{story}: queue of {name:?}");
             let list = self.real.list(lock);
             self.oracle.may_have_raised(lock, &list);
             self.oracle.may_have_put_back(lock, &list);
-            assert_eq!(list, self.oracle.list(lock), "{told}: Redisson's list of {name:?}");
+            assert_eq!(list, self.oracle.list(lock), "{story}: Redisson's list of {name:?}");
         }
-        self.compare_calls(&seen.called, told);
-        assert_eq!(self.real.calls(), self.oracle.calls, "{told}: answers to blocked clients");
+        self.compare_calls(&seen.called, story);
+        assert_eq!(self.real.calls(), self.oracle.calls, "{story}: answers to blocked clients");
         let (mut messages, mut expected) = (self.real.take_messages(), seen.messages);
         messages.sort();
         expected.sort();
-        assert_eq!(messages, expected, "{told}: messages");
+        assert_eq!(messages, expected, "{story}: messages");
         self.shown.published.messages.append(&mut messages);
         for (lock, Published { least, most }) in seen.published.into_iter().enumerate() {
             let published = self.real.unlock_messages(Lock(lock));
             assert!(
                 (least as usize..=most as usize).contains(&published),
-                "{told}: {published} unlock messages of {:?} instead of {least} to {most}",
+                "{story}: {published} unlock messages of {:?} instead of {least} to {most}",
                 LOCKS[lock]
             );
             self.shown.published.unlock_messages[lock] += published;
@@ -239,12 +239,12 @@ impl Run {
         let unconfirmed = self.real.take_unconfirmed();
         // Of several readers only the last counts, and only when the key ends.
         if self.oracle.options.kinds == Kinds::Plain {
-            assert_eq!(unconfirmed, seen.unconfirmed, "{told}: unconfirmed grants");
+            assert_eq!(unconfirmed, seen.unconfirmed, "{story}: unconfirmed grants");
         }
     }
 
     /// Only Redisson waiters that have a turn are notified on their own channels.
-    fn compare_calls(&mut self, expected: &BTreeMap<(Lock, Owner), Published>, told: &str) {
+    fn compare_calls(&mut self, expected: &BTreeMap<(Lock, Owner), Published>, story: &str) {
         let called = self.real.take_called();
         self.shown.published.called.extend(&called);
         for (lock, owner) in (0..LOCKS.len()).flat_map(|lock| owners().map(move |owner| (Lock(lock), owner)))
@@ -255,7 +255,7 @@ impl Run {
             let (name, lock) = (OWNERS[owner.0], LOCKS[lock.0]);
             assert!(
                 (least..=most).contains(&times),
-                "{told}: {name} was notified {times} times of {lock:?} instead of {least} to {most}"
+                "{story}: {name} was notified {times} times of {lock:?} instead of {least} to {most}"
             );
         }
     }
@@ -268,7 +268,7 @@ impl Run {
         (0..CHANNELS.len()).for_each(|n| self.step(Op::Subscribe(Channel(n), false), "at the end"));
         for _ in 0..TURNS {
             for lock in (0..LOCKS.len()).map(Lock) {
-                self.step(Op::Foreign { lock, what: Foreign::Delete }, "at the end");
+                self.step(Op::ByOther { lock, what: OtherWrite::Delete }, "at the end");
             }
             self.pass(2 * RETRY + self.oracle.options.fair_turn.unsigned_abs(), "at the end");
             while self.oracle.calls.values().any(|answer| *answer != Answer::Blocked) {

@@ -109,12 +109,12 @@ impl Oracle {
             }
             let at = match self.next(lock) {
                 Next::Native(at) => at,
-                Next::Foreign if !given => {
+                Next::Redisson if !given => {
                     // It is known to be free, and the row of hand-offs continues.
                     self.place(lock).value = Value::Nothing;
                     return true;
                 }
-                Next::Foreign | Next::Nobody => break,
+                Next::Redisson | Next::Nobody => break,
             };
             let reads = self.queue(lock)[at].word == Word::Read;
             if self.grant(lock, at) {

@@ -85,9 +85,9 @@ pub(super) struct Oracle {
     /// The grants to revoke.
     pub(super) revokes: Vec<OpenGrant>,
     /// Which channels have a subscriber.
-    pub(super) heard: [bool; CHANNELS.len()],
+    pub(super) subscribed: [bool; CHANNELS.len()],
     /// Since which sweep each channel with waiters has no subscriber.
-    pub(super) unheard_since: [Option<u64>; CHANNELS.len()],
+    pub(super) unsubscribed_since: [Option<u64>; CHANNELS.len()],
     /// Whether a Redisson client listens on the unlock channels.
     pub(super) listened: bool,
     pub(super) ground: Ground,
@@ -112,8 +112,8 @@ impl Oracle {
             blocked_so_far: 0,
             open: Vec::new(),
             revokes: Vec::new(),
-            heard: [true; CHANNELS.len()],
-            unheard_since: [None; CHANNELS.len()],
+            subscribed: [true; CHANNELS.len()],
+            unsubscribed_since: [None; CHANNELS.len()],
             listened: false,
             ground: Ground::Firm,
             primary: true,
@@ -162,13 +162,13 @@ impl Oracle {
 
     /// Writes the key: its lease is in force from now on.
     pub(super) fn set(&mut self, lock: Lock, value: Value) {
-        let told = (value != Value::Nothing).then(|| value.key_end().flatten().unwrap_or(i64::MAX));
+        let announced = (value != Value::Nothing).then(|| value.key_end().flatten().unwrap_or(i64::MAX));
         let place = self.place(lock);
         if value != Value::Nothing && place.queue.is_empty() {
             place.called = None;
         }
         place.value = value;
-        place.latest_end = place.latest_end.max(told);
+        place.latest_end = place.latest_end.max(announced);
     }
 
     /// Removes a waiter from the queue. The last one ends the state of the queue, and a plain lock's yield window.
@@ -196,11 +196,11 @@ impl Oracle {
 
     /// Publishes a message on a channel, if it has a subscriber. Returns whether it has.
     pub(super) fn tell(&mut self, channel: Channel, message: String) -> bool {
-        let heard = self.heard[channel.0];
-        if heard {
+        let received = self.subscribed[channel.0];
+        if received {
             self.seen.messages.push((channel, message));
         }
-        heard
+        received
     }
 
     /// Answers or notifies a waiter that has left the queue.

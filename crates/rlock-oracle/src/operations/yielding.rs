@@ -12,7 +12,7 @@ const SEEN_WITHIN: u64 = 1_000;
 
 /// The reply to an owner that asks for a lock without waiters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum AdmitOutcome {
     Admitted,
     HeldBack,
     /// It would be denied anyway.
@@ -63,11 +63,11 @@ impl Oracle {
     }
 
     /// Whether an owner without holds is held back from a lock without waiters; otherwise it would acquire the lock if `may`.
-    pub(super) fn holds_back(&mut self, lock: Lock, word: Word, may: bool) -> bool {
+    pub(super) fn hold_back(&mut self, lock: Lock, word: Word, may: bool) -> bool {
         let outcome = match self.after.answer {
-            _ if !may => Outcome::Unseen,
-            Some(Answer::Holds(..)) => Outcome::Admitted,
-            _ => Outcome::HeldBack,
+            _ if !may => AdmitOutcome::Unseen,
+            Some(Answer::Holds(..)) => AdmitOutcome::Admitted,
+            _ => AdmitOutcome::HeldBack,
         };
         let others = self.read_by(lock).filter(|hash| word == Word::Read || !self.all_are_dead(lock, hash));
         let kept_out = match (self.value(lock), others) {
@@ -75,22 +75,22 @@ impl Oracle {
             (_, Some(_)) if word == Word::Write => return false,
             (_, Some(_)) => {
                 self.begins(lock, outcome);
-                self.is_held_back_as(lock, outcome == Outcome::HeldBack)
+                self.is_held_back_as(lock, outcome == AdmitOutcome::HeldBack)
             }
             (Value::ReadWrite(hash), None) if hash.writing => return false,
             (_, None) => {
                 self.is_found_free(lock);
-                self.is_left(lock, outcome == Outcome::HeldBack)
+                self.is_left(lock, outcome == AdmitOutcome::HeldBack)
             }
         };
-        if !kept_out && outcome != Outcome::Unseen {
+        if !kept_out && outcome != AdmitOutcome::Unseen {
             self.open(lock);
         }
         kept_out
     }
 
     /// An owner asks to join readers: new readers may be held back from now on for a waiting Redisson writer, or must be.
-    fn begins(&mut self, lock: Lock, outcome: Outcome) {
+    fn begins(&mut self, lock: Lock, outcome: AdmitOutcome) {
         let Row { yielding, least, most, .. } = self.places[lock.0].row;
         if yielding != Yielding::No {
             return;
@@ -107,21 +107,21 @@ impl Oracle {
         }
         let (may, must) = (for_a_client && self.is_due(most), surely && self.is_due(least));
         let begins = match outcome {
-            Outcome::HeldBack => {
+            AdmitOutcome::HeldBack => {
                 assert!(for_a_client, "a new reader is held back for no Redisson writer");
                 assert!(may, "a new reader is held back too early: {most:?}");
                 true
             }
-            Outcome::Admitted => {
+            AdmitOutcome::Admitted => {
                 assert!(!must, "a new reader passes a waiting Redisson writer: {least:?}");
                 false
             }
-            Outcome::Unseen => must,
+            AdmitOutcome::Unseen => must,
         };
         let (clock, row) = (self.clock, &mut self.place(lock).row);
         if begins {
             *row = Row { yielding: Yielding::Draining { sure: true }, wanted_at: clock, ..Row::default() };
-        } else if may && outcome == Outcome::Unseen {
+        } else if may && outcome == AdmitOutcome::Unseen {
             (row.yielding, row.wanted_at, row.least) = (Yielding::Draining { sure: false }, clock, None);
         }
     }

@@ -4,6 +4,7 @@
 
 mod code;
 mod console;
+mod identifiers;
 mod markdown;
 mod prose;
 mod source;
@@ -12,6 +13,7 @@ mod trace;
 
 pub use code::code;
 pub use console::{ExampleReport, check_examples};
+pub use identifiers::identifier_findings;
 pub use prose::Prose;
 pub use style::{Finding, Style};
 pub use trace::untraced_statements;

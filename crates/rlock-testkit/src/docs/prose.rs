@@ -157,15 +157,21 @@ fn without_code(text: &str) -> String {
     MARKS.replace_all(text, word).into_owned()
 }
 
+/// Literals, and comments and characters too, which may hold a quote.
+static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r###"//[^\n]*|'(?:\\.[^']*|[^'\\])'|r##"(.*?)"##|r#"(.*?)"#|r"([^"]*)"|(c?)"((?:\\.|[^"\\])*)""###,
+    )
+});
+
+/// A Rust file without its comments and literals.
+pub(super) fn without_comments_and_literals(file: &str) -> String {
+    TOKENS.replace_all(file, |found: &Captures<'_>| blank(&found[0])).into_owned()
+}
+
 /// A file in which only its string literals are left, each in its lines. `wanted` is given what stands before the
 /// opening quote.
 fn literals(file: &str, wanted: fn(&str) -> bool) -> String {
-    // Comments and characters too, which may hold a quote.
-    static TOKENS: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(
-            r###"//[^\n]*|'(?:\\.[^']*|[^'\\])'|r##"(.*?)"##|r#"(.*?)"#|r"([^"]*)"|(c?)"((?:\\.|[^"\\])*)""###,
-        )
-    });
     let (mut kept, mut end) = (String::new(), 0);
     for found in TOKENS.captures_iter(file) {
         let (token, prefix) = (found.get_match(), found.get(4).map_or("", |prefix| prefix.as_str()));

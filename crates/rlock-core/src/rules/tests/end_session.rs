@@ -16,11 +16,11 @@ fn ended(view: View, mode: Mode, latest: Option<Expiry>, grace: i64) -> (Option<
 #[test]
 fn the_lease_of_an_exclusive_hold_gets_shorter_and_never_longer() {
     let cases = [
-        ("shorter", mine(2), Mode::Mutex, 50, Some(at(50))),
-        ("as long", mine(1), Mode::Mutex, LEFT, None),
-        ("longer", mine(1), Mode::Mutex, LEFT + 1, None),
+        ("shorter", own(2), Mode::Mutex, 50, Some(at(50))),
+        ("as long", own(1), Mode::Mutex, LEFT, None),
+        ("longer", own(1), Mode::Mutex, LEFT + 1, None),
         ("without an expiry", held_until(1, Expiry::Never), Mode::Mutex, 50, Some(at(50))),
-        ("held by another", THEIRS, Mode::Mutex, 50, None),
+        ("held by another", HELD_BY_OTHER, Mode::Mutex, 50, None),
         ("free", FREE, Mode::Mutex, 50, None),
         ("a writer", writing(0, 1), Mode::Write, 50, Some(at(50))),
         ("a writer that reads longer", writing(1, 1), Mode::Write, 50, Some(at(READS_LEFT))),

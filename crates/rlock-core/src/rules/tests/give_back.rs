@@ -215,8 +215,8 @@ fn force_release_removes_everything_or_one_owners_holds() {
     ];
     for (story, view, of_owner, others, reply, hash, gone) in cases {
         let forced = knowing(view, others, |view| Ok(force_release(view, of_owner)));
-        let Decision { reply: told, change } = forced.expect("a decision");
-        assert_eq!((told, change.hash, change.leases().gone), (reply, hash, gone), "{story}");
+        let Decision { reply: answer, change } = forced.expect("a decision");
+        assert_eq!((answer, change.hash, change.leases().gone), (reply, hash, gone), "{story}");
         assert_eq!(change.unlock_message.is_some(), hash == delete, "{story}");
     }
 }

@@ -33,7 +33,7 @@ const FREE: View = View {
 const ABANDONED: View = View { kind: Kind::Abandoned, ..FREE };
 
 /// Another owner holds a plain lock.
-const THEIRS: View = View {
+const HELD_BY_OTHER: View = View {
     kind: Kind::Mutex,
     others: Others::Live { until: ENDS, last_end: Some(ENDS) },
     key_end: ENDS,
@@ -61,7 +61,7 @@ fn count(others: usize) -> Others {
 }
 
 /// The owner holds a plain lock.
-fn mine(count: i64) -> View {
+fn own(count: i64) -> View {
     held_until(count, ENDS)
 }
 
@@ -167,7 +167,7 @@ fn a_call_without_a_mode_means_the_holds_that_there_are() {
         (reading(0, 1), Mode::Read),
         (writing(0, 1), Mode::Write),
         (FREE, Mode::Mutex),
-        (mine(1), Mode::Mutex),
+        (own(1), Mode::Mutex),
     ];
     for (view, mode) in cases {
         assert_eq!(meant(&view, None), Ok(mode), "{view:?}");
@@ -212,8 +212,8 @@ fn renew_never_ends_the_key_before_anybodys_read_lease() {
     ];
     for (story, view, mode, ms, reply, set, expire_at) in cases {
         let renewed = renew(&view, &prolong(mode, ms), NOW).map(done);
-        let Decision { reply: told, change } = renewed.expect("a decision");
-        assert_eq!((told, change.leases().set, change.expire_at), (reply, set, expire_at), "{story}");
+        let Decision { reply: answer, change } = renewed.expect("a decision");
+        assert_eq!((answer, change.leases().set, change.expire_at), (reply, set, expire_at), "{story}");
         assert_eq!((change.hash, change.event), (HashChange::Keep, None), "{story}");
     }
 }
@@ -235,7 +235,7 @@ fn a_mode_must_fit_the_lock() {
         assert_eq!(plain(&view), Err(Error::ReadWriteLock), "{view:?}");
         assert_eq!(hand_off(&view, Mode::Mutex, lease(50), None, NOW), Err(Error::ReadWriteLock), "{view:?}");
     }
-    for view in [THEIRS, mine(1)] {
+    for view in [HELD_BY_OTHER, own(1)] {
         assert_eq!(read(&view), Err(Error::Mutex), "{view:?}");
         assert_eq!(hand_off(&view, Mode::Write, lease(50), None, NOW), Err(Error::Mutex), "{view:?}");
         let write = Some(Mode::Write);

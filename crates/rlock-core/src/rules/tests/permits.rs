@@ -143,7 +143,7 @@ fn the_end_of_a_session_cuts_a_permit_short_and_never_lengthens_it() {
 #[test]
 fn kinds_are_not_taken_for_each_other() {
     let other = |view: View| acquire(&view, &wanted(2, 1), None, NOW, Admission::Open, false);
-    assert_eq!(other(THEIRS), Err(Error::NoPermitsLock));
+    assert_eq!(other(HELD_BY_OTHER), Err(Error::NoPermitsLock));
     assert_eq!(other(reading(1, 0)), Err(Error::NoPermitsLock));
     let plain =
         acquire(&permits(true, 1, None), &ask(Mode::Mutex, 1, None), None, NOW, Admission::Open, false);

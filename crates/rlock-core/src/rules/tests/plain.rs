@@ -35,7 +35,6 @@ fn outcome(decision: Decision) -> Outcome {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn acquire_takes_what_is_free_re_enters_and_is_denied() {
     let denied: Outcome = (Reply::Denied, HashChange::Keep, None);
     let forever = held_until(1, Expiry::Never);
@@ -48,25 +47,20 @@ fn acquire_takes_what_is_free_re_enters_and_is_denied() {
             ask(50, None),
             (acquired(1, 50), HashChange::Replace(holds(1)), at(50)),
         ),
-        ("held by another", THEIRS, ask(50, None), denied),
+        ("held by another", HELD_BY_OTHER, ask(50, None), denied),
         (
             "re-entry, longer",
-            mine(1),
+            own(1),
             ask(20_000, None),
             (acquired(2, 20_000), HashChange::Set(holds(2)), at(20_000)),
         ),
         (
             "re-entry never shortens",
-            mine(1),
+            own(1),
             ask(50, None),
             (acquired(2, LEFT), HashChange::Set(holds(2)), None),
         ),
-        (
-            "re-entry, same end",
-            mine(1),
-            ask(LEFT, None),
-            (acquired(2, LEFT), HashChange::Set(holds(2)), None),
-        ),
+        ("re-entry, same end", own(1), ask(LEFT, None), (acquired(2, LEFT), HashChange::Set(holds(2)), None)),
         ("no expiry, keeps none", forever, ask(50, None), (acquired(2, -1), HashChange::Set(holds(2)), None)),
         (
             "end passed, still there",
@@ -88,14 +82,14 @@ fn holds_says_where_to_arrive() {
         ("0 to 1 after mode only", ABANDONED, 1, (acquired(1, 50), HashChange::Replace(holds(1)), at(50))),
         ("the first hold is lost", FREE, 2, denied),
         ("the first hold is lost, mode only", ABANDONED, 2, denied),
-        ("held by another", THEIRS, 1, denied),
-        ("n - 1 to n", mine(2), 3, (acquired(3, LEFT), HashChange::Set(holds(3)), None)),
-        ("a repeat stays", mine(3), 3, (acquired(3, LEFT), HashChange::Keep, None)),
-        ("more stay", mine(5), 3, (acquired(5, LEFT), HashChange::Keep, None)),
-        ("less than n - 1: lost", mine(1), 3, denied),
+        ("held by another", HELD_BY_OTHER, 1, denied),
+        ("n - 1 to n", own(2), 3, (acquired(3, LEFT), HashChange::Set(holds(3)), None)),
+        ("a repeat stays", own(3), 3, (acquired(3, LEFT), HashChange::Keep, None)),
+        ("more stay", own(5), 3, (acquired(5, LEFT), HashChange::Keep, None)),
+        ("less than n - 1: lost", own(1), 3, denied),
         (
             "the largest",
-            mine((1 << 53) - 1),
+            own((1 << 53) - 1),
             1 << 53,
             (acquired(1 << 53, LEFT), HashChange::Set(holds(1 << 53)), None),
         ),
@@ -108,15 +102,15 @@ fn holds_says_where_to_arrive() {
 
 #[test]
 fn a_repeat_is_a_re_entry_for_the_lease() {
-    let longer = take(mine(1), &ask(20_000, Some(1)), None, ANYBODY);
+    let longer = take(own(1), &ask(20_000, Some(1)), None, ANYBODY);
     assert_eq!(longer.map(outcome), Ok((acquired(1, 20_000), HashChange::Keep, at(20_000))));
-    let shorter = take(mine(1), &ask(50, Some(1)), None, ANYBODY);
+    let shorter = take(own(1), &ask(50, Some(1)), None, ANYBODY);
     assert_eq!(shorter.map(|d| d.change), Ok(Change::default()), "nothing changes");
 }
 
 #[test]
 fn holds_cannot_be_counted_beyond_two_to_the_53() {
-    let full = mine(1 << 53);
+    let full = own(1 << 53);
     assert_eq!(take(full, &ask(50, None), None, ANYBODY), Err(Error::TooManyHolds));
     assert!(take(full, &ask(50, Some(1 << 53)), None, ANYBODY).is_ok());
 }
@@ -124,10 +118,10 @@ fn holds_cannot_be_counted_beyond_two_to_the_53() {
 #[test]
 fn while_nothing_is_accepted_holders_still_re_enter() {
     let closed = Admission::HoldersOnly;
-    for state in [FREE, ABANDONED, THEIRS] {
+    for state in [FREE, ABANDONED, HELD_BY_OTHER] {
         assert_eq!(take(state, &ask(50, None), None, closed), Err(Error::NotAccepting));
     }
-    assert_eq!(take(mine(1), &ask(50, None), None, closed).map(|d| d.reply), Ok(acquired(2, LEFT)));
+    assert_eq!(take(own(1), &ask(50, None), None, closed).map(|d| d.reply), Ok(acquired(2, LEFT)));
 }
 
 #[test]
@@ -136,35 +130,35 @@ fn release_takes_holds_away() {
     let not_held: Outcome = (Reply::NotHeld, HashChange::Keep, None);
     let still = |hash, expire_at| (Reply::StillHeld, hash, expire_at);
     let cases: Vec<(&str, View, Release<'_>, Outcome)> = vec![
-        ("the last", mine(1), give(DownTo::OneLess, None), gone),
-        ("one of two", mine(2), give(DownTo::OneLess, None), still(HashChange::Set(holds(1)), None)),
+        ("the last", own(1), give(DownTo::OneLess, None), gone),
+        ("one of two", own(2), give(DownTo::OneLess, None), still(HashChange::Set(holds(1)), None)),
         (
             "one of two, LEASE longer",
-            mine(2),
+            own(2),
             give(DownTo::OneLess, Some(20_000)),
             still(HashChange::Set(holds(1)), at(20_000)),
         ),
         (
             "one of two, LEASE shorter",
-            mine(2),
+            own(2),
             give(DownTo::OneLess, Some(5)),
             still(HashChange::Set(holds(1)), at(5)),
         ),
         (
             "one of two, LEASE the same",
-            mine(2),
+            own(2),
             give(DownTo::OneLess, Some(LEFT)),
             still(HashChange::Set(holds(1)), None),
         ),
-        ("the last with LEASE", mine(1), give(DownTo::OneLess, Some(5)), gone),
-        ("all", mine(7), give(DownTo::AtMost(0), None), gone),
-        ("down to 2", mine(7), give(DownTo::AtMost(2), None), still(HashChange::Set(holds(2)), None)),
-        ("already there", mine(2), give(DownTo::AtMost(2), None), still(HashChange::Keep, None)),
-        ("already below", mine(1), give(DownTo::AtMost(2), None), still(HashChange::Keep, None)),
-        ("already there, LEASE", mine(2), give(DownTo::AtMost(2), Some(5)), still(HashChange::Keep, at(5))),
+        ("the last with LEASE", own(1), give(DownTo::OneLess, Some(5)), gone),
+        ("all", own(7), give(DownTo::AtMost(0), None), gone),
+        ("down to 2", own(7), give(DownTo::AtMost(2), None), still(HashChange::Set(holds(2)), None)),
+        ("already there", own(2), give(DownTo::AtMost(2), None), still(HashChange::Keep, None)),
+        ("already below", own(1), give(DownTo::AtMost(2), None), still(HashChange::Keep, None)),
+        ("already there, LEASE", own(2), give(DownTo::AtMost(2), Some(5)), still(HashChange::Keep, at(5))),
         ("free", FREE, give(DownTo::OneLess, None), not_held),
         ("only mode is left", ABANDONED, give(DownTo::AtMost(0), None), not_held),
-        ("another's", THEIRS, give(DownTo::AtMost(0), Some(5)), not_held),
+        ("another's", HELD_BY_OTHER, give(DownTo::AtMost(0), Some(5)), not_held),
     ];
     for (story, state, request, expected) in cases {
         assert_eq!(outcome(let_go(state, &request)), expected, "{story}");
@@ -175,13 +169,13 @@ fn release_takes_holds_away() {
 fn renew_counts_the_lease_from_now() {
     let forever = held_until(1, Expiry::Never);
     let cases = [
-        ("longer", mine(1), 20_000, Reply::Renewed, at(20_000)),
-        ("shorter", mine(1), 5, Reply::Renewed, at(5)),
-        ("the same end", mine(1), LEFT, Reply::Renewed, None),
+        ("longer", own(1), 20_000, Reply::Renewed, at(20_000)),
+        ("shorter", own(1), 5, Reply::Renewed, at(5)),
+        ("the same end", own(1), LEFT, Reply::Renewed, None),
         ("had none", forever, 5, Reply::Renewed, at(5)),
         ("free", FREE, 5, Reply::NotRenewed, None),
         ("only mode is left", ABANDONED, 5, Reply::NotRenewed, None),
-        ("another's", THEIRS, 5, Reply::NotRenewed, None),
+        ("another's", HELD_BY_OTHER, 5, Reply::NotRenewed, None),
     ];
     for (story, state, ms, reply, expire_at) in cases {
         let decision = renew(&state, &prolong(None, ms), NOW).map(done).expect("a decision");
@@ -192,13 +186,13 @@ fn renew_counts_the_lease_from_now() {
 
 #[test]
 fn force_release_removes_anybodys_or_only_the_given_owners() {
-    let (by_anybody, only_mine) = (false, true);
+    let (by_anybody, only_own) = (false, true);
     let cases = [
-        (THEIRS, by_anybody, Reply::Forced),
-        (THEIRS, only_mine, Reply::NothingToForce),
-        (mine(3), only_mine, Reply::Forced),
+        (HELD_BY_OTHER, by_anybody, Reply::Forced),
+        (HELD_BY_OTHER, only_own, Reply::NothingToForce),
+        (own(3), only_own, Reply::Forced),
         (FREE, by_anybody, Reply::NothingToForce),
-        (FREE, only_mine, Reply::NothingToForce),
+        (FREE, only_own, Reply::NothingToForce),
         (ABANDONED, by_anybody, Reply::NothingToForce),
     ];
     for (state, of_owner, reply) in cases {
@@ -212,9 +206,9 @@ fn force_release_removes_anybodys_or_only_the_given_owners() {
 #[test]
 fn only_what_frees_the_lock_is_published() {
     let freeing = [
-        let_go(mine(1), &give(DownTo::OneLess, None)),
-        let_go(mine(9), &give(DownTo::AtMost(0), None)),
-        done(force_release(&THEIRS, false)),
+        let_go(own(1), &give(DownTo::OneLess, None)),
+        let_go(own(9), &give(DownTo::AtMost(0), None)),
+        done(force_release(&HELD_BY_OTHER, false)),
     ];
     for decision in freeing {
         assert_eq!(decision.change.unlock_message, Some(UnlockMessage::Free));
@@ -222,10 +216,10 @@ fn only_what_frees_the_lock_is_published() {
     }
     let others = [
         take(FREE, &ask(5, None), None, ANYBODY),
-        take(THEIRS, &ask(5, None), None, ANYBODY),
-        take(mine(1), &ask(5, None), None, ANYBODY),
-        Ok(let_go(mine(2), &give(DownTo::OneLess, None))),
-        renew(&mine(1), &prolong(None, 5), NOW).map(done),
+        take(HELD_BY_OTHER, &ask(5, None), None, ANYBODY),
+        take(own(1), &ask(5, None), None, ANYBODY),
+        Ok(let_go(own(2), &give(DownTo::OneLess, None))),
+        renew(&own(1), &prolong(None, 5), NOW).map(done),
     ];
     for decision in others {
         assert_eq!(decision.map(|d| d.change.unlock_message), Ok(None));
@@ -236,17 +230,17 @@ fn only_what_frees_the_lock_is_published() {
 fn holds_raise_events_when_acquired_and_released() {
     let event = |decision: Decision| decision.change.event;
     let taken = take(FREE, &ask(5, None), None, ANYBODY).map(event);
-    let again = take(mine(1), &ask(5, None), None, ANYBODY).map(event);
-    let repeat = take(mine(1), &ask(5, Some(1)), None, ANYBODY).map(event);
+    let again = take(own(1), &ask(5, None), None, ANYBODY).map(event);
+    let repeat = take(own(1), &ask(5, Some(1)), None, ANYBODY).map(event);
     assert_eq!(
         (taken, again, repeat),
         (Ok(Some(LockEvent::Acquire)), Ok(Some(LockEvent::Acquire)), Ok(None))
     );
-    let one = event(let_go(mine(2), &give(DownTo::OneLess, None)));
-    let last = event(let_go(mine(1), &give(DownTo::OneLess, None)));
-    let none = event(let_go(mine(1), &give(DownTo::AtMost(1), Some(5))));
+    let one = event(let_go(own(2), &give(DownTo::OneLess, None)));
+    let last = event(let_go(own(1), &give(DownTo::OneLess, None)));
+    let none = event(let_go(own(1), &give(DownTo::AtMost(1), Some(5))));
     assert_eq!((one, last, none), (Some(LockEvent::Release), Some(LockEvent::Release), None));
-    let forced = event(done(force_release(&THEIRS, false)));
+    let forced = event(done(force_release(&HELD_BY_OTHER, false)));
     assert_eq!(forced, Some(LockEvent::ForceRelease));
 }
 
@@ -264,8 +258,8 @@ fn a_hand_off_takes_only_what_is_free_with_the_waiters_own_lease() {
     let cases = [
         (FREE, change(HashChange::Set(Holds::ONE))),
         (ABANDONED, change(HashChange::Replace(Holds::ONE))),
-        (THEIRS, None),
-        (mine(1), None),
+        (HELD_BY_OTHER, None),
+        (own(1), None),
     ];
     for (state, expected) in cases {
         assert_eq!(given(state, None), expected, "{state:?}");
@@ -292,21 +286,21 @@ fn a_hand_off_is_announced_to_redisson_waiters_only_if_it_ends_sooner_than_they_
 #[test]
 fn every_acquisition_that_asks_for_a_token_gets_it_and_stores_it() {
     let token = Token::after(Some(41), UnixMs(0)).ok();
-    let told = |state, wanted, token| {
+    let token_of = |state, wanted, token| {
         let decision = take(state, &ask(50, wanted), token, ANYBODY).expect("a decision");
-        let told = match decision.reply {
+        let answered = match decision.reply {
             Reply::Acquired { token, .. } => Some(token),
             _ => None,
         };
-        (told, decision.change.token)
+        (answered, decision.change.token)
     };
     // The last one changes nothing else: the last token may have been another owner's.
-    for (state, wanted) in [(FREE, None), (ABANDONED, None), (mine(2), None), (mine(2), Some(1))] {
-        assert_eq!(told(state, wanted, token), (Some(42), token), "{state:?}");
-        assert_eq!(told(state, wanted, None), (Some(0), None), "{state:?}");
+    for (state, wanted) in [(FREE, None), (ABANDONED, None), (own(2), None), (own(2), Some(1))] {
+        assert_eq!(token_of(state, wanted, token), (Some(42), token), "{state:?}");
+        assert_eq!(token_of(state, wanted, None), (Some(0), None), "{state:?}");
     }
-    assert_eq!(told(THEIRS, None, token), (None, None), "a denied call uses no token");
-    assert_eq!(told(mine(1), Some(3), token), (None, None), "a denied call uses no token");
+    assert_eq!(token_of(HELD_BY_OTHER, None, token), (None, None), "a denied call uses no token");
+    assert_eq!(token_of(own(1), Some(3), token), (None, None), "a denied call uses no token");
     assert_eq!(given(FREE, token).map(|change| change.token), Some(token));
 }
 
@@ -314,9 +308,14 @@ fn every_acquisition_that_asks_for_a_token_gets_it_and_stores_it() {
 fn only_an_untouched_grant_is_revoked() {
     let ends = UnixMs(1_010_000);
     let back = |view| revoke(&view, Mode::Mutex, ends).map(done).expect("a decision");
-    assert_eq!(outcome(back(mine(1))), (Reply::Released, HashChange::Delete, None));
-    let touched =
-        [mine(2), held_until(1, Expiry::Never), held_until(1, Expiry::At(UnixMs(1_010_001))), THEIRS, FREE];
+    assert_eq!(outcome(back(own(1))), (Reply::Released, HashChange::Delete, None));
+    let touched = [
+        own(2),
+        held_until(1, Expiry::Never),
+        held_until(1, Expiry::At(UnixMs(1_010_001))),
+        HELD_BY_OTHER,
+        FREE,
+    ];
     for state in touched {
         assert_eq!(back(state), done(nothing(Reply::NotHeld)), "{state:?}");
     }
@@ -328,6 +327,6 @@ fn a_release_without_a_lease_does_not_ask_when_the_lock_ends() {
         [(1, DownTo::OneLess), (3, DownTo::OneLess), (3, DownTo::AtMost(0)), (3, DownTo::AtMost(7))]
     {
         let unknown = let_go(held_until(held, Expiry::Never), &give(down_to, None));
-        assert_eq!(unknown, let_go(mine(held), &give(down_to, None)), "{held}, {down_to:?}");
+        assert_eq!(unknown, let_go(own(held), &give(down_to, None)), "{held}, {down_to:?}");
     }
 }

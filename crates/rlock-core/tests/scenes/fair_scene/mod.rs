@@ -81,7 +81,7 @@ pub(crate) fn settings() -> Settings {
         limits: Limits { server: 100, lock: 100, user: usize::MAX },
         grant_confirm: lease(500),
         turns: Turns { after_grants: u32::MAX, after_ms: u64::MAX },
-        foreign_window: None,
+        yield_window: None,
         fair_turn: lease(TURN.try_into().expect("a turn")),
         max_ties: TieLimits { server: 1_000, user: 1_000 },
         hot_locks: 0,
@@ -95,7 +95,7 @@ impl Scene {
         let sim = Sim::new(settings);
         sim.with(|world| {
             world.now = UnixMs(10_000_000);
-            world.heard.insert((*b"c").into());
+            world.subscribed.insert((*b"c").into());
         });
         Self { sim }
     }

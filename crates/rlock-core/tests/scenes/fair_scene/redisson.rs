@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use rlock_core::facts::FairEntry;
-use rlock_core::{Expiry, UnixMs, events};
+use rlock_core::{Expiry, UnixMs, observed};
 
 use super::{LEASE, Scene, lease, lock};
 
@@ -41,7 +41,7 @@ impl Redisson<'_> {
             first
         });
         let ends = self.scene.see(|world| world.now.after(lease(LEASE)));
-        free && first && self.scene.sim.foreign_acquire(&id, self.owner, Expiry::At(ends))
+        free && first && self.scene.sim.acquire_as_other(&id, self.owner, Expiry::At(ends))
     }
 
     /// Releases the lock.
@@ -49,7 +49,7 @@ impl Redisson<'_> {
         self.write(drop_the_dead);
         let holds = self.holds();
         if holds {
-            self.scene.sim.foreign_write(&lock(self.number), None);
+            self.scene.sim.write_as_other(&lock(self.number), None);
         }
         holds
     }
@@ -83,7 +83,7 @@ impl Redisson<'_> {
             (done, before != *list)
         });
         if changed {
-            events::fair_list_changed(self.scene.sim.core(), id.name(), events::ListChange::Anywhere);
+            observed::fair_list_changed(self.scene.sim.node(), id.name(), observed::ListChange::Anywhere);
         }
         done
     }

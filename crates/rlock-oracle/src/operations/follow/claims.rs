@@ -4,35 +4,35 @@ use super::super::hash::owners;
 use super::super::op::{LOCKS, Lock, OWNERS, Op, Owner, WORDS, Word};
 use super::super::values::{Answer, Value};
 use super::stand::Stand;
-use super::{Before, Follow, Party};
+use super::{Before, Claim, Follow};
 
 impl Follow {
     /// The waiters that were granted a lock in this step.
-    pub(super) fn served(&mut self, before: &Before, told: &str) -> Vec<Party> {
+    pub(super) fn served(&mut self, before: &Before, story: &str) -> Vec<Claim> {
         let mut served = Vec::new();
         for (call, answer) in self.real.calls() {
             let new = before.calls.get(&call).is_none_or(|known| *known == Answer::Blocked);
             if new && matches!(answer, Answer::Holds(..)) {
-                let party = self.callers[call];
-                self.granted.insert(call, (party, self.ends(party)));
-                served.push(party);
+                let claim = self.callers[call];
+                self.granted.insert(call, (claim, self.ends(claim)));
+                served.push(claim);
             }
         }
         for (_, message) in self.real.take_messages() {
             let words: Vec<_> = message.split(' ').collect();
             if words[0] == "granted" {
-                let party = party_of(&words);
-                self.granted.retain(|_, (granted, _)| *granted != party);
-                self.told.insert(party, self.ends(party));
-                served.push(party);
+                let claim = claim_of(&words);
+                self.granted.retain(|_, (granted, _)| *granted != claim);
+                self.promised.insert(claim, self.ends(claim));
+                served.push(claim);
             }
-            self.check_dropped(&words, told);
+            self.check_dropped(&words, story);
         }
         served
     }
 
     /// No waiter was served ahead of an earlier one that still waits.
-    pub(super) fn in_order(&self, before: &Before, served: &[Party], told: &str) {
+    pub(super) fn in_order(&self, before: &Before, served: &[Claim], story: &str) {
         for (lock, owner, word) in served {
             let queue = &before.queues[lock.0];
             let Some(place) = queue.iter().position(|by| (by.owner, by.word) == (*owner, *word)) else {
@@ -43,33 +43,33 @@ impl Follow {
             let first = queue[..place]
                 .iter()
                 .find(|first| !(first.fair || queue[place].fair) && after.contains(first));
-            assert!(first.is_none(), "{told}: {owner:?} was served before {first:?}");
+            assert!(first.is_none(), "{story}: {owner:?} was served before {first:?}");
         }
     }
 
     /// Updates the caller's claims, and checks that it was allowed to acquire.
-    pub(super) fn hear(&mut self, op: Op, before: &Before, answer: Option<Answer>, told: &str) {
+    pub(super) fn update_claims(&mut self, op: Op, before: &Before, answer: Option<Answer>, story: &str) {
         match (op, answer) {
             (Op::Acquire { lock, owner, word, .. }, Some(Answer::Holds(..))) => {
-                let party = (lock, owner, word);
+                let claim = (lock, owner, word);
                 let waited = before.queues[lock.0].iter().any(|by| by.owner == owner);
                 let left = self.real.queue(lock);
                 let barges = !before.stands[lock.0].is_held_by(owner) && !waited && !left.is_empty();
-                assert!(!barges, "{told}: it acquired the lock past {left:?}");
-                self.granted.retain(|_, (granted, _)| *granted != party);
-                self.told.insert(party, self.ends(party));
+                assert!(!barges, "{story}: it acquired the lock past {left:?}");
+                self.granted.retain(|_, (granted, _)| *granted != claim);
+                self.promised.insert(claim, self.ends(claim));
             }
             (Op::Release { lock, owner, .. } | Op::Renew { lock, owner, .. }, Some(_)) => {
                 for (word, _) in WORDS {
-                    let party = (lock, owner, word);
-                    let held = self.holds(party);
-                    self.granted.retain(|_, (granted, _)| *granted != party);
-                    if self.told.remove(&party).is_some() && held {
-                        self.told.insert(party, self.ends(party));
+                    let claim = (lock, owner, word);
+                    let held = self.holds(claim);
+                    self.granted.retain(|_, (granted, _)| *granted != claim);
+                    if self.promised.remove(&claim).is_some() && held {
+                        self.promised.insert(claim, self.ends(claim));
                     }
                 }
             }
-            (Op::ForceRelease { lock, .. } | Op::Foreign { lock, .. } | Op::ByList { lock, .. }, _) => {
+            (Op::ForceRelease { lock, .. } | Op::ByOther { lock, .. } | Op::ByList { lock, .. }, _) => {
                 self.excuse(lock);
             }
             (Op::Flush, _) => (0..LOCKS.len()).for_each(|lock| self.excuse(Lock(lock))),
@@ -79,17 +79,17 @@ impl Follow {
 
     /// Claims on a lock no longer count: another client has changed it.
     fn excuse(&mut self, lock: Lock) {
-        self.told.retain(|(of, ..), _| *of != lock);
+        self.promised.retain(|(of, ..), _| *of != lock);
         self.granted.retain(|_, ((of, ..), _)| *of != lock);
-        self.untold[lock.0] = false;
-        self.ties.heard(lock, true);
+        self.unnotified[lock.0] = false;
+        self.ties.notified(lock, true);
     }
 
     pub(super) fn forget_ended(&mut self) {
-        self.shorten_told();
+        self.shorten_promised();
         let now = self.now();
         let lasts = |ends: &Option<i64>| ends.is_none_or(|at| at >= now);
-        self.told.retain(|_, ends| lasts(ends));
+        self.promised.retain(|_, ends| lasts(ends));
         self.granted.retain(|_, (_, ends)| lasts(ends));
     }
 
@@ -98,18 +98,18 @@ impl Follow {
     }
 
     /// When a hold ends, if ever.
-    pub(super) fn ends(&self, (lock, owner, word): Party) -> Option<i64> {
+    pub(super) fn ends(&self, (lock, owner, word): Claim) -> Option<i64> {
         self.stand(lock).ends(owner, word)
     }
 
-    pub(super) fn holds(&self, (lock, owner, word): Party) -> bool {
+    pub(super) fn holds(&self, (lock, owner, word): Claim) -> bool {
         self.stand(lock).holds(owner, word)
     }
 
-    pub(super) fn hold_what_they_were_told(&self, told: &str) {
-        for (party, ends) in &self.told {
-            let lasts = self.ends(*party).is_none_or(|at| ends.is_some_and(|ends| at >= ends));
-            assert!(self.holds(*party) && lasts, "{told}: {party:?} does not hold until {ends:?}");
+    pub(super) fn hold_what_was_promised(&self, story: &str) {
+        for (claim, ends) in &self.promised {
+            let lasts = self.ends(*claim).is_none_or(|at| ends.is_some_and(|ends| at >= ends));
+            assert!(self.holds(*claim) && lasts, "{story}: {claim:?} does not hold until {ends:?}");
         }
         for lock in (0..LOCKS.len()).map(Lock) {
             let stand = self.stand(lock);
@@ -117,13 +117,13 @@ impl Follow {
             let reads = |owner: &Owner| stand.holds(*owner, Word::Read);
             let writer = owners().find(|owner| hash.writes[owner.0] > 0).filter(|_| hash.writing);
             let beside = owners().find(|owner| reads(owner) && writer.is_some_and(|by| by != *owner));
-            assert!(beside.is_none(), "{told}: {beside:?} reads beside the writer {writer:?}");
+            assert!(beside.is_none(), "{story}: {beside:?} reads beside the writer {writer:?}");
         }
     }
 }
 
 /// Owner, lock and mode of `granted <db> <owner> <key> …`, which ends in `read`, `write` or `permit` for these modes.
-pub(super) fn party_of(words: &[&str]) -> Party {
+pub(super) fn claim_of(words: &[&str]) -> Claim {
     let lock = LOCKS.iter().position(|(db, key)| (db.to_string().as_str(), *key) == (words[1], words[3]));
     let owner = OWNERS.iter().position(|name| *name == words[2]);
     let word = Word::named(words.last().unwrap_or(&""));

@@ -25,7 +25,7 @@ use rlock_core::departures;
 use self::stand::Stand;
 use self::ties::Ties;
 use super::history::History;
-use super::op::{CHANNELS, Channel, Foreign, Ground, LOCKS, Lock, Op, Owner, Word};
+use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Op, OtherWrite, Owner, Word};
 use super::options::{Kinds, Options};
 use super::real::Real;
 use super::run::{RETRY, TURNS, is_command, pick};
@@ -36,7 +36,7 @@ use super::values::{Answer, Waiter};
 const MOST_CYCLES: u32 = 1_000;
 
 /// An owner that holds a lock, or wants it, in one way.
-type Party = (Lock, Owner, Word);
+type Claim = (Lock, Owner, Word);
 
 /// The visible state before a step.
 struct Before {
@@ -51,13 +51,13 @@ struct Follow {
     ground: Ground,
     primary: bool,
     /// Owner, lock and mode of each call that has blocked.
-    callers: Vec<Party>,
+    callers: Vec<Claim>,
     /// Grants with undelivered answers, and their lease ends.
-    granted: BTreeMap<usize, (Party, Option<i64>)>,
+    granted: BTreeMap<usize, (Claim, Option<i64>)>,
     /// The end of each hold that an owner was promised.
-    told: BTreeMap<Party, Option<i64>>,
+    promised: BTreeMap<Claim, Option<i64>>,
     /// Whether a release left the lock free, and Redisson waiters were not notified yet.
-    untold: [bool; LOCKS.len()],
+    unnotified: [bool; LOCKS.len()],
     ties: Ties,
 }
 
@@ -71,8 +71,8 @@ pub(super) fn check(history: &History) {
         primary: true,
         callers: Vec::new(),
         granted: BTreeMap::new(),
-        told: BTreeMap::new(),
-        untold: [false; LOCKS.len()],
+        promised: BTreeMap::new(),
+        unnotified: [false; LOCKS.len()],
         ties: Ties::default(),
     };
     for (number, op) in history.ops.iter().enumerate() {
@@ -83,39 +83,39 @@ pub(super) fn check(history: &History) {
 }
 
 impl Follow {
-    fn step(&mut self, op: Op, told: &str) {
+    fn step(&mut self, op: Op, story: &str) {
         match op {
             Op::Pass(span) => {
                 if let Kinds::Tied(_) = self.options.kinds {
-                    self.happens(told, Op::Sweep);
+                    self.happens(story, Op::Sweep);
                 }
-                self.pass(span.0, told);
-                self.is_quiet(told);
+                self.pass(span.0, story);
+                self.is_quiet(story);
             }
             Op::Stall(span) => self.real.sim.pass(span.0),
             Op::Deliver(nth) => self.deliver(nth),
             Op::Disconnect(nth) => {
                 let calls: Vec<_> = self.real.calls().into_keys().collect();
-                pick(&calls, nth).into_iter().for_each(|call| self.disconnect(call, told));
+                pick(&calls, nth).into_iter().for_each(|call| self.disconnect(call, story));
             }
             Op::On { line, late, grace } => self.say(line, late, grace),
             Op::Connect(line) => self.ties.connect(line),
             Op::Close(line) => {
                 let client = self.ties.oldest(line);
-                self.close(client, told);
+                self.close(client, story);
             }
             // A server that refuses writes refuses the module's commands itself.
             _ if is_command(op) && self.ground != Ground::Firm => {}
             _ if is_command(op) => {
                 self.real.calls_on = self.ties.take_asked();
-                self.happens(told, op);
+                self.happens(story, op);
             }
-            _ => self.happens(told, op),
+            _ => self.happens(story, op),
         }
     }
 
-    fn happens(&mut self, told: &str, op: Op) {
-        self.watched(told, Some(op), |follow| {
+    fn happens(&mut self, story: &str, op: Op) {
+        self.watched(story, Some(op), |follow| {
             let answer = follow.real.step(op);
             follow.note(op);
             answer
@@ -131,7 +131,7 @@ impl Follow {
                     self.ties.demoted();
                 }
             }
-            Op::Accept(false) => departures::drain(self.real.sim.core()),
+            Op::Accept(false) => departures::drain(self.real.sim.node()),
             _ => {}
         }
     }
@@ -141,14 +141,14 @@ impl Follow {
         let calls: Vec<_> = self.real.calls().into_iter().filter_map(answered).collect();
         let Some(call) = pick(&calls, nth) else { return };
         self.real.deliver(call);
-        if let Some((party, ends)) = self.granted.remove(&call) {
+        if let Some((claim, ends)) = self.granted.remove(&call) {
             // The answer to a later call of the owner is newer.
-            self.told.entry(party).or_insert(ends);
+            self.promised.entry(claim).or_insert(ends);
         }
     }
 
     /// Time passes, and the timer fires whenever it is due; at the end it fires until no work is left.
-    fn pass(&mut self, ms: u64, told: &str) {
+    fn pass(&mut self, ms: u64, story: &str) {
         let end = self.clock() + ms;
         let mut fired = 0;
         loop {
@@ -157,8 +157,8 @@ impl Follow {
                 Some(at) if at > now => self.real.sim.pass(at - now),
                 Some(_) if fired < 2 || now == end => {
                     fired += 1;
-                    assert!(fired < MOST_CYCLES, "{told}: the timer fires without end");
-                    self.watched(told, None, |follow| {
+                    assert!(fired < MOST_CYCLES, "{story}: the timer fires without end");
+                    self.watched(story, None, |follow| {
                         follow.real.sim.fire();
                         None
                     });
@@ -179,10 +179,10 @@ impl Follow {
         self.real.sim.with(|world| world.now.0)
     }
 
-    fn disconnect(&mut self, call: usize, told: &str) {
+    fn disconnect(&mut self, call: usize, story: &str) {
         match self.real.client_of(call) {
-            Some(client) if client > 0 => self.close(client, told),
-            _ => self.watched(told, None, |follow| {
+            Some(client) if client > 0 => self.close(client, story),
+            _ => self.watched(story, None, |follow| {
                 follow.real.disconnect(call);
                 follow.granted.remove(&call);
                 None
@@ -191,8 +191,8 @@ impl Follow {
     }
 
     /// A connection ends, and with it a call that is blocked on it.
-    fn close(&mut self, client: u64, told: &str) {
-        self.watched(told, None, |follow| {
+    fn close(&mut self, client: u64, story: &str) {
+        self.watched(story, None, |follow| {
             let calls = follow.real.calls().into_keys();
             let of_it: Vec<_> = calls.filter(|call| follow.real.client_of(*call) == Some(client)).collect();
             for call in of_it {
@@ -206,7 +206,7 @@ impl Follow {
     }
 
     /// Runs a step, and checks its outcome.
-    fn watched(&mut self, told: &str, op: Option<Op>, step: impl FnOnce(&mut Self) -> Option<Answer>) {
+    fn watched(&mut self, story: &str, op: Option<Op>, step: impl FnOnce(&mut Self) -> Option<Answer>) {
         let before = Before {
             queues: std::array::from_fn(|lock| self.real.queue(Lock(lock))),
             stands: std::array::from_fn(|lock| self.stand(Lock(lock))),
@@ -221,37 +221,37 @@ impl Follow {
         if op.is_none() {
             self.note_shortened(&before);
         }
-        let served = self.served(&before, told);
-        self.in_order(&before, &served, told);
+        let served = self.served(&before, story);
+        self.in_order(&before, &served, story);
         self.inherit_ties(&before, &served);
         if let Some(op) = op {
-            self.judge_permits(op, &before, &served, answer.as_ref(), told);
-            self.hear_ties(op, &before, &served, answer.as_ref());
-            self.hear(op, &before, answer, told);
+            self.judge_permits(op, &before, &served, answer.as_ref(), story);
+            self.update_ties(op, &before, &served, answer.as_ref());
+            self.update_claims(op, &before, answer, story);
         } else {
-            self.no_more_than_asked(&served, &before, told);
-            self.check_not_longer(&before, &served, told);
+            self.no_more_than_asked(&served, &before, story);
+            self.check_not_longer(&before, &served, story);
         }
         self.forget_ended();
-        self.check_ties(told);
-        self.real.users_agree(told);
-        self.hold_what_they_were_told(told);
+        self.check_ties(story);
+        self.real.users_agree(story);
+        self.hold_what_was_promised(story);
         self.note_messages(op, &before);
     }
 
     /// As in a history in which everything is compared: each holder loses its lock, and each waiter gets a turn.
     fn end(&mut self) {
-        let told = "at the end";
-        self.step(Op::Ground(Ground::Firm), told);
-        self.step(Op::Primary(true), told);
-        (0..CHANNELS.len()).for_each(|n| self.step(Op::Subscribe(Channel(n), false), told));
-        (0..LINES).for_each(|line| self.close_line(Line(line), told));
+        let story = "at the end";
+        self.step(Op::Ground(Ground::Firm), story);
+        self.step(Op::Primary(true), story);
+        (0..CHANNELS.len()).for_each(|n| self.step(Op::Subscribe(Channel(n), false), story));
+        (0..LINES).for_each(|line| self.close_line(Line(line), story));
         for _ in 0..TURNS {
             for lock in (0..LOCKS.len()).map(Lock) {
-                self.step(Op::Foreign { lock, what: Foreign::Delete }, told);
+                self.step(Op::ByOther { lock, what: OtherWrite::Delete }, story);
             }
-            self.pass(2 * RETRY + self.options.fair_turn.unsigned_abs(), told);
-            self.is_quiet(told);
+            self.pass(2 * RETRY + self.options.fair_turn.unsigned_abs(), story);
+            self.is_quiet(story);
             while self.real.calls().values().any(|answer| *answer != Answer::Blocked) {
                 self.deliver(0);
             }
@@ -262,9 +262,9 @@ impl Follow {
         );
     }
 
-    fn close_line(&mut self, line: Line, told: &str) {
+    fn close_line(&mut self, line: Line, story: &str) {
         for client in self.ties.all_of(line) {
-            self.close(client, told);
+            self.close(client, story);
         }
     }
 }

@@ -5,7 +5,7 @@ use super::super::op::{Lock, Op, Owner, Wait, Word};
 use super::super::options::Budget;
 use super::super::values::{Answer, Value};
 use super::stand::Stand;
-use super::{Before, Follow, Party};
+use super::{Before, Claim, Follow};
 
 impl Stand {
     /// How many other owners have a permit.
@@ -46,9 +46,9 @@ impl Follow {
         &self,
         op: Op,
         before: &Before,
-        served: &[Party],
+        served: &[Claim],
         answer: Option<&Answer>,
-        told: &str,
+        story: &str,
     ) {
         let (lock, owner) = match op {
             Op::Acquire { lock, owner, .. }
@@ -56,27 +56,27 @@ impl Follow {
             | Op::Renew { lock, owner, .. } => (lock, owner),
             _ => return,
         };
-        let party = (lock, owner, Word::Permit);
+        let claim = (lock, owner, Word::Permit);
         let before_it = before.stands[lock.0].holds(owner, Word::Permit);
-        let had = before_it || served.contains(&party);
+        let had = before_it || served.contains(&claim);
         // If little is done at once, it may have been served after the answer.
         let had_surely = before_it || had && self.options.budget == Budget::Usual;
         let is_other = !before.stands[lock.0].is_of_permits();
         let mut served = served.to_vec();
         match (op, answer) {
             (Op::Acquire { word: Word::Permit, wait, .. }, Some(answer)) => {
-                self.judge_acquire((lock, owner), wait, had, answer, told);
-                served.extend(matches!(answer, Answer::Holds(..)).then_some(party));
+                self.judge_acquire((lock, owner), wait, had, answer, story);
+                served.extend(matches!(answer, Answer::Holds(..)).then_some(claim));
             }
             (Op::Release { .. }, Some(Answer::Null)) | (Op::Renew { .. }, Some(Answer::Zero)) => {
-                assert!(!had_surely, "{told}: its permit was there");
+                assert!(!had_surely, "{story}: its permit was there");
             }
             (Op::Release { .. } | Op::Renew { .. }, Some(Answer::One | Answer::Zero)) => {
-                assert!(had || is_other, "{told}: it had no permit");
+                assert!(had || is_other, "{story}: it had no permit");
             }
             _ => {}
         }
-        self.no_more_than_asked(&served, before, told);
+        self.no_more_than_asked(&served, before, story);
     }
 
     fn judge_acquire(
@@ -85,33 +85,33 @@ impl Follow {
         wait: Wait,
         had: bool,
         answer: &Answer,
-        told: &str,
+        story: &str,
     ) {
         let has_room = self.stand(lock).has_room(owner);
         match answer {
-            Answer::Holds(..) => assert!(had || has_room, "{told}: one permit too many"),
+            Answer::Holds(..) => assert!(had || has_room, "{story}: one permit too many"),
             // If little is done at once, a waiter may be served, or dropped, after the answer.
             Answer::Null
                 if matches!(wait, Wait::No | Wait::BlockInMulti(_))
                     && self.options.budget == Budget::Usual =>
             {
                 let kept_out = !has_room || !self.real.queue(lock).is_empty();
-                assert!(!had && kept_out, "{told}: there was room for it");
+                assert!(!had && kept_out, "{story}: there was room for it");
             }
             _ => {}
         }
     }
 
     /// Owners that were served, and had no permit before, saw room: no more permits are out than their largest limit.
-    pub(super) fn no_more_than_asked(&self, served: &[Party], before: &Before, told: &str) {
-        let new = |(lock, owner, word): &&Party| !before.stands[lock.0].holds(*owner, *word);
+    pub(super) fn no_more_than_asked(&self, served: &[Claim], before: &Before, story: &str) {
+        let new = |(lock, owner, word): &&Claim| !before.stands[lock.0].holds(*owner, *word);
         let served: Vec<_> = served.iter().filter(new).copied().collect();
         for (lock, ..) in served.iter().filter(|(_, _, word)| *word == Word::Permit) {
             let of_it = served.iter().filter(|(of, _, word)| (of, *word) == (lock, Word::Permit));
             let most = of_it.map(|(_, owner, _)| owner.permits() as usize).max().unwrap_or_default();
             let stand = self.stand(*lock);
             let living = owners().filter(|owner| stand.holds(*owner, Word::Permit)).count();
-            assert!(living <= most, "{told}: {living} permits of {lock:?}, and room for {most}");
+            assert!(living <= most, "{story}: {living} permits of {lock:?}, and room for {most}");
         }
     }
 }

@@ -8,8 +8,8 @@ use super::super::op::{Ground, LOCKS, Lock, Ms, Op, WORDS, Word};
 use super::super::real_words::lease;
 use super::super::tied_op::{LINES, Line};
 use super::super::values::{Answer, Via};
-use super::claims::party_of;
-use super::{Before, Follow, Party};
+use super::claims::claim_of;
+use super::{Before, Claim, Follow};
 
 /// The tie of a hold or of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +27,10 @@ pub(super) struct Ties {
     /// The connection and SESSION of the next command.
     asked: Option<(u64, Option<LeaseMs>)>,
     ended: BTreeSet<u64>,
-    holds: BTreeMap<Party, Option<Tie>>,
-    waits: BTreeMap<Party, Option<Tie>>,
+    holds: BTreeMap<Claim, Option<Tie>>,
+    waits: BTreeMap<Claim, Option<Tie>>,
     /// Whether a session's end has shortened the lease of each lock, and Redisson waiters were not notified yet.
-    untold: [bool; LOCKS.len()],
+    unnotified: [bool; LOCKS.len()],
 }
 
 impl Ties {
@@ -65,20 +65,20 @@ impl Ties {
     /// The server is a replica now: no hold is tied.
     pub(super) fn demoted(&mut self) {
         self.holds.values_mut().for_each(|tie| *tie = None);
-        self.untold = Default::default();
+        self.unnotified = Default::default();
     }
 
-    pub(super) fn heard(&mut self, lock: Lock, heard: bool) {
-        self.untold[lock.0] &= !heard;
+    pub(super) fn notified(&mut self, lock: Lock, notified: bool) {
+        self.unnotified[lock.0] &= !notified;
     }
 
-    pub(super) fn is_untold(&self, lock: Lock) -> bool {
-        self.untold[lock.0]
+    pub(super) fn is_unnotified(&self, lock: Lock) -> bool {
+        self.unnotified[lock.0]
     }
 
     /// The tie of a hold is unknown.
-    pub(super) fn forget(&mut self, party: &Party) {
-        self.holds.remove(party);
+    pub(super) fn forget(&mut self, claim: &Claim) {
+        self.holds.remove(claim);
     }
 
     fn has_ended(&self, tie: Tie) -> bool {
@@ -99,16 +99,16 @@ impl Ties {
     }
 
     /// The holds whose connections have ended, and whose leases may not be shortened yet.
-    pub(super) fn ending(&self) -> Vec<(Party, Tie)> {
-        let known = self.holds.iter().filter_map(|(party, tie)| Some((*party, (*tie)?)));
+    pub(super) fn ending(&self) -> Vec<(Claim, Tie)> {
+        let known = self.holds.iter().filter_map(|(claim, tie)| Some((*claim, (*tie)?)));
         known.filter(|(_, tie)| self.has_ended(*tie)).collect()
     }
 }
 
-fn set(map: &mut BTreeMap<Party, Option<Tie>>, party: Party, tie: Option<Option<Tie>>) {
+fn set(map: &mut BTreeMap<Claim, Option<Tie>>, claim: Claim, tie: Option<Option<Tie>>) {
     match tie {
-        Some(tie) => drop(map.insert(party, tie)),
-        None => drop(map.remove(&party)),
+        Some(tie) => drop(map.insert(claim, tie)),
+        None => drop(map.remove(&claim)),
     }
 }
 
@@ -129,62 +129,62 @@ impl Follow {
     }
 
     /// A grant takes over the tie of its entry.
-    pub(super) fn inherit_ties(&mut self, before: &Before, served: &[Party]) {
-        for party in served {
-            let waited = self.ties.waits.remove(party);
-            let tie = waited.and_then(|tie| self.ties.after(self.tie_before(before, &[], *party), tie));
-            set(&mut self.ties.holds, *party, tie);
+    pub(super) fn inherit_ties(&mut self, before: &Before, served: &[Claim]) {
+        for claim in served {
+            let waited = self.ties.waits.remove(claim);
+            let tie = waited.and_then(|tie| self.ties.after(self.tie_before(before, &[], *claim), tie));
+            set(&mut self.ties.holds, *claim, tie);
             // A hand-off notifies Redisson waiters that would sleep for too long. Beside other readers, they sleep
             // until the leases of these end.
-            self.ties.untold[party.0.0] = false;
+            self.ties.unnotified[claim.0.0] = false;
         }
     }
 
     /// The tie of a hold before this step. A hold that neither existed nor was granted in it had none.
-    fn tie_before(&self, before: &Before, served: &[Party], party: Party) -> Option<Option<Tie>> {
-        let (lock, owner, word) = party;
-        let held = before.stands[lock.0].holds(owner, word) || served.contains(&party);
-        if held { self.ties.holds.get(&party).copied() } else { Some(None) }
+    fn tie_before(&self, before: &Before, served: &[Claim], claim: Claim) -> Option<Option<Tie>> {
+        let (lock, owner, word) = claim;
+        let held = before.stands[lock.0].holds(owner, word) || served.contains(&claim);
+        if held { self.ties.holds.get(&claim).copied() } else { Some(None) }
     }
 
     /// Updates the ties of an owner after its call.
-    pub(super) fn hear_ties(&mut self, op: Op, before: &Before, served: &[Party], answer: Option<&Answer>) {
+    pub(super) fn update_ties(&mut self, op: Op, before: &Before, served: &[Claim], answer: Option<&Answer>) {
         let (client, grace) = self.real.calls_on;
         let asked = grace.map(|grace| Tie { client, grace: grace.get() });
         match (op, answer) {
             (Op::Acquire { lock, owner, word, .. }, Some(Answer::Holds(..))) => {
-                let party = (lock, owner, word);
-                let tie = self.ties.after(self.tie_before(before, served, party), asked);
-                set(&mut self.ties.holds, party, tie);
-                self.ties.untold[lock.0] = false;
+                let claim = (lock, owner, word);
+                let tie = self.ties.after(self.tie_before(before, served, claim), asked);
+                set(&mut self.ties.holds, claim, tie);
+                self.ties.unnotified[lock.0] = false;
             }
             (Op::Acquire { lock, owner, word, .. }, Some(Answer::Blocked)) => {
                 // A blocked waiter leaves with its own connection.
                 set(&mut self.ties.waits, (lock, owner, word), Some(asked));
             }
             (Op::Acquire { lock, owner, word, .. }, Some(Answer::Enqueued)) => {
-                let party = (lock, owner, word);
+                let claim = (lock, owner, word);
                 let waited = before.queues[lock.0].iter().any(|by| (by.owner, by.word) == (owner, word));
-                let known = if waited { self.ties.waits.get(&party).copied() } else { Some(None) };
+                let known = if waited { self.ties.waits.get(&claim).copied() } else { Some(None) };
                 let tie = self.ties.after(known, asked);
-                set(&mut self.ties.waits, party, tie);
+                set(&mut self.ties.waits, claim, tie);
             }
             (Op::Renew { lock, owner, word, .. }, Some(Answer::One)) => {
-                self.ties.untold[lock.0] = false;
-                let parties = WORDS.map(|(word, _)| (lock, owner, word));
-                let meant = |party: &&Party| word == Word::None || word == party.2;
-                let held: Vec<_> = parties.iter().filter(meant).filter(|party| self.holds(**party)).collect();
-                for party in &held {
-                    let known = self.ties.holds.get(*party).copied().filter(|_| held.len() == 1);
+                self.ties.unnotified[lock.0] = false;
+                let claims = WORDS.map(|(word, _)| (lock, owner, word));
+                let meant = |claim: &&Claim| word == Word::None || word == claim.2;
+                let held: Vec<_> = claims.iter().filter(meant).filter(|claim| self.holds(**claim)).collect();
+                for claim in &held {
+                    let known = self.ties.holds.get(*claim).copied().filter(|_| held.len() == 1);
                     let tie = known.and_then(|known| self.ties.after(Some(known), asked));
-                    set(&mut self.ties.holds, **party, tie);
+                    set(&mut self.ties.holds, **claim, tie);
                 }
             }
             (Op::Release { lock, owner, word, .. }, Some(Answer::Zero)) => {
                 // The hold lives, even if its connection has ended; which of two holds was meant is left open.
-                for (party, _) in self.ties.ending() {
-                    if (party.0, party.1) == (lock, owner) && (word == Word::None || word == party.2) {
-                        self.ties.holds.remove(&party);
+                for (claim, _) in self.ties.ending() {
+                    if (claim.0, claim.1) == (lock, owner) && (word == Word::None || word == claim.2) {
+                        self.ties.holds.remove(&claim);
                     }
                 }
             }
@@ -194,69 +194,69 @@ impl Follow {
 
     /// A hold may end with any connection if its tie is not known.
     pub(super) fn forget_what_may_be_tied(&mut self) {
-        self.told.retain(|party, _| self.ties.holds.contains_key(party));
-        self.granted.retain(|_, (party, _)| self.ties.holds.contains_key(party));
+        self.promised.retain(|claim, _| self.ties.holds.contains_key(claim));
+        self.granted.retain(|_, (claim, _)| self.ties.holds.contains_key(claim));
     }
 
     /// The claim of an owner whose connection has ended lasts for the grace period at most.
-    pub(super) fn shorten_told(&mut self) {
+    pub(super) fn shorten_promised(&mut self) {
         let now = self.now();
-        for (party, tie) in self.ties.ending() {
-            let latest = now.saturating_add(tie.grace) - i64::from(party.2 == Word::Permit);
-            let granted = self.granted.values_mut().filter(|(of, _)| *of == party).map(|(_, ends)| ends);
-            for ends in granted.chain(self.told.get_mut(&party)) {
+        for (claim, tie) in self.ties.ending() {
+            let latest = now.saturating_add(tie.grace) - i64::from(claim.2 == Word::Permit);
+            let granted = self.granted.values_mut().filter(|(of, _)| *of == claim).map(|(_, ends)| ends);
+            for ends in granted.chain(self.promised.get_mut(&claim)) {
                 *ends = Some(ends.map_or(latest, |ends| ends.min(latest)));
             }
         }
     }
 
     /// Every tie is that of its owner's last call.
-    pub(super) fn check_ties(&mut self, told: &str) {
+    pub(super) fn check_ties(&mut self, story: &str) {
         if !self.primary {
             // A replica keeps no ties: one that is made there lasts until its timer fires.
-            self.told.retain(|party, _| !matches!(self.ties.holds.get(party), Some(Some(_))));
-            self.granted.retain(|_, (party, _)| !matches!(self.ties.holds.get(party), Some(Some(_))));
+            self.promised.retain(|claim, _| !matches!(self.ties.holds.get(claim), Some(Some(_))));
+            self.granted.retain(|_, (claim, _)| !matches!(self.ties.holds.get(claim), Some(Some(_))));
         }
-        let Self { ties, granted, told: holders, .. } = self;
-        ties.holds.retain(|party, _| {
-            holders.contains_key(party) || granted.values().any(|(granted, _)| granted == party)
+        let Self { ties, granted, promised: holders, .. } = self;
+        ties.holds.retain(|claim, _| {
+            holders.contains_key(claim) || granted.values().any(|(granted, _)| granted == claim)
         });
         let queues: [_; LOCKS.len()] = std::array::from_fn(|lock| self.real.queue(Lock(lock)));
         self.ties.waits.retain(|(lock, owner, word), _| {
             queues[lock.0].iter().any(|by| (by.owner, by.word) == (*owner, *word))
         });
-        for (party, tie) in &self.ties.holds {
+        for (claim, tie) in &self.ties.holds {
             if tie.is_some_and(|tie| self.ties.has_ended(tie)) {
                 continue;
             }
-            let (lock, owner, word) = *party;
+            let (lock, owner, word) = *claim;
             let known = self.real.session(lock, owner, word);
-            assert_eq!(known, tie.map(|tie| (tie.client, tie.grace)), "{told}: the tie of {party:?}");
+            assert_eq!(known, tie.map(|tie| (tie.client, tie.grace)), "{story}: the tie of {claim:?}");
         }
     }
 
     /// An enqueued waiter is dropped for the end of a session only when its connection has ended.
-    pub(super) fn check_dropped(&self, words: &[&str], told: &str) {
+    pub(super) fn check_dropped(&self, words: &[&str], story: &str) {
         if words.first() != Some(&"dropped") || words.get(4) != Some(&"session") {
             return;
         }
-        let tie = self.ties.waits.get(&party_of(words));
+        let tie = self.ties.waits.get(&claim_of(words));
         let lives = tie.is_some_and(|tie| tie.is_none_or(|tie| !self.ties.has_ended(tie)));
-        assert!(!lives, "{told}: {words:?}, but its connection is there");
+        assert!(!lives, "{story}: {words:?}, but its connection is there");
     }
 
     /// After the end of a connection the timer makes no lease longer, except by a grant.
-    pub(super) fn check_not_longer(&self, before: &Before, served: &[Party], told: &str) {
-        for (party, tie) in self.ties.ending() {
-            let (lock, owner, word) = party;
+    pub(super) fn check_not_longer(&self, before: &Before, served: &[Claim], story: &str) {
+        for (claim, tie) in self.ties.ending() {
+            let (lock, owner, word) = claim;
             let stood = &before.stands[lock.0];
             // The key of a lock that is written lasts for as long as its owner's own read.
-            if word == Word::Write || served.contains(&party) || !stood.holds(owner, word) {
+            if word == Word::Write || served.contains(&claim) || !stood.holds(owner, word) {
                 continue;
             }
-            let (was, is) = (stood.ends(owner, word), self.ends(party));
+            let (was, is) = (stood.ends(owner, word), self.ends(claim));
             let longer = was.is_some_and(|was| is.is_none_or(|is| is > was));
-            assert!(!longer, "{told}: {tie:?} made {party:?} longer: {was:?}, now {is:?}");
+            assert!(!longer, "{story}: {tie:?} made {claim:?} longer: {was:?}, now {is:?}");
         }
     }
 
@@ -267,16 +267,16 @@ impl Follow {
             let (Some(was), Some(now)) = (was, is.value.key_end()) else { continue };
             let shorter = now.is_some_and(|now| was.is_none_or(|was| now < was));
             if shorter && word != Word::Permit && is.holds(owner, word) {
-                self.ties.untold[lock.0] = true;
+                self.ties.unnotified[lock.0] = true;
             }
         }
     }
 
     /// All due work is done: holds on an ended connection last for the grace period at most, and its waiters are gone.
-    pub(super) fn sessions_have_ended(&mut self, told: &str) {
+    pub(super) fn sessions_have_ended(&mut self, story: &str) {
         let now = self.now();
-        for (party, tie) in self.ties.ending() {
-            let (lock, owner, word) = party;
+        for (claim, tie) in self.ties.ending() {
+            let (lock, owner, word) = claim;
             let stand = self.stand(lock);
             let latest = now.saturating_add(tie.grace);
             // The key of a lock that its owner reads and writes lasts for the longer of both.
@@ -284,16 +284,16 @@ impl Follow {
             let latest = own.map_or(latest, |own| own.max(latest));
             let over = stand.ends(owner, word).is_none_or(|ends| ends > latest);
             let firm = self.ground == Ground::Firm;
-            assert!(!(firm && over && stand.holds(owner, word)), "{told}: {party:?} outlives {tie:?}");
-            self.ties.holds.insert(party, None);
+            assert!(!(firm && over && stand.holds(owner, word)), "{story}: {claim:?} outlives {tie:?}");
+            self.ties.holds.insert(claim, None);
         }
         if self.ground != Ground::Firm {
-            self.ties.untold = Default::default();
+            self.ties.unnotified = Default::default();
         }
         for lock in (0..LOCKS.len()).map(Lock) {
             for waiter in self.real.queue(lock).iter().filter(|by| matches!(by.via, Via::Channel(_))) {
                 let tie = self.ties.waits.get(&(lock, waiter.owner, waiter.word)).copied().flatten();
-                assert!(!tie.is_some_and(|tie| self.ties.has_ended(tie)), "{told}: {waiter:?} still waits");
+                assert!(!tie.is_some_and(|tie| self.ties.has_ended(tie)), "{story}: {waiter:?} still waits");
             }
         }
     }

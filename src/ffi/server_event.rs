@@ -69,19 +69,19 @@ pub(crate) enum ServerEvent {
 }
 
 /// Whether the ends of connections are listened to.
-static HEARS_CLIENTS: AtomicBool = AtomicBool::new(false);
+static LISTENS_TO_CLIENTS: AtomicBool = AtomicBool::new(false);
 
 /// Listens to the ends of connections from now on; false if the server refuses that.
 ///
 /// Not before the first SESSION: a client that connects and goes would cost more.
 #[must_use]
 pub(crate) fn listen_to_clients(ctx: Ctx<'_>) -> bool {
-    if HEARS_CLIENTS.load(Ordering::Relaxed) {
+    if LISTENS_TO_CLIENTS.load(Ordering::Relaxed) {
         return true;
     }
-    let hears = subscribe(ctx, raw::REDISMODULE_EVENT_CLIENT_CHANGE, Some(on_server_event));
-    HEARS_CLIENTS.store(hears, Ordering::Relaxed);
-    hears
+    let listens = subscribe(ctx, raw::REDISMODULE_EVENT_CLIENT_CHANGE, Some(on_server_event));
+    LISTENS_TO_CLIENTS.store(listens, Ordering::Relaxed);
+    listens
 }
 
 /// The client id of a connection that has ended.
@@ -100,11 +100,11 @@ pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // The server forgets what a refused load listened to, but not every system unmaps the library.
     key_event::forget();
     let slots = slots::event(ctx);
-    let events = || SERVER_EVENTS.into_iter().chain(slots);
+    let event_ids = || SERVER_EVENTS.into_iter().chain(slots);
     // Only those that were accepted: to end another would make the server call null.
-    let heard = events().take_while(|id| subscribe(ctx, *id, Some(on_server_event))).count();
-    if heard < events().count() {
-        events().take(heard).for_each(|id| _ = subscribe(ctx, id, None));
+    let accepted = event_ids().take_while(|id| subscribe(ctx, *id, Some(on_server_event))).count();
+    if accepted < event_ids().count() {
+        event_ids().take(accepted).for_each(|id| _ = subscribe(ctx, id, None));
         return Err(LoadError::Refused("to report", c"server events"));
     }
     Ok(())

@@ -138,7 +138,7 @@ proptest! {
                 _ => locks.note_running_waits(lock(key)),
             }
         }
-        let hot = locks.hot_locks(Meter { clock: MonoMs(clock), most: 9 });
+        let hot = locks.rank_hot_locks(Meter { clock: MonoMs(clock), most: 9 });
         let shown: u64 = hot.iter().map(|hot| hot.waited_ms).sum();
         // A lock whose waits have all just begun has no entry yet.
         let entered: Vec<_> = hot.iter().map(|hot| hot.lock.key.to_vec()).collect();
@@ -159,10 +159,10 @@ fn a_stuck_lock_shows_while_its_waiters_wait() {
         let since = MonoMs(50_000);
         locks.join(lock("stuck"), Waiter { since, ..waiter(&format!("owner:{number}"), number) });
     }
-    assert_eq!(locks.hot_locks(at(59_000)), [], "no sweep came by");
+    assert_eq!(locks.rank_hot_locks(at(59_000)), [], "no sweep came by");
     locks.enter(at(60_000));
     locks.note_running_waits(lock("stuck"));
-    let stuck = locks.hot_locks(at(61_000)).remove(0);
+    let stuck = locks.rank_hot_locks(at(61_000)).remove(0);
     assert_eq!((stuck.waited_ms, stuck.longest_ms, stuck.waits, stuck.waiters), (33_000, 11_000, 0, 3));
 }
 
@@ -175,12 +175,12 @@ fn after_a_reset_only_later_waiting_counts() {
     }
     locks.enter(at(1_000));
     locks.leave(Ticket(0));
-    assert_eq!(locks.hot_locks(at(1_500))[0].waited_ms, 2_500);
+    assert_eq!(locks.rank_hot_locks(at(1_500))[0].waited_ms, 2_500);
     locks.reset_hot_locks(MonoMs(2_000));
-    assert_eq!(locks.hot_locks(at(2_000)), []);
+    assert_eq!(locks.rank_hot_locks(at(2_000)), []);
     // The other one waits since long before the reset.
     locks.enter(at(2_100));
     locks.leave(Ticket(1));
-    let hot = locks.hot_locks(at(2_200)).remove(0);
+    let hot = locks.rank_hot_locks(at(2_200)).remove(0);
     assert_eq!((hot.waited_ms, hot.waits, hot.longest_ms, hot.waiters), (100, 1, 2_100, 0));
 }

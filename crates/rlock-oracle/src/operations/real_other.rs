@@ -1,28 +1,28 @@
 //! Writes of other clients to the locks of `rlock-core`, without the module.
 
-use rlock_core::events;
 use rlock_core::locks::LockRef;
+use rlock_core::observed;
 use rlock_sim::World;
 
 use super::fair_op::ByList;
 use super::hash::Leases;
-use super::op::{Count, Foreign, Lock};
+use super::op::{Count, Lock, OtherWrite};
 use super::real::Real;
 use super::real_words::{end_of, expiry, holds_other, id, name, owner_of, real_entry, stored};
-use super::{foreign, redisson_fair};
+use super::{other_write, redisson_fair};
 
 impl Real {
-    pub(super) fn foreign(&self, lock: Lock, what: Foreign) {
+    pub(super) fn other_write(&self, lock: Lock, what: OtherWrite) {
         let id = &id(lock);
-        if let Foreign::Token(token) = what {
+        if let OtherWrite::Token(token) = what {
             return self.sim.with(|world| {
                 world.tokens.insert(id.clone(), token.map(|Count(n)| n));
             });
         }
         let (before, now) = (self.leases_of(id), self.sim.with(|world| world.now.0));
         let mut leases = before.clone();
-        if let Some(becomes) = foreign::run(what, self.value(lock), &mut leases, now) {
-            self.sim.foreign_write(id, stored(becomes));
+        if let Some(becomes) = other_write::run(what, self.value(lock), &mut leases, now) {
+            self.sim.write_as_other(id, stored(becomes));
         }
         if leases != before {
             self.sim.with(|world| {
@@ -72,11 +72,11 @@ impl Real {
             self.sim.with(|world| {
                 world.fair.insert(id.clone(), list.iter().map(real_entry).collect());
             });
-            events::fair_list_met(self.sim.core(), id.name());
-            events::fair_list_changed(self.sim.core(), id.name(), events::ListChange::Anywhere);
+            observed::fair_list_met(self.sim.node(), id.name());
+            observed::fair_list_changed(self.sim.node(), id.name(), observed::ListChange::Anywhere);
         }
         if becomes != value {
-            self.sim.foreign_write(id, stored(becomes));
+            self.sim.write_as_other(id, stored(becomes));
         }
     }
 }

@@ -151,5 +151,5 @@ impl HotTable {
 }
 
 #[cfg(test)]
-#[path = "hot_tests.rs"]
+#[path = "hot_table_tests.rs"]
 mod tests;

@@ -6,22 +6,22 @@ use crate::locks::{LockName, Locks};
 use crate::port::{InTask, Server};
 
 /// A server and its waiters. The waiters are the core's own, not the server's: a rule may read them while a key is open.
-pub struct Core<'a, P: Server> {
+pub struct Node<'a, P: Server> {
     /// The server.
     pub(crate) port: &'a P,
     locks: &'a RefCell<Locks>,
 }
 
-impl<P: Server> Clone for Core<'_, P> {
+impl<P: Server> Clone for Node<'_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Server> Copy for Core<'_, P> {}
+impl<P: Server> Copy for Node<'_, P> {}
 
-impl<'a, P: Server> Core<'a, P> {
-    /// A server with these waiters. No other borrow of them may exist while the core is in use.
+impl<'a, P: Server> Node<'a, P> {
+    /// A server with these waiters. No other borrow of them may exist while the node is in use.
     pub fn new(port: &'a P, locks: &'a RefCell<Locks>) -> Self {
         Self { port, locks }
     }
@@ -32,7 +32,7 @@ impl<'a, P: Server> Core<'a, P> {
     }
 }
 
-impl<P: InTask> Core<'_, P> {
+impl<P: InTask> Node<'_, P> {
     /// Visits a lock outside commands: see [`InTask::at`].
     pub(crate) fn at<T>(&self, name: LockName<'_>, body: impl FnOnce(&mut P::Lock<'_>) -> T) -> Option<T> {
         self.port.at(name, body)

@@ -4,10 +4,10 @@
 use std::cell::Cell;
 use std::ffi::CStr;
 
-use rlock_core::events::ListChange;
 use rlock_core::locks::{Cause, LockName, LockRef};
+use rlock_core::observed::ListChange;
 use rlock_core::slots::SlotRange;
-use rlock_core::{MonoMs, UnixMs, departures, events, names, sessions, timing};
+use rlock_core::{MonoMs, UnixMs, departures, names, observed, sessions, timing};
 
 use crate::ffi::{EventCtx, ServerEvent, Shared, SlotMove, StringRef, TaskCtx, is_primary};
 use crate::site::SiteLock;
@@ -61,21 +61,21 @@ const CLOCK_STEP_MS: i64 = 50;
 pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
     match event.to_bytes() {
         b"expire" => {
-            events::expiry_set(waiters::core(&ctx), &mut SiteLock::new(ctx, key));
+            observed::expiry_set(waiters::node(&ctx), &mut SiteLock::new(ctx, key));
         }
-        b"restore" => key_came(ctx, key),
+        b"restore" => key_restored(ctx, key),
         _ => {}
     }
     // Of the commands that overwrite any value, these raise an event of a class that is listened to; the sweep finds the ties of
     // what others overwrite.
     if matches!(event.to_bytes(), b"restore" | b"copy_to" | b"sortstore") {
-        events::value_replaced(waiters::core(&ctx), keyspace::lock_name(*ctx, key));
+        observed::value_replaced(waiters::node(&ctx), keyspace::lock_name(*ctx, key));
     }
     if waiters::locks(|locks| locks.doubts_fair_lists())
         && !perform::is_writing()
         && let Some(name) = names::lock_of_fair_key(key.bytes())
     {
-        events::fair_list_met(waiters::core(&ctx), LockName { db: ctx.db(), key: name });
+        observed::fair_list_met(waiters::node(&ctx), LockName { db: ctx.db(), key: name });
     }
     if waiters::locks(|locks| !locks.is_watched() && !locks.knows_read_ends() && !locks.knows_ends()) {
         return;
@@ -88,33 +88,33 @@ pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
                 b"lpop" | b"lpush" => ListChange::AtAnEnd,
                 _ => ListChange::Anywhere,
             };
-            events::fair_list_changed(waiters::core(&ctx), LockName { db: ctx.db(), key: name }, change);
+            observed::fair_list_changed(waiters::node(&ctx), LockName { db: ctx.db(), key: name }, change);
         }
     }
-    events::key_changed(waiters::core(&ctx), keyspace::lock_name(*ctx, key), cause(event));
+    observed::key_changed(waiters::node(&ctx), keyspace::lock_name(*ctx, key), cause(event));
 }
 
 /// A key came from another server, by RESTORE: of a lock and what belongs to it, each may be the last to come.
-fn key_came(ctx: EventCtx<'_>, key: StringRef<'_>) {
+fn key_restored(ctx: EventCtx<'_>, key: StringRef<'_>) {
     if !is_primary(*ctx) {
         return;
     }
-    let core = waiters::core(&ctx);
+    let node = waiters::node(&ctx);
     if let Some(lock) = names::lock_of_fair_key(key.bytes()) {
-        events::fair_list_found(core, LockRef { db: ctx.db(), key: lock.into() });
+        observed::fair_list_found(node, LockRef { db: ctx.db(), key: lock.into() });
     } else if names::is_read_lease_key(key.bytes()) {
         for (lock, ..) in names::readers_of_lease_key(key.bytes()) {
-            events::read_lease_came(core, LockName { db: ctx.db(), key: lock });
+            observed::read_lease_restored(node, LockName { db: ctx.db(), key: lock });
         }
     } else {
-        events::key_came(core, &mut SiteLock::new(ctx, key));
+        observed::key_restored(node, &mut SiteLock::new(ctx, key));
     }
 }
 
 /// A sorted set was changed, and the event is not rlock's own.
 pub(crate) fn sorted_set_changed(ctx: EventCtx<'_>, key: StringRef<'_>) {
     if waiters::locks(|locks| locks.is_watched()) {
-        events::key_changed(waiters::core(&ctx), keyspace::lock_name(*ctx, key), Cause::Other);
+        observed::key_changed(waiters::node(&ctx), keyspace::lock_name(*ctx, key), Cause::Other);
     }
 }
 
@@ -133,29 +133,29 @@ fn cause(event: &CStr) -> Cause {
 pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
     match event {
         ServerEvent::Flushed(databases) => {
-            events::databases_changed(waiters::core(&ctx), databases, Cause::Flushed)
+            observed::databases_changed(waiters::node(&ctx), databases, Cause::Flushed)
         }
-        ServerEvent::Swapped(pair) => events::databases_swapped(waiters::core(&ctx), pair),
-        ServerEvent::Demoted => departures::demoted(waiters::core(&ctx)),
+        ServerEvent::Swapped(pair) => observed::databases_swapped(waiters::node(&ctx), pair),
+        ServerEvent::Demoted => departures::demoted(waiters::node(&ctx)),
         ServerEvent::Promoted => {
-            departures::promoted(waiters::core(&ctx));
+            departures::promoted(waiters::node(&ctx));
             effects::begin();
             discovery::promoted(*ctx);
         }
         ServerEvent::Loads(from) => discovery::loads(*ctx, from),
-        ServerEvent::Synchronised => departures::synchronised(waiters::core(&ctx)),
+        ServerEvent::Synchronised => departures::synchronised(waiters::node(&ctx)),
         ServerEvent::Loaded => {
             // Some servers report the link later than they are ready to be promoted.
             if is_primary(*ctx) {
-                events::data_came(waiters::core(&ctx));
+                observed::data_arrived(waiters::node(&ctx));
             } else {
-                departures::synchronised(waiters::core(&ctx));
+                departures::synchronised(waiters::node(&ctx));
             }
             discovery::loaded(*ctx);
         }
         ServerEvent::Slots(moves, ranges) => slots_move(ctx, moves, &ranges),
         ServerEvent::Snapshot => effects::begin(),
-        ServerEvent::Disconnected(client) => sessions::connection_ended(waiters::core(&ctx), client),
+        ServerEvent::Disconnected(client) => sessions::connection_ended(waiters::node(&ctx), client),
         ServerEvent::MaxMemoryChanged => eviction::check(*ctx),
     }
 }
@@ -164,7 +164,7 @@ pub(crate) fn server_event(ctx: EventCtx<'_>, event: ServerEvent) {
 fn slots_move(ctx: EventCtx<'_>, moves: SlotMove, ranges: &[SlotRange]) {
     match moves {
         SlotMove::Begins => arriving::begin(ranges),
-        SlotMove::Came | SlotMove::Failed => arriving::end(ranges),
+        SlotMove::Arrived | SlotMove::Failed => arriving::end(ranges),
         SlotMove::Left => {}
     }
     if !is_primary(*ctx) {
@@ -172,8 +172,8 @@ fn slots_move(ctx: EventCtx<'_>, moves: SlotMove, ranges: &[SlotRange]) {
     }
     match moves {
         // Also before slots come: they may have been here before.
-        SlotMove::Begins | SlotMove::Left => events::slots_elsewhere(waiters::core(&ctx), ranges),
-        SlotMove::Came => events::data_came(waiters::core(&ctx)),
+        SlotMove::Begins | SlotMove::Left => observed::slots_moved(waiters::node(&ctx), ranges),
+        SlotMove::Arrived => observed::data_arrived(waiters::node(&ctx)),
         SlotMove::Failed => {}
     }
 }
@@ -183,8 +183,8 @@ pub(crate) fn beat(ctx: TaskCtx<'_>) {
     waiters::clear_doubt(&ctx);
     let clock = ctx.clock();
     if has_stepped(ctx.real_time(), clock) && waiters::locks(|locks| locks.is_watched()) {
-        events::clock_stepped(waiters::core(&ctx));
-        timing::restart_timer(waiters::core(&ctx));
+        observed::clock_stepped(waiters::node(&ctx));
+        timing::restart_timer(waiters::node(&ctx));
     }
     let is_due = LOOK.is_due(clock);
     let records = if is_due { RECORDS_AT_ONCE } else { RECORDS_AT_A_BEAT };
@@ -195,23 +195,23 @@ pub(crate) fn beat(ctx: TaskCtx<'_>) {
     effects::look(*ctx);
     let tries = ctx.in_cluster() && TRY.is_due(clock);
     if tries {
-        events::retry_deferred(waiters::core(&ctx));
+        observed::retry_deferred(waiters::node(&ctx));
     }
     let sweeps = SWEEP.is_due(clock);
     if !waiters::locks(|locks| locks.is_watched()) {
         return;
     }
-    sessions::on_beat(waiters::core(&ctx));
+    sessions::on_beat(waiters::node(&ctx));
     if sweeps {
-        events::sweep_periodically(waiters::core(&ctx));
+        observed::sweep_periodically(waiters::node(&ctx));
     }
     if ctx.in_cluster() {
         // A slot that leaves this server takes its keys along without an event on some versions.
-        events::check_some(waiters::core(&ctx));
+        observed::check_some(waiters::node(&ctx));
     }
     if tries {
         // CLUSTER DELSLOTS leaves the keys, and a lock that is held is not asked for before its lease ends.
-        events::doubt_some_slots(waiters::core(&ctx));
+        observed::doubt_some_slots(waiters::node(&ctx));
     }
 }
 

@@ -1,29 +1,29 @@
 //! Writes of other clients to a lock's key, without the module: the same for `rlock-core` and the oracle.
 
 use super::hash::{Hash, Leases};
-use super::op::{Count, Foreign, Ms};
+use super::op::{Count, Ms, OtherWrite};
 use super::redisson;
 use super::values::Value;
 
 /// The value of the key afterwards; nothing where it is not written.
-pub(super) fn run(what: Foreign, value: Value, leases: &mut Leases, now: i64) -> Option<Value> {
+pub(super) fn run(what: OtherWrite, value: Value, leases: &mut Leases, now: i64) -> Option<Value> {
     let after = |Ms(ms): Ms| now + ms;
     Some(match (what, value) {
-        (Foreign::Delete, _) => Value::Nothing,
-        (Foreign::Take { owner, lease }, Value::Nothing) => {
+        (OtherWrite::Delete, _) => Value::Nothing,
+        (OtherWrite::Take { owner, lease }, Value::Nothing) => {
             Value::Held { by: owner, holds: 1, ends: lease.map(after) }
         }
-        (Foreign::Put { owner, holds: Count(holds), lease }, _) => {
+        (OtherWrite::Put { owner, holds: Count(holds), lease }, _) => {
             Value::Held { by: owner, holds: holds.max(1), ends: lease.map(after) }
         }
-        (Foreign::Spoil, _) => Value::Other,
-        (Foreign::Expire(ms), _) => return with_end(value, Some(after(ms))),
-        (Foreign::Persist, _) => return with_end(value, None),
-        (Foreign::RemovePermit(owner), Value::Permits(mut ends, key_end)) => {
+        (OtherWrite::Spoil, _) => Value::Other,
+        (OtherWrite::Expire(ms), _) => return with_end(value, Some(after(ms))),
+        (OtherWrite::Persist, _) => return with_end(value, None),
+        (OtherWrite::RemovePermit(owner), Value::Permits(mut ends, key_end)) => {
             ends[owner.0] = None;
             if ends.iter().all(Option::is_none) { Value::Nothing } else { Value::Permits(ends, key_end) }
         }
-        (Foreign::Redisson { script, owner, lease: Ms(lease) }, Value::Nothing | Value::ReadWrite(_)) => {
+        (OtherWrite::Redisson { script, owner, lease: Ms(lease) }, Value::Nothing | Value::ReadWrite(_)) => {
             let before = if let Value::ReadWrite(hash) = value { Some(hash) } else { None };
             let hash = redisson::run(script, owner, lease, before, leases, now);
             return (hash != before).then_some(hash.map_or(Value::Nothing, Value::ReadWrite));
