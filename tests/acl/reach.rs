@@ -198,7 +198,7 @@ fn reach_of(patterns: &[&str]) -> BTreeMap<&'static str, usize> {
     println!("RLOCK_SEED={seed}");
     let (server, admin) = &mut TestServer::start_and_connect();
     others(admin);
-    // A waiter of a channel that nobody hears leaves.
+    // A waiter of a channel without a subscriber leaves the queue.
     let _of_the_waiters = Subscriber::channel(server, "admin");
     let mut heard = Subscriber::pattern(server, "*");
     let commands = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info";
