@@ -81,7 +81,7 @@ fn module(picture: &mut Picture) {
     part(picture, [52, 214, 170, 64], "blue", "command/", "one file each");
     part(picture, [236, 214, 170, 64], "blue", "perform.rs", "the one executor");
     part(picture, [52, 298, 170, 64], "blue", "waiters.rs", "blocked clients, timer");
-    part(picture, [236, 298, 170, 64], "blue", "events.rs", "keys and the server");
+    part(picture, [236, 298, 170, 64], "blue", "server_events.rs", "keys and the server");
     part(picture, [428, 192, 120, 172], "amber", "ffi/", "every unsafe");
     picture.arrow(&[[222, 246], [235, 246]], "");
     picture.arrow(&[[236, 330], [223, 330]], "");
@@ -138,7 +138,8 @@ mod tests {
         assert!(!own.contains("path ="), "rlock-core imports a part of the project");
         let texts = picture();
         for text in texts.placed().iter().map(|placed| placed.text.as_str()) {
-            let in_module = ["command/", "perform.rs", "waiters.rs", "events.rs", "ffi/"].contains(&text);
+            let in_module =
+                ["command/", "perform.rs", "waiters.rs", "server_events.rs", "ffi/"].contains(&text);
             let path = if in_module { root().join("src").join(text) } else { root().join(text) };
             let is_path =
                 in_module || text.starts_with("crates/") || ["model", "fuzz", "benches"].contains(&text);
