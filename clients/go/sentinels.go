@@ -104,15 +104,22 @@ func (c *Client) primary(ctx context.Context) (string, error) {
 	}
 	var best verdict
 	var err error
-	c.do(func() { best, err = c.sentinels.believe(c.endpoint.service, all) })
+	c.do(func() {
+		before := c.sentinels.epoch
+		if best, err = c.sentinels.believe(c.endpoint.service, all); c.sentinels.epoch > before {
+			c.moved(best.primary) // the other connection may be older than this news
+		}
+	})
 	return best.primary, err
 }
 
-// askAll waits for all of these, or for a moment after the first answer: one that hangs must not keep the client.
+// askAll waits for all of these, or for a moment after the first answer: one that hangs must not keep the client. The moment is
+// longer where the answers are older than what is known: another Sentinel has said that.
 func (c *Client) askAll(ctx context.Context, which []string, answered bool) (all []verdict) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	window := sentinelWindow
+	window, epoch := sentinelWindow, int64(0)
+	c.do(func() { epoch = c.sentinels.epoch })
 	if deadline, bounded := ctx.Deadline(); bounded {
 		window = min(window, time.Until(deadline)/4)
 	}
@@ -121,14 +128,20 @@ func (c *Client) askAll(ctx context.Context, which []string, answered bool) (all
 		go func() { answers <- c.ask(ctx, address) }()
 	}
 	var over <-chan time.Time
+	if answered {
+		over = time.After(window)
+	}
 	for range which {
-		if answered && over == nil {
-			over = time.After(window)
-		}
 		select {
 		case told := <-answers:
 			all = append(all, told)
-			answered = answered || told.err == nil
+			switch {
+			case told.err != nil || answered:
+			case told.epoch >= epoch:
+				over, answered = time.After(window), true
+			case over == nil:
+				over = time.After(2 * window)
+			}
 		case <-over:
 			return all
 		}

@@ -107,6 +107,16 @@ type teller struct {
 	mutex   sync.Mutex
 	answers map[string]string
 	asked   []string
+	late    time.Duration
+}
+
+// says that this server is the primary, by this configuration, after some time.
+func (s *teller) says(primary *server, epoch int, late time.Duration) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.answers["SENTINEL MASTER"] = bulks("name", "main", "config-epoch", fmt.Sprint(epoch))
+	s.answers["SENTINEL GET-MASTER-ADDR-BY-NAME"] = bulks("127.0.0.1", fmt.Sprint(primary.port))
+	s.late = late
 }
 
 func bulks(words ...string) string { return string(appendCommand(nil, words)) }
@@ -144,7 +154,11 @@ func (s *teller) serve(conn net.Conn) {
 		s.mutex.Lock()
 		answer, known := s.answers[command]
 		s.asked = append(s.asked, command)
+		late := s.late
 		s.mutex.Unlock()
+		if command == "SENTINEL MASTER" {
+			time.Sleep(late)
+		}
 		if !known {
 			answer = "-ERR unknown command\r\n"
 		}
@@ -182,6 +196,41 @@ func TestAStaleSentinelIsOutvoted(t *testing.T) {
 	check(t, g.second.exists("a") && !old.exists("a"), "at the primary of the highest epoch")
 	time.Sleep(1500 * time.Millisecond)
 	check(t, held.Release(ctx) == nil, "it stays there")
+}
+
+// The first wait opened the second connection at the new primary, and the first one stayed at the old.
+func TestBothConnectionsAreAtTheSameServer(t *testing.T) {
+	ctx, old, now := within(t, 30*time.Second), startServer(t), startServer(t)
+	one := startTeller(t, stale(old))
+	client := must[*Client](t)(ConnectSentinel(ctx, &redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{one.address}}, Options{Name: "both"}))
+	defer closeNow(client)
+	one.says(now, 1, 0)
+	short, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	held := must[*Held](t)(client.Lock("a").Acquire(short))
+	check(t, now.exists("a") && !old.exists("a"), "at the new one")
+	eventually(t, "both are there", func() bool { return !old.serves("both@") })
+	check(t, held.Release(ctx) == nil, "released")
+}
+
+// Each second it said that there is another primary, and was too late when the client looked for that one.
+func TestASentinelThatAnswersLateIsHeard(t *testing.T) {
+	ctx, old, now := within(t, 30*time.Second), startServer(t), startServer(t)
+	var all []*teller
+	var addresses []string
+	for range 3 {
+		each := startTeller(t, stale(old))
+		all, addresses = append(all, each), append(addresses, each.address)
+	}
+	options := Options{Name: "late", Lease: 6 * time.Second}
+	client := must[*Client](t)(ConnectSentinel(ctx, &redis.FailoverOptions{MasterName: "main", SentinelAddrs: addresses}, options))
+	defer closeNow(client)
+	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
+	all[2].says(now, 1, 400*time.Millisecond)
+	eventually(t, "it is at the new one", func() bool { return now.serves("late@") })
+	time.Sleep(1500 * time.Millisecond)
+	check(t, now.serves("late@") && !old.serves("late@"), "it stays there")
+	wantError(t, held.Release(ctx), ErrLost)
 }
 
 func TestAUserWithoutEpochsStillFindsThePrimary(t *testing.T) {

@@ -1,7 +1,7 @@
 /** Connections of the client's own, kept up for ever: one for commands, one for the messages of the server. */
 import type { Acquisition } from "./acquisition.js";
 import type { Client } from "./client.js";
-import { Closed, Permission, type RlockError } from "./errors.js";
+import { Closed, Permission, Unreachable, type RlockError } from "./errors.js";
 import type { Machine } from "./machine.js";
 import { Sentinels, type Place, type Watch } from "./sentinels.js";
 import { ServerError, Unsent, demoted, failure, isReplica, silent } from "./wire.js";
@@ -302,6 +302,15 @@ export class Link {
     this.#messages?.fail(error);
   }
 
+  /** A Sentinel names this primary: connections to another server end; with `up`, not those that are being made. */
+  follow(at: string, by: string, up = false): void {
+    for (const line of [this.commands, this.#messages]) {
+      // Not the first attempt to connect.
+      if (!line || !this.reached || line.server === at || (up && !line.connection)) continue;
+      line.fail(new Unreachable(`is no longer the primary: the Sentinel ${by} names ${at}`, "", undefined, line.server));
+    }
+  }
+
   /** How long another owner's lease can last. */
   async look(lock: string): Promise<unknown> {
     const { connection } = this.commands;
@@ -325,8 +334,8 @@ export class Link {
   async #open(timeout: number, line: Line): Promise<Connection> {
     const { driver, client } = this;
     if (driver.watch) this.#sentinels ??= new Sentinels(client, driver.watch);
-    const [place, by] = (await this.#sentinels?.primary(timeout / 2)) ?? [];
-    if (place) line.server = `${place.host}:${String(place.port)}`;
+    const { place, at, by } = (await this.#sentinels?.primary(timeout / 2)) ?? {};
+    if (at !== undefined) line.server = at;
     const connection = driver.open(timeout, place);
     if (driver.cluster) return connection;
     const connect = async () => {

@@ -57,13 +57,17 @@ function single(settings: RedisClientOptions, timeout: number, address: object, 
   const socket = { ...settings.socket, ...address, connectTimeout: timeout, reconnectStrategy: false, socketTimeout: undefined };
   const ours = { ...OURS, socket } as object;
   const redis = (like ? like.duplicate(ours as never) : noderedis.createClient({ ...settings, ...ours })) as Raw;
+  const end = () => (redis.isOpen ? redis.destroy() : undefined);
+  let made = false;
+  redis.on("connect", () => (made = true));
   return {
     connect: () => redis.connect(),
     send: (words) => redis.sendCommand(words),
     subscribe: (channel, receive) => redis.subscribe(channel, receive),
     on: (event, told) => redis.on(event, told),
     unref: () => redis.unref(),
-    close: () => (redis.isOpen ? redis.destroy() : undefined),
+    // Destroyed while its socket connects, it would stay open.
+    close: () => (made ? end() : redis.on("connect", end)),
   };
 }
 

@@ -27,6 +27,9 @@ interface Answer {
   readonly place: Place | undefined;
 }
 
+/** The answer that counts, and which Sentinel gave it. */
+type Named = Answer & { readonly at: string; readonly place: Place; readonly by: string };
+
 /** Heard on one connection, asked on another: a subscribed one takes no questions. */
 interface Sentinel {
   readonly at: string;
@@ -51,7 +54,7 @@ export class Sentinels {
   readonly #known = new Map<string, Sentinel>();
   readonly #timer: NodeJS.Timeout;
   #believed: Answer = { epoch: 0, at: undefined, place: undefined };
-  #search: Promise<[Place, string]> | undefined;
+  #search: Promise<Named> | undefined;
 
   constructor(client: Client, watch: Watch) {
     this.#client = client;
@@ -62,9 +65,16 @@ export class Sentinels {
     }, 1_000).unref();
   }
 
-  /** The primary, and which Sentinel names it. Both connections learn of the same one. */
-  primary(timeout: number): Promise<[Place, string]> {
-    return (this.#search ??= this.#find(timeout).finally(() => (this.#search = undefined)));
+  /** The primary, and which Sentinel names it. A connection to another server ends: that one is older than this news. */
+  primary(timeout: number): Promise<Named> {
+    const believe = (best: Named) => {
+      this.#believed = best;
+      this.#client.link.follow(best.at, best.by, true);
+      return best;
+    };
+    return (this.#search ??= this.#find(timeout)
+      .then(believe)
+      .finally(() => (this.#search = undefined)));
   }
 
   close(): void {
@@ -95,20 +105,17 @@ export class Sentinels {
 
   #heard(message: string, by: string): void {
     const [name, , , host = "", port] = message.split(" ");
-    if (name === this.#watch.name && port !== undefined) this.#moved(text({ host, port: Number(port) }), by);
-  }
-
-  #moved(at: string, by: string): void {
-    const before = this.#believed.at;
-    if (before === undefined || before === at) return;
-    this.#client.link.leave(new Unreachable(`is no longer the primary: the Sentinel ${by} names ${at}`, "", undefined, before));
+    if (name === this.#watch.name && port !== undefined) this.#client.link.follow(text(this.#watch.map({ host, port: Number(port) })), by);
   }
 
   /** Asks all of them whether the primary is another one. */
   #look(): void {
     for (const one of this.#known.values()) {
-      const told = ({ epoch, at }: Answer) => {
-        if (epoch > this.#believed.epoch && at !== undefined) this.#moved(at, one.at);
+      const told = (answer: Answer) => {
+        const { epoch, at } = answer;
+        if (epoch <= this.#believed.epoch || at === undefined) return;
+        this.#client.link.follow(at, one.at);
+        this.#believed = answer;
       };
       this.#ask(one).then(told, () => undefined);
     }
@@ -137,11 +144,11 @@ export class Sentinels {
     const listed = Array.isArray(others) ? (others.map(read) as { ip?: string; port?: unknown }[]) : [];
     for (const { ip, port } of listed) if (ip !== undefined) this.#add(this.#watch.map({ host: ip, port: Number(port) }));
     const { configEpoch } = (read(primary) ?? {}) as { configEpoch?: unknown };
-    const found = Array.isArray(address) ? { host: String(address[0]), port: Number(address[1]) } : undefined;
-    return { epoch: Number(configEpoch ?? 0), at: found && text(found), place: found && this.#watch.map(found) };
+    const place = Array.isArray(address) ? this.#watch.map({ host: String(address[0]), port: Number(address[1]) }) : undefined;
+    return { epoch: Number(configEpoch ?? 0), at: place && text(place), place };
   }
 
-  #find(timeout: number): Promise<[Place, string]> {
+  #find(timeout: number): Promise<Named> {
     const asked = new Map<Sentinel, Answer | Error | undefined>();
     const end = performance.now() + timeout;
     return new Promise((resolve, reject) => {
@@ -157,7 +164,8 @@ export class Sentinels {
       let answered = false;
       const told = (one: Sentinel, answer: Answer | Error) => {
         asked.set(one, answer);
-        if (!answered && !(answer instanceof Error)) {
+        // An older configuration than the one that is known of keeps the time for those that know it.
+        if (!answered && !(answer instanceof Error) && answer.epoch >= this.#believed.epoch) {
           answered = true;
           clearTimeout(late);
           late = setTimeout(decide, Math.min(LATE, end - performance.now())).unref();
@@ -168,7 +176,8 @@ export class Sentinels {
         for (const one of this.#known.values()) {
           if (asked.has(one)) continue;
           asked.set(one, undefined);
-          this.#ask(one).then(
+          // Not an answer that is on its way: it may be older than the news that led here.
+          this.#question(one).then(
             (answer) => told(one, answer),
             (error: unknown) => told(one, error as Error),
           );
@@ -179,21 +188,20 @@ export class Sentinels {
     });
   }
 
-  #choose(asked: Map<Sentinel, Answer | Error | undefined>): [Place, string] {
+  #choose(asked: Map<Sentinel, Answer | Error | undefined>): Named {
     const { link } = this.#client;
     const answers = [...asked].flatMap(([one, answer]) =>
       answer === undefined || answer instanceof Error ? [] : [{ ...answer, by: one.at }],
     );
     const votes = (at: string | undefined) => answers.filter((each) => each.at === at).length;
     const [best] = answers.filter(({ at }) => at !== undefined).sort((a, b) => b.epoch - a.epoch || votes(b.at) - votes(a.at));
-    if (best?.place === undefined) throw this.#trouble(asked, answers.length);
+    if (best?.place === undefined || best.at === undefined) throw this.#trouble(asked, answers.length);
     link.reached = true;
     // Sentinels that were set up anew have lower epochs, and so has one that was cut off: the others decide.
     if (best.epoch < this.#believed.epoch && 2 * answers.length <= asked.size) {
       throw new Unreachable(`is the primary of an earlier time (named by the Sentinel ${best.by})`, "", undefined, best.at);
     }
-    this.#believed = best;
-    return [best.place, best.by];
+    return best as Named;
   }
 
   #trouble(asked: Map<Sentinel, Answer | Error | undefined>, answers: number): Error {

@@ -112,7 +112,7 @@ export class Raw {
   }
 }
 
-function parse(text, from) {
+export function parse(text, from) {
   const end = text.indexOf("\r\n", from);
   if (end < 0) return undefined;
   const [kind, line, next] = [text[from], text.slice(from + 1, end), end + 2];

@@ -6,7 +6,7 @@ import { createConnection, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
-import { Raw, answers, drivers, freePort, packages, serverProgram, sleep, startServer, until } from "./kit.mjs";
+import { Raw, answers, drivers, freePort, packages, parse, serverProgram, sleep, startServer, until } from "./kit.mjs";
 
 const unhandled = [];
 process.on("unhandledRejection", (error) => unhandled.push(error));
@@ -15,7 +15,11 @@ after(() => assert.deepEqual(unhandled, []));
 const { ioredis, redis } = packages;
 const BEHIND = [
   { name: "ioredis", connect: (nodes, options) => ioredis.Client.connect({ sentinels: nodes, name: "locks" }, options) },
-  { name: "node-redis", connect: (nodes, options) => redis.Client.connect({ sentinelRootNodes: nodes, name: "locks" }, options) },
+  {
+    name: "node-redis",
+    connect: (nodes, options) =>
+      redis.Client.connect({ sentinelRootNodes: nodes, name: "locks", sentinelClientOptions: { RESP: 2 } }, options),
+  },
 ];
 
 /** What a server or a Sentinel says, on a connection of its own: the servers cut those of others in a fail-over. */
@@ -24,6 +28,51 @@ async function ask(port, ...words) {
   const reply = await Promise.race([raw.send(...words), sleep(500)]);
   raw.close();
   return reply;
+}
+
+/** A Sentinel that says what it is told to say, after some time. */
+async function teller(says) {
+  const bulks = (...words) => `*${words.length}\r\n${words.map((word) => `$${String(word).length}\r\n${word}\r\n`).join("")}`;
+  const reply = ([command, what]) => {
+    if (command === "SUBSCRIBE") return `*3\r\n$9\r\nsubscribe\r\n$${what.length}\r\n${what}\r\n:1\r\n`;
+    if (command !== "SENTINEL") return command === "HELLO" ? "*0\r\n" : "+OK\r\n";
+    if (what === "MASTER") return bulks("config-epoch", says.epoch);
+    return what === "SENTINELS" ? "*0\r\n" : bulks("127.0.0.1", says.port);
+  };
+  const sockets = new Set();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    let text = "";
+    let last = Promise.resolve();
+    socket.setEncoding("latin1").on("error", () => undefined);
+    socket.on("data", (data) => {
+      text += data;
+      for (let parsed = parse(text, 0); parsed; parsed = parse(text, 0)) {
+        text = text.slice(parsed[1]);
+        const [command, ...more] = parsed[0];
+        const words = [command.toUpperCase(), ...more];
+        last = last.then(() => sleep(words[1] === "MASTER" ? says.late : 0)).then(() => socket.write(reply(words)));
+      }
+    });
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const close = () => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  };
+  return { says, close, node: { host: "127.0.0.1", port: server.address().port } };
+}
+
+/** Two servers, and Sentinels that all name the first one. */
+async function tellers(count) {
+  const [first, second] = [await startServer(), await startServer()];
+  const all = await Promise.all(Array.from({ length: count }, () => teller({ epoch: 1, port: first.port, late: 0 })));
+  const stop = async () => {
+    for (const { close } of all) close();
+    await Promise.all([first.stop(), second.stop()]);
+  };
+  const has = async (server, name) => String(await ask(server.port, "CLIENT", "LIST")).split(`name=${name}@`).length - 1;
+  return { first, second, all, nodes: all.map(({ node }) => node), stop, has };
 }
 
 const field = (reply, name) => reply?.[reply.indexOf(name) + 1];
@@ -127,6 +176,40 @@ describe("behind Sentinels", { timeout: 240_000 }, () => {
     await all.stop();
   });
 
+  // What was said too late for a connection was believed all the same: the client stayed at a server that it knew was replaced.
+  test("a Sentinel that answers late is heard", async () => {
+    const { first, second, all, nodes, stop, has } = await tellers(3);
+    for (const { name, connect } of BEHIND) {
+      for (const { says } of all) Object.assign(says, { epoch: 1, port: first.port, late: 0 });
+      const client = await connect(nodes, { name, lease: 3_000 });
+      await client.lock(name).acquire();
+      Object.assign(all[2].says, { epoch: 2, port: second.port, late: 300 });
+      await ask(first.port, "CLIENT", "KILL", "TYPE", "normal");
+      await until("both are at the new one", async () => (await has(second, name)) === 2);
+      await sleep(1_500);
+      assert.deepEqual([await has(first, name), await has(second, name)], [0, 2]);
+      await client.close().catch(() => undefined);
+    }
+    await stop();
+  });
+
+  // The first wait opens the second connection: that one went to the new primary, and the first one stayed at the old.
+  test("both connections are at the same server", async () => {
+    const { first, second, all, nodes, stop, has } = await tellers(1);
+    for (const { name, connect } of BEHIND) {
+      const [{ says }] = all;
+      Object.assign(says, { epoch: 1, port: first.port });
+      const client = await connect(nodes, { name, lease: 30_000 });
+      Object.assign(says, { epoch: 2, port: second.port });
+      const held = await client.lock(name).acquire({ timeout: 5_000 });
+      assert.equal(await ask(second.port, "EXISTS", name), 1);
+      await until("both are there", async () => (await has(second, name)) === 2 && (await has(first, name)) === 0, 500);
+      held.check();
+      await client.close().catch(() => undefined);
+    }
+    await stop();
+  });
+
   test("a hung Sentinel keeps no caller waiting, and nothing is left at the others", async () => {
     const all = await service();
     all.watchers[0].process.kill("SIGSTOP");
@@ -143,6 +226,22 @@ describe("behind Sentinels", { timeout: 240_000 }, () => {
     all.watchers[0].process.kill("SIGCONT");
     await all.stop();
   });
+});
+
+// It connected all the same, and stayed open: no name, no time limit, and the process did not end.
+test("node-redis: a connection that is given up while it is made ends", { timeout: 30_000 }, async () => {
+  const server = await startServer();
+  let late = 0;
+  const lookup = (_, options, found) =>
+    setTimeout(() => (options.all ? found(null, [{ address: "127.0.0.1", family: 4 }]) : found(null, "127.0.0.1", 4)), late);
+  const client = await redis.Client.connect({ socket: { host: "server.invalid", port: server.port, lookup } });
+  late = 300;
+  await ask(server.port, "CLIENT", "KILL", "TYPE", "normal");
+  await sleep(100);
+  await client.close();
+  await sleep(600);
+  assert.equal((await ask(server.port, "CLIENT", "LIST")).trim().split("\n").length, 1);
+  await server.stop();
 });
 
 for (const driver of await drivers()) {

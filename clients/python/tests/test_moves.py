@@ -158,7 +158,7 @@ class Mute:
     """A Sentinel of an earlier time: the first epoch, and the addresses of the others."""
 
     def __init__(self, port: int, primary: tuple[str, int], others: list[int]) -> None:
-        self.primary, self.others = primary, others
+        self.primary, self.others, self.epoch, self.late = primary, others, 0, 0.0
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port = port
         threading.Thread(target=self._accept, daemon=True).start()
@@ -176,22 +176,64 @@ class Mute:
             return f"*{len(parts)}\r\n" + "".join(f"${len(part)}\r\n{part}\r\n" for part in parts)
 
         others = [array("ip", "127.0.0.1", "port", str(port)) for port in self.others]
-        answers = {
-            "MASTER": array("name", "primary", "config-epoch", "0"),
-            "SENTINELS": f"*{len(others)}\r\n" + "".join(others),
-            "GET-MASTER-ADDR-BY-NAME": array(self.primary[0], str(self.primary[1])),
-        }
         with one, one.makefile("rb") as lines:
             while line := lines.readline():
                 words = []
                 for _ in range(int(line[1:])):
                     lines.readline()
                     words.append(lines.readline().strip().decode())
+                answers = {
+                    "MASTER": array("name", "primary", "config-epoch", str(self.epoch)),
+                    "SENTINELS": f"*{len(others)}\r\n" + "".join(others),
+                    "GET-MASTER-ADDR-BY-NAME": array(self.primary[0], str(self.primary[1])),
+                }
+                if words[-2:-1] == ["MASTER"]:
+                    time.sleep(self.late)
                 plain = "+OK\r\n" if words[0] != "SUBSCRIBE" else "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
                 one.sendall(answers.get(words[1] if len(words) > 1 else "", plain).encode())
 
     def close(self) -> None:
         self._listener.close()
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[Server, Server]]:
+    both = Server(), Server()
+    yield both
+    for one in both:
+        one.stop()
+
+
+def test_both_connections_are_at_the_same_server(servers: tuple[Server, Server], name: str) -> None:
+    """The first wait opened the second one at the new primary, and the first one stayed at the old."""
+    old, new = servers
+    mute = Mute(free_port(), ("127.0.0.1", old.port), [])
+    driver = make_sentinel([("127.0.0.1", mute.port)], socket_timeout=1).master_for("primary")
+    with Client(driver) as client:
+        client.lock(name).try_acquire().release()
+        mute.primary, mute.epoch = ("127.0.0.1", new.port), 1
+        held = client.lock(name).acquire(5)
+        assert holds_at(new, name) == held.owner
+        eventually(lambda: (len(old.clients()), len(new.clients())) == (0, 2), 1)
+        held.release()
+    mute.close()
+
+
+def test_a_sentinel_that_answers_late_is_heard(servers: tuple[Server, Server], name: str) -> None:
+    """Each second it said that there is another primary, and was too late when the client looked for that one."""
+    old, new = servers
+    mutes = [Mute(free_port(), ("127.0.0.1", old.port), []) for _ in range(3)]
+    addresses = [("127.0.0.1", mute.port) for mute in mutes]
+    with Client(make_sentinel(addresses, socket_timeout=1).master_for("primary"), lease=3) as client:
+        held = client.lock(name).try_acquire()
+        mutes[2].primary, mutes[2].epoch, mutes[2].late = ("127.0.0.1", new.port), 1, 0.4
+        eventually(lambda: moved_to(new), 4)
+        time.sleep(1.5)
+        assert moved_to(new)
+        assert not moved_to(old)
+        assert held.lost.is_set()
+    for mute in mutes:
+        mute.close()
 
 
 def test_sentinels_that_are_set_up_anew(service: Service, name: str) -> None:

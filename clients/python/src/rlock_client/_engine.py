@@ -274,13 +274,15 @@ class Engine:
             if one.machine.phase == "held" and now() >= one.machine.end:
                 self.give(one, one.machine.tick)
 
+    def own_links(self) -> list[Link]:
+        return [*self.links.values(), *([self.subscription] if self.subscription else [])]
+
     def _links(self) -> list[Link]:
-        own: list[Link] = [*self.links.values(), *([self.subscription] if self.subscription else [])]
-        return own + (self.sentinels.links() if self.sentinels else [])
+        return self.own_links() + (self.sentinels.links() if self.sentinels else [])
 
     def leave(self, why: Error) -> None:
         """The server is not, or no longer, the primary: its address is asked for and resolved anew."""
-        for link in [*self.links.values(), *([self.subscription] if self.subscription else [])]:
+        for link in self.own_links():
             link.drop(why)
 
     def link(self, address: Address) -> Commands:

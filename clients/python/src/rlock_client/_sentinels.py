@@ -139,11 +139,13 @@ class Sentinels:
             self.asked[host, port] = Asker(self.engine, self, place)
             self.heard.append(Ears(self.engine, self, place))
 
-    def moved(self, place: Place, by: Endpoint) -> None:
-        if self.believed.place not in (None, place):
-            text = f"is no longer the primary: the Sentinel {by} names {place[0]}:{place[1]}"
-            before = self.engine.endpoint.at(self.believed.place)
-            self.engine.leave(Unreachable(text, server=str(before)))
+    def moved(self, place: Place | None, by: Endpoint | str) -> None:
+        """Connections to another server end."""
+        primary = str(self.engine.endpoint.at(place))
+        for link in self.engine.own_links():
+            if link.server != primary:
+                text = f"is no longer the primary: the Sentinel {by} names {primary}"
+                link.drop(Unreachable(text, server=link.server))
 
     def look(self) -> None:
         """Asks all of them whether the primary is another one."""
@@ -155,6 +157,7 @@ class Sentinels:
             answer = future.result()
             if answer.epoch > self.believed.epoch and answer.place is not None:
                 self.moved(answer.place, one.place)
+                self.believed = answer
 
     async def primary(self, within: float) -> Endpoint:
         """The primary, by those that answer in time. Both connections learn of the same one."""
@@ -164,15 +167,17 @@ class Sentinels:
 
     async def _find(self, within: float) -> Endpoint:
         asked: dict[Asker, asyncio.Future[Answer]] = {}
-        end, answered = now() + round(within * 1e9), False
+        end, late = now() + round(within * 1e9), False
         while True:
             asked |= {one: one.ask() for one in self.asked.values() if one not in asked}
             waiting = [future for future in asked.values() if not future.done()]
             if not waiting or now() >= end:
                 return self._choose(asked)
             await asyncio.wait(waiting, timeout=(end - now()) / 1e9, return_when=asyncio.FIRST_COMPLETED)
-            if not answered and any(future.done() and future.exception() is None for future in asked.values()):
-                answered, end = True, min(end, now() + LATE)
+            done = [one.result() for one in asked.values() if one.done() and one.exception() is None]
+            # An older configuration than the one that is known of keeps the time for those that know it.
+            if not late and any(answer.epoch >= self.believed.epoch for answer in done):
+                late, end = True, min(end, now() + LATE)
 
     def _choose(self, asked: dict[Asker, asyncio.Future[Answer]]) -> Endpoint:
         done = {one: future for one, future in asked.items() if future.done()}
@@ -188,6 +193,8 @@ class Sentinels:
         if best.epoch < self.believed.epoch and 2 * len(answers) <= len(asked):
             raise Unreachable(f"is the primary of an earlier time{primary.by}", server=str(primary))
         self.believed = best
+        # The other connection may be older than this news.
+        self.moved(best.place, by)
         return primary
 
     def _trouble(self, asked: dict[Asker, asyncio.Future[Answer]], answers: int) -> Error:

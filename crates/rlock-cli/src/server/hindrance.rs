@@ -1,10 +1,12 @@
-//! Why a server that answers gives no locks now: it refuses writes, its memory is full, or it drains.
+//! Why a server that answers gives no locks now: it refuses or pauses writes, its memory is full, or it drains.
+
+use std::time::Duration;
 
 use redis::cmd;
 
+use super::Link;
 use super::nodes::nodes;
 use super::servers::{self, Fields};
-use super::{Link, PATIENCE};
 use crate::error::Error;
 
 /// The key of the probe; in a cluster a number follows, by which the key is in a slot of the node.
@@ -13,11 +15,16 @@ const KEY: &str = "rlock:probe";
 /// An owner that is in no queue.
 const OWNER: &str = "rlock-probe";
 
+/// How long a server that has answered another question may take to answer the probe.
+const USUAL: Duration = Duration::from_secs(1);
+
 /// Why a server gives no locks now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Hindrance {
     /// It refuses every write, with this text.
     Refuses(String),
+    /// It answers, but no writes.
+    Pauses,
     /// ACQUIRE is refused with OOM.
     Full,
     /// Its option `rlock.accept` is no.
@@ -40,6 +47,7 @@ impl Hindrance {
     pub(crate) fn code(&self) -> &str {
         match self {
             Hindrance::Refuses(text) => text.split(' ').next().unwrap_or_default(),
+            Hindrance::Pauses => "PAUSE",
             Hindrance::Full => "OOM",
             Hindrance::Drains => "DRAIN",
         }
@@ -49,6 +57,7 @@ impl Hindrance {
     pub(crate) fn text(&self) -> String {
         match self {
             Hindrance::Refuses(text) => format!("refuses writes: {text}"),
+            Hindrance::Pauses => "answers no writes: they are paused (CLIENT PAUSE)".to_string(),
             Hindrance::Full => "refuses new locks: its memory is full (maxmemory)".to_string(),
             Hindrance::Drains => "refuses new locks: it is drained (rlock.accept is no)".to_string(),
         }
@@ -63,6 +72,10 @@ impl Hindrance {
             ),
             Hindrance::Refuses(_) => format!(
                 "fix what {addresses} names, such as a full disk; until then no lock is acquired, renewed or released there"
+            ),
+            Hindrance::Pauses => format!(
+                "a fail-over may be under way: ask again after it, or end the pause of {addresses} with CLIENT UNPAUSE; until \
+                 then no lock is acquired, renewed or released there"
             ),
             Hindrance::Full => {
                 format!("raise maxmemory on {addresses}, or remove keys; releasing and renewing still work")
@@ -83,13 +96,13 @@ pub(crate) fn hindrance(link: &mut Link, fields: &Fields) -> Result<Option<Hindr
     if !fields.contains_key("rlock_version") || !is("role", "master") {
         return Ok(None);
     }
-    let refused = refused(link, fields)?.map(Hindrance::Refuses);
+    let refused = refused(link, fields)?;
     let full = || is_full(fields).then_some(Hindrance::Full);
     Ok(refused.or_else(full).or_else(|| is("rlock_accept", "0").then_some(Hindrance::Drains)))
 }
 
-/// The error by which the server refuses writes.
-fn refused(link: &mut Link, fields: &Fields) -> Result<Option<String>, Error> {
+/// Whether the server takes writes, and why not.
+fn refused(link: &mut Link, fields: &Fields) -> Result<Option<Hindrance>, Error> {
     if link.probe == Probe::New {
         match key(link, fields)? {
             Some(key) => link.probe = Probe::With(key),
@@ -100,8 +113,10 @@ fn refused(link: &mut Link, fields: &Fields) -> Result<Option<String>, Error> {
     let Probe::With(key) = &link.probe else { return Ok(None) };
     let mut probe = cmd("RLOCK.CANCEL");
     probe.arg(key).arg(OWNER);
-    match link.ask(&probe, PATIENCE) {
+    match link.ask(&probe, USUAL) {
         Ok(_) => Ok(None),
+        // A server that answers other questions.
+        Err(Error::NoAnswer { .. }) => servers::info(link, &["server"]).map(|_| Some(Hindrance::Pauses)),
         Err(Error::Refused { text, .. }) => match text.split(' ').next().unwrap_or_default() {
             "NOPERM" => {
                 link.probe = Probe::Forbidden;
@@ -112,7 +127,7 @@ fn refused(link: &mut Link, fields: &Fields) -> Result<Option<String>, Error> {
                 link.probe = Probe::New;
                 Ok(None)
             }
-            _ => Ok(Some(text)),
+            _ => Ok(Some(Hindrance::Refuses(text))),
         },
         Err(error) => Err(error),
     }

@@ -9,7 +9,9 @@ use crate::support::terminal::Terminal;
 use crate::support::{Ended, Running, SOON, ask, bare, rlock, url};
 
 /// A command that makes a server refuse locks, the first word of its error, and what is said of it.
-const CASES: [(&str, &str, &str); 4] = [
+const CASES: [(&str, &str, &str); 5] = [
+    // As before a fail-over by Sentinels.
+    ("CLIENT PAUSE 600000 WRITE", "PAUSE", "answers no writes: they are paused (CLIENT PAUSE)"),
     ("CONFIG SET min-replicas-to-write 1", "NOREPLICAS", "refuses writes: NOREPLICAS"),
     ("CONFIG SET maxmemory 1", "OOM", "refuses new locks: its memory is full (maxmemory)"),
     ("CONFIG SET rlock.accept no", "DRAIN", "refuses new locks: it is drained (rlock.accept is no)"),

@@ -1,5 +1,8 @@
 //! Primaries that are replaced on purpose: the client leaves the old one at once, wherever its address came from.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rlock_client::{Client, Error, State};
@@ -73,6 +76,70 @@ async fn sentinels_that_the_others_list_are_asked_and_heard_as_well() {
     eventually("a renewal at the new primary", || (counter(&replica, "renewed") > 0).then_some(())).await;
     within("the release", held.release()).await.unwrap();
     sentinels[0].signal(libc::SIGCONT);
+}
+
+/// A Sentinel that says what it is told to say, after some time.
+struct Teller {
+    port: u16,
+    says: Arc<Mutex<(u64, u16, Duration)>>,
+}
+
+impl Teller {
+    fn start(primary: u16) -> Teller {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (port, says) =
+            (listener.local_addr().unwrap().port(), Arc::new(Mutex::new((0, primary, Duration::ZERO))));
+        let told = says.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let told = told.clone();
+                std::thread::spawn(move || serve(&stream, &told));
+            }
+        });
+        Teller { port, says }
+    }
+}
+
+fn serve(mut stream: &TcpStream, says: &Mutex<(u64, u16, Duration)>) {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let bulks =
+        |one: &str, other: &str| format!("*2\r\n${}\r\n{one}\r\n${}\r\n{other}\r\n", one.len(), other.len());
+    while let Some(count) = lines.next() {
+        let count: usize = count[1..].parse().unwrap();
+        let words: Vec<String> =
+            (0..count).filter_map(|_| lines.nth(1)).map(|word| word.to_uppercase()).collect();
+        let (epoch, port, late) = *says.lock().unwrap();
+        let reply = match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["SENTINEL", "MASTER", ..] => {
+                std::thread::sleep(late);
+                format!("%1\r\n$12\r\nconfig-epoch\r\n${}\r\n{epoch}\r\n", epoch.to_string().len())
+            }
+            ["SENTINEL", "SENTINELS", ..] => "*0\r\n".to_string(),
+            ["SENTINEL", ..] => bulks("127.0.0.1", &port.to_string()),
+            ["HELLO", ..] => "%1\r\n$5\r\nproto\r\n:3\r\n".to_string(),
+            ["SUBSCRIBE", ..] => ">3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n".to_string(),
+            _ => "+OK\r\n".to_string(),
+        };
+        if stream.write_all(reply.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Each second it said that there is another primary, and was too late when the client looked for that one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_that_answers_late_is_heard() {
+    let (old, new) = (TestServer::start(), TestServer::start());
+    let tellers = [(); 3].map(|()| Teller::start(old.port()));
+    let hosts = tellers.each_ref().map(|teller| format!("127.0.0.1:{}", teller.port));
+    let url = format!("redis+sentinel://{}/main", hosts.join(","));
+    let client = within("a client", Client::builder().lease(LEASE).connect(&url)).await.unwrap();
+    let held = client.lock("held").acquire().await.unwrap();
+    *tellers[2].says.lock().unwrap() = (1, new.port(), Duration::from_millis(400));
+    within("the loss", held.lost()).await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let guard = within("a lock", client.lock("held").acquire()).await.unwrap();
+    assert_eq!(owner(&mut new.connect(), "held").unwrap(), guard.owner());
 }
 
 /// Behind an address that moves, as a DNS name or a virtual address does, clients stayed on the demoted server for ever.

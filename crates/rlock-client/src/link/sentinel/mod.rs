@@ -60,7 +60,7 @@ struct Sentinel {
 }
 
 /// Which server is the primary.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Belief {
     /// The configuration epoch by which it was chosen.
     epoch: u64,
@@ -79,6 +79,7 @@ impl SentinelConnector {
 
     async fn dial(&self, events: UnboundedSender<Incoming>, within: Duration) -> Result<Dialled, Error> {
         let sentinels = &self.0;
+        let before = sentinels.belief.borrow().clone();
         // The primary gets what is left of the time.
         let (belief, by) = sentinels.ask_all(after(within / 2)).await?;
         let Belief { address, .. } = &belief;
@@ -91,6 +92,11 @@ impl SentinelConnector {
             return Err(Error::transport(address.as_str(), why));
         }
         let server = address.clone();
+        // What a Sentinel said meanwhile is newer.
+        let news = sentinels.belief.borrow().clone().filter(|news| before.as_ref() != Some(news));
+        if let Some(news) = news.filter(|news| news.address != server) {
+            return Err(Error::transport(server, format!("{} is the primary now", news.address)));
+        }
         sentinels.belief.send_replace(Some(belief));
         Ok(Dialled { connection: Box::new(primary), server })
     }
@@ -101,7 +107,8 @@ impl Sentinels {
     async fn ask_all(self: &Arc<Self>, silence: Instant) -> Result<(Belief, String), Error> {
         let (mut asking, mut asked) = (JoinSet::new(), 0_usize);
         let (mut answers, mut failures) = (Vec::new(), Vec::new());
-        let mut by = silence;
+        let before = self.belief.borrow().as_ref().map(|belief| belief.epoch);
+        let (mut by, mut has_current) = (silence, false);
         loop {
             for sentinel in self.known().get(asked..).unwrap_or_default() {
                 asked = asked.saturating_add(1);
@@ -110,17 +117,18 @@ impl Sentinels {
             let Ok(Some(outcome)) = timeout_at(by, asking.join_next()).await else { break };
             match outcome {
                 Ok(Ok(answer)) => {
-                    // A Sentinel that hangs must not hold up the others.
-                    if self.learn(&answer.others) || answers.is_empty() {
+                    let is_current = before.is_none_or(|before| answer.epoch >= before);
+                    // A Sentinel that hangs must not hold up the others, unless those are behind one that was heard.
+                    if self.learn(&answer.others) || (is_current && !has_current) {
                         by = silence.min(after(OTHERS));
                     }
+                    has_current |= is_current;
                     answers.push(answer);
                 }
                 Ok(Err(failure)) => failures.push(failure),
                 Err(_) => (),
             }
         }
-        let before = self.belief.borrow().as_ref().map(|belief| belief.epoch);
         if let Some(best) = choose(&answers, before, asked) {
             let belief = Belief { epoch: best.epoch, address: best.address.clone() };
             return Ok((belief, best.sentinel.clone()));

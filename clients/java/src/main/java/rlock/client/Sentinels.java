@@ -69,6 +69,8 @@ final class Sentinels {
   private final class Search {
     final CompletableFuture<Address> found = new CompletableFuture<>();
     private final long within;
+    private final long before = epoch;
+    private boolean fresh;
     private final List<Verdict> verdicts = new ArrayList<>();
     private Loop.Timer window;
     private int asked;
@@ -113,10 +115,18 @@ final class Sentinels {
       }
     }
 
-    /** One that hangs must not keep the client, once another one has answered. */
+    /**
+     * One that hangs must not keep the client, once another one has answered. It has more time
+     * where the answers are older than what is known: another Sentinel has said that.
+     */
     private void limit(int mine) {
-      if (window == null && verdicts.stream().anyMatch(each -> each.error == null)) {
-        long time = Math.min(WINDOW, within / 4);
+      boolean isNew =
+          verdicts.stream().anyMatch(each -> each.error == null && each.epoch >= before);
+      if (window == null && verdicts.stream().anyMatch(each -> each.error == null)
+          || isNew && !fresh) {
+        fresh = isNew;
+        engine.loop.cancel(window);
+        long time = Math.min(WINDOW, within / 4) * (fresh ? 1 : 2);
         window = engine.loop.at(engine.now() + time, () -> over(mine));
       }
     }
@@ -133,6 +143,9 @@ final class Sentinels {
     private void decide() {
       try {
         Verdict best = believe(engine.endpoint.service(), verdicts, known.size(), epoch);
+        if (best.epoch > epoch) {
+          moved(best.primary); // the other connection may be older than this news
+        }
         epoch = best.epoch;
         found.complete(best.primary);
       } catch (RlockException error) {

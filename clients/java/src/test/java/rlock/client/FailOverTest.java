@@ -129,6 +129,51 @@ class FailOverTest {
     return Sentinels.believe("main", List.of(all), 3, before).primary();
   }
 
+  /** The first wait opened the second connection at the new primary, and the first one stayed. */
+  @Test
+  void bothConnectionsAreAtTheSameServer() throws Exception {
+    try (Server old = new Server();
+        Server now = new Server();
+        Teller teller = new Teller(old.port);
+        Client client =
+            new Client(
+                "redis-sentinel://" + teller.address + "#main",
+                Settings.defaults().withName("both"))) {
+      client.lock("a").tryAcquire().release();
+      teller.primary = now.port;
+      teller.epoch = 1;
+      Guard held = client.lock("a").acquire(Duration.ofSeconds(5));
+      assertTrue(now.exists("a"));
+      Server.until("both are there", () -> !old.serves("both"));
+      held.release();
+    }
+  }
+
+  /**
+   * It said each second that there is another primary, and was too late when that one was sought.
+   */
+  @Test
+  void aSentinelThatAnswersLateIsHeard() throws Exception {
+    try (Server old = new Server();
+        Server now = new Server();
+        Teller one = new Teller(old.port);
+        Teller two = new Teller(old.port);
+        Teller three = new Teller(old.port)) {
+      String url = String.join(",", one.address, two.address, three.address);
+      Settings settings = Settings.defaults().withName("late").withLease(Duration.ofSeconds(6));
+      Client client = new Client("redis-sentinel://" + url + "#main", settings);
+      Guard held = client.lock("a").acquire();
+      three.late = 400;
+      three.primary = now.port;
+      three.epoch = 1;
+      Server.until("it is at the new one", () -> now.serves("late"));
+      Server.pause(1_500);
+      assertTrue(now.serves("late") && !old.serves("late"));
+      assertThrows(RlockException.LockLost.class, held::release);
+      client.close();
+    }
+  }
+
   /** The old primary behind the address refused all, and the client stayed at it for ever. */
   @Test
   void anAddressThatMoves() throws Exception {
