@@ -176,3 +176,31 @@ fn a_tie_takes_some_memory() {
     assert_eq!(counter(server, "ties"), MANY as u64);
     assert!((256..1_200).contains(&each), "{each} bytes for each");
 }
+
+/// The processor time of the server in this time, as a share of one core in percent.
+fn load_within(server: &TestServer, time: Duration) -> f64 {
+    let used = || {
+        let info = server.info("cpu");
+        ["used_cpu_user", "used_cpu_sys"].map(|name| info[name].parse::<f64>().unwrap()).iter().sum::<f64>()
+    };
+    let (before, begun) = (used(), Instant::now());
+    std::thread::sleep(time);
+    (used() - before) / begun.elapsed().as_secs_f64() * 100.0
+}
+
+#[test]
+fn the_sweep_of_ties_takes_little_time() {
+    const MANY: usize = 100_000;
+    let (server, client) = &mut TestServer::builder().conf("rlock.max-ties", MANY).start_and_connect();
+    pipelined(client, (0..MANY).map(|n| format!("RLOCK.ACQUIRE lock{n} o 1000000")));
+    let idle = load_within(server, Duration::from_secs(3));
+    pipelined(client, (0..MANY).map(|n| format!("RLOCK.RENEW lock{n} o 1000000 SESSION 300")));
+    let slow = load_within(server, Duration::from_secs(5)) - idle;
+    let refused = "!QUEUEFULL too many ";
+    assert!(say(client, "RLOCK.ACQUIRE more o 1000000 SESSION 300").starts_with(refused));
+    let hurried = load_within(server, Duration::from_secs(3)) - idle;
+    println!(
+        "{idle:.2} % of a core without ties, {slow:.2} % more with {MANY}, {hurried:.2} % more after a refusal"
+    );
+    assert!(slow < 3.0 && hurried < 15.0, "{slow:.2} %, {hurried:.2} % after a refusal");
+}

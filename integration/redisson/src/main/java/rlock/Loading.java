@@ -11,7 +11,7 @@ import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 
 /**
- * The module is loaded into a server under the locks of Redisson's threads: held, awaited and taken in turn.
+ * Loads the module into a server while threads of Redisson hold locks, wait for them and take them in turn.
  * Never two holders, and nobody sleeps.
  */
 final class Loading {
