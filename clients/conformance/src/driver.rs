@@ -80,7 +80,7 @@ impl Driver {
             .map_err(|error| format!("the driver: {error}"))
     }
 
-    /// The first line that `wanted` takes, waiting for it; `None` after `within`.
+    /// The last line that `wanted` takes, waiting for one; `None` after `within`. Most callers want a line of this moment.
     pub(crate) fn line(
         &self,
         within: Duration,
@@ -92,7 +92,7 @@ impl Driver {
             if let Some(fault) = &inbox.fault {
                 return Err(fault.clone());
             }
-            if let Some(line) = inbox.lines.iter().find(|line| wanted(line)) {
+            if let Some(line) = inbox.lines.iter().rev().find(|line| wanted(line)) {
                 return Ok(Some(line.clone()));
             }
             if inbox.ended {

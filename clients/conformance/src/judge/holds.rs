@@ -33,6 +33,7 @@ struct Hold<'a> {
     /// The grace of its session.
     session: Option<i64>,
     book: &'a Book,
+    confirmed: Vec<&'a Entry>,
 }
 
 pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
@@ -51,16 +52,21 @@ fn text<'a>(asked: &'a Asked, name: &str) -> &'a str {
 
 fn holds<'a>(run: &Run<'_>, books: &'a [Book]) -> Result<Vec<Hold<'a>>, Problem> {
     let mut holds = Vec::new();
+    let last_held = last_held(run);
+    let confirmed: HashMap<&str, _> =
+        books.iter().map(|book| (book.client.as_str(), confirmations(book))).collect();
     for asked in run.asked.iter().filter(|asked| text(asked, "do") == "acquire") {
         let Some(answer) = asked.answer.as_ref().filter(|answer| answer.error.is_none()) else { continue };
         let guard = text(asked, "guard");
         let book = books.iter().find(|book| book.client == text(asked, "client")).ok_or("unknown client")?;
         let own = run.parties.get(&book.client).map_or(0, |party| party.lease_ms);
         let fixed = asked.request.get("lease_ms").and_then(Value::as_i64);
+        let owner = answer.fields.get("owner").and_then(Value::as_str).unwrap_or_default();
+        let of_owner = confirmed.get(book.client.as_str()).and_then(|confirmed| confirmed.get(owner));
         holds.push(Hold {
             guard: guard.to_string(),
             lock: text(asked, "lock").to_string(),
-            owner: answer.fields.get("owner").and_then(Value::as_str).unwrap_or_default().to_string(),
+            owner: owner.to_string(),
             reader: text(asked, "kind") == "read",
             permits: asked
                 .request
@@ -69,21 +75,27 @@ fn holds<'a>(run: &Run<'_>, books: &'a [Book]) -> Result<Vec<Hold<'a>>, Problem>
                 .and_then(|permits| permits.try_into().ok()),
             fixed: fixed.is_some(),
             from: answer.at,
-            to: last_held(run, guard).max(answer.at),
+            to: last_held.get(guard).map_or(answer.at, |last| answer.at.max(*last)),
             lease: fixed.unwrap_or(own) * MS,
             session: asked.request.get("session_ms").and_then(Value::as_i64).map(|grace| grace * MS),
             book,
+            confirmed: of_owner.cloned().unwrap_or_default(),
         });
     }
     Ok(holds)
 }
 
-/// The latest moment at which a check or a release was begun that said that the lock was held.
-fn last_held(run: &Run<'_>, guard: &str) -> i64 {
-    let said = run.asked.iter().filter(|asked| text(asked, "guard") == guard);
-    let said = said.filter(|asked| ["check", "release", "reenter"].contains(&text(asked, "do")));
-    let ok = said.filter_map(|asked| asked.answer.as_ref().filter(|answer| answer.error.is_none()));
-    ok.map(|answer| answer.from).max().unwrap_or(0)
+/// For each guard the latest moment at which a check or a release was begun that said that the lock was held.
+fn last_held<'a>(run: &'a Run<'_>) -> HashMap<&'a str, i64> {
+    let mut latest = HashMap::new();
+    let asked = run.asked.iter().filter(|asked| ["check", "release", "reenter"].contains(&text(asked, "do")));
+    for (asked, answer) in asked.filter_map(|asked| Some((asked, asked.answer.as_ref()?))) {
+        if answer.error.is_none() {
+            let at = latest.entry(text(asked, "guard")).or_insert(answer.from);
+            *at = answer.from.max(*at);
+        }
+    }
+    latest
 }
 
 /// No two owners hold a lock at one time, unless both read.
@@ -116,22 +128,30 @@ fn permits(one: &Hold<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What the server confirmed: requests that extend the hold, and got a positive answer.
-fn confirmations<'a>(hold: &'a Hold<'_>) -> impl Iterator<Item = &'a Entry> {
-    hold.book.entries.iter().filter(|entry| {
-        let is = |command: &str| {
-            entry
-                .command(command)
-                .filter(|(words, _)| words.get(2) == Some(&hold.owner))
-                .and_then(|(_, reply)| reply)
-        };
-        let delivered = |reply: &&crate::proxy::transcript::Replied| reply.delivered;
-        let acquired = is("RLOCK.ACQUIRE").filter(delivered);
-        let renewed = is("RLOCK.RENEW").filter(delivered);
-        acquired.is_some_and(
-            |reply| matches!(&reply.value, Frame::Items(items) if matches!(items.first(), Some(Frame::Int(holds)) if *holds > 0)),
-        ) || renewed.is_some_and(|reply| reply.value == Frame::Int(1))
-    })
+/// The requests of each owner that extended its hold, with a positive answer of the server.
+fn confirmations(book: &Book) -> HashMap<&str, Vec<&Entry>> {
+    let mut by_owner = HashMap::<&str, Vec<&Entry>>::new();
+    for entry in &book.entries {
+        if let Some(owner) = confirmed_owner(entry) {
+            by_owner.entry(owner).or_default().push(entry);
+        }
+    }
+    by_owner
+}
+
+/// The owner whose hold a request extended.
+fn confirmed_owner(entry: &Entry) -> Option<&str> {
+    let holds = |value: &Frame| matches!(value, Frame::Items(items) if matches!(items.first(), Some(Frame::Int(holds)) if *holds > 0));
+    let acquired = entry
+        .command("RLOCK.ACQUIRE")
+        .filter(|(_, reply)| reply.is_some_and(|reply| reply.delivered && holds(&reply.value)));
+    let renewed = || {
+        entry
+            .command("RLOCK.RENEW")
+            .filter(|(_, reply)| reply.is_some_and(|reply| reply.delivered && reply.value == Frame::Int(1)))
+    };
+    let (words, _) = acquired.or_else(renewed)?;
+    words.get(2).map(String::as_str)
 }
 
 /// When a time that counts from a request ends by the client's clock.
@@ -142,7 +162,7 @@ fn end_of(sent: i64, time: i64) -> i64 {
 /// No later than this is the end of the hold by the client's clock: by the last confirmed request that came before, and
 /// with a session by the last that was answered on the same connection.
 fn latest_end(hold: &Hold<'_>, by: i64) -> Option<i64> {
-    let last = confirmations(hold).filter(|entry| entry.at <= by).max_by_key(|entry| entry.at)?;
+    let last = hold.confirmed.iter().filter(|entry| entry.at <= by).max_by_key(|entry| entry.at)?;
     let Some(grace) = hold.session else { return Some(end_of(last.at, hold.lease)) };
     let entries = hold.book.entries.iter().filter(|entry| entry.at <= by);
     let answered = entries.filter(|entry| entry.connection == last.connection && entry.is_answered());
@@ -182,7 +202,7 @@ fn renewals(run: &Run<'_>, hold: &Hold<'_>) -> Result<(), Problem> {
         return Ok(());
     }
     let mut last: Option<i64> = None;
-    for entry in confirmations(hold).filter(|entry| entry.at <= hold.to) {
+    for entry in hold.confirmed.iter().filter(|entry| entry.at <= hold.to) {
         if let Some(before) = last {
             let gap = entry.at - before;
             let most = hold.lease / 3 + hold.lease / 12 + RENEWAL_SLACK;

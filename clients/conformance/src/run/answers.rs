@@ -79,7 +79,7 @@ impl Run<'_> {
 
     /// The answer to a request, waiting for it.
     pub(super) fn answer(&mut self, id: u64, within: Duration) -> Result<Answer, Problem> {
-        let asked = self.asked.iter().find(|asked| asked.id == id).ok_or("unknown request")?.clone();
+        let asked = self.asked.iter().rev().find(|asked| asked.id == id).ok_or("unknown request")?.clone();
         let driver = self.pool.drivers.get(&asked.process).ok_or("its process is gone")?;
         let mine = |line: &Line| line.fields.get("id") == Some(&json!(id));
         let line = driver.line(within, mine)?;
@@ -87,7 +87,7 @@ impl Run<'_> {
             format!("no answer to {} within {within:?}", Value::from(asked.request.clone()))
         })?;
         let answer = read(&asked, &line)?;
-        if let Some(asked) = self.asked.iter_mut().find(|asked| asked.id == id) {
+        if let Some(asked) = self.asked.iter_mut().rev().find(|asked| asked.id == id) {
             asked.answer = Some(answer.clone());
         }
         Ok(answer)
