@@ -13,6 +13,12 @@ const FIRST: i64 = 1 << 32;
 const BEAT: u64 = 2;
 /// The module takes no notice of a smaller step, in ms.
 const SMALLEST_STEP: i64 = 51;
+/// The server's cron runs no sooner again, in ms.
+const CRON: u64 = 2;
+/// The module checks some locks at a beat this long after the last time, in ms …
+const LOOK: u64 = 90;
+/// … and sweeps all of them at such a beat this long after the last sweep.
+const SWEEP: u64 = 10_000;
 /// In this number of rounds each waiter has had a turn.
 const ROUNDS: usize = 30;
 /// The timer fires at most this often without a pause.
@@ -24,8 +30,29 @@ struct Lockstep<'a> {
     /// The number of calls that have blocked.
     blocked: usize,
     accepts: bool,
+    beats: Beats,
     repeat: &'a str,
     steps: Vec<String>,
+}
+
+/// When the server's cron ran last, and what it did then, by the clock that never steps.
+#[derive(Default)]
+struct Beats {
+    cron: u64,
+    look: u64,
+    sweep: u64,
+}
+
+impl Beats {
+    /// Whether the module sweeps all locks now.
+    fn sweeps(&mut self, clock: u64) -> bool {
+        let is_due = |last: &mut u64, every| {
+            let is_due = clock.saturating_sub(*last) >= every;
+            *last = if is_due { clock } else { *last };
+            is_due
+        };
+        is_due(&mut self.cron, CRON) && is_due(&mut self.look, LOOK) && is_due(&mut self.sweep, SWEEP)
+    }
 }
 
 impl Drop for Lockstep<'_> {
@@ -45,7 +72,8 @@ pub(crate) fn check(server: &mut Server, repeat: &str, history: &History) {
     let options = rlock_oracle::operations::Options { budget: Budget::Usual, ..history.options };
     let run = Run::new(options).with_one_timer_a_ms();
     let steps = vec![format!("{options:?}")];
-    let mut lockstep = Lockstep { server, run, blocked: 0, accepts: true, repeat, steps };
+    let beats = Beats::default();
+    let mut lockstep = Lockstep { server, run, blocked: 0, accepts: true, beats, repeat, steps };
     lockstep.happens(Op::Step(FIRST));
     lockstep.server.begin(&options, &lockstep.run);
     history.ops.iter().for_each(|op| lockstep.step(options.kinds.of(*op)));
@@ -59,6 +87,10 @@ impl Lockstep<'_> {
             Op::Pass(Span(ms)) | Op::Stall(Span(ms)) => self.pass(ms),
             Op::Step(ms) if ms.abs() < SMALLEST_STEP => {}
             Op::Step(_) => {
+                // A timer that is due before that beat would see the new time, and no step.
+                while let Some(at) = self.run.timer_in().filter(|at| *at <= BEAT) {
+                    self.pass(at.max(1));
+                }
                 self.happens(op);
                 self.happens(Op::Stall(Span(BEAT)));
                 self.settle();
@@ -164,6 +196,11 @@ impl Lockstep<'_> {
     fn settle(&mut self) {
         for cycle in 0.. {
             self.run.step(Op::Pass(Span(0)), "what is due");
+            // The server runs its timers before its cron.
+            if self.beats.sweeps(self.run.clocks().1) {
+                self.happens(Op::Sweep);
+                self.run.step(Op::Pass(Span(0)), "what is due after the sweep");
+            }
             self.server.go_to(&self.run);
             if self.run.timer_in() != Some(0) {
                 break;
