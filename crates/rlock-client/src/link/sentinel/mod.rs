@@ -92,7 +92,7 @@ impl SentinelConnector {
             return Err(Error::transport(address.as_str(), why));
         }
         let server = address.clone();
-        // What a Sentinel said meanwhile is newer.
+        // News of a Sentinel that arrived meanwhile is newer.
         let news = sentinels.belief.borrow().clone().filter(|news| before.as_ref() != Some(news));
         if let Some(news) = news.filter(|news| news.address != server) {
             return Err(Error::transport(server, format!("{} is the primary now", news.address)));
