@@ -78,7 +78,7 @@ async fn sentinels_that_the_others_list_are_asked_and_heard_as_well() {
     sentinels[0].signal(libc::SIGCONT);
 }
 
-/// A Sentinel that says what it is notified to say, after some time.
+/// A Sentinel that answers as the test sets it, after some time.
 struct Teller {
     port: u16,
     says: Arc<Mutex<(u64, u16, Duration)>>,
