@@ -17,7 +17,7 @@ const SMALLEST_STEP: i64 = 51;
 const CRON: u64 = 2;
 /// The module checks some locks at a beat this long after the last time, in ms …
 const LOOK: u64 = 90;
-/// … and sweeps all of them at such a beat this long after the last sweep.
+/// … and sweeps all of them at one of these beats, this long after the last sweep.
 const SWEEP: u64 = 10_000;
 /// In this number of rounds each waiter has had a turn.
 const ROUNDS: usize = 30;
