@@ -86,15 +86,7 @@ impl Lockstep<'_> {
         match op {
             Op::Pass(Span(ms)) | Op::Stall(Span(ms)) => self.pass(ms),
             Op::Step(ms) if ms.abs() < SMALLEST_STEP => {}
-            Op::Step(_) => {
-                // A timer that is due before that beat would see the new time, and no step.
-                while let Some(at) = self.run.timer_in().filter(|at| *at <= BEAT) {
-                    self.pass(at.max(1));
-                }
-                self.happens(op);
-                self.happens(Op::Stall(Span(BEAT)));
-                self.settle();
-            }
+            Op::Step(_) => self.step_clock(op),
             Op::Disconnect(nth) => {
                 if let Some(call) = self.run.call(nth) {
                     self.happens(op);
@@ -127,6 +119,17 @@ impl Lockstep<'_> {
             }
             _ => self.command(op),
         }
+    }
+
+    /// The wall clock steps, and the server notices it.
+    fn step_clock(&mut self, op: Op) {
+        // A timer that is due before that beat would see the new time, and no step.
+        while let Some(at) = self.run.timer_in().filter(|at| *at <= BEAT) {
+            self.pass(at.max(1));
+        }
+        self.happens(op);
+        self.happens(Op::Stall(Span(BEAT)));
+        self.settle();
     }
 
     /// Not while clients wait: they would be sent away, which the oracle does not know.
