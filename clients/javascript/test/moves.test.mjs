@@ -30,7 +30,7 @@ async function ask(port, ...words) {
   return reply;
 }
 
-/** A Sentinel that says what it is told to say, after some time. */
+/** A Sentinel that answers as the test sets it, after some time. */
 async function teller(says) {
   const bulks = (...words) => `*${words.length}\r\n${words.map((word) => `$${String(word).length}\r\n${word}\r\n`).join("")}`;
   const reply = ([command, what]) => {

@@ -23,8 +23,8 @@ final class Proxy implements AutoCloseable {
     daemon(this::accept);
   }
 
-  private static void daemon(Runnable work) {
-    Thread thread = new Thread(work, "proxy");
+  static void daemon(Runnable work) {
+    Thread thread = new Thread(work, "test");
     thread.setDaemon(true);
     thread.start();
   }

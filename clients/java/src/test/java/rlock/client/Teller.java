@@ -12,7 +12,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 
-/** A Sentinel that says what it is told to say, after some time. */
+/** A Sentinel that answers as the test sets it, after some time. */
 final class Teller implements AutoCloseable {
   final String address;
   volatile int primary;
@@ -24,20 +24,14 @@ final class Teller implements AutoCloseable {
     this.primary = primary;
     listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
     address = "127.0.0.1:" + listener.getLocalPort();
-    daemon(this::accept);
-  }
-
-  private static void daemon(Runnable work) {
-    Thread thread = new Thread(work, "teller");
-    thread.setDaemon(true);
-    thread.start();
+    Proxy.daemon(this::accept);
   }
 
   private void accept() {
     while (!listener.isClosed()) {
       try {
         Socket client = listener.accept();
-        daemon(() -> serve(client));
+        Proxy.daemon(() -> serve(client));
       } catch (IOException closed) {
         // It has ended.
       }
