@@ -1,4 +1,5 @@
-//! The one executor of decisions: writes, signals, replicates, notifies and publishes, in this order.
+//! The one executor of decisions: it writes, signals and replicates a change at once; its events, and what is published, follow when
+//! the core says so.
 //!
 //! Every change goes out as its effect (DEL, HSET, PEXPIREAT with an absolute time, SET), so that neither a
 //! replica nor the replay of an AOF needs the module. The server sends what one command replicates as
@@ -8,14 +9,14 @@ use std::ffi::CStr;
 
 use rlock_core::decision::UnlockMessage;
 use rlock_core::rare_warning::RareWarning;
-use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names, observed};
+use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names};
 
 use crate::ffi::{
     Ctx, EventClass, Key, MODE, ONE, OwnedString, ScopedCtx, StringRef, ZERO, own_event, warn_rarely,
 };
 use crate::scope::Scope;
 use crate::stats::STATS;
-use crate::{effects, keyspace, waiters};
+use crate::{effects, keyspace};
 
 mod fair_list;
 mod permits;
@@ -23,16 +24,24 @@ mod read_write;
 
 pub(crate) use fair_list::{FairKeys, is_writing};
 
+/// What events of a change that was made name, and what the change alone does not tell.
+pub(crate) struct Performed {
+    token: Option<StoredToken>,
+    readers: Option<read_write::Readers>,
+    /// Whether ended permits were removed.
+    ended: bool,
+}
+
 /// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one. Outside
 /// a command effects are always built: there is no command that could be counted instead.
 ///
-/// The key is closed as soon as it is written: other modules receive the events at once, and may delete it.
+/// The key is closed as soon as it is written. No other module learns of the change before [`raise`].
 pub(crate) fn perform<S: Scope>(
     ctx: ScopedCtx<'_, S>,
     mut key: Key<'_>,
     owner: Option<StringRef<'_>>,
     change: &Change,
-) -> Result<(), Error> {
+) -> Result<Performed, Error> {
     if change.mode == Mode::Permit {
         return permits::write_permits(ctx, key, owner, change);
     }
@@ -55,17 +64,22 @@ pub(crate) fn perform<S: Scope>(
         note_failure(replicate(*ctx, name, field, change, token.as_ref()));
         note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(*ctx)));
     }
-    if let Some(readers) = &readers {
-        readers.notify_burial(*ctx, name);
+    Ok(Performed { token, readers, ended: false })
+}
+
+/// Raises the events of a change that was made. Other modules receive them at once.
+#[inline(always)]
+pub(crate) fn raise(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, performed: &Performed) {
+    if change.mode == Mode::Permit {
+        return permits::notify(ctx, name, change, performed.ended);
     }
-    notify(*ctx, name, change, token.as_ref());
-    if let Some(readers) = &readers {
+    if let Some(readers) = &performed.readers {
+        readers.notify_burial(ctx, name);
+    }
+    notify(ctx, name, change, performed.token.as_ref());
+    if let Some(readers) = &performed.readers {
         readers.notify_leases(ctx);
     }
-    if let Some(message) = change.unlock_message {
-        publish(ctx, name, message);
-    }
-    Ok(())
 }
 
 static REFUSED: RareWarning = RareWarning::new();
@@ -182,38 +196,50 @@ fn own(event: LockEvent) -> &'static CStr {
     }
 }
 
-/// Tells waiting Redisson clients to try again, and returns the number of receivers on this server.
-pub(crate) fn publish<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
+/// Tells waiting Redisson clients to try again. Returns whether the fair list has entries, whose head was called as well.
+pub(crate) fn publish(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) -> bool {
     let channel = || names::read_write_channel(name.bytes());
     match message {
-        UnlockMessage::Free => publish_free(ctx, name),
-        UnlockMessage::ReadersGone => publish_to(*ctx, &channel(), ZERO.get()),
+        UnlockMessage::Free => return publish_free(ctx, name),
+        UnlockMessage::ReadersGone => publish_to(ctx, &channel(), ZERO.get()),
         UnlockMessage::WriterGone => {
             // `1` makes sleepers check; a client that has tried and is about to sleep gets only `0`, kept for it.
-            publish_to(*ctx, &channel(), ZERO.get());
-            publish_to(*ctx, &channel(), ONE.get())
+            publish_to(ctx, &channel(), ZERO.get());
+            publish_to(ctx, &channel(), ONE.get());
         }
     }
+    false
 }
 
 /// A waiter for Redisson's fair lock listens on a channel of its own; the head of the fair list is called.
-fn publish_free<S: Scope>(ctx: ScopedCtx<'_, S>, name: StringRef<'_>) -> u64 {
+fn publish_free(ctx: Ctx<'_>, name: StringRef<'_>) -> bool {
     let mut names = names::Prefixed::of(name.bytes());
-    let Some(head) = list_head(*ctx, names.fair_list_key()) else {
-        return publish_to(*ctx, names.unlock_channel(), ZERO.get());
-    };
-    observed::fair_list_met(waiters::node(&ctx), keyspace::lock_name(*ctx, name));
-    let receivers = publish_to(*ctx, names.unlock_channel(), ZERO.get());
-    let called = publish_to(*ctx, &names::fair_channel(names.unlock_channel(), &head), ZERO.get());
-    receivers.saturating_add(called)
+    let head = list_head(ctx, names.fair_list_key());
+    publish_to(ctx, names.unlock_channel(), ZERO.get());
+    if let Some(head) = &head {
+        publish_to(ctx, &names::fair_channel(names.unlock_channel(), head), ZERO.get());
+    }
+    head.is_some()
 }
 
-/// Publishes one of Redisson's messages on one channel, and says how many here heard it.
-pub(crate) fn publish_to(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>) -> u64 {
+/// How many clients of this server listen, by name, on the channels of a message.
+pub(crate) fn listeners(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessage) -> u64 {
+    let on = |channel: &[u8]| ctx.listeners(OwnedString::new(channel).borrow());
+    if message != UnlockMessage::Free {
+        return on(&names::read_write_channel(name.bytes()));
+    }
+    let mut names = names::Prefixed::of(name.bytes());
+    let called = list_head(ctx, names.fair_list_key())
+        .map_or(0, |head| on(&names::fair_channel(names.unlock_channel(), &head)));
+    on(names.unlock_channel()).saturating_add(called)
+}
+
+/// Publishes one of Redisson's messages on one channel.
+pub(crate) fn publish_to(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>) {
     let channel = OwnedString::new(channel);
     STATS.unlock_messages.add(1);
     note_failure(!effects::are_replicated() || ctx.publish_to_replicas(channel.borrow(), message));
-    ctx.publish_here(channel.borrow(), message)
+    ctx.publish_here(channel.borrow(), message);
 }
 
 /// The first entry of a list.

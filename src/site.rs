@@ -10,18 +10,20 @@ use rlock_core::locks::{LockName, Ticket, User};
 use rlock_core::note::Note;
 use rlock_core::port::{InCommand, InTask, Lock, ReaderPage, Server};
 use rlock_core::settings::Settings;
-use rlock_core::{Change, Error, Expiry, Fields, MonoMs, Reply, UnixMs, names};
+use rlock_core::{Change, Error, Expiry, Fields, MonoMs, Reply, UnixMs};
 
 use crate::fair::SiteFairList;
 use crate::ffi::{
     CommandCtx, Ctx, DEFAULT_USER, EventClass, Key, OwnedString, ScopedCtx, StringRef, TaskCtx, is_primary,
     listen_to_keys,
 };
+use crate::perform::Performed;
 use crate::scope::Scope;
 use crate::{arriving, keyspace, options, perform, permits, readers, stats, waiters};
 
 impl<S: Scope> Server for ScopedCtx<'_, S> {
     type Lock<'s> = SiteLock<'s, S>;
+    type Performed = Performed;
 
     fn now(&self) -> UnixMs {
         self.real_time()
@@ -49,14 +51,6 @@ impl<S: Scope> Server for ScopedCtx<'_, S> {
 
     fn tell(&self, channel: &[u8], message: &[u8]) {
         Ctx::tell(**self, channel, message);
-    }
-
-    fn offer(&self, channel: &[u8], grant: &[u8]) -> bool {
-        let subscribed = Server::has_subscriber(self, channel);
-        if subscribed {
-            Ctx::tell(**self, channel, grant);
-        }
-        subscribed
     }
 
     fn has_subscriber(&self, channel: &[u8]) -> bool {
@@ -136,6 +130,7 @@ impl<'s, S: Scope> SiteLock<'s, S> {
 
 impl<'s, S: Scope> Lock for SiteLock<'s, S> {
     type Key = Key<'s>;
+    type Performed = Performed;
     type FairList<'f>
         = SiteFairList<'s>
     where
@@ -199,17 +194,20 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
         key.expiry()
     }
 
-    fn perform(&self, key: Key<'s>, owner: Option<&[u8]>, change: &Change) -> Result<(), Error> {
+    fn perform(&self, key: Key<'s>, owner: Option<&[u8]>, change: &Change) -> Result<Performed, Error> {
         self.with_owner(owner, |owner| perform::perform(self.ctx, key, owner, change))
     }
 
-    fn publish(&self, message: UnlockMessage) -> u64 {
-        perform::publish(self.ctx, self.name, message)
+    fn raise(&self, change: &Change, performed: Performed) {
+        perform::raise(*self.ctx, self.name, change, &performed);
     }
 
-    fn listening_redisson_writers(&self) -> u64 {
-        let channel = OwnedString::new(&names::read_write_channel(self.name.bytes()));
-        self.ctx.listeners(channel.borrow())
+    fn publish(&self, message: UnlockMessage) -> bool {
+        perform::publish(*self.ctx, self.name, message)
+    }
+
+    fn listeners(&self, message: UnlockMessage) -> u64 {
+        perform::listeners(*self.ctx, self.name, message)
     }
 
     fn raise_expired(&self) {

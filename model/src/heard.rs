@@ -10,7 +10,7 @@ use crate::scene;
 pub(crate) fn is_served(world: &World, waiting: &InLine) -> bool {
     let client = waiting.ticket.and_then(|ticket| world.clients.get(&ticket));
     let answered = client.and_then(|client| client.answer.as_ref()).is_some_and(is_grant);
-    let told = |message: &Message| said(message) == ("granted", waiting.party) && message.received;
+    let told = |message: &Message| said(message) == ("granted", waiting.party);
     answered || waiting.channel.is_some() && world.messages.iter().any(told)
 }
 

@@ -2,7 +2,7 @@
 
 use rlock_core::locks::{Locks, Ticket};
 use rlock_core::{Error, Expiry, Mode, Reply, UnixMs};
-use rlock_sim::{Message, Sim, World};
+use rlock_sim::{Sim, World};
 
 use crate::action::Action;
 use crate::fair;
@@ -179,14 +179,13 @@ impl State {
         for (ticket, _, lock, _) in answered.iter().filter(|(.., answer)| !is_grant(answer)) {
             self.ghost.leave(*lock, |waiting| waiting.ticket == Some(*ticket));
         }
+        self.leave_unheard();
         let mut served = Vec::new();
         for message in granted {
             let (_, party) = said(message);
-            if message.received {
-                self.ghost.told.push((party.lock, token(message)));
-            }
-            self.hear_grant(message, party, action)?;
-            served.extend(message.received.then_some(party));
+            self.ghost.told.push((party.lock, token(message)));
+            self.hear_grant(party, action)?;
+            served.push(party);
         }
         for (ticket, owner, lock, answer) in answered.into_iter().filter(|(.., answer)| is_grant(answer)) {
             if let Ok(Reply::Acquired { token, .. }) = answer {
@@ -205,16 +204,24 @@ impl State {
         Ok(served)
     }
 
-    fn hear_grant(&mut self, message: &Message, party: Party, action: Action) -> Result<(), Violation> {
-        if !message.received {
-            let channel = Some(scene::number(&message.channel));
-            // All waiters of the channel leave, not all of them at once.
-            let left = self.locks.in_order(scene::lock(party.lock).name());
-            let left: Vec<_> = left.map(|waiter| (scene::number(&waiter.owner), waiter.mode)).collect();
-            let stays = |by: Party| by != party && left.contains(&(by.owner, by.mode));
-            self.ghost.leave(party.lock, |waiting| waiting.channel == channel && !stays(waiting.party));
-            return Ok(());
+    /// A waiter whose turn it is, and whose channel has no subscriber, leaves unheard; with it all waiters of the channel, not all of
+    /// them at once.
+    fn leave_unheard(&mut self) {
+        let Self { world, locks, ghost } = self;
+        for (lock, line) in &mut ghost.lines {
+            let name = scene::lock(*lock);
+            let left: Vec<_> =
+                locks.in_order(name.name()).map(|by| (scene::number(&by.owner), by.mode)).collect();
+            line.retain(|waiting| {
+                let has_channel =
+                    |channel| world.subscribed.iter().any(|name| scene::number(name) == channel);
+                let is_heard = waiting.channel.is_none_or(has_channel);
+                is_heard || left.contains(&(waiting.party.owner, waiting.party.mode))
+            });
         }
+    }
+
+    fn hear_grant(&mut self, party: Party, action: Action) -> Result<(), Violation> {
         let gives_back = match action {
             Action::Release { party: by, .. } => by == party,
             Action::ForceRelease { lock } => lock == party.lock,

@@ -2,7 +2,7 @@
 
 use rlock_core::{Change, Error, HashChange};
 
-use super::{deletes, note_failure, own};
+use super::{Performed, deletes, note_failure, own};
 use crate::ffi::{Ctx, EventClass, Key, OwnedString, ScopedCtx, StringRef, own_event};
 use crate::scope::Scope;
 
@@ -13,7 +13,7 @@ pub(super) fn write_permits<S: Scope>(
     mut key: Key<'_>,
     owner: Option<StringRef<'_>>,
     change: &Change,
-) -> Result<(), Error> {
+) -> Result<Performed, Error> {
     let name = key.name();
     let ended = remove_ended(&mut key, change);
     write(&mut key, owner, change)?;
@@ -22,8 +22,7 @@ pub(super) fn write_permits<S: Scope>(
     if !S::count_if_unread(ctx) {
         note_failure(replicate(*ctx, name, owner, change, &ended));
     }
-    notify(*ctx, name, change, !ended.is_empty());
-    Ok(())
+    Ok(Performed { token: None, readers: None, ended: !ended.is_empty() })
 }
 
 /// Removes the ended permits that the look found, and returns the owners of those that were there.
@@ -74,7 +73,8 @@ fn replicate(
     deleted && buried && set && removed && expires
 }
 
-fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, buried: bool) {
+/// Raises the events of a change, which may have removed ended permits as well.
+pub(super) fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, buried: bool) {
     if deletes(change.hash) {
         ctx.notify(EventClass::Generic, own_event::DEL, name);
     }

@@ -1,13 +1,10 @@
 //! The parts of a read/write lock besides its hash's own holds: the lease keys of readers, and fields of dead ones.
 
-use rlock_core::locks::Cause;
-use rlock_core::{Change, Error, HashChange, Mode, SharedChange, UnixMs, names, observed};
+use rlock_core::{Change, Error, HashChange, Mode, SharedChange, UnixMs, names};
 
 use crate::ffi::{
-    Ctx, EventClass, Key, MODE, OwnedString, READ, ScopedCtx, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
+    Ctx, EventClass, Key, MODE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
 };
-use crate::scope::Scope;
-use crate::{keyspace, waiters};
 
 /// What the hash's field `mode` says.
 pub(super) fn word(mode: Mode) -> StringRef<'static> {
@@ -103,19 +100,13 @@ impl Readers {
     }
 
     /// Raises the events of the lease keys.
-    pub(super) fn notify_leases<S: Scope>(&self, ctx: ScopedCtx<'_, S>) {
+    pub(super) fn notify_leases(&self, ctx: Ctx<'_>) {
         for lease in &self.set {
             ctx.notify(EventClass::String, c"set", lease.borrow());
             ctx.notify(EventClass::Generic, own_event::EXPIRE, lease.borrow());
         }
         for lease in &self.gone {
             ctx.notify(EventClass::Generic, own_event::DEL, lease.borrow());
-            // rlock does not receive its own events, and a client may wait for a lock of that very name.
-            observed::key_changed(
-                waiters::node(&ctx),
-                keyspace::lock_name(*ctx, lease.borrow()),
-                Cause::Deleted,
-            );
         }
     }
 }

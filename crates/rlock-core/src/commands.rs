@@ -1,5 +1,6 @@
 //! The steps of each command: serve the queue, read the lock, decide, write or wait.
 
+use crate::closing::commit_and_tell;
 use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
@@ -12,10 +13,10 @@ use crate::permits_repair::check_expiry_soon;
 use crate::port::{InCommand, Lock};
 use crate::request::{Acquire, Cancel, ForceRelease, Release, Renew, Wait};
 use crate::rules;
-use crate::serve::{next_token, perform_and_serve, schedule_next_check, serve_found_free};
-use crate::timing::{Entry, entry};
+use crate::serve::next_token;
+use crate::turn::Turn;
 use crate::tying::{Tying, note_refused, waiters_session};
-use crate::types::{Holds, Mode, MonoMs, UnixMs};
+use crate::types::{Holds, Mode, MonoMs, UnixMs, WaitMs};
 use crate::view::{Need, Step, View};
 use crate::yielding::{self, note_reads};
 
@@ -34,18 +35,36 @@ pub fn acquire<P: InCommand>(
     lock: &mut P::Lock<'_>,
     request: &Acquire<'_>,
 ) -> Result<Answer, Error> {
-    let owner = request.owner.bytes();
-    let arrival = Arrival::begin(node, lock, Some(owner));
+    let mut turn = Turn::of_command(node, lock);
+    let answer = acquire_in(&mut turn, lock, request);
+    turn.close(lock);
+    answer
+}
+
+#[inline(always)]
+fn acquire_in<P: InCommand>(
+    turn: &mut Turn<'_, P>,
+    lock: &mut P::Lock<'_>,
+    request: &Acquire<'_>,
+) -> Result<Answer, Error> {
+    let (node, now, owner) = (turn.node, turn.now, request.owner.bytes());
     if request.fair {
         fair::meet(node, lock);
     }
-    let token = if request.fenced { Some(next_token(lock, arrival.now)?) } else { None };
-    let ahead = request.fair && fair::call_first_ahead_of(node, lock, owner, arrival.now);
+    // With no queue to serve it is read first, while no key is open.
+    let early = request.fenced && !turn.is_watched();
+    let mut token = if early { Some(next_token(lock, now)?) } else { None };
     let mut picture = Picture::of(lock, Some(owner));
-    let decision = picture.decide(node, Need::Own, |picture| {
-        let kept_out = ahead || arrival.hold_back(picture, request.mode);
+    let looked = turn.look(&mut picture, Need::Own);
+    if request.fenced && !early {
+        token = Some(next_token(picture.close(), now)?);
+    }
+    looked?;
+    let ahead = request.fair && is_ahead(turn, &mut picture);
+    let decision = picture.decide_seen(node, |picture| {
+        let kept_out = ahead || hold_back(turn, picture, request.mode);
         let admission = node.port.settings().admission;
-        rules::acquire(picture.view(), request, token, arrival.now, admission, kept_out)
+        rules::acquire(picture.view(), request, token, now, admission, kept_out)
     })?;
     // HOLDS n above 1 builds on holds that the owner has lost by now: no wait brings them back.
     let is_first_hold = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
@@ -53,12 +72,13 @@ pub fn acquire<P: InCommand>(
     let user = tying.check(node, picture.name(), owner, &decision)?;
     match request.wait.filter(|wait| is_first_hold && may_wait(node, *wait)) {
         Some(wait) if decision.reply == Reply::Denied => {
+            turn.enter();
             // The commit closes the key: the steps of a wait may open it again.
-            let lock = picture.commit(&decision.change)?;
-            arrival.wait(lock, request, wait)
+            let lock = turn.commit(picture, &decision.change)?;
+            begin_wait(turn, lock, request, wait)
         }
         _ => {
-            let (lock, reply) = arrival.conclude(picture, owner, &decision, (tying, user))?;
+            let (lock, reply) = conclude(turn, picture, owner, &decision, (tying, user))?;
             match reply {
                 Reply::Denied => note_denied(node, lock.name()),
                 _ if request.fair => fair::leave_unless_waiting(node, lock, owner),
@@ -67,6 +87,13 @@ pub fn acquire<P: InCommand>(
             Ok(Answer::Now(reply))
         }
     }
+}
+
+/// Whether another owner stands before this one in the fair list of a free lock. If it is a Redisson waiter, it is called.
+fn is_ahead<P: InCommand>(turn: &Turn<'_, P>, picture: &mut Picture<'_, P::Lock<'_>>) -> bool {
+    let is_free = picture.view().is_free_for(Mode::Mutex);
+    let owner = picture.owner().unwrap_or_default();
+    is_free && turn.call_first_ahead_of(picture.close(), owner)
 }
 
 /// RLOCK.RELEASE.
@@ -111,16 +138,31 @@ fn change_holds<P: InCommand>(
     tying: Tying,
     rule: impl Fn(&View, UnixMs) -> Result<Step, Error>,
 ) -> Result<Reply, Error> {
-    let arrival = Arrival::begin(node, lock, owner);
+    let mut turn = Turn::of_command(node, lock);
+    let reply = change_holds_in(&mut turn, lock, (owner, need), tying, rule);
+    turn.close(lock);
+    reply
+}
+
+#[inline(always)]
+fn change_holds_in<P: InCommand>(
+    turn: &mut Turn<'_, P>,
+    lock: &mut P::Lock<'_>,
+    (owner, need): (Option<&[u8]>, Need),
+    tying: Tying,
+    rule: impl Fn(&View, UnixMs) -> Result<Step, Error>,
+) -> Result<Reply, Error> {
+    let (node, now) = (turn.node, turn.now);
     let mut picture = Picture::of(lock, owner);
-    let decision = picture.decide(node, need, |picture| rule(picture.view(), arrival.now))?;
+    turn.look(&mut picture, need)?;
+    let decision = picture.decide_seen(node, |picture| rule(picture.view(), now))?;
     // Refuses a caller that may not write its lease keys. Only the key tells whether the call concerns these.
     if let Some(owner) = owner.filter(|_| decision.change.is_of_reader()) {
         picture.close().check_leases(owner)?;
     }
     let owner = owner.unwrap_or_default();
     let user = tying.check(node, picture.name(), owner, &decision)?;
-    let (_, reply) = arrival.conclude(picture, owner, &decision, (tying, user))?;
+    let (_, reply) = conclude(turn, picture, owner, &decision, (tying, user))?;
     Ok(reply)
 }
 
@@ -130,14 +172,22 @@ pub fn cancel<P: InCommand>(
     lock: &mut P::Lock<'_>,
     request: &Cancel<'_>,
 ) -> Result<Reply, Error> {
-    let owner = request.owner.bytes();
-    let arrival = Arrival::begin(node, lock, Some(owner));
-    if arrival.entry.is_none() {
-        return Ok(Reply::NotQueued);
+    let mut turn = Turn::of_command(node, lock);
+    let reply = cancel_in(&mut turn, lock, request.owner.bytes());
+    turn.close(lock);
+    Ok(reply)
+}
+
+fn cancel_in<P: InCommand>(turn: &mut Turn<'_, P>, lock: &mut P::Lock<'_>, owner: &[u8]) -> Reply {
+    if !turn.is_watched() {
+        return Reply::NotQueued;
     }
+    let node = turn.node;
+    // Another kind of value in the key concerns no wait.
+    let _ = turn.look(&mut Picture::of(lock, Some(owner)), Need::Own);
     let waiters = node.locks(|locks| locks.cancel(lock.name(), owner));
     if waiters.is_empty() {
-        return Ok(Reply::NotQueued);
+        return Reply::NotQueued;
     }
     for waiter in waiters {
         node.port.note(Note::Cancelled);
@@ -145,8 +195,8 @@ pub fn cancel<P: InCommand>(
     }
     fair::remove_departed_heads(node, lock);
     // The departure of a writer lets in the readers behind it.
-    serve_found_free(node, lock, node.port.now());
-    Ok(Reply::Cancelled)
+    turn.serve_found_free(lock);
+    Reply::Cancelled
 }
 
 /// Whether this caller can wait here: no client is blocked in a transaction or a script, and a replica has no
@@ -179,111 +229,90 @@ fn way_of(wait: Wait<'_>) -> (Via, Answer) {
     }
 }
 
-/// A caller whose turn it is: the lock's queue was served before.
-struct Arrival<'a, P: InCommand> {
-    node: Node<'a, P>,
-    now: UnixMs,
-    /// Where the lock has waiters, pending grants or the like; otherwise the call cannot cause work outside commands.
-    entry: Option<Entry<'a, P>>,
+/// Holds an owner without holds back if the lock has waiters, or is left to Redisson clients. Returns whether it did.
+fn hold_back<P: InCommand>(turn: &Turn<'_, P>, picture: &mut Picture<'_, P::Lock<'_>>, mode: Mode) -> bool {
+    let awaited = turn.is_watched() && turn.node.locks(|locks| locks.head(picture.name()).is_some());
+    let shares = matches!(mode, Mode::Read | Mode::Write);
+    awaited || shares && yielding::hold_back(turn.node, picture, mode)
 }
 
-impl<'a, P: InCommand> Arrival<'a, P> {
-    /// Serves the lock's queue first: the caller must not overtake its waiters if the lock became free unseen.
-    fn begin(node: Node<'a, P>, lock: &mut P::Lock<'_>, owner: Option<&[u8]>) -> Self {
-        let now = node.port.now();
-        let watched = node.locks(|locks| locks.is_watched() && locks.watches(lock.name()));
-        let entry = watched.then(|| entry(node));
-        if entry.is_some() {
-            // A release calls the head of the fair list if no native waiter gets the lock.
-            fair::remove_departed_heads(node, lock);
-            serve_found_free(node, lock, now);
-            if let Some(owner) = owner {
-                // The owner is connected and learns what it holds: none of its grants is revoked any more.
-                node.locks(|locks| locks.confirm(lock.name(), owner));
-            }
-        }
-        Self { node, now, entry }
+/// Commits what was decided, serves the queue if that freed the lock, and gives the reply.
+#[inline(always)]
+fn conclude<'l, 'n, P: InCommand>(
+    turn: &mut Turn<'_, P>,
+    picture: Picture<'l, P::Lock<'n>>,
+    owner: &[u8],
+    decision: &Decision,
+    (tying, user): (Tying, Option<User>),
+) -> Result<(&'l mut P::Lock<'n>, Reply), Error> {
+    let (node, change) = (turn.node, &decision.change);
+    picture.check_leases_local(change)?;
+    let lock = if turn.is_watched() {
+        turn.perform_and_serve(picture, change)?
+    } else {
+        let lock = commit_and_tell(node, picture, change)?;
+        note_reads(node, lock, change);
+        lock
+    };
+    if turn.is_watched() || tying.ties() {
+        tying.note(node, lock.name(), owner, (decision, user));
     }
+    node.port.note(Note::Decided(decision));
+    Ok((lock, decision.reply))
+}
 
-    /// Holds an owner without holds back if the lock has waiters, or is left to Redisson clients. Returns whether it did.
-    fn hold_back(&self, picture: &mut Picture<'_, P::Lock<'_>>, mode: Mode) -> bool {
-        let awaited = || self.node.locks(|locks| locks.head(picture.name()).is_some());
-        let awaited = self.entry.is_some() && awaited();
-        let shares = matches!(mode, Mode::Read | Mode::Write);
-        awaited || shares && yielding::hold_back(self.node, picture, mode)
+/// Blocks the caller's client unless it waits for a message, and puts it at the end of the lock's queue, or at
+/// its owner's place.
+fn begin_wait<P: InCommand>(
+    turn: &mut Turn<'_, P>,
+    lock: &mut P::Lock<'_>,
+    request: &Acquire<'_>,
+    wait: Wait<'_>,
+) -> Result<Answer, Error> {
+    let (node, owner) = (turn.node, request.owner.bytes());
+    node.locks(|locks| locks.check_upgrade(lock.name(), owner, request.mode))?;
+    if request.fair {
+        fair::repair_changed(node, lock);
     }
-
-    /// Commits what was decided, serves the queue if that freed the lock, and gives the reply.
-    #[inline(always)]
-    fn conclude<'l, 'n>(
-        self,
-        picture: Picture<'l, P::Lock<'n>>,
-        owner: &[u8],
-        decision: &Decision,
-        (tying, user): (Tying, Option<User>),
-    ) -> Result<(&'l mut P::Lock<'n>, Reply), Error> {
-        let Self { node, now, entry } = self;
-        picture.check_leases_local(&decision.change)?;
-        let lock = if entry.is_some() {
-            perform_and_serve(node, picture, &decision.change, now)?
-        } else {
-            let lock = picture.commit(&decision.change)?;
-            note_reads(node, lock, &decision.change);
-            lock
-        };
-        if entry.is_some() || tying.ties() {
-            tying.note(node, lock.name(), owner, (decision, user));
-        }
-        node.port.note(Note::Decided(decision));
-        Ok((lock, decision.reply))
+    let (since, client_id, limits) = (node.port.clock(), node.port.client_id(), node.port.settings().limits);
+    let (via, answer) = way_of(wait);
+    // Asked before the queue is read: in a script it is a command.
+    let user = node.port.user();
+    let session = waiters_session(node, lock.name(), request, user.as_deref())?;
+    let ticket = node.locks(|locks| {
+        locks.admit(lock.name(), (owner, request.mode), user.as_deref(), limits)?;
+        Ok(locks.new_ticket())
+    });
+    let ticket = ticket.inspect_err(|why| note_refused(node, why))?;
+    if answer == Answer::Later {
+        // The last step that can fail: before it no waiter has joined, and after it no reply can be sent.
+        node.port.block(ticket, user.is_some())?;
     }
+    let until = wait.wait().until(since);
+    let waiter = waiter_of(request, (since, until), (ticket, via), client_id, (session, user));
+    join(turn, lock, waiter, wait.wait());
+    turn.schedule_next_check(lock);
+    check_expiry_soon(node, lock, request.mode);
+    Ok(answer)
+}
 
-    /// Blocks the caller's client unless it waits for a message, and puts it at the end of the lock's queue, or at
-    /// its owner's place.
-    fn wait(self, lock: &mut P::Lock<'_>, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
-        let Self { node, entry: begun, .. } = self;
-        let _entry = begun.unwrap_or_else(|| entry(node));
-        node.locks(|locks| locks.check_upgrade(lock.name(), request.owner.bytes(), request.mode))?;
-        if request.fair {
-            fair::repair_changed(node, lock);
-        }
-        let (since, client_id, limits) =
-            (node.port.clock(), node.port.client_id(), node.port.settings().limits);
-        let (via, answer) = way_of(wait);
-        // Asked before the queue is read: in a script it is a command.
-        let user = node.port.user();
-        let session = waiters_session(node, lock.name(), request, user.as_deref())?;
-        let ticket = node.locks(|locks| {
-            locks.admit(lock.name(), (request.owner.bytes(), request.mode), user.as_deref(), limits)?;
-            Ok(locks.new_ticket())
-        });
-        let ticket = ticket.inspect_err(|why| note_refused(node, why))?;
-        if answer == Answer::Later {
-            // The last step that can fail: before it no waiter has joined, and after it no reply can be sent.
-            node.port.block(ticket, user.is_some())?;
-        }
-        if request.fair {
-            // Not earlier: an owner that is refused has not rejoined.
-            fair::rejoin(node, lock, request.owner.bytes());
-        }
-        let (replaced, count) = node.locks(|locks| {
-            let until = wait.wait().until(since);
-            let waiter = waiter_of(request, (since, until), (ticket, via), client_id, (session, user));
-            (locks.join(lock.name(), waiter), locks.len())
-        });
-        node.port.note(Note::Waiting(count));
-        let belongs_in_list = replaced.as_ref().is_some_and(|replaced| replaced.fair);
-        if let Some(replaced) = replaced {
-            // An enqueued waiter gets no message: the same owner asks again.
-            node.port.answer(replaced.ticket, Err(Error::Unblocked(DropReason::Replaced.sentence())));
-        }
-        fair::remove_departed_heads(node, lock);
-        // An owner that was dropped and asks again goes back to its own place.
-        if request.fair && !belongs_in_list {
-            fair::join(node, lock, request.owner.bytes(), wait.wait());
-        }
-        schedule_next_check(node, lock);
-        check_expiry_soon(node, lock, request.mode);
-        Ok(answer)
+/// Puts a waiter at the end of the lock's queue, or at its owner's place; with FAIR, in the fair list too.
+fn join<P: InCommand>(turn: &Turn<'_, P>, lock: &P::Lock<'_>, waiter: Waiter, wait: WaitMs) {
+    let (node, joins_list, owner) = (turn.node, waiter.fair, waiter.owner.clone());
+    if joins_list {
+        // Not earlier: an owner that is refused has not rejoined.
+        fair::rejoin(node, lock, &owner);
+    }
+    let (replaced, count) = node.locks(|locks| (locks.join(lock.name(), waiter), locks.len()));
+    node.port.note(Note::Waiting(count));
+    let belongs_in_list = replaced.as_ref().is_some_and(|replaced| replaced.fair);
+    if let Some(replaced) = replaced {
+        // An enqueued waiter gets no message: the same owner asks again.
+        node.port.answer(replaced.ticket, Err(Error::Unblocked(DropReason::Replaced.sentence())));
+    }
+    fair::remove_departed_heads(node, lock);
+    // An owner that was dropped and asks again goes back to its own place.
+    if joins_list && !belongs_in_list {
+        fair::join(node, lock, &owner, wait);
     }
 }

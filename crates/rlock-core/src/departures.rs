@@ -1,5 +1,7 @@
 //! Departures from the queues without a grant: waits time out, clients disconnect, servers are demoted.
 
+use std::rc::Rc;
+
 use crate::decision::Reply;
 use crate::error::Error;
 use crate::locks::{DropReason, LockRef, Locks, Ticket, Via, Waiter};
@@ -8,6 +10,7 @@ use crate::node::Node;
 use crate::note::Note;
 use crate::port::{Lock, Server};
 use crate::timing::entry;
+use crate::turn::Turn;
 
 /// The client of a blocked, or unblocked but undelivered, call has disconnected. Nothing is written: a grant is marked to
 /// be revoked.
@@ -88,7 +91,8 @@ pub(crate) fn drop_waiters<P: Server>(node: Node<'_, P>, waiters: Vec<(LockRef, 
 
 /// Takes a waiter out of its queue whose grant can have no fencing token, and tells it why: it must neither
 /// keep those behind it waiting, nor be lost in silence.
-pub(crate) fn refuse<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, waiter: &Waiter, why: Error) {
+pub(crate) fn refuse<P: Server>(turn: &mut Turn<'_, P>, lock: &P::Lock<'_>, waiter: &Waiter, why: Error) {
+    let node = turn.node;
     node.locks(|locks| locks.leave(waiter.ticket));
     node.port.note(Note::SentAway);
     let (answer, reason) = match why {
@@ -97,7 +101,7 @@ pub(crate) fn refuse<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, waiter: &
     };
     match &waiter.via {
         Via::Block => node.port.answer(waiter.ticket, Err(answer)),
-        Via::Enqueue(channel) => node.port.tell(channel, &message::dropped(lock.name(), waiter, reason)),
+        Via::Enqueue(channel) => turn.tell(Rc::clone(channel), message::dropped(lock.name(), waiter, reason)),
     }
 }
 

@@ -29,8 +29,13 @@
 //! - [`note`]: what the statistics count.
 //! - [`commands`]: the steps of each command.
 //! - [`yielding`]: yield windows for waiting Redisson clients.
+//! - `after`: a view once a change is made.
+//! - `turn`: what one command does to a lock, from the look to what others learn.
+//! - `settling`: the begin of a turn.
 //! - `access`: whether an owner could have a lock now.
+//! - `first`: the first waiter, and whether it can have the lock.
 //! - `serve`: the hand-off of a free lock to the first waiter.
+//! - `closing`: the end of a turn.
 //! - `tying`: what a call does to the tie of its owner.
 //! - [`sessions`]: holds and waits that end with a connection.
 //! - `permits_repair`: keys of locks with permits that outlast their permits.
@@ -54,12 +59,15 @@
 )]
 
 mod access;
+mod after;
+mod closing;
 pub mod commands;
 pub mod decision;
 pub mod departures;
 pub mod error;
 pub mod facts;
 pub mod fair;
+mod first;
 pub mod hot_locks;
 pub mod limits;
 pub mod locks;
@@ -80,11 +88,13 @@ pub mod rules;
 mod serve;
 pub mod sessions;
 pub mod settings;
+mod settling;
 pub mod shape;
 pub mod slots;
 pub mod timer;
 pub mod timing;
 pub mod token;
+mod turn;
 mod tying;
 pub mod types;
 pub mod valkey;

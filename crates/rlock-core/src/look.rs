@@ -59,9 +59,14 @@ impl<'a, L: Lock> Picture<'a, L> {
         Self { lock, owner, key: None, view: View::of(&Fields::FREE), dead: Vec::new() }
     }
 
+    /// The picture of a lock of which this is known, without a look: the commit opens the key.
+    pub(crate) fn known(lock: &'a mut L, owner: Option<&'a [u8]>, view: View) -> Self {
+        Self { view, ..Self::of(lock, owner) }
+    }
+
     /// Reads the lock. In place: a copy of a picture costs more than the rule for a plain lock.
     #[inline(always)]
-    fn look<P: Server>(&mut self, node: Node<'_, P>, need: Need) -> Result<(), Error> {
+    pub(crate) fn look<P: Server>(&mut self, node: Node<'_, P>, need: Need) -> Result<(), Error> {
         let key = self.lock.open();
         let mut fields = self.lock.state(&key, self.owner)?;
         if fields.kind == Kind::Mutex && need != Need::Holds {
@@ -85,9 +90,19 @@ impl<'a, L: Lock> Picture<'a, L> {
         &mut self,
         node: Node<'_, P>,
         need: Need,
-        mut rule: impl FnMut(&mut Self) -> Result<Step, Error>,
+        rule: impl FnMut(&mut Self) -> Result<Step, Error>,
     ) -> Result<Decision, Error> {
         self.look(node, need)?;
+        self.decide_seen(node, rule)
+    }
+
+    /// The same once the lock is read.
+    #[inline(always)]
+    pub(crate) fn decide_seen<P: Server>(
+        &mut self,
+        node: Node<'_, P>,
+        mut rule: impl FnMut(&mut Self) -> Result<Step, Error>,
+    ) -> Result<Decision, Error> {
         if self.view.kind == Kind::Reading {
             self.meet_readers(node);
         }
@@ -214,35 +229,33 @@ impl<'a, L: Lock> Picture<'a, L> {
         if (first..=last.min(holds.get())).any(is_migrating) { Err(Error::LeaseMigrating) } else { Ok(()) }
     }
 
-    /// Commits a change, and closes the key. After an error nothing has changed.
+    /// Commits a change, and closes the key; returns the facts for its events, if it changes anything. After an error nothing has
+    /// changed. Other modules know nothing of it before [`Lock::raise`].
     #[inline(always)]
-    pub(crate) fn commit(self, change: &Change) -> Result<&'a mut L, Error> {
+    pub(crate) fn commit(self, change: &Change) -> Result<(&'a mut L, Option<L::Performed>), Error> {
         let Self { lock, owner, key, view, .. } = self;
-        if !change.is_empty() {
-            let key = key.map_or_else(|| reopen(lock, owner, &view), Ok)?;
-            lock.perform(key, owner, change)?;
+        if change.is_empty() {
+            return Ok((lock, None));
         }
-        Ok(lock)
+        let key = key.map_or_else(|| reopen(lock, owner, &view), Ok)?;
+        let performed = lock.perform(key, owner, change)?;
+        Ok((lock, Some(performed)))
     }
 
-    /// Removes the dead readers that the look found. Writing must be allowed.
-    pub(crate) fn bury(mut self) {
-        if self.view.kind == Kind::Permits {
+    /// The change that removes the dead readers that the look found, if there is one.
+    pub(crate) fn burial(&mut self) -> Option<Change> {
+        if self.view.kind == Kind::Permits || self.dead.is_empty() {
             // Ended permits hinder no owner: a change removes them.
-            return;
+            return None;
         }
-        let bury = std::mem::take(&mut self.dead);
-        if !bury.is_empty() {
-            // A failure is in the log; the next look finds them again.
-            let mut change = Change::default();
-            change.bury(bury);
-            let _ = self.commit(&change);
-        }
+        let mut change = Change::default();
+        change.bury(std::mem::take(&mut self.dead));
+        Some(change)
     }
 }
 
-/// Opens the key of a read/write lock again. Time passes outside commands, and other modules are notified of the end of
-/// a lease key: the lock may have changed.
+/// Opens a key again, or for the first time where the lock was known. Time passes outside commands, and other modules are notified
+/// of the end of a lease key: the lock may have changed.
 #[cold]
 fn reopen<L: Lock>(lock: &mut L, owner: Option<&[u8]>, view: &View) -> Result<L::Key, Error> {
     let key = lock.open();

@@ -10,6 +10,7 @@ use crate::node::Node;
 use crate::port::{Lock, Server};
 use crate::rules;
 use crate::timing::{WorkOutcome, check_soon};
+use crate::turn::Turn;
 use crate::types::Mode;
 use crate::view::{Need, Step};
 
@@ -27,10 +28,11 @@ fn outlasts_permits<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> boo
 
 /// Sets the expiry of an awaited lock's key to the end of its last permit again.
 pub(crate) fn lower_expiry<P: Server>(
-    node: Node<'_, P>,
+    turn: &mut Turn<'_, P>,
     lock: &mut P::Lock<'_>,
     asked: &OnceCell<WriteAccess>,
 ) -> WorkOutcome {
+    let node = turn.node;
     if !outlasts_permits(node, lock) {
         return WorkOutcome::Done;
     }
@@ -40,12 +42,13 @@ pub(crate) fn lower_expiry<P: Server>(
         WriteAccess::SlotMoved => return WorkOutcome::Done,
     }
     // Asking is a command, in which permits may have ended.
+    turn.look_anew();
     let mut picture = Picture::of(lock, None);
     let Ok(decision) = picture.decide(node, Need::Own, |picture| Ok(rules::lower_expiry(picture.view())))
     else {
         return WorkOutcome::Done;
     };
     // A failure is in the log.
-    let _ = picture.commit(&decision.change);
+    let _ = turn.commit(picture, &decision.change);
     WorkOutcome::Done
 }

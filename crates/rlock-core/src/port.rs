@@ -28,7 +28,10 @@ pub type ReaderPage = (Vec<Reader>, Option<u64>);
 /// Each kind of entry point has a trait for the rest: [`InCommand`], [`InTask`].
 pub trait Server {
     /// One of its locks.
-    type Lock<'a>: Lock;
+    type Lock<'a>: Lock<Performed = Self::Performed>;
+
+    /// What [`Lock::raise`] needs to know of a change that [`Lock::perform`] has made.
+    type Performed;
 
     /// The wall clock, which may step. It also advances during scripts and transactions.
     fn now(&self) -> UnixMs;
@@ -51,11 +54,8 @@ pub trait Server {
     /// Publishes to the subscribers of a channel.
     fn tell(&self, channel: &[u8], message: &[u8]);
 
-    /// Publishes a grant if a client of this server is subscribed to the channel by name; returns whether it published.
-    /// Pattern subscribers do not count: tools that watch every channel acquire nothing.
-    fn offer(&self, channel: &[u8], grant: &[u8]) -> bool;
-
-    /// Whether a client of this server is subscribed to the channel by name.
+    /// Whether a client of this server is subscribed to the channel by name. Pattern subscribers do not count: tools that watch every
+    /// channel acquire nothing.
     fn has_subscriber(&self, channel: &[u8]) -> bool;
 
     /// Sets the only timer to fire once after this time; `None` stops it.
@@ -99,6 +99,8 @@ pub trait InTask: Server {
 pub trait Lock {
     /// The lock's key, while it is open.
     type Key;
+    /// See [`Server::Performed`].
+    type Performed;
     /// Redisson's list of the waiters for the lock's fair lock.
     type FairList<'a>: FairList
     where
@@ -151,15 +153,23 @@ pub trait Lock {
     /// When the key expires; never, if it does not exist.
     fn expiry(&self, key: &Self::Key) -> Expiry;
 
-    /// Writes and replicates a change, publishes its message and event, and closes the key; `owner` is the field that the
-    /// change sets. After an error nothing has changed.
-    fn perform(&self, key: Self::Key, owner: Option<&[u8]>, change: &Change) -> Result<(), Error>;
+    /// Writes and replicates a change, and closes the key; `owner` is the field that the change sets. No code but the server's own
+    /// runs. After an error nothing has changed.
+    fn perform(
+        &self,
+        key: Self::Key,
+        owner: Option<&[u8]>,
+        change: &Change,
+    ) -> Result<Self::Performed, Error>;
 
-    /// Wakes the waiting Redisson clients; returns how many subscribers of this server received it.
-    fn publish(&self, message: UnlockMessage) -> u64;
+    /// Raises the keyspace events of a change that was made. Other modules may react to each, and call this one.
+    fn raise(&self, change: &Change, performed: Self::Performed);
 
-    /// The number of this server's subscribers to the channel on which Redisson readers and writers wait.
-    fn listening_redisson_writers(&self) -> u64;
+    /// Wakes the waiting Redisson clients. Returns whether the fair list has entries: its head was called as well.
+    fn publish(&self, message: UnlockMessage) -> bool;
+
+    /// The number of this server's clients that are subscribed by name to the channels of this message.
+    fn listeners(&self, message: UnlockMessage) -> u64;
 
     /// Raises the event `rlock.expire`.
     fn raise_expired(&self);

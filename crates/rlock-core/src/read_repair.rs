@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::closing::commit_and_tell;
 use crate::decision::Change;
 use crate::facts::{ReadLease, Reader, WriteAccess};
 use crate::locks::ReadSearch;
@@ -138,7 +139,8 @@ fn repair_read_lease<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, ends:
     let last_end = picture.last_end(Expiry::At(ends)).filter(|last_end| last_end.later(key_end) != key_end);
     if let Some(Expiry::At(at)) = last_end {
         // A failure is in the log.
-        let _ = picture.commit(&Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() });
+        let change = Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() };
+        let _ = commit_and_tell(node, picture, &change);
         // Not later: the first waiter may be able to have the lock by now.
         check_soon(node, lock.name());
     }

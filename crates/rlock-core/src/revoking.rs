@@ -8,8 +8,8 @@ use crate::node::Node;
 use crate::note::Note;
 use crate::port::{InTask, Lock, Server};
 use crate::rules;
-use crate::serve::perform_and_serve;
 use crate::timing::WorkOutcome;
+use crate::turn::Turn;
 use crate::view::{Need, Step, View};
 
 /// Revokes a grant whose client disconnected before its answer, and serves the next waiter.
@@ -18,6 +18,14 @@ pub(crate) fn revoke<P: InTask>(node: Node<'_, P>, name: LockName<'_>, grant: &G
 }
 
 fn revoke_at<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, grant: &Grant) -> WorkOutcome {
+    let mut turn = Turn::new(node);
+    let outcome = revoke_in(&mut turn, lock, grant);
+    turn.close(lock);
+    outcome
+}
+
+fn revoke_in<P: Server>(turn: &mut Turn<'_, P>, lock: &mut P::Lock<'_>, grant: &Grant) -> WorkOutcome {
+    let node = turn.node;
     let rule = |view: &View| rules::revoke(view, grant.mode, grant.ends);
     let revokes = |step: &Step| !matches!(step, Step::Done(decision) if decision.reply == Reply::NotHeld);
     let looked = look(node, lock, Some(&grant.owner), Need::Own).and_then(|picture| rule(picture.view()));
@@ -31,6 +39,7 @@ fn revoke_at<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, grant: &Grant
         WriteAccess::SlotMoved => return WorkOutcome::Done,
     }
     // Asking is a command, in which the lease may have ended.
+    turn.look_anew();
     let mut picture = Picture::of(lock, Some(&grant.owner));
     let Ok(decision) = picture.decide(node, Need::Own, |picture| rule(picture.view())) else {
         return WorkOutcome::Done;
@@ -39,7 +48,7 @@ fn revoke_at<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, grant: &Grant
         return WorkOutcome::Done;
     }
     // A failure is in the log, and the lease ends by itself.
-    if perform_and_serve(node, picture, &decision.change, node.port.now()).is_ok() {
+    if turn.perform_and_serve(picture, &decision.change).is_ok() {
         node.port.note(Note::Revoked);
     }
     WorkOutcome::Done

@@ -4,6 +4,7 @@
 //! enqueued waiters. Waiting Redisson clients sleep until the lease end that they knew: at the end of a shortened lease they
 //! receive an unlock message.
 
+use crate::closing::notify_redisson;
 use crate::decision::UnlockMessage;
 use crate::departures::drop_waiters;
 use crate::facts::WriteAccess;
@@ -13,13 +14,12 @@ use crate::node::Node;
 use crate::port::{InTask, Lock, Server};
 use crate::read_leases;
 use crate::rules;
-use crate::serve::perform_and_serve;
 use crate::shape::Fields;
 use crate::timing::{Share, WorkOutcome, check_soon, entry};
+use crate::turn::Turn;
 use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
 use crate::view::{Need, Others, Step, View};
 use crate::weight::Weighed;
-use crate::yielding::notify_redisson;
 
 /// A connection has ended. This only notes it, in time that does not depend on the number of its ties.
 pub fn connection_ended<P: Server>(node: Node<'_, P>, client: u64) {
@@ -115,7 +115,19 @@ fn end_session<P: Server>(
     tie: &EndedTie,
     grace: LeaseMs,
 ) -> WorkOutcome {
-    let owner = Some(&*tie.owner);
+    let mut turn = Turn::new(node);
+    let outcome = end_session_in(&mut turn, lock, tie, grace);
+    turn.close(lock);
+    outcome
+}
+
+fn end_session_in<P: Server>(
+    turn: &mut Turn<'_, P>,
+    lock: &mut P::Lock<'_>,
+    tie: &EndedTie,
+    grace: LeaseMs,
+) -> WorkOutcome {
+    let (node, owner) = (turn.node, Some(&*tie.owner));
     let (latest, end) = (last_read(lock, tie), node.port.now().after(grace));
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
     let looked = look(node, lock, owner, Need::Own).and_then(|picture| rule(picture.view()));
@@ -129,7 +141,8 @@ fn end_session<P: Server>(
         WriteAccess::SlotMoved => return WorkOutcome::Done,
     }
     // Asking is a command, in which the lease may have ended; the grace period counts from now.
-    let (latest, end) = (last_read(lock, tie), node.port.now().after(grace));
+    turn.look_anew();
+    let (latest, end) = (last_read(lock, tie), turn.now.after(grace));
     let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
     let mut picture = Picture::of(lock, owner);
     let Ok(decision) = picture.decide(node, Need::Own, |picture| rule(picture.view())) else {
@@ -140,7 +153,7 @@ fn end_session<P: Server>(
         return WorkOutcome::Done;
     }
     // A failure is in the log, and the lease ends by itself.
-    let Ok(lock) = perform_and_serve(node, picture, &decision.change, node.port.now()) else {
+    let Ok(lock) = turn.perform_and_serve(picture, &decision.change) else {
         return WorkOutcome::Done;
     };
     if let Some(at) = decision.change.expire_at.filter(|_| tie.mode != Mode::Permit) {

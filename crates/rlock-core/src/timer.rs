@@ -3,13 +3,14 @@
 
 use std::cell::OnceCell;
 
-use crate::access::{Access, access, head};
+use crate::access::Access;
 use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
 use crate::facts::WriteAccess;
 use crate::fair::{
     self,
     due::{cap_lists, clear_fair_lists},
 };
+use crate::first::head;
 use crate::locks::{DropReason, Job, LockName, Locks, Wanted};
 use crate::node::Node;
 use crate::observed::{check_channels, continue_sweeps};
@@ -17,9 +18,9 @@ use crate::permits_repair::lower_expiry;
 use crate::port::{FairList, InTask, Lock, Server};
 use crate::read_repair::repair_reads;
 use crate::revoking::revoke;
-use crate::serve::{schedule_next_check, serve_found_free};
 use crate::sessions::{drop_ended_waiters, end_sessions, free_untied};
 use crate::timing::{Share, WorkOutcome, entry};
+use crate::turn::Turn;
 use crate::types::{Mode, MonoMs};
 use crate::weight::{Weighed, weight};
 
@@ -117,8 +118,17 @@ fn repair_read_leases<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     WorkOutcome::Done
 }
 
-/// Checks a lock with waiters outside a command. It asks for write access once, and only before it writes.
+/// Checks a lock with waiters outside a command.
 fn check<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
+    let mut turn = Turn::new(node);
+    let outcome = check_in(&mut turn, lock);
+    turn.close(lock);
+    outcome
+}
+
+/// It asks for write access once, and only before it writes.
+fn check_in<P: Server>(turn: &mut Turn<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
+    let node = turn.node;
     if node.locks(|locks| locks.doubts_slot(lock.name())) {
         if lock.slot_has_moved() {
             drop_moved(node, lock.name());
@@ -128,21 +138,24 @@ fn check<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
     }
     let Some((owner, wanted)) = head(node, lock) else { return WorkOutcome::Done };
     let asked = OnceCell::new();
-    if let Err(outcome) = repair_list(node, lock, &owner, wanted, &asked) {
+    if let Err(outcome) = repair_list(turn, lock, &owner, wanted, &asked) {
         return outcome;
     }
     // In doubt the look that removes dead readers is the only one: two would find others each.
     let in_doubt = node.locks(|locks| locks.take_in_doubt(lock.name()));
     // Asking is a command, in which the lease may have ended: the state is read after it.
-    if !in_doubt && let Access::Until(_) = access(node, lock, &owner, wanted) {
-        if wanted.mode == Mode::Permit && lower_expiry(node, lock, &asked) == WorkOutcome::Refused {
+    if !in_doubt && let Access::Until { .. } = turn.access(lock, &owner, wanted) {
+        if wanted.mode == Mode::Permit && lower_expiry(turn, lock, &asked) == WorkOutcome::Refused {
             return WorkOutcome::Refused;
         }
-        schedule_next_check(node, lock);
+        turn.schedule_next_check(lock);
         return WorkOutcome::Done;
     }
     match *asked.get_or_init(|| lock.write_access()) {
-        WriteAccess::Allowed => serve_found_free(node, lock, node.port.now()),
+        WriteAccess::Allowed => {
+            turn.look_anew();
+            turn.serve_found_free(lock);
+        }
         WriteAccess::Refused => return WorkOutcome::Refused,
         WriteAccess::SlotMoved => drop_moved(node, lock.name()),
     }
@@ -151,34 +164,34 @@ fn check<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
 
 /// Repairs the fair list, if the lock has waiters in it; an error is the end of the check.
 fn repair_list<P: Server>(
-    node: Node<'_, P>,
+    turn: &mut Turn<'_, P>,
     lock: &mut P::Lock<'_>,
     owner: &[u8],
     wanted: Wanted,
     asked: &OnceCell<WriteAccess>,
 ) -> Result<(), WorkOutcome> {
-    let now = node.port.now();
+    let node = turn.node;
     if !node.locks(|locks| locks.has_fair(lock.name())) {
         return Ok(());
     }
     let may_have_migrated = lock.fair_list().may_have_migrated();
-    if !may_have_migrated && !fair::needs_repair(node, lock, now) {
+    if !may_have_migrated && !fair::needs_repair(node, lock, turn.now) {
         node.locks(|locks| locks.fair_list_checked(lock.name()));
         return Ok(());
     }
-    match *asked.get_or_init(|| lock.write_access()) {
+    let access = *asked.get_or_init(|| lock.write_access());
+    turn.look_anew();
+    match access {
         WriteAccess::Allowed if may_have_migrated => {
             drop_moved(node, lock.name());
             return Err(WorkOutcome::Done);
         }
-        WriteAccess::Allowed => {
-            // Asking is a command, and other modules may have reacted to it: the list is read again.
-            fair::repair(node, lock, node.port.now());
-        }
+        // Asking is a command, and other modules may have reacted to it: the list is read again.
+        WriteAccess::Allowed => fair::repair(node, lock, turn.now),
         WriteAccess::Refused => {
-            if let Access::Until(_) = access(node, lock, owner, wanted) {
+            if let Access::Until { .. } = turn.access(lock, owner, wanted) {
                 // Waiting Redisson clients may know the end of this lease.
-                schedule_next_check(node, lock);
+                turn.schedule_next_check(lock);
             }
             return Err(WorkOutcome::Refused);
         }

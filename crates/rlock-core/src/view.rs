@@ -89,7 +89,7 @@ pub enum Step {
 
 impl View {
     /// The view of a lock before any lease key is read: read holds count as dead.
-    pub(crate) fn of(fields: &Fields) -> Self {
+    pub fn of(fields: &Fields) -> Self {
         let Fields { kind, sole, reads, others, key_end } = *fields;
         let others = match others {
             0 => Others::None,
@@ -134,7 +134,7 @@ impl View {
     }
 
     /// The read holds that the owner's field counts, alive or dead.
-    pub(crate) fn reads(&self) -> Option<Holds> {
+    pub fn reads(&self) -> Option<Holds> {
         self.shared.map(|hold| hold.holds).or(self.dead)
     }
 

@@ -10,35 +10,34 @@ use crate::look::{Picture, look};
 use crate::node::Node;
 use crate::note::Note;
 use crate::port::{Lock, Server};
+use crate::turn::Turn;
 use crate::types::{Holds, LeaseMs, Mode};
 use crate::view::{Kind, Need, Others};
 
 /// The interval, in ms, of checks whether a Redisson writer still needs new readers to be held back.
 const LOOK_MS: i64 = 500;
 
-/// Wakes waiting Redisson clients to try again, and returns how many clients of this server got the message.
-pub(crate) fn notify_redisson<P: Server>(
-    node: Node<'_, P>,
-    lock: &P::Lock<'_>,
-    message: UnlockMessage,
-) -> u64 {
-    node.locks(|locks| locks.forget_announced_end(lock.name()));
-    lock.publish(message)
-}
-
-/// Opens a yield window if Redisson clients wait and have been passed over for long enough. Returns whether it did.
-pub(crate) fn open_window_if_due<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, mode: Mode) -> bool {
-    let settings = node.port.settings();
-    let clock = node.port.clock();
-    let due = is_due(node, lock.name());
-    let Some(window) = settings.yield_window.filter(|_| due) else { return false };
-    let notified = UnlockMessage::to_all(mode).map_or(0, |message| notify_redisson(node, lock, message)) > 0;
-    if notified {
-        node.port.note(Note::Yielded);
+impl<P: Server> Turn<'_, P> {
+    /// Opens a yield window if Redisson clients wait and have been passed over for long enough. Returns whether it did. Clients that
+    /// listen by a pattern do not count: they acquire nothing.
+    pub(crate) fn open_window_if_due(&mut self, lock: &P::Lock<'_>, mode: Mode) -> bool {
+        let node = self.node;
+        let due = is_due(node, lock.name());
+        let Some(window) = node.port.settings().yield_window.filter(|_| due) else { return false };
+        let message = UnlockMessage::to_all(mode);
+        let listened = message.is_some_and(|message| lock.listeners(message) > 0);
+        if let Some(message) = message {
+            // Also without listeners here: Redisson clients may listen at a replica.
+            self.notify(lock.name(), message);
+        }
+        if listened {
+            node.port.note(Note::Yielded);
+        }
+        let until = node.port.clock().after(window);
+        let yielding = listened.then_some(Yielding::Window { until });
+        node.locks(|locks| locks.set_yielding(lock.name(), yielding));
+        listened
     }
-    let window = notified.then(|| Yielding::Window { until: clock.after(window) });
-    node.locks(|locks| locks.set_yielding(lock.name(), window));
-    notified
 }
 
 fn is_due<P: Server>(node: Node<'_, P>, name: LockName<'_>) -> bool {
@@ -106,7 +105,7 @@ fn drain<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs
     let settings = node.port.settings();
     let clock = node.port.clock();
     let look_in = native_reads_last(node, lock);
-    let listened = lock.listening_redisson_writers() > 0;
+    let listened = lock.listeners(UnlockMessage::ReadersGone) > 0;
     let wanted = settings.yield_window.is_some() && listened && is_read(node, lock);
     let again = look_in.filter(|_| wanted);
     node.locks(|locks| match again {

@@ -8,7 +8,8 @@ use rlock_core::locks::{LockName, LockRef, Ticket, User};
 use rlock_core::note::Note;
 use rlock_core::port::{FairList, InCommand, InTask, Lock, ReaderPage, Server};
 use rlock_core::settings::Settings;
-use rlock_core::{Change, Error, Expiry, Fields, Mode, MonoMs, Reply, UnixMs, observed};
+use rlock_core::view::Others;
+use rlock_core::{Change, Error, Expiry, Fields, Kind, Mode, MonoMs, Reply, UnixMs, View};
 
 use crate::Sim;
 use crate::fair::SimFairList;
@@ -22,6 +23,7 @@ pub struct SimLock<'a> {
 
 impl Server for Sim {
     type Lock<'s> = SimLock<'s>;
+    type Performed = ();
 
     fn now(&self) -> UnixMs {
         self.with(|world| world.now)
@@ -52,15 +54,10 @@ impl Server for Sim {
     }
 
     fn tell(&self, channel: &[u8], message: &[u8]) {
-        self.offer(channel, message);
-    }
-
-    fn offer(&self, channel: &[u8], grant: &[u8]) -> bool {
         self.with(|world| {
             let received = world.subscribed.contains(channel);
-            world.messages.push(Message { channel: channel.into(), text: grant.to_vec(), received });
-            received
-        })
+            world.messages.push(Message { channel: channel.into(), text: message.to_vec(), received });
+        });
     }
 
     fn has_subscriber(&self, channel: &[u8]) -> bool {
@@ -111,8 +108,30 @@ impl InTask for Sim {
     }
 }
 
+impl SimLock<'_> {
+    /// The lock as this owner sees it, before any lease key is read; `None` if the key holds something else.
+    fn seen_by(&self, owner: Option<&[u8]>) -> Option<View> {
+        let mut fields = self.state(&(), owner).ok()?;
+        if fields.kind == Kind::Mutex {
+            fields.key_end = self.expiry(&());
+        }
+        Some(View::of(&fields))
+    }
+}
+
+/// The number of fields or members of other owners.
+fn others(view: &View) -> usize {
+    match view.others {
+        Others::NotAsked(count) => count,
+        Others::None | Others::Dead => 0,
+        Others::Live { .. } | Others::InDoubt => 1,
+        Others::Permits { members, .. } => members as usize,
+    }
+}
+
 impl Lock for SimLock<'_> {
     type Key = ();
+    type Performed = ();
     type FairList<'f>
         = SimFairList<'f>
     where
@@ -202,6 +221,7 @@ impl Lock for SimLock<'_> {
     }
 
     fn perform(&self, (): (), owner: Option<&[u8]>, change: &Change) -> Result<(), Error> {
+        let expected = self.seen_by(owner).map(|view| view.after(change));
         self.sim.with(|world| {
             let owner = owner.unwrap_or_default();
             world.bury(self.lock, change.buried());
@@ -214,25 +234,28 @@ impl Lock for SimLock<'_> {
                 world.tokens.insert(self.lock.clone(), Some(token.get()));
             }
         });
-        if let Some(message) = change.unlock_message {
-            self.publish(message);
+        let found = self.seen_by(owner);
+        if let (Some(expected), Some(found)) = (expected, found) {
+            let known = |view: View| (view.kind, view.sole, view.reads(), others(&view), view.key_end);
+            assert_eq!(known(found), known(expected), "the view after {change:?}");
         }
         Ok(())
     }
 
-    fn publish(&self, message: UnlockMessage) -> u64 {
-        // The head is called as well, and so the list is met.
-        if message == UnlockMessage::Free && self.fair_list().head().is_some() {
-            observed::fair_list_met(self.sim.node(), self.lock.name());
-        }
-        self.sim.with(|world| {
-            world.unlock_messages.push(self.lock.clone());
-            world.redisson_waiters
-        })
+    // No other module reacts to events here.
+    fn raise(&self, _: &Change, (): ()) {}
+
+    fn publish(&self, message: UnlockMessage) -> bool {
+        self.sim.with(|world| world.unlock_messages.push(self.lock.clone()));
+        // The head is called as well.
+        message == UnlockMessage::Free && self.fair_list().head().is_some()
     }
 
-    fn listening_redisson_writers(&self) -> u64 {
-        self.sim.with(|world| world.redisson_writers)
+    fn listeners(&self, message: UnlockMessage) -> u64 {
+        self.sim.with(|world| match message {
+            UnlockMessage::ReadersGone => world.redisson_writers,
+            UnlockMessage::Free | UnlockMessage::WriterGone => world.redisson_waiters,
+        })
     }
 
     fn raise_expired(&self) {}

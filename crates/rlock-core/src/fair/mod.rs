@@ -14,12 +14,13 @@ mod repair;
 pub(crate) use self::departed::{leave_unless_waiting, remove_departed_heads};
 pub(crate) use self::repair::{join, needs_repair, repair, repair_changed};
 
-use crate::access::{Access, access};
-use crate::locks::{LockName, Waiter, Walked, Wanted};
+use crate::access::Access;
+use crate::locks::{LockName, Waiter, Walked};
 use crate::look::key_end;
 use crate::node::Node;
 use crate::port::{FairList, Lock, Server};
 use crate::timing::entry;
+use crate::turn::Turn;
 use crate::types::{Expiry, LeaseMs, UnixMs, WaitMs};
 use crate::weight::weigh;
 
@@ -66,39 +67,34 @@ fn budget(wait: WaitMs) -> LeaseMs {
     LeaseMs::new(budget).unwrap_or(LeaseMs::SHORTEST)
 }
 
-/// Whose turn it is at a lock that is free. A Redisson waiter that has its turn is called.
-pub(crate) fn call_next<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) -> Next {
-    // Otherwise departed owners would count as Redisson waiters, and would have a turn.
-    remove_departed_heads(node, lock);
-    let Some(head) = node.locks(|locks| locks.head(lock.name()).cloned()) else { return Next::Nobody };
-    if !head.fair {
-        return Next::Waiter(head);
+impl<P: Server> Turn<'_, P> {
+    /// Whose turn it is at a lock that is free. A Redisson waiter that has its turn is called.
+    pub(crate) fn call_next(&mut self, lock: &mut P::Lock<'_>) -> Next {
+        let node = self.node;
+        // Otherwise departed owners would count as Redisson waiters, and would have a turn.
+        remove_departed_heads(node, lock);
+        let Some(head) = node.locks(|locks| locks.head(lock.name()).cloned()) else { return Next::Nobody };
+        if !head.fair {
+            return Next::Waiter(head);
+        }
+        // A Redisson waiter is not called to a lock that readers have just acquired: it would lose its place.
+        if self.access(lock, &head.owner, head.wanted()) != Access::Free {
+            return Next::Waiter(head);
+        }
+        repair(node, lock, self.now);
+        match call_first_in_list(node, lock, self.now, None) {
+            ListHead::Native(waiter) => Next::Waiter(waiter),
+            ListHead::Redisson => Next::Redisson,
+            ListHead::InDoubt => Next::Later,
+            ListHead::Nobody => Next::Waiter(head),
+        }
     }
-    // A Redisson waiter is not called to a lock that readers have just acquired: it would lose its place.
-    if access(node, lock, &head.owner, head.wanted()) != Access::Free {
-        return Next::Waiter(head);
-    }
-    repair(node, lock, now);
-    match call_first_in_list(node, lock, now, None) {
-        ListHead::Native(waiter) => Next::Waiter(waiter),
-        ListHead::Redisson => Next::Redisson,
-        ListHead::InDoubt => Next::Later,
-        ListHead::Nobody => Next::Waiter(head),
-    }
-}
 
-/// Calls the first in the fair list if the lock is free and this owner is not the first. Returns whether another owner is ahead.
-pub(crate) fn call_first_ahead_of<P: Server>(
-    node: Node<'_, P>,
-    lock: &mut P::Lock<'_>,
-    owner: &[u8],
-    now: UnixMs,
-) -> bool {
-    if access(node, lock, owner, Wanted::MUTEX) != Access::Free {
-        return false;
+    /// Calls the first in the fair list of a free lock if this owner is not the first. Returns whether another owner is ahead.
+    pub(crate) fn call_first_ahead_of(&self, lock: &P::Lock<'_>, owner: &[u8]) -> bool {
+        remove_departed_heads(self.node, lock);
+        !matches!(call_first_in_list(self.node, lock, self.now, Some(owner)), ListHead::Nobody)
     }
-    remove_departed_heads(node, lock);
-    !matches!(call_first_in_list(node, lock, now, Some(owner)), ListHead::Nobody)
 }
 
 /// The first in the fair list of a free lock.

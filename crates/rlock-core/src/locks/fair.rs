@@ -41,6 +41,13 @@ impl Locks {
         self.queue(lock).is_some_and(|queue| queue.called.as_deref() == Some(owner))
     }
 
+    /// The lock is held again: a Redisson waiter whose turn comes after that is called again.
+    pub fn forget_called(&mut self, lock: LockName<'_>) {
+        if let Some(queue) = self.queue_mut(lock) {
+            queue.called = None;
+        }
+    }
+
     /// Another client may have changed this lock's fair list: true if native waiters are in it.
     pub fn note_fair_change(&mut self, lock: LockName<'_>) -> bool {
         let Some(queue) = self.queue_mut(lock).filter(|queue| queue.fair > 0) else { return false };

@@ -107,6 +107,8 @@ pub struct Locks {
     served: usize,
     /// The locks that cost most waiting.
     hot: HotTable,
+    /// How often the key of a lock with a record was changed, by a turn or by another client.
+    changes: u64,
     /// The clock of the entry point under way.
     meter: Meter,
     next_place: Place,
@@ -142,6 +144,16 @@ impl Locks {
     /// Whether anything is known of this lock.
     pub fn knows(&self, lock: LockName<'_>) -> bool {
         self.records.get(lock).is_some()
+    }
+
+    /// How often the key of a lock with a record was changed: the knowledge of a turn is out of date after that.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The key of a lock with a record was changed.
+    pub(crate) fn count_change(&mut self) {
+        self.changes = self.changes.wrapping_add(1);
     }
 
     /// The number of waiters on the whole server.

@@ -6,19 +6,19 @@ mod in_turn;
 mod next_check;
 
 pub(crate) use self::grant::next_token;
-use self::in_turn::{End, grant_in_turn};
-pub(crate) use self::next_check::schedule_next_check;
-use crate::access::{Access, access_and_bury, head};
+use self::in_turn::End;
+use crate::access::Access;
 use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
+use crate::first::head;
 use crate::locks::{Cause, DropReason, Wanted};
 use crate::look::Picture;
-use crate::node::Node;
 use crate::note::Note;
 use crate::port::{Lock, Server};
+use crate::turn::Turn;
 use crate::tying;
-use crate::types::{Expiry, Mode, UnixMs};
-use crate::yielding::{expire_window, note_reads, notify_redisson, open_window_if_due};
+use crate::types::{Expiry, Mode};
+use crate::yielding::{expire_window, note_reads};
 
 /// How a lock became free.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,140 +45,129 @@ enum Served {
     Later,
 }
 
-/// Serves a lock that may have become free without a command of the module. If no native waiter gets it, Redisson clients
-/// are notified.
-pub(crate) fn serve_found_free<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs) {
-    let Some((_, Wanted { mode, .. })) = head(node, lock) else { return };
-    match serve(node, lock, now, Freed::Unseen) {
-        Served::NotFree => return,
-        Served::Free | Served::Later => {
-            node.locks(|locks| locks.end_count(lock.name()));
-            if let Some(message) = UnlockMessage::to_all(mode) {
-                notify_redisson(node, lock, message);
+impl<P: Server> Turn<'_, P> {
+    /// Serves a lock that may have become free without a command of the module. If no native waiter gets it, Redisson clients
+    /// are notified.
+    pub(crate) fn serve_found_free(&mut self, lock: &mut P::Lock<'_>) {
+        let Some((_, Wanted { mode, .. })) = head(self.node, lock) else { return };
+        match self.serve(lock, Freed::Unseen) {
+            Served::NotFree => return,
+            Served::Free | Served::Later => {
+                self.node.locks(|locks| locks.end_count(lock.name()));
+                if let Some(message) = UnlockMessage::to_all(mode) {
+                    self.notify(lock.name(), message);
+                }
             }
+            Served::Given | Served::Yielded => {}
         }
-        Served::Given | Served::Yielded => {}
+        self.needs_check = true;
     }
-    schedule_next_check(node, lock);
-}
 
-/// Commits a change, and serves the queue if the change frees the lock. The change's unlock message is sent after the grants,
-/// and only if no native waiter got the lock, or Redisson readers may join.
-pub(crate) fn perform_and_serve<'l, 'n, P: Server>(
-    node: Node<'_, P>,
-    picture: Picture<'l, P::Lock<'n>>,
-    change: &Change,
-    now: UnixMs,
-) -> Result<&'l mut P::Lock<'n>, Error> {
-    let owner = picture.owner();
-    let lock = picture.commit(&Change { unlock_message: None, ..change.clone() })?;
-    tying::holds_changed(node, lock.name(), owner, change);
-    // Before the grants: a reader that is granted the lock now has its own lease.
-    note_reads(node, lock, change);
-    let served = serve(node, lock, now, Freed::Now);
-    match (change.unlock_message, served) {
-        (Some(message), Served::Free | Served::NotFree | Served::Later) => {
-            // After a downgrade the lock is free for readers only.
-            if change.becomes != Some(Mode::Read) {
-                node.locks(|locks| locks.end_count(lock.name()));
+    /// Commits a change, and serves the queue if the change frees the lock. The change's unlock message is sent only if no native
+    /// waiter got the lock, or Redisson readers may join.
+    pub(crate) fn perform_and_serve<'l, 'n>(
+        &mut self,
+        picture: Picture<'l, P::Lock<'n>>,
+        change: &Change,
+    ) -> Result<&'l mut P::Lock<'n>, Error> {
+        let owner = picture.owner();
+        let lock = self.commit(picture, change)?;
+        tying::holds_changed(self.node, lock.name(), owner, change);
+        // Before the grants: a reader that is granted the lock now has its own lease.
+        note_reads(self.node, lock, change);
+        let served = self.serve(lock, Freed::Now);
+        match (change.unlock_message, served) {
+            (Some(message), Served::Free | Served::NotFree | Served::Later) => {
+                // After a downgrade the lock is free for readers only.
+                if change.becomes != Some(Mode::Read) {
+                    self.node.locks(|locks| locks.end_count(lock.name()));
+                }
+                self.notify(lock.name(), message);
             }
-            notify_redisson(node, lock, message);
+            // After a downgrade Redisson readers may join, too.
+            (Some(message), Served::Given) if change.becomes == Some(Mode::Read) => {
+                self.notify(lock.name(), message);
+            }
+            _ => {}
         }
-        // After a downgrade Redisson readers may join, too.
-        (Some(message), Served::Given) if change.becomes == Some(Mode::Read) => {
-            notify_redisson(node, lock, message);
-        }
-        _ => {}
+        self.needs_check = true;
+        Ok(lock)
     }
-    schedule_next_check(node, lock);
-    Ok(lock)
-}
 
-/// Grants a lock to its waiters, if the first of them can have it. In a command that writes, the server has checked that
-/// writing is allowed; elsewhere ask for [`Lock::write_access`] first.
-fn serve<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, now: UnixMs, freed: Freed) -> Served {
-    let Some((owner, wanted)) = head(node, lock) else { return Served::NotFree };
-    // This call serves the waiters that an earlier one left, or notes anew that it leaves some.
-    node.locks(|locks| locks.note_unserved(lock.name(), false));
-    if node.locks(|locks| locks.dropping() == Some(DropReason::Demoted)) {
-        // A replica grants nothing, even if it accepts writes.
-        return Served::NotFree;
-    }
-    let head_access = access_and_bury(node, lock, &owner, wanted);
-    match head_access {
-        Access::Until(_) => {
-            node.locks(|locks| locks.close_window(lock.name()));
+    /// Grants a lock to its waiters, if the first of them can have it. In a command that writes, the server has checked that
+    /// writing is allowed; elsewhere ask for [`Lock::write_access`] first.
+    fn serve(&mut self, lock: &mut P::Lock<'_>, freed: Freed) -> Served {
+        let node = self.node;
+        let Some((owner, wanted)) = head(node, lock) else { return Served::NotFree };
+        // This call serves the waiters that an earlier one left, or notes anew that it leaves some.
+        node.locks(|locks| locks.note_unserved(lock.name(), false));
+        if node.locks(|locks| locks.dropping() == Some(DropReason::Demoted)) {
+            // A replica grants nothing, even if it accepts writes.
             return Served::NotFree;
         }
-        Access::InDoubt => {
-            node.locks(|locks| locks.note_in_doubt(lock.name()));
-            return Served::NotFree;
+        let head_access = self.access_and_bury(lock, &owner, wanted);
+        match head_access {
+            Access::Until { .. } => {
+                node.locks(|locks| locks.close_window(lock.name()));
+                return Served::NotFree;
+            }
+            Access::InDoubt => {
+                node.locks(|locks| locks.note_in_doubt(lock.name()));
+                return Served::NotFree;
+            }
+            // Redisson knows no permits of this kind.
+            _ if wanted.mode == Mode::Permit => self.note_found_free(lock, freed),
+            Access::Free if self.yield_if_due(lock, wanted.mode, freed) => return Served::Yielded,
+            Access::Free | Access::Shared => {}
         }
-        // Redisson knows no permits of this kind.
-        _ if wanted.mode == Mode::Permit => note_found_free(node, lock, now, freed),
-        Access::Free if yield_if_due(node, lock, wanted.mode, now, freed) => return Served::Yielded,
-        Access::Free | Access::Shared => {}
+        let grants = self.grant_in_turn(lock);
+        if grants.opened {
+            // Redisson readers may join: they wait for the end of another lease.
+            self.notify(lock.name(), UnlockMessage::WriterGone);
+        }
+        let is_left_free =
+            || head_access == Access::Free && node.locks(|locks| locks.head(lock.name()).is_none());
+        match grants.end {
+            _ if grants.any => Served::Given,
+            End::RedissonTurn => Served::Yielded,
+            _ if is_left_free() => Served::Free,
+            End::Later => Served::Later,
+            End::Settled => Served::NotFree,
+        }
     }
-    let grants = grant_in_turn(node, lock, now);
-    if grants.opened {
-        // Redisson readers may join: they wait for the end of another lease.
-        notify_redisson(node, lock, UnlockMessage::WriterGone);
-    }
-    let is_left_free =
-        || head_access == Access::Free && node.locks(|locks| locks.head(lock.name()).is_none());
-    match grants.end {
-        _ if grants.any => Served::Given,
-        End::RedissonTurn => Served::Yielded,
-        _ if is_left_free() => Served::Free,
-        End::Unfinished => Served::Later,
-        End::Settled => Served::NotFree,
-    }
-}
 
-/// Leaves a free lock to Redisson clients if a yield window is open, or opens. Returns whether it did. Unless a window was
-/// open already, the end of the last hold is noted.
-fn yield_if_due<P: Server>(
-    node: Node<'_, P>,
-    lock: &P::Lock<'_>,
-    mode: Mode,
-    now: UnixMs,
-    freed: Freed,
-) -> bool {
-    if expire_window(node, lock.name()).is_some() {
-        return true;
+    /// Leaves a free lock to Redisson clients if a yield window is open, or opens. Returns whether it did. Unless a window was
+    /// open already, the end of the last hold is noted.
+    fn yield_if_due(&mut self, lock: &P::Lock<'_>, mode: Mode, freed: Freed) -> bool {
+        if expire_window(self.node, lock.name()).is_some() {
+            return true;
+        }
+        self.note_found_free(lock, freed);
+        self.open_window_if_due(lock, mode)
     }
-    note_found_free(node, lock, now, freed);
-    open_window_if_due(node, lock, mode)
-}
 
-/// A waiter can have the lock: notes the end of the hold before it, unless this command ended that.
-fn note_found_free<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, now: UnixMs, freed: Freed) {
-    let (ended, unconfirmed) =
-        node.locks(|locks| (locks.found_free(lock.name()), locks.take_unconfirmed(lock.name())));
-    if let (Freed::Unseen, Some((ended, seen))) = (freed, ended) {
-        note_end(node, lock, ended, seen, unconfirmed, now);
+    /// A waiter can have the lock: notes the end of the hold before it, unless this command ended that.
+    fn note_found_free(&mut self, lock: &P::Lock<'_>, freed: Freed) {
+        let found =
+            self.node.locks(|locks| (locks.found_free(lock.name()), locks.take_unconfirmed(lock.name())));
+        if let (Freed::Unseen, (Some((ended, seen)), unconfirmed)) = (freed, found) {
+            self.note_end(ended, seen, unconfirmed);
+        }
     }
-}
 
-/// Counts the end of a hold by its cause: the last event of the key, or the lease end. A lease end raises its event.
-fn note_end<P: Server>(
-    node: Node<'_, P>,
-    lock: &P::Lock<'_>,
-    ended: Expiry,
-    seen: Option<Cause>,
-    unconfirmed: bool,
-    now: UnixMs,
-) {
-    // Some servers delete a key in the very millisecond in which it expires.
-    let in_time = matches!(ended, Expiry::At(at) if at <= now);
-    let seen = seen.filter(|seen| *seen != Cause::Other);
-    let cause = seen.unwrap_or(if in_time { Cause::Expired } else { Cause::Other });
-    node.port.note(Note::Found(cause));
-    if cause != Cause::Expired {
-        return;
-    }
-    lock.raise_expired();
-    if unconfirmed {
-        node.port.note(Note::Unconfirmed);
+    /// Counts the end of a hold by its cause: the last event of the key, or the lease end. A lease end raises its event.
+    fn note_end(&mut self, ended: Expiry, seen: Option<Cause>, unconfirmed: bool) {
+        // Some servers delete a key in the very millisecond in which it expires.
+        let in_time = matches!(ended, Expiry::At(at) if at <= self.now);
+        let seen = seen.filter(|seen| *seen != Cause::Other);
+        let cause = seen.unwrap_or(if in_time { Cause::Expired } else { Cause::Other });
+        self.node.port.note(Note::Found(cause));
+        if cause != Cause::Expired {
+            return;
+        }
+        self.found_expired();
+        if unconfirmed {
+            self.node.port.note(Note::Unconfirmed);
+        }
     }
 }

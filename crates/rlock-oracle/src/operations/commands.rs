@@ -23,15 +23,15 @@ impl Oracle {
     /// A command that may write serves the queue first, and confirms the grants to its caller.
     fn arrive(&mut self, lock: Lock, owner: Option<Owner>) {
         self.remove_departed_heads(lock);
-        self.serve_found_free(lock);
+        self.seen_at_end = self.serve_if_free(lock);
         self.open.retain(|grant| grant.lock != lock || Some(grant.owner) != owner);
         self.revokes.retain(|grant| grant.lock != lock || Some(grant.owner) != owner);
         self.place(lock).unconfirmed.take_if(|granted| Some(*granted) == owner);
     }
 
-    /// Answers the caller; an error changes nothing.
+    /// Answers the caller; an error changes nothing, but a lock that was served before it is seen.
     fn answer(&mut self, lock: Lock, answer: Answer) {
-        if !matches!(answer, Answer::Error(_)) {
+        if self.seen_at_end || !matches!(answer, Answer::Error(_)) {
             self.looked(lock);
         }
         self.seen.answer = Some(answer);
@@ -228,6 +228,9 @@ impl Oracle {
         if known {
             // The waiters behind it may have waited only for this one.
             self.serve_found_free(lock);
+        }
+        if self.seen_at_end {
+            self.looked(lock);
         }
         self.seen.answer = Some(if known { Answer::One } else { Answer::Zero });
     }

@@ -9,18 +9,25 @@ impl Oracle {
     /// A lock that may have become free without a command goes to the first waiter, or, if no native takes it,
     /// to Redisson waiters.
     pub(super) fn serve_found_free(&mut self, lock: Lock) {
+        if self.serve_if_free(lock) {
+            self.looked(lock);
+        }
+    }
+
+    /// The same; returns whether the lease is seen afterwards, which a command does at its end.
+    pub(super) fn serve_if_free(&mut self, lock: Lock) -> bool {
         self.check_head_reader(lock);
         if self.queue(lock).is_empty() {
-            return;
+            return false;
         }
         let access = self.head_access(lock);
         if access == Access::No {
             self.place(lock).row.yielding.close_window();
-            return;
+            return false;
         }
         if access == Access::Shared {
             if !self.serve(lock, access) {
-                return;
+                return false;
             }
         } else if self.window_ends(lock).is_none() {
             // Any other end, or change of its lease, was seen when it happened.
@@ -30,7 +37,7 @@ impl Oracle {
                 self.publish(lock);
             }
         }
-        self.looked(lock);
+        true
     }
 
     /// A command has freed the lock, or opened it to readers.
@@ -201,6 +208,8 @@ impl Oracle {
         // notified. Those that may know an even later end, or an end that was not seen, may be.
         let must = place.seen_end > Some(ends);
         let may = place.seen_end.is_none() || place.latest_end > Some(ends);
+        // A Redisson waiter that was called while the lock was free is called again.
+        place.called = None;
         self.remove(lock, at);
         self.remove_departed_heads(lock);
         if head.word == Word::Read {

@@ -93,6 +93,8 @@ pub(super) struct Oracle {
     pub(super) ground: Ground,
     pub(super) primary: bool,
     pub(super) accept: bool,
+    /// Whether a lock was served before the command under way: others learn of its lease only at the end.
+    pub(super) seen_at_end: bool,
     /// The state of `rlock-core` after this step.
     pub(super) after: After,
     pub(super) seen: Seen,
@@ -108,6 +110,7 @@ impl Oracle {
             now: Self::START,
             clock: 0,
             places: Default::default(),
+            seen_at_end: false,
             calls: BTreeMap::new(),
             blocked_so_far: 0,
             open: Vec::new(),

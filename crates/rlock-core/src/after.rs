@@ -1,0 +1,89 @@
+//! A view once a change is made, without another look.
+
+use crate::decision::{Change, HashChange};
+use crate::shape::Fields;
+use crate::types::{Expiry, Holds, Mode};
+use crate::view::{Hold, Kind, Others, View};
+
+impl View {
+    /// The lock as the same owner sees it once this change is made. The simulated server compares it with a fresh view after each
+    /// change that it makes.
+    #[must_use]
+    pub fn after(&self, change: &Change) -> Self {
+        let base = match change.hash {
+            HashChange::Delete => return Self::of(&Fields::FREE),
+            HashChange::Replace(_) => Self::of(&Fields::FREE),
+            HashChange::Keep | HashChange::Set(_) | HashChange::Remove => *self,
+        };
+        let key_end = change.expire_at.map_or(base.key_end, Expiry::At);
+        let mut after = Self { key_end, others: base.others.without(change.buried().len()), ..base };
+        after.kind = kind_after(&base, change);
+        match change.mode {
+            Mode::Mutex | Mode::Write => after.change_sole(change.hash),
+            Mode::Read => after.change_reads(change),
+            Mode::Permit => after.change_permit(change),
+        }
+        after.sole = after.sole.map(|hold| Hold { until: key_end, ..hold });
+        if after.kind == Kind::Mutex && after.sole.is_none() {
+            after.others = Others::Live { until: key_end, last_end: Some(key_end) };
+        }
+        after
+    }
+
+    fn change_sole(&mut self, hash: HashChange) {
+        self.sole = match hash {
+            HashChange::Set(holds) | HashChange::Replace(holds) => Some(Hold { holds, until: self.key_end }),
+            HashChange::Keep => self.sole,
+            HashChange::Remove | HashChange::Delete => None,
+        };
+    }
+
+    fn change_reads(&mut self, change: &Change) {
+        let holds = match change.hash {
+            HashChange::Set(holds) | HashChange::Replace(holds) => Some(holds),
+            HashChange::Keep => self.reads(),
+            HashChange::Remove | HashChange::Delete => None,
+        };
+        // The newest hold has the longest lease.
+        let set = change.leases().set.map(|(_, _, until)| Expiry::At(until));
+        let until = set.or(self.shared.map(|hold| hold.until));
+        self.shared = holds.zip(until).map(|(holds, until)| Hold { holds, until });
+        self.dead = holds.filter(|_| until.is_none());
+    }
+
+    fn change_permit(&mut self, change: &Change) {
+        if change.hash == HashChange::Remove {
+            (self.shared, self.dead) = (None, None);
+        }
+        if let Some(end) = change.permit_end() {
+            self.shared = Some(Hold { holds: Holds::ONE, until: Expiry::At(end) });
+            self.dead = None;
+        }
+    }
+}
+
+impl Others {
+    /// The same without this number of dead readers, or of ended permits.
+    fn without(self, buried: usize) -> Self {
+        match self {
+            Self::NotAsked(count) if count <= buried => Self::None,
+            Self::NotAsked(count) => Self::NotAsked(count.saturating_sub(buried)),
+            Self::Permits { members, living, first_end, last_end } => {
+                let buried = u32::try_from(buried).unwrap_or(u32::MAX);
+                Self::Permits { members: members.saturating_sub(buried), living, first_end, last_end }
+            }
+            Self::None | Self::Dead | Self::Live { .. } | Self::InDoubt => self,
+        }
+    }
+}
+
+fn kind_after(before: &View, change: &Change) -> Kind {
+    let holds = matches!(change.hash, HashChange::Set(_) | HashChange::Replace(_));
+    match (change.mode, change.becomes) {
+        (_, Some(Mode::Write)) => Kind::Writing,
+        (_, Some(Mode::Read)) => Kind::Reading,
+        (Mode::Mutex, _) if holds => Kind::Mutex,
+        (Mode::Permit, _) if holds => Kind::Permits,
+        _ => before.kind,
+    }
+}

@@ -1,0 +1,97 @@
+//! The first waiter of a lock, and whether it can have it.
+
+use crate::access::{Access, permit_access};
+use crate::locks::Wanted;
+use crate::look::{Picture, key_end, look};
+use crate::node::Node;
+use crate::port::{Lock, Server};
+use crate::rules::has_room;
+use crate::turn::Turn;
+use crate::types::{Expiry, Mode};
+use crate::view::{Kind, Need, Others, View};
+use crate::yielding;
+
+/// The owner of the first waiter, and what it wants.
+pub(crate) fn head<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<(Box<[u8]>, Wanted)> {
+    node.locks(|locks| locks.head(lock.name()).map(|head| (head.owner.clone(), head.wanted())))
+}
+
+impl<P: Server> Turn<'_, P> {
+    /// Whether this owner could have what it wants of the lock, if it were its turn.
+    pub(crate) fn access(&mut self, lock: &mut P::Lock<'_>, owner: &[u8], wanted: Wanted) -> Access {
+        self.access_and(lock, owner, wanted, |_, _| {})
+    }
+
+    /// The same, and removes the dead readers that the look finds before a living one, or before those that it does not check.
+    /// Writing must be allowed.
+    pub(crate) fn access_and_bury(&mut self, lock: &mut P::Lock<'_>, owner: &[u8], wanted: Wanted) -> Access {
+        self.access_and(lock, owner, wanted, Turn::bury)
+    }
+
+    /// Removes the dead readers that a look found.
+    fn bury(&mut self, mut picture: Picture<'_, P::Lock<'_>>) {
+        if let Some(change) = picture.burial() {
+            // A failure is in the log; the next look finds them again.
+            let _ = self.commit(picture, &change);
+        }
+    }
+
+    fn access_and<'n>(
+        &mut self,
+        lock: &mut P::Lock<'n>,
+        owner: &[u8],
+        wanted: Wanted,
+        then: impl FnOnce(&mut Self, Picture<'_, P::Lock<'n>>),
+    ) -> Access {
+        if let Some(known) = self.known_access(owner, wanted) {
+            return known;
+        }
+        // To a writer its own reads are in the way as well.
+        let (seen_by, need) =
+            if wanted.mode == Mode::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Own) };
+        let view = look(self.node, lock, seen_by, need).map(|mut picture| {
+            if wanted.permits.is_some_and(|limit| has_room(picture.view(), limit).is_none()) {
+                picture.count_permits();
+            }
+            let view = *picture.view();
+            self.learn(&view);
+            then(self, picture);
+            view
+        });
+        let access = match view {
+            Ok(view) => access_to(self.node, lock, &view, wanted),
+            // The key holds something else for a while.
+            Err(_) => {
+                let key_end = key_end(lock);
+                Access::Until { until: key_end, key_end }
+            }
+        };
+        self.learn_access(owner, wanted, access);
+        access
+    }
+}
+
+fn access_to<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, view: &View, wanted: Wanted) -> Access {
+    match (wanted.mode, view.kind, view.others) {
+        (mode, ..) if view.is_free_for(mode) => Access::Free,
+        (Mode::Permit, Kind::Permits, others) => permit_access(view, wanted.permits, others),
+        (Mode::Read, Kind::Reading, _) => shared_access(node, lock, view),
+        (Mode::Read, Kind::Writing, _) if view.sole.is_some() => shared_access(node, lock, view),
+        (Mode::Write, Kind::Reading, Others::Live { until, .. }) => {
+            Access::Until { until: until.sooner(view.key_end), key_end: view.key_end }
+        }
+        (Mode::Write, Kind::Reading, Others::InDoubt) => Access::InDoubt,
+        _ => Access::until_key_end(view),
+    }
+}
+
+fn shared_access<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, view: &View) -> Access {
+    let kept_out = yielding::hold_back_for(node, lock).filter(|_| !view.holds_any());
+    match kept_out {
+        Some(left) => {
+            let until = Expiry::At(node.port.now().after(left)).sooner(view.key_end);
+            Access::Until { until, key_end: view.key_end }
+        }
+        None => Access::Shared,
+    }
+}

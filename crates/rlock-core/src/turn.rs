@@ -1,0 +1,223 @@
+//! A turn: what one command, or one visit of the timer, does to a lock with waiters, pending grants or the like.
+//!
+//! Its parts, in this order: the look, and serving a lock that is found free (`settling`); the decision, and its change with its
+//! effects at once ([`Turn::commit`]); serving the queue again (`serve`); the next check; and only then what others learn: the
+//! messages to waiters, the keyspace events, and the unlock messages to Redisson clients (`closing`). Another module may react to
+//! an event and call this one: by then the turn has nothing left to do but to tell.
+//!
+//! A turn knows the lock from its last look and its changes since, so that no look is needed where the lock is free, or held by one
+//! owner. It forgets what it knows as soon as another client or module changes the key.
+
+use std::rc::Rc;
+
+use crate::access::{Access, access_of_all};
+use crate::decision::{Change, UnlockMessage};
+use crate::error::Error;
+use crate::locks::{LockName, Wanted};
+use crate::look::Picture;
+use crate::names;
+use crate::node::Node;
+use crate::port::{Lock, Server};
+use crate::timing::{Entry, entry};
+use crate::types::UnixMs;
+use crate::view::{Kind, View};
+
+/// A turn of one lock.
+#[must_use]
+pub(crate) struct Turn<'a, P: Server> {
+    pub(crate) node: Node<'a, P>,
+    /// Its time, for all decisions in it.
+    pub(crate) now: UnixMs,
+    /// Whether the queue must get its next check.
+    pub(crate) needs_check: bool,
+    known: Option<Known<View>>,
+    asked: Option<Known<Asked>>,
+    /// What others learn when the turn closes.
+    pub(crate) news: News<P::Performed>,
+    /// The timer is set after all of it.
+    entry: Option<Entry<'a, P>>,
+}
+
+/// What others learn of a turn, in this order.
+pub(crate) struct News<T> {
+    /// Messages to enqueued waiters, by their channels.
+    pub(crate) messages: Vec<(Rc<[u8]>, Vec<u8>)>,
+    /// Keyspace events.
+    pub(crate) events: Vec<Event<T>>,
+    /// Messages to waiting Redisson clients.
+    pub(crate) unlock_messages: Vec<UnlockMessage>,
+}
+
+/// An event to raise.
+pub(crate) enum Event<T> {
+    /// Those of a change.
+    Changed(Change, Committed<T>),
+    /// The end of a lease that was found.
+    Expired,
+}
+
+/// The facts for the events of a change that was made.
+pub(crate) struct Committed<T> {
+    /// For [`Lock::raise`].
+    pub(crate) performed: T,
+    /// The lease keys that the change has deleted.
+    pub(crate) deleted_leases: Vec<names::Name>,
+}
+
+/// What a turn knows, and after how many changes of keys it was so.
+struct Known<T> {
+    what: T,
+    changes: u64,
+}
+
+/// Whether an owner can have what it wants.
+struct Asked {
+    owner: Box<[u8]>,
+    wanted: Wanted,
+    access: Access,
+}
+
+impl<'a, P: Server> Turn<'a, P> {
+    /// A turn outside commands, or within another entry point of the rules.
+    pub(crate) fn new(node: Node<'a, P>) -> Self {
+        Self {
+            node,
+            now: node.port.now(),
+            needs_check: false,
+            known: None,
+            asked: None,
+            news: News::default(),
+            entry: None,
+        }
+    }
+
+    /// The turn of a command. Without waiters, pending grants or the like the lock needs none, and the command cannot cause work
+    /// outside commands.
+    #[inline(always)]
+    pub(crate) fn of_command(node: Node<'a, P>, lock: &P::Lock<'_>) -> Self {
+        let mut turn = Self::new(node);
+        if node.locks(|locks| locks.is_watched() && locks.watches(lock.name())) {
+            turn.enter();
+        }
+        turn
+    }
+
+    /// The lock has waiters, or gets one now.
+    pub(crate) fn enter(&mut self) {
+        if self.entry.is_none() {
+            self.entry = Some(entry(self.node));
+        }
+    }
+
+    /// Whether the lock has waiters, pending grants or the like.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.entry.is_some()
+    }
+
+    /// Makes a change of the lock, with its effects on replicas and AOF. The events follow when the turn closes.
+    pub(crate) fn commit<'l, 'n>(
+        &mut self,
+        picture: Picture<'l, P::Lock<'n>>,
+        change: &Change,
+    ) -> Result<&'l mut P::Lock<'n>, Error> {
+        let (owner, view) = (picture.owner(), picture.view().after(change));
+        let committed = picture.commit(change);
+        self.known = None;
+        let (lock, performed) = committed?;
+        if let Some(performed) = performed {
+            self.node.locks(|locks| locks.count_change());
+            let committed = Committed::of(performed, lock.name(), owner, change);
+            self.news.events.push(Event::Changed(change.clone(), committed));
+        }
+        self.learn(&view);
+        Ok(lock)
+    }
+
+    /// Remembers how an owner sees the lock now.
+    pub(crate) fn learn(&mut self, view: &View) {
+        self.known = Some(Known { what: *view, changes: self.changes() });
+    }
+
+    /// Remembers whether an owner can have what it wants.
+    pub(crate) fn learn_access(&mut self, owner: &[u8], wanted: Wanted, access: Access) {
+        let what = Asked { owner: owner.into(), wanted, access };
+        self.asked = Some(Known { what, changes: self.changes() });
+    }
+
+    /// The server was asked something, in which time may have passed: looks are needed again.
+    pub(crate) fn look_anew(&mut self) {
+        (self.known, self.asked, self.now) = (None, None, self.node.port.now());
+    }
+
+    /// The lock as every owner sees it, if it is known to be free.
+    pub(crate) fn known_free(&self) -> Option<View> {
+        let view = *self.current(&self.known)?;
+        matches!(view.kind, Kind::Free | Kind::Abandoned).then_some(view)
+    }
+
+    /// Whether this owner can have what it wants, if that is known.
+    pub(crate) fn known_access(&self, owner: &[u8], wanted: Wanted) -> Option<Access> {
+        if let Some(access) = self.current(&self.known).and_then(|view| access_of_all(view, wanted)) {
+            return Some(access);
+        }
+        let asked = self.current(&self.asked)?;
+        (*asked.owner == *owner && asked.wanted == wanted).then_some(asked.access)
+    }
+
+    /// Whether the lock is known to be held against every owner that wants this.
+    pub(crate) fn is_known_held(&self, wanted: Wanted) -> bool {
+        let access = self.current(&self.known).and_then(|view| access_of_all(view, wanted));
+        matches!(access, Some(Access::Until { .. }))
+    }
+
+    fn current<'k, T>(&self, known: &'k Option<Known<T>>) -> Option<&'k T> {
+        let known = known.as_ref()?;
+        (known.changes == self.changes()).then_some(&known.what)
+    }
+
+    /// How often keys of locks were changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.node.locks(|locks| locks.changes())
+    }
+
+    /// Tells an enqueued waiter something when the turn closes.
+    pub(crate) fn tell(&mut self, channel: Rc<[u8]>, message: Vec<u8>) {
+        self.news.messages.push((channel, message));
+    }
+
+    /// Wakes waiting Redisson clients when the turn closes: they try again, and learn another lease end.
+    pub(crate) fn notify(&mut self, lock: LockName<'_>, message: UnlockMessage) {
+        self.node.locks(|locks| locks.forget_announced_end(lock));
+        self.news.unlock_messages.push(message);
+    }
+
+    /// The end of a lease was found: its event is raised when the turn closes.
+    pub(crate) fn found_expired(&mut self) {
+        self.news.events.push(Event::Expired);
+    }
+}
+
+impl<T> Default for News<T> {
+    fn default() -> Self {
+        Self { messages: Vec::new(), events: Vec::new(), unlock_messages: Vec::new() }
+    }
+}
+
+impl<T> News<T> {
+    /// Whether it is empty.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.events.is_empty() && self.unlock_messages.is_empty()
+    }
+}
+
+impl<T> Committed<T> {
+    /// A change that was made.
+    #[inline(always)]
+    pub(crate) fn of(performed: T, lock: LockName<'_>, owner: Option<&[u8]>, change: &Change) -> Self {
+        let gone = change.leases().gone.zip(owner);
+        let deleted_leases = gone.map_or_else(Vec::new, |((first, last), owner)| {
+            (first..=last).map(|hold| names::read_lease_key(lock.key, owner, hold)).collect()
+        });
+        Self { performed, deleted_leases }
+    }
+}
