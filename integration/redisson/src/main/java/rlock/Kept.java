@@ -2,11 +2,14 @@ package rlock;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
+import org.redisson.client.RedisException;
 
 /**
  * Locks of every kind that one thread of Redisson holds, as long as its watchdog renews them, while threads of another Redisson
@@ -26,6 +29,7 @@ final class Kept implements AutoCloseable {
     private final List<Future<Long>> waiting = new ArrayList<>();
     /** Errors that Redisson threw at those who wait. */
     private final AtomicLong errors = new AtomicLong();
+    private final Leases leases;
     private volatile boolean free;
 
     Kept(World world, List<RedissonClient> redissons, String place, long leaseMs, boolean moving) throws Exception {
@@ -39,6 +43,7 @@ final class Kept implements AutoCloseable {
         keep(holder.getFairLock(place + "kept-fair"), other.getFairLock(place + "kept-fair"), "FAIR");
         keep(holder.getReadWriteLock(place + "written").writeLock(), other.getReadWriteLock(place + "written").readLock(), "READ");
         keep(holder.getReadWriteLock(place + "read").readLock(), other.getReadWriteLock(place + "read").writeLock(), "WRITE");
+        leases = new Leases(world.nodes(), World.ownerOf(holder), held.stream().map(RLock::getName).toList());
         for (RLock lock : held) {
             Check.eventually("all wait for " + lock.getName(), () -> allWait(lock.getName()));
         }
@@ -102,20 +107,57 @@ final class Kept implements AutoCloseable {
 
     private Long comesIn(String key, Release release) throws Exception {
         long now = System.nanoTime();
-        Check.that(free, key + " was held, and another has it");
+        if (!free) {
+            throw new AssertionError(key + " was held, and another has it: it was lost " + leases.whose(key));
+        }
         release.run();
         return now;
+    }
+
+    /** Redisson throws at its users what it meets while it looks for the new primary: they ask again. */
+    private static <T> T insistently(Callable<T> request) throws Exception {
+        long deadline = System.nanoTime() + SLACK_MS * 1_000_000;
+        while (true) {
+            try {
+                return request.call();
+            } catch (RedisException error) {
+                if (System.nanoTime() > deadline) {
+                    throw error;
+                }
+                Thread.sleep(10);
+            }
+        }
+    }
+
+    private static void letGo(RLock lock) throws Exception {
+        insistently(() -> {
+            while (lock.isHeldByCurrentThread()) {
+                lock.unlock();
+            }
+            return null;
+        });
     }
 
     /** Everything is held still. */
     void check() throws Exception {
         for (RLock lock : held) {
-            Check.that(lock.isHeldByCurrentThread(), lock.getName() + " is lost");
+            if (!insistently(lock::isHeldByCurrentThread)) {
+                throw new AssertionError(lock.getName() + " is lost: " + leases.whose(lock.getName()));
+            }
         }
         for (Future<Long> one : waiting) {
             if (one.isDone()) {
                 one.get();
             }
+        }
+    }
+
+    /** Waits until everything has been renewed once more: else it is lost soon. */
+    void awaitRenewals() throws Exception {
+        Map<String, Long> before = leases.ends();
+        while (!leases.areLater(before)) {
+            check();
+            Thread.sleep(100);
         }
     }
 
@@ -125,7 +167,7 @@ final class Kept implements AutoCloseable {
         free = true;
         long released = System.nanoTime();
         for (RLock lock : held) {
-            lock.unlock();
+            letGo(lock);
         }
         long longest = 0;
         long bound = leaseMs + SLACK_MS;
@@ -136,11 +178,12 @@ final class Kept implements AutoCloseable {
         long sentAway = natives.stream().mapToLong(Roaming::sentAway).sum();
         Check.that(sentAway > 0, "no native client was told to ask again");
         return "the last who waited for what was kept came in after " + longest / 1_000_000 + " ms, natives were sent away "
-            + sentAway + " times, Redisson's waiters failed " + errors + " times";
+            + sentAway + " times, Redisson's waiters failed " + errors + " times, at least " + leases.least() + " ms were left of each lease";
     }
 
     @Override
     public void close() {
+        leases.close();
         natives.forEach(Roaming::close);
     }
 }
