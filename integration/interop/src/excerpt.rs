@@ -1,4 +1,4 @@
-//! What the output of a part that failed says about the failure, in few lines: the rest of it is far above.
+//! The lines of a failed part that tell what failed: the whole of its output is far above.
 
 /// A line with one of these says what failed.
 const MARKS: [&str; 2] = ["FAILED", "panicked"];
