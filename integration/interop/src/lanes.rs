@@ -7,16 +7,23 @@ use std::thread;
 
 use crate::parts::{Lane, Part};
 
-/// Runs the parts in their lanes, and returns the names of those that failed.
-pub(crate) fn run(parts: &[&Part]) -> Vec<&'static str> {
+/// A part that failed.
+pub(crate) struct Failed {
+    pub(crate) name: &'static str,
+    /// All that it printed.
+    pub(crate) output: String,
+}
+
+/// Runs the parts in their lanes, and returns those that failed.
+pub(crate) fn run(parts: &[&Part]) -> Vec<Failed> {
     let failed = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for lane in [Lane::Heavy, Lane::Light, Lane::Page] {
             let failed = &failed;
             scope.spawn(move || {
                 for part in parts.iter().filter(|part| part.lane == lane) {
-                    if !passes(part) {
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).push(part.name);
+                    if let Err(part) = pass(part) {
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).push(part);
                     }
                 }
             });
@@ -25,7 +32,7 @@ pub(crate) fn run(parts: &[&Part]) -> Vec<&'static str> {
     failed.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn passes(part: &Part) -> bool {
+fn pass(part: &Part) -> Result<(), Failed> {
     let own = std::env::current_exe().expect("the path of this program");
     let mut command = Command::new(own);
     // One after the other as they were written: both go to one pipe.
@@ -40,5 +47,6 @@ fn passes(part: &Part) -> bool {
     let passed = child.wait().is_ok_and(|status| status.success());
     let mut out = stdout().lock();
     let _ = out.write_all(&text).and_then(|()| out.flush());
-    passed
+    let output = || String::from_utf8_lossy(&text).into_owned();
+    if passed { Ok(()) } else { Err(Failed { name: part.name, output: output() }) }
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod excerpt;
 mod figures;
 mod fleet;
 mod lanes;
@@ -14,6 +15,7 @@ mod rust_client;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
+use lanes::Failed;
 use parts::{PARTS, Part};
 
 /// Names the server that tests run on.
@@ -44,6 +46,10 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let failed = lanes::run(&chosen);
+    // Again, since it is far above: the record of a run may have its end alone.
+    for Failed { name, output } in &failed {
+        print!("\n=== {name} failed ===\n{}", excerpt::of(output));
+    }
     println!("\nin {:.0} s{}", start.elapsed().as_secs_f64(), names_of(&failed));
     println!("{} passed, {} failed", chosen.len() - failed.len(), failed.len());
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -77,6 +83,7 @@ fn here(part: &Part) -> ExitCode {
     if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn names_of(failed: &[&str]) -> String {
-    if failed.is_empty() { String::new() } else { format!("; failed: {}", failed.join(", ")) }
+fn names_of(failed: &[Failed]) -> String {
+    let names: Vec<&str> = failed.iter().map(|part| part.name).collect();
+    if names.is_empty() { String::new() } else { format!("; failed: {}", names.join(", ")) }
 }

@@ -16,13 +16,16 @@ import org.redisson.api.RedissonClient;
  */
 final class Changes {
     private static final int MOVES = 6;
-    /**
-     * Redisson renews each third of it. What fails it tries again after one or two seconds: so the shortest leases are not for a
-     * cluster that changes.
-     */
+    /** Longer than a slot needs to move: it is moved all the way round for longer than that. */
     private static final long LEASE_MS = 9_000;
-    /** It outlasts a fail-over on a busy machine. */
+    /**
+     * Redisson renews each third of a lease. A renewal that fails it repeats for some seconds, on a busy machine for longer; where that
+     * did not help, it waits for the next third. So a third is longer than it takes Redisson to find the new primary: by agreement that
+     * is soon.
+     */
     private static final long LONG_MS = 15_000;
+    /** The repeats, of up to 7 s, may all come before the replica has taken over: locks with 15 s were lost by that. */
+    private static final long LONGEST_MS = 30_000;
 
     private Changes() {
     }
@@ -59,11 +62,11 @@ final class Changes {
     /** There and back. */
     private static String replaced(World world) throws Exception {
         Change change = () -> world.orders().failOver(1);
-        return under(world, world.placeOn(1), LEASE_MS, false, List.of(change, change));
+        return under(world, world.placeOn(1), LONG_MS, false, List.of(change, change));
     }
 
     private static String killed(World world) throws Exception {
-        return under(world, world.placeOn(2), LONG_MS, false, List.of(() -> world.orders().kill(2)));
+        return under(world, world.placeOn(2), LONGEST_MS, false, List.of(() -> world.orders().kill(2)));
     }
 
     /** What it was like for those with locks in the place. */
@@ -78,6 +81,7 @@ final class Changes {
                 longest = Math.max(longest, turmoil.goOn(1));
                 kept.check();
             }
+            kept.awaitRenewals();
             String found = turmoil.end();
             return found + "; each had another turn within " + longest + " ms; " + kept.end();
         } finally {

@@ -102,8 +102,12 @@ final class Roaming implements AutoCloseable {
         send("RLOCK.RELEASE", with(mode, key, owner, "HOLDS", "0"));
     }
 
+    Map<String, Object> info(String key) throws InterruptedException {
+        return Native.map(send("RLOCK.INFO", key));
+    }
+
     long waiters(String key) throws InterruptedException {
-        return (Long) Native.map(send("RLOCK.INFO", key)).get("waiter-count");
+        return (Long) info(key).get("waiter-count");
     }
 
     /** How often it was told that its wait is over, or lost the connection by which it waited. */
@@ -113,7 +117,7 @@ final class Roaming implements AutoCloseable {
 
     /** Whether nobody holds the lock, and nobody waits for it. */
     boolean isFree(String key) throws InterruptedException {
-        Map<String, Object> info = Native.map(send("RLOCK.INFO", key));
+        Map<String, Object> info = info(key);
         return info.get("kind").equals("none") && info.get("waiter-count").equals(0L);
     }
 

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.Future;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
@@ -23,7 +24,17 @@ final class Turmoil {
     static final long BOUND_MS = 30_000;
 
     private static final long PAUSE_MS = 10;
+    /**
+     * Where Redisson's threads try, the module cannot see them, and natives that hand the lock on to each other may keep them out for
+     * ever (docs/REDISSON.md). So once one has tried for this time, the others rest for so many times as long as their turns take:
+     * on a busy machine, too, the lock is free for a part of the time then.
+     */
+    private static final long LONG_TRIED_MS = 3_000;
+    private static final int RESTS = 5;
+    /** A turn that took longer has met a change. */
+    private static final long LONGEST_REST_MS = 1_000;
     private static final List<String> KINDS = List.of("plain", "fenced", "fair", "page");
+    private static final String REDISSON = " of Redisson";
     private static final String NATIVE = " of a native";
     private static final String RUST = " of the Rust client";
 
@@ -33,7 +44,8 @@ final class Turmoil {
     private final long leaseMs;
     /** By their kinds. */
     private final Map<String, Resource> resources = new TreeMap<>();
-    private final List<Worker> workers = new ArrayList<>();
+    /** Those who work look at the others. */
+    private final List<Worker> workers = new CopyOnWriteArrayList<>();
     /** What Redisson threw. */
     private final AtomicLong errors = new AtomicLong();
     /** Releases of the Rust client whose answers were lost. */
@@ -53,7 +65,7 @@ final class Turmoil {
             // See Changes: it may never return.
             if (!tries || !kind.equals("fenced")) {
                 for (RedissonClient redisson : world.clients()) {
-                    start(kind + " of Redisson", resource, () -> new RedissonWay(redisson, kind, resource.key, leaseMs, tries, errors));
+                    start(kind + REDISSON, resource, () -> new RedissonWay(redisson, kind, resource.key, leaseMs, tries, errors));
                 }
             }
         });
@@ -149,6 +161,8 @@ final class Turmoil {
         private final Callable<Way> way;
         volatile long longest;
         volatile boolean over;
+        /** By the clock of System.nanoTime; the largest number: it asks for nothing. */
+        private volatile long asksSince = Long.MAX_VALUE;
         Future<Void> end;
 
         Worker(String name, Resource resource, Callable<Way> way) {
@@ -157,23 +171,40 @@ final class Turmoil {
             this.way = way;
         }
 
+        /** One of Redisson's: natives need no consideration. */
+        boolean triesForLong() {
+            long since = asksSince;
+            return name.endsWith(REDISSON) && since != Long.MAX_VALUE && Check.millisSince(since) > LONG_TRIED_MS;
+        }
+
         Void work() throws Exception {
             try (Way mine = way.call()) {
                 while (!over) {
                     long start = System.nanoTime();
+                    asksSince = start;
                     long token = mine.take();
+                    asksSince = Long.MAX_VALUE;
                     longest = Math.max(longest, Check.millisSince(start));
                     resource.use(mine.shared(), token);
                     turns.incrementAndGet();
                     mine.giveBack();
-                    if (tries || !(mine instanceof RedissonWay)) {
+                    long took = Check.millisSince(start);
+                    if (!(mine instanceof RedissonWay)) {
                         // Else the lock would never be free: natives hand it on to each other.
+                        Thread.sleep(rest(resource, took));
+                    } else if (tries) {
                         Thread.sleep(PAUSE_MS);
                     }
                 }
             }
             return null;
         }
+    }
+
+    /** How long a native client rests after a turn that took so long, the wait included. */
+    private long rest(Resource resource, long tookMs) {
+        boolean kept = tries && workers.stream().anyMatch(other -> other.resource == resource && other.triesForLong());
+        return kept ? Math.max(PAUSE_MS, Math.min(tookMs * RESTS, LONGEST_REST_MS)) : PAUSE_MS;
     }
 
     /** What a lock protects: it notices when two use it at once. */

@@ -85,11 +85,14 @@ final class WithRust {
         try (RustClient reader = world.rustClient(); RustClient writer = world.rustClient()) {
             lock.readLock().lock();
             reader.take("read", key);
-            Future<Long> rustWriter = Check.start(() -> writer.take("write", key));
+            Future<Long> rustWriter = Check.start(() -> {
+                writer.take("write", key);
+                return System.nanoTime();
+            });
             try (Native client = world.client()) {
                 Check.eventually("the Rust client waits", () -> client.waiters(key) == 1);
             }
-            Future<Boolean> redissonWriter = Check.takes(world.two.getReadWriteLock(key).writeLock());
+            Future<long[]> redissonWriter = Check.start(() -> writes(world.two.getReadWriteLock(key).writeLock()));
             Thread.sleep(LONGER_MS);
             reader.check();
             Check.equal(true, lock.readLock().isHeldByCurrentThread(), "isHeldByCurrentThread");
@@ -97,16 +100,24 @@ final class WithRust {
             Thread.sleep(World.WATCHDOG_MS / 2);
             Check.equal(false, rustWriter.isDone() || redissonWriter.isDone(), "a writer is in beside a reader");
             Check.equal("done", reader.giveBack(), "the last reader goes");
-            Check.soon(rustWriter);
+            long taken = Check.soon(rustWriter);
             // After readers of more than a second the lock is left to Redisson for a window: its writer may have been first, and
-            // is gone. What it was not by now, it is not while the Rust client writes.
-            Thread.sleep(300);
-            boolean wasFirst = redissonWriter.isDone();
-            Thread.sleep(300);
-            Check.equal(wasFirst, redissonWriter.isDone(), "a second writer is in");
+            // is gone. If it was not, it is not in while the Rust client writes.
+            Thread.sleep(600);
+            long given = System.nanoTime();
             Check.equal("done", writer.giveBack(), "the writer goes");
-            Check.equal(true, Check.soon(redissonWriter), "Redisson writes");
+            long[] wrote = Check.soon(redissonWriter);
+            Check.that(wrote[1] < taken || wrote[0] > given, "a second writer is in");
         }
+    }
+
+    /** Two moments at which Redisson writes, the first and the last that it knows of. */
+    private static long[] writes(RLock lock) throws InterruptedException {
+        Check.that(lock.tryLock(60, 60, TimeUnit.SECONDS), "Redisson does not write");
+        long first = System.nanoTime();
+        long last = System.nanoTime();
+        lock.unlock();
+        return new long[] {first, last};
     }
 
     /** A guard that is dropped, here with its connection, is given back. */
