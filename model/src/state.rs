@@ -38,7 +38,10 @@ impl State {
     /// The state after a step.
     pub(crate) fn after(&self, scene: &Scene, action: Action) -> Result<Self, Violation> {
         let (mut ghost, sim) = (self.ghost.clone(), Sim::resume(self.world.clone(), self.locks.clone()));
-        sim.with(|world| world.messages.clear());
+        sim.with(|world| {
+            world.messages.clear();
+            world.unsubscribed.clear();
+        });
         let came = perform(scene, &sim, &mut ghost, self, action)?;
         let (world, locks) = sim.into_parts();
         let mut next = Self { world, locks, ghost };
@@ -179,7 +182,7 @@ impl State {
         for (ticket, _, lock, _) in answered.iter().filter(|(.., answer)| !is_grant(answer)) {
             self.ghost.leave(*lock, |waiting| waiting.ticket == Some(*ticket));
         }
-        self.leave_unheard();
+        self.leave_unsubscribed(before);
         let mut served = Vec::new();
         for message in granted {
             let (_, party) = said(message);
@@ -204,19 +207,31 @@ impl State {
         Ok(served)
     }
 
-    /// A waiter whose turn it is, and whose channel has no subscriber, leaves unheard; with it all waiters of the channel, not all of
-    /// them at once.
-    fn leave_unheard(&mut self) {
-        let Self { world, locks, ghost } = self;
-        for (lock, line) in &mut ghost.lines {
-            let name = scene::lock(*lock);
-            let left: Vec<_> =
-                locks.in_order(name.name()).map(|by| (scene::number(&by.owner), by.mode)).collect();
+    /// A waiter whose turn came, and whose channel had no subscriber, has left without a word; with it waiters of the channel, not
+    /// all of them at once. One that asked again in this step stands behind those that it preceded.
+    fn leave_unsubscribed(&mut self, before: &Self) {
+        let asked: Vec<u8> =
+            std::mem::take(&mut self.world.unsubscribed).iter().map(|name| scene::number(name)).collect();
+        if asked.is_empty() {
+            return;
+        }
+        for (lock, line) in &mut self.ghost.lines {
+            let order = |locks: &Locks| -> Vec<_> {
+                locks
+                    .in_order(scene::lock(*lock).name())
+                    .map(|by| (scene::number(&by.owner), by.mode))
+                    .collect()
+            };
+            let (was, is) = (order(&before.locks), order(&self.locks));
+            let place = |order: &[(u8, Mode)], by| order.iter().position(|other| *other == by);
             line.retain(|waiting| {
-                let has_channel =
-                    |channel| world.subscribed.iter().any(|name| scene::number(name) == channel);
-                let is_heard = waiting.channel.is_none_or(has_channel);
-                is_heard || left.contains(&(waiting.party.owner, waiting.party.mode))
+                let by = (waiting.party.owner, waiting.party.mode);
+                let kept_place = || {
+                    let (from, to) = (place(&was, by)?, place(&is, by)?);
+                    Some(is[..to].iter().all(|other| place(&was, *other).is_some_and(|before| before < from)))
+                };
+                let was_asked = waiting.channel.is_some_and(|channel| asked.contains(&channel));
+                !was_asked || kept_place() == Some(true)
             });
         }
     }

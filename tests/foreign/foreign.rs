@@ -132,6 +132,21 @@ fn by_default_the_module_yields_to_redisson_waiters_as_well() {
     assert!(counter(&server, "foreign_turns") >= 1);
 }
 
+/// A tool that listens to every channel by a pattern counted as a waiting Redisson client: the lock was left free for a window that
+/// no client used, and 2,000 hand-offs took 0.66 s instead of 0.13 s.
+#[test]
+fn a_client_that_listens_by_a_pattern_opens_no_yield_window() {
+    let (server, client, _grants) = &mut natives_at(server(2, 1_000_000, 30_000));
+    let mut messages = Subscriber::pattern(server, "*");
+    client.story(&[ALICE]);
+    enqueue(client, 1, 20);
+    release(client, "alice");
+    hand_on(client, 1, 20);
+    assert_eq!(counter(server, "foreign_turns"), 0);
+    // Redisson clients may listen at a replica: the messages are published all the same.
+    assert!(messages.drain().iter().any(|(channel, _)| channel == UNLOCK_CHANNEL.as_bytes()));
+}
+
 #[test]
 fn the_module_yields_after_the_set_number_of_hand_offs() {
     let (server, client, _grants) = &mut natives_at(server(10, 1_000_000, 30_000));

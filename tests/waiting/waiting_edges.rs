@@ -101,12 +101,44 @@ fn yielding_to_redisson_waiters_is_not_a_deletion() {
 
 /// Loads the other module, which deletes `victim` on the event for `lock`.
 fn reacting(event: &str, victim: &str) -> TestServer {
+    reacting_by(&format!("delete-on:{event}:lock"), victim)
+}
+
+/// The same, by this rule of its own.
+fn reacting_by(rule: &str, what: &str) -> TestServer {
     let server = TestServer::start();
     let client = &mut server.connect();
     let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
     assert_eq!(text(&ask(client, &load)), "OK");
-    client.story(&[(format!("SET delete-on:{event}:lock {victim}").as_str(), "OK")]);
+    assert_eq!(text(&ask(client, &["SET", rule, what])), "OK");
     server
+}
+
+/// Events come last: the key has the next holder by then.
+#[test]
+fn another_module_that_receives_a_release_finds_the_next_holder() {
+    let server = reacting_by("call-on:rlock.release:lock", "RENAME lock seen");
+    let client = &mut server.connect();
+    client.story(&[ALICE]);
+    let bob = block(&server, "bob", "50000");
+    bob.granted_by(client, "RLOCK.RELEASE lock alice");
+    assert_eq!(say(client, "HKEYS seen"), r#"["bob"]"#);
+}
+
+/// The call of the other module hands the lock on within the command of the first: each sets the next check of the queue, and the
+/// later one stands.
+#[test]
+fn another_module_may_hand_the_lock_on_within_an_event_of_rlock() {
+    let server = reacting_by("call-on:rlock.release:lock", "RLOCK.RELEASE lock bob");
+    let client = &mut server.connect();
+    client.story(&[ALICE]);
+    let (bob, carol) = (block(&server, "bob", "50000"), block(&server, "carol", "300"));
+    let dave = block(&server, "dave", "50000");
+    bob.granted_by(client, "RLOCK.RELEASE lock alice");
+    assert_eq!(carol.answer(), "[1, 300, 0]");
+    // No command frees the lock: it is the timer that finds carol's lease ended.
+    assert_eq!(dave.answer(), "[1, 50000, 0]");
+    assert_eq!(counter(&server, "found_expired"), 1);
 }
 
 /// While rlock raised an event, every event was taken for rlock's own: a lock that another module deleted in the

@@ -61,7 +61,13 @@ impl Server for Sim {
     }
 
     fn has_subscriber(&self, channel: &[u8]) -> bool {
-        self.with(|world| world.subscribed.contains(channel))
+        self.with(|world| {
+            let subscribed = world.subscribed.contains(channel);
+            if !subscribed {
+                world.unsubscribed.insert(channel.into());
+            }
+            subscribed
+        })
     }
 
     fn set_timer(&self, in_ms: Option<u64>) {

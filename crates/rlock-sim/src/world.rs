@@ -34,6 +34,8 @@ pub struct World {
     pub users: BTreeMap<u64, User>,
     /// Channels with a subscriber.
     pub subscribed: BTreeSet<Box<[u8]>>,
+    /// Channels that were asked for and had no subscriber, since this was last emptied.
+    pub unsubscribed: BTreeSet<Box<[u8]>>,
     /// Messages since this was last emptied, received or not.
     pub messages: Vec<Message>,
     /// The locks of all unlock messages to Redisson waiters since this was last emptied.
@@ -164,6 +166,7 @@ impl World {
             clients: BTreeMap::new(),
             users: BTreeMap::new(),
             subscribed: BTreeSet::new(),
+            unsubscribed: BTreeSet::new(),
             messages: Vec::new(),
             unlock_messages: Vec::new(),
             unconfirmed: 0,
