@@ -143,7 +143,7 @@ fn a_client_that_listens_by_a_pattern_opens_no_yield_window() {
     release(client, "alice");
     hand_on(client, 1, 20);
     assert_eq!(counter(server, "foreign_turns"), 0);
-    // Redisson clients may listen at a replica: the messages are published all the same.
+    // Redisson clients may listen at a replica: the messages are published nevertheless.
     assert!(messages.drain().iter().any(|(channel, _)| channel == UNLOCK_CHANNEL.as_bytes()));
 }
 

@@ -114,7 +114,7 @@ fn reacting_by(rule: &str, what: &str) -> TestServer {
     server
 }
 
-/// Events come last: the key has the next holder by then.
+/// Events come last: the key already has the next holder.
 #[test]
 fn another_module_that_receives_a_release_finds_the_next_holder() {
     let server = reacting_by("call-on:rlock.release:lock", "RENAME lock seen");

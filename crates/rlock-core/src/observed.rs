@@ -19,7 +19,7 @@ pub fn key_changed<P: Server>(node: Node<'_, P>, lock: LockName<'_>, cause: Caus
         return;
     }
     let _entry = entry(node);
-    node.locks(Locks::count_change);
+    node.locks(Locks::key_changed);
     if cause != Cause::Other {
         tying::key_ended(node, lock, cause);
     }
@@ -45,7 +45,7 @@ pub fn databases_changed<P: Server>(node: Node<'_, P>, databases: Databases, cau
 /// they are, but not their fair lists.
 pub fn databases_swapped<P: Server>(node: Node<'_, P>, [one, other]: [i32; 2]) {
     let _entry = entry(node);
-    node.locks(Locks::count_change);
+    node.locks(Locks::key_changed);
     for (db, with) in [(one, other), (other, one)] {
         node.locks(|locks| locks.sweep(Sweep::Swapped { db, with }));
     }
@@ -177,7 +177,7 @@ pub fn seen_free<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
 
 fn sweep<P: Server>(node: Node<'_, P>, sweep: Sweep) {
     let _entry = entry(node);
-    node.locks(Locks::count_change);
+    node.locks(Locks::key_changed);
     node.locks(|locks| locks.sweep(sweep));
     continue_sweeps(node);
 }

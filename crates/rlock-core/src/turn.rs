@@ -125,7 +125,7 @@ impl<'a, P: Server> Turn<'a, P> {
         self.known = None;
         let (lock, performed) = committed?;
         if let Some(performed) = performed {
-            self.node.locks(|locks| locks.count_change());
+            self.node.locks(|locks| locks.key_changed());
             let committed = Committed::of(performed, lock.name(), owner, change);
             self.news.events.push(Event::Changed(change.clone(), committed));
         }

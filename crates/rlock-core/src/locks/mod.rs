@@ -152,7 +152,7 @@ impl Locks {
     }
 
     /// The key of a lock with a record was changed.
-    pub(crate) fn count_change(&mut self) {
+    pub(crate) fn key_changed(&mut self) {
         self.changes = self.changes.wrapping_add(1);
     }
 
