@@ -107,14 +107,14 @@ impl InTask for TaskCtx<'_> {
 pub(crate) struct SiteLock<'s, S> {
     ctx: ScopedCtx<'s, S>,
     name: StringRef<'s>,
-    /// Read when it is first needed, which is never on a server without waiters.
-    db: OnceCell<i32>,
+    /// Asked for when it is first needed, which is never on a server without waiters.
+    place: OnceCell<LockName<'s>>,
 }
 
 impl<'s, S: Scope> SiteLock<'s, S> {
     /// The lock of this name.
     pub(crate) fn new(ctx: ScopedCtx<'s, S>, name: StringRef<'s>) -> Self {
-        Self { ctx, name, db: OnceCell::new() }
+        Self { ctx, name, place: OnceCell::new() }
     }
 
     /// Runs `body` with the owner's field as a string of the server's: the very argument of the command
@@ -137,7 +137,7 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
         Self: 'f;
 
     fn name(&self) -> LockName<'_> {
-        LockName { db: *self.db.get_or_init(|| self.ctx.db()), key: self.name.bytes() }
+        *self.place.get_or_init(|| LockName { db: self.ctx.db(), key: self.name.bytes() })
     }
 
     fn open(&mut self) -> Key<'s> {

@@ -4,7 +4,7 @@
 //! module.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use rlock_core::departures;
 use rlock_core::locks::DropReason;
@@ -29,8 +29,8 @@ struct Client {
 
 #[derive(Default)]
 struct State {
-    clients: HashMap<Ticket, Client>,
-    handles: HashMap<Handle, Ticket>,
+    clients: BTreeMap<Ticket, Client>,
+    handles: BTreeMap<Handle, Ticket>,
     timer: Option<Timer>,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct WaitOutcome {
 pub(crate) struct Blocked(*mut raw::RedisModuleBlockedClient);
 
 /// Which blocked client it is; used again by the server only after that client was answered or went.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Handle(usize);
 
 impl Blocked {

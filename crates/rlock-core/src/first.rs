@@ -1,7 +1,7 @@
 //! The first waiter of a lock, and whether it can have it.
 
 use crate::access::{Access, permit_access};
-use crate::locks::Wanted;
+use crate::locks::{Waiter, Wanted};
 use crate::look::{Picture, key_end, look};
 use crate::node::Node;
 use crate::port::{Lock, Server};
@@ -16,16 +16,35 @@ pub(crate) fn head<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<(
     node.locks(|locks| locks.head(lock.name()).map(|head| (head.owner.clone(), head.wanted())))
 }
 
+/// What the first waiter wants.
+pub(crate) fn wanted_first<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<Wanted> {
+    node.locks(|locks| locks.head(lock.name()).map(Waiter::wanted))
+}
+
+/// What else a look does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dead {
+    /// Dead readers stay.
+    Stay,
+    /// Removes the dead readers that the look finds before a living one, or before those that it does not check. Writing must be
+    /// allowed.
+    Go,
+}
+
 impl<P: Server> Turn<'_, P> {
-    /// Whether this owner could have what it wants of the lock, if it were its turn.
-    pub(crate) fn access(&mut self, lock: &mut P::Lock<'_>, owner: &[u8], wanted: Wanted) -> Access {
-        self.access_and(lock, owner, wanted, |_, _| {})
+    /// What the first waiter wants, and whether it can have that; `None` without waiters.
+    pub(crate) fn first_access(&mut self, lock: &mut P::Lock<'_>, dead: Dead) -> Option<(Wanted, Access)> {
+        let wanted = wanted_first(self.node, lock)?;
+        if let Some(access) = self.access_of_all(wanted) {
+            return Some((wanted, access));
+        }
+        let (owner, wanted) = head(self.node, lock)?;
+        Some((wanted, self.access_and(lock, &owner, wanted, dead)))
     }
 
-    /// The same, and removes the dead readers that the look finds before a living one, or before those that it does not check.
-    /// Writing must be allowed.
-    pub(crate) fn access_and_bury(&mut self, lock: &mut P::Lock<'_>, owner: &[u8], wanted: Wanted) -> Access {
-        self.access_and(lock, owner, wanted, Turn::bury)
+    /// Whether this owner could have what it wants of the lock, if it were its turn.
+    pub(crate) fn access(&mut self, lock: &mut P::Lock<'_>, owner: &[u8], wanted: Wanted) -> Access {
+        self.access_of_all(wanted).unwrap_or_else(|| self.access_and(lock, owner, wanted, Dead::Stay))
     }
 
     /// Removes the dead readers that a look found.
@@ -36,13 +55,7 @@ impl<P: Server> Turn<'_, P> {
         }
     }
 
-    fn access_and<'n>(
-        &mut self,
-        lock: &mut P::Lock<'n>,
-        owner: &[u8],
-        wanted: Wanted,
-        then: impl FnOnce(&mut Self, Picture<'_, P::Lock<'n>>),
-    ) -> Access {
+    fn access_and(&mut self, lock: &mut P::Lock<'_>, owner: &[u8], wanted: Wanted, dead: Dead) -> Access {
         if let Some(known) = self.known_access(owner, wanted) {
             return known;
         }
@@ -55,7 +68,9 @@ impl<P: Server> Turn<'_, P> {
             }
             let view = *picture.view();
             self.learn(&view);
-            then(self, picture);
+            if dead == Dead::Go {
+                self.bury(picture);
+            }
             view
         });
         let access = match view {

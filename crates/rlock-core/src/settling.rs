@@ -1,5 +1,6 @@
 //! The begin of a command's turn: the look, and serving a lock that is found free.
 
+use crate::access::Access;
 use crate::error::Error;
 use crate::fair;
 use crate::locks::DropReason;
@@ -46,7 +47,7 @@ impl<P: Server> Turn<'_, P> {
         let name = picture.name();
         let head = self.node.locks(|locks| locks.head(name).map(|head| head.wanted()));
         let Some(wanted) = head else { return true };
-        let is_held = self.is_known_held(wanted);
+        let is_held = matches!(self.access_of_all(wanted), Some(Access::Until { .. }));
         if is_held {
             self.node.locks(|locks| {
                 locks.note_unserved(name, false);

@@ -155,19 +155,15 @@ impl<'a, P: Server> Turn<'a, P> {
         matches!(view.kind, Kind::Free | Kind::Abandoned).then_some(view)
     }
 
-    /// Whether this owner can have what it wants, if that is known.
-    pub(crate) fn known_access(&self, owner: &[u8], wanted: Wanted) -> Option<Access> {
-        if let Some(access) = self.current(&self.known).and_then(|view| access_of_all(view, wanted)) {
-            return Some(access);
-        }
-        let asked = self.current(&self.asked)?;
-        (*asked.owner == *owner && asked.wanted == wanted).then_some(asked.access)
+    /// Whether every owner can have this, or none, if that is known.
+    pub(crate) fn access_of_all(&self, wanted: Wanted) -> Option<Access> {
+        self.current(&self.known).and_then(|view| access_of_all(view, wanted))
     }
 
-    /// Whether the lock is known to be held against every owner that wants this.
-    pub(crate) fn is_known_held(&self, wanted: Wanted) -> bool {
-        let access = self.current(&self.known).and_then(|view| access_of_all(view, wanted));
-        matches!(access, Some(Access::Until { .. }))
+    /// Whether this owner can have what it wants, if it was asked before.
+    pub(crate) fn known_access(&self, owner: &[u8], wanted: Wanted) -> Option<Access> {
+        let asked = self.current(&self.asked)?;
+        (*asked.owner == *owner && asked.wanted == wanted).then_some(asked.access)
     }
 
     fn current<'k, T>(&self, known: &'k Option<Known<T>>) -> Option<&'k T> {

@@ -10,7 +10,7 @@ use self::in_turn::End;
 use crate::access::Access;
 use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
-use crate::first::head;
+use crate::first::{Dead, wanted_first};
 use crate::locks::{Cause, DropReason, Wanted};
 use crate::look::Picture;
 use crate::note::Note;
@@ -49,7 +49,7 @@ impl<P: Server> Turn<'_, P> {
     /// Serves a lock that may have become free without a command of the module. If no native waiter gets it, Redisson clients
     /// are notified.
     pub(crate) fn serve_found_free(&mut self, lock: &mut P::Lock<'_>) {
-        let Some((_, Wanted { mode, .. })) = head(self.node, lock) else { return };
+        let Some(Wanted { mode, .. }) = wanted_first(self.node, lock) else { return };
         match self.serve(lock, Freed::Unseen) {
             Served::NotFree => return,
             Served::Free | Served::Later => {
@@ -98,14 +98,16 @@ impl<P: Server> Turn<'_, P> {
     /// writing is allowed; elsewhere ask for [`Lock::write_access`] first.
     fn serve(&mut self, lock: &mut P::Lock<'_>, freed: Freed) -> Served {
         let node = self.node;
-        let Some((owner, wanted)) = head(node, lock) else { return Served::NotFree };
-        // This call serves the waiters that an earlier one left, or notes anew that it leaves some.
-        node.locks(|locks| locks.note_unserved(lock.name(), false));
-        if node.locks(|locks| locks.dropping() == Some(DropReason::Demoted)) {
+        let is_demoted = node.locks(|locks| {
+            // This call serves the waiters that an earlier one left, or notes anew that it leaves some.
+            locks.note_unserved(lock.name(), false);
+            locks.dropping() == Some(DropReason::Demoted)
+        });
+        if is_demoted {
             // A replica grants nothing, even if it accepts writes.
             return Served::NotFree;
         }
-        let head_access = self.access_and_bury(lock, &owner, wanted);
+        let Some((wanted, head_access)) = self.first_access(lock, Dead::Go) else { return Served::NotFree };
         match head_access {
             Access::Until { .. } => {
                 node.locks(|locks| locks.close_window(lock.name()));

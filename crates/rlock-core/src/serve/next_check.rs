@@ -2,7 +2,7 @@
 
 use crate::access::Access;
 use crate::fair;
-use crate::first::head;
+use crate::first::Dead;
 use crate::locks::Due;
 use crate::port::{Lock, Server};
 use crate::turn::Turn;
@@ -16,8 +16,8 @@ impl<P: Server> Turn<'_, P> {
     /// Sets the next check of a lock with waiters: after its lease end, or at the end of a yield window or of a Redisson turn.
     pub(crate) fn schedule_next_check(&mut self, lock: &mut P::Lock<'_>) {
         let node = self.node;
-        let Some((owner, wanted)) = head(node, lock) else { return };
-        match self.access(lock, &owner, wanted) {
+        let Some((_, access)) = self.first_access(lock, Dead::Stay) else { return };
+        match access {
             Access::Free | Access::Shared => {
                 let (now, window) = (node.port.now(), expire_window(node, lock.name()));
                 let redisson_turn =
