@@ -248,7 +248,7 @@ impl Sessions {
 
 impl Queue {
     fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        for waiter in self.order.values() {
+        for waiter in self.waiters.iter() {
             waiter.canonical_form(lens, form);
         }
         form.extend([
@@ -260,7 +260,9 @@ impl Queue {
             self.ends.map_or(NONE, |ends| lens.expiry(ends)),
             self.announced_end.map_or(NONE, |end| lens.expiry(end)),
             self.fair_changed.into(),
-            self.fair_checked.is_some_and(|place| self.order.keys().next() == Some(&place)).into(),
+            self.fair_checked
+                .is_some_and(|checked| self.waiters.first().is_some_and(|(first, _)| first == checked))
+                .into(),
             self.unserved.into(),
             self.in_doubt.into(),
             self.slot_in_doubt.into(),

@@ -13,7 +13,7 @@ impl Locks {
         let Some((name, queue)) = self.records.named_queue(lock) else { return };
         // A command that reads only the key must not put off the check of the fair list.
         let at_once = queue.fair_changed || queue.unserved;
-        let due = if at_once && !queue.order.is_empty() { Some(Due::Now) } else { due };
+        let due = if at_once && !queue.waiters.is_empty() { Some(Due::Now) } else { due };
         let before = std::mem::replace(&mut queue.due, due);
         self.agenda.move_serve(&name, before, due);
     }
@@ -88,7 +88,7 @@ impl Locks {
         let here = self.awaited.range((start, Bound::Unbounded)).take_while(|lock| lock.db == db);
         let queues = here.filter_map(|lock| {
             let queue = self.queue(lock.name())?;
-            Some((&*lock.key, queue.order.len(), queue.order.values().next()?.since))
+            Some((&*lock.key, queue.waiters.len(), queue.waiters.first()?.1.since))
         });
         queues.take(most).collect()
     }

@@ -24,8 +24,7 @@ impl Locks {
     /// The waiter of this owner, if it is also in the lock's fair list.
     pub fn fair_waiter(&self, lock: LockName<'_>, owner: &[u8]) -> Option<&Waiter> {
         let queue = self.queue(lock).filter(|queue| queue.fair > 0)?;
-        let place = queue.owners.get(&(Box::from(owner), Mode::Mutex))?;
-        queue.order.get(place).filter(|waiter| waiter.fair)
+        queue.waiters.find(owner, Mode::Mutex).filter(|waiter| waiter.fair)
     }
 
     /// A Redisson waiter's turn has come: true for the first call since the lock became free, if it has native waiters.
@@ -55,7 +54,7 @@ impl Locks {
         let head = queue.first_fair();
         let is_new = head.is_some() && queue.fair_checked != head;
         let most = if queue.fair_changed { most } else { is_new.into() };
-        let fair = queue.order.values().take(most).filter(|waiter| waiter.fair);
+        let fair = queue.waiters.iter().take(most).filter(|waiter| waiter.fair);
         take_weighed(most, fair.map(|waiter| waiter.owner.clone())).items
     }
 

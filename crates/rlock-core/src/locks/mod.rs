@@ -31,6 +31,8 @@ mod ties;
 mod untied;
 mod users;
 mod waited;
+mod waiter_index;
+mod waiters;
 mod yielding;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,7 +158,7 @@ impl Locks {
 
     /// The number of waiters for a lock.
     pub fn waiting_for(&self, lock: LockName<'_>) -> usize {
-        self.queue(lock).map_or(0, |queue| queue.order.len())
+        self.queue(lock).map_or(0, |queue| queue.waiters.len())
     }
 
     /// A ticket for a new call.
@@ -169,8 +171,7 @@ impl Locks {
     /// waiter is returned, and must receive no other answer.
     pub fn join(&mut self, lock: LockName<'_>, mut waiter: Waiter) -> Option<Waiter> {
         self.note_joining(lock, waiter.since);
-        let owner_in_mode = (waiter.owner.clone(), waiter.mode);
-        let place = self.queue(lock).and_then(|queue| queue.owners.get(&owner_in_mode).copied());
+        let place = self.queue(lock).and_then(|queue| queue.waiters.place_of(&waiter.owner, waiter.mode));
         // An entry of the fair list that has not left it yet stands where it stood, and so does its owner in the queue.
         let left = if waiter.fair { self.forget_departed(lock, &waiter.owner) } else { None };
         let place = place.or(left).unwrap_or_else(|| self.new_place());
@@ -203,17 +204,17 @@ impl Locks {
 
     /// The first waiter.
     pub fn head(&self, lock: LockName<'_>) -> Option<&Waiter> {
-        self.queue(lock)?.order.values().next()
+        self.queue(lock)?.waiters.first().map(|(_, head)| head)
     }
 
     /// All waiters for a lock, in order.
     pub fn in_order<'a>(&'a self, lock: LockName<'_>) -> impl Iterator<Item = &'a Waiter> + use<'a> {
-        self.queue(lock).into_iter().flat_map(|queue| queue.order.values())
+        self.queue(lock).into_iter().flat_map(|queue| queue.waiters.iter())
     }
 
     /// Removes the first waiter from the queue.
     pub fn pop(&mut self, lock: LockName<'_>) -> Option<Waiter> {
-        let place = *self.queue(lock)?.order.keys().next()?;
+        let (place, _) = self.queue(lock)?.waiters.first()?;
         self.remove_and_tidy(lock, place)
     }
 
@@ -221,7 +222,7 @@ impl Locks {
     pub fn cancel(&mut self, lock: LockName<'_>, owner: &[u8]) -> Vec<Waiter> {
         let Some(queue) = self.queue(lock) else { return Vec::new() };
         let places = [Mode::Mutex, Mode::Read, Mode::Write, Mode::Permit]
-            .map(|mode| queue.owners.get(&(Box::from(owner), mode)).copied());
+            .map(|mode| queue.waiters.place_of(owner, mode));
         places.into_iter().flatten().filter_map(|place| self.remove_and_tidy(lock, place)).collect()
     }
 
@@ -238,16 +239,16 @@ impl Locks {
     }
 
     fn remove_and_tidy(&mut self, lock: LockName<'_>, place: Place) -> Option<Waiter> {
-        let since = self.queue(lock)?.order.get(&place)?.since;
+        let since = self.queue(lock)?.waiters.get(place)?.since;
         self.note_end_of_wait(lock, since);
         let waiter = self.remove(lock, place)?;
         let Some(queue) = self.queue(lock) else { return Some(waiter) };
-        match queue.order.first_key_value() {
+        match queue.waiters.first() {
             None => {
                 self.check_at(lock, None);
                 self.edit_known(lock, |record| record.end_queue(waiter.mode));
             }
-            Some((first, head)) if *first > place && head.may_gain_by_the_end_of(&waiter) => {
+            Some((first, head)) if first > place && head.may_gain_by_the_end_of(&waiter) => {
                 self.check_at(lock, Some(Due::Now));
             }
             Some(_) => {}

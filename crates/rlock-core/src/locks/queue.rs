@@ -1,9 +1,9 @@
 //! The waiters of one lock, in their order.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::waited::Pending;
+use super::waiters::Waiters;
 use super::{Cause, Due, LockName, LockRef, Locks, Place, Session, Ticket, User};
 use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, PermitLimit};
@@ -94,9 +94,7 @@ pub enum Via {
 /// The waiters of one lock, and what was last seen of the lock that they wait for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
-    pub(super) order: BTreeMap<Place, Waiter>,
-    pub(super) owners: BTreeMap<(Box<[u8]>, Mode), Place>,
-    pub(super) channels: BTreeMap<Rc<[u8]>, BTreeSet<Place>>,
+    pub(super) waiters: Waiters,
     /// When the lock is due to be served.
     pub(super) due: Option<Due>,
     /// How many stand in the fair list as well.
@@ -128,7 +126,7 @@ pub(super) struct Queue {
 impl Locks {
     /// Fails if an owner that asks in this mode would stand behind its own wait to read: a reader keeps every writer out.
     pub fn check_upgrade(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Result<(), Error> {
-        let waits = |queue: &Queue, mode| queue.owners.contains_key(&(owner.into(), mode));
+        let waits = |queue: &Queue, mode| queue.waiters.place_of(owner, mode).is_some();
         // A writer that repeats its call keeps its place, which is before that of the reader.
         let is_behind = |queue: &Queue| waits(queue, Mode::Read) && !waits(queue, Mode::Write);
         let waits_for_itself = mode == Mode::Write && self.queue(lock).is_some_and(is_behind);
@@ -139,34 +137,21 @@ impl Locks {
 impl Queue {
     /// The place of the first waiter, if it is in the fair list too.
     pub(super) fn first_fair(&self) -> Option<Place> {
-        self.order.first_key_value().filter(|(_, head)| head.fair).map(|(place, _)| *place)
+        self.waiters.first().filter(|(_, head)| head.fair).map(|(place, _)| place)
     }
 
     /// Adds a waiter at a place.
     pub(super) fn join(&mut self, place: Place, waiter: Waiter) {
         self.fair = self.fair.saturating_add(waiter.fair.into());
-        self.owners.insert((waiter.owner.clone(), waiter.mode), place);
-        if let Via::Enqueue(channel) = &waiter.via {
-            self.channels.entry(Rc::clone(channel)).or_default().insert(place);
-        }
-        if self.order.is_empty() {
+        if self.waiters.is_empty() {
             self.pending.begin(waiter.since);
         }
-        self.order.insert(place, waiter);
+        self.waiters.insert(place, waiter);
     }
 
     /// Removes the waiter at a place.
     pub(super) fn remove(&mut self, place: Place) -> Option<Waiter> {
-        let waiter = self.order.remove(&place)?;
-        self.owners.remove(&(waiter.owner.clone(), waiter.mode));
-        if let Via::Enqueue(channel) = &waiter.via
-            && let Some(places) = self.channels.get_mut(channel)
-        {
-            places.remove(&place);
-            if places.is_empty() {
-                self.channels.remove(channel);
-            }
-        }
+        let waiter = self.waiters.remove(place)?;
         if waiter.fair {
             self.fair = self.fair.saturating_sub(1);
             // With no native left to put back, a check of the list would be due for ever.

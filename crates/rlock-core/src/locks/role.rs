@@ -76,7 +76,7 @@ impl Locks {
             ..Self::default()
         };
         let waiters_of = |(lock, record): (LockRef, LockRecord)| {
-            let waiters = record.queue.into_iter().flat_map(|queue| queue.order.into_values());
+            let waiters = record.queue.into_iter().flat_map(|queue| queue.waiters.into_iter());
             waiters.map(move |waiter| (lock.clone(), waiter)).collect::<Vec<_>>()
         };
         all.into_iter().flat_map(waiters_of).collect()

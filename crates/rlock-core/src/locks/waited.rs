@@ -42,13 +42,13 @@ impl Pending {
 impl Queue {
     /// Takes the time that the table does not contain yet.
     fn take_waited(&mut self, clock: MonoMs, emptied: MonoMs) -> u64 {
-        self.pending.advance(self.order.len(), clock, emptied);
+        self.pending.advance(self.waiters.len(), clock, emptied);
         std::mem::take(&mut self.pending.ms)
     }
 
     /// How long the first waiter has waited, in ms.
     fn first_waits_ms(&self, clock: MonoMs) -> u64 {
-        self.order.values().next().map_or(0, |first| clock.0.saturating_sub(first.since.0))
+        self.waiters.first().map_or(0, |(_, first)| clock.0.saturating_sub(first.since.0))
     }
 }
 
@@ -57,7 +57,7 @@ impl Locks {
     pub(super) fn note_joining(&mut self, lock: LockName<'_>, clock: MonoMs) {
         let emptied = self.hot.emptied;
         if let Some(queue) = self.queue_mut(lock) {
-            queue.pending.advance(queue.order.len(), clock, emptied);
+            queue.pending.advance(queue.waiters.len(), clock, emptied);
         }
     }
 
