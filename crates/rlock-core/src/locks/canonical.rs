@@ -103,7 +103,8 @@ impl Locks {
         let revokes = self
             .records
             .iter()
-            .flat_map(|(lock, record)| record.revokes.iter().map(move |grant| (lock, grant)));
+            .filter_map(|(lock, record)| Some((lock, record.rare()?)))
+            .flat_map(|(lock, rare)| rare.revokes.iter().map(move |grant| (lock, grant)));
         for (lock, grant) in revokes {
             let owner = (lens.name)(&grant.owner);
             form.extend([(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends)]);
@@ -135,7 +136,7 @@ impl Locks {
     /// What is known of read leases that were not granted here, and the searches for them.
     fn found_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         for (lock, record) in self.all_known() {
-            let Some(found) = &record.found_reads else { continue };
+            let Some(found) = record.found_reads.as_deref() else { continue };
             let (search, is_known) = found.state(self.era);
             let end = |ends: Option<UnixMs>| ends.map_or(NONE, |ends| lens.until(ends));
             let due = self.agenda.has_of(Job::RepairReads, &lock.to_ref());

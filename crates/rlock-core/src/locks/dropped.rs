@@ -44,10 +44,7 @@ impl Locks {
         next: impl Fn(&Queue) -> Option<Place>,
     ) -> Vec<(LockRef, Waiter)> {
         let name = self.shared_name(lock);
-        let take = || {
-            let place = next(self.queue(lock)?)?;
-            Some((name.clone(), self.remove_and_tidy(lock, place)?))
-        };
+        let take = || Some((name.clone(), self.remove_and_tidy(lock, &next)?));
         let taken = take_weighed(most, from_fn(take));
         self.count_served(taken.weight);
         taken.items

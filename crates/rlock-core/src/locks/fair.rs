@@ -1,6 +1,7 @@
 //! The waiters that are also in the fair list.
 
 use super::leaving::Walk;
+use super::rare::Rare;
 use super::record::LockRecord;
 use super::{Job, LockName, LockRef, Locks, Waiter};
 use crate::types::{Mode, MonoMs};
@@ -112,26 +113,27 @@ impl Locks {
 
     /// Whether this lock's fair list is doubted, and was not met before.
     pub fn doubts_fair_list(&self, lock: LockName<'_>, clock: MonoMs) -> bool {
-        let met = |record: &LockRecord| record.is_capped || record.uncapped.is_some();
-        self.lists_doubted_until.is_some_and(|until| until > clock) && !self.known(lock).is_some_and(met)
+        let met = |rare: &Rare| rare.is_capped || rare.uncapped.is_some();
+        let is_met = || self.known(lock).and_then(LockRecord::rare).is_some_and(met);
+        self.lists_doubted_until.is_some_and(|until| until > clock) && !is_met()
     }
 
     /// This lock's fair list may have entries that this server cannot tell alive from dead.
     pub fn note_fair_uncapped(&mut self, lock: LockRef) {
-        self.edit(lock.name(), |record| record.uncapped = Some(Walk::default()));
+        self.edit(lock.name(), |record| record.rare_mut().uncapped = Some(Walk::default()));
         self.agenda.push(Job::CapFairList, lock);
     }
 
     /// The fair list must not be written here, or not yet: its slot migrates.
     pub fn defer_fair_list(&mut self, lock: LockName<'_>) {
         let name = self.shared_name(lock);
-        self.edit(lock, |record| record.uncapped = Some(Walk::default()));
+        self.edit(lock, |record| record.rare_mut().uncapped = Some(Walk::default()));
         self.agenda.park(Job::CapFairList, name);
     }
 
     /// The number of entries at the end of a lock's fair list that were checked; `None` without a list to check.
     pub fn capped_so_far(&self, lock: LockName<'_>) -> Option<usize> {
-        Some(self.known(lock)?.uncapped?.passed(self.era))
+        Some(self.known(lock)?.rare()?.uncapped?.passed(self.era))
     }
 
     /// This number of entries at the end of the fair list was checked, and the entries before them are next; `None`: all
@@ -139,7 +141,8 @@ impl Locks {
     pub fn capped(&mut self, lock: LockRef, passed: Option<usize>) {
         let (met, era) = (self.doubts_fair_lists(), self.era);
         self.edit(lock.name(), |record| {
-            (record.uncapped, record.is_capped) =
+            let rare = record.rare_mut();
+            (rare.uncapped, rare.is_capped) =
                 (passed.map(|passed| Walk::at(passed, era)), met && passed.is_none());
         });
         if passed.is_none() {

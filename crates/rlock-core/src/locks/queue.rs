@@ -123,6 +123,16 @@ pub(super) struct Queue {
     pub(super) pending: Pending,
 }
 
+/// What a waiter that has left leaves to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Departure {
+    /// No waiter is left.
+    QueueEnded,
+    /// The waiter that is first now may have the lock.
+    MayServe,
+    NothingToDo,
+}
+
 impl Locks {
     /// Fails if an owner that asks in this mode would stand behind its own wait to read: a reader keeps every writer out.
     pub fn check_upgrade(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Result<(), Error> {
@@ -138,6 +148,14 @@ impl Queue {
     /// The place of the first waiter, if it is in the fair list too.
     pub(super) fn first_fair(&self) -> Option<Place> {
         self.waiters.first().filter(|(_, head)| head.fair).map(|(place, _)| place)
+    }
+
+    /// Sets when the lock is due to be served. Returns when it was, and when it is.
+    pub(super) fn set_due(&mut self, due: Option<Due>) -> (Option<Due>, Option<Due>) {
+        // A command that reads only the key must not put off the check of the fair list.
+        let at_once = self.fair_changed || self.unserved;
+        let due = if at_once && !self.waiters.is_empty() { Some(Due::Now) } else { due };
+        (std::mem::replace(&mut self.due, due), due)
     }
 
     /// Adds a waiter at a place.
@@ -159,5 +177,14 @@ impl Queue {
             self.fair_checked = self.fair_checked.filter(|checked| *checked != place);
         }
         Some(waiter)
+    }
+
+    /// What a waiter that has left this place leaves to do.
+    pub(super) fn after_departure(&self, place: Place, gone: &Waiter) -> Departure {
+        match self.waiters.first() {
+            None => Departure::QueueEnded,
+            Some((first, head)) if first > place && head.may_gain_by_the_end_of(gone) => Departure::MayServe,
+            Some(_) => Departure::NothingToDo,
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::mem::take;
 use super::agenda::Agenda;
 use super::record::LockRecord;
 use super::sweep::Sweeps;
+use super::undelivered::Undelivered;
 use super::{Job, LockRef, Locks, Waiter};
 use crate::types::MonoMs;
 
@@ -51,9 +52,8 @@ impl Locks {
         let waiting = [Job::LeaveFairList, Job::Revoke].map(|job| self.agenda.all_even_parked(job));
         for lock in granted.chain(waiting.into_iter().flatten()) {
             self.edit_known(lock.name(), |record| {
-                record.grants.clear();
-                record.revokes.clear();
-                record.leaving = None;
+                (record.grants, record.leaving) = (Undelivered::None, None);
+                record.rare_mut().revokes.clear();
             });
         }
         self.agenda.clear(Job::LeaveFairList);
