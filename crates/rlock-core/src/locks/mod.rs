@@ -30,6 +30,7 @@ mod role;
 mod seen;
 mod swapped;
 mod sweep;
+mod tickets;
 mod ties;
 mod undelivered;
 mod untied;
