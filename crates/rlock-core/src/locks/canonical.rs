@@ -261,13 +261,13 @@ impl Queue {
             self.ends.map_or(NONE, |ends| lens.expiry(ends)),
             self.announced_end.map_or(NONE, |end| lens.expiry(end)),
             self.fair_changed.into(),
-            self.fair_checked
+            self.fair_checked()
                 .is_some_and(|checked| self.waiters.first().is_some_and(|(first, _)| first == checked))
                 .into(),
             self.unserved.into(),
             self.in_doubt.into(),
             self.slot_in_doubt.into(),
-            self.called.as_deref().map_or(NONE, |owner| (lens.name)(owner)),
+            self.called().map_or(NONE, |owner| (lens.name)(owner)),
         ]);
     }
 }

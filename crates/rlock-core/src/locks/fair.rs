@@ -31,20 +31,21 @@ impl Locks {
     /// A Redisson waiter's turn has come: true for the first call since the lock became free, if it has native waiters.
     pub fn note_called(&mut self, lock: LockName<'_>, owner: &[u8]) -> bool {
         let Some(queue) = self.queue_mut(lock) else { return false };
-        let is_first_call = queue.called.as_deref() != Some(owner);
-        queue.called = Some(owner.into());
+        let is_first_call = queue.called() != Some(owner);
+        queue.set_called(Some(owner));
         is_first_call
     }
 
     /// Whether this Redisson waiter was called since the lock became free.
     pub fn was_called(&self, lock: LockName<'_>, owner: &[u8]) -> bool {
-        self.queue(lock).is_some_and(|queue| queue.called.as_deref() == Some(owner))
+        self.queue(lock).is_some_and(|queue| queue.called() == Some(owner))
     }
 
     /// Another client may have changed this lock's fair list: true if native waiters are in it.
     pub fn note_fair_change(&mut self, lock: LockName<'_>) -> bool {
         let Some(queue) = self.queue_mut(lock).filter(|queue| queue.fair > 0) else { return false };
-        (queue.fair_changed, queue.fair_checked) = (true, None);
+        queue.fair_changed = true;
+        queue.set_fair_checked(None);
         true
     }
 
@@ -53,7 +54,7 @@ impl Locks {
     pub fn fair_to_check(&self, lock: LockName<'_>, most: usize) -> Vec<Box<[u8]>> {
         let Some(queue) = self.queue(lock).filter(|queue| queue.fair > 0) else { return Vec::new() };
         let head = queue.first_fair();
-        let is_new = head.is_some() && queue.fair_checked != head;
+        let is_new = head.is_some() && queue.fair_checked() != head;
         let most = if queue.fair_changed { most } else { is_new.into() };
         let fair = queue.waiters.iter().take(most).filter(|waiter| waiter.fair);
         take_weighed(most, fair.map(|waiter| waiter.owner.clone())).items
@@ -62,7 +63,8 @@ impl Locks {
     /// The waiters of [`Self::fair_to_check`] are in the lock's fair list now.
     pub fn fair_list_checked(&mut self, lock: LockName<'_>) {
         if let Some(queue) = self.queue_mut(lock).filter(|queue| queue.fair > 0) {
-            (queue.fair_changed, queue.fair_checked) = (false, queue.first_fair());
+            queue.fair_changed = false;
+            queue.set_fair_checked(queue.first_fair());
         }
     }
 

@@ -260,4 +260,6 @@ impl Locks {
 }
 
 #[cfg(test)]
+mod sizes_tests;
+#[cfg(test)]
 mod tests;

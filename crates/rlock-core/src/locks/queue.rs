@@ -101,16 +101,14 @@ pub(super) struct Queue {
     pub(super) fair: usize,
     /// Whether another client may have changed the fair list since it was last checked.
     pub(super) fair_changed: bool,
-    /// The first waiter, if it was found in the fair list.
-    pub(super) fair_checked: Option<Place>,
+    /// What was last seen of the fair list, if the lock has one.
+    fair_list: Option<Box<FairList>>,
     /// Whether more waiters can have the lock than were served at once: the timer serves the others.
     pub(super) unserved: bool,
     /// Whether dead readers must be removed before it is known whether the first waiter can have the lock.
     pub(super) in_doubt: bool,
     /// Whether the server must be asked if it still serves the lock's slot.
     pub(super) slot_in_doubt: bool,
-    /// The Redisson waiter that was called since the lock became free.
-    pub(super) called: Option<Box<[u8]>>,
     /// The lease end that was last seen.
     pub(super) ends: Option<Expiry>,
     /// What has happened to the key since it was seen.
@@ -121,6 +119,15 @@ pub(super) struct Queue {
     pub(super) unconfirmed: Option<Box<[u8]>>,
     /// Waiting time that the table of hot locks does not contain yet.
     pub(super) pending: Pending,
+}
+
+/// What was last seen of a fair list.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FairList {
+    /// The first waiter, if it was found in the list.
+    checked: Option<Place>,
+    /// The Redisson waiter that was called since the lock became free.
+    called: Option<Box<[u8]>>,
 }
 
 /// What a waiter that has left leaves to do.
@@ -150,6 +157,30 @@ impl Queue {
         self.waiters.first().filter(|(_, head)| head.fair).map(|(place, _)| place)
     }
 
+    /// The first waiter, if it was found in the fair list.
+    pub(super) fn fair_checked(&self) -> Option<Place> {
+        self.fair_list.as_ref()?.checked
+    }
+
+    /// The first waiter was found in the fair list, or none was.
+    pub(super) fn set_fair_checked(&mut self, checked: Option<Place>) {
+        if checked.is_some() || self.fair_list.is_some() {
+            self.fair_list.get_or_insert_default().checked = checked;
+        }
+    }
+
+    /// The Redisson waiter that was called since the lock became free.
+    pub(super) fn called(&self) -> Option<&[u8]> {
+        self.fair_list.as_ref()?.called.as_deref()
+    }
+
+    /// A Redisson waiter was called, or the lock is held.
+    pub(super) fn set_called(&mut self, owner: Option<&[u8]>) {
+        if owner.is_some() || self.fair_list.is_some() {
+            self.fair_list.get_or_insert_default().called = owner.map(Box::from);
+        }
+    }
+
     /// Sets when the lock is due to be served. Returns when it was, and when it is.
     pub(super) fn set_due(&mut self, due: Option<Due>) -> (Option<Due>, Option<Due>) {
         // A command that reads only the key must not put off the check of the fair list.
@@ -174,7 +205,9 @@ impl Queue {
             self.fair = self.fair.saturating_sub(1);
             // With no native left to put back, a check of the list would be due for ever.
             self.fair_changed &= self.fair > 0;
-            self.fair_checked = self.fair_checked.filter(|checked| *checked != place);
+            if let Some(list) = &mut self.fair_list {
+                list.checked.take_if(|checked| *checked == place);
+            }
         }
         Some(waiter)
     }

@@ -40,7 +40,7 @@ impl Locks {
             queue.ends = Some(expiry);
             queue.seen = None;
             queue.announced_end = Some(queue.announced_end.map_or(expiry, |end| end.later(expiry)));
-            queue.called = None;
+            queue.set_called(None);
         }
         if matches!(record.yielding, Some(Yielding::Window { .. })) {
             self.close_window(lock);
