@@ -87,20 +87,20 @@ impl PermitLimit {
 
 /// How long a hold lasts unless renewed, in milliseconds: 1 to 2^43.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LeaseMs(i64);
+pub struct LeaseMs(NonZeroI64);
 
 impl LeaseMs {
     /// One millisecond.
-    pub const SHORTEST: Self = Self(1);
+    pub const SHORTEST: Self = Self(NonZeroI64::new(1).unwrap());
 
     /// A lease of `ms` milliseconds; `None` outside 1 to 2^43.
     pub fn new(ms: i64) -> Option<Self> {
-        (1..=MAX_LEASE_MS).contains(&ms).then_some(Self(ms))
+        NonZeroI64::new(ms).filter(|_| (1..=MAX_LEASE_MS).contains(&ms)).map(Self)
     }
 
     /// Milliseconds.
     pub fn get(self) -> i64 {
-        self.0
+        self.0.get()
     }
 }
 

@@ -53,8 +53,7 @@ impl Locks {
 
     /// The waiter of this owner in this mode.
     fn entry(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Option<&Waiter> {
-        let queue = self.queue(lock)?;
-        queue.order.get(queue.owners.get(&(owner.into(), mode))?)
+        self.queue(lock)?.waiters.find(owner, mode)
     }
 
     /// Fails if one more tie of this owner is not allowed. A tie counts for the user of the last call that set it.

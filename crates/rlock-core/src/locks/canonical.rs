@@ -103,7 +103,8 @@ impl Locks {
         let revokes = self
             .records
             .iter()
-            .flat_map(|(lock, record)| record.revokes.iter().map(move |grant| (lock, grant)));
+            .filter_map(|(lock, record)| Some((lock, record.rare()?)))
+            .flat_map(|(lock, rare)| rare.revokes.iter().map(move |grant| (lock, grant)));
         for (lock, grant) in revokes {
             let owner = (lens.name)(&grant.owner);
             form.extend([(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends)]);
@@ -135,7 +136,7 @@ impl Locks {
     /// What is known of read leases that were not granted here, and the searches for them.
     fn found_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         for (lock, record) in self.all_known() {
-            let Some(found) = &record.found_reads else { continue };
+            let Some(found) = record.found_reads.as_deref() else { continue };
             let (search, is_known) = found.state(self.era);
             let end = |ends: Option<UnixMs>| ends.map_or(NONE, |ends| lens.until(ends));
             let due = self.agenda.has_of(Job::RepairReads, &lock.to_ref());
@@ -248,7 +249,7 @@ impl Sessions {
 
 impl Queue {
     fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        for waiter in self.order.values() {
+        for waiter in self.waiters.iter() {
             waiter.canonical_form(lens, form);
         }
         form.extend([
@@ -260,11 +261,13 @@ impl Queue {
             self.ends.map_or(NONE, |ends| lens.expiry(ends)),
             self.announced_end.map_or(NONE, |end| lens.expiry(end)),
             self.fair_changed.into(),
-            self.fair_checked.is_some_and(|place| self.order.keys().next() == Some(&place)).into(),
+            self.fair_checked()
+                .is_some_and(|checked| self.waiters.first().is_some_and(|(first, _)| first == checked))
+                .into(),
             self.unserved.into(),
             self.in_doubt.into(),
             self.slot_in_doubt.into(),
-            self.called.as_deref().map_or(NONE, |owner| (lens.name)(owner)),
+            self.called().map_or(NONE, |owner| (lens.name)(owner)),
         ]);
     }
 }

@@ -1,12 +1,13 @@
 //! The channels of enqueued waiters. A channel that has no subscriber at two checks in a row loses its waiters: their client is
 //! gone, and would fill the queue for ever.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::iter::from_fn;
 use std::ops::Bound;
 use std::rc::Rc;
 
-use super::{LockRef, Locks, Ticket, Via, Waiter};
+use super::tickets::Tickets;
+use super::{LockRef, Locks, Via, Waiter};
 use crate::types::MonoMs;
 use crate::weight::take_weighed;
 
@@ -16,7 +17,7 @@ pub(super) const UNSUBSCRIBED_MS: u64 = 9_000;
 /// The waiters on one channel.
 #[derive(Clone, Debug, Default)]
 struct Channel {
-    waiters: BTreeSet<Ticket>,
+    waiters: Tickets,
     /// When a check found no subscriber, if no later check found one and no waiter has joined since.
     unsubscribed_since: Option<MonoMs>,
 }
@@ -45,7 +46,7 @@ impl Channels {
     pub(super) fn left(&mut self, waiter: &Waiter) {
         let Via::Enqueue(channel) = &waiter.via else { return };
         let Some(of) = self.known.get_mut(channel) else { return };
-        of.waiters.remove(&waiter.ticket);
+        of.waiters.remove(waiter.ticket);
         if of.waiters.is_empty() {
             self.known.remove(channel);
         }
@@ -109,7 +110,7 @@ impl Locks {
             return Vec::new();
         }
         let next = || {
-            let ticket = *self.channels.known.get(channel)?.waiters.first()?;
+            let ticket = self.channels.known.get(channel)?.waiters.first()?;
             self.leave(ticket)
         };
         let gone = take_weighed(most, from_fn(next)).items;

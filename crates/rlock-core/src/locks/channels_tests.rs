@@ -2,6 +2,7 @@
 
 use super::super::tests::{enqueued, lock};
 use super::*;
+use crate::locks::Ticket;
 use crate::types::UnixMs;
 
 /// One round of checks at this time, in which only these channels have a subscriber. Returns how many waiters leave.

@@ -28,12 +28,12 @@ impl Locks {
 
     /// Removes the first waiters for a lock on a channel, until they count `most`, as served ones; returns their number.
     pub fn drop_channel(&mut self, lock: LockName<'_>, channel: &[u8], most: usize) -> usize {
-        self.serve_until(lock, most, |queue| queue.channels.get(channel)?.first().copied()).len()
+        self.serve_until(lock, most, |queue| queue.waiters.first_on(channel)).len()
     }
 
     /// Removes the first waiters for a lock, until they count `most`, as served ones.
     pub fn drain(&mut self, lock: LockName<'_>, most: usize) -> Vec<(LockRef, Waiter)> {
-        self.serve_until(lock, most, |queue| queue.order.keys().next().copied())
+        self.serve_until(lock, most, |queue| queue.waiters.first().map(|(place, _)| place))
     }
 
     /// Removes the next waiters for a lock, until they count `most`, as served ones.
@@ -44,10 +44,7 @@ impl Locks {
         next: impl Fn(&Queue) -> Option<Place>,
     ) -> Vec<(LockRef, Waiter)> {
         let name = self.shared_name(lock);
-        let take = || {
-            let place = next(self.queue(lock)?)?;
-            Some((name.clone(), self.remove_and_tidy(lock, place)?))
-        };
+        let take = || Some((name.clone(), self.remove_and_tidy(lock, &next)?));
         let taken = take_weighed(most, from_fn(take));
         self.count_served(taken.weight);
         taken.items

@@ -10,11 +10,10 @@ use crate::weight::{Taken, take_weighed};
 impl Locks {
     /// Sets when a lock with waiters is due to be served; without a time only an event makes it due.
     pub fn check_at(&mut self, lock: LockName<'_>, due: Option<Due>) {
-        let Some((name, queue)) = self.records.named_queue(lock) else { return };
-        // A command that reads only the key must not put off the check of the fair list.
-        let at_once = queue.fair_changed || queue.unserved;
-        let due = if at_once && !queue.order.is_empty() { Some(Due::Now) } else { due };
-        let before = std::mem::replace(&mut queue.due, due);
+        let Some(record) = self.records.get_mut(lock) else { return };
+        let name = record.name(lock.db);
+        let Some(queue) = record.queue.as_deref_mut() else { return };
+        let (before, due) = queue.set_due(due);
         self.agenda.move_serve(&name, before, due);
     }
 
@@ -88,7 +87,7 @@ impl Locks {
         let here = self.awaited.range((start, Bound::Unbounded)).take_while(|lock| lock.db == db);
         let queues = here.filter_map(|lock| {
             let queue = self.queue(lock.name())?;
-            Some((&*lock.key, queue.order.len(), queue.order.values().next()?.since))
+            Some((&*lock.key, queue.waiters.len(), queue.waiters.first()?.1.since))
         });
         queues.take(most).collect()
     }

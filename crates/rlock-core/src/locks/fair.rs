@@ -1,6 +1,7 @@
 //! The waiters that are also in the fair list.
 
 use super::leaving::Walk;
+use super::rare::Rare;
 use super::record::LockRecord;
 use super::{Job, LockName, LockRef, Locks, Waiter};
 use crate::types::{Mode, MonoMs};
@@ -24,34 +25,34 @@ impl Locks {
     /// The waiter of this owner, if it is also in the lock's fair list.
     pub fn fair_waiter(&self, lock: LockName<'_>, owner: &[u8]) -> Option<&Waiter> {
         let queue = self.queue(lock).filter(|queue| queue.fair > 0)?;
-        let place = queue.owners.get(&(Box::from(owner), Mode::Mutex))?;
-        queue.order.get(place).filter(|waiter| waiter.fair)
+        queue.waiters.find(owner, Mode::Mutex).filter(|waiter| waiter.fair)
     }
 
     /// A Redisson waiter's turn has come: true for the first call since the lock became free, if it has native waiters.
     pub fn note_called(&mut self, lock: LockName<'_>, owner: &[u8]) -> bool {
         let Some(queue) = self.queue_mut(lock) else { return false };
-        let is_first_call = queue.called.as_deref() != Some(owner);
-        queue.called = Some(owner.into());
+        let is_first_call = queue.called() != Some(owner);
+        queue.set_called(Some(owner));
         is_first_call
     }
 
     /// Whether this Redisson waiter was called since the lock became free.
     pub fn was_called(&self, lock: LockName<'_>, owner: &[u8]) -> bool {
-        self.queue(lock).is_some_and(|queue| queue.called.as_deref() == Some(owner))
+        self.queue(lock).is_some_and(|queue| queue.called() == Some(owner))
     }
 
     /// The lock is held again: a Redisson waiter whose turn comes after that is called again.
     pub fn forget_called(&mut self, lock: LockName<'_>) {
         if let Some(queue) = self.queue_mut(lock) {
-            queue.called = None;
+            queue.set_called(None);
         }
     }
 
     /// Another client may have changed this lock's fair list: true if native waiters are in it.
     pub fn note_fair_change(&mut self, lock: LockName<'_>) -> bool {
         let Some(queue) = self.queue_mut(lock).filter(|queue| queue.fair > 0) else { return false };
-        (queue.fair_changed, queue.fair_checked) = (true, None);
+        queue.fair_changed = true;
+        queue.set_fair_checked(None);
         true
     }
 
@@ -60,16 +61,17 @@ impl Locks {
     pub fn fair_to_check(&self, lock: LockName<'_>, most: usize) -> Vec<Box<[u8]>> {
         let Some(queue) = self.queue(lock).filter(|queue| queue.fair > 0) else { return Vec::new() };
         let head = queue.first_fair();
-        let is_new = head.is_some() && queue.fair_checked != head;
+        let is_new = head.is_some() && queue.fair_checked() != head;
         let most = if queue.fair_changed { most } else { is_new.into() };
-        let fair = queue.order.values().take(most).filter(|waiter| waiter.fair);
+        let fair = queue.waiters.iter().take(most).filter(|waiter| waiter.fair);
         take_weighed(most, fair.map(|waiter| waiter.owner.clone())).items
     }
 
     /// The waiters of [`Self::fair_to_check`] are in the lock's fair list now.
     pub fn fair_list_checked(&mut self, lock: LockName<'_>) {
         if let Some(queue) = self.queue_mut(lock).filter(|queue| queue.fair > 0) {
-            (queue.fair_changed, queue.fair_checked) = (false, queue.first_fair());
+            queue.fair_changed = false;
+            queue.set_fair_checked(queue.first_fair());
         }
     }
 
@@ -120,26 +122,27 @@ impl Locks {
 
     /// Whether this lock's fair list is doubted, and was not met before.
     pub fn doubts_fair_list(&self, lock: LockName<'_>, clock: MonoMs) -> bool {
-        let met = |record: &LockRecord| record.is_capped || record.uncapped.is_some();
-        self.lists_doubted_until.is_some_and(|until| until > clock) && !self.known(lock).is_some_and(met)
+        let met = |rare: &Rare| rare.is_capped || rare.uncapped.is_some();
+        let is_met = || self.known(lock).and_then(LockRecord::rare).is_some_and(met);
+        self.lists_doubted_until.is_some_and(|until| until > clock) && !is_met()
     }
 
     /// This lock's fair list may have entries that this server cannot tell alive from dead.
     pub fn note_fair_uncapped(&mut self, lock: LockRef) {
-        self.edit(lock.name(), |record| record.uncapped = Some(Walk::default()));
+        self.edit(lock.name(), |record| record.rare_mut().uncapped = Some(Walk::default()));
         self.agenda.push(Job::CapFairList, lock);
     }
 
     /// The fair list must not be written here, or not yet: its slot migrates.
     pub fn defer_fair_list(&mut self, lock: LockName<'_>) {
         let name = self.shared_name(lock);
-        self.edit(lock, |record| record.uncapped = Some(Walk::default()));
+        self.edit(lock, |record| record.rare_mut().uncapped = Some(Walk::default()));
         self.agenda.park(Job::CapFairList, name);
     }
 
     /// The number of entries at the end of a lock's fair list that were checked; `None` without a list to check.
     pub fn capped_so_far(&self, lock: LockName<'_>) -> Option<usize> {
-        Some(self.known(lock)?.uncapped?.passed(self.era))
+        Some(self.known(lock)?.rare()?.uncapped?.passed(self.era))
     }
 
     /// This number of entries at the end of the fair list was checked, and the entries before them are next; `None`: all
@@ -147,7 +150,8 @@ impl Locks {
     pub fn capped(&mut self, lock: LockRef, passed: Option<usize>) {
         let (met, era) = (self.doubts_fair_lists(), self.era);
         self.edit(lock.name(), |record| {
-            (record.uncapped, record.is_capped) =
+            let rare = record.rare_mut();
+            (rare.uncapped, rare.is_capped) =
                 (passed.map(|passed| Walk::at(passed, era)), met && passed.is_none());
         });
         if passed.is_none() {

@@ -48,7 +48,7 @@ impl Locks {
     /// Whether all read leases of a lock are known, or are being searched for in this era. With the end of the latest the
     /// knowledge ends.
     pub fn knows_reads(&self, lock: LockName<'_>, now: UnixMs) -> bool {
-        let Some(found) = self.known(lock).and_then(|record| record.found_reads.as_ref()) else {
+        let Some(found) = self.known(lock).and_then(|record| record.found_reads.as_deref()) else {
             return false;
         };
         let known = || found.known_in == Some(self.era) && self.read_end(lock).is_some_and(|end| end > now);
@@ -59,7 +59,8 @@ impl Locks {
     pub fn reads_are_known(&mut self, lock: LockName<'_>) {
         let known_in = Some(self.era);
         self.edit(lock, |record| {
-            record.found_reads = Some(FoundReads { ends: None, known_in, search: None });
+            let found = record.found_reads.get_or_insert_default();
+            **found = FoundReads { ends: None, known_in, search: None };
         });
     }
 

@@ -1,8 +1,8 @@
 //! Grants that their owners have not received yet.
 
-use std::collections::VecDeque;
 use std::mem::take;
 
+use super::undelivered::Undelivered;
 use super::{Job, LockName, LockRef, Locks, Ticket};
 use crate::types::{Mode, UnixMs};
 
@@ -23,38 +23,45 @@ impl Locks {
     /// A lock was granted, and its answer is pending.
     pub fn granted(&mut self, lock: LockName<'_>, grant: Grant) {
         let ticket = grant.ticket;
-        let over = self.edit(lock, |record| {
+        let (over, name) = self.edit(lock, |record| {
             // A grant of the same lock before this one is over, or the lock could not have been granted.
             let shared = matches!(grant.mode, Mode::Read | Mode::Permit);
-            let over = if shared { VecDeque::new() } else { take(&mut record.grants) };
-            record.grants.push_back(grant);
-            over
+            let over = if shared { Undelivered::None } else { take(&mut record.grants) };
+            record.grants.push(grant);
+            if let Some(queue) = &mut record.queue {
+                queue.unconfirmed = None;
+            }
+            (over, record.name(lock.db))
         });
-        for grant in over {
+        for grant in over.iter() {
             self.granted.remove(&grant.ticket);
         }
-        self.granted.insert(ticket, self.shared_name(lock));
-        self.take_unconfirmed(lock);
+        self.granted.insert(ticket, name);
     }
 
     /// The owner has called again, or the answer has arrived: the grant is confirmed.
     pub fn confirm(&mut self, lock: LockName<'_>, owner: &[u8]) {
-        self.take_undelivered(lock, |grant| *grant.owner == *owner);
-        self.confirm_revokes(lock, owner);
-        if let Some(queue) = self.queue_mut(lock) {
+        let Some(record) = self.records.get_mut(lock) else { return };
+        if let Some(queue) = &mut record.queue {
             queue.unconfirmed.take_if(|by| **by == *owner);
+        }
+        let revokes = record.rare().is_some_and(|rare| !rare.revokes.is_empty());
+        if !record.grants.is_empty() {
+            self.take_undelivered(lock, |grant| *grant.owner == *owner);
+        }
+        if revokes {
+            self.confirm_revokes(lock, owner);
         }
     }
 
     /// The grants of this owner are not to be revoked.
     fn confirm_revokes(&mut self, lock: LockName<'_>, owner: &[u8]) {
-        let left = self.edit_known(lock, |record| {
-            let before = record.revokes.len();
-            record.revokes.retain(|grant| *grant.owner != *owner);
-            (before > 0).then_some(record.revokes.len())
+        let none_left = self.edit_known(lock, |record| {
+            let revokes = &mut record.rare_mut().revokes;
+            revokes.retain(|grant| *grant.owner != *owner);
+            revokes.is_empty().then(|| record.name(lock.db))
         });
-        if left.flatten() == Some(0) {
-            let name = self.shared_name(lock);
+        if let Some(name) = none_left.flatten() {
             self.agenda.remove(Job::Revoke, &name);
         }
     }
@@ -84,7 +91,7 @@ impl Locks {
     /// The client disconnected before the answer of this call: its grant, if still unconfirmed, must be revoked.
     pub fn undeliverable(&mut self, ticket: Ticket) {
         if let Some((lock, grant)) = self.take_grant(ticket) {
-            self.edit(lock.name(), |record| record.revokes.push_back(grant));
+            self.edit(lock.name(), |record| record.rare_mut().revokes.push_back(grant));
             self.note_revokes(lock);
         }
     }
@@ -111,15 +118,12 @@ impl Locks {
     }
 
     fn remove_grant(&mut self, lock: LockName<'_>, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
-        self.edit_known(lock, |record| {
-            let place = record.grants.iter().position(meant)?;
-            record.grants.remove(place)
-        })?
+        self.edit_known(lock, |record| record.grants.take(meant))?
     }
 
     /// A grant cannot be revoked now; it stays the next one of its lock.
     pub fn revoke_later(&mut self, lock: LockRef, grant: Grant) {
-        self.edit(lock.name(), |record| record.revokes.push_front(grant));
+        self.edit(lock.name(), |record| record.rare_mut().revokes.push_front(grant));
         self.note_revokes(lock);
     }
 
@@ -135,8 +139,10 @@ impl Locks {
     /// The next grant to revoke.
     pub fn next_revoke(&mut self) -> Option<(LockRef, Grant)> {
         let lock = self.agenda.next(Job::Revoke)?;
-        let next =
-            self.edit_known(lock.name(), |record| (record.revokes.pop_front(), record.revokes.is_empty()));
+        let next = self.edit_known(lock.name(), |record| {
+            let revokes = &mut record.rare_mut().revokes;
+            (revokes.pop_front(), revokes.is_empty())
+        });
         let (grant, is_last) = next.unwrap_or((None, true));
         if is_last {
             self.agenda.remove(Job::Revoke, &lock);

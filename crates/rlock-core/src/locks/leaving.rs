@@ -242,7 +242,7 @@ impl Locks {
         if let Some(leaving) = self.leaving_mut(lock) {
             leaving.walk.disturbed = true;
         }
-        if let Some(walk) = self.known_mut(lock).and_then(|record| record.uncapped.as_mut()) {
+        if let Some(walk) = self.known_mut(lock).and_then(|record| record.uncapped_mut()) {
             *walk = Walk::default();
         }
     }

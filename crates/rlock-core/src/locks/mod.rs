@@ -7,6 +7,7 @@ mod admission;
 mod agenda;
 mod canonical;
 mod channels;
+mod counts;
 mod drop_reason;
 mod dropped;
 mod due;
@@ -16,10 +17,12 @@ mod forgotten;
 mod found;
 mod grants;
 mod hot_table;
+mod joining;
 mod leaving;
 mod name;
 mod queue;
 mod rank;
+mod rare;
 mod reads;
 mod record;
 mod records;
@@ -27,10 +30,14 @@ mod role;
 mod seen;
 mod swapped;
 mod sweep;
+mod tickets;
 mod ties;
+mod undelivered;
 mod untied;
 mod users;
 mod waited;
+mod waiter_index;
+mod waiters;
 mod yielding;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,10 +62,10 @@ pub use yielding::{Turns, Yielding};
 use crate::types::{Mode, MonoMs};
 use agenda::Agenda;
 use channels::Channels;
+use counts::Counts;
 use dropped::SentAway;
 use hot_table::HotTable;
-use queue::Queue;
-use record::Counts;
+use queue::{Departure, Queue};
 use records::Records;
 use sweep::Sweeps;
 use ties::Sessions;
@@ -168,7 +175,7 @@ impl Locks {
 
     /// The number of waiters for a lock.
     pub fn waiting_for(&self, lock: LockName<'_>) -> usize {
-        self.queue(lock).map_or(0, |queue| queue.order.len())
+        self.queue(lock).map_or(0, |queue| queue.waiters.len())
     }
 
     /// A ticket for a new call.
@@ -177,70 +184,33 @@ impl Locks {
         self.last_ticket
     }
 
-    /// Appends a waiter to a lock's queue, after [`Self::admit`]. An owner in the queue keeps its place; its replaced
-    /// waiter is returned, and must receive no other answer.
-    pub fn join(&mut self, lock: LockName<'_>, mut waiter: Waiter) -> Option<Waiter> {
-        self.note_joining(lock, waiter.since);
-        let owner_in_mode = (waiter.owner.clone(), waiter.mode);
-        let place = self.queue(lock).and_then(|queue| queue.owners.get(&owner_in_mode).copied());
-        // An entry of the fair list that has not left it yet stands where it stood, and so does its owner in the queue.
-        let left = if waiter.fair { self.forget_departed(lock, &waiter.owner) } else { None };
-        let place = place.or(left).unwrap_or_else(|| self.new_place());
-        let changed = self.queue(lock).is_some_and(|queue| queue.fair_changed);
-        // Before the removal: with the last waiter of a connection that has ended, its end is forgotten.
-        waiter.session = self.session_in(lock, place, &waiter);
-        let replaced = self.remove(lock, place);
-        if let Some(before) = &replaced {
-            if before.fair && waiter.fair {
-                self.forget_departed(lock, &waiter.owner);
-            }
-            // An owner that keeps its place has waited since it took it, however often it asks.
-            waiter.since = before.since;
-        }
-        let (ticket, until) = (waiter.ticket, waiter.until);
-        self.sessions.joined(&waiter);
-        self.channels.joined(&mut waiter);
-        self.users.joined(&mut waiter);
-        self.edit(lock, |record| {
-            let queue = record.queue.get_or_insert_default();
-            queue.join(place, waiter);
-            queue.fair_changed = changed && queue.fair > 0;
-        });
-        self.places.insert(ticket, (self.shared_name(lock), place));
-        if let Some(until) = until {
-            self.agenda.push_end(until, ticket);
-        }
-        replaced
-    }
-
     /// The first waiter.
     pub fn head(&self, lock: LockName<'_>) -> Option<&Waiter> {
-        self.queue(lock)?.order.values().next()
+        self.queue(lock)?.waiters.first().map(|(_, head)| head)
     }
 
     /// All waiters for a lock, in order.
     pub fn in_order<'a>(&'a self, lock: LockName<'_>) -> impl Iterator<Item = &'a Waiter> + use<'a> {
-        self.queue(lock).into_iter().flat_map(|queue| queue.order.values())
+        self.queue(lock).into_iter().flat_map(|queue| queue.waiters.iter())
     }
 
     /// Removes the first waiter from the queue.
     pub fn pop(&mut self, lock: LockName<'_>) -> Option<Waiter> {
-        let place = *self.queue(lock)?.order.keys().next()?;
-        self.remove_and_tidy(lock, place)
+        self.remove_and_tidy(lock, |queue| queue.waiters.first().map(|(place, _)| place))
     }
 
     /// Removes an owner from a lock's queue, in all its modes.
     pub fn cancel(&mut self, lock: LockName<'_>, owner: &[u8]) -> Vec<Waiter> {
         let Some(queue) = self.queue(lock) else { return Vec::new() };
         let places = [Mode::Mutex, Mode::Read, Mode::Write, Mode::Permit]
-            .map(|mode| queue.owners.get(&(Box::from(owner), mode)).copied());
-        places.into_iter().flatten().filter_map(|place| self.remove_and_tidy(lock, place)).collect()
+            .map(|mode| queue.waiters.place_of(owner, mode));
+        places.into_iter().flatten().filter_map(|place| self.remove_and_tidy(lock, |_| Some(place))).collect()
     }
 
     /// Removes a call from its queue; `None` if it no longer waits.
     pub fn leave(&mut self, ticket: Ticket) -> Option<(LockRef, Waiter)> {
         let (lock, place) = self.places.get(&ticket)?.clone();
-        let waiter = self.remove_and_tidy(lock.name(), place)?;
+        let waiter = self.remove_and_tidy(lock.name(), |_| Some(place))?;
         Some((lock, waiter))
     }
 
@@ -249,39 +219,59 @@ impl Locks {
         self.next_place
     }
 
-    fn remove_and_tidy(&mut self, lock: LockName<'_>, place: Place) -> Option<Waiter> {
-        let since = self.queue(lock)?.order.get(&place)?.since;
-        self.note_end_of_wait(lock, since);
-        let waiter = self.remove(lock, place)?;
-        let Some(queue) = self.queue(lock) else { return Some(waiter) };
-        match queue.order.first_key_value() {
-            None => {
-                self.check_at(lock, None);
-                self.edit_known(lock, |record| record.end_queue(waiter.mode));
-            }
-            Some((first, head)) if *first > place && head.may_gain_by_the_end_of(&waiter) => {
-                self.check_at(lock, Some(Due::Now));
-            }
-            Some(_) => {}
+    /// Removes a waiter from a lock's queue, and ends the queue with the last one.
+    fn remove_and_tidy(
+        &mut self,
+        lock: LockName<'_>,
+        place: impl FnOnce(&Queue) -> Option<Place>,
+    ) -> Option<Waiter> {
+        let (Meter { clock, most }, emptied) = (self.meter, self.hot.emptied);
+        let record = self.records.get_mut(lock)?;
+        let name = record.name(lock.db);
+        let queue = record.queue.as_deref_mut()?;
+        let place = place(queue)?;
+        let since = queue.waiters.get(place)?.since;
+        let waited = queue.end_wait(since, clock, emptied);
+        let waiter = queue.remove(place)?;
+        let departure = queue.after_departure(place, &waiter);
+        self.hot.add(name, waited, most);
+        self.forget_waiter(lock, &waiter, place);
+        match departure {
+            Departure::QueueEnded => self.end_queue(lock, waiter.mode),
+            Departure::MayServe => self.check_at(lock, Some(Due::Now)),
+            Departure::NothingToDo => {}
         }
         Some(waiter)
     }
 
-    fn remove(&mut self, lock: LockName<'_>, place: Place) -> Option<Waiter> {
-        let waiter = self.queue_mut(lock)?.remove(place)?;
+    /// The last waiter has left, which wanted the lock in this mode.
+    fn end_queue(&mut self, lock: LockName<'_>, mode: Mode) {
+        let ended = self.edit_known(lock, |record| {
+            let due = record.queue.as_ref().and_then(|queue| queue.due);
+            record.end_queue(mode);
+            (record.name(lock.db), due)
+        });
+        if let Some((name, due)) = ended {
+            self.agenda.move_serve(&name, due, None);
+        }
+    }
+
+    /// A waiter was removed from this place of its queue.
+    fn forget_waiter(&mut self, lock: LockName<'_>, waiter: &Waiter, place: Place) {
         self.places.remove(&waiter.ticket);
-        self.sessions.left(&waiter);
-        self.channels.left(&waiter);
-        self.users.left(&waiter);
+        self.sessions.left(waiter);
+        self.channels.left(waiter);
+        self.users.left(waiter);
         if let Some(until) = waiter.until {
             self.agenda.remove_end(until, waiter.ticket);
         }
         if waiter.fair && !self.is_synchronised {
             self.note_departed_from(lock, &waiter.owner, place);
         }
-        Some(waiter)
     }
 }
 
+#[cfg(test)]
+mod sizes_tests;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
 //! The waiters of one lock, in their order.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::waited::Pending;
+use super::waiters::Waiters;
 use super::{Cause, Due, LockName, LockRef, Locks, Place, Session, Ticket, User};
 use crate::error::Error;
 use crate::types::{Expiry, LeaseMs, Mode, MonoMs, PermitLimit};
@@ -94,25 +94,21 @@ pub enum Via {
 /// The waiters of one lock, and what was last seen of the lock that they wait for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
-    pub(super) order: BTreeMap<Place, Waiter>,
-    pub(super) owners: BTreeMap<(Box<[u8]>, Mode), Place>,
-    pub(super) channels: BTreeMap<Rc<[u8]>, BTreeSet<Place>>,
+    pub(super) waiters: Waiters,
     /// When the lock is due to be served.
     pub(super) due: Option<Due>,
     /// How many stand in the fair list as well.
     pub(super) fair: usize,
     /// Whether another client may have changed the fair list since it was last checked.
     pub(super) fair_changed: bool,
-    /// The first waiter, if it was found in the fair list.
-    pub(super) fair_checked: Option<Place>,
+    /// What was last seen of the fair list, if the lock has one.
+    fair_list: Option<Box<FairList>>,
     /// Whether more waiters can have the lock than were served at once: the timer serves the others.
     pub(super) unserved: bool,
     /// Whether dead readers must be removed before it is known whether the first waiter can have the lock.
     pub(super) in_doubt: bool,
     /// Whether the server must be asked if it still serves the lock's slot.
     pub(super) slot_in_doubt: bool,
-    /// The Redisson waiter that was called since the lock became free.
-    pub(super) called: Option<Box<[u8]>>,
     /// The lease end that was last seen.
     pub(super) ends: Option<Expiry>,
     /// What has happened to the key since it was seen.
@@ -125,10 +121,29 @@ pub(super) struct Queue {
     pub(super) pending: Pending,
 }
 
+/// What was last seen of a fair list.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FairList {
+    /// The first waiter, if it was found in the list.
+    checked: Option<Place>,
+    /// The Redisson waiter that was called since the lock became free.
+    called: Option<Box<[u8]>>,
+}
+
+/// What a waiter that has left leaves to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Departure {
+    /// No waiter is left.
+    QueueEnded,
+    /// The waiter that is first now may have the lock.
+    MayServe,
+    NothingToDo,
+}
+
 impl Locks {
     /// Fails if an owner that asks in this mode would stand behind its own wait to read: a reader keeps every writer out.
     pub fn check_upgrade(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Result<(), Error> {
-        let waits = |queue: &Queue, mode| queue.owners.contains_key(&(owner.into(), mode));
+        let waits = |queue: &Queue, mode| queue.waiters.place_of(owner, mode).is_some();
         // A writer that repeats its call keeps its place, which is before that of the reader.
         let is_behind = |queue: &Queue| waits(queue, Mode::Read) && !waits(queue, Mode::Write);
         let waits_for_itself = mode == Mode::Write && self.queue(lock).is_some_and(is_behind);
@@ -139,40 +154,70 @@ impl Locks {
 impl Queue {
     /// The place of the first waiter, if it is in the fair list too.
     pub(super) fn first_fair(&self) -> Option<Place> {
-        self.order.first_key_value().filter(|(_, head)| head.fair).map(|(place, _)| *place)
+        self.waiters.first().filter(|(_, head)| head.fair).map(|(place, _)| place)
+    }
+
+    /// The first waiter, if it was found in the fair list.
+    pub(super) fn fair_checked(&self) -> Option<Place> {
+        self.fair_list.as_ref()?.checked
+    }
+
+    /// The first waiter was found in the fair list, or none was.
+    pub(super) fn set_fair_checked(&mut self, checked: Option<Place>) {
+        if checked.is_some() || self.fair_list.is_some() {
+            self.fair_list.get_or_insert_default().checked = checked;
+        }
+    }
+
+    /// The Redisson waiter that was called since the lock became free.
+    pub(super) fn called(&self) -> Option<&[u8]> {
+        self.fair_list.as_ref()?.called.as_deref()
+    }
+
+    /// A Redisson waiter was called, or the lock is held.
+    pub(super) fn set_called(&mut self, owner: Option<&[u8]>) {
+        if owner.is_some() || self.fair_list.is_some() {
+            self.fair_list.get_or_insert_default().called = owner.map(Box::from);
+        }
+    }
+
+    /// Sets when the lock is due to be served. Returns when it was, and when it is.
+    pub(super) fn set_due(&mut self, due: Option<Due>) -> (Option<Due>, Option<Due>) {
+        // A command that reads only the key must not put off the check of the fair list.
+        let at_once = self.fair_changed || self.unserved;
+        let due = if at_once && !self.waiters.is_empty() { Some(Due::Now) } else { due };
+        (std::mem::replace(&mut self.due, due), due)
     }
 
     /// Adds a waiter at a place.
     pub(super) fn join(&mut self, place: Place, waiter: Waiter) {
         self.fair = self.fair.saturating_add(waiter.fair.into());
-        self.owners.insert((waiter.owner.clone(), waiter.mode), place);
-        if let Via::Enqueue(channel) = &waiter.via {
-            self.channels.entry(Rc::clone(channel)).or_default().insert(place);
-        }
-        if self.order.is_empty() {
+        if self.waiters.is_empty() {
             self.pending.begin(waiter.since);
         }
-        self.order.insert(place, waiter);
+        self.waiters.insert(place, waiter);
     }
 
     /// Removes the waiter at a place.
     pub(super) fn remove(&mut self, place: Place) -> Option<Waiter> {
-        let waiter = self.order.remove(&place)?;
-        self.owners.remove(&(waiter.owner.clone(), waiter.mode));
-        if let Via::Enqueue(channel) = &waiter.via
-            && let Some(places) = self.channels.get_mut(channel)
-        {
-            places.remove(&place);
-            if places.is_empty() {
-                self.channels.remove(channel);
-            }
-        }
+        let waiter = self.waiters.remove(place)?;
         if waiter.fair {
             self.fair = self.fair.saturating_sub(1);
             // With no native left to put back, a check of the list would be due for ever.
             self.fair_changed &= self.fair > 0;
-            self.fair_checked = self.fair_checked.filter(|checked| *checked != place);
+            if let Some(list) = &mut self.fair_list {
+                list.checked.take_if(|checked| *checked == place);
+            }
         }
         Some(waiter)
+    }
+
+    /// What a waiter that has left this place leaves to do.
+    pub(super) fn after_departure(&self, place: Place, gone: &Waiter) -> Departure {
+        match self.waiters.first() {
+            None => Departure::QueueEnded,
+            Some((first, head)) if first > place && head.may_gain_by_the_end_of(gone) => Departure::MayServe,
+            Some(_) => Departure::NothingToDo,
+        }
     }
 }

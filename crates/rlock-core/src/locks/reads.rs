@@ -41,8 +41,8 @@ impl Locks {
 
     /// The lock has no native readers any more.
     pub fn forget_read_end(&mut self, lock: LockName<'_>) {
-        if let Some(name) = self.records.shared_name(lock) {
-            self.agenda.remove(Job::RepairReads, &name);
+        if let Some(record) = self.records.get(lock) {
+            self.agenda.remove(Job::RepairReads, &record.name(lock.db));
         }
         self.edit_known(lock, |record| (record.read_ends, record.found_reads) = (None, None));
     }

@@ -1,50 +1,85 @@
 //! What memory knows of one lock.
 
-use std::collections::VecDeque;
 use std::ops::Bound;
+use std::rc::Rc;
 
+use super::counts::Counts;
 use super::found::FoundReads;
 use super::leaving::{Leaving, Walk};
+use super::rare::Rare;
 use super::ties::Ties;
-use super::{Grant, LockName, LockRef, Locks, Queue, Yielding};
+use super::undelivered::Undelivered;
+use super::{LockName, LockRef, Locks, Queue, Yielding};
 use crate::types::{Mode, MonoMs, UnixMs};
 use crate::weight::Weighed;
 
 /// What memory knows of one lock. A record that is empty is removed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct LockRecord {
+    /// The key of the lock; what points at the lock shares it.
+    key: Rc<[u8]>,
     /// The waiters; gone with the last one.
     pub(super) queue: Option<Box<Queue>>,
     /// The newest grants that may not have arrived yet: many where readers share the lock. They outlive the queue.
-    pub(super) grants: VecDeque<Grant>,
-    /// Grants whose clients disconnected before the reply.
-    pub(super) revokes: VecDeque<Grant>,
+    pub(super) grants: Undelivered,
     /// How the lock yields to Redisson clients; outlives the queue.
     pub(super) yielding: Option<Yielding>,
     /// When the latest read lease ends that was granted here; `None` where no native reads any more.
     pub(super) read_ends: Option<UnixMs>,
     /// What is known of other read leases.
-    pub(super) found_reads: Option<FoundReads>,
+    pub(super) found_reads: Option<Box<FoundReads>>,
     /// Owners that left the queue, and whose entries in the fair list have not been removed yet.
     pub(super) leaving: Option<Box<Leaving>>,
-    /// How far the fair list was walked to bound the deadlines of entries that this server cannot tell alive from dead.
-    pub(super) uncapped: Option<Walk>,
-    /// Whether that was done, while the lists of other locks may still have unbounded entries.
-    pub(super) is_capped: bool,
     /// The connections with which holds end.
     pub(super) ties: Option<Box<Ties>>,
+    /// What few locks have: `None` where all of it is empty.
+    rare: Option<Box<Rare>>,
     /// The term of this server in which the record was last changed: see [`Locks::known`].
     pub(super) term: u64,
 }
 
 impl LockRecord {
+    /// An empty record.
+    pub(super) fn of(key: Rc<[u8]>) -> Self {
+        Self {
+            key,
+            queue: None,
+            grants: Undelivered::None,
+            yielding: None,
+            read_ends: None,
+            found_reads: None,
+            leaving: None,
+            ties: None,
+            rare: None,
+            term: 0,
+        }
+    }
+
+    /// The name of its lock in this database.
+    pub(super) fn name(&self, db: i32) -> LockRef {
+        LockRef { db, key: Rc::clone(&self.key) }
+    }
+
+    /// What few locks have; `None` where all of it is empty.
+    pub(super) fn rare(&self) -> Option<&Rare> {
+        self.rare.as_deref()
+    }
+
+    /// The same, to change it.
+    pub(super) fn rare_mut(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// The walk that bounds deadlines in the fair list, if one is under way.
+    pub(super) fn uncapped_mut(&mut self) -> Option<&mut Walk> {
+        self.rare.as_mut()?.uncapped.as_mut()
+    }
+
     fn is_empty(&self) -> bool {
-        let Self { queue, grants, revokes, yielding, read_ends, found_reads, .. } = self;
-        let Self { leaving, uncapped, is_capped, ties, .. } = self;
-        let idle = ties.is_none() && queue.is_none() && grants.is_empty() && revokes.is_empty();
+        let Self { queue, grants, yielding, read_ends, found_reads, leaving, ties, rare, .. } = self;
+        let idle = ties.is_none() && queue.is_none() && grants.is_empty() && rare.is_none();
         let unread = read_ends.is_none() && found_reads.is_none();
-        let unlisted = leaving.is_none() && uncapped.is_none() && !is_capped;
-        idle && yielding.is_none() && unread && unlisted
+        idle && yielding.is_none() && unread && leaving.is_none()
     }
 
     /// Whether a command on the lock must check this record: not where the lock is only read, which ends its count by
@@ -85,13 +120,16 @@ impl LockRecord {
         }
         self.term = term;
         (self.yielding, self.read_ends, self.found_reads) = (None, None, None);
-        (self.uncapped, self.is_capped) = (None, false);
+        if let Some(rare) = &mut self.rare {
+            (rare.uncapped, rare.is_capped) = (None, false);
+        }
         self.ties.take()
     }
 
     fn count(&self, term: u64) -> Counts {
         let awaited = self.queue.is_some();
-        let kept = !self.grants.is_empty() || !self.revokes.is_empty() || self.leaving.is_some();
+        let revokes = self.rare().is_some_and(|rare| !rare.revokes.is_empty());
+        let kept = !self.grants.is_empty() || revokes || self.leaving.is_some();
         let yields = self.yielding.is_some() && self.read_ends.is_none();
         let known = self.term == term && (yields || self.ties.is_some());
         let is_read = self.read_ends.is_some() || self.found_reads.is_some();
@@ -104,33 +142,26 @@ impl LockRecord {
     }
 }
 
-/// In how many records there is what.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    awaited: usize,
-    watched: usize,
-    known: usize,
-    pub(super) read_ends: usize,
+/// What a change has made of a record.
+struct Edited {
+    /// Its counts before and after.
+    counts: (Counts, Counts),
+    /// The lock, if it has waiters now and had none, or the reverse.
+    name: Option<LockRef>,
+    is_empty: bool,
+    /// Its ties of an earlier term.
+    old_ties: Option<Box<Ties>>,
 }
 
-impl Counts {
-    fn replace(&mut self, before: Counts, after: Counts) {
-        let replace =
-            |sum: &mut usize, before, after| *sum = sum.saturating_sub(before).saturating_add(after);
-        replace(&mut self.awaited, before.awaited, after.awaited);
-        replace(&mut self.watched, before.watched, after.watched);
-        replace(&mut self.known, before.known, after.known);
-        replace(&mut self.read_ends, before.read_ends, after.read_ends);
-    }
-
-    /// Whether commands must check any record.
-    pub(super) fn is_watched(self) -> bool {
-        self.watched > 0 || self.known > 0
-    }
-
-    /// A term begins: see [`Locks::known`].
-    pub(super) fn begin_term(&mut self) {
-        (self.known, self.read_ends) = (0, 0);
+impl LockRecord {
+    fn edit<T>(&mut self, db: i32, term: u64, change: impl FnOnce(&mut Self) -> T) -> (T, Edited) {
+        let before = self.count(term);
+        let old_ties = self.begin_term(term);
+        let result = change(self);
+        self.rare.take_if(|rare| rare.is_empty());
+        let after = self.count(term);
+        let name = (before.awaited != after.awaited).then(|| self.name(db));
+        (result, Edited { counts: (before, after), name, is_empty: self.is_empty(), old_ties })
     }
 }
 
@@ -163,7 +194,7 @@ impl Locks {
 
     /// The lock's name as its record shares it, or a new one.
     pub(super) fn shared_name(&self, lock: LockName<'_>) -> LockRef {
-        self.records.shared_name(lock).unwrap_or_else(|| lock.to_ref())
+        self.records.get(lock).map_or_else(|| lock.to_ref(), |record| record.name(lock.db))
     }
 
     /// Changes a lock's record: makes it if it is missing, and removes it if the change leaves it empty.
@@ -172,12 +203,8 @@ impl Locks {
             Some(record) => record,
             None => self.records.get_or_insert(lock.to_ref()),
         };
-        let before = record.count(self.term);
-        let old = record.begin_term(self.term);
-        let result = change(record);
-        let after = record.count(self.term);
-        self.sessions.forget_ties(old);
-        self.note_changed(lock, before, after);
+        let (result, edited) = record.edit(lock.db, self.term, change);
+        self.note_edited(lock, edited);
         result
     }
 
@@ -187,25 +214,24 @@ impl Locks {
         lock: LockName<'_>,
         change: impl FnOnce(&mut LockRecord) -> T,
     ) -> Option<T> {
-        let record = self.records.get_mut(lock)?;
-        let before = record.count(self.term);
-        let old = record.begin_term(self.term);
-        let result = change(record);
-        let after = record.count(self.term);
-        self.sessions.forget_ties(old);
-        self.note_changed(lock, before, after);
+        let (result, edited) = self.records.get_mut(lock)?.edit(lock.db, self.term, change);
+        self.note_edited(lock, edited);
         Some(result)
     }
 
     /// A record was changed: the counts and the index follow, and an empty record goes.
-    fn note_changed(&mut self, lock: LockName<'_>, before: Counts, after: Counts) {
+    fn note_edited(&mut self, lock: LockName<'_>, edited: Edited) {
+        let Edited { counts: (before, after), name, is_empty, old_ties } = edited;
+        self.sessions.forget_ties(old_ties);
         self.counts.replace(before, after);
-        if before.awaited < after.awaited {
-            self.awaited.insert(self.shared_name(lock));
-        } else if before.awaited > after.awaited {
-            self.awaited.remove(&self.shared_name(lock));
+        if let Some(name) = name {
+            if after.awaited > 0 {
+                self.awaited.insert(name)
+            } else {
+                self.awaited.remove(&name)
+            };
         }
-        if self.records.get(lock).is_some_and(LockRecord::is_empty) {
+        if is_empty {
             self.records.remove(lock);
         }
     }
@@ -224,7 +250,7 @@ impl Locks {
             let is_old = record.term != self.term
                 || record.kept(now, clock) != (record.yielding, record.read_ends)
                 || record.is_old_found(now)
-                || record.is_capped && !doubts_lists;
+                || record.rare().is_some_and(|rare| rare.is_capped) && !doubts_lists;
             old.extend(is_old.then(|| lock.clone()));
             (seen, last) = (seen.saturating_add(lock.weight()), Some(lock));
         }
@@ -237,7 +263,9 @@ impl Locks {
                     record.found_reads = None;
                 }
                 (record.yielding, record.read_ends) = record.kept(now, clock);
-                record.is_capped &= doubts_lists;
+                if let Some(rare) = &mut record.rare {
+                    rare.is_capped &= doubts_lists;
+                }
             });
         }
     }

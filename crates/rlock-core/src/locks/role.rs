@@ -5,6 +5,7 @@ use std::mem::take;
 use super::agenda::Agenda;
 use super::record::LockRecord;
 use super::sweep::Sweeps;
+use super::undelivered::Undelivered;
 use super::{Job, LockRef, Locks, Waiter};
 use crate::types::MonoMs;
 
@@ -51,9 +52,8 @@ impl Locks {
         let waiting = [Job::LeaveFairList, Job::Revoke].map(|job| self.agenda.all_even_parked(job));
         for lock in granted.chain(waiting.into_iter().flatten()) {
             self.edit_known(lock.name(), |record| {
-                record.grants.clear();
-                record.revokes.clear();
-                record.leaving = None;
+                (record.grants, record.leaving) = (Undelivered::None, None);
+                record.rare_mut().revokes.clear();
             });
         }
         self.agenda.clear(Job::LeaveFairList);
@@ -76,7 +76,7 @@ impl Locks {
             ..Self::default()
         };
         let waiters_of = |(lock, record): (LockRef, LockRecord)| {
-            let waiters = record.queue.into_iter().flat_map(|queue| queue.order.into_values());
+            let waiters = record.queue.into_iter().flat_map(|queue| queue.waiters.into_iter());
             waiters.map(move |waiter| (lock.clone(), waiter)).collect::<Vec<_>>()
         };
         all.into_iter().flat_map(waiters_of).collect()

@@ -1,6 +1,6 @@
 //! The last known lease of a lock with waiters: its end, the event after it, and the end that waiting Redisson clients know.
 
-use super::{Due, LockName, Locks};
+use super::{Due, LockName, Locks, Yielding};
 use crate::types::{Expiry, UnixMs};
 
 /// Why a lock was found free without an rlock command that freed it.
@@ -32,14 +32,19 @@ impl Locks {
             // Nothing but an event will free it.
             Expiry::Never => None,
         };
-        self.check_at(lock, due);
-        if let Some(queue) = self.queue_mut(lock) {
+        let Some(record) = self.records.get_mut(lock) else { return };
+        let name = record.name(lock.db);
+        if let Some(queue) = record.queue.as_deref_mut() {
+            let (before, due) = queue.set_due(due);
+            self.agenda.move_serve(&name, before, due);
             queue.ends = Some(expiry);
             queue.seen = None;
             queue.announced_end = Some(queue.announced_end.map_or(expiry, |end| end.later(expiry)));
-            queue.called = None;
+            queue.set_called(None);
         }
-        self.close_window(lock);
+        if matches!(record.yielding, Some(Yielding::Window { .. })) {
+            self.close_window(lock);
+        }
     }
 
     /// The lock was found free, or was freed. The first call returns the last seen lease end, and the event after it.

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use super::{LockName, Locks, Place};
-use crate::types::Mode;
 
 impl Locks {
     /// An owner in the fair list does not wait here, and must be removed from the list.
@@ -33,11 +32,8 @@ impl Locks {
         most: usize,
     ) -> Vec<Box<[u8]>> {
         let Some(record) = self.records.get(lock) else { return Vec::new() };
-        let follows = |owner: &[u8]| after.is_none_or(|after| owner > after);
         let queue = record.queue.as_deref().filter(|queue| queue.fair > 0);
-        let from = (Box::from(after.unwrap_or_default()), Mode::Mutex);
-        let waiting = queue.into_iter().flat_map(|queue| queue.owners.range(from.clone()..));
-        let waiting = waiting.map(|((owner, _), _)| owner).filter(|owner| follows(owner)).take(most);
+        let waiting = queue.into_iter().flat_map(|queue| queue.waiters.owners_after(after, most));
         let left = record.leaving.iter().flat_map(|leaving| leaving.after(after, most));
         let all: BTreeSet<&Box<[u8]>> = waiting.chain(left).collect();
         all.into_iter().take(most).cloned().collect()

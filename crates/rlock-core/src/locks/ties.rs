@@ -204,7 +204,7 @@ impl Locks {
         if waiter.via == Via::Block {
             return waiter.session;
         }
-        let entry = self.queue(lock).and_then(|queue| queue.order.get(&place));
+        let entry = self.queue(lock).and_then(|queue| queue.waiters.get(place));
         self.tied_after(entry.and_then(|entry| entry.session), waiter.session)
     }
 

@@ -40,49 +40,39 @@ impl Pending {
 }
 
 impl Queue {
-    /// Takes the time that the table does not contain yet.
+    /// The queue is about to get longer.
+    pub(super) fn note_joining(&mut self, clock: MonoMs, emptied: MonoMs) {
+        self.pending.advance(self.waiters.len(), clock, emptied);
+    }
+
+    /// A wait that began at `since` is about to end: takes the time that the table does not contain yet.
+    pub(super) fn end_wait(&mut self, since: MonoMs, clock: MonoMs, emptied: MonoMs) -> Waited {
+        let together_ms = self.take_waited(clock, emptied);
+        Waited { together_ms, ended: 1, longest_ms: clock.0.saturating_sub(since.0) }
+    }
+
     fn take_waited(&mut self, clock: MonoMs, emptied: MonoMs) -> u64 {
-        self.pending.advance(self.order.len(), clock, emptied);
+        self.pending.advance(self.waiters.len(), clock, emptied);
         std::mem::take(&mut self.pending.ms)
     }
 
     /// How long the first waiter has waited, in ms.
     fn first_waits_ms(&self, clock: MonoMs) -> u64 {
-        self.order.values().next().map_or(0, |first| clock.0.saturating_sub(first.since.0))
+        self.waiters.first().map_or(0, |(_, first)| clock.0.saturating_sub(first.since.0))
     }
 }
 
 impl Locks {
-    /// The queue of a lock is about to get longer.
-    pub(super) fn note_joining(&mut self, lock: LockName<'_>, clock: MonoMs) {
-        let emptied = self.hot.emptied;
-        if let Some(queue) = self.queue_mut(lock) {
-            queue.pending.advance(queue.order.len(), clock, emptied);
-        }
-    }
-
-    /// A wait for a lock is about to end.
-    pub(super) fn note_end_of_wait(&mut self, lock: LockName<'_>, since: MonoMs) {
-        self.note_waited(lock, 1, |_, clock| clock.0.saturating_sub(since.0));
-    }
-
     /// The waiters of a lock are still waiting.
     pub(super) fn note_running_waits(&mut self, lock: LockName<'_>) {
-        self.note_waited(lock, 0, Queue::first_waits_ms);
-    }
-
-    fn note_waited(
-        &mut self,
-        lock: LockName<'_>,
-        ended: u64,
-        longest_ms: impl FnOnce(&Queue, MonoMs) -> u64,
-    ) {
         let Meter { clock, most } = self.meter;
         let emptied = self.hot.emptied;
-        let Some((name, queue)) = self.records.named_queue(lock) else { return };
+        let Some(record) = self.records.get_mut(lock) else { return };
+        let name = record.name(lock.db);
+        let Some(queue) = record.queue.as_deref_mut() else { return };
         let together_ms = queue.take_waited(clock, emptied);
-        let longest_ms = longest_ms(queue, clock);
-        self.hot.add(name, Waited { together_ms, ended, longest_ms }, most);
+        let longest_ms = queue.first_waits_ms(clock);
+        self.hot.add(name, Waited { together_ms, ended: 0, longest_ms }, most);
     }
 
     /// ACQUIRE was denied a lock, and its caller does not wait.
