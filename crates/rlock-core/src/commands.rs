@@ -298,10 +298,11 @@ fn begin_wait<P: InCommand>(
 
 /// Puts a waiter at the end of the lock's queue, or at its owner's place; with FAIR, in the fair list too.
 fn join<P: InCommand>(turn: &Turn<'_, P>, lock: &P::Lock<'_>, waiter: Waiter, wait: WaitMs) {
-    let (node, joins_list, owner) = (turn.node, waiter.fair, waiter.owner.clone());
-    if joins_list {
+    let node = turn.node;
+    let listed = waiter.fair.then(|| waiter.owner.clone());
+    if let Some(owner) = &listed {
         // Not earlier: an owner that is refused has not rejoined.
-        fair::rejoin(node, lock, &owner);
+        fair::rejoin(node, lock, owner);
     }
     let (replaced, count) = node.locks(|locks| (locks.join(lock.name(), waiter), locks.len()));
     node.port.note(Note::Waiting(count));
@@ -312,7 +313,7 @@ fn join<P: InCommand>(turn: &Turn<'_, P>, lock: &P::Lock<'_>, waiter: Waiter, wa
     }
     fair::remove_departed_heads(node, lock);
     // An owner that was dropped and asks again goes back to its own place.
-    if joins_list && !belongs_in_list {
+    if let Some(owner) = listed.filter(|_| !belongs_in_list) {
         fair::join(node, lock, &owner, wait);
     }
 }

@@ -6,7 +6,7 @@
 //! Keys are opened here only. A picture borrows its lock exclusively: the compiler refuses a call of the lock while the
 //! picture may have its key open.
 
-use crate::decision::{Change, Decision};
+use crate::decision::{Change, Decision, HashChange};
 use crate::error::Error;
 use crate::facts::{ReadLease, Reader};
 use crate::locks::LockName;
@@ -24,6 +24,8 @@ pub(crate) struct Picture<'a, L: Lock> {
     /// Open, unless lease keys were read.
     key: Option<L::Key>,
     view: View,
+    /// Whether the look left out when a plain lock ends.
+    lacks_end: bool,
     /// The dead readers that the look found and that must be removed.
     dead: Vec<Reader>,
 }
@@ -56,7 +58,7 @@ impl<'a, L: Lock> Picture<'a, L> {
     /// The picture before the first look: the lock seems free.
     #[inline(always)]
     pub(crate) fn of(lock: &'a mut L, owner: Option<&'a [u8]>) -> Self {
-        Self { lock, owner, key: None, view: View::of(&Fields::FREE), dead: Vec::new() }
+        Self { lock, owner, key: None, view: View::of(&Fields::FREE), lacks_end: false, dead: Vec::new() }
     }
 
     /// The picture of a lock of which this is known, without a look: the commit opens the key.
@@ -69,6 +71,7 @@ impl<'a, L: Lock> Picture<'a, L> {
     pub(crate) fn look<P: Server>(&mut self, node: Node<'_, P>, need: Need) -> Result<(), Error> {
         let key = self.lock.open();
         let mut fields = self.lock.state(&key, self.owner)?;
+        self.lacks_end = fields.kind == Kind::Mutex && need == Need::Holds;
         if fields.kind == Kind::Mutex && need != Need::Holds {
             fields.key_end = self.lock.expiry(&key);
         }
@@ -229,6 +232,17 @@ impl<'a, L: Lock> Picture<'a, L> {
         if (first..=last.min(holds.get())).any(is_migrating) { Err(Error::LeaseMigrating) } else { Ok(()) }
     }
 
+    /// Whether the look left out when a plain lock ends.
+    pub(crate) fn lacks_end(&self) -> bool {
+        self.lacks_end
+    }
+
+    /// The view once this change is made; `None` if the look left out what the view after it needs.
+    pub(crate) fn view_after(&self, change: &Change) -> Option<View> {
+        let is_known = !self.lacks_end || change.hash == HashChange::Delete;
+        is_known.then(|| if change.is_empty() { self.view } else { self.view.after(change) })
+    }
+
     /// Commits a change, and closes the key; returns the facts for its events, if it changes anything. After an error nothing has
     /// changed. Other modules know nothing of it before [`Lock::raise`].
     #[inline(always)]
@@ -259,6 +273,8 @@ impl<'a, L: Lock> Picture<'a, L> {
 #[cold]
 fn reopen<L: Lock>(lock: &mut L, owner: Option<&[u8]>, view: &View) -> Result<L::Key, Error> {
     let key = lock.open();
+    // In a free lock no owner has anything.
+    let owner = owner.filter(|_| !matches!(view.kind, Kind::Free | Kind::Abandoned));
     if view.is_still(&lock.state(&key, owner)?) {
         Ok(key)
     } else {

@@ -1,9 +1,8 @@
 //! The begin of a command's turn: the look, and serving a lock that is found free.
 
-use crate::access::Access;
+use crate::access::{Access, access_of_all};
 use crate::error::Error;
 use crate::fair;
-use crate::locks::DropReason;
 use crate::look::Picture;
 use crate::port::Server;
 use crate::turn::Turn;
@@ -18,18 +17,16 @@ impl<P: Server> Turn<'_, P> {
     }
 
     fn look_and_settle(&mut self, picture: &mut Picture<'_, P::Lock<'_>>, need: Need) -> Result<(), Error> {
-        // The next check needs the lease end.
-        let need = if need == Need::Holds { Need::Own } else { need };
         if self.node.locks(|locks| locks.has_leaving(picture.name())) {
             // A release calls the head of the fair list if no native waiter gets the lock.
             fair::remove_departed_heads(self.node, picture.close());
         }
         let mut looked = picture.look(self.node, need);
-        if looked.is_ok() {
+        if looked.is_ok() && !picture.lacks_end() {
             self.learn(picture.view());
         }
         let before = self.changes();
-        if !self.is_settled(picture) {
+        if !self.is_settled(picture, looked.is_ok()) {
             self.serve_found_free(picture.close());
             if self.changes() != before {
                 looked = picture.look(self.node, need);
@@ -42,20 +39,10 @@ impl<P: Server> Turn<'_, P> {
         looked
     }
 
-    /// Whether the lock has no waiters, or is known to be held against all of them: then its yield window is over.
-    fn is_settled(&mut self, picture: &Picture<'_, P::Lock<'_>>) -> bool {
-        let name = picture.name();
-        let head = self.node.locks(|locks| locks.head(name).map(|head| head.wanted()));
-        let Some(wanted) = head else { return true };
-        let is_held = matches!(self.access_of_all(wanted), Some(Access::Until { .. }));
-        if is_held {
-            self.node.locks(|locks| {
-                locks.note_unserved(name, false);
-                if locks.dropping() != Some(DropReason::Demoted) {
-                    locks.close_window(name);
-                }
-            });
-        }
-        is_held
+    /// Whether the lock has no waiters, or was seen held against the first of them.
+    fn is_settled(&self, picture: &Picture<'_, P::Lock<'_>>, seen: bool) -> bool {
+        let is_held =
+            |wanted| seen && matches!(access_of_all(picture.view(), wanted), Some(Access::Until { .. }));
+        self.node.locks(|locks| locks.is_settled(picture.name(), is_held))
     }
 }

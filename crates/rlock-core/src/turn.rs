@@ -120,7 +120,7 @@ impl<'a, P: Server> Turn<'a, P> {
         picture: Picture<'l, P::Lock<'n>>,
         change: &Change,
     ) -> Result<&'l mut P::Lock<'n>, Error> {
-        let (owner, view) = (picture.owner(), picture.view().after(change));
+        let (owner, view) = (picture.owner(), picture.view_after(change));
         let committed = picture.commit(change);
         self.known = None;
         let (lock, performed) = committed?;
@@ -129,7 +129,9 @@ impl<'a, P: Server> Turn<'a, P> {
             let committed = Committed::of(performed, lock.name(), owner, change);
             self.news.events.push(Event::Changed(change.clone(), committed));
         }
-        self.learn(&view);
+        if let Some(view) = view {
+            self.learn(&view);
+        }
         Ok(lock)
     }
 

@@ -156,6 +156,11 @@ impl Agenda {
         self.rank(job).is_some_and(|rank| !rank.locks.is_empty())
     }
 
+    /// Whether there may be work of this kind, parked work included; not [`Job::Serve`].
+    pub(super) fn may_have(&self, job: Job) -> bool {
+        self.has(job) || !self.parked.is_empty()
+    }
+
     /// Whether there is work of this kind on a lock; not [`Job::Serve`].
     pub(super) fn has_of(&self, job: Job, lock: &LockRef) -> bool {
         self.rank(job).is_some_and(|rank| rank.locks.contains(lock))

@@ -143,7 +143,8 @@ impl Locks {
 
     /// Whether a lock's fair list may have entries of departed owners.
     pub fn has_leaving(&self, lock: LockName<'_>) -> bool {
-        self.leaving(lock).is_some()
+        // Mostly no lock has any, and the record need not be found.
+        self.agenda.may_have(Job::LeaveFairList) && self.leaving(lock).is_some()
     }
 
     /// Whether this owner has left the queue, but its fair-list entry is not removed yet.

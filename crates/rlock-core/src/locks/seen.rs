@@ -1,6 +1,6 @@
 //! The last known lease of a lock with waiters: its end, the event after it, and the end that waiting Redisson clients know.
 
-use super::{Due, LockName, Locks, Yielding};
+use super::{DropReason, Due, LockName, Locks, Wanted, Yielding};
 use crate::types::{Expiry, UnixMs};
 
 /// Why a lock was found free without an rlock command that freed it.
@@ -45,6 +45,21 @@ impl Locks {
         if matches!(record.yielding, Some(Yielding::Window { .. })) {
             self.close_window(lock);
         }
+    }
+
+    /// Whether a lock has no waiters, or is held against the first of them: then none is left unserved, and its yield window is over.
+    pub(crate) fn is_settled(&mut self, lock: LockName<'_>, is_held: impl FnOnce(Wanted) -> bool) -> bool {
+        let Some(record) = self.records.get_mut(lock) else { return true };
+        let Some(queue) = record.queue.as_deref_mut() else { return true };
+        if !queue.waiters.first().is_none_or(|(_, first)| is_held(first.wanted())) {
+            return false;
+        }
+        queue.unserved = false;
+        let has_window = matches!(record.yielding, Some(Yielding::Window { .. }));
+        if has_window && self.dropping() != Some(DropReason::Demoted) {
+            self.close_window(lock);
+        }
+        true
     }
 
     /// The lock was found free, or was freed. The first call returns the last seen lease end, and the event after it.

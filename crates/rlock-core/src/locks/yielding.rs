@@ -178,8 +178,8 @@ impl Locks {
 
     /// The lock is held: its yield window is over.
     pub fn close_window(&mut self, lock: LockName<'_>) {
-        if let Some(yielding) = self.yielding(lock) {
-            self.set_yielding(lock, yielding.found_held());
+        if let Some(Yielding::Window { .. }) = self.yielding(lock) {
+            self.set_yielding(lock, None);
         }
     }
 }

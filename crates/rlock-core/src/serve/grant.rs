@@ -42,8 +42,8 @@ pub(crate) fn next_token<L: Lock>(lock: &L, now: UnixMs) -> Result<Token, Error>
 
 impl<P: Server> Turn<'_, P> {
     /// Grants the lock to a waiter that can have it, or removes the waiter from the queue.
-    pub(super) fn hand_to(&mut self, lock: &mut P::Lock<'_>, head: &Waiter) -> Grant {
-        let Some(token) = self.token_for(lock, head) else { return Grant::SentAway };
+    pub(super) fn hand_to(&mut self, lock: &mut P::Lock<'_>, head: Waiter) -> Grant {
+        let Some(token) = self.token_for(lock, &head) else { return Grant::SentAway };
         let lease = match &head.via {
             Via::Block => head.lease,
             Via::Enqueue(channel) => {
@@ -79,7 +79,7 @@ impl<P: Server> Turn<'_, P> {
     }
 
     /// Makes the head of the queue the holder.
-    fn give(&mut self, lock: &mut P::Lock<'_>, head: &Waiter, lease: LeaseMs, token: Option<Token>) -> Grant {
+    fn give(&mut self, lock: &mut P::Lock<'_>, head: Waiter, lease: LeaseMs, token: Option<Token>) -> Grant {
         let now = self.now;
         let rule = |view: &View| match head.permits {
             Some(limit) => rules::hand_off_permit(view, limit, lease, now),
@@ -100,8 +100,8 @@ impl<P: Server> Turn<'_, P> {
             Ok(decision) => decision,
             Err(_) => return Grant::Denied,
         };
-        match self.commit(picture, &decision.change) {
-            Ok(lock) => {
+        match self.commit(picture, &decision.change).map(|_| ()) {
+            Ok(()) => {
                 self.granted(lock, head, (lease, token), &decision);
                 Grant::Granted { becomes: decision.change.becomes }
             }
@@ -113,7 +113,7 @@ impl<P: Server> Turn<'_, P> {
     fn granted(
         &mut self,
         lock: &mut P::Lock<'_>,
-        head: &Waiter,
+        head: Waiter,
         (lease, token): (LeaseMs, Option<Token>),
         decision: &Decision,
     ) {
@@ -122,7 +122,7 @@ impl<P: Server> Turn<'_, P> {
         holds_changed(node, lock.name(), Some(&head.owner), &decision.change);
         // Redisson knows no permits of this kind, and readers are counted where others join as well.
         let is_sole = matches!(head.mode, Mode::Mutex | Mode::Write);
-        let announced = leave_as_holder(node, lock, head, is_sole);
+        let announced = leave_as_holder(node, lock, &head, is_sole);
         fair::remove_departed_heads(node, lock);
         if is_sole
             && let Some(message) =
@@ -134,7 +134,7 @@ impl<P: Server> Turn<'_, P> {
         match &head.via {
             Via::Enqueue(channel) => {
                 node.locks(|locks| locks.note_unconfirmed(lock.name(), &head.owner));
-                let granted = message::granted(lock.name(), head, Holds::ONE, lease, reply_token(token));
+                let granted = message::granted(lock.name(), &head, Holds::ONE, lease, reply_token(token));
                 self.tell(Rc::clone(channel), granted);
             }
             Via::Block => answer_blocked(node, lock, head, ends, decision),
@@ -167,11 +167,11 @@ fn leave_as_holder<P: Server>(
 fn answer_blocked<P: Server>(
     node: Node<'_, P>,
     lock: &P::Lock<'_>,
-    head: &Waiter,
+    head: Waiter,
     ends: UnixMs,
     Decision { reply, change: Change { hash, .. } }: &Decision,
 ) {
-    let (ticket, owner, mode) = (head.ticket, head.owner.clone(), head.mode);
+    let Waiter { ticket, owner, mode, .. } = head;
     // An owner that holds the lock by another call keeps it, even if this reply is not delivered.
     if *hash != HashChange::Keep {
         node.locks(|locks| locks.granted(lock.name(), locks::Grant { ticket, owner, mode, ends }));

@@ -42,13 +42,14 @@ impl<P: Server> Turn<'_, P> {
                 Err(end) => break end,
             };
             let weight = weight(lock.name().key.len().saturating_add(head.bytes()));
-            match self.hand_to(lock, &head) {
+            let mode = head.mode;
+            match self.hand_to(lock, head) {
                 Grant::Granted { becomes } => {
                     self.node.locks(|locks| locks.count_served(weight));
                     any = true;
                     opened |= becomes == Some(Mode::Read);
                     // In the other modes the next waiter may share the lock. Behind a writer this is its own wait to read.
-                    if head.mode == Mode::Mutex {
+                    if mode == Mode::Mutex {
                         break End::Settled;
                     }
                 }
