@@ -24,12 +24,24 @@ mod read_write;
 
 pub(crate) use fair_list::{FairKeys, is_writing};
 
-/// What events of a change that was made name, and what the change alone does not tell.
-pub(crate) struct Performed {
+/// What the change alone does not tell of the events to raise for it; `None` for most changes. Behind a pointer: the facts of a plain
+/// lock are moved from hand to hand, and stay small.
+pub(crate) struct Performed(Option<Box<Written>>);
+
+/// What was written beside the lock's own key.
+struct Written {
     token: Option<StoredToken>,
     readers: Option<read_write::Readers>,
     /// Whether ended permits were removed.
     ended: bool,
+}
+
+impl Performed {
+    #[inline(always)]
+    fn of(token: Option<StoredToken>, readers: Option<read_write::Readers>, ended: bool) -> Self {
+        let is_plain = token.is_none() && readers.is_none() && !ended;
+        Self((!is_plain).then(|| Box::new(Written { token, readers, ended })))
+    }
 }
 
 /// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one. Outside
@@ -64,20 +76,22 @@ pub(crate) fn perform<S: Scope>(
         note_failure(replicate(*ctx, name, field, change, token.as_ref()));
         note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(*ctx)));
     }
-    Ok(Performed { token, readers, ended: false })
+    Ok(Performed::of(token, readers, false))
 }
 
 /// Raises the events of a change that was made. Other modules receive them at once.
 #[inline(always)]
 pub(crate) fn raise(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, performed: &Performed) {
+    let written = performed.0.as_deref();
     if change.mode == Mode::Permit {
-        return permits::notify(ctx, name, change, performed.ended);
+        return permits::notify(ctx, name, change, written.is_some_and(|written| written.ended));
     }
-    if let Some(readers) = &performed.readers {
+    let readers = written.and_then(|written| written.readers.as_ref());
+    if let Some(readers) = readers {
         readers.notify_burial(ctx, name);
     }
-    notify(ctx, name, change, performed.token.as_ref());
-    if let Some(readers) = &performed.readers {
+    notify(ctx, name, change, written.and_then(|written| written.token.as_ref()));
+    if let Some(readers) = readers {
         readers.notify_leases(ctx);
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn write_permits<S: Scope>(
     if !S::count_if_unread(ctx) {
         note_failure(replicate(*ctx, name, owner, change, &ended));
     }
-    Ok(Performed { token: None, readers: None, ended: !ended.is_empty() })
+    Ok(Performed::of(None, None, !ended.is_empty()))
 }
 
 /// Removes the ended permits that the look found, and returns the owners of those that were there.

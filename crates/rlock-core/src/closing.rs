@@ -13,12 +13,12 @@ use crate::turn::{Committed, Event, News, Turn};
 impl<P: Server> Turn<'_, P> {
     /// Sets the next check of the queue, and then tells the others what has happened.
     #[inline(always)]
-    pub(crate) fn close(mut self, lock: &mut P::Lock<'_>) {
+    pub(crate) fn close(&mut self, lock: &mut P::Lock<'_>) {
         if self.needs_check {
             self.schedule_next_check(lock);
         }
-        if !self.news.is_empty() {
-            tell(self.node, lock, std::mem::take(&mut self.news));
+        if let Some(news) = self.news.take() {
+            tell(self.node, lock, *news);
         }
     }
 }
@@ -39,7 +39,7 @@ fn tell<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, news: News<P::Performe
     }
 }
 
-#[inline(always)]
+#[cold]
 fn raise<P: Server>(
     node: Node<'_, P>,
     lock: &P::Lock<'_>,
@@ -77,12 +77,11 @@ pub(crate) fn commit_and_tell<'l, 'n, P: Server>(
     let (lock, performed) = picture.commit(change)?;
     if let Some(performed) = performed {
         // Before the lock is named, which asks for its database: a plain lock does without.
-        let committed = if change.shared.is_none() {
-            Committed { performed, deleted_leases: Vec::new() }
+        if change.shared.is_none() {
+            lock.raise(change, performed);
         } else {
-            Committed::of(performed, lock.name(), owner, change)
-        };
-        raise(node, lock, change, committed);
+            raise(node, lock, change, Committed::of(performed, lock.name(), owner, change));
+        }
         if let Some(message) = change.unlock_message {
             publish(node, lock, message);
         }

@@ -31,9 +31,9 @@ pub(crate) struct Turn<'a, P: Server> {
     /// Whether the queue must get its next check.
     pub(crate) needs_check: bool,
     known: Option<Known<View>>,
-    asked: Option<Known<Asked>>,
-    /// What others learn when the turn closes.
-    pub(crate) news: News<P::Performed>,
+    asked: Option<Box<Known<Asked>>>,
+    /// What others learn when the turn closes, if there is anything.
+    pub(crate) news: Option<Box<News<P::Performed>>>,
     /// The timer is set after all of it.
     entry: Option<Entry<'a, P>>,
 }
@@ -79,6 +79,7 @@ struct Asked {
 
 impl<'a, P: Server> Turn<'a, P> {
     /// A turn outside commands, or within another entry point of the rules.
+    #[inline(always)]
     pub(crate) fn new(node: Node<'a, P>) -> Self {
         Self {
             node,
@@ -86,7 +87,7 @@ impl<'a, P: Server> Turn<'a, P> {
             needs_check: false,
             known: None,
             asked: None,
-            news: News::default(),
+            news: None,
             entry: None,
         }
     }
@@ -103,6 +104,7 @@ impl<'a, P: Server> Turn<'a, P> {
     }
 
     /// The lock has waiters, or gets one now.
+    #[cold]
     pub(crate) fn enter(&mut self) {
         if self.entry.is_none() {
             self.entry = Some(entry(self.node));
@@ -127,7 +129,7 @@ impl<'a, P: Server> Turn<'a, P> {
         if let Some(performed) = performed {
             self.node.locks(|locks| locks.key_changed());
             let committed = Committed::of(performed, lock.name(), owner, change);
-            self.news.events.push(Event::Changed(change.clone(), committed));
+            self.news().events.push(Event::Changed(change.clone(), committed));
         }
         if let Some(view) = view {
             self.learn(&view);
@@ -143,7 +145,7 @@ impl<'a, P: Server> Turn<'a, P> {
     /// Remembers whether an owner can have what it wants.
     pub(crate) fn learn_access(&mut self, owner: &[u8], wanted: Wanted, access: Access) {
         let what = Asked { owner: owner.into(), wanted, access };
-        self.asked = Some(Known { what, changes: self.changes() });
+        self.asked = Some(Box::new(Known { what, changes: self.changes() }));
     }
 
     /// The server was asked something, in which time may have passed: looks are needed again.
@@ -153,23 +155,23 @@ impl<'a, P: Server> Turn<'a, P> {
 
     /// The lock as every owner sees it, if it is known to be free.
     pub(crate) fn known_free(&self) -> Option<View> {
-        let view = *self.current(&self.known)?;
+        let view = *self.current(self.known.as_ref())?;
         matches!(view.kind, Kind::Free | Kind::Abandoned).then_some(view)
     }
 
     /// Whether every owner can have this, or none, if that is known.
     pub(crate) fn access_of_all(&self, wanted: Wanted) -> Option<Access> {
-        self.current(&self.known).and_then(|view| access_of_all(view, wanted))
+        self.current(self.known.as_ref()).and_then(|view| access_of_all(view, wanted))
     }
 
     /// Whether this owner can have what it wants, if it was asked before.
     pub(crate) fn known_access(&self, owner: &[u8], wanted: Wanted) -> Option<Access> {
-        let asked = self.current(&self.asked)?;
+        let asked = self.current(self.asked.as_deref())?;
         (*asked.owner == *owner && asked.wanted == wanted).then_some(asked.access)
     }
 
-    fn current<'k, T>(&self, known: &'k Option<Known<T>>) -> Option<&'k T> {
-        let known = known.as_ref()?;
+    fn current<'k, T>(&self, known: Option<&'k Known<T>>) -> Option<&'k T> {
+        let known = known?;
         (known.changes == self.changes()).then_some(&known.what)
     }
 
@@ -178,33 +180,30 @@ impl<'a, P: Server> Turn<'a, P> {
         self.node.locks(|locks| locks.changes())
     }
 
+    fn news(&mut self) -> &mut News<P::Performed> {
+        self.news.get_or_insert_default()
+    }
+
     /// Tells an enqueued waiter something when the turn closes.
     pub(crate) fn tell(&mut self, channel: Rc<[u8]>, message: Vec<u8>) {
-        self.news.messages.push((channel, message));
+        self.news().messages.push((channel, message));
     }
 
     /// Wakes waiting Redisson clients when the turn closes: they try again, and learn another lease end.
     pub(crate) fn notify(&mut self, lock: LockName<'_>, message: UnlockMessage) {
         self.node.locks(|locks| locks.forget_announced_end(lock));
-        self.news.unlock_messages.push(message);
+        self.news().unlock_messages.push(message);
     }
 
     /// The end of a lease was found: its event is raised when the turn closes.
     pub(crate) fn found_expired(&mut self) {
-        self.news.events.push(Event::Expired);
+        self.news().events.push(Event::Expired);
     }
 }
 
 impl<T> Default for News<T> {
     fn default() -> Self {
         Self { messages: Vec::new(), events: Vec::new(), unlock_messages: Vec::new() }
-    }
-}
-
-impl<T> News<T> {
-    /// Whether it is empty.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.events.is_empty() && self.unlock_messages.is_empty()
     }
 }
 
