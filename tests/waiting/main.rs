@@ -12,6 +12,7 @@ mod handoff;
 mod histories;
 mod hot;
 mod list;
+mod memory;
 mod pauses;
 mod tenants;
 mod waiting_edges;

@@ -101,7 +101,7 @@ pub(super) struct Queue {
     pub(super) fair: usize,
     /// Whether another client may have changed the fair list since it was last checked.
     pub(super) fair_changed: bool,
-    /// What was last seen of the fair list, if the lock has one.
+    /// The state of the fair list, if the lock has one.
     fair_list: Option<Box<FairList>>,
     /// Whether more waiters can have the lock than were served at once: the timer serves the others.
     pub(super) unserved: bool,
@@ -121,7 +121,7 @@ pub(super) struct Queue {
     pub(super) pending: Pending,
 }
 
-/// What was last seen of a fair list.
+/// The state of a fair list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FairList {
     /// The first waiter, if it was found in the list.
@@ -130,7 +130,7 @@ pub(super) struct FairList {
     called: Option<Box<[u8]>>,
 }
 
-/// What a waiter that has left leaves to do.
+/// The work after the departure of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Departure {
     /// No waiter is left.
@@ -212,7 +212,7 @@ impl Queue {
         Some(waiter)
     }
 
-    /// What a waiter that has left this place leaves to do.
+    /// The work after the departure of a waiter from this place.
     pub(super) fn after_departure(&self, place: Place, gone: &Waiter) -> Departure {
         match self.waiters.first() {
             None => Departure::QueueEnded,

@@ -32,7 +32,7 @@ pub(super) struct LockRecord {
     pub(super) leaving: Option<Box<Leaving>>,
     /// The connections with which holds end.
     pub(super) ties: Option<Box<Ties>>,
-    /// What few locks have: `None` where all of it is empty.
+    /// The rare part: `None` while all of it is empty.
     rare: Option<Box<Rare>>,
     /// The term of this server in which the record was last changed: see [`Locks::known`].
     pub(super) term: u64,
@@ -60,7 +60,7 @@ impl LockRecord {
         LockRef { db, key: Rc::clone(&self.key) }
     }
 
-    /// What few locks have; `None` where all of it is empty.
+    /// The rare part; `None` while all of it is empty.
     pub(super) fn rare(&self) -> Option<&Rare> {
         self.rare.as_deref()
     }
@@ -142,7 +142,7 @@ impl LockRecord {
     }
 }
 
-/// What a change has made of a record.
+/// The difference that a change made to a record.
 struct Edited {
     /// Its counts before and after.
     counts: (Counts, Counts),

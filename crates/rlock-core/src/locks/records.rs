@@ -35,7 +35,8 @@ impl Records {
         self.0.entry(lock.db).or_default().entry(Rc::clone(&lock.key)).or_insert_with(new)
     }
 
-    /// Removes a lock's record. The tree of the only database stays: a lock that comes and goes would allocate it each time.
+    /// Removes a lock's record. The empty tree of the only database stays, or the next lock would allocate it
+    /// again.
     pub(super) fn remove(&mut self, lock: LockName<'_>) {
         let Some(records) = self.0.get_mut(&lock.db) else { return };
         records.remove(lock.key);

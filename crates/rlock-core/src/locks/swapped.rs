@@ -34,8 +34,8 @@ impl Locks {
         let Some(record) = self.records.get(lock) else { return Vec::new() };
         let queue = record.queue.as_deref().filter(|queue| queue.fair > 0);
         let waiting = queue.into_iter().flat_map(|queue| queue.waiters.owners_after(after, most));
-        let left = record.leaving.iter().flat_map(|leaving| leaving.after(after, most));
-        let all: BTreeSet<&Box<[u8]>> = waiting.chain(left).collect();
-        all.into_iter().take(most).cloned().collect()
+        let left = record.leaving.iter().flat_map(|leaving| leaving.after(after, most)).map(Box::as_ref);
+        let all: BTreeSet<&[u8]> = waiting.chain(left).collect();
+        all.into_iter().take(most).map(Box::from).collect()
     }
 }

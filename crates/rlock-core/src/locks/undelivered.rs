@@ -12,7 +12,7 @@ pub(super) enum Undelivered {
     None,
     One(Grant),
     /// Freed with the last of them.
-    Many(Box<VecDeque<Grant>>),
+    Many(VecDeque<Grant>),
 }
 
 impl Undelivered {
@@ -34,7 +34,7 @@ impl Undelivered {
     pub(super) fn push(&mut self, grant: Grant) {
         *self = match std::mem::take(self) {
             Self::None => Self::One(grant),
-            Self::One(before) => Self::Many(Box::new([before, grant].into())),
+            Self::One(before) => Self::Many([before, grant].into()),
             Self::Many(mut grants) => {
                 grants.push_back(grant);
                 Self::Many(grants)

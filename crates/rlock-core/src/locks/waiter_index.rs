@@ -41,10 +41,10 @@ impl WaiterIndex {
     }
 
     /// The owners of `most` entries, in the order of their bytes and then of their modes, after this owner.
-    pub(super) fn owners_after(&self, after: Option<&[u8]>, most: usize) -> impl Iterator<Item = &Box<[u8]>> {
+    pub(super) fn owners_after(&self, after: Option<&[u8]>, most: usize) -> impl Iterator<Item = &[u8]> {
         let from = (Box::from(after.unwrap_or_default()), Mode::Mutex);
-        let owners = self.owners.range(from..).map(|((owner, _), _)| owner);
-        owners.filter(move |owner| after.is_none_or(|after| ***owner > *after)).take(most)
+        let owners = self.owners.range(from..).map(|((owner, _), _)| &**owner);
+        owners.filter(move |owner| after.is_none_or(|after| *owner > after)).take(most)
     }
 
     pub(super) fn insert(&mut self, place: Place, waiter: Waiter) {

@@ -90,12 +90,12 @@ impl Waiters {
     }
 
     /// The owners of `most` entries, in the order of their bytes and then of their modes, after this owner.
-    pub(super) fn owners_after(&self, after: Option<&[u8]>, most: usize) -> Vec<&Box<[u8]>> {
+    pub(super) fn owners_after(&self, after: Option<&[u8]>, most: usize) -> Vec<&[u8]> {
         match self {
             Self::Few(few) => {
-                let owners = few.iter().map(|(_, waiter)| &waiter.owner);
+                let owners = few.iter().map(|(_, waiter)| &*waiter.owner);
                 let mut owners: Vec<_> =
-                    owners.filter(|owner| after.is_none_or(|after| ***owner > *after)).collect();
+                    owners.filter(|owner| after.is_none_or(|after| *owner > after)).collect();
                 owners.sort_unstable();
                 owners.truncate(most);
                 owners

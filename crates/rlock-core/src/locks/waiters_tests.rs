@@ -46,7 +46,8 @@ fn assert_same(waiters: &Waiters, listed: &Listed) {
         );
         assert_eq!(waiters.find(owner, mode).map(|found| &*found.owner), Some(owner));
         for most in [0, 1, 3, 99] {
-            let after: Vec<_> = waiters.owners_after(Some(owner), most).into_iter().cloned().collect();
+            let after: Vec<Box<[u8]>> =
+                waiters.owners_after(Some(owner), most).into_iter().map(Box::from).collect();
             assert_eq!(after, listed.owners_after(Some(owner), most));
         }
     }
