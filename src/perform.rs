@@ -47,7 +47,7 @@ impl Performed {
 /// Performs a change of the lock at `key`; `owner` is the caller's field, where it may have one. Outside
 /// a command effects are always built: there is no command that could be counted instead.
 ///
-/// The key is closed as soon as it is written. No other module learns of the change before [`raise`].
+/// The key is closed as soon as it is written. The events follow in [`raise`].
 pub(crate) fn perform<S: Scope>(
     ctx: ScopedCtx<'_, S>,
     mut key: Key<'_>,
@@ -64,16 +64,22 @@ pub(crate) fn perform<S: Scope>(
     let readers = read_write::Readers::bury(&mut key, owner, change);
     write(&mut key, field, change)?;
     drop(key);
-    readers.as_ref().map_or(Ok(()), |readers| readers.write_leases(*ctx))?;
-    let token = change.token.map(|token| write_token(*ctx, name, token)).transpose()?;
     let touched =
         change.hash != HashChange::Keep || change.expire_at.is_some() || !change.buried().is_empty();
     if touched {
         ctx.signal_modified(name);
     }
-    if !S::count_if_unread(ctx) {
+    let sends = !S::count_if_unread(ctx);
+    if sends {
         note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_burial(*ctx, name)));
-        note_failure(replicate(*ctx, name, field, change, token.as_ref()));
+        note_failure(replicate(*ctx, name, field, change));
+    }
+    // Not earlier: an expired lease key or token is deleted when it is opened, and another module that reacts to that may call rlock.
+    // Its effects come after those of this change.
+    readers.as_ref().map_or(Ok(()), |readers| readers.write_leases(*ctx))?;
+    let token = change.token.map(|token| write_token(*ctx, name, token)).transpose()?;
+    if sends {
+        note_failure(token.as_ref().is_none_or(|(key, token)| ctx.replicate_set(key.borrow(), token.get())));
         note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(*ctx)));
     }
     Ok(Performed::of(token, readers, false))
@@ -154,13 +160,7 @@ fn write_token(ctx: Ctx<'_>, name: StringRef<'_>, token: Token) -> Result<Stored
     if stored { Ok((key, token)) } else { Err(Error::Internal("the server refused a write")) }
 }
 
-fn replicate(
-    ctx: Ctx<'_>,
-    name: StringRef<'_>,
-    field: Option<StringRef<'_>>,
-    change: &Change,
-    token: Option<&StoredToken>,
-) -> bool {
+fn replicate(ctx: Ctx<'_>, name: StringRef<'_>, field: Option<StringRef<'_>>, change: &Change) -> bool {
     let deleted = !deletes(change.hash) || ctx.replicate_del(name);
     let mode = change.becomes.map(|mode| [MODE.get(), read_write::word(mode)]);
     let set = match (to_set(change.hash), field, mode) {
@@ -174,8 +174,7 @@ fn replicate(
         _ => true,
     };
     let expires = change.expire_at.is_none_or(|at: UnixMs| ctx.replicate_pexpireat(name, at));
-    let stored = token.is_none_or(|(key, token)| ctx.replicate_set(key.borrow(), token.get()));
-    deleted && set && removed && expires && stored
+    deleted && set && removed && expires
 }
 
 #[inline(always)]

@@ -107,11 +107,14 @@ fn reacting(event: &str, victim: &str) -> TestServer {
 /// The same, by this rule of its own.
 fn reacting_by(rule: &str, what: &str) -> TestServer {
     let server = TestServer::start();
-    let client = &mut server.connect();
+    load_reacting(&mut server.connect(), rule, what);
+    server
+}
+
+fn load_reacting(client: &mut Connection, rule: &str, what: &str) {
     let load = ["MODULE", "LOAD", reacting_module_path().to_str().unwrap()];
     assert_eq!(text(&ask(client, &load)), "OK");
     assert_eq!(text(&ask(client, &["SET", rule, what])), "OK");
-    server
 }
 
 /// Events come last: the key already has the next holder.
@@ -131,7 +134,8 @@ fn another_module_that_receives_a_release_finds_the_next_holder() {
 fn another_module_may_hand_the_lock_on_within_an_event_of_rlock() {
     let server = reacting_by("call-on:rlock.release:lock", "RLOCK.RELEASE lock bob");
     let client = &mut server.connect();
-    client.story(&[ALICE]);
+    // The end of carol's lease raises no event.
+    client.story(&[("DEBUG SET-ACTIVE-EXPIRE 0", "OK"), ALICE]);
     let (bob, carol) = (block(&server, "bob", "50000"), block(&server, "carol", "300"));
     let dave = block(&server, "dave", "50000");
     bob.granted_by(client, "RLOCK.RELEASE lock alice");
@@ -139,6 +143,58 @@ fn another_module_may_hand_the_lock_on_within_an_event_of_rlock() {
     // No command frees the lock: it is the timer that finds carol's lease ended.
     assert_eq!(dave.answer(), "[1, 50000, 0]");
     assert_eq!(counter(&server, "found_expired"), 1);
+}
+
+/// Another module deletes the lock while a look reads a lease key that has expired. A turn that took the view for newer than that would
+/// set the next check to the end of the deleted hold.
+#[test]
+fn a_lock_that_another_module_deletes_within_a_look_is_handed_on() {
+    let server = reacting_by("call-on:expired:{lock}:alice:rwlock_timeout:1", "DEL lock");
+    let client = &mut server.connect();
+    client.story(&[
+        ("DEBUG SET-ACTIVE-EXPIRE 0", "OK"),
+        ("RLOCK.ACQUIRE lock alice 50000 WRITE", "[1, 50000, 0]"),
+        ("RLOCK.ACQUIRE lock alice 100 READ", "[1, 100, 0]"),
+    ]);
+    let bob = Waiting::line(&server, "RLOCK.ACQUIRE lock bob 50000 WRITE BLOCK 0");
+    thread::sleep(Duration::from_millis(200));
+    say(client, "RLOCK.RELEASE lock alice WRITE HOLDS 1");
+    assert_eq!(bob.answer(), "[1, 50000, 0]");
+}
+
+/// A change deletes a lease key that has expired, and another module that reacts to that acquires the lock. Its effects went before those
+/// of the change: the AOF and replicas had the lock deleted again.
+#[test]
+fn effects_of_another_module_within_a_change_follow_those_of_the_change() {
+    let rule = "call-on:expired:{lock}:alice:rwlock_timeout:1";
+    let server = TestServer::builder().conf("appendonly", "yes").start();
+    let client = &mut server.connect();
+    load_reacting(client, rule, "RLOCK.ACQUIRE lock eve 300000");
+    client.story(&[
+        ("DEBUG SET-ACTIVE-EXPIRE 0", "OK"),
+        ("RLOCK.ACQUIRE lock alice 20000 READ", "[1, 20000, 0]"),
+        ("RLOCK.ACQUIRE lock alice 30000 READ", "[2, 30000, 0]"),
+        ("PEXPIRE {lock}:alice:rwlock_timeout:1 100", "1"),
+    ]);
+    thread::sleep(Duration::from_millis(200));
+    let held = ("HGETALL lock", r#"["eve", "1"]"#);
+    client.story(&[("RLOCK.RELEASE lock alice READ ALL", "1"), held, ("DEBUG LOADAOF", "OK"), held]);
+}
+
+/// The message of a grant is sent once the grant is made: a panic later in the command does not leave a hold that no client knows.
+#[test]
+fn a_grant_by_message_is_announced_although_the_next_grant_panics() {
+    let (server, client) = &mut TestServer::builder().module(fault_module_path()).start_and_connect();
+    let mut grants = Subscriber::channel(server, "grants");
+    client.story(&[
+        ("RLOCK.ACQUIRE lock alice 20000 WRITE", "[1, 20000, 0]"),
+        ("RLOCK.ACQUIRE lock eve 20000 READ ENQUEUE 0 grants", "[0, 0, 0]"),
+    ]);
+    let bob = Waiting::line(server, "RLOCK.ACQUIRE lock bob 50000 READ BLOCK 0");
+    client.story(&[("RLOCK.FAULT answer", "1")]);
+    assert!(say(client, "RLOCK.RELEASE lock alice").starts_with("!ERR rlock: internal error"));
+    assert!(bob.answer().starts_with("!UNBLOCKED"));
+    assert_eq!(grants.next_text(), "granted 0 eve lock 1 5000 0 read");
 }
 
 /// While rlock raised an event, every event was taken for rlock's own: a lock that another module deleted in the

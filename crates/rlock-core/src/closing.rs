@@ -1,14 +1,14 @@
 //! The end of a turn: the next check, and then what others learn of it.
 
 use crate::decision::{Change, UnlockMessage};
-use crate::error::Error;
 use crate::fair;
 use crate::locks::{Cause, LockName};
-use crate::look::Picture;
 use crate::node::Node;
 use crate::observed;
 use crate::port::{Lock, Server};
 use crate::turn::{Committed, Event, News, Turn};
+#[cfg(debug_assertions)]
+use crate::{look::look, types::Expiry, view::Need};
 
 impl<P: Server> Turn<'_, P> {
     /// Sets the next check of the queue, and then tells the others what has happened.
@@ -17,17 +17,30 @@ impl<P: Server> Turn<'_, P> {
         if self.needs_check {
             self.schedule_next_check(lock);
         }
+        #[cfg(debug_assertions)]
+        self.assert_knowledge(lock);
         if let Some(news) = self.news.take() {
-            tell(self.node, lock, *news);
+            tell_all(self.node, lock, *news);
+        }
+    }
+
+    /// Compares what the turn knows with another look.
+    #[cfg(debug_assertions)]
+    fn assert_knowledge(&self, lock: &mut P::Lock<'_>) {
+        let Some(known) = self.known_view() else { return };
+        let Ok(picture) = look(self.node, lock, None, Need::Own) else { return };
+        let found = *picture.view();
+        // The look itself may end a lease.
+        if self.known_view().is_some()
+            && known.key_end.later(Expiry::At(self.node.port.now())) == known.key_end
+        {
+            assert_eq!((found.kind, found.key_end), (known.kind, known.key_end), "what a turn knows");
         }
     }
 }
 
 #[inline(never)]
-fn tell<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, news: News<P::Performed>) {
-    for (channel, message) in news.messages {
-        node.port.tell(&channel, &message);
-    }
+fn tell_all<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, news: News<P::Performed>) {
     for event in news.events {
         match event {
             Event::Changed(change, committed) => raise(node, lock, &change, committed),
@@ -66,25 +79,24 @@ fn publish<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, message: UnlockMess
     }
 }
 
-/// Commits a change of a lock without waiters, and tells others of it.
+/// Tells others of a change that was made outside a turn.
 #[inline(always)]
-pub(crate) fn commit_and_tell<'l, 'n, P: Server>(
+pub(crate) fn tell<P: Server>(
     node: Node<'_, P>,
-    picture: Picture<'l, P::Lock<'n>>,
+    lock: &P::Lock<'_>,
+    owner: Option<&[u8]>,
     change: &Change,
-) -> Result<&'l mut P::Lock<'n>, Error> {
-    let owner = picture.owner();
-    let (lock, performed) = picture.commit(change)?;
-    if let Some(performed) = performed {
-        // Before the lock is named, which asks for its database: a plain lock does without.
-        if change.shared.is_none() {
-            lock.raise(change, performed);
-        } else {
-            raise(node, lock, change, Committed::of(performed, lock.name(), owner, change));
-        }
-        if let Some(message) = change.unlock_message {
-            publish(node, lock, message);
-        }
+    performed: P::Performed,
+) {
+    // A turn of another module around this one may know the lock as it was.
+    node.locks(|locks| locks.key_changed());
+    // Before the lock is named, which asks for its database: a plain lock does without.
+    if change.shared.is_none() {
+        lock.raise(change, performed);
+    } else {
+        raise(node, lock, change, Committed::of(performed, node, lock.name(), owner, change));
     }
-    Ok(lock)
+    if let Some(message) = change.unlock_message {
+        publish(node, lock, message);
+    }
 }

@@ -1,6 +1,6 @@
 //! The steps of each command: serve the queue, read the lock, decide, write or wait.
 
-use crate::closing::commit_and_tell;
+use crate::closing::tell;
 use crate::decision::{Decision, Reply};
 use crate::error::Error;
 use crate::fair;
@@ -247,15 +247,18 @@ fn conclude<'l, 'n, P: InCommand>(
 ) -> Result<(&'l mut P::Lock<'n>, Reply), Error> {
     let (node, change) = (turn.node, &decision.change);
     picture.check_leases_local(change)?;
-    let lock = if turn.is_watched() {
-        turn.perform_and_serve(picture, change)?
+    let (lock, performed) = if turn.is_watched() {
+        (turn.perform_and_serve(picture, change)?, None)
     } else {
-        let lock = commit_and_tell(node, picture, change)?;
+        let (lock, performed) = picture.commit(change)?;
         note_reads(node, lock, change);
-        lock
+        (lock, performed)
     };
     if turn.is_watched() || tying.ties() {
         tying.note(node, lock.name(), owner, (decision, user));
+    }
+    if let Some(performed) = performed {
+        tell(node, lock, Some(owner), change, performed);
     }
     node.port.note(Note::Decided(decision));
     Ok((lock, decision.reply))
@@ -292,6 +295,8 @@ fn begin_wait<P: InCommand>(
     let waiter = waiter_of(request, (since, until), (ticket, via), client_id, (session, user));
     join(turn, lock, waiter, wait.wait());
     turn.schedule_next_check(lock);
+    // What comes now stands: the turn has nothing else to check.
+    turn.needs_check = false;
     check_expiry_soon(node, lock, request.mode);
     Ok(answer)
 }

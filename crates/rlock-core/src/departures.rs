@@ -1,7 +1,5 @@
 //! Departures from the queues without a grant: waits time out, clients disconnect, servers are demoted.
 
-use std::rc::Rc;
-
 use crate::decision::Reply;
 use crate::error::Error;
 use crate::locks::{DropReason, LockRef, Locks, Ticket, Via, Waiter};
@@ -10,7 +8,6 @@ use crate::node::Node;
 use crate::note::Note;
 use crate::port::{Lock, Server};
 use crate::timing::entry;
-use crate::turn::Turn;
 
 /// The client of a blocked, or unblocked but undelivered, call has disconnected. Nothing is written: a grant is marked to
 /// be revoked.
@@ -91,8 +88,7 @@ pub(crate) fn drop_waiters<P: Server>(node: Node<'_, P>, waiters: Vec<(LockRef, 
 
 /// Takes a waiter out of its queue whose grant can have no fencing token, and tells it why: it must neither
 /// keep those behind it waiting, nor be lost in silence.
-pub(crate) fn refuse<P: Server>(turn: &mut Turn<'_, P>, lock: &P::Lock<'_>, waiter: &Waiter, why: Error) {
-    let node = turn.node;
+pub(crate) fn refuse<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, waiter: &Waiter, why: Error) {
     node.locks(|locks| locks.leave(waiter.ticket));
     node.port.note(Note::SentAway);
     let (answer, reason) = match why {
@@ -101,7 +97,7 @@ pub(crate) fn refuse<P: Server>(turn: &mut Turn<'_, P>, lock: &P::Lock<'_>, wait
     };
     match &waiter.via {
         Via::Block => node.port.answer(waiter.ticket, Err(answer)),
-        Via::Enqueue(channel) => turn.tell(Rc::clone(channel), message::dropped(lock.name(), waiter, reason)),
+        Via::Enqueue(channel) => node.port.tell(channel, &message::dropped(lock.name(), waiter, reason)),
     }
 }
 

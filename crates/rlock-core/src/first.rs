@@ -47,12 +47,10 @@ impl<P: Server> Turn<'_, P> {
         self.access_of_all(wanted).unwrap_or_else(|| self.access_and(lock, owner, wanted, Dead::Stay))
     }
 
-    /// Removes the dead readers that a look found.
-    fn bury(&mut self, mut picture: Picture<'_, P::Lock<'_>>) {
-        if let Some(change) = picture.burial() {
-            // A failure is in the log; the next look finds them again.
-            let _ = self.commit(picture, &change);
-        }
+    /// Removes the dead readers that a look found. Returns whether that succeeded: a failure is in the log, and the next look finds
+    /// them again.
+    fn bury(&mut self, mut picture: Picture<'_, P::Lock<'_>>) -> bool {
+        picture.burial().is_none_or(|change| self.commit(picture, &change).is_ok())
     }
 
     fn access_and(&mut self, lock: &mut P::Lock<'_>, owner: &[u8], wanted: Wanted, dead: Dead) -> Access {
@@ -62,26 +60,24 @@ impl<P: Server> Turn<'_, P> {
         // To a writer its own reads are in the way as well.
         let (seen_by, need) =
             if wanted.mode == Mode::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Own) };
-        let view = look(self.node, lock, seen_by, need).map(|mut picture| {
+        let seen = look(self.node, lock, seen_by, need).map(|mut picture| {
             if wanted.permits.is_some_and(|limit| has_room(picture.view(), limit).is_none()) {
                 picture.count_permits();
             }
-            let view = *picture.view();
-            self.learn(&view);
-            if dead == Dead::Go {
-                self.bury(picture);
-            }
-            view
+            let (view, seen_after) = (*picture.view(), picture.seen_after());
+            self.learn(&picture);
+            let buried = dead == Dead::Stay || self.bury(picture);
+            (view, buried.then(|| if self.knows_lock() { self.changes() } else { seen_after }))
         });
-        let access = match view {
-            Ok(view) => access_to(self.node, lock, &view, wanted),
+        let Ok((view, changes)) = seen else {
             // The key holds something else for a while.
-            Err(_) => {
-                let key_end = key_end(lock);
-                Access::Until { until: key_end, key_end }
-            }
+            let key_end = key_end(lock);
+            return Access::Until { until: key_end, key_end };
         };
-        self.learn_access(owner, wanted, access);
+        let access = access_to(self.node, lock, &view, wanted);
+        if let Some(changes) = changes {
+            self.learn_access(owner, wanted, access, changes);
+        }
         access
     }
 }

@@ -21,13 +21,15 @@ use crate::view::{Hold, Kind, Need, Others, Step, View};
 pub(crate) struct Picture<'a, L: Lock> {
     lock: &'a mut L,
     owner: Option<&'a [u8]>,
-    /// Open, unless lease keys were read.
+    /// Open, unless lease keys were read, the picture was closed, or no look was needed.
     key: Option<L::Key>,
     view: View,
     /// Whether the look left out when a plain lock ends.
     lacks_end: bool,
     /// The dead readers that the look found and that must be removed.
     dead: Vec<Reader>,
+    /// After how many changes of keys the view was read: see [`crate::locks::Locks::changes`].
+    seen_after: u64,
 }
 
 /// Reads a lock for this owner; without an owner, as an owner without holds sees it.
@@ -58,12 +60,20 @@ impl<'a, L: Lock> Picture<'a, L> {
     /// The picture before the first look: the lock seems free.
     #[inline(always)]
     pub(crate) fn of(lock: &'a mut L, owner: Option<&'a [u8]>) -> Self {
-        Self { lock, owner, key: None, view: View::of(&Fields::FREE), lacks_end: false, dead: Vec::new() }
+        Self {
+            lock,
+            owner,
+            key: None,
+            view: View::of(&Fields::FREE),
+            lacks_end: false,
+            dead: Vec::new(),
+            seen_after: 0,
+        }
     }
 
     /// The picture of a lock of which this is known, without a look: the commit opens the key.
-    pub(crate) fn known(lock: &'a mut L, owner: Option<&'a [u8]>, view: View) -> Self {
-        Self { view, ..Self::of(lock, owner) }
+    pub(crate) fn known(lock: &'a mut L, owner: Option<&'a [u8]>, view: View, seen_after: u64) -> Self {
+        Self { view, seen_after, ..Self::of(lock, owner) }
     }
 
     /// Reads the lock. In place: a copy of a picture costs more than the rule for a plain lock.
@@ -71,6 +81,9 @@ impl<'a, L: Lock> Picture<'a, L> {
     pub(crate) fn look<P: Server>(&mut self, node: Node<'_, P>, need: Need) -> Result<(), Error> {
         let key = self.lock.open();
         let mut fields = self.lock.state(&key, self.owner)?;
+        // Before lease keys are read: the server tells other modules of those that have expired.
+        self.seen_after = node.locks(|locks| locks.changes());
+        self.dead.clear();
         self.lacks_end = fields.kind == Kind::Mutex && need == Need::Holds;
         if fields.kind == Kind::Mutex && need != Need::Holds {
             fields.key_end = self.lock.expiry(&key);
@@ -230,6 +243,11 @@ impl<'a, L: Lock> Picture<'a, L> {
         let (Some(owner), Some(holds)) = (self.owner, self.view.reads()) else { return Ok(()) };
         let is_migrating = |hold| self.lock.read_lease(owner, hold) == ReadLease::Unknown;
         if (first..=last.min(holds.get())).any(is_migrating) { Err(Error::LeaseMigrating) } else { Ok(()) }
+    }
+
+    /// After how many changes of keys the view was read.
+    pub(crate) fn seen_after(&self) -> u64 {
+        self.seen_after
     }
 
     /// Whether the look left out when a plain lock ends.

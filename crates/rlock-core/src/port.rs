@@ -153,8 +153,9 @@ pub trait Lock {
     /// When the key expires; never, if it does not exist.
     fn expiry(&self, key: &Self::Key) -> Expiry;
 
-    /// Writes and replicates a change, and closes the key; `owner` is the field that the change sets. No code but the server's own
-    /// runs. After an error nothing has changed.
+    /// Writes and replicates a change, and closes the key; `owner` is the field that the change sets. The change of the lock's own key
+    /// is replicated before lease keys and the token's key are opened: the server tells other modules of those that have expired.
+    /// After an error nothing has changed.
     fn perform(
         &self,
         key: Self::Key,

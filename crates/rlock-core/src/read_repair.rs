@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::closing::commit_and_tell;
+use crate::closing::tell;
 use crate::decision::Change;
 use crate::facts::{ReadLease, Reader, WriteAccess};
 use crate::locks::ReadSearch;
@@ -140,7 +140,9 @@ fn repair_read_lease<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, ends:
     if let Some(Expiry::At(at)) = last_end {
         // A failure is in the log.
         let change = Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() };
-        let _ = commit_and_tell(node, picture, &change);
+        if let Ok((lock, Some(performed))) = picture.commit(&change) {
+            tell(node, lock, None, &change, performed);
+        }
         // Not later: the first waiter may be able to have the lock by now.
         check_soon(node, lock.name());
     }

@@ -23,12 +23,11 @@ impl<P: Server> Turn<'_, P> {
         }
         let mut looked = picture.look(self.node, need);
         if looked.is_ok() && !picture.lacks_end() {
-            self.learn(picture.view());
+            self.learn(picture);
         }
-        let before = self.changes();
         if !self.is_settled(picture, looked.is_ok()) {
             self.serve_found_free(picture.close());
-            if self.changes() != before {
+            if self.changes() != picture.seen_after() {
                 looked = picture.look(self.node, need);
             }
         }

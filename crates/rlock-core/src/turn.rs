@@ -1,14 +1,14 @@
 //! A turn: what one command, or one visit of the timer, does to a lock with waiters, pending grants or the like.
 //!
 //! Its parts, in this order: the look, and serving a lock that is found free (`settling`); the decision, and its change with its
-//! effects at once ([`Turn::commit`]); serving the queue again (`serve`); the next check; and only then what others learn: the
-//! messages to waiters, the keyspace events, and the unlock messages to Redisson clients (`closing`). Another module may react to
-//! an event and call this one: by then the turn has nothing left to do but to tell.
+//! effects at once ([`Turn::commit`]); serving the queue again (`serve`), where each waiter learns of its grant once it is made; the
+//! next check; and only then what others learn: the keyspace events, and the unlock messages to Redisson clients (`closing`). Another
+//! module may react to an event and call this one: by then the turn has nothing left to do but to tell.
 //!
 //! A turn knows the lock from its last look and its changes since, so that no look is needed where the lock is free, or held by one
-//! owner. It forgets what it knows as soon as another client or module changes the key.
-
-use std::rc::Rc;
+//! owner. What it knows ends with an event of the key by another client or module, also one within the look or the change: the server
+//! tells other modules of each expired lease key that is opened. A key that is overwritten raises no event that is listened to: each
+//! commit checks what it reopens.
 
 use crate::access::{Access, access_of_all};
 use crate::decision::{Change, UnlockMessage};
@@ -38,10 +38,8 @@ pub(crate) struct Turn<'a, P: Server> {
     entry: Option<Entry<'a, P>>,
 }
 
-/// What others learn of a turn, in this order.
+/// What others learn of a turn at its end, in this order.
 pub(crate) struct News<T> {
-    /// Messages to enqueued waiters, by their channels.
-    pub(crate) messages: Vec<(Rc<[u8]>, Vec<u8>)>,
     /// Keyspace events.
     pub(crate) events: Vec<Event<T>>,
     /// Messages to waiting Redisson clients.
@@ -122,30 +120,29 @@ impl<'a, P: Server> Turn<'a, P> {
         picture: Picture<'l, P::Lock<'n>>,
         change: &Change,
     ) -> Result<&'l mut P::Lock<'n>, Error> {
-        let (owner, view) = (picture.owner(), picture.view_after(change));
-        let committed = picture.commit(change);
+        let (owner, view, seen_after) = (picture.owner(), picture.view_after(change), picture.seen_after());
         self.known = None;
-        let (lock, performed) = committed?;
+        let (lock, performed) = picture.commit(change)?;
+        // Not if another module has changed the lock since the look: it may react to lease keys that expire.
+        let view = view.filter(|_| self.changes() == seen_after);
         if let Some(performed) = performed {
             self.node.locks(|locks| locks.key_changed());
-            let committed = Committed::of(performed, lock.name(), owner, change);
+            let committed = Committed::of(performed, self.node, lock.name(), owner, change);
             self.news().events.push(Event::Changed(change.clone(), committed));
         }
-        if let Some(view) = view {
-            self.learn(&view);
-        }
+        self.known = view.map(|what| Known { what, changes: self.changes() });
         Ok(lock)
     }
 
-    /// Remembers how an owner sees the lock now.
-    pub(crate) fn learn(&mut self, view: &View) {
-        self.known = Some(Known { what: *view, changes: self.changes() });
+    /// Remembers how an owner saw the lock.
+    pub(crate) fn learn(&mut self, picture: &Picture<'_, P::Lock<'_>>) {
+        self.known = Some(Known { what: *picture.view(), changes: picture.seen_after() });
     }
 
-    /// Remembers whether an owner can have what it wants.
-    pub(crate) fn learn_access(&mut self, owner: &[u8], wanted: Wanted, access: Access) {
+    /// Remembers whether an owner could have what it wants, after so many changes of keys.
+    pub(crate) fn learn_access(&mut self, owner: &[u8], wanted: Wanted, access: Access, changes: u64) {
         let what = Asked { owner: owner.into(), wanted, access };
-        self.asked = Some(Box::new(Known { what, changes: self.changes() }));
+        self.asked = Some(Box::new(Known { what, changes }));
     }
 
     /// The server was asked something, in which time may have passed: looks are needed again.
@@ -153,10 +150,21 @@ impl<'a, P: Server> Turn<'a, P> {
         (self.known, self.asked, self.now) = (None, None, self.node.port.now());
     }
 
-    /// The lock as every owner sees it, if it is known to be free.
-    pub(crate) fn known_free(&self) -> Option<View> {
+    /// The lock as every owner sees it, if it is known to be free, and after how many changes of keys.
+    pub(crate) fn known_free(&self) -> Option<(View, u64)> {
         let view = *self.current(self.known.as_ref())?;
-        matches!(view.kind, Kind::Free | Kind::Abandoned).then_some(view)
+        matches!(view.kind, Kind::Free | Kind::Abandoned).then(|| (view, self.changes()))
+    }
+
+    /// The lock as an owner saw it, if it is known.
+    #[cfg(debug_assertions)]
+    pub(crate) fn known_view(&self) -> Option<View> {
+        self.current(self.known.as_ref()).copied()
+    }
+
+    /// Whether the turn knows the lock as it is now.
+    pub(crate) fn knows_lock(&self) -> bool {
+        self.current(self.known.as_ref()).is_some()
     }
 
     /// Whether every owner can have this, or none, if that is known.
@@ -184,11 +192,6 @@ impl<'a, P: Server> Turn<'a, P> {
         self.news.get_or_insert_default()
     }
 
-    /// Tells an enqueued waiter something when the turn closes.
-    pub(crate) fn tell(&mut self, channel: Rc<[u8]>, message: Vec<u8>) {
-        self.news().messages.push((channel, message));
-    }
-
     /// Wakes waiting Redisson clients when the turn closes: they try again, and learn another lease end.
     pub(crate) fn notify(&mut self, lock: LockName<'_>, message: UnlockMessage) {
         self.node.locks(|locks| locks.forget_announced_end(lock));
@@ -203,15 +206,23 @@ impl<'a, P: Server> Turn<'a, P> {
 
 impl<T> Default for News<T> {
     fn default() -> Self {
-        Self { messages: Vec::new(), events: Vec::new(), unlock_messages: Vec::new() }
+        Self { events: Vec::new(), unlock_messages: Vec::new() }
     }
 }
 
 impl<T> Committed<T> {
     /// A change that was made.
     #[inline(always)]
-    pub(crate) fn of(performed: T, lock: LockName<'_>, owner: Option<&[u8]>, change: &Change) -> Self {
-        let gone = change.leases().gone.zip(owner);
+    pub(crate) fn of<P: Server>(
+        performed: T,
+        node: Node<'_, P>,
+        lock: LockName<'_>,
+        owner: Option<&[u8]>,
+        change: &Change,
+    ) -> Self {
+        // A thousand names may be in vain: without waiters no lock has one of them.
+        let is_watched = || node.locks(|locks| locks.is_watched());
+        let gone = change.leases().gone.zip(owner).filter(|_| is_watched());
         let deleted_leases = gone.map_or_else(Vec::new, |((first, last), owner)| {
             (first..=last).map(|hold| names::read_lease_key(lock.key, owner, hold)).collect()
         });

@@ -49,11 +49,6 @@ pub struct Wanted {
     pub permits: Option<PermitLimit>,
 }
 
-impl Wanted {
-    /// A plain lock.
-    pub const MUTEX: Self = Self { mode: Mode::Mutex, permits: None };
-}
-
 impl Waiter {
     /// Whether the lock may be free for this waiter once an earlier one has left: as one more reader, or because the two
     /// wanted it in different ways. Two that want it alone, in one mode and both with or without FAIR, wait for the same event.

@@ -65,7 +65,7 @@ impl<P: Server> Turn<'_, P> {
         match next_token(lock, self.now) {
             Ok(token) => Some(Some(token)),
             Err(why) => {
-                refuse(self, lock, head, why);
+                refuse(self.node, lock, head, why);
                 None
             }
         }
@@ -87,7 +87,7 @@ impl<P: Server> Turn<'_, P> {
         };
         let owner = Some(&*head.owner);
         let (mut picture, looked) = match self.known_free() {
-            Some(view) => (Picture::known(lock, owner, view), Ok(())),
+            Some((view, changes)) => (Picture::known(lock, owner, view, changes), Ok(())),
             None => {
                 let mut picture = Picture::of(lock, owner);
                 let looked = picture.look(self.node, Need::Own);
@@ -135,7 +135,7 @@ impl<P: Server> Turn<'_, P> {
             Via::Enqueue(channel) => {
                 node.locks(|locks| locks.note_unconfirmed(lock.name(), &head.owner));
                 let granted = message::granted(lock.name(), &head, Holds::ONE, lease, reply_token(token));
-                self.tell(Rc::clone(channel), granted);
+                node.port.tell(channel, &granted);
             }
             Via::Block => answer_blocked(node, lock, head, ends, decision),
         }

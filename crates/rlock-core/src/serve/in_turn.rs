@@ -29,6 +29,8 @@ pub(super) enum End {
     RedissonTurn,
     /// One event-loop cycle serves no more waiters. The next check is due at once.
     Later,
+    /// The server refused a grant, or the lock has changed meanwhile: the next check tries again.
+    Failed,
 }
 
 impl<P: Server> Turn<'_, P> {
@@ -55,7 +57,8 @@ impl<P: Server> Turn<'_, P> {
                 }
                 // The lock is as free as before: the next waiter has its turn.
                 Grant::SentAway => self.node.locks(|locks| locks.count_served(weight)),
-                Grant::Denied | Grant::Failed => break End::Settled,
+                Grant::Denied => break End::Settled,
+                Grant::Failed => break End::Failed,
             }
         };
         Grants { any, opened, end }

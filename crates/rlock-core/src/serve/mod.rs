@@ -43,6 +43,8 @@ enum Served {
     /// More waiters left its queue without a grant than one event-loop cycle handles. The timer continues with the rest, but
     /// these may leave before that: Redisson clients are notified as if the lock had no waiters.
     Later,
+    /// A waiter could have it, but its grant failed: the next check tries again.
+    Failed,
 }
 
 impl<P: Server> Turn<'_, P> {
@@ -58,7 +60,7 @@ impl<P: Server> Turn<'_, P> {
                     self.notify(lock.name(), message);
                 }
             }
-            Served::Given | Served::Yielded => {}
+            Served::Given | Served::Yielded | Served::Failed => {}
         }
         self.needs_check = true;
     }
@@ -77,9 +79,9 @@ impl<P: Server> Turn<'_, P> {
         note_reads(self.node, lock, change);
         let served = self.serve(lock, Freed::Now);
         match (change.unlock_message, served) {
-            (Some(message), Served::Free | Served::NotFree | Served::Later) => {
-                // After a downgrade the lock is free for readers only.
-                if change.becomes != Some(Mode::Read) {
+            (Some(message), Served::Free | Served::NotFree | Served::Later | Served::Failed) => {
+                // After a downgrade the lock is free for readers only. After a failure natives wait still.
+                if change.becomes != Some(Mode::Read) && served != Served::Failed {
                     self.node.locks(|locks| locks.end_count(lock.name()));
                 }
                 self.notify(lock.name(), message);
@@ -134,6 +136,7 @@ impl<P: Server> Turn<'_, P> {
             End::RedissonTurn => Served::Yielded,
             _ if is_left_free() => Served::Free,
             End::Later => Served::Later,
+            End::Failed => Served::Failed,
             End::Settled => Served::NotFree,
         }
     }
