@@ -24,7 +24,7 @@ mod read_write;
 
 pub(crate) use fair_list::{FairKeys, is_writing};
 
-/// What the change alone does not tell of the events to raise for it; `None` for most changes. Behind a pointer: the facts of a plain
+/// The facts for the events of a change that the change itself does not contain; `None` for most changes. Behind a pointer: the facts of a plain
 /// lock are moved from hand to hand, and stay small.
 pub(crate) struct Performed(Option<Box<Written>>);
 

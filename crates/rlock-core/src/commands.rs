@@ -295,7 +295,7 @@ fn begin_wait<P: InCommand>(
     let waiter = waiter_of(request, (since, until), (ticket, via), client_id, (session, user));
     join(turn, lock, waiter, wait.wait());
     turn.schedule_next_check(lock);
-    // What comes now stands: the turn has nothing else to check.
+    // The check below must not be replaced at the end of the turn.
     turn.needs_check = false;
     check_expiry_soon(node, lock, request.mode);
     Ok(answer)

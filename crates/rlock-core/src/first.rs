@@ -32,7 +32,7 @@ pub(crate) enum Dead {
 }
 
 impl<P: Server> Turn<'_, P> {
-    /// What the first waiter wants, and whether it can have that; `None` without waiters.
+    /// The wish of the first waiter, and whether it can have that; `None` without waiters.
     pub(crate) fn first_access(&mut self, lock: &mut P::Lock<'_>, dead: Dead) -> Option<(Wanted, Access)> {
         let wanted = wanted_first(self.node, lock)?;
         if let Some(access) = self.access_of_all(wanted) {

@@ -6,7 +6,7 @@
 //! module may react to an event and call this one: by then the turn has nothing left to do but to tell.
 //!
 //! A turn knows the lock from its last look and its changes since, so that no look is needed where the lock is free, or held by one
-//! owner. What it knows ends with an event of the key by another client or module, also one within the look or the change: the server
+//! owner. This knowledge ends with an event of the key by another client or module, also one within the look or the change: the server
 //! tells other modules of each expired lease key that is opened. A key that is overwritten raises no event that is listened to: each
 //! commit checks what it reopens.
 
@@ -32,7 +32,7 @@ pub(crate) struct Turn<'a, P: Server> {
     pub(crate) needs_check: bool,
     known: Option<Known<View>>,
     asked: Option<Box<Known<Asked>>>,
-    /// What others learn when the turn closes, if there is anything.
+    /// The news for others, sent when the turn closes.
     pub(crate) news: Option<Box<News<P::Performed>>>,
     /// The timer is set after all of it.
     entry: Option<Entry<'a, P>>,
@@ -139,7 +139,7 @@ impl<'a, P: Server> Turn<'a, P> {
         self.known = Some(Known { what: *picture.view(), changes: picture.seen_after() });
     }
 
-    /// Remembers whether an owner could have what it wants, after so many changes of keys.
+    /// Remembers whether an owner could have what it wants, and after how many changes of keys that was so.
     pub(crate) fn learn_access(&mut self, owner: &[u8], wanted: Wanted, access: Access, changes: u64) {
         let what = Asked { owner: owner.into(), wanted, access };
         self.asked = Some(Box::new(Known { what, changes }));
