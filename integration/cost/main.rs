@@ -4,6 +4,9 @@
 //! `make cost STORE=1` stores them for docs/BENCHMARKS.md, on any server.
 
 mod ground;
+mod hand_offs;
+mod idle;
+mod laps;
 mod many_permits;
 mod plain;
 mod profile;

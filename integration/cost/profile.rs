@@ -14,7 +14,7 @@ pub(crate) fn start(builder: ServerBuilder, options: &str) -> TestServer {
     valgrind::start(builder, &format!("{usual} {options}"))
 }
 
-/// Instructions.
+/// Instructions and calls.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Profile {
     pub(crate) all: f64,
@@ -22,6 +22,8 @@ pub(crate) struct Profile {
     pub(crate) own: f64,
     /// Those of the calls by which it gives its effects to the server, for the AOF and the replicas.
     pub(crate) effects: f64,
+    /// The number of times that it opened a key.
+    pub(crate) key_opens: f64,
 }
 
 impl Profile {
@@ -41,9 +43,11 @@ impl Profile {
             match line.split_once(['=', ':']) {
                 Some(("ob", object)) => is_module = object.contains("librlock"),
                 Some(("cfn", function)) => callee = function,
-                Some(("calls", _)) => {
+                Some(("calls", calls)) => {
                     // The next line has the cost of the called function.
                     is_call = true;
+                    let calls = calls.split(' ').next().map_or(0.0, number);
+                    profile.key_opens += if callee.ends_with("M_OpenKey") { calls } else { 0.0 };
                 }
                 Some(("totals", total)) => profile.all = number(total.trim()),
                 _ => {}
@@ -56,8 +60,8 @@ impl Profile {
     /// Of one among this number of repetitions.
     pub(crate) fn per(self, count: usize) -> Profile {
         let of = |figure: f64| figure / count as f64;
-        let Profile { all, own, effects } = self;
-        Profile { all: of(all), own: of(own), effects: of(effects) }
+        let Profile { all, own, effects, key_opens } = self;
+        Profile { all: of(all), own: of(own), effects: of(effects), key_opens: of(key_opens) }
     }
 }
 

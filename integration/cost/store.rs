@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rlock_testkit::{ServerVersion, TestServer};
+use serde_json::Value;
 
 /// Whether to store the figures.
 pub(crate) fn is_wanted() -> bool {
@@ -29,6 +30,25 @@ pub(crate) fn write(folder: &str, lines: &str) {
     let path = folder.join(format!("{}.json", server.to_lowercase().replace(' ', "-")));
     fs::write(&path, text).unwrap();
     println!("stored in {}", path.display());
+}
+
+/// The figures of the server under test, or of another patch release of it.
+#[track_caller]
+pub(crate) fn read(folder: &str) -> Value {
+    let ServerVersion { name, major, minor, .. } = version();
+    let start = format!("{name:?}-{major}.{minor}.").to_lowercase();
+    let listing = fs::read_dir(path(folder)).into_iter().flatten().flatten();
+    let file = listing.map(|entry| entry.path()).find(|path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(&start))
+    });
+    let file = file.unwrap_or_else(|| {
+        panic!(
+            "no figures of {start}* in docs/bench/{folder}: store some with STORE=1, or set RLOCK_TEST_SERVER"
+        )
+    });
+    let text = fs::read_to_string(&file).unwrap();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
 fn path(folder: &str) -> PathBuf {
