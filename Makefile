@@ -93,8 +93,8 @@ leaks: build ## A million contended cycles leave no memory behind; the module in
 alloc: build ## Run tests on a server whose blocks are aligned to a word only
 	@$(ENV) ./scripts/alloc.sh
 
-# STORE=1 stores them for docs/BENCHMARKS.md, in place of a comparison of hand-offs; SERVER names another server. ONLY=hand_offs counts
-# only these, on Redis 7.0 and 8.6 and Valkey 9.1 against what is stored.
+# STORE=1 stores them for docs/BENCHMARKS.md; SERVER names another server. ONLY=hand_offs counts hand-offs only: their earlier
+# figures are known for Redis 7.0 and 8.6 and Valkey 9.1, the others' for Redis 7.0.
 STORE ?=
 cost: build ## Count the instructions of a plain lock and of hand-offs, against what they were
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") RLOCK_COST_STORE='$(STORE)' ./scripts/in_valgrind.sh cost $(filter-out *,$(ONLY))
