@@ -12,6 +12,13 @@ steps_keep_going=1
 # shellcheck disable=SC2086
 run_cargo() { ${CARGO:-cargo} "$@"; }
 histories() { RLOCK_EVERY=1 RLOCK_HISTORIES=3000 run_cargo test --locked --test waiting histories; }
+# .ci/run has got these servers.
+hand_offs() {
+    local server
+    for server in target/servers/redis-8.6.*/bin/redis-server target/servers/valkey-9.1.*/bin/valkey-server; do
+        make cost ONLY=hand_offs SERVER="$PWD/$server" || return
+    done
+}
 longer() { RLOCK_WAIT_SECONDS=60 RLOCK_OUTAGE_SECONDS=15 run_cargo "$@"; }
 
 step ./.ci/run
@@ -28,4 +35,5 @@ step make deny
 step make leaks
 step make alloc
 step make cost
+step hand_offs
 step make older

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a test that needs valgrind, and installs that. `make leaks` and `make cost` call it: in_valgrind.sh TEST
+# Runs a test that needs valgrind, and installs that. `make leaks` and `make cost` call it: in_valgrind.sh TEST [PART OF A NAME]
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,4 +16,4 @@ fi
 
 # Unquoted: CARGO may hold arguments, such as `cargo +stable`.
 # shellcheck disable=SC2086
-exec ${CARGO:-cargo} test --locked --test "$1" -- --include-ignored --nocapture --test-threads 1
+exec ${CARGO:-cargo} test --locked --test "$1" -- --include-ignored --nocapture --test-threads 1 ${2:+"$2"}

@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::environment::root;
 
@@ -60,9 +61,9 @@ impl Way {
     }
 }
 
-/// All that are stored; none if the folder is missing.
-pub(crate) fn load() -> Result<Vec<Instructions>, String> {
-    let folder = root().join("docs/bench/instructions");
+/// All that are stored in a folder of docs/bench, a file for each server; none if the folder is missing.
+pub(crate) fn load<T: DeserializeOwned>(folder: &str) -> Result<Vec<T>, String> {
+    let folder = root().join("docs/bench").join(folder);
     if !folder.exists() {
         return Ok(Vec::new());
     }

@@ -11,6 +11,7 @@ mod contender;
 mod contention;
 mod cpu;
 mod environment;
+mod hand_offs;
 mod instructions;
 mod memory;
 mod placement;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::environment::root;
+use crate::hand_offs::HandOffs;
 use crate::instructions::{self, Instructions};
 use crate::report::{doc, plots};
 use crate::results::{Environment, Results, SCHEMA};
@@ -23,6 +24,7 @@ pub(crate) struct Stored {
     pub(crate) main: Results,
     pub(crate) others: Vec<Results>,
     instructions: Vec<Instructions>,
+    hand_offs: Vec<HandOffs>,
     /// Nothing where they were not measured.
     pub(crate) systems: Option<Systems>,
 }
@@ -36,6 +38,11 @@ impl Stored {
     /// The counted instructions of a server that was measured.
     pub(crate) fn instructions(&self, results: &Results) -> Option<&Instructions> {
         self.instructions.iter().find(|counted| counted.server == results.environment.server)
+    }
+
+    /// The counted instructions of hand-offs on a server that was measured.
+    pub(crate) fn hand_offs(&self, results: &Results) -> Option<&HandOffs> {
+        self.hand_offs.iter().find(|counted| counted.server == results.environment.server)
     }
 }
 
@@ -99,7 +106,8 @@ pub(crate) fn load() -> Result<Stored, String> {
     Ok(Stored {
         main: all.remove(main),
         others: all,
-        instructions: instructions::load()?,
+        instructions: instructions::load("instructions")?,
+        hand_offs: instructions::load("hand-offs")?,
         systems: systems::load()?,
     })
 }

@@ -107,6 +107,7 @@ pub(super) fn missed(stored: &Stored) -> String {
         let text = match goal {
             Goal::Pair | Goal::Script | Goal::Redisson => profile(stored),
             Goal::PairWithReplica => with_replica(stored),
+            Goal::HandOff => hand_off(stored),
             Goal::BlockGrowth => Some(BLOCK.into()),
             Goal::NextHolder => next_holder(&stored.main),
             Goal::Other => None,
@@ -155,6 +156,25 @@ fn profile(stored: &Stored) -> Option<String> {
         percent(plain.own),
         percent(counted.two_commands),
         percent(rest),
+    ))
+}
+
+/// What a hand-off costs by count.
+fn hand_off(stored: &Stored) -> Option<String> {
+    let counted = stored.hand_offs(&stored.main)?;
+    let (block, enqueue) = (counted.way("block")?, counted.way("enqueue")?);
+    Some(format!(
+        "**A hand-off among {} waiters** takes {} instructions of the server by BLOCK and {} by ENQUEUE with its RENEW, RPUSH and the next \
+         BLPOP {} (callgrind, {}, one command at a time, {}, rlock {}). The release and the next acquire of the former holder open the lock's \
+         key {} times: each step reads it anew.",
+        counted.waiters,
+        thousands(block.instructions),
+        thousands(enqueue.instructions),
+        thousands(counted.blpop),
+        counted.server,
+        counted.date,
+        counted.commit,
+        block.key_opens,
     ))
 }
 

@@ -1,6 +1,6 @@
 //! The targets for the cost of rlock, and the measured figures: those that are met first.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use super::stalls;
 use super::tables::{figure, grouped, number};
@@ -21,6 +21,16 @@ const DEPTH: usize = 50;
 /// Instructions of an acquire and a release to those of SET NX PX and DEL, at most, and with an AOF and a replica.
 const INSTRUCTIONS: [(Goal, &str, f64); 2] =
     [(Goal::Pair, "plain", 1.65), (Goal::PairWithReplica, "aof-replica", 1.9)];
+
+/// Instructions of a hand-off to those of RPUSH and BLPOP, at most.
+const HAND_OFFS: [(&str, &str, f64); 3] = [
+    ("BLOCK", "block", 2.2),
+    ("ENQUEUE, confirmed by RENEW", "enqueue", 3.6),
+    ("ENQUEUE without the RENEW", "enqueue-unconfirmed", 2.9),
+];
+
+/// How often a hand-off by BLOCK opens the lock's key: its release, and the acquire that waits.
+const KEY_OPENS: u64 = 3;
 
 /// The CPU of an acquire and a release to another way's, at most.
 const RATIOS: [(Goal, Contender, f64); 2] = [
@@ -56,6 +66,7 @@ pub(super) enum Goal {
     PairWithReplica,
     Script,
     Redisson,
+    HandOff,
     BlockGrowth,
     NextHolder,
     Other,
@@ -108,6 +119,8 @@ pub(super) fn missed(stored: &Stored) -> Vec<(Goal, String)> {
 
 fn rows(stored: &Stored) -> Vec<Row> {
     let mut rows: Vec<Row> = INSTRUCTIONS.iter().map(|target| instructions(stored, *target)).collect();
+    rows.extend(HAND_OFFS.iter().map(|target| hand_off(stored, *target)));
+    rows.push(key_opens(stored));
     rows.extend(RATIOS.iter().map(|target| ratio(stored, *target)));
     for (server, results) in stored.all().enumerate() {
         for of_server in [contended(results), memory(results), of_stalls(results)].into_iter().flatten() {
@@ -138,12 +151,26 @@ fn instructions(stored: &Stored, (goal, way, most): (Goal, &str, f64)) -> Row {
         Some(Cell { measured: format!("{ratio:.2}"), met: ratio <= most })
     };
     let with = if goal == Goal::Pair { "" } else { ", AOF and one replica" };
-    Row {
-        goal,
-        what: format!("acquire + release, instructions to those of SET NX PX + DEL{with}"),
-        target: format!("≤ {most}"),
-        cells: stored.all().map(cell).collect(),
-    }
+    let what = format!("acquire + release, instructions to those of SET NX PX + DEL{with}");
+    at_most(goal, what, most, stored.all().map(cell).collect())
+}
+
+fn hand_off(stored: &Stored, (label, way, most): (&str, &str, f64)) -> Row {
+    let cell = |results: &Results| {
+        let ratio = stored.hand_offs(results)?.way(way)?.ratio;
+        Some(Cell { measured: format!("{ratio:.2}"), met: ratio <= most })
+    };
+    let what = format!("hand-off, instructions to those of RPUSH + BLPOP, {label}");
+    at_most(Goal::HandOff, what, most, stored.all().map(cell).collect())
+}
+
+fn key_opens(stored: &Stored) -> Row {
+    let cell = |results: &Results| {
+        let opens = stored.hand_offs(results)?.way("block")?.key_opens;
+        Some(Cell { measured: opens.to_string(), met: opens <= KEY_OPENS })
+    };
+    let what = "hand-off, opens of the lock's key, BLOCK".into();
+    at_most(Goal::HandOff, what, KEY_OPENS, stored.all().map(cell).collect())
 }
 
 fn ratio(stored: &Stored, (goal, base, most): (Goal, Contender, f64)) -> Row {
@@ -152,12 +179,8 @@ fn ratio(stored: &Stored, (goal, base, most): (Goal, Contender, f64)) -> Row {
         let ratio = costs.cost(Contender::Rlock.name())?.to(base.name())?;
         Some(Cell { measured: figure(ratio), met: ratio.median <= most })
     };
-    Row {
-        goal,
-        what: format!("acquire + release, CPU to that of {}", base.label()),
-        target: format!("≤ {most}"),
-        cells: stored.all().map(cell).collect(),
-    }
+    let what = format!("acquire + release, CPU to that of {}", base.label());
+    at_most(goal, what, most, stored.all().map(cell).collect())
 }
 
 fn contended(results: &Results) -> Vec<Row> {
@@ -250,6 +273,11 @@ pub(super) fn of_client(costs: &Client) -> String {
     let what = format!("renewal of {} locks, % of a core", grouped(costs.renewal.locks));
     row(what, RENEWAL, costs.renewal.percent);
     text
+}
+
+/// A row for all servers.
+fn at_most(goal: Goal, what: String, most: impl Display, cells: Vec<Option<Cell>>) -> Row {
+    Row { goal, what, target: format!("≤ {most}"), cells }
 }
 
 fn row_of(goal: Goal, what: String, target: String, measured: String, met: bool) -> Row {

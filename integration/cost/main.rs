@@ -1,0 +1,13 @@
+//! What locks cost, in instructions of the server.
+//!
+//! Times say little on a machine that is shared; instructions are the same in each run, but for one in a thousand.
+//! `make cost STORE=1` stores them for docs/BENCHMARKS.md, on any server.
+
+mod ground;
+mod hand_offs;
+mod idle;
+mod laps;
+mod many_permits;
+mod plain;
+mod profile;
+mod store;
