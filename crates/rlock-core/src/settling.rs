@@ -25,7 +25,9 @@ impl<P: Server> Turn<'_, P> {
         if looked.is_ok() && !picture.lacks_end() {
             self.learn(picture);
         }
-        if !self.is_settled(picture, looked.is_ok()) {
+        // Not if another module has changed the lock within the look.
+        let seen = looked.is_ok() && self.changes() == picture.seen_after();
+        if !self.is_settled(picture, seen) {
             self.serve_found_free(picture.close());
             if self.changes() != picture.seen_after() {
                 looked = picture.look(self.node, need);
