@@ -80,10 +80,10 @@ impl<'a, L: Lock> Picture<'a, L> {
     #[inline(always)]
     pub(crate) fn look<P: Server>(&mut self, node: Node<'_, P>, need: Need) -> Result<(), Error> {
         let key = self.lock.open();
-        let mut fields = self.lock.state(&key, self.owner)?;
-        // Before lease keys are read: the server tells other modules of those that have expired.
+        // Once the key is open, and before lease keys are read: the server tells other modules of those that have expired.
         self.seen_after = node.locks(|locks| locks.changes());
         self.dead.clear();
+        let mut fields = self.lock.state(&key, self.owner)?;
         self.lacks_end = fields.kind == Kind::Mutex && need == Need::Holds;
         if fields.kind == Kind::Mutex && need != Need::Holds {
             fields.key_end = self.lock.expiry(&key);

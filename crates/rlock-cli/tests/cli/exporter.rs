@@ -107,10 +107,13 @@ fn a_server_that_hangs_delays_no_scrape_past_its_deadline() {
     for _ in 0..5 {
         exporter.request("GET", "/metrics", "X-Prometheus-Scrape-Timeout-Seconds: 0.1\r\n");
     }
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", exporter.running.pid())).unwrap();
-    // A thread may end between the listing and the look.
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
-    assert!(names.filter(|name| name.trim() == "question").count() <= 1);
+    // On a busy machine the primary's answer may take longer than the last scrape did.
+    eventually("one thread to be left at most", SOON, || {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", exporter.running.pid())).unwrap();
+        // A thread may end between the listing and the look.
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+        (names.filter(|name| name.trim() == "question").count() <= 1).then_some(())
+    });
     replica.signal(Signal::CONT.as_raw());
     eventually("the replica to be back", SOON, || {
         (exporter.scrape().of(&replica, ["rlock_up"]) == [1.0]).then_some(())
