@@ -166,7 +166,8 @@ fn hand_off(stored: &Stored) -> Option<String> {
     Some(format!(
         "**A hand-off among {} waiters** takes {} instructions of the server by BLOCK and {} by ENQUEUE with its RENEW, RPUSH and the next \
          BLPOP {} (callgrind, {}, one command at a time, {}, rlock {}). The release and the next acquire of the former holder open the lock's \
-         key {} times: each step reads it anew.",
+         key {} times. The difference to BLPOP pays for owners, leases and the order of the queue: a third of a hand-off is rlock's own code, \
+         the rest is the server's.",
         counted.waiters,
         thousands(block.instructions),
         thousands(enqueue.instructions),
