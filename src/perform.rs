@@ -247,7 +247,7 @@ pub(crate) fn listeners(ctx: Ctx<'_>, name: StringRef<'_>, message: UnlockMessag
     on(names.unlock_channel()).saturating_add(called)
 }
 
-/// Publishes one of Redisson's messages on one channel.
+/// Publishes an unlock message on one channel.
 pub(crate) fn publish_to(ctx: Ctx<'_>, channel: &[u8], message: StringRef<'_>) {
     let channel = OwnedString::new(channel);
     STATS.unlock_messages.add(1);

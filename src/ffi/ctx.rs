@@ -202,23 +202,21 @@ impl<'a> Ctx<'a> {
         }
     }
 
-    /// Publishes to the subscribers of this server, in a cluster to those of the key's shard, and says
-    /// how many of this server's heard it.
-    pub(crate) fn publish_here(self, channel: StringRef<'_>, message: StringRef<'_>) -> u64 {
+    /// Publishes to the subscribers of this server, in a cluster to those of the key's shard.
+    pub(crate) fn publish_here(self, channel: StringRef<'_>, message: StringRef<'_>) {
         let publish = if self.in_cluster() {
             api!(RedisModule_PublishMessageShard)
         } else {
             api!(RedisModule_PublishMessage)
         };
         // SAFETY: context and strings live.
-        let receivers = unsafe { publish(self.raw, channel.as_ptr(), message.as_ptr()) };
-        u64::try_from(receivers).unwrap_or(0)
+        unsafe { publish(self.raw, channel.as_ptr(), message.as_ptr()) };
     }
 
-    /// Tells an enqueued waiter something on its channel, and says how many heard it.
-    pub(crate) fn tell(self, channel: &[u8], message: &[u8]) -> u64 {
+    /// Tells an enqueued waiter something on its channel.
+    pub(crate) fn tell(self, channel: &[u8], message: &[u8]) {
         let (channel, message) = (OwnedString::new(channel), OwnedString::new(message));
-        self.publish_here(channel.borrow(), message.borrow())
+        self.publish_here(channel.borrow(), message.borrow());
     }
 
     /// A number of the server's INFO, or 0.

@@ -208,3 +208,17 @@ fn forcerelease_is_dangerous_and_not_in_the_category_of_rlock() {
     assert_eq!(say(bold, "RLOCK.FORCERELEASE locks:1"), "1");
     is_refused_each(bold, &["RLOCK.ACQUIRE locks:1 alice 100000"]);
 }
+
+/// A user whose rights stand in an ACL file cannot exist where the module is missing: OPERATIONS.md makes it in two steps.
+#[test]
+fn an_acl_file_with_commands_of_rlock_needs_the_module() {
+    let file = DataDir::temporary();
+    let path = file.path().join("users.acl");
+    std::fs::write(&path, "user default on nopass ~* &* +@all\nuser app on nopass ~locks:* +rlock.acquire\n")
+        .unwrap();
+    let with_file = || TestServer::builder().conf("aclfile", path.display());
+    let failure = with_file().without_module().try_start().unwrap_err();
+    assert!(failure.log.contains("rlock.acquire"), "{}", failure.log);
+    let (server, client) = &mut with_file().start_and_connect();
+    assert!(say(client, "ACL GETUSER app").contains("+rlock.acquire"), "{}", server.log_of_this_start());
+}

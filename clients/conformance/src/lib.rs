@@ -14,7 +14,6 @@ mod moves;
 mod process;
 mod proxy;
 pub mod reference;
-mod rights;
 mod run;
 mod scenario;
 mod suite;

@@ -38,6 +38,7 @@ mod process;
 pub mod redisson;
 mod replica_stream;
 mod replication;
+pub mod rights;
 pub mod screenshot;
 mod server;
 mod subscriber;

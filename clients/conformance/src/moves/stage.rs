@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use redis::{Connection, Value};
 use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::clients::watched::{PEER, Watched, sentinel_url};
+use rlock_testkit::rights::{refusals, set_user};
 use rlock_testkit::{Door, ServerName, TestServer, wait_for_replicas_in_sync};
 
 use crate::clock::boot_ns;
-use crate::rights::{refusals, set_user};
 
 /// A way in which an operator replaces a primary on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use rlock_testkit::rights::{refusals, set_user};
 use serde_json::{Value, json};
 
 use super::{DEADLINE, Problem, Run};
 use crate::driver::Line;
-use crate::rights::{refusals, set_user};
 use crate::scenario::Signal;
 
 impl Run<'_> {

@@ -7,6 +7,7 @@ use rlock_testkit::TestServer;
 use rlock_testkit::clients;
 use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::clients::{connect_with, counter, denied, eventually, holder, run, waiters, within};
+use rlock_testkit::rights::{refusals, set_user};
 
 async fn connect(cluster: &Cluster) -> Client {
     within("a client to connect", Client::connect(&cluster.url())).await.expect("a client")
@@ -40,6 +41,37 @@ async fn locks_of_every_shard_work() {
         assert_eq!(clients(primary), 1);
     }
     client.close(Duration::from_secs(5)).await.unwrap();
+}
+
+/// The rows of docs/SECURITY.md, on each shard and while a slot moves.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_least_rights_suffice_in_a_cluster() {
+    let cluster = Cluster::start_with_replicas(3);
+    let uses = ["connect", "wait", "a cluster", "durability"];
+    for primary in &cluster.primaries {
+        set_user(primary, &mut primary.connect(), "billing", &uses).unwrap();
+    }
+    let url = cluster.url().replace("://", "://billing:any@");
+    let client = within("a client", Client::connect(&url)).await.unwrap();
+    for (number, primary) in cluster.primaries.iter().enumerate() {
+        let name = format!("billing:{{{}}}", cluster.lock_on(number, 'a'));
+        let guard = within("a lock", client.lock(&name).acquire()).await.unwrap();
+        let lock = client.lock(&name).durability(Durability::Replicas(1));
+        let waiting = tokio::spawn(async move { lock.acquire().await });
+        eventually("a waiter", || (waiters(primary) == 1).then_some(())).await;
+        guard.release().await.unwrap();
+        within("a turn", waiting).await.unwrap().unwrap().release().await.unwrap();
+    }
+    // Half-way the old server refers to the new one with ASK, afterwards with MOVED.
+    let tag = cluster.lock_on(0, 'b');
+    let lock = client.lock(&format!("billing:{{{tag}}}"));
+    let once = async || within("a lock", lock.acquire()).await.unwrap().release().await.unwrap();
+    cluster.move_slot_of(&tag, 0, 1, async || drop(once().await)).await;
+    once().await;
+    client.close(Duration::from_secs(5)).await.unwrap();
+    for primary in &cluster.primaries {
+        assert_eq!(refusals(&mut primary.connect(), "billing").unwrap(), (0, String::new()));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

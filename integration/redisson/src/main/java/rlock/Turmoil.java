@@ -44,7 +44,7 @@ final class Turmoil {
     private final long leaseMs;
     /** By their kinds. */
     private final Map<String, Resource> resources = new TreeMap<>();
-    /** Those who work look at the others. */
+    /** Threads read it while others begin. */
     private final List<Worker> workers = new CopyOnWriteArrayList<>();
     /** What Redisson threw. */
     private final AtomicLong errors = new AtomicLong();
@@ -171,7 +171,7 @@ final class Turmoil {
             this.way = way;
         }
 
-        /** One of Redisson's: natives need no consideration. */
+        /** A thread of Redisson's: only these are waited for. */
         boolean triesForLong() {
             long since = asksSince;
             return name.endsWith(REDISSON) && since != Long.MAX_VALUE && Check.millisSince(since) > LONG_TRIED_MS;

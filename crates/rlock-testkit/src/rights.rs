@@ -4,22 +4,23 @@ use std::collections::HashMap;
 use std::fs;
 
 use redis::{Connection, Value};
-use rlock_testkit::{ServerName, TestServer};
 
-use crate::suite::home;
+use crate::{ServerName, TestServer};
+
+/// The page with the table.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SECURITY.md");
 
 /// The row for a server that puts commands of modules in no category.
 const NAMED: &str = "connect, Redis 7.0";
 
 /// Makes a user without a password, with the rules of these rows of the table.
-pub(crate) fn set_user(
+pub fn set_user(
     server: &TestServer,
     connection: &mut Connection,
     name: &str,
     uses: &[&str],
 ) -> Result<(), String> {
-    let page = fs::read_to_string(home().join("../../docs/SECURITY.md"))
-        .map_err(|error| format!("docs/SECURITY.md: {error}"))?;
+    let page = fs::read_to_string(PAGE).map_err(|error| format!("docs/SECURITY.md: {error}"))?;
     let version = server.version();
     let is_old = version.name == ServerName::Redis && !version.is_at_least(ServerName::Redis, 7, 2);
     let mut words = Vec::new();
@@ -42,7 +43,7 @@ fn rules(page: &str, row: &str) -> Result<Vec<String>, String> {
 }
 
 /// How often the server has refused something to this user by its ACLs, and what.
-pub(crate) fn refusals(connection: &mut Connection, user: &str) -> Result<(usize, String), String> {
+pub fn refusals(connection: &mut Connection, user: &str) -> Result<(usize, String), String> {
     let log: Vec<HashMap<String, Value>> =
         redis::cmd("ACL").arg("LOG").query(connection).map_err(|error| format!("ACL LOG: {error}"))?;
     let text = |entry: &HashMap<String, Value>, field: &str| match entry.get(field) {
