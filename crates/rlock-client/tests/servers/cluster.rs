@@ -56,7 +56,7 @@ async fn the_least_rights_suffice_in_a_cluster() {
     for (number, primary) in cluster.primaries.iter().enumerate() {
         let name = format!("billing:{{{}}}", cluster.lock_on(number, 'a'));
         let guard = within("a lock", client.lock(&name).acquire()).await.unwrap();
-        let lock = client.lock(&name).durability(Durability::Replicas(1));
+        let lock = client.lock(&name).durability(Durability::Majority);
         let waiting = tokio::spawn(async move { lock.acquire().await });
         eventually("a waiter", || (waiters(primary) == 1).then_some(())).await;
         guard.release().await.unwrap();
@@ -64,9 +64,9 @@ async fn the_least_rights_suffice_in_a_cluster() {
     }
     // Half-way the old server refers to the new one with ASK, afterwards with MOVED.
     let tag = cluster.lock_on(0, 'b');
-    let lock = client.lock(&format!("billing:{{{tag}}}"));
+    let lock = client.lock(format!("billing:{{{tag}}}"));
     let once = async || within("a lock", lock.acquire()).await.unwrap().release().await.unwrap();
-    cluster.move_slot_of(&tag, 0, 1, async || drop(once().await)).await;
+    cluster.move_slot_of(&tag, 0, 1, once).await;
     once().await;
     client.close(Duration::from_secs(5)).await.unwrap();
     for primary in &cluster.primaries {
