@@ -129,8 +129,8 @@ impl Machine {
         !self.plan.confirm_first && !self.down && self.asks > 0 && session && token
     }
 
-    /// The lock was granted by message, and the grant is not older than the first request. Half of its lease has to be left, since a
-    /// RENEW must reach the server before it ends.
+    /// The lock was granted by message, and the grant is not older than the first request. Half of its lease must be left: a RENEW must
+    /// reach the server before it ends.
     fn hold_unconfirmed(&mut self, token: i64, lease: Nanos, out: &mut Vec<Output>) {
         self.deadline = super::holding::end_of(self.first_sent, lease);
         if self.deadline - self.now < lease / 2 || self.end_of_hold() <= self.now {

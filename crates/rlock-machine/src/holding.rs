@@ -25,7 +25,7 @@ impl Machine {
         self.renew_at = sent + lease / 3;
     }
 
-    /// Whether a RENEW is to be sent at some time, or again.
+    /// Whether a new connection begins with a RENEW.
     pub(super) fn wants_renewal(&self) -> bool {
         self.plan.renew || self.unconfirmed.is_some() || self.plan.grace.is_some()
     }

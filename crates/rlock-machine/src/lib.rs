@@ -2,7 +2,7 @@
 //! no clock and does no I/O. Its shell feeds it inputs with the time, and carries out what it asks for.
 //!
 //! The stories in `clients/conformance/machine/` say what it does, line by line, in all five languages; the README there lists its
-//! numbers. All times are in nanoseconds on one clock of the process, which goes on while the machine sleeps if there is such a clock.
+//! numbers. All times are in nanoseconds on one clock of the process, if possible one that counts the time in suspend.
 //!
 //! **One trip.** A grant by message is held at once where the machine can prove that the grant is not older than the sending of the
 //! acquisition's first ENQUEUE: the owner was never used before, so no earlier grant of this owner exists. The hold then ends by that
@@ -202,7 +202,7 @@ pub enum Outcome {
     Error,
 }
 
-/// What the shell is to do, in this order.
+/// An order to the shell. Several are carried out in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
     /// Send a command; the answer is an input.
@@ -327,7 +327,7 @@ impl Machine {
         self.state
     }
 
-    /// Takes an input, and adds to `out` what the shell is to do.
+    /// Takes an input, and adds the orders to the shell to `out`.
     pub fn input(&mut self, now: Nanos, input: Input, out: &mut Vec<Output>) {
         self.now = now;
         // Before anything else: a reply that comes too late must not bring a lost lock back.
