@@ -1,6 +1,6 @@
 //! The results of the rules.
 
-use crate::facts::Reader;
+use crate::facts::Holder;
 use crate::token::Token;
 use crate::types::{Holds, Mode, UnixMs};
 
@@ -95,12 +95,12 @@ impl Change {
     }
 
     /// Dead readers that a look found, or owners whose permits have ended: their fields or members are removed. Others remain.
-    pub fn buried(&self) -> &[Reader] {
+    pub fn buried(&self) -> &[Holder] {
         self.shared.as_ref().map_or(&[], |shared| &shared.bury)
     }
 
     /// Removes the fields or members of these dead holders, too.
-    pub(crate) fn bury(&mut self, dead: Vec<Reader>) {
+    pub(crate) fn bury(&mut self, dead: Vec<Holder>) {
         if !dead.is_empty() {
             self.shared.get_or_insert_default().bury = dead;
         }
@@ -168,7 +168,7 @@ pub struct SharedChange {
     /// The new end of the caller's permit.
     pub permit_end: Option<UnixMs>,
     /// Dead readers whose fields are removed, or owners of ended permits whose members are.
-    pub bury: Vec<Reader>,
+    pub bury: Vec<Holder>,
 }
 
 /// The message on the unlock channel.

@@ -8,13 +8,13 @@
 
 use crate::decision::{Change, Decision, HashChange};
 use crate::error::Error;
-use crate::facts::{ReadLease, Reader};
+use crate::facts::{Holder, ReadLease};
 use crate::locks::LockName;
 use crate::node::Node;
 use crate::port::{Lock, Server};
 use crate::read_leases;
 use crate::shape::Fields;
-use crate::types::{Expiry, Holds};
+use crate::types::Expiry;
 use crate::view::{Hold, Kind, Need, Others, Step, View};
 
 /// A lock as a look found it.
@@ -26,8 +26,8 @@ pub(crate) struct Picture<'a, L: Lock> {
     view: View,
     /// Whether the look left out when a plain lock ends.
     lacks_end: bool,
-    /// The dead readers that the look found and that must be removed.
-    dead: Vec<Reader>,
+    /// The dead holders that the look found and that must be removed.
+    dead: Vec<Holder>,
     /// After how many changes of keys the view was read: see [`crate::locks::Locks::changes`].
     seen_after: u64,
 }
@@ -189,7 +189,7 @@ impl<'a, L: Lock> Picture<'a, L> {
         let permits = self.lock.permits(&key, self.owner.filter(|_| self.view.dead.is_some()));
         self.key = Some(key);
         self.view.add_permits(&permits, node.port.now());
-        self.dead = permits.ended.into_iter().map(|owner| Reader { owner, holds: Holds::ONE }).collect();
+        self.dead = permits.ended;
         if need == Need::Room {
             self.count_permits();
         }

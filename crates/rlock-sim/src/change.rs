@@ -1,6 +1,6 @@
 //! Applies a decided change to the keys, as the module does in a server.
 
-use rlock_core::facts::{self, FairEntry, Reader};
+use rlock_core::facts::{self, FairEntry, Holder};
 use rlock_core::locks::LockRef;
 use rlock_core::{Change, Error, Expiry, Fields, HashChange, Holds, Kind, LeaseMs, Mode, UnixMs};
 
@@ -23,9 +23,9 @@ impl ReadWrite {
     }
 
     /// The readers, also dead ones; at most this many.
-    pub(crate) fn readers(&self, most: usize) -> Vec<Reader> {
+    pub(crate) fn readers(&self, most: usize) -> Vec<Holder> {
         let readers = self.reads.iter().take(most);
-        readers.map(|(owner, holds)| Reader { owner: owner.clone(), holds: *holds }).collect()
+        readers.map(|(owner, holds)| Holder { owner: owner.clone(), holds: *holds }).collect()
     }
 }
 
@@ -48,7 +48,8 @@ impl Permits {
     pub(crate) fn seen_by(&self, owner: Option<&[u8]>, now: UnixMs) -> facts::Permits {
         let others = || self.ends.iter().filter(|(other, _)| owner != Some(&***other));
         let living = || others().map(|(_, end)| *end).filter(|end| *end > now);
-        let ended = others().filter(|(_, end)| **end <= now).map(|(owner, _)| owner.clone());
+        let ended = others().filter(|(_, end)| **end <= now);
+        let ended = ended.map(|(owner, _)| Holder { owner: owner.clone(), holds: Holds::ONE });
         facts::Permits {
             own: owner.and_then(|owner| self.ends.get(owner).copied()),
             first_end: living().min(),
@@ -79,7 +80,7 @@ impl World {
     }
 
     /// Removes the fields of dead readers.
-    pub(crate) fn bury(&mut self, lock: &LockRef, dead: &[Reader]) {
+    pub(crate) fn bury(&mut self, lock: &LockRef, dead: &[Holder]) {
         if let Some(Value::ReadWrite(value)) = self.keys.get_mut(lock) {
             for reader in dead {
                 value.reads.remove(&reader.owner);

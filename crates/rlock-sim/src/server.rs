@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
-use rlock_core::facts::{self, ReadLease, Reader, WriteAccess};
+use rlock_core::facts::{self, Holder, ReadLease, WriteAccess};
 use rlock_core::locks::{LockName, LockRef, Ticket, User};
 use rlock_core::note::Note;
 use rlock_core::port::{FairList, InCommand, InTask, Lock, ReaderPage, Server};
@@ -193,7 +193,7 @@ impl Lock for SimLock<'_> {
         Ok(())
     }
 
-    fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error> {
+    fn readers(&self, visit: &mut dyn FnMut(Holder) -> ControlFlow<()>) -> Result<(), Error> {
         for reader in self.some_readers(usize::MAX) {
             if visit(reader).is_break() {
                 break;
@@ -207,7 +207,7 @@ impl Lock for SimLock<'_> {
         Ok(Some((self.some_readers(usize::MAX), None)))
     }
 
-    fn some_readers(&self, most: usize) -> Vec<Reader> {
+    fn some_readers(&self, most: usize) -> Vec<Holder> {
         self.sim.with(|world| world.read_write(self.lock).map_or(Vec::new(), |value| value.readers(most)))
     }
 
