@@ -6,7 +6,7 @@
 //! Keys are opened here only. A picture borrows its lock exclusively: the compiler refuses a call of the lock while the
 //! picture may have its key open.
 
-use crate::decision::{Change, Decision, HashChange};
+use crate::decision::{Change, Decision, KeyChange};
 use crate::error::Error;
 use crate::facts::{Holder, ReadLease};
 use crate::locks::LockName;
@@ -149,8 +149,8 @@ impl<'a, L: Lock> Picture<'a, L> {
         match self.view.kind {
             // What changes nothing leaves ended permits where they are.
             Kind::Permits if change.is_empty() => {}
-            _ if change.keeps_fields() => change.bury(dead),
-            _ => {}
+            _ if change.key.deletes() => {}
+            _ => change.bury(dead),
         }
         decision
     }
@@ -257,7 +257,7 @@ impl<'a, L: Lock> Picture<'a, L> {
 
     /// The view once this change is made; `None` if the look left out what the view after it needs.
     pub(crate) fn view_after(&self, change: &Change) -> Option<View> {
-        let is_known = !self.lacks_end || change.hash == HashChange::Delete;
+        let is_known = !self.lacks_end || change.key == KeyChange::Delete;
         is_known.then(|| if change.is_empty() { self.view } else { self.view.after(change) })
     }
 

@@ -9,7 +9,7 @@ use rlock_core::note::Note;
 use rlock_core::port::{FairList, InCommand, InTask, Lock, ReaderPage, Server};
 use rlock_core::settings::Settings;
 use rlock_core::view::Others;
-use rlock_core::{Change, Error, Expiry, Fields, Kind, Mode, MonoMs, Reply, UnixMs, View};
+use rlock_core::{Change, Error, Expiry, Fields, Kind, MonoMs, Reply, UnixMs, View};
 
 use crate::Sim;
 use crate::fair::SimFairList;
@@ -228,18 +228,7 @@ impl Lock for SimLock<'_> {
 
     fn perform(&self, (): (), owner: Option<&[u8]>, change: &Change) -> Result<(), Error> {
         let expected = self.seen_by(owner).map(|view| view.after(change));
-        self.sim.with(|world| {
-            let owner = owner.unwrap_or_default();
-            world.bury(self.lock, change.buried());
-            match change.mode {
-                Mode::Mutex => world.change_mutex(self.lock, owner, change),
-                Mode::Read | Mode::Write => world.change_read_write(self.lock, owner, change),
-                Mode::Permit => world.change_permits(self.lock, owner, change),
-            }
-            if let Some(token) = change.token {
-                world.tokens.insert(self.lock.clone(), Some(token.get()));
-            }
-        });
+        self.sim.with(|world| world.change(self.lock, owner.unwrap_or_default(), change));
         let found = self.seen_by(owner);
         if let (Some(expected), Some(found)) = (expected, found) {
             let known = |view: View| (view.kind, view.sole, view.reads(), others(&view), view.key_end);

@@ -1,7 +1,7 @@
 //! Acquisition, re-entry and hand-off.
 
 use super::{arrival, check_kind, nothing, permits, reply_token};
-use crate::decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply};
+use crate::decision::{Admission, Change, Decision, KeyChange, LockEvent, ReadLeases, Reply};
 use crate::error::Error;
 use crate::request::Acquire;
 use crate::token::Token;
@@ -94,18 +94,18 @@ impl New {
 
     /// The lock had no holder.
     fn first_holder(&self, view: &View) -> Decision {
-        let hash = match view.kind {
-            Kind::Free => HashChange::Set(Holds::ONE),
-            _ => HashChange::Replace(Holds::ONE),
+        let key = match view.kind {
+            Kind::Free => KeyChange::Set(Holds::ONE),
+            _ => KeyChange::Replace(Holds::ONE),
         };
-        let mut decision = self.hold(hash, Holds::ONE, self.now.after(self.lease), Expiry::At(self.now));
+        let mut decision = self.hold(key, Holds::ONE, self.now.after(self.lease), Expiry::At(self.now));
         decision.change.becomes = Some(self.mode).filter(|mode| *mode != Mode::Mutex);
         decision
     }
 
     /// Other readers hold the lock, or the owner writes.
     fn joined(&self, view: &View) -> Decision {
-        self.hold(HashChange::Set(Holds::ONE), Holds::ONE, self.now.after(self.lease), view.key_end)
+        self.hold(KeyChange::Set(Holds::ONE), Holds::ONE, self.now.after(self.lease), view.key_end)
     }
 
     /// The owner holds the lock in this mode already: the lease never gets shorter. FENCED gets a new token even if
@@ -113,13 +113,13 @@ impl New {
     fn again(&self, view: &View, before: Hold, target: Holds) -> Decision {
         let asked = self.now.after(self.lease);
         let more = target > before.holds;
-        let hash = if more { HashChange::Set(target) } else { HashChange::Keep };
+        let key = if more { KeyChange::Set(target) } else { KeyChange::Keep };
         let ends = match before.until {
             Expiry::At(at) => at.max(asked),
             // Another client removed the expiry (PERSIST).
             Expiry::Never => asked,
         };
-        let mut decision = self.hold(hash, target, ends, view.key_end);
+        let mut decision = self.hold(key, target, ends, view.key_end);
         if !more {
             decision.change.event = None;
             if before.until == Expiry::At(ends) {
@@ -133,7 +133,7 @@ impl New {
     }
 
     /// This number of holds, the newest of which has this lease end.
-    fn hold(&self, hash: HashChange, holds: Holds, ends: UnixMs, key_end: Expiry) -> Decision {
+    fn hold(&self, key: KeyChange, holds: Holds, ends: UnixMs, key_end: Expiry) -> Decision {
         // The key lasts as long as the longest lease.
         let longer = matches!(key_end, Expiry::At(at) if ends > at);
         let leases = match self.mode {
@@ -145,7 +145,7 @@ impl New {
             reply: self.reply(holds, in_force),
             change: Change {
                 mode: self.mode,
-                hash,
+                key,
                 becomes: None,
                 shared: leases.change(),
                 expire_at: longer.then_some(ends),

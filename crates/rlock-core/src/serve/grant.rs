@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::decision::{Change, Decision, HashChange, Reply};
+use crate::decision::{Change, Decision, Reply};
 use crate::departures::refuse;
 use crate::error::Error;
 use crate::fair;
@@ -169,11 +169,11 @@ fn answer_blocked<P: Server>(
     lock: &P::Lock<'_>,
     head: Waiter,
     ends: UnixMs,
-    Decision { reply, change: Change { hash, .. } }: &Decision,
+    Decision { reply, change: Change { event, .. } }: &Decision,
 ) {
     let Waiter { ticket, owner, mode, .. } = head;
     // An owner that holds the lock by another call keeps it, even if this reply is not delivered.
-    if *hash != HashChange::Keep {
+    if event.is_some() {
         node.locks(|locks| locks.granted(lock.name(), locks::Grant { ticket, owner, mode, ends }));
     }
     node.port.answer(ticket, Ok(*reply));

@@ -8,7 +8,7 @@ mod plain;
 mod take;
 
 use super::*;
-use crate::decision::{Admission, HashChange, LockEvent};
+use crate::decision::{Admission, KeyChange, LockEvent};
 use crate::request::{Acquire, Release, Wait};
 use crate::types::{LeaseMs, Owner, WaitMs};
 use crate::view::{Need, Others};
@@ -214,7 +214,7 @@ fn renew_never_ends_the_key_before_anybodys_read_lease() {
         let renewed = renew(&view, &prolong(mode, ms), NOW).map(done);
         let Decision { reply: answer, change } = renewed.expect("a decision");
         assert_eq!((answer, change.leases().set, change.expire_at), (reply, set, expire_at), "{story}");
-        assert_eq!((change.hash, change.event), (HashChange::Keep, None), "{story}");
+        assert_eq!((change.key, change.event), (KeyChange::Keep, None), "{story}");
     }
 }
 

@@ -3,20 +3,20 @@
 use super::*;
 
 /// reply, hash, what `mode` becomes, lease keys written, the key's expiry
-type Taken = (Reply, HashChange, Option<Mode>, Option<(i64, i64, UnixMs)>, Option<UnixMs>);
+type Taken = (Reply, KeyChange, Option<Mode>, Option<(i64, i64, UnixMs)>, Option<UnixMs>);
 
 /// Others read, or did.
 fn all_dead() -> View {
     View { others: Others::Dead, ..reading(0, 3) }
 }
 
-const DENIED: Taken = (Reply::Denied, HashChange::Keep, None, None, None);
+const DENIED: Taken = (Reply::Denied, KeyChange::Keep, None, None, None);
 
 fn taken(decision: Decision) -> Taken {
     let leases = decision.change.leases();
-    let Change { hash, becomes, expire_at, .. } = decision.change;
+    let Change { key, becomes, expire_at, .. } = decision.change;
     assert_eq!(leases.gone, None, "no acquisition deletes lease keys");
-    (decision.reply, hash, becomes, leases.set, expire_at)
+    (decision.reply, key, becomes, leases.set, expire_at)
 }
 
 /// ACQUIRE; others that read are alive.
@@ -35,7 +35,7 @@ fn check_acquire(mode: Mode, cases: Vec<(&str, View, i64, Option<i64>, Taken)>) 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn readers_take_what_is_free_join_and_re_enter() {
-    let set = |n| HashChange::Set(holds(n));
+    let set = |n| KeyChange::Set(holds(n));
     let read = Some(Mode::Read);
     let fifty = Some((1, 1, at(50)));
     check_acquire(
@@ -47,7 +47,7 @@ fn readers_take_what_is_free_join_and_re_enter() {
                 ABANDONED,
                 50,
                 None,
-                (acquired(1, 50), HashChange::Replace(Holds::ONE), read, fifty, Some(at(50))),
+                (acquired(1, 50), KeyChange::Replace(Holds::ONE), read, fifty, Some(at(50))),
             ),
             ("joins others", reading(0, 3), 50, None, (acquired(1, 50), set(1), None, fifty, None)),
             (
@@ -100,9 +100,9 @@ fn readers_take_what_is_free_join_and_re_enter() {
 
 #[test]
 fn a_writer_takes_what_is_free_and_re_enters_and_no_reader_becomes_one() {
-    let set = |n| HashChange::Set(holds(n));
+    let set = |n| KeyChange::Set(holds(n));
     let write = Some(Mode::Write);
-    let replaced = (acquired(1, 50), HashChange::Replace(Holds::ONE), write, None, Some(at(50)));
+    let replaced = (acquired(1, 50), KeyChange::Replace(Holds::ONE), write, None, Some(at(50)));
     check_acquire(
         Mode::Write,
         vec![
@@ -141,8 +141,8 @@ fn a_writer_takes_what_is_free_and_re_enters_and_no_reader_becomes_one() {
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn holds_says_where_to_arrive() {
-    let keep = HashChange::Keep;
-    let set = |n| HashChange::Set(holds(n));
+    let keep = KeyChange::Keep;
+    let set = |n| KeyChange::Set(holds(n));
     check_acquire(
         Mode::Read,
         vec![
@@ -229,8 +229,8 @@ fn a_hand_off_gives_the_waiter_its_own_lease() {
         knowing(view, alive(1), |view| hand_off(view, mode, lease(50), None, NOW)).expect("a decision")
     };
     let taken = |view, mode| Some(taken(given(view, mode))).filter(|taken| *taken != DENIED);
-    let new = |hash, mode, set| Some((acquired(1, 50), hash, Some(mode), set, Some(at(50))));
-    let (set, replace) = (HashChange::Set(Holds::ONE), HashChange::Replace(Holds::ONE));
+    let new = |key, mode, set| Some((acquired(1, 50), key, Some(mode), set, Some(at(50))));
+    let (set, replace) = (KeyChange::Set(Holds::ONE), KeyChange::Replace(Holds::ONE));
     let key = Some((1, 1, at(50)));
     assert_eq!(taken(FREE, Mode::Read), new(set, Mode::Read, key));
     assert_eq!(taken(FREE, Mode::Write), new(set, Mode::Write, None));
