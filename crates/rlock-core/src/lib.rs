@@ -108,5 +108,5 @@ pub use decision::{Admission, Change, Decision, KeyChange, LockEvent, ReadLeases
 pub use error::Error;
 pub use shape::Fields;
 pub use token::Token;
-pub use types::{Expiry, Holds, LeaseMs, Mode, MonoMs, Owner, PermitLimit, UnixMs, WaitMs};
+pub use types::{Expiry, Holds, LeaseMs, Mode, MonoMs, Owner, PermitLimit, UnixMs, WaitMs, Wanted};
 pub use view::{Kind, View};

@@ -86,7 +86,7 @@ pub(crate) fn waiters_session<P: InCommand>(
     user: Option<&[u8]>,
 ) -> Result<Option<Session>, Error> {
     let Some(grace) = request.session else { return Ok(None) };
-    let (waiter, limits) = ((request.owner.bytes(), request.mode), node.port.settings().max_ties);
+    let (waiter, limits) = ((request.owner.bytes(), request.mode()), node.port.settings().max_ties);
     let allowed = node.locks(|locks| locks.may_tie_waiter(lock, waiter, user, limits));
     allowed.inspect_err(|why| note_refused(node, why))?;
     Ok(Some(Session { client: node.port.client_id(), grace }))

@@ -35,7 +35,8 @@ pub(super) fn acquire(
 }
 
 /// Hands a permit to the first waiter, if its limit admits one more; otherwise the reply is a denial.
-pub fn hand_off_permit(view: &View, limit: PermitLimit, lease: LeaseMs, now: UnixMs) -> Result<Step, Error> {
+#[cold]
+pub(super) fn hand_off(view: &View, limit: PermitLimit, lease: LeaseMs, now: UnixMs) -> Result<Step, Error> {
     check_kind(view)?;
     Ok(take(view, limit, lease, now, LockEvent::HandOff))
 }

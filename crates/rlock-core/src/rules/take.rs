@@ -5,7 +5,7 @@ use crate::decision::{Admission, Change, Decision, KeyChange, LockEvent, ReadLea
 use crate::error::Error;
 use crate::request::Acquire;
 use crate::token::Token;
-use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
+use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs, Wanted};
 use crate::view::{Hold, Kind, Need, Others, Step, View};
 
 /// RLOCK.ACQUIRE; `token` is the token for this acquisition, if it asks for one. `kept_out`: an owner without holds must
@@ -19,15 +19,16 @@ pub fn acquire(
     admission: Admission,
     kept_out: bool,
 ) -> Result<Step, Error> {
-    if let Some(limit) = request.permits {
+    if let Wanted::Permit(limit) = request.wanted {
         return permits::acquire(view, request, limit, now, admission, kept_out);
     }
-    check_kind(view, request.mode)?;
-    if must_check_readers(view, request.mode) {
+    let mode = request.mode();
+    check_kind(view, mode)?;
+    if must_check_readers(view, mode) {
         return Ok(Step::Look(Need::AnyOther));
     }
     let reads_only = view.shared.is_some() && view.sole.is_none();
-    if request.mode == Mode::Write && request.wait.is_some() && reads_only {
+    if mode == Mode::Write && request.wait.is_some() && reads_only {
         return Err(Error::Upgrade);
     }
     if !view.holds_any() {
@@ -38,19 +39,23 @@ pub fn acquire(
             return Ok(nothing(Reply::Denied));
         }
     }
-    let new = New { mode: request.mode, lease: request.lease, token, now, event: LockEvent::Acquire };
+    let new = New { mode, lease: request.lease, token, now, event: LockEvent::Acquire };
     new.take(view, request.arrive_at)
 }
 
 /// Hands the lock off to the first waiter, if it can have it; otherwise the reply is a denial. The lease counts from now. If
-/// the owner already holds a read/write lock in this mode by another call, the number of its holds stays the same.
+/// the owner already holds a read/write lock in its mode by another call, the number of its holds stays the same.
 pub fn hand_off(
     view: &View,
-    mode: Mode,
+    wanted: Wanted,
     lease: LeaseMs,
     token: Option<Token>,
     now: UnixMs,
 ) -> Result<Step, Error> {
+    if let Wanted::Permit(limit) = wanted {
+        return permits::hand_off(view, limit, lease, now);
+    }
+    let mode = wanted.mode();
     check_kind(view, mode)?;
     if must_check_readers(view, mode) {
         return Ok(Step::Look(Need::AnyOther));

@@ -25,7 +25,7 @@ fn limit(count: i64) -> PermitLimit {
 }
 
 fn wanted(count: i64, lease_ms: i64) -> Acquire<'static> {
-    Acquire { permits: Some(limit(count)), ..ask(Mode::Permit, lease_ms, Some(1)) }
+    ask(Wanted::Permit(limit(count)), lease_ms, Some(1))
 }
 
 /// What an acquisition leads to: the reply, the end of the permit, the key's new expiry.
@@ -148,7 +148,7 @@ fn kinds_are_not_taken_for_each_other() {
     assert_eq!(other(HELD_BY_OTHER), Err(Error::NoPermitsLock));
     assert_eq!(other(reading(1, 0)), Err(Error::NoPermitsLock));
     let plain =
-        acquire(&permits(true, 1, None), &ask(Mode::Mutex, 1, None), None, NOW, Admission::Open, false);
+        acquire(&permits(true, 1, None), &ask(Wanted::Mutex, 1, None), None, NOW, Admission::Open, false);
     assert_eq!(plain, Err(Error::PermitsLock));
     assert_eq!(renew(&permits(true, 1, None), &prolong(Some(Mode::Read), 1), NOW), Err(Error::PermitsLock));
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn ask(lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
-    super::ask(Mode::Mutex, lease_ms, arrive_at)
+    super::ask(Wanted::Mutex, lease_ms, arrive_at)
 }
 
 fn give(down_to: DownTo, lease_ms: Option<i64>) -> Release<'static> {
@@ -246,7 +246,7 @@ fn holds_raise_events_when_acquired_and_released() {
 
 /// The change of a hand-off, if the waiter can have the lock.
 fn given(view: View, token: Option<Token>) -> Option<Change> {
-    let decision = hand_off(&view, Mode::Mutex, lease(50), token, NOW).map(done).expect("a decision");
+    let decision = hand_off(&view, Wanted::Mutex, lease(50), token, NOW).map(done).expect("a decision");
     (decision.reply != Reply::Denied).then_some(decision.change)
 }
 
