@@ -38,7 +38,7 @@ impl View {
 
     fn change_reads(&mut self, change: &Change) {
         let holds = match change.key {
-            KeyChange::Keep => self.reads(),
+            KeyChange::Keep => self.shared_holds(),
             key => key.holds(),
         };
         // The newest hold has the longest lease.

@@ -240,7 +240,7 @@ impl<'a, L: Lock> Picture<'a, L> {
     #[inline]
     pub(crate) fn check_leases_local(&self, change: &Change) -> Result<(), Error> {
         let Some((first, last, _)) = change.leases().set else { return Ok(()) };
-        let (Some(owner), Some(holds)) = (self.owner, self.view.reads()) else { return Ok(()) };
+        let (Some(owner), Some(holds)) = (self.owner, self.view.shared_holds()) else { return Ok(()) };
         let is_migrating = |hold| self.lock.read_lease(owner, hold) == ReadLease::Unknown;
         if (first..=last.min(holds.get())).any(is_migrating) { Err(Error::LeaseMigrating) } else { Ok(()) }
     }

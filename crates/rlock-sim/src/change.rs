@@ -20,7 +20,7 @@ impl ReadWrite {
         }
         let others = all - usize::from(reads.is_some()) - usize::from(writes.is_some());
         let kind = if self.writing { Kind::Writing } else { Kind::Reading };
-        Fields { kind, sole: writes, reads, others, key_end: self.expiry }
+        Fields { kind, sole: writes, shared: reads, others, key_end: self.expiry }
     }
 
     /// The holds in this mode.

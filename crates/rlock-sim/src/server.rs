@@ -231,7 +231,7 @@ impl Lock for SimLock<'_> {
         self.sim.with(|world| world.change(self.lock, owner.unwrap_or_default(), change));
         let found = self.seen_by(owner);
         if let (Some(expected), Some(found)) = (expected, found) {
-            let known = |view: View| (view.kind, view.sole, view.reads(), others(&view), view.key_end);
+            let known = |view: View| (view.kind, view.sole, view.shared_holds(), others(&view), view.key_end);
             assert_eq!(known(found), known(expected), "the view after {change:?}");
         }
         Ok(())

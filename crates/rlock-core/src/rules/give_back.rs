@@ -114,7 +114,7 @@ pub fn force_release(view: &View, of_owner: bool) -> Step {
         return permits::force_release(view, of_owner);
     }
     let event = LockEvent::ForceRelease;
-    let step = match (view.kind, view.sole, view.reads()) {
+    let step = match (view.kind, view.sole, view.shared_holds()) {
         (Kind::Free | Kind::Abandoned, ..) => return nothing(Reply::NothingToForce),
         (_, None, None) if of_owner => return nothing(Reply::NothingToForce),
         (_, None, Some(holds)) if of_owner => reader_gone(view, holds, event),
@@ -126,7 +126,7 @@ pub fn force_release(view: &View, of_owner: bool) -> Step {
     };
     let Step::Done(mut decision) = step else { return step };
     decision.reply = Reply::Forced;
-    if let (true, Some(holds)) = (of_owner, view.reads()) {
+    if let (true, Some(holds)) = (of_owner, view.shared_holds()) {
         decision.change.set_leases(ReadLeases { gone: Some(newest(1, holds)), ..decision.change.leases() });
     }
     Step::Done(decision)

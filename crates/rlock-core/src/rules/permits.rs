@@ -108,7 +108,7 @@ pub(super) fn renew(view: &View, request: &Renew<'_>, now: UnixMs) -> Result<Ste
 #[cold]
 pub(super) fn force_release(view: &View, of_owner: bool) -> Step {
     let event = LockEvent::ForceRelease;
-    match (of_owner, view.reads()) {
+    match (of_owner, view.shared_holds()) {
         (false, _) => deleted(Reply::Forced, event),
         (true, Some(_)) => gone(view, Reply::Forced, event),
         (true, None) => nothing(Reply::NothingToForce),
