@@ -98,7 +98,7 @@ impl Wanted {
 ///
 /// Packed: the block of a waiter in memory has no room for the padding of an aligned number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(packed)]
+#[repr(Rust, packed)]
 pub struct PermitLimit(NonZeroU32);
 
 impl PermitLimit {

@@ -90,16 +90,15 @@ fn check_messages(bytes: &[u8]) {
     for wanted in [Wanted::Mutex, Wanted::Read, Wanted::Write, permit] {
         let mode = wanted.mode();
         let last = mode.word().map_or(String::new(), |word| format!(" {word}"));
-        let (since, ticket) = (MonoMs(0), Ticket(1));
         let waiter = Waiter {
             owner: owner.into(),
             wanted,
             lease,
             fenced: false,
             fair: false,
-            since,
+            since: MonoMs(0),
             until: None,
-            ticket,
+            ticket: Ticket(1),
             via: Via::Block,
             client_id: 1,
             session: None,
