@@ -49,8 +49,8 @@ pub enum Reply {
     NothingToForce,
 }
 
-/// The change of a lock, in this order: the lock's own key, by the list of [`crate::effects`]; the read leases, the token, the
-/// event, the unlock message.
+/// The change of a lock, in this order: the lock's own key ([`Change::each_effect`]), the read leases, the token, the event, the
+/// unlock message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// The caller's mode, which determines its field or member.

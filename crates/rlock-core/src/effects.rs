@@ -1,5 +1,5 @@
-//! The effects of a change on the lock's own key, in their one order: as the module writes them, sends them to replicas and AOF, and
-//! raises their events, and as the simulated server applies them.
+//! The effects of a change on the lock's own key, in their one order. The module writes them, sends them to replicas and AOF, and
+//! raises their events; the simulated server applies them.
 
 use crate::decision::{Change, KeyChange};
 use crate::facts::Holder;
