@@ -1,4 +1,4 @@
-//! The effects of a change on the lock's own key, by the list of the core: written, sent to replicas and AOF, and told by events.
+//! The effects of a change on the lock's own key, by the list of the core: written, sent to replicas and AOF, and reported by events.
 
 use rlock_core::effects::Effects;
 use rlock_core::facts::Holder;
@@ -202,7 +202,7 @@ impl Effects for Events<'_> {
 
     #[inline]
     fn remove(&mut self) {
-        // One `zrem` tells of the owner's permit and of ended ones.
+        // One `zrem` covers the owner's permit and the ended ones.
         if self.mode != Mode::Permit || !self.buried {
             self.notify_removal();
         }

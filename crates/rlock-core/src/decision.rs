@@ -184,7 +184,7 @@ impl ReadLeases {
     }
 }
 
-/// What a change does besides where a lock may have several holders. It does something.
+/// The parts of a change that only a lock with several holders has. At least one of them is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedChange {
     /// The changes of the lease keys of the caller's read holds.
