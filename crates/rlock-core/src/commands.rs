@@ -62,7 +62,7 @@ fn acquire_in<P: InCommand>(
     looked?;
     let ahead = request.fair && is_ahead(turn, &mut picture);
     let decision = picture.decide_seen(node, |picture| {
-        let kept_out = ahead || hold_back(turn, picture, request.mode);
+        let kept_out = ahead || hold_back(turn, picture, request.mode());
         let admission = node.port.settings().admission;
         rules::acquire(picture.view(), request, token, now, admission, kept_out)
     })?;
@@ -216,9 +216,9 @@ fn waiter_of(
     client_id: u64,
     (session, user): (Option<Session>, Option<User>),
 ) -> Waiter {
-    let Acquire { owner, mode, permits, lease, fenced, fair, .. } = *request;
+    let Acquire { owner, wanted, lease, fenced, fair, .. } = *request;
     let owner = owner.bytes().into();
-    Waiter { owner, mode, permits, lease, fenced, fair, since, until, ticket, via, client_id, session, user }
+    Waiter { owner, wanted, lease, fenced, fair, since, until, ticket, via, client_id, session, user }
 }
 
 /// How a waiter receives the outcome, and what its call answers now.
@@ -273,7 +273,7 @@ fn begin_wait<P: InCommand>(
     wait: Wait<'_>,
 ) -> Result<Answer, Error> {
     let (node, owner) = (turn.node, request.owner.bytes());
-    node.locks(|locks| locks.check_upgrade(lock.name(), owner, request.mode))?;
+    node.locks(|locks| locks.check_upgrade(lock.name(), owner, request.mode()))?;
     if request.fair {
         fair::repair_changed(node, lock);
     }
@@ -283,7 +283,7 @@ fn begin_wait<P: InCommand>(
     let user = node.port.user();
     let session = waiters_session(node, lock.name(), request, user.as_deref())?;
     let ticket = node.locks(|locks| {
-        locks.admit(lock.name(), (owner, request.mode), user.as_deref(), limits)?;
+        locks.admit(lock.name(), (owner, request.mode()), user.as_deref(), limits)?;
         Ok(locks.new_ticket())
     });
     let ticket = ticket.inspect_err(|why| note_refused(node, why))?;
@@ -297,7 +297,7 @@ fn begin_wait<P: InCommand>(
     turn.schedule_next_check(lock);
     // The check below must not be replaced at the end of the turn.
     turn.needs_check = false;
-    check_expiry_soon(node, lock, request.mode);
+    check_expiry_soon(node, lock, request.wanted);
     Ok(answer)
 }
 

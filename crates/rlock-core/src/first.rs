@@ -1,24 +1,23 @@
 //! The first waiter of a lock, and whether it can have it.
 
 use crate::access::{Access, permit_access};
-use crate::locks::{Waiter, Wanted};
 use crate::look::{Picture, key_end, look};
 use crate::node::Node;
 use crate::port::{Lock, Server};
 use crate::rules::has_room;
 use crate::turn::Turn;
-use crate::types::{Expiry, Mode};
+use crate::types::{Expiry, Wanted};
 use crate::view::{Kind, Need, Others, View};
 use crate::yielding;
 
 /// The owner of the first waiter, and what it wants.
 pub(crate) fn head<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<(Box<[u8]>, Wanted)> {
-    node.locks(|locks| locks.head(lock.name()).map(|head| (head.owner.clone(), head.wanted())))
+    node.locks(|locks| locks.head(lock.name()).map(|head| (head.owner.clone(), head.wanted)))
 }
 
 /// What the first waiter wants.
 pub(crate) fn wanted_first<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<Wanted> {
-    node.locks(|locks| locks.head(lock.name()).map(Waiter::wanted))
+    node.locks(|locks| locks.head(lock.name()).map(|head| head.wanted))
 }
 
 /// What else a look does.
@@ -59,9 +58,9 @@ impl<P: Server> Turn<'_, P> {
         }
         // To a writer its own reads are in the way as well.
         let (seen_by, need) =
-            if wanted.mode == Mode::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Own) };
+            if wanted == Wanted::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Own) };
         let seen = look(self.node, lock, seen_by, need).map(|mut picture| {
-            if wanted.permits.is_some_and(|limit| has_room(picture.view(), limit).is_none()) {
+            if wanted.limit().is_some_and(|limit| has_room(picture.view(), limit).is_none()) {
                 picture.count_permits();
             }
             let (view, seen_after) = (*picture.view(), picture.seen_after());
@@ -83,15 +82,15 @@ impl<P: Server> Turn<'_, P> {
 }
 
 fn access_to<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, view: &View, wanted: Wanted) -> Access {
-    match (wanted.mode, view.kind, view.others) {
-        (mode, ..) if view.is_free_for(mode) => Access::Free,
-        (Mode::Permit, Kind::Permits, others) => permit_access(view, wanted.permits, others),
-        (Mode::Read, Kind::Reading, _) => shared_access(node, lock, view),
-        (Mode::Read, Kind::Writing, _) if view.sole.is_some() => shared_access(node, lock, view),
-        (Mode::Write, Kind::Reading, Others::Live { until, .. }) => {
+    match (wanted, view.kind, view.others) {
+        (wanted, ..) if view.is_free_for(wanted.mode()) => Access::Free,
+        (Wanted::Permit(limit), Kind::Permits, _) => permit_access(view, limit),
+        (Wanted::Read, Kind::Reading, _) => shared_access(node, lock, view),
+        (Wanted::Read, Kind::Writing, _) if view.sole.is_some() => shared_access(node, lock, view),
+        (Wanted::Write, Kind::Reading, Others::Live { until, .. }) => {
             Access::Until { until: until.sooner(view.key_end), key_end: view.key_end }
         }
-        (Mode::Write, Kind::Reading, Others::InDoubt) => Access::InDoubt,
+        (Wanted::Write, Kind::Reading, Others::InDoubt) => Access::InDoubt,
         _ => Access::until_key_end(view),
     }
 }

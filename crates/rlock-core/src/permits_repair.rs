@@ -11,12 +11,12 @@ use crate::port::{Lock, Server};
 use crate::rules;
 use crate::timing::{WorkOutcome, check_soon};
 use crate::turn::Turn;
-use crate::types::Mode;
+use crate::types::Wanted;
 use crate::view::{Need, Step};
 
 /// An owner waits from now on. No event shows what another client did to the key before that.
-pub(crate) fn check_expiry_soon<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
-    if mode == Mode::Permit && outlasts_permits(node, lock) {
+pub(crate) fn check_expiry_soon<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, wanted: Wanted) {
+    if matches!(wanted, Wanted::Permit(_)) && outlasts_permits(node, lock) {
         check_soon(node, lock.name());
     }
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use crate::closing::tell;
 use crate::decision::Change;
-use crate::facts::{ReadLease, Reader, WriteAccess};
+use crate::facts::{Holder, ReadLease, WriteAccess};
 use crate::locks::ReadSearch;
 use crate::look::{Picture, look};
 use crate::node::Node;
@@ -89,7 +89,7 @@ fn search_leases<P: Server>(
 /// Adds the leases of a reader; breaks where one may be on another server.
 fn add_leases<P: Server>(
     lock: &P::Lock<'_>,
-    Reader { owner, holds }: &Reader,
+    Holder { owner, holds }: &Holder,
     search: &mut ReadSearch,
 ) -> ControlFlow<()> {
     for hold in holds_read(lock.name(), owner, *holds) {

@@ -11,7 +11,7 @@ use crate::fair::{
     due::{cap_lists, clear_fair_lists},
 };
 use crate::first::head;
-use crate::locks::{DropReason, Job, LockName, Locks, Wanted};
+use crate::locks::{DropReason, Job, LockName, Locks};
 use crate::node::Node;
 use crate::observed::{check_channels, continue_sweeps};
 use crate::permits_repair::lower_expiry;
@@ -21,7 +21,7 @@ use crate::revoking::revoke;
 use crate::sessions::{drop_ended_waiters, end_sessions, free_untied};
 use crate::timing::{Share, WorkOutcome, entry};
 use crate::turn::Turn;
-use crate::types::{Mode, MonoMs};
+use crate::types::{MonoMs, Wanted};
 use crate::weight::{Weighed, weight};
 
 /// How soon to look again while the server refuses writes, in ms.
@@ -145,7 +145,7 @@ fn check_in<P: Server>(turn: &mut Turn<'_, P>, lock: &mut P::Lock<'_>) -> WorkOu
     let in_doubt = node.locks(|locks| locks.take_in_doubt(lock.name()));
     // Asking is a command, in which the lease may have ended: the state is read after it.
     if !in_doubt && let Access::Until { .. } = turn.access(lock, &owner, wanted) {
-        if wanted.mode == Mode::Permit && lower_expiry(turn, lock, &asked) == WorkOutcome::Refused {
+        if matches!(wanted, Wanted::Permit(_)) && lower_expiry(turn, lock, &asked) == WorkOutcome::Refused {
             return WorkOutcome::Refused;
         }
         turn.schedule_next_check(lock);

@@ -13,13 +13,13 @@
 use crate::access::{Access, access_of_all};
 use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
-use crate::locks::{LockName, Wanted};
+use crate::locks::LockName;
 use crate::look::Picture;
 use crate::names;
 use crate::node::Node;
 use crate::port::{Lock, Server};
 use crate::timing::{Entry, entry};
-use crate::types::UnixMs;
+use crate::types::{UnixMs, Wanted};
 use crate::view::{Kind, View};
 
 /// A turn of one lock.

@@ -1,6 +1,6 @@
 //! What a call does to the tie of its owner's holds, and when a tie ends with its hold.
 
-use crate::decision::{Change, Decision, HashChange, LockEvent, Reply};
+use crate::decision::{Change, Decision, KeyChange, LockEvent, Reply};
 use crate::error::Error;
 use crate::locks::{Cause, LockName, Session, User};
 use crate::node::Node;
@@ -86,7 +86,7 @@ pub(crate) fn waiters_session<P: InCommand>(
     user: Option<&[u8]>,
 ) -> Result<Option<Session>, Error> {
     let Some(grace) = request.session else { return Ok(None) };
-    let (waiter, limits) = ((request.owner.bytes(), request.mode), node.port.settings().max_ties);
+    let (waiter, limits) = ((request.owner.bytes(), request.mode()), node.port.settings().max_ties);
     let allowed = node.locks(|locks| locks.may_tie_waiter(lock, waiter, user, limits));
     allowed.inspect_err(|why| note_refused(node, why))?;
     Ok(Some(Session { client: node.port.client_id(), grace }))
@@ -99,9 +99,9 @@ pub(crate) fn holds_changed<P: Server>(
     owner: Option<&[u8]>,
     change: &Change,
 ) {
-    node.locks(|locks| match (change.hash, owner) {
-        (HashChange::Delete, _) => locks.untie_all(lock),
-        (HashChange::Remove, Some(owner)) => locks.untie(lock, owner, change.mode),
+    node.locks(|locks| match (change.key, owner) {
+        (KeyChange::Delete, _) => locks.untie_all(lock),
+        (KeyChange::Remove, Some(owner)) => locks.untie(lock, owner, change.mode),
         (_, Some(owner)) if is_first_hold(change) => locks.untie(lock, owner, change.mode),
         _ => {}
     });
@@ -111,7 +111,7 @@ pub(crate) fn holds_changed<P: Server>(
 /// their ties in memory.
 fn is_first_hold(change: &Change) -> bool {
     let acquired = matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff));
-    acquired && matches!(change.hash, HashChange::Set(Holds::ONE) | HashChange::Replace(Holds::ONE))
+    acquired && (change.key.holds() == Some(Holds::ONE) || change.key.permit_end().is_some())
 }
 
 /// A key was removed or renamed: its holds are not tied any more. The end of a shortened lease is announced now.

@@ -4,7 +4,7 @@
 //! free for a Redisson writer. The module therefore yields regularly: it leaves the lock free for a yield window. Until
 //! the lock is free it holds new readers back, as behind a native writer.
 
-use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
+use crate::decision::{Change, KeyChange, LockEvent, UnlockMessage};
 use crate::locks::{LockName, Yielding};
 use crate::look::{Picture, look};
 use crate::node::Node;
@@ -152,13 +152,10 @@ pub(crate) fn note_reads<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, chang
 }
 
 fn note_shared_reads<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, change: &Change) {
-    let first_hold = match change.hash {
-        HashChange::Set(holds) | HashChange::Replace(holds) => holds == Holds::ONE,
-        HashChange::Keep | HashChange::Remove | HashChange::Delete => false,
-    };
+    let first_hold = change.key.holds() == Some(Holds::ONE);
     // The lock had no holder, though no event may have shown that.
     let alone = first_hold && change.becomes.is_some();
-    if change.hash == HashChange::Delete {
+    if change.key == KeyChange::Delete {
         return native_reads_ended(node, lock.name());
     }
     node.locks(|locks| {

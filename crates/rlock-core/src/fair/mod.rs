@@ -78,7 +78,7 @@ impl<P: Server> Turn<'_, P> {
             return Next::Waiter(head);
         }
         // A Redisson waiter is not called to a lock that readers have just acquired: it would lose its place.
-        if self.access(lock, &head.owner, head.wanted()) != Access::Free {
+        if self.access(lock, &head.owner, head.wanted) != Access::Free {
             return Next::Waiter(head);
         }
         repair(node, lock, self.now);

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::decision::{Change, Decision, HashChange, Reply};
+use crate::decision::{Change, Decision, Reply};
 use crate::departures::refuse;
 use crate::error::Error;
 use crate::fair;
@@ -16,7 +16,7 @@ use crate::rules::{self, reply_token};
 use crate::token::Token;
 use crate::turn::Turn;
 use crate::tying::holds_changed;
-use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
+use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs, Wanted};
 use crate::view::{Need, View};
 use crate::yielding::note_reads;
 
@@ -81,10 +81,7 @@ impl<P: Server> Turn<'_, P> {
     /// Makes the head of the queue the holder.
     fn give(&mut self, lock: &mut P::Lock<'_>, head: Waiter, lease: LeaseMs, token: Option<Token>) -> Grant {
         let now = self.now;
-        let rule = |view: &View| match head.permits {
-            Some(limit) => rules::hand_off_permit(view, limit, lease, now),
-            None => rules::hand_off(view, head.mode, lease, token, now),
-        };
+        let rule = |view: &View| rules::hand_off(view, head.wanted, lease, token, now);
         let owner = Some(&*head.owner);
         let (mut picture, looked) = match self.known_free() {
             Some((view, changes)) => (Picture::known(lock, owner, view, changes), Ok(())),
@@ -121,12 +118,12 @@ impl<P: Server> Turn<'_, P> {
         note_reads(node, lock, &decision.change);
         holds_changed(node, lock.name(), Some(&head.owner), &decision.change);
         // Redisson knows no permits of this kind, and readers are counted where others join as well.
-        let is_sole = matches!(head.mode, Mode::Mutex | Mode::Write);
+        let is_sole = matches!(head.wanted, Wanted::Mutex | Wanted::Write);
         let announced = leave_as_holder(node, lock, &head, is_sole);
         fair::remove_departed_heads(node, lock);
         if is_sole
             && let Some(message) =
-                rules::message_on_hand_off(announced.unwrap_or(Expiry::Never), ends, head.mode)
+                rules::message_on_hand_off(announced.unwrap_or(Expiry::Never), ends, head.mode())
         {
             self.notify(lock.name(), message);
         }
@@ -157,7 +154,7 @@ fn leave_as_holder<P: Server>(
         let announced = locks.announced_end(lock.name());
         locks.forget_called(lock.name());
         // In this order: with the last waiter of a connection that has ended, its end is forgotten.
-        locks.tie(lock.name(), &head.owner, head.mode, (head.session, head.user.clone()));
+        locks.tie(lock.name(), &head.owner, head.mode(), (head.session, head.user.clone()));
         locks.leave(head.ticket);
         announced
     })
@@ -169,11 +166,11 @@ fn answer_blocked<P: Server>(
     lock: &P::Lock<'_>,
     head: Waiter,
     ends: UnixMs,
-    Decision { reply, change: Change { hash, .. } }: &Decision,
+    Decision { reply, change: Change { event, .. } }: &Decision,
 ) {
-    let Waiter { ticket, owner, mode, .. } = head;
+    let (mode, Waiter { ticket, owner, .. }) = (head.mode(), head);
     // An owner that holds the lock by another call keeps it, even if this reply is not delivered.
-    if *hash != HashChange::Keep {
+    if event.is_some() {
         node.locks(|locks| locks.granted(lock.name(), locks::Grant { ticket, owner, mode, ends }));
     }
     node.port.answer(ticket, Ok(*reply));

@@ -11,13 +11,13 @@ use crate::access::Access;
 use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
 use crate::first::{Dead, wanted_first};
-use crate::locks::{Cause, DropReason, Wanted};
+use crate::locks::{Cause, DropReason};
 use crate::look::Picture;
 use crate::note::Note;
 use crate::port::{Lock, Server};
 use crate::turn::Turn;
 use crate::tying;
-use crate::types::{Expiry, Mode};
+use crate::types::{Expiry, Mode, Wanted};
 use crate::yielding::{expire_window, note_reads};
 
 /// How a lock became free.
@@ -51,12 +51,12 @@ impl<P: Server> Turn<'_, P> {
     /// Serves a lock that may have become free without a command of the module. If no native waiter gets it, Redisson clients
     /// are notified.
     pub(crate) fn serve_found_free(&mut self, lock: &mut P::Lock<'_>) {
-        let Some(Wanted { mode, .. }) = wanted_first(self.node, lock) else { return };
+        let Some(wanted) = wanted_first(self.node, lock) else { return };
         match self.serve(lock, Freed::Unseen) {
             Served::NotFree => return,
             Served::Free | Served::Later => {
                 self.node.locks(|locks| locks.end_count(lock.name()));
-                if let Some(message) = UnlockMessage::to_all(mode) {
+                if let Some(message) = UnlockMessage::to_all(wanted.mode()) {
                     self.notify(lock.name(), message);
                 }
             }
@@ -120,8 +120,8 @@ impl<P: Server> Turn<'_, P> {
                 return Served::NotFree;
             }
             // Redisson knows no permits of this kind.
-            _ if wanted.mode == Mode::Permit => self.note_found_free(lock, freed),
-            Access::Free if self.yield_if_due(lock, wanted.mode, freed) => return Served::Yielded,
+            _ if matches!(wanted, Wanted::Permit(_)) => self.note_found_free(lock, freed),
+            Access::Free if self.yield_if_due(lock, wanted.mode(), freed) => return Served::Yielded,
             Access::Free | Access::Shared => {}
         }
         let grants = self.grant_in_turn(lock);
