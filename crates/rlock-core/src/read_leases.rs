@@ -175,7 +175,7 @@ pub(crate) fn last_other<P: Server, L: Lock>(
     key_end: Expiry,
 ) -> Checked {
     let few = count <= CHECKED;
-    if !few && !node.locks(|locks| locks.releases.count()) {
+    if !few && !node.locks(|locks| locks.releases.count_one()) {
         return (Others::InDoubt, Vec::new());
     }
     let mut readers = lock.some_readers(CHECKED.saturating_add(1));

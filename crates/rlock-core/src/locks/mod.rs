@@ -124,12 +124,12 @@ impl Locks {
     /// Whether a command must read records of locks: some lock has waiters, pending or counted grants, departed owners, or a
     /// shortened lease. Native readers alone do not count.
     pub fn is_watched(&self) -> bool {
-        self.records.are_watched() || self.sessions.knows_ends()
+        self.records.is_watched() || self.sessions.knows_ends()
     }
 
     /// Whether a command on this lock must read its record.
     pub fn watches(&self, lock: LockName<'_>) -> bool {
-        self.records.has_watched(lock) || self.sessions.knows_end(lock)
+        self.records.watches(lock) || self.sessions.knows_end(lock)
     }
 
     /// Removes the first waiter from the queue.

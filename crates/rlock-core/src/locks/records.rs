@@ -146,12 +146,12 @@ impl Records {
 /// What commands must know of all locks.
 impl Records {
     /// Whether commands must check any record.
-    pub(super) fn are_watched(&self) -> bool {
+    pub(super) fn is_watched(&self) -> bool {
         self.counts.is_watched()
     }
 
     /// Whether a command on this lock must check its record.
-    pub(super) fn has_watched(&self, lock: LockName<'_>) -> bool {
+    pub(super) fn watches(&self, lock: LockName<'_>) -> bool {
         self.get(lock).is_some_and(|record| record.is_watched(self.term))
     }
 

@@ -9,7 +9,7 @@ pub struct Releases(u8);
 
 impl Releases {
     /// Counts a release beside many readers. Returns whether it must check some of them.
-    pub fn count(&mut self) -> bool {
+    pub fn count_one(&mut self) -> bool {
         self.0 = self.0.wrapping_add(1);
         self.0.is_multiple_of(RELEASES_PER_LOOK)
     }
