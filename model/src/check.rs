@@ -80,7 +80,7 @@ fn writers_are_alone(state: &State, lock: u8) -> Result<(), Violation> {
 
 fn lines_are_queues(state: &State, lock: u8) -> Result<(), Violation> {
     let id = scene::lock(lock);
-    let queue = state.locks.in_order(id.name());
+    let queue = state.locks.records.in_order(id.name());
     let queue: Vec<_> = queue.map(|waiter| (scene::number(&waiter.owner), waiter.mode())).collect();
     let line: Vec<_> = state.ghost.line(lock).iter().map(|w| (w.party.owner, w.party.mode)).collect();
     if queue != line {
@@ -176,7 +176,7 @@ fn may_be_had(state: &State, head: Party) -> u64 {
 
 /// Lets only time pass: waits end or are served, and no client stays blocked.
 fn everybody_is_answered(scene: &Scene, state: &State) -> Result<(), Violation> {
-    if state.locks.is_idle() && state.world.clients.is_empty() {
+    if !state.locks.is_watched() && state.world.clients.is_empty() {
         return Ok(());
     }
     let sim = Sim::resume(state.world.clone(), state.locks.clone());
@@ -190,10 +190,10 @@ fn everybody_is_answered(scene: &Scene, state: &State) -> Result<(), Violation> 
         sim.fire();
     }
     let (world, locks) = sim.into_parts();
-    if !locks.is_empty() {
+    if locks.calls.waiting() > 0 {
         return Err(format!(
             "with nothing but time, {} still wait after the timer fired {most} times",
-            locks.len()
+            locks.calls.waiting()
         ));
     }
     match world.clients.values().find(|client| client.answer.is_none()) {

@@ -68,7 +68,7 @@ fn raise<P: Server>(
 
 /// Wakes waiting Redisson clients to try again: they learn another lease end.
 pub(crate) fn notify_redisson<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, message: UnlockMessage) {
-    node.locks(|locks| locks.forget_announced_end(lock.name()));
+    node.locks(|locks| locks.records.forget_announced_end(lock.name()));
     publish(node, lock, message);
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn tell<P: Server>(
     performed: P::Performed,
 ) {
     // A turn of another module around this one may know the lock as it was.
-    node.locks(|locks| locks.key_changed());
+    node.locks(|locks| locks.records.key_changed());
     // Before the lock is named, which asks for its database: a plain lock does without.
     if change.shared.is_none() {
         lock.raise(change, performed);

@@ -231,7 +231,7 @@ fn way_of(wait: Wait<'_>) -> (Via, Answer) {
 
 /// Holds an owner without holds back if the lock has waiters, or is left to Redisson clients. Returns whether it did.
 fn hold_back<P: InCommand>(turn: &Turn<'_, P>, picture: &mut Picture<'_, P::Lock<'_>>, mode: Mode) -> bool {
-    let awaited = turn.is_watched() && turn.node.locks(|locks| locks.head(picture.name()).is_some());
+    let awaited = turn.is_watched() && turn.node.locks(|locks| locks.records.head(picture.name()).is_some());
     let shares = matches!(mode, Mode::Read | Mode::Write);
     awaited || shares && yielding::hold_back(turn.node, picture, mode)
 }
@@ -273,7 +273,7 @@ fn begin_wait<P: InCommand>(
     wait: Wait<'_>,
 ) -> Result<Answer, Error> {
     let (node, owner) = (turn.node, request.owner.bytes());
-    node.locks(|locks| locks.check_upgrade(lock.name(), owner, request.mode()))?;
+    node.locks(|locks| locks.records.check_upgrade(lock.name(), owner, request.mode()))?;
     if request.fair {
         fair::repair_changed(node, lock);
     }
@@ -284,7 +284,7 @@ fn begin_wait<P: InCommand>(
     let session = waiters_session(node, lock.name(), request, user.as_deref())?;
     let ticket = node.locks(|locks| {
         locks.admit(lock.name(), (owner, request.mode()), user.as_deref(), limits)?;
-        Ok(locks.new_ticket())
+        Ok(locks.calls.new_ticket())
     });
     let ticket = ticket.inspect_err(|why| note_refused(node, why))?;
     if answer == Answer::Later {
@@ -309,7 +309,7 @@ fn join<P: InCommand>(turn: &Turn<'_, P>, lock: &P::Lock<'_>, waiter: Waiter, wa
         // Not earlier: an owner that is refused has not rejoined.
         fair::rejoin(node, lock, owner);
     }
-    let (replaced, count) = node.locks(|locks| (locks.join(lock.name(), waiter), locks.len()));
+    let (replaced, count) = node.locks(|locks| (locks.join(lock.name(), waiter), locks.calls.waiting()));
     node.port.note(Note::Waiting(count));
     let belongs_in_list = replaced.as_ref().is_some_and(|replaced| replaced.fair);
     if let Some(replaced) = replaced {

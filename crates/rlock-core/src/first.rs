@@ -12,12 +12,12 @@ use crate::yielding;
 
 /// The owner of the first waiter, and what it wants.
 pub(crate) fn head<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<(Box<[u8]>, Wanted)> {
-    node.locks(|locks| locks.head(lock.name()).map(|head| (head.owner.clone(), head.wanted)))
+    node.locks(|locks| locks.records.head(lock.name()).map(|head| (head.owner.clone(), head.wanted)))
 }
 
 /// What the first waiter wants.
 pub(crate) fn wanted_first<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<Wanted> {
-    node.locks(|locks| locks.head(lock.name()).map(|head| head.wanted))
+    node.locks(|locks| locks.records.head(lock.name()).map(|head| head.wanted))
 }
 
 /// What else a look does.

@@ -81,7 +81,7 @@ impl<'a, L: Lock> Picture<'a, L> {
     pub(crate) fn look<P: Server>(&mut self, node: Node<'_, P>, need: Need) -> Result<(), Error> {
         let key = self.lock.open();
         // Once the key is open, and before lease keys are read: the server tells other modules of those that have expired.
-        self.seen_after = node.locks(|locks| locks.changes());
+        self.seen_after = node.locks(|locks| locks.records.changes());
         self.dead.clear();
         let mut fields = self.lock.state(&key, self.owner)?;
         self.lacks_end = fields.kind == Kind::Mutex && need == Need::Holds;

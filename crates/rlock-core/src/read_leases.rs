@@ -145,7 +145,7 @@ pub(crate) fn any_other<P: Server, L: Lock>(
         dead.push(reader);
         ControlFlow::Continue(())
     })?;
-    node.locks(|locks| locks.count_served(share_of(node.port.settings().at_once, read)));
+    node.locks(|locks| locks.calls.count_served(share_of(node.port.settings().at_once, read)));
     Ok(match living {
         Some(until) => (Others::Live { until, last_end: None }, dead),
         None if more => (Others::InDoubt, dead),
@@ -175,7 +175,7 @@ pub(crate) fn last_other<P: Server, L: Lock>(
     key_end: Expiry,
 ) -> Checked {
     let few = count <= CHECKED;
-    if !few && !node.locks(|locks| locks.count_release()) {
+    if !few && !node.locks(|locks| locks.releases.count_one()) {
         return (Others::InDoubt, Vec::new());
     }
     let mut readers = lock.some_readers(CHECKED.saturating_add(1));

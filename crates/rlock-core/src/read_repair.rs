@@ -24,7 +24,7 @@ pub(crate) fn repair_reads<P: Server>(
     lock: &mut P::Lock<'_>,
     most: usize,
 ) -> (WorkOutcome, usize) {
-    let Some(mut search) = node.locks(|locks| locks.take_read_search(lock.name())) else {
+    let Some(mut search) = node.locks(|locks| locks.records.take_read_search(lock.name())) else {
         return (repair_known(node, lock), weight(lock.name().key.len()));
     };
     let (searched, read) = search_leases::<P>(lock, &mut search, most);
@@ -32,8 +32,8 @@ pub(crate) fn repair_reads<P: Server>(
     node.locks(|locks| match searched {
         Searched::Part => locks.continue_read_search(name, search),
         Searched::Migrating => locks.defer_read_search(name),
-        Searched::All => locks.reads_are_found(name, &search),
-        Searched::NotRead => locks.give_up_read_search(name),
+        Searched::All => locks.records.reads_are_found(name, &search),
+        Searched::NotRead => locks.records.give_up_read_search(name),
     });
     // Also while the search continues, which may take as long as a migration: the key must not end before what is known.
     (repair_known(node, lock), read)
@@ -103,7 +103,7 @@ fn add_leases<P: Server>(
 }
 
 fn repair_known<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
-    match node.locks(|locks| locks.read_end(lock.name())) {
+    match node.locks(|locks| locks.records.read_end(lock.name())) {
         Some(ends) => repair_read_lease(node, lock, ends),
         None => WorkOutcome::Done,
     }

@@ -31,7 +31,7 @@ const RETRY_MS: u64 = 20;
 /// other clients before that.
 pub fn on_timer<P: InTask>(node: Node<'_, P>) {
     let _entry = entry(node);
-    node.locks(Locks::timer_fired_or_lost);
+    node.locks(|locks| locks.agenda.timer_fired_or_lost());
     // Waits end, and waiters are sent away, also while the server refuses writes.
     end_waits(node);
     drop_ended_waiters(node);
@@ -47,7 +47,7 @@ pub fn on_timer<P: InTask>(node: Node<'_, P>) {
     }
     if !node.port.may_write() || work_on_locks(node) == WorkOutcome::Refused {
         let retry = MonoMs(node.port.clock().0.saturating_add(RETRY_MS));
-        node.locks(|locks| locks.put_off(retry));
+        node.locks(|locks| locks.agenda.put_off(retry));
     }
 }
 
@@ -101,9 +101,9 @@ fn serve_due<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
 fn repair_read_leases<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     let (most, mut done) = (node.port.settings().at_once.looked, 0_usize);
     while done < most {
-        let Some(lock) = node.locks(|locks| locks.next_with(Job::RepairReads)) else { break };
+        let Some(lock) = node.locks(|locks| locks.agenda.next(Job::RepairReads)) else { break };
         // A change while this lock is checked is another change.
-        node.locks(|locks| locks.reads_are_repaired(&lock));
+        node.locks(|locks| locks.agenda.remove(Job::RepairReads, &lock));
         let left = most.saturating_sub(done);
         match node.at(lock.name(), |lock| repair_reads(node, lock, left)) {
             Some((WorkOutcome::Refused, _)) => {
@@ -129,12 +129,12 @@ fn check<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
 /// It asks for write access once, and only before it writes.
 fn check_in<P: Server>(turn: &mut Turn<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
     let node = turn.node;
-    if node.locks(|locks| locks.doubts_slot(lock.name())) {
+    if node.locks(|locks| locks.records.doubts_slot(lock.name())) {
         if lock.slot_has_moved() {
             drop_moved(node, lock.name());
             return WorkOutcome::Done;
         }
-        node.locks(|locks| locks.slot_is_here(lock.name()));
+        node.locks(|locks| locks.records.slot_is_here(lock.name()));
     }
     let Some((owner, wanted)) = head(node, lock) else { return WorkOutcome::Done };
     let asked = OnceCell::new();
@@ -142,7 +142,7 @@ fn check_in<P: Server>(turn: &mut Turn<'_, P>, lock: &mut P::Lock<'_>) -> WorkOu
         return outcome;
     }
     // In doubt the look that removes dead readers is the only one: two would find others each.
-    let in_doubt = node.locks(|locks| locks.take_in_doubt(lock.name()));
+    let in_doubt = node.locks(|locks| locks.records.take_in_doubt(lock.name()));
     // Asking is a command, in which the lease may have ended: the state is read after it.
     if !in_doubt && let Access::Until { .. } = turn.access(lock, &owner, wanted) {
         if matches!(wanted, Wanted::Permit(_)) && lower_expiry(turn, lock, &asked) == WorkOutcome::Refused {
@@ -171,12 +171,12 @@ fn repair_list<P: Server>(
     asked: &OnceCell<WriteAccess>,
 ) -> Result<(), WorkOutcome> {
     let node = turn.node;
-    if !node.locks(|locks| locks.has_fair(lock.name())) {
+    if !node.locks(|locks| locks.records.has_fair(lock.name())) {
         return Ok(());
     }
     let may_have_migrated = lock.fair_list().may_have_migrated();
     if !may_have_migrated && !fair::needs_repair(node, lock, turn.now) {
-        node.locks(|locks| locks.fair_list_checked(lock.name()));
+        node.locks(|locks| locks.records.fair_list_checked(lock.name()));
         return Ok(());
     }
     let access = *asked.get_or_init(|| lock.write_access());
@@ -196,7 +196,7 @@ fn repair_list<P: Server>(
             return Err(WorkOutcome::Refused);
         }
         // The list is on another server: a check of it would be due for ever.
-        WriteAccess::SlotMoved => node.locks(|locks| locks.forget_fair_change(lock.name())),
+        WriteAccess::SlotMoved => node.locks(|locks| locks.records.forget_fair_change(lock.name())),
     }
     Ok(())
 }
@@ -206,7 +206,7 @@ fn drop_moved<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
     let most = node.port.settings().at_once.served;
     // The remaining waiters stay in the queue, and the lock is due again.
     let moved = node.locks(|locks| {
-        locks.end_count(lock);
+        locks.records.end_count(lock);
         locks.drain(lock, most)
     });
     drop_waiters(node, moved, DropReason::Moved);

@@ -126,7 +126,7 @@ impl<'a, P: Server> Turn<'a, P> {
         // Not if another module has changed the lock since the look: it may react to lease keys that expire.
         let view = view.filter(|_| self.changes() == seen_after);
         if let Some(performed) = performed {
-            self.node.locks(|locks| locks.key_changed());
+            self.node.locks(|locks| locks.records.key_changed());
             let committed = Committed::of(performed, self.node, lock.name(), owner, change);
             self.news().events.push(Event::Changed(change.clone(), committed));
         }
@@ -185,7 +185,7 @@ impl<'a, P: Server> Turn<'a, P> {
 
     /// How often keys of locks were changed.
     pub(crate) fn changes(&self) -> u64 {
-        self.node.locks(|locks| locks.changes())
+        self.node.locks(|locks| locks.records.changes())
     }
 
     fn news(&mut self) -> &mut News<P::Performed> {
@@ -194,7 +194,7 @@ impl<'a, P: Server> Turn<'a, P> {
 
     /// Wakes waiting Redisson clients when the turn closes: they try again, and learn another lease end.
     pub(crate) fn notify(&mut self, lock: LockName<'_>, message: UnlockMessage) {
-        self.node.locks(|locks| locks.forget_announced_end(lock));
+        self.node.locks(|locks| locks.records.forget_announced_end(lock));
         self.news().unlock_messages.push(message);
     }
 

@@ -35,20 +35,20 @@ impl<P: Server> Turn<'_, P> {
         }
         let until = node.port.clock().after(window);
         let yielding = listened.then_some(Yielding::Window { until });
-        node.locks(|locks| locks.set_yielding(lock.name(), yielding));
+        node.locks(|locks| locks.records.set_yielding(lock.name(), yielding));
         listened
     }
 }
 
 fn is_due<P: Server>(node: Node<'_, P>, name: LockName<'_>) -> bool {
     let (turns, clock) = (node.port.settings().turns, node.port.clock());
-    node.locks(|locks| locks.yielding(name)).is_some_and(|yielding| yielding.is_due(turns, clock))
+    node.locks(|locks| locks.records.yielding(name)).is_some_and(|yielding| yielding.is_due(turns, clock))
 }
 
 /// Closes a lock's yield window if its time is over; returns the rest of an open one.
 pub(crate) fn expire_window<P: Server>(node: Node<'_, P>, name: LockName<'_>) -> Option<LeaseMs> {
     let (clock, longest) = (node.port.clock(), node.port.settings().yield_window);
-    node.locks(|locks| locks.expire_window(name, clock, longest))
+    node.locks(|locks| locks.records.expire_window(name, clock, longest))
 }
 
 /// Holds an owner without holds back from a read/write lock in favour of a Redisson client, if that is due; returns whether it
@@ -65,7 +65,7 @@ pub(crate) fn hold_back<P: Server>(
     }
     // In memory only: the key of a free lock may be open.
     let name = picture.name();
-    if let Some(Yielding::Draining { .. }) = node.locks(|locks| locks.yielding(name)) {
+    if let Some(Yielding::Draining { .. }) = node.locks(|locks| locks.records.yielding(name)) {
         native_reads_ended(node, name);
     }
     expire_window(node, name).is_some()
@@ -76,7 +76,7 @@ fn drain_if_due<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> bool {
     if node.port.settings().yield_window.is_none() {
         return false;
     }
-    match node.locks(|locks| locks.yielding(lock.name())) {
+    match node.locks(|locks| locks.records.yielding(lock.name())) {
         Some(Yielding::Counting { .. }) => is_due(node, lock.name()) && drain(node, lock).is_some(),
         _ => hold_back_for(node, lock).is_some(),
     }
@@ -84,14 +84,14 @@ fn drain_if_due<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> bool {
 
 /// Continues to hold new readers back for a Redisson writer, or ends that. Returns the time until the next check.
 pub(crate) fn hold_back_for<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
-    match node.locks(|locks| locks.yielding(lock.name()))? {
+    match node.locks(|locks| locks.records.yielding(lock.name()))? {
         Yielding::Counting { .. } => None,
         draining @ Yielding::Draining { .. } => {
             draining.look_in(node.port.clock()).or_else(|| drain(node, lock))
         }
         // The lock is held: the window is over, and readers may join.
         Yielding::Window { .. } => {
-            node.locks(|locks| locks.close_window(lock.name()));
+            node.locks(|locks| locks.records.close_window(lock.name()));
             None
         }
     }
@@ -110,9 +110,9 @@ fn drain<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs
     let again = look_in.filter(|_| wanted);
     node.locks(|locks| match again {
         Some(again) => {
-            locks.set_yielding(lock.name(), Some(Yielding::Draining { look_at: clock.after(again) }))
+            locks.records.set_yielding(lock.name(), Some(Yielding::Draining { look_at: clock.after(again) }))
         }
-        None => locks.count_anew(lock.name(), clock),
+        None => locks.records.count_anew(lock.name(), clock),
     });
     again
 }
@@ -120,7 +120,7 @@ fn drain<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs
 /// For how long natives may read yet that do, no longer than until the next look: a clock that was set back leaves more
 /// than any lease lasts.
 fn native_reads_last<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<LeaseMs> {
-    let ends = node.locks(|locks| locks.native_read_end(lock.name()))?;
+    let ends = node.locks(|locks| locks.records.native_read_end(lock.name()))?;
     LeaseMs::new(ends.0.saturating_sub(node.port.now().0).min(LOOK_MS))
 }
 
@@ -163,7 +163,7 @@ fn note_shared_reads<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, change: &
             locks.forget_read_end(lock.name());
             // A hand-off continues the row. Before an ACQUIRE the lock was free for Redisson clients too.
             if change.event == Some(LockEvent::Acquire) {
-                locks.set_yielding(lock.name(), None);
+                locks.records.set_yielding(lock.name(), None);
             }
         }
         if let (Mode::Read, Some((_, _, ends))) = (change.mode, change.leases().set) {
@@ -171,9 +171,9 @@ fn note_shared_reads<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, change: &
                 locks.reads_are_known(lock.name());
             }
             let clock = node.port.clock();
-            locks.note_read_end(lock.name(), ends, clock);
+            locks.records.note_read_end(lock.name(), ends, clock);
             if first_hold && matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff)) {
-                locks.count_admitted(lock.name(), clock);
+                locks.records.count_admitted(lock.name(), clock);
             }
         }
     });

@@ -12,7 +12,8 @@ use crate::weight::weigh;
 pub(crate) fn leave_unless_waiting<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[u8]) {
     // One that is leaving already keeps the place that it would come back to.
     let is_known = node.locks(|locks| {
-        locks.fair_waiter(lock.name(), owner).is_some() || locks.is_leaving(lock.name(), owner)
+        locks.records.fair_waiter(lock.name(), owner).is_some()
+            || locks.records.is_leaving(lock.name(), owner)
     });
     if !is_known && lock.fair_list().has(owner) {
         let _entry = entry(node);
@@ -28,7 +29,7 @@ pub(crate) fn remove_departed_heads<P: Server>(node: Node<'_, P>, lock: &P::Lock
     if !node.locks(|locks| locks.has_leaving(lock.name())) {
         return 0;
     }
-    let leaves = |owner: &[u8]| node.locks(|locks| locks.is_leaving(lock.name(), owner));
+    let leaves = |owner: &[u8]| node.locks(|locks| locks.records.is_leaving(lock.name(), owner));
     let most = node.port.settings().at_once.served;
     let gone = lock.fair_list().pop(most, &leaves);
     node.locks(|locks| {
@@ -46,7 +47,7 @@ pub(crate) fn remove_departed_heads<P: Server>(node: Node<'_, P>, lock: &P::Lock
 /// Whether an owner that left stands at the head of the list.
 fn departed_head_remains<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> bool {
     let head = lock.fair_list().head();
-    head.is_some_and(|head| node.locks(|locks| locks.is_leaving(lock.name(), &head.owner)))
+    head.is_some_and(|head| node.locks(|locks| locks.records.is_leaving(lock.name(), &head.owner)))
 }
 
 /// Continues to remove departed owners from the list, and returns what the entries count that it checked. Writing must be allowed.
@@ -54,8 +55,8 @@ pub(crate) fn remove_departed<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'
     let most = node.port.settings().at_once.listed;
     let heads = remove_departed_heads(node, lock);
     let mut done = heads;
-    if let Some(passed) = node.locks(|locks| locks.walked_so_far(lock.name())) {
-        let leaves = |owner: &[u8]| node.locks(|locks| locks.is_leaving(lock.name(), owner));
+    if let Some(passed) = node.locks(|locks| locks.records.walked_so_far(lock.name())) {
+        let leaves = |owner: &[u8]| node.locks(|locks| locks.records.is_leaving(lock.name(), owner));
         let walked = lock.fair_list().take_out(passed, most, &leaves);
         done = done.saturating_add(walked.weight);
         node.locks(|locks| locks.walked(lock.name(), &walked));
@@ -64,7 +65,7 @@ pub(crate) fn remove_departed<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'
     if !absent.is_empty() {
         lock.fair_list().forget(&absent);
     }
-    let were_left = node.locks(|locks| locks.departed_heads_remain(lock.name()));
+    let were_left = node.locks(|locks| locks.records.departed_heads_remain(lock.name()));
     if heads > 0 || were_left {
         notify_head(node, lock);
     }
@@ -76,14 +77,14 @@ pub(crate) fn remove_departed<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'
 
 /// The head of the list has changed. Redisson's message of a release went to the previous head, which had left.
 fn notify_head<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) {
-    if node.locks(|locks| locks.head(lock.name()).is_some()) {
+    if node.locks(|locks| locks.records.head(lock.name()).is_some()) {
         let now = node.port.now();
         node.locks(|locks| locks.check_at(lock.name(), Some(Due::At(now))));
         return;
     }
     let is_free = fields(lock, None).is_ok_and(|fields| fields.is_free());
     if let Some(head) = lock.fair_list().head().filter(|_| is_free)
-        && !node.locks(|locks| locks.is_leaving(lock.name(), &head.owner))
+        && !node.locks(|locks| locks.records.is_leaving(lock.name(), &head.owner))
     {
         lock.fair_list().notify(&head.owner);
     }

@@ -45,7 +45,7 @@ pub(crate) enum Next {
 
 /// A caller passes FAIR: the list may have entries of owners that are gone.
 pub(crate) fn meet<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) {
-    if node.locks(|locks| locks.doubts_fair_lists()) && lock.fair_list().head().is_some() {
+    if node.locks(|locks| locks.role.doubts_fair_lists()) && lock.fair_list().head().is_some() {
         list_met(node, lock.name());
     }
 }
@@ -73,7 +73,9 @@ impl<P: Server> Turn<'_, P> {
         let node = self.node;
         // Otherwise departed owners would count as Redisson waiters, and would have a turn.
         remove_departed_heads(node, lock);
-        let Some(head) = node.locks(|locks| locks.head(lock.name()).cloned()) else { return Next::Nobody };
+        let Some(head) = node.locks(|locks| locks.records.head(lock.name()).cloned()) else {
+            return Next::Nobody;
+        };
         if !head.fair {
             return Next::Waiter(head);
         }
@@ -120,10 +122,12 @@ fn call_first_in_list<P: Server>(
     let most = node.port.settings().at_once.listed;
     let mut removed = 0_usize;
     while let Some(entry) = lock.fair_list().head().filter(|entry| asking != Some(&*entry.owner)) {
-        if node.locks(|locks| locks.is_leaving(lock.name(), &entry.owner)) {
+        if node.locks(|locks| locks.records.is_leaving(lock.name(), &entry.owner)) {
             return ListHead::InDoubt;
         }
-        if let Some(waiter) = node.locks(|locks| locks.fair_waiter(lock.name(), &entry.owner).cloned()) {
+        if let Some(waiter) =
+            node.locks(|locks| locks.records.fair_waiter(lock.name(), &entry.owner).cloned())
+        {
             return ListHead::Native(waiter);
         }
         if let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) {
@@ -150,7 +154,8 @@ fn call_first_in_list<P: Server>(
 /// Whether an owner waits here with FAIR, or has left a moment ago.
 fn is_known<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[u8]) -> bool {
     node.locks(|locks| {
-        locks.fair_waiter(lock.name(), owner).is_some() || locks.is_leaving(lock.name(), owner)
+        locks.records.fair_waiter(lock.name(), owner).is_some()
+            || locks.records.is_leaving(lock.name(), owner)
     })
 }
 
@@ -161,7 +166,7 @@ fn give_turn<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[u8], dea
     if far {
         lock.fair_list().set_deadline(owner, latest);
     }
-    let is_first_call = node.locks(|locks| locks.note_called(lock.name(), owner));
+    let is_first_call = node.locks(|locks| locks.records.note_called(lock.name(), owner));
     if is_first_call || far {
         lock.fair_list().notify(owner);
     }
@@ -170,12 +175,13 @@ fn give_turn<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[u8], dea
 /// When the turn of a Redisson waiter at a free lock ends; `None` if it was not called yet, or a native waiter is
 /// next.
 pub(crate) fn fair_turn_ends<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<UnixMs> {
-    if !node.locks(|locks| locks.head(lock.name()).is_some_and(|head| head.fair)) {
+    if !node.locks(|locks| locks.records.head(lock.name()).is_some_and(|head| head.fair)) {
         return None;
     }
     let entry = lock.fair_list().head()?;
     let called = node.locks(|locks| {
-        locks.fair_waiter(lock.name(), &entry.owner).is_none() && locks.was_called(lock.name(), &entry.owner)
+        locks.records.fair_waiter(lock.name(), &entry.owner).is_none()
+            && locks.records.was_called(lock.name(), &entry.owner)
     });
     entry.deadline.filter(|_| called)
 }
@@ -186,7 +192,7 @@ pub(crate) fn rejoin<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[
     if !node.locks(|locks| locks.has_leaving(lock.name())) {
         return;
     }
-    if node.locks(|locks| locks.is_leaving(lock.name(), owner)) {
+    if node.locks(|locks| locks.records.is_leaving(lock.name(), owner)) {
         if !lock.fair_list().has(owner) {
             node.locks(|locks| locks.forget_departed(lock.name(), owner));
         }
@@ -213,7 +219,7 @@ pub(crate) fn cap<P: Server>(
     let latest = |place: usize, owner: &[u8]| {
         let turns = i64::try_from(place).unwrap_or(i64::MAX).saturating_mul(settings.fair_turn.get());
         let latest = UnixMs(lease_ends.0.saturating_add(AHEAD_MS).saturating_add(turns));
-        let is_native = node.locks(|locks| locks.fair_waiter(lock.name(), owner).is_some());
+        let is_native = node.locks(|locks| locks.records.fair_waiter(lock.name(), owner).is_some());
         (!is_native).then_some(latest)
     };
     lock.fair_list().lower(passed, settings.at_once.listed, &latest)

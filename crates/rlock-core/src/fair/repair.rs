@@ -18,7 +18,7 @@ const SET_AHEAD_MS: i64 = AHEAD_MS + 60_000;
 pub(crate) fn repair<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, now: UnixMs) {
     let owners = owners_to_check(node, lock);
     // Before the list is read: a later notification is about another change.
-    node.locks(|locks| locks.fair_list_checked(lock.name()));
+    node.locks(|locks| locks.records.fair_list_checked(lock.name()));
     if let Some(repair) = needed_repair(node, lock, &owners, now) {
         repair.write(lock, now);
     }
@@ -27,7 +27,7 @@ pub(crate) fn repair<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, now: Unix
 /// The same where another client may have changed the list, before a waiter joins: an owner that was dropped and asks again
 /// keeps its place.
 pub(crate) fn repair_changed<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) {
-    if node.locks(|locks| locks.fair_has_changed(lock.name())) {
+    if node.locks(|locks| locks.records.fair_has_changed(lock.name())) {
         repair(node, lock, node.port.now());
     }
 }
@@ -39,7 +39,7 @@ pub(crate) fn needs_repair<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, now
 
 fn owners_to_check<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Vec<Box<[u8]>> {
     let most = node.port.settings().at_once.listed;
-    node.locks(|locks| locks.fair_to_check(lock.name(), most))
+    node.locks(|locks| locks.records.fair_to_check(lock.name(), most))
 }
 
 /// A change that a fair list needs.
@@ -86,7 +86,7 @@ fn keep_alive<P: Server>(
     head: FairEntry,
     now: UnixMs,
 ) -> Option<Repair> {
-    let is_native = node.locks(|locks| locks.fair_waiter(lock.name(), &head.owner).is_some());
+    let is_native = node.locks(|locks| locks.records.fair_waiter(lock.name(), &head.owner).is_some());
     let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
     (is_native && near).then_some(Repair::KeepAlive(head.owner))
 }

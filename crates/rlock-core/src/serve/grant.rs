@@ -130,7 +130,7 @@ impl<P: Server> Turn<'_, P> {
         node.port.note(Note::HandedOff(node.port.clock().0.saturating_sub(head.since.0)));
         match &head.via {
             Via::Enqueue(channel) => {
-                node.locks(|locks| locks.note_unconfirmed(lock.name(), &head.owner));
+                node.locks(|locks| locks.records.note_unconfirmed(lock.name(), &head.owner));
                 let granted = message::granted(lock.name(), &head, Holds::ONE, lease, reply_token(token));
                 node.port.tell(channel, &granted);
             }
@@ -149,10 +149,10 @@ fn leave_as_holder<P: Server>(
     let clock = node.port.clock();
     node.locks(|locks| {
         if is_counted {
-            locks.count_admitted(lock.name(), clock);
+            locks.records.count_admitted(lock.name(), clock);
         }
-        let announced = locks.announced_end(lock.name());
-        locks.forget_called(lock.name());
+        let announced = locks.records.announced_end(lock.name());
+        locks.records.forget_called(lock.name());
         // In this order: with the last waiter of a connection that has ended, its end is forgotten.
         locks.tie(lock.name(), &head.owner, head.mode(), (head.session, head.user.clone()));
         locks.leave(head.ticket);

@@ -55,7 +55,7 @@ impl<P: Server> Turn<'_, P> {
         match self.serve(lock, Freed::Unseen) {
             Served::NotFree => return,
             Served::Free | Served::Later => {
-                self.node.locks(|locks| locks.end_count(lock.name()));
+                self.node.locks(|locks| locks.records.end_count(lock.name()));
                 if let Some(message) = UnlockMessage::to_all(wanted.mode()) {
                     self.notify(lock.name(), message);
                 }
@@ -82,7 +82,7 @@ impl<P: Server> Turn<'_, P> {
             (Some(message), Served::Free | Served::NotFree | Served::Later | Served::Failed) => {
                 // After a downgrade the lock is free for readers only. After a failure natives wait still.
                 if change.becomes != Some(Mode::Read) && served != Served::Failed {
-                    self.node.locks(|locks| locks.end_count(lock.name()));
+                    self.node.locks(|locks| locks.records.end_count(lock.name()));
                 }
                 self.notify(lock.name(), message);
             }
@@ -102,8 +102,8 @@ impl<P: Server> Turn<'_, P> {
         let node = self.node;
         let is_demoted = node.locks(|locks| {
             // This call serves the waiters that an earlier one left, or notes anew that it leaves some.
-            locks.note_unserved(lock.name(), false);
-            locks.dropping() == Some(DropReason::Demoted)
+            locks.records.note_unserved(lock.name(), false);
+            locks.calls.dropping() == Some(DropReason::Demoted)
         });
         if is_demoted {
             // A replica grants nothing, even if it accepts writes.
@@ -112,7 +112,7 @@ impl<P: Server> Turn<'_, P> {
         let Some((wanted, head_access)) = self.first_access(lock, Dead::Go) else { return Served::NotFree };
         match head_access {
             Access::Until { .. } => {
-                node.locks(|locks| locks.close_window(lock.name()));
+                node.locks(|locks| locks.records.close_window(lock.name()));
                 return Served::NotFree;
             }
             Access::InDoubt => {
@@ -130,7 +130,7 @@ impl<P: Server> Turn<'_, P> {
             self.notify(lock.name(), UnlockMessage::WriterGone);
         }
         let is_left_free =
-            || head_access == Access::Free && node.locks(|locks| locks.head(lock.name()).is_none());
+            || head_access == Access::Free && node.locks(|locks| locks.records.head(lock.name()).is_none());
         match grants.end {
             _ if grants.any => Served::Given,
             End::RedissonTurn => Served::Yielded,
@@ -153,8 +153,9 @@ impl<P: Server> Turn<'_, P> {
 
     /// A waiter can have the lock: notes the end of the hold before it, unless this command ended that.
     fn note_found_free(&mut self, lock: &P::Lock<'_>, freed: Freed) {
-        let found =
-            self.node.locks(|locks| (locks.found_free(lock.name()), locks.take_unconfirmed(lock.name())));
+        let found = self.node.locks(|locks| {
+            (locks.records.found_free(lock.name()), locks.records.take_unconfirmed(lock.name()))
+        });
         if let (Freed::Unseen, (Some((ended, seen)), unconfirmed)) = (freed, found) {
             self.note_end(ended, seen, unconfirmed);
         }

@@ -31,7 +31,7 @@ impl<P: Server> Turn<'_, P> {
             }
             Access::InDoubt => node.locks(|locks| locks.note_in_doubt(lock.name())),
             Access::Until { until, key_end } => node.locks(|locks| {
-                locks.note_unserved(lock.name(), false);
+                locks.records.note_unserved(lock.name(), false);
                 locks.found_held(lock.name(), key_end, until);
             }),
         }
