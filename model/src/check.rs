@@ -11,7 +11,7 @@ use crate::state::{State, Violation};
 use crate::writers;
 
 /// Names of the properties, as the report lists them.
-pub(crate) const PROPERTIES: [&str; 12] = [
+pub(crate) const PROPERTIES: [&str; 14] = [
     "never two holders: an owner whose reply says that it holds has the holds and the lease of that reply",
     "a writer is alone: no other owner holds a lock that is written",
     "permits are limited: no more are out than the largest limit that was asked for",
@@ -24,6 +24,8 @@ pub(crate) const PROPERTIES: [&str; 12] = [
     "one order: FAIR waiters stand in the fair list, and the turn of a Redisson waiter ends soon",
     "turns both ways: readers pass a Redisson writer for a while only, and are not held back too early or for long",
     "tokens grow: an owner that asks for one receives one larger than all before, and no other owner receives any",
+    "callers hold: who is told that it holds does, however late a message or an answer comes",
+    "nothing is left: acquisitions that ended by an answer have neither a hold nor a place in the queue",
 ];
 
 /// How late the timer may be for a free lock, in ms: until the next check, or the end of a yield window.
