@@ -10,4 +10,5 @@ mod laps;
 mod many_permits;
 mod plain;
 mod profile;
+mod session_end;
 mod store;

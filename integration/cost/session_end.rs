@@ -1,0 +1,69 @@
+//! The end of a session that holds a read lock for which a writer waits: how often it opens a key.
+
+use std::fs;
+use std::time::Duration;
+
+use rlock_testkit::{Frame, TestServer, Wire, module_path};
+
+use crate::idle::until_idle;
+use crate::profile::{self, FILE, Profile};
+
+/// As for hand-offs: ROLE ends a file and begins the next.
+const OPTIONS: &str = "--toggle-collect=serverCron --collect-atstart=yes --dump-before=roleCommand";
+
+/// A server in valgrind is slow.
+const SOON: Duration = Duration::from_secs(20);
+
+/// The sessions that end, each at a lock of its own.
+const SESSIONS: usize = 50;
+
+/// How long a hold lasts after the end of its connection: longer than the measurement.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// How often the end of one opens a key: the key of the lock, and the lease keys of its two readers.
+const MOST_OPENS: f64 = 9.0;
+
+/// Sends a command, and waits until the server has done all its work.
+#[track_caller]
+fn ask(server: &TestServer, wire: &mut Wire, words: &str) -> Frame {
+    let words: Vec<&str> = words.split(' ').collect();
+    until_idle(server.pid(), || wire.send(&words).unwrap());
+    wire.frame(SOON).unwrap().expect("a reply")
+}
+
+#[test]
+#[ignore = "needs valgrind: make cost"]
+fn the_end_of_a_readers_session_opens_few_keys() {
+    let builder = TestServer::builder().conf("hz", 1).module(module_path());
+    let server = profile::start(builder, OPTIONS);
+    let connect = || Wire::connect(server.port(), SOON).expect("a connection");
+    let (mut others, mut messages) = (connect(), connect());
+    ask(&server, &mut messages, "SUBSCRIBE news");
+    let sessions: Vec<Wire> = (0..SESSIONS)
+        .map(|lock| {
+            let mut session = connect();
+            let acquired = ask(
+                &server,
+                &mut session,
+                &format!("RLOCK.ACQUIRE lock:{lock} reader 30000 READ SESSION {}", GRACE.as_millis()),
+            );
+            assert!(matches!(acquired, Frame::Array(_)), "{acquired:?}");
+            ask(
+                &server,
+                &mut others,
+                &format!("RLOCK.ACQUIRE lock:{lock} writer 30000 WRITE ENQUEUE 0 news"),
+            );
+            session
+        })
+        .collect();
+    ask(&server, &mut others, "ROLE");
+    for session in sessions {
+        until_idle(server.pid(), || drop(session));
+    }
+    ask(&server, &mut others, "ROLE");
+    let file = format!("{FILE}.2");
+    let text = fs::read_to_string(server.shutdown().data.path().join(file)).unwrap();
+    let end = Profile::of(&text).per(SESSIONS);
+    println!("\nthe end of a reader's session: {:.1} key opens, {:.0} instructions", end.key_opens, end.all);
+    assert!(end.key_opens.round() <= MOST_OPENS, "{} key opens", end.key_opens);
+}
