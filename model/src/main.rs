@@ -9,12 +9,14 @@ mod fair;
 mod form;
 mod ghost;
 mod heard;
+mod possible;
 mod requests;
 mod scene;
 mod search;
 mod sessions;
 mod state;
 mod steps;
+mod transition;
 mod writers;
 
 use std::num::NonZero;

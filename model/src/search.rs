@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::action::{Action, possible};
+use crate::action::Action;
 use crate::check::check;
 use crate::form::{fingerprint, renamings};
+use crate::ghost::Violation;
+use crate::possible::possible;
 use crate::scene::Scene;
-use crate::state::{State, Violation};
+use crate::state::State;
 
 /// How a state was reached: from which other, by what.
 struct Step {
