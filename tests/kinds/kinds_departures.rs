@@ -129,7 +129,7 @@ fn a_panic_sends_all_waiters_away() {
     for (fault, met) in met {
         let (server, client) = &mut TestServer::builder().module(fault_module_path()).start_and_connect();
         let mut grants = Subscriber::channel(server, "grants");
-        for (round, by) in (1..).zip([KINDS[0], KINDS[2], KINDS[4], KINDS[6], KINDS[7]]) {
+        for (round, by) in (1..).zip([KINDS[0], KINDS[2], KINDS[4], KINDS[6]]) {
             let all = All::held_and_awaited(server, client);
             for kind in KINDS {
                 let line = format!("{} ENQUEUE 0 grants", kind.ask(kind.name, "eve"));
