@@ -195,7 +195,7 @@ impl Kind {
     pub fn lasts_as_its_key(self, way: &str) -> bool {
         match self.stored {
             Stored::Hash => self.holds != "READ",
-            // Without an expiry it is no lock any more; a later one is set back.
+            // PERSIST makes the key another sorted set, not a lock; rlock corrects a later expiry.
             Stored::SortedSet => way == "PERSIST",
         }
     }
