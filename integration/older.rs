@@ -1,5 +1,5 @@
 //! Back to the version before, and forward again: a server restarted with an older module serves the locks that it
-//! knows, refuses the others, and loses nothing. `make older` builds one that knows neither READ, WRITE nor FAIR.
+//! knows, refuses the others, and loses nothing. `make older` builds one that knows neither READ, WRITE, FAIR nor PERMITS.
 
 use std::env;
 use std::path::PathBuf;
@@ -9,8 +9,9 @@ use rlock_testkit::commands::{say, state, story};
 use rlock_testkit::held::{Awaited, acquisition, hold};
 use rlock_testkit::{ServerBuilder, TestServer};
 
-/// The locks that the older module refuses: the key, and a holder.
-const UNKNOWN: [(&str, &str); 2] = [("page", "n:1"), ("book", "n:1")];
+/// The locks that the older module refuses: the key, a holder, and the error.
+const UNKNOWN: [(&str, &str, &str); 3] =
+    [("page", "n:1", "!WRONGLOCK "), ("book", "n:1", "!WRONGLOCK "), ("slots", "n:1", "!WRONGTYPE ")];
 
 fn older() -> PathBuf {
     PathBuf::from(env::var_os("RLOCK_OLDER_MODULE").expect("RLOCK_OLDER_MODULE: run `make older`"))
@@ -27,7 +28,7 @@ fn serves_what_it_knows(client: &mut Connection, token: i64) {
     story(client, &[("RLOCK.RELEASE fenced n:1", "1")]);
     let [_, _, later] = acquisition(&say(client, "RLOCK.ACQUIRE fenced n:1 900000 FENCED"));
     assert!(later > token, "{later} after {token}");
-    for (key, owner) in UNKNOWN {
+    for (key, owner, error) in UNKNOWN {
         let before = state(client, key);
         for line in [
             format!("RLOCK.ACQUIRE {key} c:1 50000"),
@@ -35,7 +36,7 @@ fn serves_what_it_knows(client: &mut Connection, token: i64) {
             format!("RLOCK.RELEASE {key} {owner}"),
         ] {
             let refused = say(client, &line);
-            assert!(refused.starts_with("!WRONGLOCK "), "{line}: {refused}");
+            assert!(refused.starts_with(error), "{line}: {refused}");
         }
         assert_eq!(state(client, key), before, "{key}");
     }

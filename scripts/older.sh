@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# The last one before there were READ, WRITE and FAIR.
+# The last one before there were READ, WRITE, FAIR and PERMITS.
 commit=9aae7f2
 if ! git cat-file -e "$commit^{commit}" 2>/dev/null; then
     echo "older: this clone has no commit $commit: git fetch --unshallow" >&2

@@ -51,14 +51,16 @@ fn all_of_a_lock_is_in_one_slot() {
             if place.starts_with('{') {
                 hold(client, &place);
                 let awaited = Awaited::start(primary, &place);
-                all_are_in(client, slot, 12);
+                all_are_in(client, slot, 13);
                 awaited.are_served(client, 0);
                 continue;
             }
             // Without a tag each name has its own slot: one lock of each kind in turn. The token of the fenced one is
             // left from above.
             story(client, &[("FLUSHALL", "OK")]);
-            for (words, count) in [("", 1), ("READ", 2), ("WRITE", 1), ("FAIR", 3), ("FENCED", 2)] {
+            for (words, count) in
+                [("", 1), ("READ", 2), ("WRITE", 1), ("FAIR", 3), ("PERMITS 1", 1), ("FENCED", 2)]
+            {
                 let line = format!("RLOCK.ACQUIRE {place} n:1 1000000 {words}");
                 assert!(say(client, &line).starts_with("[1, "), "{line}");
                 let wait = if words == "READ" { "WRITE" } else { words };

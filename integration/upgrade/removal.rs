@@ -1,5 +1,6 @@
 //! Removing the module by a restart: the locks are plain data of the kind that Redisson writes, its
-//! scripts serve them, and nothing is left that a server without the module, or with another, does not know.
+//! scripts serve them, and nothing is left that a server without the module, or with another, does not know. Redisson has no
+//! lock like the one with permits: commands for sorted sets serve that.
 
 use std::fs;
 use std::path::Path;
@@ -17,8 +18,8 @@ use rlock_testkit::{ServerBuilder, TestServer, aof_all_commands, module_path};
 
 const LEASE: i64 = 1_000_000;
 
-/// Asserts that Redisson's scripts serve the locks of [`hold`], in the names of their owners, and that nothing is
-/// left after the releases. The clock of the scripts is `ahead` ms ahead.
+/// Asserts that Redisson's scripts serve the locks of [`hold`], in the names of their owners, and commands for sorted sets
+/// serve the permits. Nothing is left after the releases. The clock of the scripts is `ahead` ms ahead.
 #[track_caller]
 fn redisson_goes_on(client: &mut Connection, token: i64, ahead: i64) {
     let now = server_time(client) + ahead;
@@ -44,15 +45,17 @@ fn redisson_goes_on(client: &mut Connection, token: i64, ahead: i64) {
     assert_eq!(redisson::run(client, GIVES_BACK, "fenced", "n:1", LEASE), "1");
     assert_eq!(redisson::run(client, FENCED_TAKES, "fenced", "j:1", LEASE), (token + 1).to_string());
     assert_eq!(redisson::run(client, GIVES_BACK, "fenced", "j:1", LEASE), "1");
+    let alive = format!("ZCOUNT slots {} +inf", server_time(client));
+    story(client, &[(&alive, "2"), ("ZREM slots n:1 n:2", "2")]);
     story(client, &[("KEYS *", r#"["redisson_lock_token:{fenced}"]"#)]);
 }
 
-/// Asserts that the keys are the expected ones, all of them in Redisson's format.
+/// Asserts that the keys are the expected ones, all but the one with the permits in Redisson's format.
 #[track_caller]
 fn knows_the_keys(client: &mut Connection, waited: bool) {
     let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();
     keys.sort();
-    let mut known = vec!["book", "fair", "fenced", "page", "plain", "redisson_lock_token:{fenced}"];
+    let mut known = vec!["book", "fair", "fenced", "page", "plain", "redisson_lock_token:{fenced}", "slots"];
     known.extend(["{book}:n:1:rwlock_timeout:1", "{page}:n:1:rwlock_timeout:1"]);
     known.extend(["{page}:n:1:rwlock_timeout:2", "{page}:n:2:rwlock_timeout:1"]);
     if waited {

@@ -4,10 +4,10 @@ use rlock_core::{Expiry, Mode, MonoMs, UnixMs};
 use rlock_sim::{Sim, Value};
 
 use crate::fair;
-use crate::ghost::{InLine, Party};
+use crate::ghost::{InLine, Party, Violation};
 use crate::scene::{self, May, Scene};
 use crate::sessions;
-use crate::state::{State, Violation};
+use crate::state::State;
 use crate::writers;
 
 /// Names of the properties, as the report lists them.

@@ -6,22 +6,10 @@ use rlock_core::facts::FairEntry;
 use rlock_core::{Expiry, UnixMs, observed};
 use rlock_sim::{Sim, World};
 
-use crate::ghost::Party;
-use crate::scene::{self, LEASE, May, Scene, WAIT};
-use crate::state::{FOREIGN, State, Violation};
-
-/// A step of the Redisson client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Script {
-    /// It takes the lock, or queues for it.
-    Take,
-    /// It releases the lock.
-    GiveBack,
-    /// It stops waiting.
-    GiveUp,
-    /// A client whose clock is ahead drops the head.
-    Drop,
-}
+use crate::action::Script;
+use crate::ghost::{Party, Violation};
+use crate::scene::{self, FOREIGN, LEASE, May, Scene, WAIT};
+use crate::state::State;
 
 /// The steps that the Redisson client may take.
 pub(crate) fn possible(world: &World, lock: u8) -> Vec<Script> {

@@ -7,9 +7,6 @@ use std::fmt;
 use rlock_core::locks::Ticket;
 use rlock_core::{Mode, UnixMs};
 
-use crate::sessions::Connections;
-use crate::writers::Passed;
-
 /// The most calls of one owner for one lock that wait or are being answered: a call and its repeat.
 pub(crate) const MOST_CALLS: usize = 2;
 
@@ -62,6 +59,46 @@ pub(crate) struct InLine {
     pub(crate) channel: Option<u8>,
     /// The number of the connection on which it last asked.
     pub(crate) by: u8,
+}
+
+/// A violated property, in words.
+pub(crate) type Violation = String;
+
+/// The connections of an owner: each is numbered, and the newest is the one in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Connections {
+    /// The number of the newest.
+    pub(crate) newest: u8,
+    /// The oldest that the server still has; after the newest where it has none.
+    pub(crate) oldest: u8,
+}
+
+impl Connections {
+    /// Whether the newest is there.
+    pub(crate) fn is_up(self) -> bool {
+        self.oldest <= self.newest
+    }
+
+    /// Whether one is there that was given up, from which commands may still arrive.
+    pub(crate) fn has_old(self) -> bool {
+        self.oldest < self.newest
+    }
+}
+
+/// The model's knowledge of a lock, beside that of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// How many native readers have arrived since it was free without a native waiter; at most
+    /// `READERS` are counted.
+    pub(crate) came: u8,
+    /// How many of them arrived while the Redisson writer waited all the time.
+    pub(crate) passed: u8,
+    /// Whether the Redisson writer has waited since that time.
+    pub(crate) listened: bool,
+    /// Whether a reader was held back for it.
+    pub(crate) turn: bool,
+    /// Since when the lock has no holder.
+    pub(crate) free_at: Option<u64>,
 }
 
 /// The model's own knowledge.
@@ -156,7 +193,7 @@ impl Ghost {
     }
 
     /// An owner gets the lock: no other waiter may stand before it.
-    pub(crate) fn served(&mut self, party: Party) -> Result<(), String> {
+    pub(crate) fn served(&mut self, party: Party) -> Result<(), Violation> {
         if let Some(first) =
             self.line(party.lock).first().map(|first| first.party).filter(|first| *first != party)
         {
@@ -167,7 +204,7 @@ impl Ghost {
     }
 
     /// Several owners get a lock in one step, as readers do: no other waiter may stand before or between them.
-    pub(crate) fn all_served(&mut self, served: &[Party]) -> Result<(), String> {
+    pub(crate) fn all_served(&mut self, served: &[Party]) -> Result<(), Violation> {
         let mut in_line = served.to_vec();
         let place = |party: &Party| self.line(party.lock).iter().position(|waiting| waiting.party == *party);
         in_line.sort_by_key(place);
@@ -175,7 +212,7 @@ impl Ghost {
     }
 
     /// After a step, every token that an owner received in it is larger than those before, and no two are equal.
-    pub(crate) fn tokens_grow(&mut self, fenced: bool) -> Result<(), String> {
+    pub(crate) fn tokens_grow(&mut self, fenced: bool) -> Result<(), Violation> {
         let mut told = std::mem::take(&mut self.told);
         if !fenced {
             let token = told.iter().find(|(_, token)| *token != 0);

@@ -10,6 +10,7 @@ mod fair;
 mod form;
 mod ghost;
 mod heard;
+mod possible;
 mod requests;
 mod scene;
 mod search;
@@ -17,6 +18,7 @@ mod sessions;
 mod space;
 mod state;
 mod steps;
+mod transition;
 mod trips;
 mod writers;
 

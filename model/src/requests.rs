@@ -3,13 +3,23 @@
 use rlock_core::request::{Acquire, Wait};
 use rlock_core::{Holds, LeaseMs, Mode, Owner, Wanted};
 
-use crate::ghost::Party;
+use crate::ghost::{Party, Violation};
 use crate::scene::{LEASE, May, Scene};
-use crate::sessions;
-use crate::state::Violation;
+
+/// The grace period of sessions, in ms.
+pub(crate) const GRACE: i64 = 1;
 
 pub(crate) fn lease() -> LeaseMs {
     LeaseMs::new(LEASE).unwrap_or(LeaseMs::SHORTEST)
+}
+
+pub(crate) fn grace() -> LeaseMs {
+    LeaseMs::new(GRACE).unwrap_or(LeaseMs::SHORTEST)
+}
+
+/// The SESSION of calls.
+pub(crate) fn asked(scene: &Scene) -> Option<LeaseMs> {
+    scene.may(May::Sessions).then(grace)
 }
 
 /// The mode as RELEASE and RENEW say it. Permits are known by their key.
@@ -36,7 +46,7 @@ pub(crate) fn request<'a>(
         (Mode::Read, _) => Wanted::Read,
         (Mode::Write, _) => Wanted::Write,
     };
-    let session = sessions::asked(scene);
+    let session = asked(scene);
     let (fair, fenced) = (scene.may(May::Fair), scene.may(May::Fenced));
     let (owner, lease) = (owner_of(name)?, lease());
     Ok(Acquire { owner, lease, wanted, fair, arrive_at, fenced, session, wait })

@@ -252,6 +252,9 @@ impl Scene {
     }
 }
 
+/// The name of a reader without the module.
+pub(crate) const FOREIGN: [u8; 2] = *b"f9";
+
 /// The lock of this number.
 pub(crate) fn lock(number: u8) -> LockRef {
     LockRef { db: 0, key: [b'k', b'0' + number].into() }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::state::Violation;
+use crate::ghost::Violation;
 
 /// What can be explored.
 pub(crate) trait Space {

@@ -1,38 +1,14 @@
 //! Connections of owners with sessions: they end, are followed by others, and late commands arrive on them.
 
 use rlock_core::request::Renew;
-use rlock_core::{Expiry, LeaseMs, Reply};
+use rlock_core::{Expiry, Reply};
 use rlock_sim::Sim;
 
 use crate::action::Action;
-use crate::ghost::{Ghost, Party};
-use crate::requests::{lease, owner_of, said};
-use crate::scene::{self, May, Scene};
-use crate::state::{State, Violation};
-
-/// The grace period of sessions, in ms.
-pub(crate) const GRACE: i64 = 1;
-
-/// The connections of an owner: each is numbered, and the newest is the one in use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Connections {
-    /// The number of the newest.
-    pub(crate) newest: u8,
-    /// The oldest that the server still has; after the newest where it has none.
-    pub(crate) oldest: u8,
-}
-
-impl Connections {
-    /// Whether the newest is there.
-    pub(crate) fn is_up(self) -> bool {
-        self.oldest <= self.newest
-    }
-
-    /// Whether one is there that was given up, from which commands may still arrive.
-    pub(crate) fn has_old(self) -> bool {
-        self.oldest < self.newest
-    }
-}
+use crate::ghost::{Ghost, Party, Violation};
+use crate::requests::{asked, grace, lease, owner_of, said};
+use crate::scene::{self, Scene};
+use crate::state::State;
 
 /// The id of a connection: larger for younger ones.
 fn client_id(owner: u8, number: u8) -> u64 {
@@ -42,15 +18,6 @@ fn client_id(owner: u8, number: u8) -> u64 {
 /// The id of the connection that an owner uses.
 pub(crate) fn in_use(ghost: &Ghost, owner: u8) -> u64 {
     client_id(owner, ghost.connections(owner).newest)
-}
-
-pub(crate) fn grace() -> LeaseMs {
-    LeaseMs::new(GRACE).unwrap_or(LeaseMs::SHORTEST)
-}
-
-/// The SESSION of calls.
-pub(crate) fn asked(scene: &Scene) -> Option<LeaseMs> {
-    scene.may(May::Sessions).then(grace)
 }
 
 /// An owner uses another connection from now on.

@@ -1,11 +1,13 @@
 //! A scene as a space to explore.
 
-use crate::action::{self, Action};
+use crate::action::Action;
 use crate::check::check;
 use crate::form::{Renaming, fingerprint, renamings};
+use crate::ghost::Violation;
+use crate::possible::possible;
 use crate::scene::Scene;
 use crate::search::Space;
-use crate::state::{State, Violation};
+use crate::state::State;
 
 /// The server of a scene, with everybody who uses it.
 pub(crate) struct Server<'a> {
@@ -28,7 +30,7 @@ impl Space for Server<'_> {
     }
 
     fn possible(&self, state: &State) -> Vec<Action> {
-        action::possible(self.scene, state)
+        possible(self.scene, state)
     }
 
     fn after(&self, state: &State, action: Action) -> Result<State, Violation> {

@@ -10,14 +10,12 @@ use rlock_core::{Error, Expiry, Holds, Mode, Reply, UnixMs, WaitMs};
 use rlock_sim::{ReadWrite, Sim, Value, World};
 
 use crate::action::{Action, How, Reply as Fate};
-use crate::fair;
-use crate::ghost::{Belief, Ghost, InLine, Party};
+use crate::ghost::{Belief, Ghost, InLine, Party, Violation};
 use crate::heard::is_served;
-use crate::requests::{lease, owner_of, request, said};
-use crate::scene::{self, Scene, WAIT};
-use crate::sessions;
-use crate::state::{FOREIGN, State, Violation, hold};
-use crate::writers;
+use crate::requests::{asked, lease, owner_of, request, said};
+use crate::scene::{self, FOREIGN, Scene, WAIT};
+use crate::state::{State, hold};
+use crate::{fair, sessions, writers};
 
 /// The outcome of a call.
 pub(crate) enum Came {
@@ -233,8 +231,7 @@ fn release(sim: &Sim, ghost: &mut Ghost, party: Party, down_to: u8) -> Result<()
 fn renew(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
     let Party { owner, lock, mode } = party;
     let name = scene::owner(owner);
-    let request =
-        Renew { owner: owner_of(&name)?, lease: lease(), mode: said(mode), session: sessions::asked(scene) };
+    let request = Renew { owner: owner_of(&name)?, lease: lease(), mode: said(mode), session: asked(scene) };
     sim.call_on(sessions::in_use(ghost, owner), &scene::lock(lock));
     let believed = ghost.belief(party);
     match (sim.renew(&scene::lock(lock), &request), believed) {

@@ -2,61 +2,20 @@
 //! have theirs again.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use rlock_core::commands::Answer;
 use rlock_core::request::Cancel;
 use rlock_core::{Expiry, Holds, Mode, Owner, Reply};
 use rlock_sim::{ReadWrite, Sim, Value, World};
 
-use crate::action::Action;
-use crate::ghost::Party;
+use crate::action::{Action, Deed};
+use crate::ghost::{Party, Passed, Violation};
 use crate::requests::request;
-use crate::scene::{self, LEASE, May, READERS, Scene, WINDOW};
-use crate::state::{FOREIGN, State, Violation};
+use crate::scene::{self, FOREIGN, LEASE, May, READERS, Scene, WINDOW};
+use crate::state::State;
 
 /// How late the module may notice that the Redisson writer has stopped waiting, in ms.
 pub(crate) const LOOK: u64 = 501;
-
-/// A step of a Redisson client that wants to write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
-    /// It did not get the lock, and listens for a message.
-    Waits,
-    /// It stops waiting.
-    Goes,
-    /// It takes the lock, which is free.
-    Takes,
-    /// It releases the lock.
-    GivesBack,
-}
-
-impl fmt::Display for Deed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Waits => "waits to write",
-            Self::Goes => "waits no more to write",
-            Self::Takes => "writes",
-            Self::GivesBack => "writes no more",
-        })
-    }
-}
-
-/// The model's knowledge of a lock, beside that of the server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Passed {
-    /// How many native readers have arrived since it was free without a native waiter; at most
-    /// [`READERS`] are counted.
-    pub(crate) came: u8,
-    /// How many of them arrived while the Redisson writer waited all the time.
-    pub(crate) passed: u8,
-    /// Whether the Redisson writer has waited since that time.
-    pub(crate) listened: bool,
-    /// Whether a reader was held back for it.
-    pub(crate) turn: bool,
-    /// Since when the lock has no holder.
-    pub(crate) free_at: Option<u64>,
-}
 
 /// The steps that it may take.
 pub(crate) fn possible(world: &World, lock: u8) -> Vec<Deed> {

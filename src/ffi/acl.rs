@@ -6,8 +6,9 @@ use std::io;
 use redis_module::raw;
 
 use super::api::{api, optional_api};
+use super::call_reply::{free, reply_type};
 use super::contexts::CommandCtx;
-use super::ctx::{clear_errno, free, reply_type};
+use super::ctx::clear_errno;
 use super::string::{OwnedString, StringRef};
 
 impl CommandCtx<'_> {

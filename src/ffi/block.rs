@@ -5,34 +5,22 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis_module::raw;
-use rlock_core::locks::Ticket;
-use rlock_core::{Error, Reply};
+use rlock_core::Error;
 
 use super::api::{api, optional_api};
 use super::callbacks;
-use super::contexts::{Event, ScopedCtx};
+use super::contexts::{CommandCtx, Event, ScopedCtx};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
-
-/// How a wait ended.
-pub(crate) struct WaitOutcome {
-    /// The call that waited.
-    pub(crate) ticket: Ticket,
-    /// The answer of that call.
-    pub(crate) answer: Result<Reply, Error>,
-}
+use super::wait::{Handle, WaitOutcome};
 
 /// A blocked client, to be unblocked exactly once.
 pub(crate) struct Blocked(*mut raw::RedisModuleBlockedClient);
 
-/// Which blocked client it is; used again by the server only after that client was answered or went.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Handle(usize);
-
 impl Blocked {
     /// Which one.
     pub(crate) fn handle(&self) -> Handle {
-        Handle(self.0.addr())
+        Handle::of(self.0)
     }
 
     /// Answers the client at the end of this event-loop cycle.
@@ -52,29 +40,34 @@ pub(super) fn blocked_so_far() -> u32 {
     BLOCKED.load(Ordering::Relaxed)
 }
 
-/// See [`super::CommandCtx::block`].
-pub(super) fn block(ctx: Ctx<'_>) -> Option<Blocked> {
-    let no_timeout = 0;
-    let block = api!(RedisModule_BlockClient);
-    // SAFETY: the context is that of a command which may block; the callbacks live as long as the module is loaded.
-    let blocked = unsafe { block(ctx.as_ptr(), Some(on_reply), None, Some(free), no_timeout) };
-    if blocked.is_null() {
-        return None;
+impl CommandCtx<'_> {
+    /// Whether the client may be blocked: not in a transaction or script, and not on a replica.
+    pub(crate) fn may_block(self) -> bool {
+        self.flags()
+            & (raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING | raw::REDISMODULE_CTX_FLAGS_SLAVE).cast_signed()
+            == 0
     }
-    // SAFETY: the handle is that of a client which was just blocked.
-    unsafe { api!(RedisModule_SetDisconnectCallback)(blocked, Some(on_disconnect)) };
-    BLOCKED.fetch_add(1, Ordering::Relaxed);
-    Some(Blocked(blocked))
+
+    /// Blocks the client; the command must not reply after it. `None` if the server refuses: Valkey from 8.1 on does
+    /// where the client is subscribed to anything.
+    pub(crate) fn block(self) -> Option<Blocked> {
+        let no_timeout = 0;
+        let block = api!(RedisModule_BlockClient);
+        // SAFETY: the context is that of a command which may block; the callbacks live as long as the module is loaded.
+        let blocked = unsafe { block(self.as_ptr(), Some(on_reply), None, Some(free), no_timeout) };
+        if blocked.is_null() {
+            return None;
+        }
+        // SAFETY: the handle is that of a client which was just blocked.
+        unsafe { api!(RedisModule_SetDisconnectCallback)(blocked, Some(on_disconnect)) };
+        BLOCKED.fetch_add(1, Ordering::Relaxed);
+        Some(Blocked(blocked))
+    }
 }
 
 /// Whether this server is a primary.
 pub(crate) fn is_primary(ctx: Ctx<'_>) -> bool {
-    flags(ctx) & raw::REDISMODULE_CTX_FLAGS_SLAVE as c_int == 0
-}
-
-pub(super) fn flags(ctx: Ctx<'_>) -> c_int {
-    // SAFETY: the context is valid.
-    unsafe { api!(RedisModule_GetContextFlags)(ctx.as_ptr()) }
+    ctx.flags() & raw::REDISMODULE_CTX_FLAGS_SLAVE as c_int == 0
 }
 
 unsafe extern "C" fn on_reply(
@@ -103,9 +96,7 @@ unsafe extern "C" fn on_disconnect(
     guarded(Callback::Disconnect, (), || {
         // SAFETY: the context is valid for this callback.
         let ctx = unsafe { Ctx::from_raw(ctx) };
-        callbacks::with(|module| {
-            module.client_disconnected(ScopedCtx::new(ctx, Event), Handle(blocked.addr()))
-        });
+        callbacks::with(|module| module.client_disconnected(ScopedCtx::new(ctx, Event), Handle::of(blocked)));
     });
 }
 
@@ -115,10 +106,4 @@ unsafe extern "C" fn free(_: *mut raw::RedisModuleCtx, outcome: *mut c_void) {
     }
     // SAFETY: made by `unblock`, and the server frees it once.
     guarded(Callback::Free, (), || drop(unsafe { Box::from_raw(outcome.cast::<WaitOutcome>()) }));
-}
-
-/// The number of the client whose command is under way.
-pub(super) fn client_id(ctx: Ctx<'_>) -> u64 {
-    // SAFETY: the context is valid; 0 where it has no client.
-    unsafe { api!(RedisModule_GetClientId)(ctx.as_ptr()) }
 }

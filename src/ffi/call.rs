@@ -5,7 +5,8 @@ use std::ffi::CStr;
 use redis_module::raw;
 
 use super::api::{api, optional_api};
-use super::ctx::{Ctx, free, reply_type};
+use super::call_reply::{bytes, free, reply_type};
+use super::ctx::Ctx;
 use super::string::{OwnedString, StringRef};
 
 /// What a command answered.
@@ -125,20 +126,4 @@ fn read(reply: *mut raw::RedisModuleCallReply) -> CallReply {
         }
         _ => CallReply::Nothing,
     }
-}
-
-/// The bytes of a reply that is a string or an error.
-pub(super) fn bytes(reply: *mut raw::RedisModuleCallReply) -> Vec<u8> {
-    with_bytes(reply, <[u8]>::to_vec)
-}
-
-/// Reads the bytes of a reply that is a string or an error.
-pub(super) fn with_bytes<T>(reply: *mut raw::RedisModuleCallReply, read: impl FnOnce(&[u8]) -> T) -> T {
-    let mut len = 0;
-    // SAFETY: the reply is a string or an error, and is freed after its bytes were read.
-    let bytes = unsafe {
-        let start = api!(RedisModule_CallReplyStringPtr)(reply, &raw mut len);
-        if start.is_null() { &[] } else { std::slice::from_raw_parts(start.cast::<u8>(), len) }
-    };
-    read(bytes)
 }

@@ -4,13 +4,13 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use super::args::Args;
-use super::block::{Handle, WaitOutcome};
 use super::contexts::{EventCtx, TaskCtx};
 use super::ctx::Ctx;
-use super::info::InfoPage;
+use super::event::ServerEvent;
+use super::info_page::InfoPage;
 use super::load_error::LoadError;
-use super::server_event::ServerEvent;
 use super::string::StringRef;
+use super::wait::{Handle, WaitOutcome};
 
 /// The module. Each method runs inside the guard.
 pub(crate) trait Callbacks: Sync {

@@ -3,9 +3,8 @@
 use redis_module::raw;
 
 use super::api::{api, optional_api};
-use super::block::{client_id, flags};
-use super::call::with_bytes;
-use super::ctx::{Ctx, free, reply_type};
+use super::call_reply::{free, reply_type, with_bytes};
+use super::ctx::Ctx;
 use super::string::OwnedString;
 
 /// The user of clients that log in as no other.
@@ -16,7 +15,7 @@ impl Ctx<'_> {
     fn has_own_user(self) -> bool {
         // SAFETY: the context is valid; null if the client is unknown or has no user.
         let name = unsafe {
-            OwnedString::from_raw(api!(RedisModule_GetClientUserNameById)(self.as_ptr(), client_id(self)))
+            OwnedString::from_raw(api!(RedisModule_GetClientUserNameById)(self.as_ptr(), self.client()))
         };
         name.is_some_and(|name| name.borrow().bytes() != DEFAULT_USER)
     }
@@ -33,13 +32,13 @@ impl Ctx<'_> {
 
     /// Whether this client tracks keys or is subscribed, and can be blocked nevertheless: with RESP3.
     fn receives_messages(self) -> bool {
-        if flags(self) & raw::REDISMODULE_CTX_FLAGS_RESP3.cast_signed() == 0 {
+        if self.flags() & raw::REDISMODULE_CTX_FLAGS_RESP3.cast_signed() == 0 {
             return false;
         }
         let version = u64::from(raw::REDISMODULE_CLIENTINFO_VERSION);
         let mut info = raw::RedisModuleClientInfo { version, flags: 0, id: 0, addr: [0; 46], port: 0, db: 0 };
         // SAFETY: the structure is of the version that it names, and the server fills it in if the client exists.
-        unsafe { api!(RedisModule_GetClientInfoById)((&raw mut info).cast(), client_id(self)) };
+        unsafe { api!(RedisModule_GetClientInfoById)((&raw mut info).cast(), self.client()) };
         let sent = raw::REDISMODULE_CLIENTINFO_FLAG_TRACKING | raw::REDISMODULE_CLIENTINFO_FLAG_PUBSUB;
         info.flags & u64::from(sent) != 0
     }
@@ -49,7 +48,7 @@ impl Ctx<'_> {
         // `E`: errors as replies. The format says: two strings of C, and a long long.
         let (name, format) = (c"CLIENT".as_ptr(), c"Eccl".as_ptr());
         let (list, id) = (c"LIST".as_ptr(), c"ID".as_ptr());
-        let client_id = client_id(self).cast_signed();
+        let client_id = self.client().cast_signed();
         // SAFETY: the context is valid, and the format matches what follows it.
         let reply = unsafe { api!(RedisModule_Call)(self.as_ptr(), name, format, list, id, client_id) };
         let is_line = !reply.is_null() && reply_type(reply) == raw::REDISMODULE_REPLY_STRING;

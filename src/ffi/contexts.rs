@@ -8,7 +8,6 @@ use redis_module::raw;
 
 use super::api::{api, optional_api};
 use super::args::Args;
-use super::block::{self, Blocked, flags};
 use super::ctx::Ctx;
 
 /// A context that knows in what kind of callback it is; it can do all that a [`Ctx`] can.
@@ -64,20 +63,7 @@ impl<'a> CommandCtx<'a> {
 
     /// The id of the command's client.
     pub(crate) fn client_id(self) -> u64 {
-        block::client_id(self.ctx)
-    }
-
-    /// Whether the client may be blocked: not in a transaction or script, and not on a replica.
-    pub(crate) fn may_block(self) -> bool {
-        flags(self.ctx)
-            & (raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING | raw::REDISMODULE_CTX_FLAGS_SLAVE).cast_signed()
-            == 0
-    }
-
-    /// Blocks the client; the command must not reply after it. `None` if the server refuses: Valkey from 8.1 on does
-    /// where the client is subscribed to anything.
-    pub(crate) fn block(self) -> Option<Blocked> {
-        block::block(self.ctx)
+        self.ctx.client()
     }
 
     /// Counts a change, by which the server decides when to save a snapshot, while effects have no readers.

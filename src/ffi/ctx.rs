@@ -14,7 +14,7 @@ use rlock_core::facts::WriteAccess;
 use rlock_core::{MonoMs, UnixMs};
 
 use super::api::{api, optional_api};
-use super::call::bytes;
+use super::call_reply::{bytes, free, reply_type};
 use super::string::{OwnedString, StringRef};
 
 /// The classes of keyspace events that the module raises.
@@ -59,6 +59,18 @@ impl<'a> Ctx<'a> {
 
     pub(super) fn as_ptr(self) -> *mut raw::RedisModuleCtx {
         self.raw
+    }
+
+    /// The flags of the server and of this callback.
+    pub(super) fn flags(self) -> c_int {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_GetContextFlags)(self.raw) }
+    }
+
+    /// The number of the client whose command is under way; 0 where the context has no client.
+    pub(super) fn client(self) -> u64 {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_GetClientId)(self.raw) }
     }
 
     /// Learns once, at load, in what mode the server runs.
@@ -253,18 +265,6 @@ impl<'a> Ctx<'a> {
             api!(RedisModule_FreeServerInfo)(self.raw, data);
             copy
         }
-    }
-}
-
-pub(super) fn reply_type(reply: *mut raw::RedisModuleCallReply) -> isize {
-    // SAFETY: the reply was made by the server for us and is not freed yet.
-    unsafe { api!(RedisModule_CallReplyType)(reply) as isize }
-}
-
-pub(super) fn free(reply: *mut raw::RedisModuleCallReply) {
-    if !reply.is_null() {
-        // SAFETY: the reply belongs to the module, and not used after this.
-        unsafe { api!(RedisModule_FreeCallReply)(reply) };
     }
 }
 

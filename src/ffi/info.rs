@@ -1,6 +1,6 @@
 //! The module's section in the server's INFO.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::c_int;
 
 use redis_module::raw;
 
@@ -8,25 +8,8 @@ use super::api::{api, optional_api};
 use super::callbacks;
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
+use super::info_page::InfoPage;
 use super::load_error::LoadError;
-
-/// The section being written.
-pub(crate) struct InfoPage(*mut raw::RedisModuleInfoCtx);
-
-/// Fields are refused only outside a section that was asked for, which [`on_info`] makes sure of.
-impl InfoPage {
-    /// A field with a number; the server puts `rlock_` before the name.
-    pub(crate) fn number(&self, field: &CStr, value: u64) {
-        // SAFETY: the context is valid for the callback under way.
-        unsafe { api!(RedisModule_InfoAddFieldULongLong)(self.0, field.as_ptr(), value) };
-    }
-
-    /// A field with a text.
-    pub(crate) fn text(&self, field: &CStr, value: &CStr) {
-        // SAFETY: as above; the server copies the text.
-        unsafe { api!(RedisModule_InfoAddFieldCString)(self.0, field.as_ptr(), value.as_ptr()) };
-    }
-}
 
 /// Registers the section.
 pub(crate) fn register_info(ctx: Ctx<'_>) -> Result<(), LoadError> {

@@ -5,15 +5,14 @@ use std::ffi::c_int;
 use redis_module::raw;
 
 use super::api::{api, optional_api};
-use super::block::flags;
+use super::call_reply::{free, reply_type};
 use super::contexts::CommandCtx;
-use super::ctx::{free, reply_type};
 
 impl CommandCtx<'_> {
     /// Whether the command under way came on a connection. In scripts, functions and calls of other modules the server
     /// shows the id of a client of its own, which is never closed; to ask for that client's info crashes Valkey 9.1.2.
     pub(crate) fn has_connection(self) -> bool {
-        let flags = flags(*self);
+        let flags = self.flags();
         let has = |flag: u32| flags & flag as c_int != 0;
         if has(raw::REDISMODULE_CTX_FLAGS_LUA) || self.client_id() == 0 {
             return false;

@@ -42,9 +42,8 @@ fn granted_and_killed(client: &mut Connection, all: &All, between: impl Fn(Kind)
 #[test]
 fn a_confirmed_grant_is_not_revoked() {
     let (server, client) = &mut TestServer::start_and_connect();
-    let mode = |kind: Kind| if ["READ", "WRITE"].contains(&kind.waits) { kind.waits } else { "" };
     let heard: [&dyn Fn(Kind) -> String; 3] = [
-        &|kind| format!("RLOCK.RENEW {} bob 70000 {}", kind.name, mode(kind)),
+        &|kind| format!("RLOCK.RENEW {} bob 70000 {}", kind.name, kind.renewed_as()),
         &|kind| format!("RLOCK.RENEW {} bob 50000", kind.name),
         &|kind| format!("{} HOLDS 1", kind.ask(kind.name, "bob")),
     ];
@@ -70,28 +69,11 @@ fn a_grant_that_another_call_has_replaced_is_not_revoked() {
     let (server, client) = &mut TestServer::start_and_connect();
     let replaced: [&dyn Fn(Kind) -> Vec<String>; 3] = [
         // The lock is mallory's by the time that bob's client is found dead.
-        &|kind| {
-            let fields =
-                if ["READ", "WRITE"].contains(&kind.waits) { "mode write mallory:write" } else { "mallory" };
-            vec![format!("DEL {}", kind.name), format!("HSET {} {fields} 1", kind.name)]
-        },
+        &|kind| [vec![format!("DEL {}", kind.name)], kind.alone().taken(kind.name, "mallory")].concat(),
         // Or another client has made it bob's anew.
-        &|kind| {
-            let fields = match kind.waits {
-                "READ" => "mode read bob",
-                "WRITE" => "mode write bob:write",
-                _ => "bob",
-            };
-            let lease = format!("SET {{{}}}:bob:rwlock_timeout:1 1 PX 900000", kind.name);
-            let lock = vec![format!("DEL {}", kind.name), format!("HSET {} {fields} 1", kind.name)];
-            if kind.waits == "READ" { [lock, vec![lease]].concat() } else { lock }
-        },
+        &|kind| [vec![format!("DEL {}", kind.name)], kind.taken(kind.name, "bob")].concat(),
         // Or it is bob's, for another time than it was granted for.
-        &|kind| {
-            let lease_key = format!("{{{}}}:bob:rwlock_timeout:1", kind.name);
-            let keys = if kind.waits == "READ" { vec![kind.name, &lease_key] } else { vec![kind.name] };
-            keys.iter().map(|key| format!("PEXPIRE {key} 900000")).collect()
-        },
+        &|kind| kind.prolonged(kind.name, "bob"),
     ];
     for (owner, replaced) in ["mallory", "bob", "bob"].iter().zip(replaced) {
         let all = All::held_and_awaited(server, client);
@@ -99,9 +81,8 @@ fn a_grant_that_another_call_has_replaced_is_not_revoked() {
         nobody_waits(server);
         sleep(Duration::from_millis(100));
         for kind in KINDS {
-            let suffix = if *owner == "mallory" && kind.waits == "READ" { ":write" } else { "" };
-            let field = kind.fields_of(owner).pop().unwrap_or_default() + suffix;
-            assert_eq!(number(client, &format!("HEXISTS {} {field}", kind.name)), 1, "{owner}, {kind:?}");
+            let kind = if *owner == "mallory" { kind.alone() } else { kind };
+            assert!(kind.has_holder(client, kind.name, owner), "{owner}, {kind:?}");
         }
         assert_eq!(counter(server, "revokes"), 0, "{owner}");
         client.story(&[("FLUSHALL", "OK")]);
@@ -133,15 +114,6 @@ fn a_client_that_disconnects_leaves_the_queue() {
 
 /// What meets a fault, of a lock and the client of its bob.
 type Met<'a> = &'a dyn Fn(&str, i64) -> String;
-
-/// The last word of a message.
-fn told_as(kind: Kind) -> &'static str {
-    match kind.waits {
-        "READ" => " read",
-        "WRITE" => " write",
-        _ => "",
-    }
-}
 
 /// All waiters are sent away, whatever kind of lock meets the fault.
 #[test]
@@ -178,8 +150,9 @@ fn a_panic_sends_all_waiters_away() {
             }
             let mut dropped = KINDS.map(|_| grants.next_text());
             dropped.sort();
-            let mut wanted =
-                KINDS.map(|kind| format!("dropped 0 eve {} in-doubt{}", kind.name, told_as(kind)));
+            let mut wanted = KINDS.map(|kind| {
+                format!("dropped 0 eve {} in-doubt {}", kind.name, kind.mode()).trim_end().to_owned()
+            });
             wanted.sort();
             assert_eq!(dropped, wanted, "{fault}, {by:?}");
             nobody_waits(server);

@@ -1,6 +1,8 @@
 //! The command line.
 
 mod run;
+mod signal;
+mod sort;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,9 +13,10 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::duration;
-use crate::top::Sort;
 
 pub(crate) use run::RunArgs;
+pub(crate) use signal::EndSignal;
+pub(crate) use sort::Sort;
 
 const EXIT_CODES: &str = "\
 Exit codes:

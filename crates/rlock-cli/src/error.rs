@@ -7,7 +7,6 @@ use std::time::Duration;
 use rlock_client::Error as ClientError;
 
 use crate::duration;
-use crate::server::not_a_cluster;
 
 /// Why `rlock` itself failed. A lock that is lost, or not acquired, is an outcome, not an error.
 #[derive(Debug)]
@@ -79,9 +78,17 @@ impl Error {
             }
             ClientError::Timeout { source: Some(cause), .. } => Error::of_client(address, cause),
             ClientError::Invalid { message } if message.contains("not one of a cluster") => {
-                not_a_cluster(&address)
+                Error::not_a_cluster(&address)
             }
             other => Error::Other(other.clone()),
+        }
+    }
+
+    /// A server that should be a node of a cluster.
+    pub(crate) fn not_a_cluster(address: &str) -> Error {
+        Error::Mismatch {
+            what: format!("{address} is not a node of a cluster"),
+            advice: "write redis:// in place of redis+cluster://".to_string(),
         }
     }
 

@@ -177,6 +177,58 @@ impl Builder {
     }
 }
 
+impl Client {
+    /// Connects to the server or servers that a URL names, with the default settings.
+    ///
+    /// | URL | the client uses |
+    /// |---|---|
+    /// | `redis://[user:password@]host[:port][/database]` | this server |
+    /// | `redis+sentinel://[user:password@]host[:port],…/service[/database]` | the primary that the Sentinels name |
+    /// | `redis+cluster://[user:password@]host[:port],…` | a cluster: for each lock, the primary of its slot |
+    /// | `rediss://`, `rediss+sentinel://`, `rediss+cluster://` | the same over TLS, with the feature `tls` |
+    ///
+    /// User and password are those of the servers' ACL; percent-encode all characters except letters and digits.
+    /// Sentinels are asked without them: give their own user and password at the end,
+    /// `?sentinel_username=…&sentinel_password=…`. The default port is 6379, for Sentinels 26379. For a cluster, one
+    /// reachable server is enough, several are better.
+    ///
+    /// Over TLS, servers must prove their names to the platform's authorities, or to those of
+    /// `Builder::root_certificates`. The names that Sentinels and clusters announce must be in the certificates
+    /// (`cluster-preferred-endpoint-type hostname`, `sentinel announce-hostnames yes`).
+    ///
+    /// # Fail-over
+    ///
+    /// A single server has no replacement. While it is down, waits continue, and the client renews locks as soon as
+    /// the server is back. Locks whose lease has ended by that time are lost, and report it.
+    ///
+    /// With Sentinels and in a cluster, a replica takes over. The client finds it, and uses no server that reports
+    /// that it is not a primary, also behind a plain address: it leaves that server and resolves the address anew. It asks all
+    /// Sentinels, those too that the others list, believes the highest configuration epoch, and leaves the old primary
+    /// when one of them announces a new one: a second after a `SENTINEL FAILOVER`, during which the old primary accepts writes
+    /// that are lost. Locks that the replica has are renewed there. The queue was in the memory of the old
+    /// primary: waits join a new queue, in the order in which they arrive. Slots that move to another server work the
+    /// same way, but lose nothing.
+    ///
+    /// **A fail-over can lose a lock**, because servers replicate after they have answered. The replica may lack a
+    /// lock that was acquired just before, and grants it to another owner, while its holder keeps it until the next
+    /// renewal. A primary that is cut off may also grant locks until it learns that it was replaced.
+    /// [`Durability`] narrows the first gap: `acquire` returns only when the given number of replicas
+    /// has the lock. `min-replicas-to-write` on the servers narrows the second, and so does a short lease. For
+    /// effects that must never happen twice, also check where they happen.
+    /// # Errors
+    ///
+    /// [`Error::Transport`], [`Error::Tls`] and [`Error::Permission`] if the first attempt to connect fails,
+    /// [`Error::ModuleMissing`] if the server does not know the commands, [`Error::Invalid`] for a bad URL.
+    pub async fn connect(url: &str) -> Result<Client, Error> {
+        Client::builder().connect(url).await
+    }
+
+    /// The configuration of a new client.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder").finish_non_exhaustive()

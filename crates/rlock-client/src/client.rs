@@ -6,20 +6,24 @@ use std::time::Duration;
 
 use redis::cmd;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::sync::CancellationToken;
 
-use crate::builder::Builder;
 use crate::clock::Clock;
 use crate::command::{Refusal, answer};
 use crate::config::Config;
 use crate::error::{Error, Lost};
-use crate::link::Pace;
-use crate::lock::{Lock, Permit, ReadWriteLock, Spec};
+use crate::gauge::Gauge;
+use crate::handle::Handle;
+use crate::hold::Timetable;
+use crate::kind::Permit;
+use crate::link::{Links, Pace};
+use crate::lock::{Lock, ReadWriteLock, Spec};
 use crate::message::Inbox;
-use crate::release::{self, Job};
-use crate::router::{Links, Router};
-use crate::shared::{Gauge, Shared};
+use crate::named_owners::Turns;
+use crate::release;
+use crate::router::Router;
+use crate::shared::Shared;
 use crate::watchdog;
 
 /// A client of one server, of a cluster, or of a primary behind Sentinels. Cheap to clone; all clones share its
@@ -33,74 +37,7 @@ pub struct Client {
     handle: Arc<Handle>,
 }
 
-/// The common part of clients, attempts and guards; the jobs' channel closes with the last of them.
-pub(crate) struct Handle {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) runtime: tokio::runtime::Handle,
-    /// Which server it is, as [`destination`] has it.
-    pub(crate) server: String,
-    jobs: UnboundedSender<Job>,
-}
-
-impl Handle {
-    /// Leaves a release to the background. Does no I/O and needs no runtime.
-    pub(crate) fn send(&self, job: Job) {
-        // Without a receiver the runtime is gone, and the lease will end.
-        let _ = self.jobs.send(job);
-    }
-}
-
 impl Client {
-    /// Connects to the server or servers that a URL names, with the default settings.
-    ///
-    /// | URL | the client uses |
-    /// |---|---|
-    /// | `redis://[user:password@]host[:port][/database]` | this server |
-    /// | `redis+sentinel://[user:password@]host[:port],…/service[/database]` | the primary that the Sentinels name |
-    /// | `redis+cluster://[user:password@]host[:port],…` | a cluster: for each lock, the primary of its slot |
-    /// | `rediss://`, `rediss+sentinel://`, `rediss+cluster://` | the same over TLS, with the feature `tls` |
-    ///
-    /// User and password are those of the servers' ACL; percent-encode all characters except letters and digits.
-    /// Sentinels are asked without them: give their own user and password at the end,
-    /// `?sentinel_username=…&sentinel_password=…`. The default port is 6379, for Sentinels 26379. For a cluster, one
-    /// reachable server is enough, several are better.
-    ///
-    /// Over TLS, servers must prove their names to the platform's authorities, or to those of
-    /// `Builder::root_certificates`. The names that Sentinels and clusters announce must be in the certificates
-    /// (`cluster-preferred-endpoint-type hostname`, `sentinel announce-hostnames yes`).
-    ///
-    /// # Fail-over
-    ///
-    /// A single server has no replacement. While it is down, waits continue, and the client renews locks as soon as
-    /// the server is back. Locks whose lease has ended by that time are lost, and report it.
-    ///
-    /// With Sentinels and in a cluster, a replica takes over. The client finds it, and uses no server that reports
-    /// that it is not a primary, also behind a plain address: it leaves that server and resolves the address anew. It asks all
-    /// Sentinels, those too that the others list, believes the highest configuration epoch, and leaves the old primary
-    /// when one of them announces a new one: a second after a `SENTINEL FAILOVER`, during which the old primary accepts writes
-    /// that are lost. Locks that the replica has are renewed there. The queue was in the memory of the old
-    /// primary: waits join a new queue, in the order in which they arrive. Slots that move to another server work the
-    /// same way, but lose nothing.
-    ///
-    /// **A fail-over can lose a lock**, because servers replicate after they have answered. The replica may lack a
-    /// lock that was acquired just before, and grants it to another owner, while its holder keeps it until the next
-    /// renewal. A primary that is cut off may also grant locks until it learns that it was replaced.
-    /// [`Durability`](crate::Durability) narrows the first gap: `acquire` returns only when the given number of replicas
-    /// has the lock. `min-replicas-to-write` on the servers narrows the second, and so does a short lease. For
-    /// effects that must never happen twice, also check where they happen.
-    /// # Errors
-    ///
-    /// [`Error::Transport`], [`Error::Tls`] and [`Error::Permission`] if the first attempt to connect fails,
-    /// [`Error::ModuleMissing`] if the server does not know the commands, [`Error::Invalid`] for a bad URL.
-    pub async fn connect(url: &str) -> Result<Client, Error> {
-        Client::builder().connect(url).await
-    }
-
-    /// The configuration of a new client.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     pub(crate) fn spec(&self, name: impl AsRef<[u8]>) -> Spec {
         Spec::new(self.handle.clone(), name.as_ref().to_vec())
     }
@@ -141,7 +78,7 @@ impl Client {
     }
 
     /// The beginning of each owner of this client's locks: `<name>@<host>:<pid>:` and 16 random characters. In an owner 16
-    /// more follow, which are new for each acquisition, and `:<number>`. [`Builder::name`] sets the name.
+    /// more follow, which are new for each acquisition, and `:<number>`. [`Builder::name`](crate::Builder::name) sets the name.
     pub fn identity(&self) -> &str {
         &self.handle.shared.identity.text
     }
@@ -160,7 +97,7 @@ impl Client {
         let shared = &self.handle.shared;
         shared.check_home()?;
         shared.closing.cancel();
-        for hold in shared.watchdog.all() {
+        for hold in self.handle.timetable.all() {
             hold.lose(Lost::Closed);
         }
         let flushed = tokio::time::timeout(within, shared.owners.emptied()).await;
@@ -201,9 +138,12 @@ impl Client {
             stop: stop.clone(),
         });
         let shared = Arc::new(Shared::new(config, clock, router, (inbox, owners), stop));
-        tokio::spawn(watchdog::run(shared.clone(), restored));
+        let timetable = Arc::<Timetable>::default();
+        tokio::spawn(watchdog::run(shared.clone(), timetable.clone(), restored));
         tokio::spawn(release::run(shared.clone(), inbox_of_jobs));
-        Client { handle: Arc::new(Handle { shared, runtime, server, jobs }) }
+        Client {
+            handle: Arc::new(Handle { shared, timetable, turns: Turns::default(), runtime, server, jobs }),
+        }
     }
 
     /// Waits for the first connection and asks whether the server has the module, by a command that says so without

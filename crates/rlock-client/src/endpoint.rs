@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::link::{Login, RedisConnector, SentinelConnector, Service, Template};
-use crate::router::{Links, Node, Router};
+use crate::link::{Links, Login, RedisConnector, SentinelConnector, Service, Template};
+use crate::node::Node;
+use crate::router::Router;
 
 /// The forms of a URL.
 const FORMS: &str = "write redis://[user:password@]host[:port][/database], rediss://… with the feature `tls`, \

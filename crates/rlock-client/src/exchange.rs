@@ -9,7 +9,7 @@ use crate::clock::Instant;
 use crate::command::{Refusal, answer};
 use crate::error::Error;
 use crate::link::{Life, Live, Unheard};
-use crate::router::{Elsewhere, Line, Node, Place};
+use crate::node::{Elsewhere, Line, Node, Place};
 use crate::shared::Shared;
 
 /// How often a request follows the lock to another server at once: after that the servers disagree, and need a

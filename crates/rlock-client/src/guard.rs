@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::client::Handle;
 use crate::command::{self, Acquired, Ask, Extras};
 use crate::error::{Error, Lost, name};
 use crate::exchange::{Manner, Trouble, exchange_one};
+use crate::handle::Handle;
 use crate::hold::{Found, Hold, Leaver, State};
-use crate::lock::{Any, Kind, Plain};
+use crate::kind::{Any, Kind, Plain};
 use crate::lockable::holding;
 use crate::message::Mode;
 use crate::release::{self, Earlier, Job, Repeat};

@@ -1,20 +1,18 @@
 //! What the tasks and the handles of a client share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Instant};
 use crate::config::Config;
 use crate::error::Error;
 use crate::events::Event;
+use crate::gauge::Gauge;
 use crate::identity::Identity;
 use crate::message::Inbox;
-use crate::named_owners::Turns;
 use crate::router::Router;
-use crate::watchdog::Watchdog;
 
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -25,8 +23,6 @@ pub(crate) struct Shared {
     pub(crate) channel: String,
     pub(crate) router: Router,
     pub(crate) inbox: Arc<Inbox>,
-    pub(crate) watchdog: Watchdog,
-    pub(crate) turns: Turns,
     /// The owners that a server may know of.
     pub(crate) owners: Arc<Gauge>,
     /// Set by a close: nothing new begins.
@@ -53,8 +49,6 @@ impl Shared {
             identity,
             router,
             inbox,
-            watchdog: Watchdog::default(),
-            turns: Turns::default(),
             owners,
             closing: CancellationToken::new(),
             stop,
@@ -122,59 +116,5 @@ impl Shared {
         }
         let message = "this client was made before a fork; create a new one in the child process".into();
         Err(Error::Unsupported { message })
-    }
-}
-
-/// Counts what is under way, and tells when nothing is.
-#[derive(Default)]
-pub(crate) struct Gauge {
-    count: AtomicUsize,
-    /// Those of them whose acquisitions ended without a guard.
-    abandoned: AtomicUsize,
-    empty: Notify,
-}
-
-impl Gauge {
-    pub(crate) fn enter(&self) {
-        self.count.fetch_add(1, Ordering::SeqCst);
-    }
-
-    pub(crate) fn leave(&self) {
-        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.empty.notify_waiters();
-        }
-    }
-
-    /// The acquisition of one of them has ended without a guard.
-    pub(crate) fn abandon(&self) {
-        self.abandoned.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// One that was abandoned leaves.
-    pub(crate) fn leave_abandoned(&self) {
-        self.abandoned.fetch_sub(1, Ordering::SeqCst);
-        self.leave();
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.count.load(Ordering::SeqCst)
-    }
-
-    /// Those that are not abandoned.
-    pub(crate) fn in_use(&self) -> usize {
-        self.count().saturating_sub(self.abandoned.load(Ordering::SeqCst))
-    }
-
-    /// Waits until the count is 0.
-    pub(crate) async fn emptied(&self) {
-        loop {
-            let empty = self.empty.notified();
-            tokio::pin!(empty);
-            empty.as_mut().enable();
-            if self.count() == 0 {
-                return;
-            }
-            empty.await;
-        }
     }
 }

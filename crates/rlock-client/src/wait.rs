@@ -11,9 +11,9 @@ use crate::clock::Instant;
 use crate::durability::{self, Ensured};
 use crate::error::Error;
 use crate::guard::Guard;
-use crate::lock::Any;
+use crate::kind::Any;
 use crate::message::Notice;
-use crate::router::Place;
+use crate::node::Place;
 use crate::shared::Shared;
 
 /// When a waiter first asks for the holder's lease. Most waits are shorter.

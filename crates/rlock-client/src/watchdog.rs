@@ -1,8 +1,6 @@
 //! The watchdog: one task that renews all locks of a client, and sees their ends.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use redis::{Cmd, Value};
 use tokio::sync::Notify;
@@ -12,97 +10,25 @@ use crate::clock::Instant;
 use crate::command::{self, answer};
 use crate::error::{Error, Lost};
 use crate::exchange::{Manner, Trouble, exchange};
-use crate::hold::{Again, Hold, Need};
+use crate::hold::{Again, Hold, Need, Timetable, WINDOW};
 use crate::link::Life;
-use crate::router::{Elsewhere, Line};
+use crate::node::{Elsewhere, Line};
 use crate::shared::Shared;
-
-/// Renewals that are due so soon go along with those that are due now.
-const WINDOW: Duration = Duration::from_millis(100);
 
 /// How many renewals go in one piece.
 const BATCH: usize = 500;
 
-/// The longest sleep: timers may stand still while the machine is suspended, the clock does not.
-const NAP: Duration = Duration::from_secs(1);
-
-/// When each hold is due.
-#[derive(Default)]
-pub(crate) struct Watchdog {
-    timetable: Mutex<Timetable>,
-    /// Notified when a hold is due before the nap under way is over.
-    sooner: Notify,
-}
-
-#[derive(Default)]
-struct Timetable {
-    holds: BTreeMap<(Instant, u64), Arc<Hold>>,
-    /// The end of the nap under way; `None` while the task is awake, and looks here before it naps again.
-    nap_ends: Option<Instant>,
-}
-
-impl Watchdog {
-    /// Moves a hold in the timetable.
-    pub(crate) fn plan(&self, hold: &Arc<Hold>, from: Option<Instant>, to: Instant) {
-        let mut timetable = self.timetable();
-        if let Some(from) = from {
-            timetable.holds.remove(&(from, hold.id));
-        }
-        timetable.holds.insert((to, hold.id), hold.clone());
-        let too_late = timetable.nap_ends.take_if(|end| to < *end).is_some();
-        drop(timetable);
-        if too_late {
-            self.sooner.notify_one();
-        }
-    }
-
-    /// Takes a hold out of the timetable.
-    pub(crate) fn forget(&self, id: u64, from: Option<Instant>) {
-        if let Some(from) = from {
-            self.timetable().holds.remove(&(from, id));
-        }
-    }
-
-    /// All watched holds: those that are neither lost nor released.
-    pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
-        self.timetable().holds.values().cloned().collect()
-    }
-
-    /// Takes out what is due, if anything is, and what is due soon after.
-    fn due(&self, now: Instant) -> Vec<(Instant, Arc<Hold>)> {
-        let timetable = &mut self.timetable().holds;
-        if timetable.first_key_value().is_none_or(|((at, _), _)| *at > now) {
-            return Vec::new();
-        }
-        let later = timetable.split_off(&(now.after(WINDOW), u64::MAX));
-        let due = std::mem::replace(timetable, later);
-        due.into_iter().map(|((at, _), hold)| (at, hold)).collect()
-    }
-
-    /// How long to sleep, unless `sooner` is notified.
-    fn nap(&self, now: Instant) -> Duration {
-        let mut timetable = self.timetable();
-        let nap = timetable.holds.first_key_value().map_or(NAP, |((at, _), _)| at.since(now).min(NAP));
-        timetable.nap_ends = Some(now.after(nap));
-        nap
-    }
-
-    fn timetable(&self) -> MutexGuard<'_, Timetable> {
-        self.timetable.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The watchdog's task; ends with the client. `restored` is notified when a lost connection is replaced: all
 /// holds are renewed at once, to learn what the server still has.
-pub(crate) async fn run(shared: Arc<Shared>, restored: Arc<Notify>) {
+pub(crate) async fn run(shared: Arc<Shared>, timetable: Arc<Timetable>, restored: Arc<Notify>) {
     loop {
         if shared.check_home().is_err() {
             // The child of a fork, in which a runtime of one thread continues.
-            shared.watchdog.all().iter().for_each(|hold| hold.lose(Lost::Forked));
+            timetable.all().iter().for_each(|hold| hold.lose(Lost::Forked));
             return;
         }
         let now = shared.clock.now();
-        let due = shared.watchdog.due(now);
+        let due = timetable.due(now);
         let renewals = due.into_iter().filter(|(at, hold)| hold.wake(*at, now, WINDOW) == Need::Renewal);
         let renewals = renewals.map(|(_, hold)| hold).collect();
         for batch in shared.router.by_node(renewals, |hold| &hold.party.key) {
@@ -112,12 +38,12 @@ pub(crate) async fn run(shared: Arc<Shared>, restored: Arc<Notify>) {
                 tokio::spawn(renew(shared.clone(), holds.to_vec()).instrument(span));
             }
         }
-        let nap = shared.watchdog.nap(shared.clock.now());
+        let nap = timetable.nap(shared.clock.now());
         tokio::select! {
             () = shared.stop.cancelled() => return,
-            () = shared.watchdog.sooner.notified() => (),
+            () = timetable.sooner.notified() => (),
             () = restored.notified() => {
-                shared.watchdog.all().iter().for_each(|hold| hold.renew_soon(shared.clock.now()));
+                timetable.all().iter().for_each(|hold| hold.renew_soon(shared.clock.now()));
             }
             () = tokio::time::sleep(nap) => (),
         }

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use redis::{Cmd, Connection, ConnectionLike, Value};
 
-use crate::TestServer;
+pub use crate::wait::SOON;
 
-/// The time limit for any step that does not depend on time: the machine may be very busy.
-pub const SOON: Duration = Duration::from_secs(10);
+use crate::server::TestServer;
 
 /// The part of a lease that may have passed before a test checks it: the machine may be very busy.
 const SLACK_MS: i64 = 20_000;

@@ -19,7 +19,7 @@ pub struct Kind {
 }
 
 /// One of each kind.
-pub const KINDS: [Kind; 5] = [
+pub const KINDS: [Kind; 6] = [
     Kind {
         name: "plain",
         held: &[("n:1", "", 1)],
@@ -54,6 +54,13 @@ pub const KINDS: [Kind; 5] = [
         awaited: "FENCED",
         renewed: &[("n:1", "")],
         given_back: &["n:1"],
+    },
+    Kind {
+        name: "slots",
+        held: &[("n:1", "PERMITS 2", 1), ("n:2", "PERMITS 2", 1)],
+        awaited: "PERMITS 2",
+        renewed: &[("n:1", ""), ("n:2", "")],
+        given_back: &["n:1", "n:2"],
     },
 ];
 

@@ -18,18 +18,49 @@ pub struct Kind {
     pub holds: &'static str,
     /// The options of a waiter.
     pub waits: &'static str,
+    /// The type of its key.
+    pub stored: Stored,
+}
+
+/// The type of a lock's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// A hash with a field for each holder: a lock of Redisson.
+    Hash,
+    /// A sorted set with a member for each holder: permits.
+    SortedSet,
+}
+
+impl Stored {
+    /// The commands that list the holders, remove some of them, and show one.
+    const fn commands(self) -> [&'static str; 3] {
+        match self {
+            Stored::Hash => ["HKEYS", "HDEL", "HGET"],
+            Stored::SortedSet => ["ZRANGE", "ZREM", "ZSCORE"],
+        }
+    }
 }
 
 /// One of each kind.
-pub const KINDS: [Kind; 7] = [
-    Kind { name: "page", holders: &["alice"], holds: "WRITE", waits: "READ" },
-    Kind { name: "book", holders: &["alice"], holds: "READ", waits: "WRITE" },
-    Kind { name: "news", holders: &["alice", "amy", "anna"], holds: "READ", waits: "WRITE" },
-    Kind { name: "note", holders: &["alice"], holds: "WRITE", waits: "WRITE" },
-    Kind { name: "fair", holders: &["alice"], holds: "FAIR", waits: "FAIR" },
-    Kind { name: "both", holders: &["alice"], holds: "HOLDS 1", waits: "FAIR FENCED" },
-    Kind { name: "plain", holders: &["alice"], holds: "", waits: "" },
+pub const KINDS: [Kind; 8] = [
+    Kind { name: "page", holders: &["alice"], holds: "WRITE", waits: "READ", ..PLAIN },
+    Kind { name: "book", holders: &["alice"], holds: "READ", waits: "WRITE", ..PLAIN },
+    Kind { name: "news", holders: &["alice", "amy", "anna"], holds: "READ", waits: "WRITE", ..PLAIN },
+    Kind { name: "note", holders: &["alice"], holds: "WRITE", waits: "WRITE", ..PLAIN },
+    Kind { name: "fair", holders: &["alice"], holds: "FAIR", waits: "FAIR", ..PLAIN },
+    Kind { name: "both", holders: &["alice"], holds: "HOLDS 1", waits: "FAIR FENCED", ..PLAIN },
+    PLAIN,
+    // The waiter wants to be alone.
+    Kind {
+        name: "slots",
+        holders: &["alice", "amy"],
+        holds: "PERMITS 2",
+        waits: "PERMITS 1",
+        stored: Stored::SortedSet,
+    },
 ];
+
+const PLAIN: Kind = Kind { name: "plain", holders: &["alice"], holds: "", waits: "", stored: Stored::Hash };
 
 impl Kind {
     /// Acquires the lock for every holder, with this lease in ms.
@@ -96,12 +127,95 @@ impl Kind {
         self.each_says(|holder| format!("{holder}{suffix}")).join(" ")
     }
 
+    /// The mode of its waiters in RENEW. Permits are known by their key.
+    pub fn renewed_as(self) -> &'static str {
+        if self.stored == Stored::Hash { self.mode() } else { "" }
+    }
+
+    /// The mode of its waiters at the end of messages.
+    pub fn mode(self) -> &'static str {
+        match (self.stored, self.waits) {
+            (Stored::SortedSet, _) => "permit",
+            (Stored::Hash, "READ") => "read",
+            (Stored::Hash, "WRITE") => "write",
+            (Stored::Hash, _) => "",
+        }
+    }
+
+    /// The command that lists the holders.
+    pub fn lists(self, key: &str) -> String {
+        let [list, ..] = self.stored.commands();
+        format!("{list} {key}{}", if self.stored == Stored::SortedSet { " 0 -1" } else { "" })
+    }
+
+    /// The command of another client that removes all holders.
+    pub fn removes(self, key: &str) -> String {
+        let [_, remove, _] = self.stored.commands();
+        format!("{remove} {key} {}", self.fields_of_holders())
+    }
+
+    /// The commands by which another client makes an owner the only holder, in the mode of a waiter, until a far time.
+    pub fn taken(self, key: &str, owner: &str) -> Vec<String> {
+        const FAR: i64 = 4_102_444_800_000;
+        match (self.stored, self.waits) {
+            (Stored::SortedSet, _) => {
+                vec![format!("ZADD {key} {FAR} {owner}"), format!("PEXPIREAT {key} {FAR}")]
+            }
+            (Stored::Hash, "READ") => vec![
+                format!("HSET {key} mode read {owner} 1"),
+                format!("SET {{{key}}}:{owner}:rwlock_timeout:1 1 PX 900000"),
+            ],
+            (Stored::Hash, "WRITE") => vec![format!("HSET {key} mode write {owner}:write 1")],
+            (Stored::Hash, _) => vec![format!("HSET {key} {owner} 1")],
+        }
+    }
+
+    /// The commands by which another client lets a former waiter hold for another time.
+    pub fn prolonged(self, key: &str, owner: &str) -> Vec<String> {
+        match (self.stored, self.waits) {
+            (Stored::SortedSet, _) => self.taken(key, owner),
+            (Stored::Hash, "READ") => {
+                let keys = [key.to_owned(), format!("{{{key}}}:{owner}:rwlock_timeout:1")];
+                keys.map(|key| format!("PEXPIRE {key} 900000")).into()
+            }
+            (Stored::Hash, _) => vec![format!("PEXPIRE {key} 900000")],
+        }
+    }
+
+    /// The commands after which each hold expires: of fields by `way`; members of a sorted set expire by their lease only.
+    pub fn expiring(self, key: &str, way: &str, after: &str) -> Vec<String> {
+        let (count, fields) = (self.holders.len(), self.fields_of_holders());
+        match self.stored {
+            Stored::Hash => vec![format!("{way} {key} {after} FIELDS {count} {fields}")],
+            Stored::SortedSet => self.each_says(|holder| format!("RLOCK.RENEW {key} {holder} 300")),
+        }
+    }
+
+    /// Whether, after another client has changed the key's expiry in this way, the lock stays taken for as long as its key.
+    pub fn lasts_as_its_key(self, way: &str) -> bool {
+        match self.stored {
+            Stored::Hash => self.holds != "READ",
+            // PERSIST makes the key another sorted set, not a lock; rlock corrects a later expiry.
+            Stored::SortedSet => way == "PERSIST",
+        }
+    }
+
+    /// Whether this former waiter is among the holders.
+    #[track_caller]
+    pub fn has_holder(self, client: &mut Connection, key: &str, owner: &str) -> bool {
+        let [.., show] = self.stored.commands();
+        let field = self.fields_of(owner).pop().unwrap_or_default();
+        let said = say(client, &format!("{show} {key} {field}"));
+        assert!(!said.starts_with('!'), "{self:?}: {said}");
+        said != "null"
+    }
+
     /// Asserts that this former waiter is the only holder.
     #[track_caller]
     pub fn is_held_by(self, client: &mut Connection, key: &str, owner: &str, after: &str) {
         let fields = self.fields_of(owner).iter().map(|field| format!("{field:?}")).collect::<Vec<_>>();
         let wanted = format!("[{}]", fields.join(", "));
-        assert_eq!(say(client, &format!("HKEYS {key}")), wanted, "{after}, {self:?}");
+        assert_eq!(say(client, &self.lists(key)), wanted, "{after}, {self:?}");
     }
 
     /// Asserts that the waiting call was granted the lock.

@@ -41,6 +41,7 @@ mod replication;
 pub mod rights;
 pub mod screenshot;
 mod server;
+mod start;
 mod subscriber;
 pub mod valgrind;
 mod version;

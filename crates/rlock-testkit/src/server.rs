@@ -7,14 +7,11 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redis::Connection;
 use rustix::process::Signal;
 
 use crate::binary::binary_version;
-use crate::builder::ServerBuilder;
 use crate::datadir::DataDir;
 use crate::process::Process;
-use crate::subscriber::Subscriber;
 use crate::version::ServerVersion;
 use crate::wait::eventually;
 
@@ -64,38 +61,6 @@ impl From<Stopped> for DataDir {
 }
 
 impl TestServer {
-    /// Starts a server with the module and the kit's defaults.
-    ///
-    /// These are: bound to 127.0.0.1 on a free port, no snapshots, no append only file, DEBUG and
-    /// MODULE allowed for local clients.
-    #[must_use]
-    #[track_caller]
-    pub fn start() -> TestServer {
-        TestServer::builder().start()
-    }
-
-    /// Starts a server with the kit's defaults, and a connection to it.
-    #[must_use]
-    #[track_caller]
-    pub fn start_and_connect() -> (TestServer, Connection) {
-        TestServer::builder().start_and_connect()
-    }
-
-    /// The same, and a subscriber of this channel.
-    #[must_use]
-    #[track_caller]
-    pub fn start_and_listen(channel: &str) -> (TestServer, Connection, Subscriber) {
-        let (server, client) = TestServer::start_and_connect();
-        let listener = Subscriber::channel(&server, channel);
-        (server, client, listener)
-    }
-
-    /// A server to be configured first.
-    #[must_use]
-    pub fn builder() -> ServerBuilder {
-        ServerBuilder::default()
-    }
-
     /// The TCP port it listens on.
     pub fn port(&self) -> u16 {
         self.port
@@ -144,12 +109,12 @@ impl TestServer {
     }
 
     /// Steps the wall clock of a server that was started with
-    /// [`ServerBuilder::with_a_clock_that_steps`] to this number of seconds ahead of the real one.
+    /// [`crate::ServerBuilder::with_a_clock_that_steps`] to this number of seconds ahead of the real one.
     pub fn set_clock_ahead(&self, seconds: i64) {
         self.write_clocks(&seconds.to_string());
     }
 
-    /// Sets both clocks of a server that was started with [`ServerBuilder::with_clocks_that_stand`], in ms. They stand still until they are set again.
+    /// Sets both clocks of a server that was started with [`crate::ServerBuilder::with_clocks_that_stand`], in ms. They stand still until they are set again.
     pub fn set_clocks(&self, wall: i64, monotonic: i64) {
         self.write_clocks(&format!("{wall} {monotonic} {}", wall.wrapping_add(monotonic)));
     }

@@ -2,10 +2,10 @@
 
 use rlock_machine::State as Stage;
 
-use super::client::{Client, owner};
-use super::server::lock;
+use super::client::Client;
+use super::server::{lock, owner};
 use super::state::State;
-use crate::state::Violation;
+use crate::ghost::Violation;
 
 /// Checks a state.
 pub(crate) fn check(state: &State) -> Result<(), Violation> {

@@ -2,9 +2,8 @@
 
 use rlock_machine::{Input, MS, Machine, Message, Nanos, Output, Plan, State as Stage};
 
-use super::network::{Links, Request, What};
-use super::server::{GRACE_MS, LEASE_MS};
-use super::state::Way;
+use super::network::{Links, Request, Way, What};
+use super::server::{GRACE_MS, LEASE_MS, owner};
 
 /// The longest time in which the server answers.
 const RESPONSE: Nanos = 2_000 * MS;
@@ -93,11 +92,6 @@ impl Client {
         let links = self.links.after_death();
         *self = Self { life: self.life + 1, links, excused: true, ..Self::new(self.id, session) };
     }
-}
-
-/// The name of an owner of a client.
-pub(crate) fn owner(id: u8, life: u8) -> [u8; 3] {
-    [b'o', b'0' + id, b'0' + life]
 }
 
 fn plan(session: bool) -> Plan {

@@ -42,6 +42,23 @@ pub(crate) struct Late {
     pub(crate) requests: VecDeque<(Request, u8)>,
 }
 
+/// What can be held up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Way {
+    /// Requests, on their way to the server.
+    Requests,
+    /// Answers, on their way to the client.
+    Answers,
+    /// Messages, on their way to the client.
+    Messages,
+    /// The client: its process is stopped.
+    Process,
+}
+
+impl Way {
+    pub(crate) const ALL: [Self; 4] = [Self::Requests, Self::Answers, Self::Messages, Self::Process];
+}
+
 /// Both links of a client.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Links {

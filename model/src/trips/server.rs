@@ -8,9 +8,8 @@ use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Owner, Reply, WaitMs,
 use rlock_machine::{Command, MS, Reply as Answered};
 use rlock_sim::Sim;
 
-use super::client::owner;
 use super::network::{Request, What};
-use crate::state::Violation;
+use crate::ghost::Violation;
 
 /// The lease of every request, in ms.
 pub(crate) const LEASE_MS: i64 = 6_000;
@@ -22,6 +21,11 @@ pub(crate) const GRACE_MS: i64 = 3_000;
 /// The lock.
 pub(crate) fn lock() -> LockRef {
     LockRef { db: 0, key: (*b"k0").into() }
+}
+
+/// The name of an owner of a client.
+pub(crate) fn owner(id: u8, life: u8) -> [u8; 3] {
+    [b'o', b'0' + id, b'0' + life]
 }
 
 /// The channel of a client's subscription.

@@ -1,7 +1,6 @@
 //! A state of clients and server, and the state after one step.
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rlock_core::locks::{Lens, LockName, Locks, Ticket};
 use rlock_core::{Expiry, UnixMs};
@@ -9,10 +8,8 @@ use rlock_machine::{MS, Nanos, State as Stage};
 use rlock_sim::{Sim, Value, World};
 
 use super::client::Client;
+use super::network::Way;
 use super::server::{CONFIRM_MS, channel, settings};
-use super::{check, steps};
-use crate::search::Space;
-use crate::state::Violation;
 
 /// What may happen between clients and server.
 #[derive(Clone, Copy, Debug)]
@@ -82,88 +79,9 @@ pub(crate) enum Step {
     Pass,
 }
 
-/// What can be held up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Way {
-    /// Requests, on their way to the server.
-    Requests,
-    /// Answers, on their way to the client.
-    Answers,
-    /// Messages, on their way to the client.
-    Messages,
-    /// The client: its process is stopped.
-    Process,
-}
-
-impl Way {
-    pub(crate) const ALL: [Self; 4] = [Self::Requests, Self::Answers, Self::Messages, Self::Process];
-}
-
 impl fmt::Display for Step {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{self:?}")
-    }
-}
-
-impl Space for Trips {
-    type State = State;
-    type Action = Step;
-
-    fn first(&self) -> State {
-        let mut world = World::new(settings());
-        world.subscribed = (0..2).map(|client| channel(client, 0).into()).collect();
-        let mut state = State {
-            world,
-            locks: Locks::default(),
-            clients: [0, 1].map(|id| Client::new(id, self.session)),
-            delays: self.delays,
-            cuts: self.cuts,
-            restarts: self.restarts,
-            deaths: self.deaths,
-        };
-        let begun = steps::begin(self, &mut state);
-        assert_eq!(begun, Ok(()), "nothing has gone wrong yet");
-        state
-    }
-
-    fn possible(&self, state: &State) -> Vec<Step> {
-        steps::possible(state)
-    }
-
-    fn after(&self, state: &State, step: Step) -> Result<State, Violation> {
-        let mut next = state.clone();
-        steps::perform(self, &mut next, step)?;
-        check::check(&next)?;
-        steps::settle(self, &mut next)?;
-        Ok(next)
-    }
-
-    fn fingerprint(&self, state: &State) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        state.form().hash(&mut hasher);
-        (&state.clients, state.delays, state.cuts, state.restarts, state.deaths).hash(&mut hasher);
-        hasher.finish()
-    }
-
-    fn summary(&self, state: &State) -> String {
-        let holder = state.world.hold(&super::server::lock());
-        let holder = holder.map_or("free".to_owned(), |hold| {
-            let left = hold.expiry.left(state.world.now);
-            format!("held by {} for {left} ms", hold.owner.escape_ascii())
-        });
-        let clients = state.clients.iter().map(|client| {
-            let end = client.machine.end_of_hold().saturating_sub(state.now()) / MS;
-            let held = if client.believes(state.now()) { format!(" for {end} ms") } else { String::new() };
-            format!("{} {:?}{held}", client.owner().escape_ascii(), client.machine.state())
-        });
-        let clients = clients.collect::<Vec<_>>().join(", ");
-        format!("t={}; {holder}; {clients}; {} wait", state.world.clock.0, self.waiting(state))
-    }
-}
-
-impl Trips {
-    fn waiting(&self, state: &State) -> usize {
-        state.locks.records.waiting_for(super::server::lock().name())
     }
 }
 
@@ -221,7 +139,8 @@ impl State {
         })
     }
 
-    fn form(&self) -> Vec<i64> {
+    /// What of the server affects the future.
+    pub(crate) fn form(&self) -> Vec<i64> {
         let number = |name: &[u8]| name.iter().skip(1).fold(0, |sum, byte| sum * 16 + i64::from(*byte));
         let mut tickets: Vec<Ticket> = self.locks.calls.tickets().collect();
         tickets.sort_unstable();

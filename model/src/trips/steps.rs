@@ -5,10 +5,10 @@ use rlock_machine::{Failure, Input, Nanos, Reply, State as Stage};
 
 use super::check::check;
 use super::client::Client;
-use super::network::Answer;
+use super::network::{Answer, Way};
 use super::server::{carry_out, channel, connection};
-use super::state::{State, Step, Trips, Way};
-use crate::state::Violation;
+use super::state::{State, Step, Trips};
+use crate::ghost::Violation;
 
 /// How many acquisitions each client begins, one after the other.
 const LIVES: u8 = 2;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueHint};
 
+use super::signal::{self, EndSignal};
 use crate::duration;
-use crate::run::{EndSignal, parse_signal};
 
 /// What `rlock run` takes.
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub(crate) struct RunArgs {
     pub(crate) no_wait: bool,
 
     /// The signal that ends the command when the lock is lost
-    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = parse_signal)]
+    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = signal::parse)]
     pub(crate) signal: EndSignal,
 
     /// The time between that signal and KILL [default: a third of the lease, or a sixth of the session grace; at most 10s]

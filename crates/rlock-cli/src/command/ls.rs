@@ -7,7 +7,8 @@ use super::status::{holder_text, lease, state};
 use crate::error::Error;
 use crate::names;
 use crate::output::Output;
-use crate::server::{Link, LockInfo, Locks, PATIENCE, Place, fields, integer, servers, text};
+use crate::server::primaries::primaries;
+use crate::server::{Link, LockInfo, Locks, PATIENCE, Place, fields, integer, text};
 
 /// How many keys, or entries of RLOCK.LIST, the server reads for one page.
 const STEP: u32 = 1_000;
@@ -39,7 +40,7 @@ fn each_page(
     wanted: impl Fn(&LockInfo) -> bool,
     mut page: impl FnMut(&mut Link, &[u8]) -> Result<(Vec<u8>, Vec<Vec<u8>>), Error>,
 ) -> Result<u8, Error> {
-    for primary in servers::primaries(place)? {
+    for primary in primaries(place)? {
         let locks = Locks::on(primary.clone())?;
         let mut link = Link::new(primary);
         let mut cursor = b"0".to_vec();

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::names;
 use crate::output::{Output, Tone};
 use crate::owners;
-use crate::server::{Holder, LockInfo, Locks, Place, Waiter, servers};
+use crate::server::{Holder, LockInfo, Locks, Place, Waiter, primaries};
 
 /// The lock's state, in JSON.
 #[derive(Serialize)]
@@ -26,7 +26,7 @@ struct Status<'a> {
 pub(crate) fn status(place: &Place, key: &[u8], output: Output) -> Result<u8, Error> {
     let info = Locks::with(place, key)?.info(key)?;
     // Why no other client gets the lock, the server says.
-    let refuses: Vec<String> = servers::hindrances(place, key)
+    let refuses: Vec<String> = primaries::hindrances(place, key)
         .into_iter()
         .map(|(address, hindrance)| format!("{address} {}", hindrance.text()))
         .collect();

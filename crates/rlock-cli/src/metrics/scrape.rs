@@ -8,7 +8,8 @@ use super::links::Links;
 use super::question::{Answer, Question};
 use crate::error::Error;
 use crate::output::Notes;
-use crate::server::servers::{id, is_sentinel};
+use crate::server::facts::is_sentinel;
+use crate::server::servers::id;
 use crate::server::walk::{Asked, Walk, is_start};
 use crate::server::{Place, Target};
 

@@ -6,7 +6,8 @@ use super::question::Answer;
 use super::scrape::{Scrape, Server};
 use crate::error::Error;
 use crate::names;
-use crate::server::servers::{Described, Fields, described};
+use crate::server::facts::Fields;
+use crate::server::servers::{Described, described};
 use crate::server::{Hindrance, HotLock};
 
 const EXPORTER: Definition = gauge("rlock_exporter_info", "The version of the exporter.");

@@ -3,50 +3,22 @@
 //! The thread that watches the command must never wait for a server.
 
 use std::ffi::OsString;
+use std::sync::PoisonError;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rlock_client::{Any, Client, Error as ClientError, Guard, Held, Lock};
+use rlock_client::{Any, Client, Error as ClientError, Guard, Held};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::Event;
-use super::kind::Kind;
-use super::nesting::{self, Hold};
-use super::progress::Seen;
-use super::timing::Timing;
-use super::work::Work;
+use super::event::{Event, LockEvent};
+use super::nesting;
+use super::request::Request;
+use super::seen::Seen;
+use super::work::{Failure, Slot, Work};
 use crate::error::Error;
-use crate::server::{PATIENCE, Place, runtime};
-
-/// How long to wait for the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
-    No,
-    AtMost(Duration),
-    ForEver,
-}
-
-/// News from the keeper.
-#[derive(Debug)]
-pub(super) enum LockEvent {
-    /// The lock is held.
-    Held(Guard<Any>),
-    /// Other owners held it for the whole wait, or the server says why it gives no locks now.
-    NotAcquired(Option<Error>),
-    /// The request itself failed.
-    Failed(Error),
-    /// There is no contact to the server yet, for this reason.
-    Unreachable(String),
-    /// This user may not subscribe to messages: rlock polls the lock.
-    Polling,
-    /// What the server says about the wait, if anything.
-    Seen(Option<Seen>),
-    /// The lock may be lost: check it.
-    Changed,
-}
+use crate::server::{PATIENCE, runtime};
 
 /// The outcome of a release.
 #[derive(Debug)]
@@ -59,38 +31,8 @@ pub(super) enum Release {
     Unknown,
 }
 
-/// Which lock is wanted, and how.
-#[derive(Debug, Clone)]
-pub(super) struct Request {
-    pub(super) place: Place,
-    pub(super) key: Vec<u8>,
-    pub(super) timing: Timing,
-    pub(super) wait: Wait,
-    pub(super) kind: Kind,
-    /// Whether the lock gets a fencing token.
-    pub(super) fenced: bool,
-}
-
-impl Request {
-    /// This lock as a hold of an owner.
-    pub(super) fn hold(&self, owner: &[u8]) -> Hold {
-        let (server, key) = (self.place.identity(), self.key.clone());
-        Hold { owner: owner.to_vec(), kind: self.kind, server, key }
-    }
-
-    pub(super) fn lock(&self, client: &Client) -> Lock<Any> {
-        self.kind.lock(client, &self.key, self.fenced)
-    }
-}
-
 /// How long the end of the process may wait for the server.
 const GOODBYE: Duration = Duration::from_secs(1);
-
-/// The client in use, once there is one.
-pub(super) type Slot = Arc<Mutex<Option<Client>>>;
-
-/// Why the last renewal failed, until one succeeds.
-pub(super) type Failure = Arc<Mutex<Option<Error>>>;
 
 /// Keeps one lock.
 pub(super) struct Keeper {

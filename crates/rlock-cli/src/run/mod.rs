@@ -1,11 +1,14 @@
 //! `rlock run`: a command under a lock.
 
+mod event;
 mod group;
 mod keeper;
 mod kind;
 mod launch;
 mod nesting;
 mod progress;
+mod request;
+mod seen;
 mod signals;
 mod supervisor;
 mod system;
@@ -21,11 +24,12 @@ use rustix::process::Signal;
 #[cfg(target_os = "linux")]
 pub(crate) use launch::launcher;
 
+use event::{Event, LockEvent};
 use group::{ExitCode, Group};
-use keeper::{Keeper, LockEvent, Release, Request, Wait};
+use keeper::{Keeper, Release};
 use kind::Kind;
 use progress::Progress;
-pub(crate) use signals::{EndSignal, parse as parse_signal};
+use request::{Request, Wait};
 use supervisor::Supervisor;
 use timing::Timing;
 
@@ -48,17 +52,6 @@ const NO_SUSPENSION: &str = "a command that holds a lock cannot be suspended: it
 
 /// How often a wait checks whether the server can be reached.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// Everything that `run` reacts to.
-#[derive(Debug)]
-enum Event {
-    /// A signal for the command.
-    Signal(Signal),
-    /// A child process ended or stopped.
-    ChildChanged,
-    /// News of the lock.
-    Lock(LockEvent),
-}
 
 /// Runs the command, and returns the code to exit with.
 pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8, Error> {

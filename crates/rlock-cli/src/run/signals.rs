@@ -1,4 +1,4 @@
-//! Signals: those that reach rlock, and the one that ends a command.
+//! Signals that reach rlock.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,40 +10,13 @@ use signal_hook::consts::{
     SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2,
 };
 
-use super::Event;
+use super::event::Event;
 use super::system::IgnoredSignals;
 use crate::error::Error;
 use crate::output::Notes;
 
 /// Signals that are passed on to the command. Each would otherwise end rlock and leave the command alone.
 const FORWARDED: [i32; 6] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2];
-
-/// Names as `kill -l` shows them.
-const NAMES: [(&str, Signal); 8] = [
-    ("HUP", Signal::HUP),
-    ("INT", Signal::INT),
-    ("QUIT", Signal::QUIT),
-    ("KILL", Signal::KILL),
-    ("USR1", Signal::USR1),
-    ("USR2", Signal::USR2),
-    ("ALRM", Signal::ALARM),
-    ("TERM", Signal::TERM),
-];
-
-/// A signal that ends commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EndSignal(pub(crate) Signal);
-
-/// Reads `TERM`, `SIGTERM` or `15`.
-pub(crate) fn parse(text: &str) -> Result<EndSignal, String> {
-    let upper = text.to_ascii_uppercase();
-    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    let found = NAMES.iter().find(|(known, signal)| *known == name || name.parse() == Ok(signal.as_raw()));
-    found.map(|(_, signal)| EndSignal(*signal)).ok_or_else(|| {
-        let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
-        format!("'{text}' is not a signal that ends a command: choose one of {}", known.join(", "))
-    })
-}
 
 /// From now on signals are sent to `events` and do nothing else.
 ///
@@ -85,19 +58,4 @@ pub(super) fn refuse_suspension(notes: Notes) -> Result<Arc<AtomicBool>, Error> 
         }
     }
     Ok(tried)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn signals_are_read() {
-        for (text, signal) in [("TERM", 15), ("sigint", 2), ("9", 9), ("SIGUSR1", Signal::USR1.as_raw())] {
-            assert_eq!(parse(text).map(|EndSignal(signal)| signal.as_raw()), Ok(signal), "{text}");
-        }
-        for text in ["", "0", "STOP", "WINCH", "SIG", "999"] {
-            assert!(parse(text).unwrap_err().contains("TERM"), "{text}");
-        }
-    }
 }

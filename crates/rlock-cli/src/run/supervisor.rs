@@ -8,10 +8,12 @@ use std::time::Duration;
 use rlock_client::{Error as ClientError, Held, State};
 use rustix::process::Signal;
 
+use super::event::Event;
 use super::group::{ExitCode, Group};
 use super::keeper::Keeper;
 use super::timing::Timing;
-use super::{EndSignal, Event, NO_SUSPENSION, Running, until};
+use super::{NO_SUSPENSION, Running, until};
+use crate::args::EndSignal;
 use crate::clock::Moment;
 use crate::output::Notes;
 

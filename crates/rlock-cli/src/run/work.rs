@@ -1,7 +1,7 @@
 //! Acquiring the lock, for as long as it is wanted.
 
-use std::sync::PoisonError;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-use super::Event;
-use super::keeper::{Failure, LockEvent, Request, Slot, Wait};
+use super::event::{Event, LockEvent};
 use super::nesting::{self, Hold};
+use super::request::{Request, Wait};
 use super::timing::RENEWALS;
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::names;
-use crate::server::{Look, PATIENCE, connect, explain, servers};
+use crate::server::{Look, PATIENCE, connect, explain, primaries};
 
 /// Why the lock was not acquired.
 enum Missed {
@@ -38,6 +38,12 @@ const FIRST_CONTACT: Duration = Duration::from_secs(60);
 
 /// The pause between two tries.
 const RETRY: Duration = Duration::from_millis(250);
+
+/// The client in use, once there is one.
+pub(super) type Slot = Arc<Mutex<Option<Client>>>;
+
+/// Why the last renewal failed, until one succeeds.
+pub(super) type Failure = Arc<Mutex<Option<Error>>>;
 
 /// The task that acquires the lock.
 pub(super) struct Work {
@@ -172,7 +178,7 @@ impl Work {
         let place = self.request.place.clone();
         let Some(cluster) = place.as_cluster() else { return false };
         let (answer, asked) = oneshot::channel();
-        thread::spawn(move || answer.send(servers::is_node(&place)));
+        thread::spawn(move || answer.send(primaries::is_node(&place)));
         let node = asked.await.unwrap_or_default();
         if node {
             self.request.place = cluster;

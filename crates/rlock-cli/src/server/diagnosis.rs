@@ -2,8 +2,13 @@
 //!
 //! An error of a driver names the symptom. The cause takes one more question, which is asked only after a failure.
 
-use super::probe::Heard;
-use super::{Link, PATIENCE, Place, Target, probe, servers};
+use super::PATIENCE;
+use super::facts::{about, is_cluster, is_sentinel};
+use super::link::Link;
+use super::primaries::primaries;
+use super::protocol::{not_a_server, protected, wrong_protocol};
+use super::sentinel::{a_sentinel, not_a_sentinel};
+use super::target::{Place, Target};
 use crate::error::Error;
 
 /// The cause of an error, where the servers reveal it; else the error.
@@ -16,64 +21,6 @@ pub(crate) fn explain(place: &Place, error: Error) -> Error {
         _ => None,
     };
     cause.unwrap_or(error)
-}
-
-/// The server of a URL that speaks another protocol; `None` where it does not, or does not reveal it.
-pub(super) fn wrong_protocol(target: &Target) -> Option<Error> {
-    let address = target.address();
-    match (probe::hear(target), target.is_encrypted()) {
-        (Heard::Encrypted, false) => Some(Error::Mismatch {
-            what: format!("{address} accepts TLS connections only"),
-            advice: "write rediss:// in place of redis://".to_string(),
-        }),
-        (Heard::Server(_), true) => Some(Error::Mismatch {
-            what: format!("{address} accepts no TLS connections"),
-            advice: "write redis:// in place of rediss://, or the server's TLS port (tls-port)".to_string(),
-        }),
-        (Heard::Server(reply), false) if reply.starts_with("DENIED") => Some(protected(&address)),
-        (Heard::Server(text), false) if text.contains("max number of clients") => {
-            Some(Error::Refused { address, text })
-        }
-        (Heard::Web, _) => Some(not_a_server(&address, "is a web server, not a Redis or Valkey server")),
-        (Heard::Other, _) => Some(not_a_server(&address, "is not a Redis or Valkey server")),
-        (Heard::Server(_) | Heard::Encrypted | Heard::Nothing, _) => None,
-    }
-}
-
-fn protected(address: &str) -> Error {
-    Error::Mismatch {
-        what: format!("{address} accepts no connections from other machines (protected mode)"),
-        advice:
-            "set a password for its users (requirepass, or ACL SETUSER), or run rlock on the server's machine"
-                .to_string(),
-    }
-}
-
-fn not_a_server(address: &str, what: &str) -> Error {
-    Error::Mismatch {
-        what: format!("{address} {what}"),
-        advice: "correct the host and the port in --url or REDIS_URL; the usual port is 6379".to_string(),
-    }
-}
-
-/// A server that should be a node of a cluster.
-pub(crate) fn not_a_cluster(address: &str) -> Error {
-    Error::Mismatch {
-        what: format!("{address} is not a node of a cluster"),
-        advice: "write redis:// in place of redis+cluster://".to_string(),
-    }
-}
-
-/// A server that should be a Sentinel.
-pub(super) fn not_a_sentinel(target: &Target, in_cluster: bool) -> Error {
-    let (address, scheme) = (target.address(), target.scheme());
-    let kind = if in_cluster { "+cluster" } else { "" };
-    Error::Mismatch {
-        what: format!("{address} is not a Sentinel"),
-        advice: format!(
-            "write {scheme}{kind}://{address} to use this server, or the port of a Sentinel (usually 26379)"
-        ),
-    }
 }
 
 fn no_answer(place: &Place, address: &str, cause: &str) -> Option<Error> {
@@ -94,7 +41,7 @@ fn no_answer(place: &Place, address: &str, cause: &str) -> Option<Error> {
 /// What is wrong with the Sentinels, or with the primary that they name.
 fn by_sentinel(place: &Place) -> Option<Error> {
     place.service()?;
-    match servers::primaries(place) {
+    match primaries(place) {
         Err(error) => matches!(error, Error::Mismatch { .. }).then_some(error),
         Ok(primaries) => primaries.iter().find_map(|primary| {
             let error = Link::new(primary.clone()).ask(&redis::cmd("PING"), PATIENCE).err()?;
@@ -106,20 +53,20 @@ fn by_sentinel(place: &Place) -> Option<Error> {
 /// A Sentinel knows no commands of the module either, nor does a module that is older than this command know all.
 fn no_module(place: &Place) -> Option<Error> {
     for target in &place.starts {
-        let Ok(fields) = servers::about(&mut Link::new(target.clone())) else { continue };
-        if servers::is_sentinel(&fields) {
+        let Ok(fields) = about(&mut Link::new(target.clone())) else { continue };
+        if is_sentinel(&fields) {
             if place.service().is_none() {
                 return Some(a_sentinel(target));
             }
         } else if place.service().is_some() {
-            return Some(not_a_sentinel(target, servers::is_cluster(&fields)));
+            return Some(not_a_sentinel(target, is_cluster(&fields)));
         }
     }
-    let primaries = servers::primaries(place).ok()?;
+    let primaries = primaries(place).ok()?;
     let mut missing = Vec::new();
     let mut versions = Vec::new();
     for primary in primaries {
-        let Ok(fields) = servers::about(&mut Link::new(primary.clone())) else {
+        let Ok(fields) = about(&mut Link::new(primary.clone())) else {
             continue;
         };
         match fields.get("rlock_version") {
@@ -134,17 +81,6 @@ fn no_module(place: &Place) -> Option<Error> {
             advice: format!("update the module to {} or later", env!("CARGO_PKG_VERSION")),
         }),
         None => None,
-    }
-}
-
-/// A Sentinel that should be a server with locks.
-pub(super) fn a_sentinel(target: &Target) -> Error {
-    let services = servers::services(&mut Link::new(target.clone())).unwrap_or_default();
-    let service = services.first().map_or("<name>", String::as_str);
-    let (address, scheme) = (target.address(), target.scheme());
-    Error::Mismatch {
-        what: format!("{address} is a Sentinel, which has no locks"),
-        advice: format!("write {scheme}+sentinel://{address}/{service}"),
     }
 }
 
@@ -177,7 +113,7 @@ fn refused(place: &Place, text: &str) -> Option<Error> {
 /// A replica knows its primary.
 fn replica(place: &Place) -> Option<Error> {
     place.starts.iter().find_map(|target| {
-        let fields = servers::about(&mut Link::new(target.clone())).ok()?;
+        let fields = about(&mut Link::new(target.clone())).ok()?;
         let (host, port) = (fields.get("master_host")?, fields.get("master_port")?.parse().ok()?);
         let cut = fields.get("master_link_status").is_some_and(|status| status == "down");
         let state = if cut { "without its primary" } else { "and accepts no writes (READONLY)" };

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::cmd;
 
-use super::Link;
-use super::nodes::nodes;
-use super::servers::{self, Fields};
+use super::facts::{self, Fields};
+use super::link::{Link, Probe};
+use super::nodes::{nodes, slot_of};
 use crate::error::Error;
 
 /// The key of the probe; in a cluster a number follows, by which the key is in a slot of the node.
@@ -29,17 +29,6 @@ pub(crate) enum Hindrance {
     Full,
     /// Its option `rlock.accept` is no.
     Drains,
-}
-
-/// How a server can be asked whether it takes writes.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Probe {
-    /// With which key is not known yet.
-    #[default]
-    New,
-    With(String),
-    /// This user may not ask. It is not asked again: each refusal is an entry in ACL LOG.
-    Forbidden,
 }
 
 impl Hindrance {
@@ -116,7 +105,7 @@ fn refused(link: &mut Link, fields: &Fields) -> Result<Option<Hindrance>, Error>
     match link.ask(&probe, USUAL) {
         Ok(_) => Ok(None),
         // A server that answers other questions.
-        Err(Error::NoAnswer { .. }) => servers::info(link, &["server"]).map(|_| Some(Hindrance::Pauses)),
+        Err(Error::NoAnswer { .. }) => facts::info(link, &["server"]).map(|_| Some(Hindrance::Pauses)),
         Err(Error::Refused { text, .. }) => match text.split(' ').next().unwrap_or_default() {
             "NOPERM" => {
                 link.probe = Probe::Forbidden;
@@ -135,7 +124,7 @@ fn refused(link: &mut Link, fields: &Fields) -> Result<Option<Hindrance>, Error>
 
 /// A key that the server has the slot of.
 fn key(link: &mut Link, fields: &Fields) -> Result<Option<String>, Error> {
-    if !servers::is_cluster(fields) {
+    if !facts::is_cluster(fields) {
         return Ok(Some(KEY.to_string()));
     }
     let target = link.target().clone();
@@ -144,19 +133,6 @@ fn key(link: &mut Link, fields: &Fields) -> Result<Option<String>, Error> {
     // Each slot has one of these.
     let mut keys = (0..1_000_000_u32).map(|number| format!("{KEY}:{number}"));
     Ok(if own.slots.is_empty() { None } else { keys.find(|key| own.has(slot_of(key.as_bytes()))) })
-}
-
-/// The slot of a key: of its hash tag, the bytes between its first `{` and the next `}`, if there are any.
-pub(super) fn slot_of(key: &[u8]) -> u16 {
-    let mut parts = key.splitn(2, |byte| *byte == b'{').skip(1);
-    let mut tag = parts.next().unwrap_or_default().splitn(2, |byte| *byte == b'}');
-    let key = match (tag.next(), tag.next()) {
-        (Some(tag), Some(_)) if !tag.is_empty() => tag,
-        _ => key,
-    };
-    let shift = |sum: u16, _| (sum << 1) ^ if sum & 0x8000 == 0 { 0 } else { 0x1021 };
-    let crc = |sum: u16, byte: &u8| (0..8).fold(sum ^ (u16::from(*byte) << 8), shift);
-    key.iter().fold(0, crc) % 16_384
 }
 
 /// Whether ACQUIRE is refused for lack of memory. Other commands of the module are not.
@@ -170,22 +146,6 @@ fn is_full(fields: &Fields) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slots_are_those_of_the_servers() {
-        // As CLUSTER KEYSLOT says.
-        let cases = [
-            ("123456789", 12_739),
-            ("foo", 12_182),
-            ("", 0),
-            ("a{foo}b", 12_182),
-            ("{foo", 13_308),
-            ("{}foo", 9_500),
-        ];
-        for (key, expected) in cases {
-            assert_eq!(slot_of(key.as_bytes()), expected, "{key}");
-        }
-    }
 
     #[test]
     fn memory_is_full_where_nothing_may_be_evicted() {

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use redis::{Cmd, Connection, ConnectionLike, ErrorKind, Pipeline, RedisError, Value};
 
-use super::hindrance::Probe;
-use super::{Target, diagnosis};
+use super::protocol::wrong_protocol;
+use super::target::Target;
 use crate::error::Error;
 
 /// The shortest time-out: zero would mean no time-out.
@@ -16,6 +16,17 @@ pub(super) const SUSPICIOUS: Duration = Duration::from_millis(500);
 
 /// What the driver says where a connection failed because of TLS.
 const TLS_WORDS: [&str; 3] = ["certificate", "corrupt message", "fatal alert"];
+
+/// How a server can be asked whether it takes writes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// With which key is not known yet.
+    #[default]
+    New,
+    With(String),
+    /// This user may not ask. It is not asked again: each refusal is an entry in ACL LOG.
+    Forbidden,
+}
 
 /// A connection that is opened when it is needed, and again after it broke.
 pub(crate) struct Link {
@@ -81,7 +92,7 @@ impl Link {
         Ok(self.connection.insert(connection))
     }
 
-    /// Connects. A server without TLS never answers a TLS handshake, so `diagnosis` checks one that is slow to answer.
+    /// Connects. A server without TLS never answers a TLS handshake, so [`wrong_protocol`] checks one that is slow to answer.
     fn connect(&mut self, within: Duration) -> Result<Connection, Error> {
         let start = Instant::now();
         let first = if self.target.is_encrypted() { within.min(SUSPICIOUS) } else { within };
@@ -89,7 +100,7 @@ impl Link {
             Err(error) if error.is_timeout() && first < within => error,
             outcome => return outcome.map_err(|error| self.failed(&error, within)),
         };
-        if let Some(cause) = diagnosis::wrong_protocol(&self.target) {
+        if let Some(cause) = wrong_protocol(&self.target) {
             return Err(cause);
         }
         let left = within.saturating_sub(start.elapsed());

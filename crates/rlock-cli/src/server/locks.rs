@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::link::SUSPICIOUS;
 use super::target::parted;
-use super::{LockInfo, PATIENCE, Place, Target, diagnosis};
+use super::{LockInfo, PATIENCE, Place, Target, protocol};
 use crate::clock::Moment;
 use crate::error::Error;
 
@@ -172,7 +172,7 @@ async fn reach(
 async fn wrong_protocol(place: &Place) -> Error {
     sleep(SUSPICIOUS).await;
     let starts = place.starts.clone();
-    let asked = spawn_blocking(move || starts.iter().find_map(diagnosis::wrong_protocol));
+    let asked = spawn_blocking(move || starts.iter().find_map(protocol::wrong_protocol));
     match asked.await {
         Ok(Some(error)) => error,
         _ => pending().await,

@@ -1,28 +1,32 @@
 //! The servers: which there are, asking them, and asking for one lock by the client crate.
 
 mod diagnosis;
+pub(crate) mod facts;
 mod hindrance;
 mod hot;
 mod info;
 mod link;
 mod locks;
 mod nodes;
+pub(crate) mod primaries;
 mod probe;
+mod protocol;
 mod reply;
+mod sentinel;
 pub(crate) mod servers;
 mod target;
 pub(crate) mod walk;
 
 use std::time::Duration;
 
-pub(crate) use diagnosis::{explain, not_a_cluster};
+pub(crate) use diagnosis::explain;
 pub(crate) use hindrance::{Hindrance, hindrance};
 pub(crate) use hot::{HotLock, hot};
 pub(crate) use info::{Holder, LockInfo, Waiter};
-pub(crate) use link::{Link, refusal};
+pub(crate) use link::Link;
 pub(crate) use locks::{Locks, Look, connect, runtime};
 pub(crate) use reply::{fields, integer, text};
-pub(crate) use target::{Kind, Place, Target};
+pub(crate) use target::{Place, Target};
 
 /// How long a command that looks or changes once may take, connecting included.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

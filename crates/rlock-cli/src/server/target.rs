@@ -37,6 +37,9 @@ pub(crate) struct Place {
     pub(crate) kind: Kind,
 }
 
+/// Host and port.
+pub(super) type Address = (String, u16);
+
 /// One server, with the user, the password and the database of the URL.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {

@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::facts::{Fields, info, is_cluster, is_sentinel, primary_of};
+use super::link::Link;
 use super::nodes::nodes;
-use super::servers::{
-    Address, Fields, check_kind, info, is_cluster, is_sentinel, listed, primary_of, watched,
-};
-use super::{Kind, Link, Place, Target};
+use super::sentinel::{a_sentinel, listed, not_a_sentinel, watched};
+use super::target::{Address, Kind, Place, Target};
 use crate::error::Error;
 
 /// More servers than this are not asked: enough for any deployment, and an end in any case.
@@ -81,6 +81,17 @@ impl<T: AsRef<Seen>> Walk<T> {
 /// Whether the URL names this server itself.
 pub(crate) fn is_start(place: &Place, target: &Target) -> bool {
     place.starts.iter().any(|start| start.address() == target.address())
+}
+
+/// Whether the server is what the URL says. A Sentinel, or a node of a cluster, may also be named as a server: it leads
+/// to the others.
+pub(super) fn check_kind(target: &Target, kind: &Kind, fields: &Fields) -> Result<(), Error> {
+    match kind {
+        Kind::Sentinel(_) if !is_sentinel(fields) => Err(not_a_sentinel(target, is_cluster(fields))),
+        Kind::Cluster if is_sentinel(fields) => Err(a_sentinel(target)),
+        Kind::Cluster if !is_cluster(fields) => Err(Error::not_a_cluster(&target.address())),
+        _ => Ok(()),
+    }
 }
 
 /// The fields of a server in these sections of INFO, and its neighbours.

@@ -1,4 +1,4 @@
-//! The live table: what is shown, the keys, and the loop.
+//! The loop of the live table.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,120 +6,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::style::{Color, Style};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::poll::{News, Worker, discover, poll};
 use super::screen;
-use super::table::{Servers, Sort};
+use super::table::Servers;
+use super::view::{After, View};
 use crate::error::Error;
 use crate::server::{Place, Target};
 use crate::terminal::{Input, Keys};
 
 /// How long a key may wait for the table, and news for a picture.
 const PULSE: Duration = Duration::from_millis(100);
-
-/// How many locks a page is.
-const PAGE: usize = 10;
-
-/// A text that locks must contain.
-pub(super) enum Filter {
-    /// It is being typed.
-    Typing(String),
-    /// It is in force; an empty one admits all locks.
-    Set(String),
-}
-
-impl Filter {
-    pub(super) fn text(&self) -> &str {
-        match self {
-            Filter::Typing(text) | Filter::Set(text) => text,
-        }
-    }
-}
-
-/// What is shown, and how.
-pub(super) struct View {
-    servers: Servers,
-    /// The servers as they were when the table was paused.
-    paused: Option<Servers>,
-    pub(super) sort: Sort,
-    pub(super) filter: Filter,
-    /// The number of locks above the first line.
-    pub(super) first: usize,
-    /// The most that can be.
-    pub(super) last_first: usize,
-    /// Why the primaries are unknown.
-    pub(super) fault: Option<String>,
-    colours: bool,
-}
-
-/// What follows a key.
-#[derive(PartialEq, Eq)]
-enum After {
-    Go,
-    Quit,
-}
-
-impl View {
-    pub(super) fn new(servers: Servers, sort: Sort, filter: String, colours: bool) -> View {
-        let filter = Filter::Set(filter);
-        View { servers, paused: None, sort, filter, first: 0, last_first: 0, fault: None, colours }
-    }
-
-    /// The servers that are shown.
-    pub(super) fn servers(&self) -> &Servers {
-        self.paused.as_ref().unwrap_or(&self.servers)
-    }
-
-    pub(super) fn is_paused(&self) -> bool {
-        self.paused.is_some()
-    }
-
-    pub(super) fn coloured(&self, colour: Color) -> Style {
-        if self.colours { Style::new().fg(colour) } else { Style::new() }
-    }
-
-    /// Does what a key says.
-    fn press(&mut self, key: KeyEvent) -> After {
-        let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        if control && matches!(key.code, KeyCode::Char('c' | 'd')) {
-            return After::Quit;
-        }
-        if let Filter::Typing(text) = &mut self.filter {
-            match key.code {
-                KeyCode::Char(letter) if !control => text.push(letter),
-                KeyCode::Backspace => drop(text.pop()),
-                KeyCode::Enter => self.filter = Filter::Set(std::mem::take(text)),
-                KeyCode::Esc => self.filter = Filter::Set(String::new()),
-                _ => {}
-            }
-            self.first = 0;
-            return After::Go;
-        }
-        match key.code {
-            KeyCode::Char('q') => return After::Quit,
-            KeyCode::Char('p' | ' ') => {
-                self.paused = if self.is_paused() { None } else { Some(self.servers.clone()) };
-            }
-            KeyCode::Char('s') => (self.sort, self.first) = (self.sort.next(), 0),
-            KeyCode::Char('/') => self.filter = Filter::Typing(self.filter.text().to_string()),
-            KeyCode::Esc => self.filter = Filter::Set(String::new()),
-            KeyCode::Up | KeyCode::Char('k') => self.first = self.first.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => self.scroll(1),
-            KeyCode::PageUp => self.first = self.first.saturating_sub(PAGE),
-            KeyCode::PageDown => self.scroll(PAGE),
-            KeyCode::Home => self.first = 0,
-            _ => {}
-        }
-        After::Go
-    }
-
-    fn scroll(&mut self, lines: usize) {
-        self.first = self.first.saturating_add(lines).min(self.last_first);
-    }
-}
 
 /// The threads that ask the servers.
 struct Workers {

@@ -8,20 +8,21 @@ mod poll;
 mod sample;
 mod screen;
 mod table;
+mod view;
 
 use std::io::{IsTerminal, stdin};
 use std::thread::sleep;
 
-use live::View;
 use poll::ask_all;
 use table::Servers;
-pub(crate) use table::Sort;
+use view::View;
 
 use crate::args::TopArgs;
 use crate::command::{NO, YES};
 use crate::error::Error;
 use crate::output::Output;
-use crate::server::{Place, Target, servers};
+use crate::server::primaries::primaries;
+use crate::server::{Place, Target};
 
 /// Shows the table until the user quits; with `--once`, prints it.
 pub(crate) fn top(place: &Place, arguments: &TopArgs, output: Output) -> Result<u8, Error> {
@@ -30,7 +31,7 @@ pub(crate) fn top(place: &Place, arguments: &TopArgs, output: Output) -> Result<
         check_terminal(output)?;
     }
     let filter = filter.clone().unwrap_or_default();
-    let targets = servers::primaries(place)?;
+    let targets = primaries(place)?;
     let mut servers = Servers::new();
     // The first answer must come; afterwards an outage is a line of the table.
     ask(&targets, &mut servers)?;

@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::sample::{Counters, Lock};
 use super::table::{
-    LOCK_TITLES, SERVER_TITLES, Server, Servers, Sort, holder, lock_columns, lock_name, rows, server_columns,
+    LOCK_TITLES, SERVER_TITLES, Server, Servers, holder, lock_columns, lock_name, rows, server_columns,
 };
+use crate::args::Sort;
 use crate::error::Error;
 use crate::output::{Output, Tone};
 

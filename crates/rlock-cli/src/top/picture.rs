@@ -8,10 +8,11 @@ use ratatui::backend::TestBackend;
 use ratatui::style::{Color, Modifier};
 use rlock_testkit::screenshot::{Cell, Ink, svg};
 
-use super::live::View;
 use super::sample::{Counters, Holder, Lock, Sample};
 use super::screen::draw;
-use super::table::{Servers, Sort};
+use super::table::Servers;
+use super::view::View;
+use crate::args::Sort;
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::owners::Origin;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::sample::Sample;
 use crate::error::Error;
-use crate::server::{Link, Place, Target, servers};
+use crate::server::{Link, Place, Target, primaries};
 
 /// How often the primaries are looked for: a fail-over shows after this time.
 const DISCOVERY: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ pub(super) fn poll(target: Target, interval: Duration, news: Sender<News>) -> Re
 /// Looks for the primaries again and again: from the URL, or from those that were found before.
 pub(super) fn discover(place: Place, mut found: Vec<Target>, news: Sender<News>) -> Result<Worker, Error> {
     work(DISCOVERY, move || {
-        let primaries = servers::primaries_now(&place, &found);
+        let primaries = primaries::primaries_now(&place, &found);
         if let Ok(primaries) = &primaries {
             found.clone_from(primaries);
         }

@@ -7,7 +7,7 @@ use crate::clock::Moment;
 use crate::error::Error;
 use crate::names;
 use crate::owners::{Origin, Process};
-use crate::server::{Hindrance, HotLock, Link, PATIENCE, fields, hindrance, hot, integer, servers};
+use crate::server::{Hindrance, HotLock, Link, PATIENCE, facts, fields, hindrance, hot, integer};
 
 /// The most locks of one server in the table.
 const MOST: u32 = 128;
@@ -75,7 +75,7 @@ fn name<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
 impl Sample {
     /// Asks a server, whose connection has this database.
     pub(super) fn of(link: &mut Link, database: i64) -> Result<Sample, Error> {
-        let fields = servers::about(link)?;
+        let fields = facts::about(link)?;
         let number = |name: &str| fields.get(name).and_then(|value| value.parse::<u64>().ok());
         if !fields.contains_key("rlock_version") {
             return Err(Error::NoModule { address: link.address() });

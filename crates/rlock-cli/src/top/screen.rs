@@ -6,11 +6,11 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
-use super::live::{Filter, View};
 use super::sample::Lock;
 use super::table::{
     LOCK_TITLES, SERVER_TITLES, Server, holder, lock_columns, lock_name, rows, server_columns,
 };
+use super::view::{Filter, View};
 use crate::names;
 
 /// The most lines for servers where there are more: the others are counted.

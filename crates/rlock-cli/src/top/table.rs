@@ -3,56 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use clap::ValueEnum;
-
 use super::sample::{Counters, Lock, Sample};
+use crate::args::Sort;
 use crate::error::Error;
 use crate::names;
 use crate::owners;
 use crate::server::Hindrance;
-
-/// The order of the locks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Sort {
-    /// By the time that all waiters have waited together
-    #[default]
-    Waited,
-    /// By the number of waiters now
-    Waiters,
-    /// By the longest wait
-    Longest,
-    /// By the number of waits that ended
-    Waits,
-    /// By the number of denials
-    Denied,
-    /// By name
-    Name,
-}
-
-impl Sort {
-    /// The next order, for the key `s`.
-    pub(super) fn next(self) -> Sort {
-        match self {
-            Sort::Waited => Sort::Waiters,
-            Sort::Waiters => Sort::Longest,
-            Sort::Longest => Sort::Waits,
-            Sort::Waits => Sort::Denied,
-            Sort::Denied => Sort::Name,
-            Sort::Name => Sort::Waited,
-        }
-    }
-
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Sort::Waited => "waited",
-            Sort::Waiters => "waiters",
-            Sort::Longest => "longest",
-            Sort::Waits => "waits",
-            Sort::Denied => "denied",
-            Sort::Name => "name",
-        }
-    }
-}
 
 /// One server.
 #[derive(Debug, Clone, Default)]

@@ -11,7 +11,7 @@ use crate::command::{self, Acquired, Ask, Refusal};
 use crate::config::Waiting;
 use crate::error::Error;
 use crate::exchange::{Manner, Trouble, exchange};
-use crate::router::{Line, Place};
+use crate::node::{Line, Place};
 
 /// The longest channel that the server takes.
 const LONGEST_CHANNEL: usize = 512;

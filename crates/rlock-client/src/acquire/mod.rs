@@ -8,7 +8,6 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use tokio::sync::OwnedMutexGuard;
 
-use crate::client::Handle;
 use crate::clock::Instant;
 use crate::command::{self, Acquired, Ask, Extras, Refusal};
 use crate::config::Durability;
@@ -16,12 +15,13 @@ use crate::error::Error;
 use crate::events::Event;
 use crate::exchange::{Manner, Trouble, exchange, exchange_one};
 use crate::guard::Guard;
+use crate::handle::Handle;
 use crate::hold::{Hold, Origin};
+use crate::kind::Any;
 use crate::link::{Life, Tie};
-use crate::lock::Any;
 use crate::message::{Mailbox, Notice, Party};
+use crate::node::Place;
 use crate::release::{Earlier, End, Ending, Job};
-use crate::router::Place;
 
 /// What is asked for.
 #[derive(Clone)]
@@ -181,9 +181,9 @@ impl Attempt {
             turn: self.turn.take(),
         };
         let named = origin.turn.is_some();
-        let hold = Hold::new(shared, origin);
+        let hold = Hold::new(shared, &self.handle.timetable, origin);
         if named {
-            shared.turns.of(&hold.party).publish(&hold);
+            self.handle.turns.of(&hold.party).publish(&hold);
         }
         shared.tell(Event::Acquired { lock: &self.order.party.key, waited: acquired.since(self.began) });
         Guard::new(self.handle.clone(), hold)

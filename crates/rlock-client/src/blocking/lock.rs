@@ -8,7 +8,7 @@ use super::thread::Thread;
 use crate::config::Durability;
 use crate::error::{Error, Lost};
 use crate::info::Info;
-use crate::lock::{Any, Exclusive, Kind, Read, Write};
+use crate::kind::{Any, Exclusive, Kind, Read, Write};
 use crate::lockable::{Holding, Lockable, View, end_work};
 
 /// A lock, or several; see [`crate::Lock`].

@@ -6,7 +6,7 @@ use super::lock::settings;
 use super::thread::Thread;
 use super::{Client, Guard, Lock};
 use crate::error::Error;
-use crate::lock::Kind;
+use crate::kind::Kind;
 
 /// Several locks, acquired together; see [`crate::MultiLock`].
 pub type MultiLock = Lock<crate::MultiLock>;

@@ -13,7 +13,7 @@ use super::map::{Map, host_of};
 use crate::command::answer;
 use crate::error::Error;
 use crate::link::{Connection, RedisConnector};
-use crate::router::Node;
+use crate::node::Node;
 
 /// The pause after the map was read; each next is twice as long while it is still in doubt and nothing is new …
 const FIRST_PAUSE: Duration = Duration::from_millis(50);

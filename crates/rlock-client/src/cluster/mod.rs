@@ -16,8 +16,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::command::Refusal;
 use crate::error::Error;
-use crate::link::{Live, Template};
-use crate::router::{Elsewhere, Line, Links, Node};
+use crate::link::{Links, Live, Template};
+use crate::node::{Elsewhere, Line, Node};
 use map::Map;
 pub(crate) use map::Redirection;
 pub(crate) use slot::channel_of;

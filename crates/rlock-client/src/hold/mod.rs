@@ -3,6 +3,7 @@
 mod origin;
 mod renewal;
 mod state;
+mod timetable;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -19,6 +20,7 @@ use crate::shared::Shared;
 pub(crate) use origin::Origin;
 pub(crate) use renewal::{Again, Need};
 use state::{HoldState, Phase, Report};
+pub(crate) use timetable::{Timetable, WINDOW};
 
 /// The state of a lock that was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,7 @@ pub(crate) struct Hold {
     /// Whether the user named the owner.
     pub(crate) named: bool,
     pub(crate) shared: Arc<Shared>,
+    timetable: Arc<Timetable>,
     /// How many holds the server has at least, as last confirmed; locked throughout a request that changes them.
     pub(crate) level: tokio::sync::Mutex<u64>,
     token: AtomicU64,
@@ -75,7 +78,7 @@ pub(crate) struct Hold {
 
 impl Hold {
     /// Books a hold that the server has confirmed, for one guard, and starts to watch it.
-    pub(crate) fn new(shared: &Arc<Shared>, origin: Origin) -> Arc<Hold> {
+    pub(crate) fn new(shared: &Arc<Shared>, timetable: &Arc<Timetable>, origin: Origin) -> Arc<Hold> {
         let named = origin.turn.is_some();
         let deadline = origin.sent.end_of(origin.lease);
         let book = HoldState {
@@ -99,6 +102,7 @@ impl Hold {
             stray: origin.stray,
             named,
             shared: shared.clone(),
+            timetable: timetable.clone(),
             level: tokio::sync::Mutex::new(1),
             token: AtomicU64::new(origin.token),
             renewed: origin.renewed,
@@ -195,7 +199,7 @@ impl Hold {
             if book.guards == 0 && lost.is_none() {
                 book.phase = Phase::Released(self.shared.clock.now());
                 book.tie = None;
-                self.shared.watchdog.forget(self.id, book.wake_at.take());
+                self.timetable.forget(self.id, book.wake_at.take());
             }
             (if book.guards == 0 { Leaver::Last } else { Leaver::Other }, lost)
         })
@@ -259,7 +263,7 @@ impl Hold {
         }
         book.phase = Phase::Lost(why);
         book.tie = None;
-        self.shared.watchdog.forget(self.id, book.wake_at.take());
+        self.timetable.forget(self.id, book.wake_at.take());
         book.report = Some(Report::Lost(why));
     }
 

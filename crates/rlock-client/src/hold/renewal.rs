@@ -148,6 +148,6 @@ impl Hold {
     pub(super) fn schedule(self: &Arc<Self>, book: &mut HoldState) {
         let renewal = book.renew_at.filter(|_| !book.in_flight);
         let at = renewal.map_or(book.end(), |renewal| renewal.min(book.end()));
-        self.shared.watchdog.plan(self, book.wake_at.replace(at), at);
+        self.timetable.plan(self, book.wake_at.replace(at), at);
     }
 }

@@ -10,13 +10,12 @@ use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
 use super::life::Life;
-use super::live::Live;
+use super::links::{Links, Pace};
+use super::live::{Live, Suspicion};
 use super::role::pulse;
 use super::transport::{Connector, Incoming};
-use crate::clock::Clock;
 use crate::error::Error;
 use crate::events::Event;
-use crate::router::Links;
 
 /// The pause after the first failed attempt to connect; each next is twice as long …
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -26,29 +25,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why the connection to a demoted server is left.
 const DEMOTED: &str = "it is no longer a primary";
-
-/// What is done with a message.
-pub(crate) type Deliver = Arc<dyn Fn(&[u8]) + Send + Sync>;
-
-/// The times a link goes by, and its process.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
-    /// A connection that leaves a request unanswered for this long is given up; idle ones are probed as often.
-    pub(crate) response: Duration,
-    /// The same before the first connection, which takes longer than a request.
-    pub(crate) first: Duration,
-    /// How long a request may keep the server from answering those behind it, as WAIT does.
-    pub(crate) blocking: Duration,
-    pub(crate) clock: Clock,
-    /// The process of the client: the child of a fork has a copy of the connection, and must send nothing on it.
-    pub(crate) process: u32,
-}
-
-/// That a connection is of no use any more.
-pub(super) struct Suspicion {
-    pub(super) epoch: u64,
-    pub(super) why: &'static str,
-}
 
 /// Whether there is a connection.
 #[derive(Clone)]

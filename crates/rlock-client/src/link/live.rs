@@ -11,11 +11,17 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::keeper::{Pace, Suspicion};
 use super::life::Life;
+use super::links::Pace;
 use super::transport::{Connection, Dialled};
 use crate::command::{Refusal, about, answer};
 use crate::error::Error;
+
+/// That a connection is of no use any more.
+pub(super) struct Suspicion {
+    pub(super) epoch: u64,
+    pub(super) why: &'static str,
+}
 
 /// A connection that is up.
 pub(crate) struct Live {

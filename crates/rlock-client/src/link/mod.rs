@@ -5,14 +5,16 @@
 
 mod keeper;
 mod life;
+mod links;
 mod live;
 mod redis;
 mod role;
 mod sentinel;
 mod transport;
 
-pub(crate) use keeper::{Deliver, Link, Pace};
+pub(crate) use keeper::Link;
 pub(crate) use life::{Life, Tie};
+pub(crate) use links::{Links, Pace};
 pub(crate) use live::{Live, Subscription, Unheard};
 pub(crate) use redis::{Login, RedisConnector};
 pub(crate) use sentinel::{SentinelConnector, Service, Template, in_url};

@@ -2,11 +2,12 @@
 
 use redis::Value;
 
-use super::{Kind, Lock};
+use super::Lock;
 use crate::command;
 use crate::error::Error;
 use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::info::Info;
+use crate::kind::Kind;
 
 impl<K: Kind> Lock<K> {
     /// Whether the lock is held.

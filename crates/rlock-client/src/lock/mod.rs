@@ -1,7 +1,6 @@
 //! A lock by its name.
 
 mod asking;
-mod kind;
 mod others;
 mod read_write;
 mod spec;
@@ -14,8 +13,8 @@ use crate::command::Extras;
 use crate::config::Durability;
 use crate::error::{Error, name};
 use crate::guard::{Guard, Held};
+use crate::kind::{Any, Exclusive, Kind, Plain};
 use crate::lockable::{Lockable, acquiring};
-pub use kind::{Any, Exclusive, Kind, Permit, Plain, Read, Write};
 pub use read_write::ReadWriteLock;
 pub(crate) use spec::Spec;
 

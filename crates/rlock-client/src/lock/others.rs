@@ -1,8 +1,9 @@
 //! Releasing the holds of other owners, for callers that know that these are gone.
 
-use super::{Kind, Lock};
+use super::Lock;
 use crate::command;
 use crate::error::Error;
+use crate::kind::Kind;
 use crate::message::{Mode, Party};
 
 impl<K: Kind> Lock<K> {

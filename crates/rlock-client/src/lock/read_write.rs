@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::spec::Patience;
-use super::{Lock, Read, Spec, Write};
-use crate::client::Handle;
+use super::{Lock, Spec};
 use crate::command::Extras;
 use crate::config::Durability;
 use crate::error::{Error, Lost, name};
 use crate::guard::Guard;
+use crate::handle::Handle;
 use crate::hold::Hold;
+use crate::kind::{Read, Write};
 use crate::message::Mode;
 
 /// A read/write lock by its name; made by [`Client::read_write_lock`](crate::Client::read_write_lock).

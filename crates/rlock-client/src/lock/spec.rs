@@ -6,15 +6,15 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument;
 
-use super::Any;
 use crate::acquire::{Attempt, Order, Step};
-use crate::client::Handle;
 use crate::clock::Instant;
 use crate::command::{Extras, check_grace, check_lease, check_permits};
 use crate::config::Durability;
 use crate::error::{Error, name};
 use crate::events::Event;
 use crate::guard::Guard;
+use crate::handle::Handle;
+use crate::kind::Any;
 use crate::message::{Mode, Party};
 use crate::wait;
 
@@ -113,7 +113,7 @@ impl Spec {
     async fn acquire_as(&self, owner: &[u8], patience: Patience) -> Result<Option<Guard<Any>>, Error> {
         let shared = &self.handle.shared;
         let party = self.party(owner);
-        let turn = shared.turns.of(&party);
+        let turn = self.handle.turns.of(&party);
         loop {
             let changed = turn.changed.notified();
             tokio::pin!(changed);

@@ -7,7 +7,7 @@ use futures_util::future::{join_all, select_all};
 
 use crate::error::{Error, Lost};
 use crate::guard::{Guard, Held};
-use crate::lock::Any;
+use crate::kind::Any;
 use crate::lockable::holding;
 
 /// Several held locks. They are held until you drop or release this guard; it is lost as soon as one of the locks is.

@@ -12,7 +12,8 @@ use futures_util::stream::FuturesOrdered;
 use crate::clock::{Clock, Instant};
 use crate::error::{Error, name};
 use crate::guard::Guard;
-use crate::lock::{Any, Kind, Lock, Spec};
+use crate::kind::{Any, Kind};
+use crate::lock::{Lock, Spec};
 use crate::lockable::{Lockable, acquiring};
 pub use guard::{MultiGuard, MultiHeld};
 

@@ -12,7 +12,8 @@ use super::members::Members;
 use crate::clock::{Clock, Instant};
 use crate::error::{Error, name};
 use crate::guard::Guard;
-use crate::lock::{Any, Spec};
+use crate::kind::Any;
+use crate::lock::Spec;
 
 /// An attempt fails after the lease divided by this …
 const PART: u32 = 20;

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, Lost, name};
 use crate::guard::Guard;
-use crate::lock::Any;
+use crate::kind::Any;
 
 /// The guards of one red lock, each from another server.
 pub(crate) struct Members {

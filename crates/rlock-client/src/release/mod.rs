@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::exchange::{Manner, exchange};
 use crate::hold::{Found, Hold, Leaver};
 use crate::message::Party;
-use crate::router::{Elsewhere, Line};
+use crate::node::{Elsewhere, Line};
 use crate::shared::Shared;
 pub(crate) use giving::{Repeat, give_back, lower};
 

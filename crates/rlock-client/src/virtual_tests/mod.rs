@@ -14,7 +14,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::router::{Node, Router};
+use crate::node::Node;
+use crate::router::Router;
 use crate::{Client, Error, Lost, State};
 use server::{Mood, VirtualServer};
 

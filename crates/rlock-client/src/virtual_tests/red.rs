@@ -8,8 +8,9 @@ use super::server::{Mood, VirtualServer};
 use super::{COUNTED, SECOND};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::node::Node;
 use crate::red::members::Members;
-use crate::router::{Node, Router};
+use crate::router::Router;
 use crate::{Client, Error, Lost, RedLock};
 
 /// Three servers and a client of each.

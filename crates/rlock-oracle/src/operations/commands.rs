@@ -3,21 +3,9 @@
 use super::op::{Channel, Count, Lock, Ms, Owner, Wait, WaitMs, Word};
 use super::read_write::arrives;
 use super::state::Oracle;
-use super::values::{Answer, Freed, Value, Via, Waiter};
+use super::values::{Answer, Ask, Freed, Value, Via, Waiter};
 
 const MOST_HOLDS: i64 = 1 << 53;
-
-/// What an ACQUIRE asks for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
-    pub(super) word: Word,
-    pub(super) lease: i64,
-    /// HOLDS.
-    pub(super) holds: Option<i64>,
-    pub(super) wait: Wait,
-    pub(super) fenced: bool,
-    pub(super) fair: bool,
-}
 
 impl Oracle {
     /// A command that may write serves the queue first, and confirms the grants to its caller.

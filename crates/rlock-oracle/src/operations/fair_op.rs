@@ -3,47 +3,10 @@
 use arbitrary::{Arbitrary, Result, Unstructured};
 
 use super::bytes::{Lock, Ms, Owner};
-use super::op::{Op, Word};
+use super::op::{ByList, FairScript, Op, Word};
 
 /// In ms.
 const MINUTE: i64 = 60_000;
-
-/// An action of a client that uses the fair list, and not the module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ByList {
-    /// Runs a script of Redisson's fair lock.
-    Script {
-        /// The script.
-        script: FairScript,
-        /// Its owner.
-        owner: Owner,
-        /// How many ms its client's clock is ahead of the server's.
-        ahead: i64,
-        /// How long its owner waits, in ms.
-        budget: i64,
-        /// The lease that it asks for.
-        lease: Ms,
-    },
-    /// Deletes the list.
-    DeleteList,
-    /// Deletes the sorted set of the deadlines.
-    DeleteDeadlines,
-}
-
-/// Redisson's scripts for fair locks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FairScript {
-    /// Takes the lock, or queues for it.
-    Lock,
-    /// Takes the lock, if it may have it now.
-    TryLock,
-    /// Releases one hold.
-    Unlock,
-    /// Stops waiting.
-    GiveUp,
-    /// Releases the lock, whichever owner holds it.
-    ForceUnlock,
-}
 
 /// An operation of a history with FAIR.
 #[derive(Clone, Copy, Debug)]

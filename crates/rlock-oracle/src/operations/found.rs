@@ -1,29 +1,12 @@
 //! Unknown to a server after its promotion: read leases that the last primary granted, and the living entries of fair lists. From
 //! docs/REDISSON.md.
 
-use std::collections::BTreeMap;
-
-use super::op::{Ground, Lock, Owner};
+use super::op::{Ground, Lock};
 use super::state::Oracle;
 use super::values::{Entry, Value};
 
 /// The time after a promotion in which lists are met for the first time, in ms: an hour.
 const DOUBTED_FOR: u64 = 3_600_000;
-
-/// Facts about a lock that only the last primary knew.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Before {
-    /// The read leases that it granted.
-    reads: BTreeMap<Owner, i64>,
-    /// Whether the lock was met after the promotion: its key must outlast these leases.
-    is_met: bool,
-    /// Until this time the deadlines in its fair list are capped when the list is met.
-    list_until: Option<u64>,
-    /// Whether no message can have met the list since the promotion: rlock reads the list's head with some of them.
-    list_is_new: bool,
-    /// Whether the timer must cap them now.
-    caps: bool,
-}
 
 impl Oracle {
     /// This server is not the primary any more.

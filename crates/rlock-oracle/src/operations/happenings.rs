@@ -1,10 +1,8 @@
 //! Events besides commands: time, the timer, disconnects, writes of other clients, the server's role.
 
-use super::commands::Ask;
-use super::fair_op::ByList;
-use super::op::{CHANNELS, Channel, Count, LOCKS, Lock, Ms, Op, OtherWrite};
+use super::op::{ByList, CHANNELS, Channel, Count, LOCKS, Lock, Ms, Op, OtherWrite};
 use super::state::Oracle;
-use super::values::{Answer, Value, Via, named};
+use super::values::{Answer, Ask, Value, Via, named};
 use super::{other_write, redisson_fair};
 
 impl Oracle {

@@ -3,6 +3,7 @@
 
 mod after;
 mod bytes;
+mod check;
 mod commands;
 mod fair;
 mod fair_op;
@@ -15,6 +16,8 @@ mod looks;
 mod op;
 mod options;
 mod other_write;
+mod output;
+mod passing;
 mod read_write;
 mod read_write_end;
 mod real;
@@ -32,13 +35,15 @@ mod tied_op;
 mod values;
 mod yielding;
 
-pub use fair_op::{ByList, FairOp, FairScript};
+pub use check::check;
+pub use fair_op::FairOp;
 pub use history::History;
 pub use op::{
-    CHANNELS, Channel, Count, Ground, LOCKS, Lock, Ms, OWNERS, Op, OtherWrite, Owner, Script, Span, Wait,
-    WaitMs, Word,
+    ByList, CHANNELS, Channel, Count, FairScript, Ground, LOCKS, Line, Lock, Ms, OWNERS, Op, OtherWrite,
+    Owner, Script, Span, Wait, WaitMs, Word,
 };
 pub use options::{Budget, Kinds, Options, Tied};
-pub use run::{Run, check};
-pub use shown::{Published, Seen};
-pub use tied_op::{Line, TiedOp};
+pub use output::Published;
+pub use run::Run;
+pub use shown::Seen;
+pub use tied_op::TiedOp;

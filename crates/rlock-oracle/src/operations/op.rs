@@ -2,23 +2,7 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
-pub use super::bytes::{Channel, Count, Lock, Ms, Owner, Span, WaitMs};
-use super::fair_op::ByList;
-use super::tied_op::Line;
-
-/// The locks of a history, by database and key.
-pub const LOCKS: [(i32, &str); 3] = [(0, "a"), (0, "b"), (1, "a")];
-/// The owners; the last three use Redisson's fair lock.
-pub const OWNERS: [&str; 8] = ["o0", "o1", "o2", "o3", "o4", "f0", "f1", "f2"];
-/// The channels of ENQUEUE.
-pub const CHANNELS: [&str; 3] = ["c0", "c1", "c2"];
-
-impl Owner {
-    /// How many owners this one lets hold a lock at once, itself included.
-    pub(super) fn permits(self) -> u32 {
-        [2, 1, 3, 2, 1, 2, 2, 2].get(self.0).copied().unwrap_or(1)
-    }
-}
+pub use super::bytes::{CHANNELS, Channel, Count, LOCKS, Line, Lock, Ms, OWNERS, Owner, Span, WaitMs};
 
 /// READ, WRITE or PERMITS, or none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -179,6 +163,14 @@ pub enum Op {
     Close(Line),
 }
 
+impl Op {
+    /// Whether this is a command of the module.
+    pub(super) fn is_command(self) -> bool {
+        use Op::{Acquire, Cancel, ForceRelease, Release, Renew};
+        matches!(self, Acquire { .. } | Release { .. } | Renew { .. } | Cancel { .. } | ForceRelease { .. })
+    }
+}
+
 /// A write of another client to a lock's key, without the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Arbitrary)]
 pub enum OtherWrite {
@@ -237,6 +229,43 @@ pub enum Script {
     RenewRead,
     /// Renews the write holds.
     RenewWrite,
+}
+
+/// An action of a client that uses the fair list, and not the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByList {
+    /// Runs a script of Redisson's fair lock.
+    Script {
+        /// The script.
+        script: FairScript,
+        /// Its owner.
+        owner: Owner,
+        /// How many ms its client's clock is ahead of the server's.
+        ahead: i64,
+        /// How long its owner waits, in ms.
+        budget: i64,
+        /// The lease that it asks for.
+        lease: Ms,
+    },
+    /// Deletes the list.
+    DeleteList,
+    /// Deletes the sorted set of the deadlines.
+    DeleteDeadlines,
+}
+
+/// Redisson's scripts for fair locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FairScript {
+    /// Takes the lock, or queues for it.
+    Lock,
+    /// Takes the lock, if it may have it now.
+    TryLock,
+    /// Releases one hold.
+    Unlock,
+    /// Stops waiting.
+    GiveUp,
+    /// Releases the lock, whichever owner holds it.
+    ForceUnlock,
 }
 
 /// The writes that the server allows outside a client's own command on a lock.

@@ -1,10 +1,9 @@
 //! READ and WRITE, from docs/COMMANDS.md.
 
-use super::commands::Ask;
 use super::hash::{Hash, Leases, owners};
 use super::op::{Lock, Owner, Wait, Word};
 use super::state::Oracle;
-use super::values::{Answer, Value};
+use super::values::{Answer, Ask, Value};
 
 /// A read/write lock, `None` if it is free; or the error of a call on a key that holds another value.
 type Found = Result<Option<Hash>, Answer>;

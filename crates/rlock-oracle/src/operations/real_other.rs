@@ -4,9 +4,8 @@ use rlock_core::locks::LockRef;
 use rlock_core::observed;
 use rlock_sim::World;
 
-use super::fair_op::ByList;
 use super::hash::Leases;
-use super::op::{Count, Lock, OtherWrite};
+use super::op::{ByList, Count, Lock, OtherWrite};
 use super::real::Real;
 use super::real_words::{end_of, expiry, holds_other, id, name, owner_of, real_entry, stored};
 use super::{other_write, redisson_fair};

@@ -1,7 +1,6 @@
 //! What Redisson fair scripts write to the keys, the same for `rlock-core` and the oracle.
 
-use super::fair_op::{ByList, FairScript};
-use super::op::Owner;
+use super::op::{ByList, FairScript, Owner};
 use super::values::{Entry, Value};
 
 /// Performs an action on a lock's fair list and key, and returns the key after it. `now` is the server's clock.

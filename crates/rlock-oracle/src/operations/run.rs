@@ -3,13 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::after::After;
-use super::follow;
 use super::hash::owners;
-use super::history::History;
 use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, OWNERS, Op, OtherWrite, Owner};
-use super::options::{Budget, Kinds, Options};
+use super::options::{Kinds, Options};
+use super::output::Shown;
 use super::real::Real;
-use super::shown::Shown;
 use super::state::{Oracle, Published};
 use super::values::Answer;
 
@@ -20,20 +18,6 @@ const FOR_NOTHING: u32 = 100;
 
 /// The number of hand-offs, with yield windows between them, that empties every queue.
 pub(super) const TURNS: usize = 20;
-
-/// Runs a history in both, and panics if they differ.
-pub fn check(history: &History) {
-    let options = history.options;
-    if options.budget != Budget::Usual || matches!(options.kinds, Kinds::Permits | Kinds::Tied(_)) {
-        return follow::check(history);
-    }
-    let mut run = Run::new(options);
-    for (number, op) in history.ops.iter().enumerate() {
-        let op = options.kinds.of(*op);
-        run.step(op, &format!("step {number}: {op:?}"));
-    }
-    run.end();
-}
 
 /// Both, and their visible output so far.
 pub struct Run {
@@ -76,7 +60,7 @@ impl Run {
             Op::Deliver(nth) => self.deliver(nth, story),
             Op::Disconnect(nth) => self.disconnect(nth),
             // A server that refuses writes refuses the module's commands itself.
-            _ if is_command(op) && self.ground != Ground::Firm => return,
+            _ if op.is_command() && self.ground != Ground::Firm => return,
             _ => {
                 let answer = self.real.step(op);
                 self.see(Some(op), answer.clone());
@@ -262,7 +246,7 @@ impl Run {
 
     /// The server is the primary, the channels have no subscribers, all clients receive their answers, and each holder
     /// loses its lock. So each waiter gets a turn, and the core has nothing left to remember.
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.step(Op::Ground(Ground::Firm), "at the end");
         self.step(Op::Primary(true), "at the end");
         (0..CHANNELS.len()).for_each(|n| self.step(Op::Subscribe(Channel(n), false), "at the end"));
@@ -280,11 +264,6 @@ impl Run {
             "at the end a call or lock state is left"
         );
     }
-}
-
-pub(super) fn is_command(op: Op) -> bool {
-    use Op::{Acquire, Cancel, ForceRelease, Release, Renew};
-    matches!(op, Acquire { .. } | Release { .. } | Renew { .. } | Cancel { .. } | ForceRelease { .. })
 }
 
 pub(super) fn pick(calls: &[usize], nth: u8) -> Option<usize> {

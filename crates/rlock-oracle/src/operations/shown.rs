@@ -1,28 +1,11 @@
 //! A history step by step, with what it shows as text: for a real server to which the same happens.
 
 use super::hash::owners;
-use super::op::{Channel, LOCKS, Lock, OWNERS, Owner, Word};
+use super::op::{Lock, OWNERS, Owner, Word};
+use super::output::Published;
 use super::real_words::id;
 use super::run::{Run, pick};
 use super::values::{Answer, Value, Via, Waiter};
-
-/// The reply to the last command, and what was published since it was last taken.
-#[derive(Default)]
-pub(super) struct Shown {
-    pub(super) answer: Option<Answer>,
-    pub(super) published: Published,
-}
-
-/// What was published.
-#[derive(Default)]
-pub struct Published {
-    /// Messages to enqueued waiters.
-    pub messages: Vec<(Channel, String)>,
-    /// The number of unlock messages of each lock.
-    pub unlock_messages: [usize; LOCKS.len()],
-    /// Redisson waiters that were called at the head of a fair list.
-    pub called: Vec<(Lock, Owner)>,
-}
 
 /// What belongs to a lock, as text.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::after::After;
-use super::found::Before;
 use super::hash::Leases;
 use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Owner, Word};
 use super::options::{Kinds, Options};
@@ -41,6 +40,21 @@ pub(super) struct Place {
     pub(super) seen_end: Option<i64>,
     /// The latest end that was in force since Redisson waiters were notified.
     pub(super) latest_end: Option<i64>,
+}
+
+/// Facts about a lock that only the last primary knew.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Before {
+    /// The read leases that it granted.
+    pub(super) reads: BTreeMap<Owner, i64>,
+    /// Whether the lock was met after the promotion: its key must outlast these leases.
+    pub(super) is_met: bool,
+    /// Until this time the deadlines in its fair list are capped when the list is met.
+    pub(super) list_until: Option<u64>,
+    /// Whether no message can have met the list since the promotion: rlock reads the list's head with some of them.
+    pub(super) list_is_new: bool,
+    /// Whether the timer must cap them now.
+    pub(super) caps: bool,
 }
 
 /// How often unlock messages were published in one step.

@@ -2,21 +2,8 @@
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 
-use super::bytes::Ms;
+use super::bytes::{Line, Ms};
 use super::op::Op;
-
-/// How many lines of connections there are.
-pub(super) const LINES: usize = 3;
-
-/// Connections that follow one another: what one program uses. There are three lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Line(pub usize);
-
-impl<'a> Arbitrary<'a> for Line {
-    fn arbitrary(bytes: &mut Unstructured<'a>) -> Result<Self> {
-        Ok(Self(usize::from(u8::arbitrary(bytes)?) % LINES))
-    }
-}
 
 /// An operation of a history with SESSION.
 #[derive(Clone, Copy, Debug)]

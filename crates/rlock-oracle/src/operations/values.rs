@@ -1,7 +1,7 @@
 //! The values of keys, the waiters, and the answers to callers.
 
 use super::hash::Hash;
-use super::op::{Channel, LOCKS, Lock, OWNERS, Owner, Word};
+use super::op::{Channel, LOCKS, Lock, OWNERS, Owner, Wait, Word};
 
 /// The value of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +91,18 @@ pub(super) enum Via {
     Call(usize),
     /// By a message.
     Channel(Channel),
+}
+
+/// What an ACQUIRE asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    pub(super) word: Word,
+    pub(super) lease: i64,
+    /// HOLDS.
+    pub(super) holds: Option<i64>,
+    pub(super) wait: Wait,
+    pub(super) fenced: bool,
+    pub(super) fair: bool,
 }
 
 /// The answer to a caller.

@@ -98,7 +98,7 @@ impl Prose {
     /// Of a whole Rust file, for the reader of its source: comments, names of tests, and string literals with more than a word.
     #[must_use]
     pub fn source(file: &str) -> [Prose; 2] {
-        [comments_and_names(file), Prose::of(literals(file, |_| true).lines().map(String::from))]
+        [Prose::of(comments_and_names(file)), Prose::of(literals(file, |_| true).lines().map(String::from))]
     }
 
     pub(super) fn of(lines: impl Iterator<Item = String>) -> Prose {

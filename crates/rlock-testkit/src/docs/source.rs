@@ -1,11 +1,9 @@
 //! What a Rust file says to its reader: its comments, the names of its tests, and its messages.
 
-use super::prose::Prose;
-
-/// Comments of full lines and the names of tests.
-pub(super) fn comments_and_names(file: &str) -> Prose {
+/// Comments of full lines and the names of tests, each in the line in which it stands.
+pub(super) fn comments_and_names(file: &str) -> impl Iterator<Item = String> {
     let mut is_test = false;
-    let lines = file.lines().map(|line| {
+    file.lines().map(move |line| {
         let line = line.trim_start();
         if let Some(comment) = ["///", "//!", "//"].iter().find_map(|mark| line.strip_prefix(mark)) {
             return comment.to_string();
@@ -16,8 +14,7 @@ pub(super) fn comments_and_names(file: &str) -> Prose {
             return name(line);
         }
         String::new()
-    });
-    Prose::of(lines)
+    })
 }
 
 /// The words of a function's name: a sentence of its own.
@@ -28,11 +25,12 @@ fn name(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::prose::Prose;
     use super::*;
 
     #[test]
     fn comments_test_names_and_nothing_else() {
         let file = "//! a\nfn f() {} // b\n    /// c `d`\n#[test]\n#[ignore = \"e\"]\nfn a_b_c() {\n// g\n}\nfn h_i() {}\n";
-        assert_eq!(comments_and_names(file).text(), "a\n¶\nc code\n¶\n¶\na b c ¶\ng\n¶\n¶\n");
+        assert_eq!(Prose::of(comments_and_names(file)).text(), "a\n¶\nc code\n¶\n¶\na b c ¶\ng\n¶\n¶\n");
     }
 }

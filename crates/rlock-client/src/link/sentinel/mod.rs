@@ -12,11 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use self::answer::{Answer, Question, choose};
+use super::links::Links;
 use super::redis::RedisConnector;
 use super::role::{is_replica, pulse};
 use super::transport::{BoxFuture, Connection, Connector, Dialled, Incoming};
 use crate::error::Error;
-use crate::router::Links;
 
 /// Makes a connector for `host:port`.
 pub(crate) type Template = Box<dyn Fn(&str) -> Result<RedisConnector, Error> + Send + Sync>;

@@ -24,12 +24,12 @@ use rlock_core::departures;
 
 use self::stand::Stand;
 use self::ties::Ties;
+use super::bytes::LINES;
 use super::history::History;
-use super::op::{CHANNELS, Channel, Ground, LOCKS, Lock, Op, OtherWrite, Owner, Word};
+use super::op::{CHANNELS, Channel, Ground, LOCKS, Line, Lock, Op, OtherWrite, Owner, Word};
 use super::options::{Kinds, Options};
 use super::real::Real;
-use super::run::{RETRY, TURNS, is_command, pick};
-use super::tied_op::{LINES, Line};
+use super::run::{RETRY, TURNS, pick};
 use super::values::{Answer, Waiter};
 
 /// How often in a row the timer may be due at once while work is left.
@@ -105,8 +105,8 @@ impl Follow {
                 self.close(client, story);
             }
             // A server that refuses writes refuses the module's commands itself.
-            _ if is_command(op) && self.ground != Ground::Firm => {}
-            _ if is_command(op) => {
+            _ if op.is_command() && self.ground != Ground::Firm => {}
+            _ if op.is_command() => {
                 self.real.calls_on = self.ties.take_asked();
                 self.happens(story, op);
             }

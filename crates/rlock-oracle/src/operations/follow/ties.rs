@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rlock_core::LeaseMs;
 
-use super::super::op::{Ground, LOCKS, Lock, Ms, Op, WORDS, Word};
+use super::super::bytes::LINES;
+use super::super::op::{Ground, LOCKS, Line, Lock, Ms, Op, WORDS, Word};
 use super::super::real_words::lease;
-use super::super::tied_op::{LINES, Line};
 use super::super::values::{Answer, Via};
 use super::claims::claim_of;
 use super::{Before, Claim, Follow};

@@ -1,0 +1,80 @@
+//! The primaries: where locks can be.
+
+use super::facts::{about, is_cluster, is_sentinel, primary_of};
+use super::hindrance::{Hindrance, hindrance};
+use super::link::Link;
+use super::nodes::{Node, nodes, slot_of};
+use super::sentinel::watched;
+use super::target::{Address, Kind, Place, Target};
+use super::walk::{check_kind, is_start};
+use crate::error::Error;
+
+/// Where locks can be: the server itself, the primaries that Sentinels watch, those of a cluster.
+pub(crate) fn primaries(place: &Place) -> Result<Vec<Target>, Error> {
+    let mut outcome = Ok(Vec::new());
+    for start in &place.starts {
+        outcome = primaries_by(start, &place.kind);
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    outcome
+}
+
+/// Why the primaries that may have this lock give no locks now, those that can be asked. In a cluster it is the node of the slot.
+pub(crate) fn hindrances(place: &Place, key: &[u8]) -> Vec<(String, Hindrance)> {
+    let slot = slot_of(key);
+    let mut found = Vec::new();
+    for start in &place.starts {
+        let Ok(targets) = primaries_of(start, &place.kind, |node| node.has(slot)) else { continue };
+        for target in targets {
+            let mut link = Link::new(target);
+            let hindrance = about(&mut link).and_then(|fields| hindrance(&mut link, &fields));
+            found.extend(hindrance.ok().flatten().map(|hindrance| (link.address(), hindrance)));
+        }
+        break;
+    }
+    found
+}
+
+/// As [`primaries`]. Where no server of the URL answers, the nodes of its cluster that were found before are asked.
+pub(crate) fn primaries_now(place: &Place, found: &[Target]) -> Result<Vec<Target>, Error> {
+    primaries(place).or_else(|error| {
+        let mut others = found.iter().filter(|target| place.service().is_none() && !is_start(place, target));
+        others.find_map(|node| primaries_by(node, &Kind::Cluster).ok()).ok_or(error)
+    })
+}
+
+fn primaries_by(target: &Target, kind: &Kind) -> Result<Vec<Target>, Error> {
+    primaries_of(target, kind, |node| !node.slots.is_empty())
+}
+
+/// The primaries that a server knows; those nodes of a cluster that are `wanted`.
+fn primaries_of(target: &Target, kind: &Kind, wanted: impl Fn(&Node) -> bool) -> Result<Vec<Target>, Error> {
+    let mut link = Link::new(target.clone());
+    let fields = about(&mut link)?;
+    check_kind(target, kind, &fields)?;
+    let service = match kind {
+        Kind::Sentinel(service) => Some(service.as_str()),
+        Kind::Server | Kind::Cluster => None,
+    };
+    let addresses: Vec<Address> = if is_sentinel(&fields) {
+        watched(&mut link, service)?.into_iter().map(|(_, address)| address).collect()
+    } else if is_cluster(&fields) {
+        let nodes = nodes(&mut link, target)?.into_iter();
+        nodes.filter(|node| node.is("master") && wanted(node)).map(|node| node.address).collect()
+    } else {
+        // A replica knows its primary, which has the locks.
+        match primary_of(&fields) {
+            Some(address) => vec![address],
+            None => return Ok(vec![target.clone()]),
+        }
+    };
+    Ok(addresses.into_iter().map(|(host, port)| target.at(&host, port)).collect())
+}
+
+/// Whether the server is a node of a cluster; where it does not say, it is taken for none.
+pub(crate) fn is_node(place: &Place) -> bool {
+    let fields = place.starts.first().map(|start| about(&mut Link::new(start.clone())));
+    fields.is_some_and(|fields| fields.is_ok_and(|fields| is_cluster(&fields)))
+}
