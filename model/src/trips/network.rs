@@ -43,7 +43,7 @@ pub(crate) struct Late {
 }
 
 /// What can be held up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Way {
     /// Requests, on their way to the server.
     Requests,

@@ -67,11 +67,7 @@ pub(crate) fn perform(trips: &Trips, state: &mut State, step: Step) -> Result<()
         Step::Start(number) => start(trips, state, number),
         Step::Release(number) => state.clients[number].take(now, Input::Release),
         Step::Cancel(number) => state.clients[number].take(now, Input::Cancel),
-        Step::Hold(number, way) => {
-            state.delays -= 1;
-            state.clients[number].held_up.push(way);
-            state.clients[number].held_up.sort_unstable_by_key(|way| *way as u8);
-        }
+        Step::Hold(number, way) => hold_up(state, number, way),
         Step::Let(number, way) => state.clients[number].held_up.retain(|other| *other != way),
         Step::Cut(number) => {
             state.cuts -= 1;
@@ -88,19 +84,8 @@ pub(crate) fn perform(trips: &Trips, state: &mut State, step: Step) -> Result<()
             subscribed(state, number);
         }
         Step::ReadLate(number) => read_late(trips, state, number)?,
-        Step::EndLate(number) => {
-            if let Some(late) = state.clients[number].links.late.take() {
-                let id = connection(state.clients[number].id, late.connection);
-                state.serve(|sim| sim.end_connection(id));
-            }
-        }
-        Step::EndSubscription(number) => {
-            let client = &mut state.clients[number];
-            if let Some(ended) = client.links.half_open.take() {
-                let name: Box<[u8]> = channel(client.id, ended).into();
-                state.world.subscribed.remove(&name);
-            }
-        }
+        Step::EndLate(number) => end_late(state, number),
+        Step::EndSubscription(number) => end_subscription(state, number),
         Step::Die(number) => {
             state.deaths -= 1;
             state.clients[number].die(trips.session);
@@ -113,6 +98,29 @@ pub(crate) fn perform(trips: &Trips, state: &mut State, step: Step) -> Result<()
         }
     }
     Ok(())
+}
+
+fn hold_up(state: &mut State, number: usize, way: Way) {
+    state.delays -= 1;
+    let held_up = &mut state.clients[number].held_up;
+    held_up.push(way);
+    held_up.sort_unstable();
+}
+
+fn end_late(state: &mut State, number: usize) {
+    let client = &mut state.clients[number];
+    if let Some(late) = client.links.late.take() {
+        let id = connection(client.id, late.connection);
+        state.serve(|sim| sim.end_connection(id));
+    }
+}
+
+fn end_subscription(state: &mut State, number: usize) {
+    let client = &mut state.clients[number];
+    if let Some(ended) = client.links.half_open.take() {
+        let name: Box<[u8]> = channel(client.id, ended).into();
+        state.world.subscribed.remove(&name);
+    }
 }
 
 /// What is on its way arrives, and timers fire, until nothing is left that is not held up. Each state on the way is checked.
