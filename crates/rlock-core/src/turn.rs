@@ -55,7 +55,7 @@ pub(crate) enum Event<T> {
 
 /// The facts for the events of a change that was made.
 pub(crate) struct Committed<T> {
-    /// For [`Lock::raise`].
+    /// For [`crate::port::Lock::raise`].
     pub(crate) performed: T,
     /// The lease keys that the change has deleted.
     pub(crate) deleted_leases: Vec<names::Name>,

@@ -64,7 +64,7 @@ impl<P: Server> Turn<'_, '_, P> {
     }
 
     /// Grants a lock to its waiters, if the first of them can have it. In a command that writes, the server has checked that
-    /// writing is allowed; elsewhere ask for [`Lock::write_access`] first.
+    /// writing is allowed; elsewhere ask for [`crate::port::Lock::write_access`] first.
     fn serve(&mut self, freed: Freed) -> Served {
         let is_demoted = self.at.locks(|locks, lock| {
             // This call serves the waiters that an earlier one left, or notes anew that it leaves some.
