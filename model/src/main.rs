@@ -1,5 +1,6 @@
 //! Explores every interleaving of the real `rlock-core` in a simulated server, scene by scene, to a bounded
-//! depth, and checks each state that it meets. A violation is printed as the shortest story that leads to it.
+//! depth, and checks each state that it meets; and of clients with the real machine of all clients at this server. A violation is
+//! printed as the shortest story that leads to it.
 
 #![forbid(unsafe_code)]
 
@@ -13,8 +14,10 @@ mod requests;
 mod scene;
 mod search;
 mod sessions;
+mod space;
 mod state;
 mod steps;
+mod trips;
 mod writers;
 
 use std::num::NonZero;
@@ -25,9 +28,10 @@ use std::thread;
 use clap::Parser;
 
 use check::PROPERTIES;
-use scene::{SCENES, Scene};
-use search::{Counterexample, Explored};
-use state::State;
+use scene::SCENES;
+use search::{Explored, Space};
+use space::Server;
+use trips::TRIPS;
 
 /// Explores every interleaving of rlock-core to a bounded depth.
 #[derive(Parser)]
@@ -44,13 +48,41 @@ struct Options {
     deeper: i32,
 }
 
+/// A scene to explore.
+struct Scene {
+    name: &'static str,
+    about: &'static str,
+    depth: u32,
+    /// Explores it to a depth, or tells the story of a violation.
+    explore: Box<Explore>,
+}
+
+type Explore = dyn Fn(u32, &AtomicBool) -> Result<Explored, String> + Sync;
+
+/// All of them.
+fn scenes() -> Vec<Scene> {
+    let of_server = SCENES.iter().map(|scene| Scene {
+        name: scene.name,
+        about: scene.about,
+        depth: scene.depth,
+        explore: Box::new(|depth, found| explore(scene.name, &Server::of(scene), depth, found)),
+    });
+    let with_clients = TRIPS.iter().map(|trips| Scene {
+        name: trips.name,
+        about: trips.about,
+        depth: trips.depth,
+        explore: Box::new(|depth, found| explore(trips.name, trips, depth, found)),
+    });
+    of_server.chain(with_clients).collect()
+}
+
 fn main() -> ExitCode {
     let options = Options::parse();
-    let wanted = |scene: &&Scene| options.scene.as_ref().is_none_or(|name| name == scene.name);
-    let scenes: Vec<_> = SCENES.iter().filter(wanted).collect();
+    let wanted = |scene: &Scene| options.scene.as_ref().is_none_or(|name| name == scene.name);
+    let scenes: Vec<_> = scenes().into_iter().filter(wanted).collect();
     if scenes.is_empty() {
-        let names = SCENES.map(|scene| scene.name).join(", ");
-        eprintln!("model: unknown scene; use one of {names}");
+        let names: Vec<_> = self::scenes().iter().map(|scene| scene.name).collect();
+        eprintln!("model: unknown scene; use one of {}", names.join(", "));
         return ExitCode::from(2);
     }
     println!("Checked in every state:");
@@ -61,11 +93,11 @@ fn main() -> ExitCode {
         |scene: &Scene| options.depth.unwrap_or_else(|| scene.depth.saturating_add_signed(options.deeper));
     println!();
     let mut states = 0;
-    for (scene, explored) in explore_all(&scenes, depth_of) {
+    for explored in explore_all(&scenes, depth_of) {
         match explored {
             Ok(explored) => states += explored.states,
-            Err(counterexample) => {
-                tell(scene, &counterexample);
+            Err(story) => {
+                println!("\n{story}");
                 return ExitCode::FAILURE;
             }
         }
@@ -76,14 +108,15 @@ fn main() -> ExitCode {
 
 /// Explores scenes, which have nothing to do with each other: as many at once as there are processors, since each takes
 /// gigabytes one step deeper than usual.
-fn explore_all<'a>(
-    scenes: &[&'a Scene],
-    depth_of: impl Fn(&Scene) -> u32 + Sync,
-) -> Vec<(&'a Scene, Result<Explored, Counterexample>)> {
+fn explore_all(scenes: &[Scene], depth_of: impl Fn(&Scene) -> u32 + Sync) -> Vec<Result<Explored, String>> {
     let (found, next) = (AtomicBool::new(false), AtomicUsize::new(0));
     let explore = || {
-        let taken = std::iter::from_fn(|| scenes.get(next.fetch_add(1, Ordering::Relaxed)).copied());
-        taken.map(|scene| (scene, tell_while_exploring(scene, depth_of(scene), &found))).collect::<Vec<_>>()
+        let taken = std::iter::from_fn(|| scenes.get(next.fetch_add(1, Ordering::Relaxed)));
+        let explored = taken.map(|scene| {
+            println!("{}: {}", scene.name, scene.about);
+            (scene.explore)(depth_of(scene), &found)
+        });
+        explored.collect::<Vec<_>>()
     };
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     thread::scope(|scope| {
@@ -93,30 +126,12 @@ fn explore_all<'a>(
 }
 
 /// Explores a scene, and prints each depth that is done.
-fn tell_while_exploring(scene: &Scene, depth: u32, found: &AtomicBool) -> Result<Explored, Counterexample> {
-    let name = scene.name;
-    println!("{name}: {}", scene.about);
-    search::explore(scene, depth, found, |so_far, seconds| {
+fn explore<S: Space>(name: &str, space: &S, depth: u32, found: &AtomicBool) -> Result<Explored, String> {
+    let explored = search::explore(space, depth, found, |so_far, seconds| {
         let (depth, states, steps) = (so_far.depth, so_far.states, so_far.steps);
         println!("{name:>8}, depth {depth:2}: {states:>9} states, {steps:>10} steps, {seconds:6.1} s");
-    })
-}
-
-/// Prints the story of a violation, with the server's state after each step.
-fn tell(scene: &Scene, counterexample: &Counterexample) {
-    println!("\nVIOLATED: {}", counterexample.violation);
-    println!("after {} steps, each followed by the state it leads to:", counterexample.actions.len());
-    let mut state = State::first(scene);
-    for (number, action) in (1..).zip(&counterexample.actions) {
-        println!("  {number:2}. {action}");
-        match state.after(scene, *action) {
-            Ok(after) => {
-                println!("      {}", after.summary(scene));
-                state = after;
-            }
-            Err(_) => println!("      here it goes wrong"),
-        }
-    }
+    });
+    explored.map_err(|counterexample| search::story(space, &counterexample))
 }
 
 #[cfg(test)]
@@ -127,7 +142,7 @@ mod tests {
     fn the_documentation_has_every_scene_and_its_depth() {
         let doc = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/PROOF.md");
         let doc = std::fs::read_to_string(doc).expect("docs/PROOF.md");
-        for scene in SCENES {
+        for scene in scenes() {
             let row = doc.lines().find(|line| line.starts_with(&format!("| {} |", scene.name)));
             let row = row.unwrap_or_else(|| panic!("no scene {} in docs/PROOF.md", scene.name));
             let depth = row.split('|').nth(3).map(str::trim);

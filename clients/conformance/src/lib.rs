@@ -8,7 +8,6 @@
 pub mod clock;
 mod driver;
 mod judge;
-pub mod machine;
 mod mixed;
 mod moves;
 mod process;
@@ -16,6 +15,7 @@ mod proxy;
 pub mod reference;
 mod run;
 mod scenario;
+pub mod story;
 mod suite;
 
 pub use driver::Launch;

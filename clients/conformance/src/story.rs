@@ -1,9 +1,10 @@
-//! The files of stories: read, played, compared.
+//! The stories of the machine, `clients/conformance/machine/*.jsonl`: read, played, compared.
 
+use rlock_machine::{
+    Command, Failure, Input, Loss, MS, Machine, Message, Nanos, Outcome, Output, Plan, Refusal, Reply, State,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-use super::{Failure, Input, MS, Machine, Nanos, Output, Plan, Reply, State, Word};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,6 +21,7 @@ struct PlanLine {
     wait: Option<f64>,
     renew: Option<bool>,
     fenced: Option<bool>,
+    confirm_first: Option<bool>,
     response: Option<f64>,
     grace: Option<f64>,
 }
@@ -38,6 +40,8 @@ struct Line {
     holder_lease: Option<f64>,
     word: Option<String>,
     token: Option<i64>,
+    lease: Option<f64>,
+    current: Option<bool>,
     out: Vec<Value>,
     state: String,
 }
@@ -56,15 +60,17 @@ pub fn play(text: &str) -> Result<(), String> {
         wait: head.plan.wait.map(nanos),
         renew: head.plan.renew.unwrap_or(true),
         fenced: head.plan.fenced.unwrap_or(false),
+        confirm_first: head.plan.confirm_first.unwrap_or(false),
         response: nanos(head.plan.response.unwrap_or(5_000.0)),
         grace: head.plan.grace.map(nanos),
     });
     for (number, line) in lines.enumerate() {
         let at = |what: String| format!("line {}: {what}", number + 2);
         let line: Line = parse(line).map_err(at)?;
-        let outputs = machine.input(nanos(line.at), input(&line).map_err(at)?);
+        let mut outputs = Vec::new();
+        machine.input(nanos(line.at), input(&line).map_err(at)?, &mut outputs);
         let outputs: Vec<Value> = outputs.iter().map(shown).collect();
-        let state = state_name(machine.state);
+        let state = name_of(machine.state());
         if !same(&outputs, &line.out) || state != line.state {
             return Err(at(format!("{outputs:?} and {state}, not {:?} and {}", line.out, line.state)));
         }
@@ -96,9 +102,13 @@ fn input(line: &Line) -> Result<Input, String> {
             Input::Reply { n, sent, reply: reply(line)? }
         }
         "message" => Input::Message(match line.word.as_deref() {
-            Some("granted") => Word::Granted { token: line.token.unwrap_or_default() },
-            Some("timeout") => Word::Timeout,
-            Some("dropped") => Word::Dropped,
+            Some("granted") => Message::Granted {
+                token: line.token.unwrap_or_default(),
+                lease: line.lease.map_or(0, nanos),
+                current: line.current.unwrap_or(true),
+            },
+            Some("timeout") => Message::Timeout,
+            Some("dropped") => Message::Dropped,
             other => return Err(format!("the word {other:?}")),
         }),
         "down" => Input::Down,
@@ -137,31 +147,46 @@ fn reply(line: &Line) -> Result<Reply, String> {
 
 fn shown(output: &Output) -> Value {
     match output {
-        Output::Send { n, command, wait, look, lease } => {
-            let mut sent = json!({"send": command, "n": n});
-            if *command == "ENQUEUE" {
-                sent["wait"] = json!(wait);
-            }
-            if let Some(lease) = lease {
-                sent["lease"] = json!(lease);
-            }
-            if *look {
-                sent["look"] = json!(true);
-            }
-            sent
-        }
-        Output::Guard(token) => json!({"guard": token}),
-        Output::Refused(kind) => json!({"refused": kind}),
+        Output::Send { n, command } => shown_command(*n, *command),
+        Output::Guard { token } => json!({"guard": token}),
+        Output::Refused(refusal) => json!({"refused": match refusal {
+            Refusal::Timeout => "timeout",
+            Refusal::Denied => "denied",
+            Refusal::Error => "error",
+        }}),
         Output::Renewed => json!({"renewed": true}),
         Output::RenewalFailed => json!({"renewal_failed": true}),
-        Output::Lost(why) => json!({"lost": why}),
-        Output::Released(outcome) => json!({"released": outcome}),
+        Output::Lost(loss) => json!({"lost": match loss {
+            Loss::Expired => "expired",
+            Loss::Taken => "taken",
+            Loss::Closed => "closed",
+        }}),
+        Output::Released(outcome) => json!({"released": match outcome {
+            Outcome::Ok => "ok",
+            Outcome::Lost => "lost",
+            Outcome::Unknown => "unknown",
+            Outcome::Error => "error",
+        }}),
         Output::Ended => json!({"ended": true}),
         Output::Timer(at) => json!({"timer": at.map(|at| at as f64 / MS as f64)}),
     }
 }
 
-fn state_name(state: State) -> &'static str {
+fn shown_command(n: u64, command: Command) -> Value {
+    match command {
+        Command::Enqueue { wait, look: false } => json!({"send": "ENQUEUE", "n": n, "wait": wait}),
+        Command::Enqueue { wait, look: true } => {
+            json!({"send": "ENQUEUE", "n": n, "wait": wait, "look": true})
+        }
+        Command::Renew { lease: Some(lease) } => json!({"send": "RENEW", "n": n, "lease": lease}),
+        Command::Renew { lease: None } => json!({"send": "RENEW", "n": n}),
+        Command::Acquire => json!({"send": "ACQUIRE", "n": n}),
+        Command::Cancel => json!({"send": "CANCEL", "n": n}),
+        Command::Release => json!({"send": "RELEASE", "n": n}),
+    }
+}
+
+fn name_of(state: State) -> &'static str {
     match state {
         State::New => "new",
         State::Asking => "asking",
