@@ -114,7 +114,7 @@ fn read_write(
     let besides = 1_usize.saturating_add(reads.is_some().into()).saturating_add(writes.is_some().into());
     let kind = if writing { Kind::Writing } else { Kind::Reading };
     let others = key.len().saturating_sub(besides);
-    Ok(Fields { kind, sole: writes, reads, others, key_end: key.expiry() })
+    Ok(Fields { kind, sole: writes, shared: reads, others, key_end: key.expiry() })
 }
 
 /// Refuses a hash with other fields than a lock's beside `mode`: it checks the fields that one step shows, which are

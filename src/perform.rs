@@ -9,38 +9,37 @@ use std::ffi::CStr;
 
 use rlock_core::decision::UnlockMessage;
 use rlock_core::rare_warning::RareWarning;
-use rlock_core::{Change, Error, HashChange, LockEvent, Mode, Token, UnixMs, names};
+use rlock_core::{Change, Error, KeyChange, LockEvent, Mode, Token, names};
 
-use crate::ffi::{
-    Ctx, EventClass, Key, MODE, ONE, OwnedString, ScopedCtx, StringRef, ZERO, own_event, warn_rarely,
-};
+use crate::ffi::{Ctx, EventClass, Key, ONE, OwnedString, ScopedCtx, StringRef, ZERO, warn_rarely};
 use crate::scope::Scope;
 use crate::stats::STATS;
 use crate::{effects, keyspace};
 
 mod fair_list;
-mod permits;
+mod lock_key;
 mod read_write;
 
 pub(crate) use fair_list::{FairKeys, is_writing};
+use read_write::LeaseKeys;
 
-/// The facts for the events of a change that the change itself does not contain; `None` for most changes. Behind a pointer: the facts of a plain
-/// lock are moved from hand to hand, and stay small.
+/// The facts for the events of a change that the change itself does not contain; `None` for most changes. Behind a pointer: the
+/// facts of a plain lock are moved from hand to hand, and stay small.
 pub(crate) struct Performed(Option<Box<Written>>);
 
-/// What was written beside the lock's own key.
+/// What was written besides, and was there to remove.
 struct Written {
     token: Option<StoredToken>,
-    readers: Option<read_write::Readers>,
-    /// Whether ended permits were removed.
-    ended: bool,
+    leases: Option<LeaseKeys>,
+    /// Whether fields or members of dead holders were removed.
+    buried: bool,
 }
 
 impl Performed {
     #[inline(always)]
-    fn of(token: Option<StoredToken>, readers: Option<read_write::Readers>, ended: bool) -> Self {
-        let is_plain = token.is_none() && readers.is_none() && !ended;
-        Self((!is_plain).then(|| Box::new(Written { token, readers, ended })))
+    fn of(token: Option<StoredToken>, leases: Option<LeaseKeys>, buried: bool) -> Self {
+        let is_plain = token.is_none() && leases.is_none() && !buried;
+        Self((!is_plain).then(|| Box::new(Written { token, leases, buried })))
     }
 }
 
@@ -54,51 +53,45 @@ pub(crate) fn perform<S: Scope>(
     owner: Option<StringRef<'_>>,
     change: &Change,
 ) -> Result<Performed, Error> {
-    if change.mode == Mode::Permit {
-        return permits::write_permits(ctx, key, owner, change);
-    }
     let name = key.name();
     // A writer's field has another name than its owner; for all else the owner's own string will do.
     let writer = if change.mode == Mode::Write { owner.map(write_field) } else { None };
-    let field = writer.as_ref().map(OwnedString::borrow).or(owner);
-    let readers = read_write::Readers::bury(&mut key, owner, change);
-    write(&mut key, field, change)?;
+    let entry = writer.as_ref().map(OwnedString::borrow).or(owner);
+    let buried = lock_key::write(&mut key, entry, change)?;
     drop(key);
-    let touched =
-        change.hash != HashChange::Keep || change.expire_at.is_some() || !change.buried().is_empty();
+    let touched = change.key != KeyChange::Keep || change.expire_at.is_some() || !change.buried().is_empty();
     if touched {
         ctx.signal_modified(name);
     }
     let sends = !S::count_if_unread(ctx);
     if sends {
-        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_burial(*ctx, name)));
-        note_failure(replicate(*ctx, name, field, change));
+        note_failure(lock_key::replicate(*ctx, name, entry, change, &buried));
     }
     // Not earlier: an expired lease key or token is deleted when it is opened, and another module that reacts to that may call rlock.
     // Its effects come after those of this change.
-    readers.as_ref().map_or(Ok(()), |readers| readers.write_leases(*ctx))?;
+    let leases = LeaseKeys::of(name, owner, change);
+    leases.as_ref().map_or(Ok(()), |leases| leases.write(*ctx))?;
     let token = change.token.map(|token| write_token(*ctx, name, token)).transpose()?;
     if sends {
         note_failure(token.as_ref().is_none_or(|(key, token)| ctx.replicate_set(key.borrow(), token.get())));
-        note_failure(readers.as_ref().is_none_or(|readers| readers.replicate_leases(*ctx)));
+        note_failure(leases.as_ref().is_none_or(|leases| leases.replicate(*ctx)));
     }
-    Ok(Performed::of(token, readers, false))
+    Ok(Performed::of(token, leases, !buried.is_empty()))
 }
 
 /// Raises the events of a change that was made. Other modules receive them at once.
 #[inline(always)]
 pub(crate) fn raise(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, performed: &Performed) {
     let written = performed.0.as_deref();
-    if change.mode == Mode::Permit {
-        return permits::notify(ctx, name, change, written.is_some_and(|written| written.ended));
+    lock_key::notify(ctx, name, change, written.is_some_and(|written| written.buried));
+    if let Some((key, _)) = written.and_then(|written| written.token.as_ref()) {
+        ctx.notify(EventClass::String, c"set", key.borrow());
     }
-    let readers = written.and_then(|written| written.readers.as_ref());
-    if let Some(readers) = readers {
-        readers.notify_burial(ctx, name);
+    if let Some(event) = change.event {
+        ctx.notify(EventClass::Module, own(event), name);
     }
-    notify(ctx, name, change, written.and_then(|written| written.token.as_ref()));
-    if let Some(readers) = readers {
-        readers.notify_leases(ctx);
+    if let Some(leases) = written.and_then(|written| written.leases.as_ref()) {
+        leases.notify(ctx);
     }
 }
 
@@ -114,89 +107,16 @@ fn note_failure(replicated: bool) {
     }
 }
 
-/// The holds to set, after deleting the old content if the change replaces it.
-fn to_set(hash: HashChange) -> Option<i64> {
-    match hash {
-        HashChange::Set(holds) | HashChange::Replace(holds) => Some(holds.get()),
-        HashChange::Keep | HashChange::Remove | HashChange::Delete => None,
-    }
-}
-
-fn deletes(hash: HashChange) -> bool {
-    matches!(hash, HashChange::Delete | HashChange::Replace(_))
-}
-
-/// Each of these fails only on a key that is not open for writing, and then the first one does: where an
-/// error is answered, nothing has changed.
-#[inline(always)]
-fn write(key: &mut Key<'_>, field: Option<StringRef<'_>>, change: &Change) -> Result<(), Error> {
-    let deleted = !deletes(change.hash) || key.delete();
-    let becomes = change.becomes.is_none_or(|mode| key.set_text(MODE.get(), read_write::word(mode)));
-    let set = match (to_set(change.hash), field) {
-        (Some(holds), Some(field)) => key.set_field(field, holds),
-        (Some(_), None) => false,
-        (None, _) => true,
-    };
-    if let (HashChange::Remove, Some(field)) = (change.hash, field) {
-        key.remove_field(field);
-    }
-    let expires = change.expire_at.is_none_or(|at| key.set_expiry(at));
-    if deleted && becomes && set && expires && read_write::unpack(key, change) {
-        Ok(())
-    } else {
-        Err(Error::Internal("the server refused a write"))
-    }
-}
-
 /// A token that was stored, with the name of its key.
 type StoredToken = (OwnedString, Token);
 
 /// Stores a lock's last fencing token. The lock's own key is closed: the server may tell others of this.
-/// It fails only on a key that is not open for writing, as [`write`] does.
+/// It fails only on a key that is not open for writing, as [`lock_key::write`] does.
 fn write_token(ctx: Ctx<'_>, name: StringRef<'_>, token: Token) -> Result<StoredToken, Error> {
     let key = keyspace::token_key(name);
     let stored = Key::open_write(ctx, key.borrow()).set_integer(token.get());
     ctx.signal_modified(key.borrow());
     if stored { Ok((key, token)) } else { Err(Error::Internal("the server refused a write")) }
-}
-
-fn replicate(ctx: Ctx<'_>, name: StringRef<'_>, field: Option<StringRef<'_>>, change: &Change) -> bool {
-    let deleted = !deletes(change.hash) || ctx.replicate_del(name);
-    let mode = change.becomes.map(|mode| [MODE.get(), read_write::word(mode)]);
-    let set = match (to_set(change.hash), field, mode) {
-        (Some(holds), Some(field), None) => ctx.replicate_hset(name, field, holds),
-        (Some(holds), Some(field), Some(mode)) => ctx.replicate_hset_mode(name, mode, field, holds),
-        (None, _, Some([mode_field, mode])) => ctx.replicate_hset_text(name, mode_field, mode),
-        _ => true,
-    };
-    let removed = match (change.hash, field) {
-        (HashChange::Remove, Some(field)) => ctx.replicate_hdel(name, field),
-        _ => true,
-    };
-    let expires = change.expire_at.is_none_or(|at: UnixMs| ctx.replicate_pexpireat(name, at));
-    deleted && set && removed && expires
-}
-
-#[inline(always)]
-fn notify(ctx: Ctx<'_>, name: StringRef<'_>, change: &Change, token: Option<&StoredToken>) {
-    if deletes(change.hash) {
-        ctx.notify(EventClass::Generic, own_event::DEL, name);
-    }
-    if to_set(change.hash).is_some() || change.becomes.is_some() {
-        ctx.notify(EventClass::Hash, own_event::HSET, name);
-    }
-    if change.hash == HashChange::Remove {
-        ctx.notify(EventClass::Hash, own_event::HDEL, name);
-    }
-    if change.expire_at.is_some() {
-        ctx.notify(EventClass::Generic, own_event::EXPIRE, name);
-    }
-    if let Some((key, _)) = token {
-        ctx.notify(EventClass::String, c"set", key.borrow());
-    }
-    if let Some(event) = change.event {
-        ctx.notify(EventClass::Module, own(event), name);
-    }
 }
 
 /// The name of an event of rlock.

@@ -1,8 +1,8 @@
 //! The permits of a lock, read from its sorted set.
 
-use rlock_core::facts::{MOST_ENDED, Permits};
+use rlock_core::facts::{Holder, MOST_ENDED, Permits};
 use rlock_core::shape::{self, Scores};
-use rlock_core::{Error, Fields, UnixMs};
+use rlock_core::{Error, Fields, Holds, UnixMs};
 
 use crate::ffi::{Ctx, Edge, Key, OwnedString, StringRef};
 
@@ -36,7 +36,7 @@ pub(crate) fn of(key: &Key<'_>, owner: Option<StringRef<'_>>, now: UnixMs) -> Pe
     key.for_each_member(f64::NEG_INFINITY, Edge::Lowest, |member, score| {
         let has_ended = is_before(score, now);
         if has_ended && !is_own(&member) {
-            permits.ended.push(Box::from(&*member));
+            permits.ended.push(Holder { owner: Box::from(&*member), holds: Holds::ONE });
         }
         has_ended && permits.ended.len() < MOST_ENDED
     });

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use rlock_core::facts::{ReadLease, Reader};
+use rlock_core::facts::{Holder, ReadLease};
 use rlock_core::locks::{LockName, LockRef};
 use rlock_core::port::ReaderPage;
 use rlock_core::shape::{self, RwField};
@@ -69,7 +69,7 @@ pub(crate) fn each(
     ctx: Ctx<'_>,
     lock: LockName<'_>,
     name: StringRef<'_>,
-    visit: &mut dyn FnMut(Reader) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(Holder) -> ControlFlow<()>,
 ) -> Result<(), Error> {
     if let Some(scan) = WALKS.with(|walks| walks.remove(lock))
         && walk(ctx, lock, name, scan, visit)?.is_break()
@@ -85,7 +85,7 @@ fn walk(
     lock: LockName<'_>,
     name: StringRef<'_>,
     mut scan: Scan,
-    visit: &mut dyn FnMut(Reader) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(Holder) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, Error> {
     let mut visited = 0_usize;
     loop {
@@ -107,7 +107,7 @@ fn walk(
 
 /// The next few readers, at least one unless there are no more, and whether there may be more. A table that many fields have
 /// left is almost empty.
-fn next(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
+fn next(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Holder>, bool), Error> {
     loop {
         let (readers, more) = step(scan, key)?;
         if !readers.is_empty() || !more {
@@ -117,10 +117,10 @@ fn next(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
 }
 
 /// The readers of the next part of the hash, and whether there may be more.
-fn step(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Reader>, bool), Error> {
+fn step(scan: &mut Scan, key: &Key<'_>) -> Result<(Vec<Holder>, bool), Error> {
     let (mut readers, mut refusal) = (Vec::new(), None);
     let more = scan.step(key, |field, value| match shape::rw_field(field, value) {
-        Ok(RwField::Reads(owner, holds)) => readers.push(Reader { owner: owner.into(), holds }),
+        Ok(RwField::Reads(owner, holds)) => readers.push(Holder { owner: owner.into(), holds }),
         Ok(RwField::Mode) => {}
         Ok(RwField::Writes(..)) => refusal = Some(Error::NotALock),
         Err(error) => refusal = Some(error),
@@ -144,7 +144,7 @@ pub(crate) fn page(
     let mut readers = Vec::new();
     for (field, value) in fields {
         match shape::rw_field(&field, &value)? {
-            RwField::Reads(owner, holds) => readers.push(Reader { owner: owner.into(), holds }),
+            RwField::Reads(owner, holds) => readers.push(Holder { owner: owner.into(), holds }),
             RwField::Mode => {}
             RwField::Writes(..) => return Err(Error::NotALock),
         }
@@ -159,13 +159,13 @@ pub(crate) fn some(
     name: StringRef<'_>,
     most: usize,
     now: UnixMs,
-) -> Vec<Reader> {
+) -> Vec<Holder> {
     let key = Key::open_write(ctx, name);
     // `mode` is a field as well.
     let all = key.len() <= most.saturating_add(1);
     let place = PLACES.with(|places| if all { None } else { places.remove(lock) });
     let mut scan = place.unwrap_or_else(Scan::new);
-    let mut found: Vec<Reader> = Vec::new();
+    let mut found: Vec<Holder> = Vec::new();
     let mut more = true;
     while more && (all || found.len() < most) {
         // A field that cannot be read does not count as a dead reader.

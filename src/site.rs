@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
-use rlock_core::facts::{Permits, ReadLease, Reader, WriteAccess};
+use rlock_core::facts::{Holder, Permits, ReadLease, WriteAccess};
 use rlock_core::locks::{LockName, Ticket, User};
 use rlock_core::note::Note;
 use rlock_core::port::{InCommand, InTask, Lock, ReaderPage, Server};
@@ -161,7 +161,7 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
         S::check_lease_key(self.ctx, reader)
     }
 
-    fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error> {
+    fn readers(&self, visit: &mut dyn FnMut(Holder) -> ControlFlow<()>) -> Result<(), Error> {
         readers::each(*self.ctx, Lock::name(self), self.name, visit)
     }
 
@@ -169,7 +169,7 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
         readers::page(*self.ctx, self.name, cursor, most)
     }
 
-    fn some_readers(&self, most: usize) -> Vec<Reader> {
+    fn some_readers(&self, most: usize) -> Vec<Holder> {
         readers::some(*self.ctx, Lock::name(self), self.name, most, self.ctx.real_time())
     }
 

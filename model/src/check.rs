@@ -81,7 +81,7 @@ fn writers_are_alone(state: &State, lock: u8) -> Result<(), Violation> {
 fn lines_are_queues(state: &State, lock: u8) -> Result<(), Violation> {
     let id = scene::lock(lock);
     let queue = state.locks.in_order(id.name());
-    let queue: Vec<_> = queue.map(|waiter| (scene::number(&waiter.owner), waiter.mode)).collect();
+    let queue: Vec<_> = queue.map(|waiter| (scene::number(&waiter.owner), waiter.mode())).collect();
     let line: Vec<_> = state.ghost.line(lock).iter().map(|w| (w.party.owner, w.party.mode)).collect();
     if queue != line {
         return Err(format!("k{lock}: {line:?} wait in this order, and the server serves {queue:?}"));

@@ -1,7 +1,7 @@
 //! How owners ask.
 
 use rlock_core::request::{Acquire, Wait};
-use rlock_core::{Holds, LeaseMs, Mode, Owner};
+use rlock_core::{Holds, LeaseMs, Mode, Owner, Wanted};
 
 use crate::ghost::Party;
 use crate::scene::{LEASE, May, Scene};
@@ -30,8 +30,14 @@ pub(crate) fn request<'a>(
     arrive_at: Option<Holds>,
     wait: Option<Wait<'a>>,
 ) -> Result<Acquire<'a>, Violation> {
-    let (permits, session) = (scene.permits(owner), sessions::asked(scene));
+    let wanted = match (mode, scene.permits(owner)) {
+        (Mode::Permit, limit) => Wanted::Permit(limit.ok_or("a permit needs a limit")?),
+        (Mode::Mutex, _) => Wanted::Mutex,
+        (Mode::Read, _) => Wanted::Read,
+        (Mode::Write, _) => Wanted::Write,
+    };
+    let session = sessions::asked(scene);
     let (fair, fenced) = (scene.may(May::Fair), scene.may(May::Fenced));
     let (owner, lease) = (owner_of(name)?, lease());
-    Ok(Acquire { owner, lease, mode, permits, fair, arrive_at, fenced, session, wait })
+    Ok(Acquire { owner, lease, wanted, fair, arrive_at, fenced, session, wait })
 }

@@ -85,7 +85,11 @@ impl State {
                 format!("held by {} x{} for {left} ms", hold.owner.escape_ascii(), hold.holds.get())
             });
             let queue = self.locks.in_order(lock.name()).map(|waiter| {
-                format!("{}{}", waiter.owner.escape_ascii(), waiter.mode.word().map_or("", |word| &word[..1]))
+                format!(
+                    "{}{}",
+                    waiter.owner.escape_ascii(),
+                    waiter.mode().word().map_or("", |word| &word[..1])
+                )
             });
             parts.push(format!("k{number} {holder}, queue [{}]", queue.collect::<Vec<_>>().join(" ")));
         }
@@ -219,7 +223,7 @@ impl State {
             let order = |locks: &Locks| -> Vec<_> {
                 locks
                     .in_order(scene::lock(*lock).name())
-                    .map(|by| (scene::number(&by.owner), by.mode))
+                    .map(|by| (scene::number(&by.owner), by.mode()))
                     .collect()
             };
             let (was, is) = (order(&before.locks), order(&self.locks));

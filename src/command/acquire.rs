@@ -2,7 +2,7 @@
 
 use rlock_core::commands::Answer;
 use rlock_core::request::{self, Wait};
-use rlock_core::{Error, Mode};
+use rlock_core::{Error, Wanted};
 
 use super::{after_key, check_session, key, lock};
 use crate::fair::SiteFairList;
@@ -75,7 +75,7 @@ impl Command for Acquire {
         if let Some(Wait::Enqueue(_, channel)) = request.wait {
             keyspace::check_channel(ctx, channel)?;
         }
-        if request.mode == Mode::Read {
+        if request.wanted == Wanted::Read {
             keyspace::check_lease_key(ctx, request.owner.bytes())?;
         }
         if request.fair {
@@ -86,14 +86,15 @@ impl Command for Acquire {
         }
         let waits = request.wait.is_some();
         let listens_to_lists = !(request.fair && waits) || listen_to_lists(*ctx);
-        let listens_to_permits = request.permits.is_none() || !waits || listen_to_sorted_sets(*ctx);
+        let for_permit = matches!(request.wanted, Wanted::Permit(_));
+        let listens_to_permits = !(for_permit && waits) || listen_to_sorted_sets(*ctx);
         if !listens_to_lists
             || !listens_to_permits
-            || (waits || request.mode == Mode::Read) && !listen_to_keys(*ctx)
+            || (waits || request.wanted == Wanted::Read) && !listen_to_keys(*ctx)
         {
             return Err(Error::Internal("the server does not report changes of keys"));
         }
         let answer = node(&ctx).at(&mut lock(ctx)?).acquire(&request);
-        if request.permits.is_some() { answer } else { answer.map_err(Error::without_permits) }
+        if for_permit { answer } else { answer.map_err(Error::without_permits) }
     }
 }

@@ -1,6 +1,6 @@
-//! The parts of a read/write lock besides its hash's own holds: the lease keys of readers, and fields of dead ones.
+//! The parts of a read/write lock besides its holds: the field `mode`, the form of its hash, and the lease keys of readers.
 
-use rlock_core::{Change, Error, HashChange, Mode, SharedChange, UnixMs, names};
+use rlock_core::{Change, Error, KeyChange, Mode, ReadLeases, UnixMs, names};
 
 use crate::ffi::{
     Ctx, EventClass, Key, MODE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
@@ -21,7 +21,7 @@ const UNPACKED_AT: usize = 16;
 #[inline]
 pub(super) fn unpack(key: &mut Key<'_>, change: &Change) -> bool {
     let joins =
-        change.leases().set.is_some() && matches!(change.hash, HashChange::Set(holds) if holds.get() == 1);
+        change.leases().set.is_some() && matches!(change.key, KeyChange::Set(holds) if holds.get() == 1);
     if !joins || !key.len().is_multiple_of(UNPACKED_AT) {
         return true;
     }
@@ -29,44 +29,42 @@ pub(super) fn unpack(key: &mut Key<'_>, change: &Change) -> bool {
     key.set_text(MODE.get(), TOO_LONG_TO_PACK.get()) && key.set_text(MODE.get(), mode.borrow())
 }
 
-/// What a change writes and deletes for readers: fields of dead ones, and lease keys.
-pub(super) struct Readers {
-    buried: Vec<OwnedString>,
+/// The lease keys that a change writes and deletes.
+pub(super) struct LeaseKeys {
     set: Vec<OwnedString>,
     gone: Vec<OwnedString>,
     until: UnixMs,
 }
 
-impl Readers {
-    /// Removes the fields of dead readers, and names the lease keys of a change; `None` for all changes but those of readers.
-    pub(super) fn bury(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Option<Self> {
-        change.shared.as_ref().map(|shared| Self::bury_of(key, owner, shared))
+impl LeaseKeys {
+    /// The lease keys of a change; `None` for all changes but those of readers.
+    #[inline]
+    pub(super) fn of(name: StringRef<'_>, owner: Option<StringRef<'_>>, change: &Change) -> Option<Self> {
+        let leases = change.shared.as_ref()?.leases;
+        (leases != ReadLeases::default()).then(|| Self::named(name, owner, leases))
     }
 
     #[inline(never)]
-    fn bury_of(key: &mut Key<'_>, owner: Option<StringRef<'_>>, change: &SharedChange) -> Self {
-        let (name, owner) = (key.name(), owner.map_or(&[][..], StringRef::bytes));
+    fn named(
+        name: StringRef<'_>,
+        owner: Option<StringRef<'_>>,
+        ReadLeases { set, gone }: ReadLeases,
+    ) -> Self {
+        let owner = owner.map_or(&[][..], StringRef::bytes);
         let keys = |first: i64, last: i64| {
             let key = |hold| OwnedString::new(&names::read_lease_key(name.bytes(), owner, hold));
             (first..=last).map(key).collect()
         };
-        let (set, until) = match change.leases.set {
+        let (set, until) = match set {
             Some((first, last, until)) => (keys(first, last), until),
             None => (Vec::new(), UnixMs(0)),
         };
-        let gone = change.leases.gone.map_or(Vec::new(), |(first, last)| keys(first, last));
-        let mut buried = Vec::new();
-        for reader in &change.bury {
-            let field = OwnedString::new(&reader.owner);
-            if key.remove_field(field.borrow()) {
-                buried.push(field);
-            }
-        }
-        Self { buried, set, gone, until }
+        let gone = gone.map_or(Vec::new(), |(first, last)| keys(first, last));
+        Self { set, gone, until }
     }
 
-    /// Writes and deletes the lease keys. The lock's own key is closed: the server may tell others of this.
-    pub(super) fn write_leases(&self, ctx: Ctx<'_>) -> Result<(), Error> {
+    /// Writes and deletes them. The lock's own key is closed: the server may tell others of this.
+    pub(super) fn write(&self, ctx: Ctx<'_>) -> Result<(), Error> {
         let mut written = true;
         for lease in &self.set {
             let mut key = Key::open_write(ctx, lease.borrow());
@@ -81,26 +79,14 @@ impl Readers {
         if written { Ok(()) } else { Err(Error::Internal("the server refused a write")) }
     }
 
-    /// Sends the end of the dead readers' fields to replicas and AOF.
-    pub(super) fn replicate_burial(&self, ctx: Ctx<'_>, name: StringRef<'_>) -> bool {
-        self.buried.iter().all(|field| ctx.replicate_hdel(name, field.borrow()))
-    }
-
-    /// Raises its event.
-    pub(super) fn notify_burial(&self, ctx: Ctx<'_>, name: StringRef<'_>) {
-        if !self.buried.is_empty() {
-            ctx.notify(EventClass::Hash, own_event::HDEL, name);
-        }
-    }
-
-    /// Sends the lease keys to replicas and AOF.
-    pub(super) fn replicate_leases(&self, ctx: Ctx<'_>) -> bool {
+    /// Sends them to replicas and AOF.
+    pub(super) fn replicate(&self, ctx: Ctx<'_>) -> bool {
         let set = self.set.iter().all(|lease| ctx.replicate_lease(lease.borrow(), self.until));
         set && self.gone.iter().all(|lease| ctx.replicate_del(lease.borrow()))
     }
 
-    /// Raises the events of the lease keys.
-    pub(super) fn notify_leases(&self, ctx: Ctx<'_>) {
+    /// Raises their events.
+    pub(super) fn notify(&self, ctx: Ctx<'_>) {
         for lease in &self.set {
             ctx.notify(EventClass::String, c"set", lease.borrow());
             ctx.notify(EventClass::Generic, own_event::EXPIRE, lease.borrow());

@@ -1,8 +1,7 @@
 //! Whether an owner could have a lock now, if it were its turn.
 
-use crate::locks::Wanted;
 use crate::rules::has_room;
-use crate::types::{Expiry, Mode, PermitLimit};
+use crate::types::{Expiry, PermitLimit, Wanted};
 use crate::view::{Kind, Others, View};
 
 /// Whether a waiter can have the lock.
@@ -33,23 +32,22 @@ impl Access {
 
 /// The access of every owner, by the view of any of them; `None` if it depends on the owner.
 pub(crate) fn access_of_all(view: &View, wanted: Wanted) -> Option<Access> {
-    match (view.kind, wanted.mode) {
+    match (view.kind, wanted) {
         (Kind::Free | Kind::Abandoned, _) => Some(Access::Free),
         (Kind::Mutex, _)
-        | (Kind::Writing, Mode::Mutex | Mode::Write | Mode::Permit)
-        | (Kind::Reading, Mode::Mutex | Mode::Permit)
-        | (Kind::Permits, Mode::Mutex | Mode::Read | Mode::Write) => Some(Access::until_key_end(view)),
-        (Kind::Writing, Mode::Read)
-        | (Kind::Reading, Mode::Read | Mode::Write)
-        | (Kind::Permits, Mode::Permit) => None,
+        | (Kind::Writing, Wanted::Mutex | Wanted::Write | Wanted::Permit(_))
+        | (Kind::Reading, Wanted::Mutex | Wanted::Permit(_))
+        | (Kind::Permits, Wanted::Mutex | Wanted::Read | Wanted::Write) => Some(Access::until_key_end(view)),
+        (Kind::Writing, Wanted::Read)
+        | (Kind::Reading, Wanted::Read | Wanted::Write)
+        | (Kind::Permits, Wanted::Permit(_)) => None,
     }
 }
 
 /// Whether an owner that sees this can have a permit.
-pub(crate) fn permit_access(view: &View, limit: Option<PermitLimit>, others: Others) -> Access {
-    let has_room = limit.is_some_and(|limit| has_room(view, limit) == Some(true));
-    match others {
-        Others::Permits { first_end, .. } if view.shared.is_none() && !has_room => {
+pub(crate) fn permit_access(view: &View, limit: PermitLimit) -> Access {
+    match view.others {
+        Others::Permits { first_end, .. } if view.shared.is_none() && has_room(view, limit) != Some(true) => {
             // A waiter for a permit gets the one that ends first.
             let first = Expiry::At(first_end);
             Access::Until { until: first, key_end: first }

@@ -1,6 +1,6 @@
 //! A view once a change is made, without another look.
 
-use crate::decision::{Change, HashChange};
+use crate::decision::{Change, KeyChange};
 use crate::shape::Fields;
 use crate::types::{Expiry, Holds, Mode};
 use crate::view::{Hold, Kind, Others, View};
@@ -10,18 +10,17 @@ impl View {
     /// change that it makes.
     #[must_use]
     pub fn after(&self, change: &Change) -> Self {
-        let base = match change.hash {
-            HashChange::Delete => return Self::of(&Fields::FREE),
-            HashChange::Replace(_) => Self::of(&Fields::FREE),
-            HashChange::Keep | HashChange::Set(_) | HashChange::Remove => *self,
-        };
+        if change.key == KeyChange::Delete {
+            return Self::of(&Fields::FREE);
+        }
+        let base = if change.key.deletes() { Self::of(&Fields::FREE) } else { *self };
         let key_end = change.expire_at.map_or(base.key_end, Expiry::At);
         let mut after = Self { key_end, others: base.others.without(change.buried().len()), ..base };
         after.kind = kind_after(&base, change);
         match change.mode {
-            Mode::Mutex | Mode::Write => after.change_sole(change.hash),
+            Mode::Mutex | Mode::Write => after.change_sole(change.key),
             Mode::Read => after.change_reads(change),
-            Mode::Permit => after.change_permit(change),
+            Mode::Permit => after.change_permit(change.key),
         }
         after.sole = after.sole.map(|hold| Hold { until: key_end, ..hold });
         if after.kind == Kind::Mutex && after.sole.is_none() {
@@ -30,19 +29,17 @@ impl View {
         after
     }
 
-    fn change_sole(&mut self, hash: HashChange) {
-        self.sole = match hash {
-            HashChange::Set(holds) | HashChange::Replace(holds) => Some(Hold { holds, until: self.key_end }),
-            HashChange::Keep => self.sole,
-            HashChange::Remove | HashChange::Delete => None,
+    fn change_sole(&mut self, key: KeyChange) {
+        self.sole = match key {
+            KeyChange::Keep => self.sole,
+            _ => key.holds().map(|holds| Hold { holds, until: self.key_end }),
         };
     }
 
     fn change_reads(&mut self, change: &Change) {
-        let holds = match change.hash {
-            HashChange::Set(holds) | HashChange::Replace(holds) => Some(holds),
-            HashChange::Keep => self.reads(),
-            HashChange::Remove | HashChange::Delete => None,
+        let holds = match change.key {
+            KeyChange::Keep => self.shared_holds(),
+            key => key.holds(),
         };
         // The newest hold has the longest lease.
         let set = change.leases().set.map(|(_, _, until)| Expiry::At(until));
@@ -51,12 +48,9 @@ impl View {
         self.dead = holds.filter(|_| until.is_none());
     }
 
-    fn change_permit(&mut self, change: &Change) {
-        if change.hash == HashChange::Remove {
-            (self.shared, self.dead) = (None, None);
-        }
-        if let Some(end) = change.permit_end() {
-            self.shared = Some(Hold { holds: Holds::ONE, until: Expiry::At(end) });
+    fn change_permit(&mut self, key: KeyChange) {
+        if key != KeyChange::Keep {
+            self.shared = key.permit_end().map(|end| Hold { holds: Holds::ONE, until: Expiry::At(end) });
             self.dead = None;
         }
     }
@@ -78,12 +72,11 @@ impl Others {
 }
 
 fn kind_after(before: &View, change: &Change) -> Kind {
-    let holds = matches!(change.hash, HashChange::Set(_) | HashChange::Replace(_));
     match (change.mode, change.becomes) {
         (_, Some(Mode::Write)) => Kind::Writing,
         (_, Some(Mode::Read)) => Kind::Reading,
-        (Mode::Mutex, _) if holds => Kind::Mutex,
-        (Mode::Permit, _) if holds => Kind::Permits,
+        (Mode::Mutex, _) if change.key.holds().is_some() => Kind::Mutex,
+        _ if change.key.permit_end().is_some() => Kind::Permits,
         _ => before.kind,
     }
 }

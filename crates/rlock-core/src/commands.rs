@@ -86,7 +86,7 @@ impl<P: InCommand> Turn<'_, '_, P> {
         looked?;
         let ahead = request.fair && picture.is_behind_another();
         let decision = picture.decide_seen(|picture| {
-            let kept_out = ahead || picture.hold_back(request.mode);
+            let kept_out = ahead || picture.hold_back(request.mode());
             let admission = node.port.settings().admission;
             rules::acquire(picture.view(), request, token, now, admission, kept_out)
         })?;
@@ -156,7 +156,7 @@ impl<P: InCommand> Turn<'_, '_, P> {
     /// its owner's place.
     fn begin_wait(&mut self, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
         let (node, owner) = (self.at.node, request.owner.bytes());
-        self.at.locks(|locks, lock| locks.check_upgrade(lock, owner, request.mode))?;
+        self.at.locks(|locks, lock| locks.check_upgrade(lock, owner, request.mode()))?;
         if request.fair {
             self.at.repair_changed_fair_list();
         }
@@ -167,7 +167,7 @@ impl<P: InCommand> Turn<'_, '_, P> {
         let user = node.port.user();
         let session = self.at.waiters_session(request, user.as_deref())?;
         let ticket = self.at.locks(|locks, lock| {
-            locks.admit(lock, (owner, request.mode), user.as_deref(), limits)?;
+            locks.admit(lock, (owner, request.mode()), user.as_deref(), limits)?;
             Ok(locks.new_ticket())
         });
         let ticket = ticket.inspect_err(|why| note_refused(node, why))?;
@@ -181,7 +181,7 @@ impl<P: InCommand> Turn<'_, '_, P> {
         self.schedule_next_check();
         // The check below must not be replaced at the end of the turn.
         self.needs_check = false;
-        self.check_expiry_soon(request.mode);
+        self.check_expiry_soon(request.wanted);
         Ok(answer)
     }
 }
@@ -270,9 +270,9 @@ fn waiter_of(
     client_id: u64,
     (session, user): (Option<Session>, Option<User>),
 ) -> Waiter {
-    let Acquire { owner, mode, permits, lease, fenced, fair, .. } = *request;
+    let Acquire { owner, wanted, lease, fenced, fair, .. } = *request;
     let owner = owner.bytes().into();
-    Waiter { owner, mode, permits, lease, fenced, fair, since, until, ticket, via, client_id, session, user }
+    Waiter { owner, wanted, lease, fenced, fair, since, until, ticket, via, client_id, session, user }
 }
 
 /// How a waiter receives the outcome, and what its call answers now.

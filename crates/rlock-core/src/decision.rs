@@ -1,6 +1,6 @@
 //! The results of the rules.
 
-use crate::facts::Reader;
+use crate::facts::Holder;
 use crate::token::Token;
 use crate::types::{Holds, Mode, UnixMs};
 
@@ -49,17 +49,18 @@ pub enum Reply {
     NothingToForce,
 }
 
-/// The change of a lock, in this order: the fields of dead readers, the hash, its expiry, the read leases, the token, the
-/// event, the unlock message.
+/// The change of a lock, in this order: the lock's own key ([`Change::each_effect`]), the read leases, the token, the event, the
+/// unlock message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// The caller's mode, which determines its field.
+    /// The caller's mode, which determines its field or member.
     pub mode: Mode,
-    /// The change of the hash.
-    pub hash: HashChange,
+    /// The change of the lock's own key.
+    pub key: KeyChange,
     /// The new value of the hash's field `mode`.
     pub becomes: Option<Mode>,
-    /// What only shared holds have. Behind a pointer: the change of a plain lock is moved from hand to hand, and stays small.
+    /// What only locks with several holders have. Behind a pointer: the change of a plain lock is moved from hand to hand, and
+    /// stays small.
     pub shared: Option<Box<SharedChange>>,
     /// The key's new expiry.
     pub expire_at: Option<UnixMs>,
@@ -74,9 +75,9 @@ pub struct Change {
 impl Change {
     /// Whether the change writes, replicates, raises and publishes nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { mode: _, hash, becomes, shared, expire_at, token, unlock_message, event } = self;
+        let Self { mode: _, key, becomes, shared, expire_at, token, unlock_message, event } = self;
         let silent = event.is_none() && unlock_message.is_none() && token.is_none() && expire_at.is_none();
-        silent && becomes.is_none() && shared.is_none() && *hash == HashChange::Keep
+        silent && becomes.is_none() && shared.is_none() && *key == KeyChange::Keep
     }
 
     /// Whether the change concerns read holds, which have lease keys.
@@ -95,12 +96,12 @@ impl Change {
     }
 
     /// Dead readers that a look found, or owners whose permits have ended: their fields or members are removed. Others remain.
-    pub fn buried(&self) -> &[Reader] {
+    pub fn buried(&self) -> &[Holder] {
         self.shared.as_ref().map_or(&[], |shared| &shared.bury)
     }
 
     /// Removes the fields or members of these dead holders, too.
-    pub(crate) fn bury(&mut self, dead: Vec<Reader>) {
+    pub(crate) fn bury(&mut self, dead: Vec<Holder>) {
         if !dead.is_empty() {
             self.shared.get_or_insert_default().bury = dead;
         }
@@ -115,32 +116,55 @@ impl Change {
         *set = set.map(|(first, last, until)| (newest(first, last), last, until));
         *gone = gone.map(|(first, last)| (newest(first, last), last));
     }
-
-    /// When the caller's permit ends from now on, if the change says that.
-    pub fn permit_end(&self) -> Option<UnixMs> {
-        self.shared.as_ref()?.permit_end
-    }
-
-    /// Whether the hash is as it was before, or a part of it is.
-    pub(crate) fn keeps_fields(&self) -> bool {
-        !matches!(self.hash, HashChange::Replace(_) | HashChange::Delete)
-    }
 }
 
-/// The change of a lock's hash; of a lock with permits, the change of its sorted set.
+/// The change of a lock's own key: a hash, or the sorted set of a lock with permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HashChange {
+pub enum KeyChange {
     /// No change.
     #[default]
     Keep,
     /// The caller's field is set to this number of holds.
     Set(Holds),
-    /// The hash is deleted first, and the caller's field is set after that: the old content was not a hold.
+    /// The key is deleted first, and the caller's field is set after that: the old content was not a hold.
     Replace(Holds),
-    /// The caller's field is removed; others remain.
+    /// The caller's permit ends at this time.
+    Permit(UnixMs),
+    /// The key is deleted first, and the caller gets its permit after that: the old content was not a hold.
+    ReplaceByPermit(UnixMs),
+    /// The caller's field or member is removed; others remain.
     Remove,
     /// The key is deleted.
     Delete,
+}
+
+impl KeyChange {
+    /// The new number of the caller's holds in a hash.
+    #[inline(always)]
+    #[must_use]
+    pub fn holds(self) -> Option<Holds> {
+        match self {
+            Self::Set(holds) | Self::Replace(holds) => Some(holds),
+            Self::Keep | Self::Permit(_) | Self::ReplaceByPermit(_) | Self::Remove | Self::Delete => None,
+        }
+    }
+
+    /// The new end of the caller's permit.
+    #[inline(always)]
+    #[must_use]
+    pub fn permit_end(self) -> Option<UnixMs> {
+        match self {
+            Self::Permit(end) | Self::ReplaceByPermit(end) => Some(end),
+            Self::Keep | Self::Set(_) | Self::Replace(_) | Self::Remove | Self::Delete => None,
+        }
+    }
+
+    /// Whether the old content goes, all of it.
+    #[inline(always)]
+    #[must_use]
+    pub fn deletes(self) -> bool {
+        matches!(self, Self::Replace(_) | Self::ReplaceByPermit(_) | Self::Delete)
+    }
 }
 
 /// The changes of the lease keys of the caller's read holds. Each hold has one lease key; holds are numbered from 1. A
@@ -160,15 +184,13 @@ impl ReadLeases {
     }
 }
 
-/// What a change does to shared holds. It does something.
+/// The parts of a change that only a lock with several holders has. At least one of them is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedChange {
     /// The changes of the lease keys of the caller's read holds.
     pub leases: ReadLeases,
-    /// The new end of the caller's permit.
-    pub permit_end: Option<UnixMs>,
-    /// Dead readers whose fields are removed, or owners of ended permits whose members are.
-    pub bury: Vec<Reader>,
+    /// Dead readers whose fields are removed, or owners of ended permits whose members are removed.
+    pub bury: Vec<Holder>,
 }
 
 /// The message on the unlock channel.

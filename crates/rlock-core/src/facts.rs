@@ -2,12 +2,12 @@
 
 use crate::types::{Expiry, Holds, UnixMs};
 
-/// A reader of a read/write lock, or the owner of a permit, alive or dead.
+/// An owner that a lock's key names: a reader of a read/write lock, or the owner of a permit, alive or dead.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reader {
+pub struct Holder {
     /// Its owner.
     pub owner: Box<[u8]>,
-    /// The holds that its field counts.
+    /// The holds that its field counts; one for a permit.
     pub holds: Holds,
 }
 
@@ -20,8 +20,8 @@ pub struct Permits {
     pub first_end: Option<UnixMs>,
     /// When the last permit of another owner ends or ended.
     pub last_end: Option<UnixMs>,
-    /// Owners whose permits have ended, the caller left out: at most [`MOST_ENDED`].
-    pub ended: Vec<Box<[u8]>>,
+    /// The owners of ended permits, the caller left out: at most [`MOST_ENDED`].
+    pub ended: Vec<Holder>,
 }
 
 /// The most ended permits that one change removes.

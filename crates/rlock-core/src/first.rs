@@ -2,23 +2,22 @@
 
 use crate::access::{Access, permit_access};
 use crate::at::At;
-use crate::locks::{Waiter, Wanted};
 use crate::look::{Picture, key_end};
 use crate::port::Server;
 use crate::rules::has_room;
 use crate::turn::Turn;
-use crate::types::{Expiry, Mode};
+use crate::types::{Expiry, Wanted};
 use crate::view::{Kind, Need, Others, View};
 
 impl<P: Server> At<'_, '_, P> {
     /// The owner of the first waiter, and what it wants.
     pub(crate) fn head(&self) -> Option<(Box<[u8]>, Wanted)> {
-        self.locks(|locks, lock| locks.head(lock).map(|head| (head.owner.clone(), head.wanted())))
+        self.locks(|locks, lock| locks.head(lock).map(|head| (head.owner.clone(), head.wanted)))
     }
 
     /// What the first waiter wants.
     pub(crate) fn wanted_first(&self) -> Option<Wanted> {
-        self.locks(|locks, lock| locks.head(lock).map(Waiter::wanted))
+        self.locks(|locks, lock| locks.head(lock).map(|head| head.wanted))
     }
 }
 
@@ -54,9 +53,9 @@ impl<P: Server> Turn<'_, '_, P> {
         }
         // To a writer its own reads are in the way as well.
         let (seen_by, need) =
-            if wanted.mode == Mode::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Own) };
+            if wanted == Wanted::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Own) };
         let seen = self.look(seen_by, need).map(|mut picture| {
-            if wanted.permits.is_some_and(|limit| has_room(picture.view(), limit).is_none()) {
+            if wanted.limit().is_some_and(|limit| has_room(picture.view(), limit).is_none()) {
                 picture.count_permits();
             }
             picture.learn();
@@ -78,15 +77,15 @@ impl<P: Server> Turn<'_, '_, P> {
     }
 
     fn access_to(&mut self, view: &View, wanted: Wanted) -> Access {
-        match (wanted.mode, view.kind, view.others) {
-            (mode, ..) if view.is_free_for(mode) => Access::Free,
-            (Mode::Permit, Kind::Permits, others) => permit_access(view, wanted.permits, others),
-            (Mode::Read, Kind::Reading, _) => self.shared_access(view),
-            (Mode::Read, Kind::Writing, _) if view.sole.is_some() => self.shared_access(view),
-            (Mode::Write, Kind::Reading, Others::Live { until, .. }) => {
+        match (wanted, view.kind, view.others) {
+            (wanted, ..) if view.is_free_for(wanted.mode()) => Access::Free,
+            (Wanted::Permit(limit), Kind::Permits, _) => permit_access(view, limit),
+            (Wanted::Read, Kind::Reading, _) => self.shared_access(view),
+            (Wanted::Read, Kind::Writing, _) if view.sole.is_some() => self.shared_access(view),
+            (Wanted::Write, Kind::Reading, Others::Live { until, .. }) => {
                 Access::Until { until: until.sooner(view.key_end), key_end: view.key_end }
             }
-            (Mode::Write, Kind::Reading, Others::InDoubt) => Access::InDoubt,
+            (Wanted::Write, Kind::Reading, Others::InDoubt) => Access::InDoubt,
             _ => Access::until_key_end(view),
         }
     }

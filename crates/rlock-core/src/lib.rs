@@ -13,6 +13,7 @@
 //! - [`shape`]: which hashes are locks.
 //! - [`slots`]: slots of a cluster that move as a whole.
 //! - [`decision`]: the result of a rule.
+//! - [`effects`]: the effects of a change on the lock's key, in their one order.
 //! - [`view`]: one picture of a lock, for every kind.
 //! - [`rules`]: the rules of all locks.
 //! - `look`: the picture that a rule decides on, and the commit of its change.
@@ -66,6 +67,7 @@ mod closing;
 pub mod commands;
 pub mod decision;
 pub mod departures;
+pub mod effects;
 pub mod error;
 pub mod facts;
 pub mod fair;
@@ -104,9 +106,9 @@ pub mod view;
 pub mod weight;
 pub mod yielding;
 
-pub use decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply, SharedChange};
+pub use decision::{Admission, Change, Decision, KeyChange, LockEvent, ReadLeases, Reply, SharedChange};
 pub use error::Error;
 pub use shape::Fields;
 pub use token::Token;
-pub use types::{Expiry, Holds, LeaseMs, Mode, MonoMs, Owner, PermitLimit, UnixMs, WaitMs};
+pub use types::{Expiry, Holds, LeaseMs, Mode, MonoMs, Owner, PermitLimit, UnixMs, WaitMs, Wanted};
 pub use view::{Kind, View};

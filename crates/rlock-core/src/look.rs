@@ -6,16 +6,16 @@
 //! Keys are opened here only. A picture borrows its turn exclusively, and with it the lock: the compiler refuses a call of the lock
 //! while the picture may have its key open.
 
-use crate::decision::{Change, Decision, HashChange};
+use crate::decision::{Change, Decision, KeyChange};
 use crate::error::Error;
-use crate::facts::{ReadLease, Reader};
+use crate::facts::{Holder, ReadLease};
 use crate::locks::LockName;
 use crate::node::Node;
 use crate::port::{Lock, Server};
 use crate::read_leases;
 use crate::shape::Fields;
 use crate::turn::Turn;
-use crate::types::{Expiry, Holds};
+use crate::types::Expiry;
 use crate::view::{Hold, Kind, Need, Others, Step, View};
 
 /// A lock as a look found it.
@@ -27,8 +27,8 @@ pub(crate) struct Picture<'p, 'a, 'l, P: Server> {
     view: View,
     /// Whether the look left out when a plain lock ends.
     lacks_end: bool,
-    /// The dead readers that the look found and that must be removed.
-    dead: Vec<Reader>,
+    /// The dead holders that the look found and that must be removed.
+    dead: Vec<Holder>,
     /// After how many changes of keys the view was read: see [`crate::locks::Locks::changes`].
     seen_after: u64,
 }
@@ -160,8 +160,8 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
         match self.view.kind {
             // What changes nothing leaves ended permits where they are.
             Kind::Permits if change.is_empty() => {}
-            _ if change.keeps_fields() => change.bury(dead),
-            _ => {}
+            _ if change.key.deletes() => {}
+            _ => change.bury(dead),
         }
         decision
     }
@@ -214,7 +214,7 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
         let permits = self.turn.at.lock.permits(&key, self.owner.filter(|_| self.view.dead.is_some()));
         self.key = Some(key);
         self.view.add_permits(&permits, self.node().port.now());
-        self.dead = permits.ended.into_iter().map(|owner| Reader { owner, holds: Holds::ONE }).collect();
+        self.dead = permits.ended;
         if need == Need::Room {
             self.count_permits();
         }
@@ -263,7 +263,7 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
     #[inline]
     pub(crate) fn check_leases_local(&self, change: &Change) -> Result<(), Error> {
         let Some((first, last, _)) = change.leases().set else { return Ok(()) };
-        let (Some(owner), Some(holds)) = (self.owner, self.view.reads()) else { return Ok(()) };
+        let (Some(owner), Some(holds)) = (self.owner, self.view.shared_holds()) else { return Ok(()) };
         let is_migrating = |hold| self.turn.at.lock.read_lease(owner, hold) == ReadLease::Unknown;
         if (first..=last.min(holds.get())).any(is_migrating) { Err(Error::LeaseMigrating) } else { Ok(()) }
     }
@@ -285,7 +285,7 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
 
     /// The view once this change is made; `None` if the look left out what the view after it needs.
     fn view_after(&self, change: &Change) -> Option<View> {
-        let is_known = !self.lacks_end || change.hash == HashChange::Delete;
+        let is_known = !self.lacks_end || change.key == KeyChange::Delete;
         is_known.then(|| if change.is_empty() { self.view } else { self.view.after(change) })
     }
 

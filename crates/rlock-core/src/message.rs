@@ -16,12 +16,12 @@ use crate::types::{Holds, LeaseMs, Mode};
 pub fn granted(lock: LockName<'_>, waiter: &Waiter, holds: Holds, lease: LeaseMs, token: i64) -> Vec<u8> {
     let mut message = head("granted", lock, &waiter.owner);
     message.extend_from_slice(format!(" {} {} {token}", holds.get(), lease.get()).as_bytes());
-    with_mode(message, waiter.mode)
+    with_mode(message, waiter.mode())
 }
 
 /// The wait has ended.
 pub fn timeout(lock: LockName<'_>, waiter: &Waiter) -> Vec<u8> {
-    with_mode(head("timeout", lock, &waiter.owner), waiter.mode)
+    with_mode(head("timeout", lock, &waiter.owner), waiter.mode())
 }
 
 /// The waiter was taken out of the queue by something other than its own doing.
@@ -29,7 +29,7 @@ pub fn dropped(lock: LockName<'_>, waiter: &Waiter, reason: DropReason) -> Vec<u
     let mut message = head("dropped", lock, &waiter.owner);
     message.push(b' ');
     message.extend_from_slice(reason.word().as_bytes());
-    with_mode(message, waiter.mode)
+    with_mode(message, waiter.mode())
 }
 
 fn with_mode(mut message: Vec<u8>, mode: Mode) -> Vec<u8> {
@@ -69,19 +69,18 @@ fn digit(nibble: u8) -> u8 {
 mod tests {
     use super::*;
     use crate::locks::{DropReason, Ticket, Via};
-    use crate::types::MonoMs;
+    use crate::types::{MonoMs, Wanted};
 
     fn lock(key: &[u8]) -> LockName<'_> {
         LockName { db: 3, key }
     }
 
-    fn waiter(owner: &[u8], mode: Mode) -> Waiter {
+    fn waiter(owner: &[u8], wanted: Wanted) -> Waiter {
         let (since, ticket) = (MonoMs(0), Ticket(1));
         let lease = LeaseMs::SHORTEST;
         Waiter {
             owner: owner.into(),
-            mode,
-            permits: None,
+            wanted,
             lease,
             fenced: false,
             fair: false,
@@ -98,7 +97,7 @@ mod tests {
     #[test]
     fn messages_are_fields_parted_by_one_space() {
         let lease = LeaseMs::new(5_000).expect("a lease");
-        let mutex = |owner| waiter(owner, Mode::Mutex);
+        let mutex = |owner| waiter(owner, Wanted::Mutex);
         let text = granted(lock(b"invoice:7"), &mutex(b"me:1"), Holds::ONE, lease, 1_790_000_000_000);
         assert_eq!(text, b"granted 3 me:1 invoice:7 1 5000 1790000000000");
         assert_eq!(timeout(lock(b"{a}b"), &mutex(b"x-_.~")), b"timeout 3 x-_.~ {a}b");
@@ -107,7 +106,7 @@ mod tests {
 
     #[test]
     fn messages_name_the_mode_in_which_an_owner_waited() {
-        let (reader, writer) = (waiter(b"o", Mode::Read), waiter(b"o", Mode::Write));
+        let (reader, writer) = (waiter(b"o", Wanted::Read), waiter(b"o", Wanted::Write));
         let text = granted(lock(b"k"), &reader, Holds::ONE, LeaseMs::SHORTEST, 0);
         assert_eq!(text, b"granted 3 o k 1 1 0 read");
         assert_eq!(timeout(lock(b"k"), &writer), b"timeout 3 o k write");
@@ -117,7 +116,7 @@ mod tests {
     #[test]
     fn no_byte_of_a_name_parts_fields() {
         let all: Vec<u8> = (0..=u8::MAX).collect();
-        let message = timeout(lock(&all), &waiter(b"a b%\n", Mode::Mutex));
+        let message = timeout(lock(&all), &waiter(b"a b%\n", Wanted::Mutex));
         assert!(message.starts_with(b"timeout 3 a%20b%25%0A %00%01%02"));
         assert!(message.ends_with(b"%FE%FF"));
         assert_eq!(message.iter().filter(|byte| **byte == b' ').count(), 3);

@@ -10,13 +10,13 @@ use crate::port::{Lock, Server};
 use crate::rules;
 use crate::timing::{WorkOutcome, check_soon};
 use crate::turn::Turn;
-use crate::types::Mode;
+use crate::types::Wanted;
 use crate::view::{Need, Step};
 
 impl<P: Server> Turn<'_, '_, P> {
     /// An owner waits from now on. No event shows what another client did to the key before that.
-    pub(crate) fn check_expiry_soon(&mut self, mode: Mode) {
-        if mode == Mode::Permit && self.outlasts_permits() {
+    pub(crate) fn check_expiry_soon(&mut self, wanted: Wanted) {
+        if matches!(wanted, Wanted::Permit(_)) && self.outlasts_permits() {
             check_soon(self.at.node, self.at.name());
         }
     }

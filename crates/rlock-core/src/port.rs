@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use crate::decision::{Change, Reply, UnlockMessage};
 use crate::error::Error;
-use crate::facts::{Permits, ReadLease, Reader, WriteAccess};
+use crate::facts::{Holder, Permits, ReadLease, WriteAccess};
 use crate::locks::{LockName, Ticket, User};
 use crate::note::Note;
 use crate::settings::Settings;
@@ -21,7 +21,7 @@ mod fair_list;
 pub use self::fair_list::FairList;
 
 /// Some readers, and the cursor of the next ones; `None` after the last.
-pub type ReaderPage = (Vec<Reader>, Option<u64>);
+pub type ReaderPage = (Vec<Holder>, Option<u64>);
 
 /// A server with locks, as every entry point of the rules sees it.
 ///
@@ -128,14 +128,14 @@ pub trait Lock {
 
     /// Visits the readers of a read/write lock until `visit` breaks, some of them perhaps twice. The lock's key is not open
     /// during a visit. Fails at a field that belongs to no reader.
-    fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error>;
+    fn readers(&self, visit: &mut dyn FnMut(Holder) -> ControlFlow<()>) -> Result<(), Error>;
 
     /// The readers from a cursor on, about `most`, and the cursor of the next ones: 0 at first, `None` after the last. Readers
     /// that are there all the time appear. Fails at a field that belongs to no reader; `None` if the server does not show them.
     fn readers_from(&self, cursor: u64, most: usize) -> Result<Option<ReaderPage>, Error>;
 
     /// At most `most` readers. If there are more, each call returns others, so that all of them appear in the end.
-    fn some_readers(&self, most: usize) -> Vec<Reader>;
+    fn some_readers(&self, most: usize) -> Vec<Holder>;
 
     /// The permits in the key; without an owner, as an owner that is not a member sees them.
     fn permits(&self, key: &Self::Key, owner: Option<&[u8]>) -> Permits;

@@ -8,7 +8,7 @@ use std::ops::{ControlFlow, RangeInclusive};
 
 use crate::at::At;
 use crate::error::Error;
-use crate::facts::{ReadLease, Reader};
+use crate::facts::{Holder, ReadLease};
 use crate::locks::LockName;
 use crate::node::Node;
 use crate::port::{Lock, Server};
@@ -51,7 +51,7 @@ pub(crate) fn holds_read(lock: LockName<'_>, owner: &[u8], holds: Holds) -> Rang
 }
 
 /// The result of a check of other readers: the facts, and the dead readers to remove.
-pub(crate) type Checked = (Others, Vec<Reader>);
+pub(crate) type Checked = (Others, Vec<Holder>);
 
 /// When a reader's lease ends; `None` if it has. `key_end` is the end of the lock's key, which ends all holds.
 pub(crate) fn lease_end<L: Lock>(lock: &L, reader: &[u8], holds: Holds, key_end: Expiry) -> Option<Expiry> {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use crate::at::At;
 use crate::decision::Change;
-use crate::facts::{ReadLease, Reader, WriteAccess};
+use crate::facts::{Holder, ReadLease, WriteAccess};
 use crate::locks::ReadSearch;
 use crate::look::{Picture, is_read};
 use crate::port::{Lock, Server};
@@ -61,7 +61,7 @@ impl<P: Server> At<'_, '_, P> {
     }
 
     /// Adds the leases of a reader; breaks where one may be on another server.
-    fn add_leases(&self, Reader { owner, holds }: &Reader, search: &mut ReadSearch) -> ControlFlow<()> {
+    fn add_leases(&self, Holder { owner, holds }: &Holder, search: &mut ReadSearch) -> ControlFlow<()> {
         for hold in holds_read(self.name(), owner, *holds) {
             match self.lock.read_lease(owner, hold) {
                 ReadLease::Until(Expiry::At(ends)) => search.latest = search.latest.max(Some(ends)),

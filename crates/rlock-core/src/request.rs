@@ -9,7 +9,7 @@ mod hot_args;
 pub use hot_args::Hot;
 
 use crate::error::Error;
-use crate::types::{Holds, LeaseMs, Mode, Owner, PermitLimit, WaitMs, check_name};
+use crate::types::{Holds, LeaseMs, Mode, Owner, WaitMs, Wanted, check_name};
 use args::{Args, Word, holds_or_none, lease_from, once, unexpected};
 
 /// The longest channel in bytes.
@@ -26,9 +26,7 @@ pub struct Acquire<'a> {
     /// The lease of a new hold.
     pub lease: LeaseMs,
     /// READ, WRITE or PERMITS; without them a plain lock.
-    pub mode: Mode,
-    /// PERMITS: how many owners may hold the lock at once.
-    pub permits: Option<PermitLimit>,
+    pub wanted: Wanted,
     /// HOLDS: the count to arrive at, instead of one more.
     pub arrive_at: Option<Holds>,
     /// FAIR: whether to respect the turns of waiters for Redisson's fair lock of this name.
@@ -164,30 +162,41 @@ impl<'a> Acquire<'a> {
             (None, Some((wait, channel))) => Some(Wait::Enqueue(wait, channel)),
             (None, None) => None,
         };
-        let (mode, fair, fenced) = (mode.unwrap_or_default(), fair.is_some(), fenced.is_some());
-        let request = Self { owner, lease, mode, permits, fair, arrive_at, fenced, session, wait };
-        if permits.is_some() { request.of_permits() } else { request.check().map(|()| request) }
+        let wanted = match (mode, permits) {
+            (Some(_), Some(_)) => return Err(Error::PermitsWith),
+            (None, Some(limit)) => Wanted::Permit(limit),
+            (Some(Mode::Read), None) => Wanted::Read,
+            (Some(Mode::Write), None) => Wanted::Write,
+            (Some(Mode::Mutex | Mode::Permit) | None, None) => Wanted::Mutex,
+        };
+        let (fair, fenced) = (fair.is_some(), fenced.is_some());
+        let request = Self { owner, lease, wanted, fair, arrive_at, fenced, session, wait };
+        request.check().map(|()| request)
+    }
+
+    /// The mode of the hold.
+    #[inline(always)]
+    pub fn mode(&self) -> Mode {
+        self.wanted.mode()
     }
 
     /// Refuses options that exclude each other.
     #[inline(always)]
     fn check(&self) -> Result<(), Error> {
-        match (self.mode, self.fair, self.fenced) {
-            (Mode::Mutex | Mode::Permit, ..) | (Mode::Read | Mode::Write, false, false) => Ok(()),
+        match (self.wanted, self.fair, self.fenced) {
+            (Wanted::Permit(_), ..) => self.check_permit(),
+            (Wanted::Mutex, ..) | (Wanted::Read | Wanted::Write, false, false) => Ok(()),
             (_, true, _) => Err(Error::FairMode),
-            (Mode::Read, ..) => Err(Error::FencedRead),
-            (Mode::Write, ..) => Ok(()),
+            (Wanted::Read, ..) => Err(Error::FencedRead),
+            (Wanted::Write, ..) => Ok(()),
         }
     }
 
-    /// A request with PERMITS, which excludes all other kinds and a second hold.
+    /// PERMITS excludes a second hold as well.
     #[cold]
-    fn of_permits(self) -> Result<Self, Error> {
+    fn check_permit(&self) -> Result<(), Error> {
         let many = self.arrive_at.is_some_and(|holds| holds > Holds::ONE);
-        if self.mode != Mode::Mutex || self.fair || self.fenced || many {
-            return Err(Error::PermitsWith);
-        }
-        Ok(Self { mode: Mode::Permit, ..self })
+        if self.fair || self.fenced || many { Err(Error::PermitsWith) } else { Ok(()) }
     }
 }
 

@@ -150,10 +150,10 @@ fn fair_is_taken_once_and_of_plain_locks() {
 
 #[test]
 fn one_of_read_and_write_is_taken_once() {
-    let acquire = |line| Acquire::parse(NAME, args(line).into_iter()).map(|acquire| acquire.mode);
-    assert_eq!(acquire("me 1"), Ok(Mode::Mutex));
-    assert_eq!(acquire("me 1 HOLDS 2 read"), Ok(Mode::Read));
-    assert_eq!(acquire("me 1 FENCED WRITE"), Ok(Mode::Write));
+    let acquire = |line| Acquire::parse(NAME, args(line).into_iter()).map(|acquire| acquire.wanted);
+    assert_eq!(acquire("me 1"), Ok(Wanted::Mutex));
+    assert_eq!(acquire("me 1 HOLDS 2 read"), Ok(Wanted::Read));
+    assert_eq!(acquire("me 1 FENCED WRITE"), Ok(Wanted::Write));
     assert_eq!(acquire("me 1 READ READ"), Err(Error::RepeatedOption("READ")));
     assert_eq!(acquire("me 1 WRITE write"), Err(Error::RepeatedOption("WRITE")));
     assert_eq!(acquire("me 1 READ WRITE"), Err(Error::ReadAndWrite));

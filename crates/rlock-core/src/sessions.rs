@@ -57,7 +57,7 @@ pub fn on_beat<P: InTask>(node: Node<'_, P>) {
 /// permits, do not count.
 fn is_held<L: Lock>(lock: &mut L, (owner, mode): (&[u8], Mode), now: UnixMs) -> (bool, usize) {
     let Ok(fields) = fields(lock, Some(owner)) else { return (false, 1) };
-    match (mode, fields.reads) {
+    match (mode, fields.shared) {
         (Mode::Mutex | Mode::Write, _) => (fields.sole.is_some(), 1),
         (_, None) => (false, 1),
         (Mode::Permit, Some(_)) => {
@@ -154,12 +154,12 @@ impl<P: Server> Turn<'_, '_, P> {
 /// The latest lease end of all of the owner's read holds.
 fn last_read<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Expiry> {
     let fields = tied_reader(lock, tie)?;
-    read_leases::last_lease_end(lock, &tie.owner, fields.reads?, fields.key_end)
+    read_leases::last_lease_end(lock, &tie.owner, fields.shared?, fields.key_end)
 }
 
 /// What the lease keys count that the end of a connection reads and writes for this tie.
 fn lease_keys<L: Lock>(lock: &mut L, tie: &EndedTie) -> usize {
-    let reads = tied_reader(lock, tie).and_then(|fields| fields.reads);
+    let reads = tied_reader(lock, tie).and_then(|fields| fields.shared);
     reads.map_or(0, |holds| read_leases::weigh_lease_keys(lock.name(), &tie.owner, holds))
 }
 

@@ -37,8 +37,8 @@ pub struct Fields {
     pub kind: Kind,
     /// The owner's holds of a plain lock, or its write holds.
     pub sole: Option<Holds>,
-    /// The owner's read holds, or its permit, alive or dead.
-    pub reads: Option<Holds>,
+    /// The owner's shared holds, alive or dead: read holds, or a permit.
+    pub shared: Option<Holds>,
     /// The number of fields or members of other owners, including dead ones.
     pub others: usize,
     /// The expiry of the key, unless it is a plain lock.
@@ -48,7 +48,7 @@ pub struct Fields {
 impl Fields {
     /// The key does not exist.
     pub const FREE: Self =
-        Self { kind: Kind::Free, sole: None, reads: None, others: 0, key_end: Expiry::Never };
+        Self { kind: Kind::Free, sole: None, shared: None, others: 0, key_end: Expiry::Never };
     /// The hash exists without a hold. No rule asks when it expires.
     pub const ABANDONED: Self = Self { kind: Kind::Abandoned, ..Self::FREE };
 
@@ -61,8 +61,8 @@ impl Fields {
     /// A lock with this number of permits, alive or dead, and whether the owner has one of them.
     #[must_use]
     pub fn permits(members: usize, own: bool, key_end: Expiry) -> Self {
-        let reads = own.then_some(Holds::ONE);
-        Self { kind: Kind::Permits, sole: None, reads, others: members.saturating_sub(own.into()), key_end }
+        let shared = own.then_some(Holds::ONE);
+        Self { kind: Kind::Permits, sole: None, shared, others: members.saturating_sub(own.into()), key_end }
     }
 
     /// Whether the lock is a read/write lock with holders, alive or dead.

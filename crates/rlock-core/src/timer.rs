@@ -7,7 +7,7 @@ use crate::access::Access;
 use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
 use crate::facts::WriteAccess;
 use crate::fair::due::{cap_lists, clear_fair_lists};
-use crate::locks::{DropReason, Job, LockName, Locks, Wanted};
+use crate::locks::{DropReason, Job, LockName, Locks};
 use crate::node::Node;
 use crate::observed::{check_channels, continue_sweeps};
 use crate::port::{FairList, InTask, Lock, Server};
@@ -15,7 +15,7 @@ use crate::revoking::revoke;
 use crate::sessions::{drop_ended_waiters, end_sessions, free_untied};
 use crate::timing::{Share, WorkOutcome, entry};
 use crate::turn::Turn;
-use crate::types::{Mode, MonoMs};
+use crate::types::{MonoMs, Wanted};
 use crate::weight::{Weighed, weight};
 
 /// How soon to look again while the server refuses writes, in ms.
@@ -132,7 +132,7 @@ impl<P: Server> Turn<'_, '_, P> {
         let in_doubt = self.at.locks(|locks, lock| locks.take_in_doubt(lock));
         // Asking is a command, in which the lease may have ended: the state is read after it.
         if !in_doubt && let Access::Until { .. } = self.access(&owner, wanted) {
-            if wanted.mode == Mode::Permit && self.lower_expiry(&asked) == WorkOutcome::Refused {
+            if matches!(wanted, Wanted::Permit(_)) && self.lower_expiry(&asked) == WorkOutcome::Refused {
                 return WorkOutcome::Refused;
             }
             self.schedule_next_check();

@@ -13,11 +13,10 @@
 use crate::access::{Access, access_of_all};
 use crate::at::At;
 use crate::decision::{Change, UnlockMessage};
-use crate::locks::Wanted;
 use crate::names;
 use crate::port::Server;
 use crate::timing::{Entry, entry};
-use crate::types::UnixMs;
+use crate::types::{UnixMs, Wanted};
 use crate::view::{Kind, View};
 
 /// A turn of one lock.

@@ -1,7 +1,7 @@
 //! What a call does to the tie of its owner's holds, and when a tie ends with its hold.
 
 use crate::at::At;
-use crate::decision::{Change, Decision, HashChange, LockEvent, Reply};
+use crate::decision::{Change, Decision, KeyChange, LockEvent, Reply};
 use crate::error::Error;
 use crate::locks::{Cause, LockName, Session, User};
 use crate::node::Node;
@@ -87,7 +87,7 @@ impl<P: InCommand> At<'_, '_, P> {
         user: Option<&[u8]>,
     ) -> Result<Option<Session>, Error> {
         let Some(grace) = request.session else { return Ok(None) };
-        let (waiter, limits) = ((request.owner.bytes(), request.mode), self.node.port.settings().max_ties);
+        let (waiter, limits) = ((request.owner.bytes(), request.mode()), self.node.port.settings().max_ties);
         let allowed = self.locks(|locks, lock| locks.may_tie_waiter(lock, waiter, user, limits));
         allowed.inspect_err(|why| note_refused(self.node, why))?;
         Ok(Some(Session { client: self.node.port.client_id(), grace }))
@@ -97,9 +97,9 @@ impl<P: InCommand> At<'_, '_, P> {
 impl<P: Server> At<'_, '_, P> {
     /// A tie ends with its hold. Called before the lock is served: the next holder may be tied.
     pub(crate) fn holds_changed(&self, owner: Option<&[u8]>, change: &Change) {
-        self.locks(|locks, lock| match (change.hash, owner) {
-            (HashChange::Delete, _) => locks.untie_all(lock),
-            (HashChange::Remove, Some(owner)) => locks.untie(lock, owner, change.mode),
+        self.locks(|locks, lock| match (change.key, owner) {
+            (KeyChange::Delete, _) => locks.untie_all(lock),
+            (KeyChange::Remove, Some(owner)) => locks.untie(lock, owner, change.mode),
             (_, Some(owner)) if is_first_hold(change) => locks.untie(lock, owner, change.mode),
             _ => {}
         });
@@ -110,7 +110,7 @@ impl<P: Server> At<'_, '_, P> {
 /// their ties in memory.
 fn is_first_hold(change: &Change) -> bool {
     let acquired = matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff));
-    acquired && matches!(change.hash, HashChange::Set(Holds::ONE) | HashChange::Replace(Holds::ONE))
+    acquired && (change.key.holds() == Some(Holds::ONE) || change.key.permit_end().is_some())
 }
 
 /// A key was removed or renamed: its holds are not tied any more. The end of a shortened lease is announced now.

@@ -63,8 +63,42 @@ impl Mode {
     }
 }
 
+/// What a caller or a waiter wants of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// A plain lock.
+    Mutex,
+    /// READ.
+    Read,
+    /// WRITE.
+    Write,
+    /// PERMITS, with this limit.
+    Permit(PermitLimit),
+}
+
+impl Wanted {
+    /// The mode of the hold that it wants.
+    #[inline(always)]
+    pub fn mode(self) -> Mode {
+        match self {
+            Self::Mutex => Mode::Mutex,
+            Self::Read => Mode::Read,
+            Self::Write => Mode::Write,
+            Self::Permit(_) => Mode::Permit,
+        }
+    }
+
+    /// PERMITS: the limit.
+    pub fn limit(self) -> Option<PermitLimit> {
+        if let Self::Permit(limit) = self { Some(limit) } else { None }
+    }
+}
+
 /// PERMITS: how many owners may hold the lock at once, the caller included: 1 to 2^31 - 1.
+///
+/// Packed: the block of a waiter in memory has no room for the padding of an aligned number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(Rust, packed)]
 pub struct PermitLimit(NonZeroU32);
 
 impl PermitLimit {

@@ -55,7 +55,7 @@ pub struct View {
     pub sole: Option<Hold>,
     /// The owner's shared holds, if they are alive: read holds, or a permit.
     pub shared: Option<Hold>,
-    /// The read holds that the owner's field still counts after their lease ends, or its ended permit.
+    /// The owner's shared holds that the key still shows after their end: read holds, or an ended permit.
     pub dead: Option<Holds>,
     /// The known facts about other owners.
     pub others: Others,
@@ -88,9 +88,9 @@ pub enum Step {
 }
 
 impl View {
-    /// The view of a lock before any lease key is read: read holds count as dead.
+    /// The view of a lock before lease keys and scores are read: shared holds count as dead.
     pub fn of(fields: &Fields) -> Self {
-        let Fields { kind, sole, reads, others, key_end } = *fields;
+        let Fields { kind, sole, shared, others, key_end } = *fields;
         let others = match others {
             0 => Others::None,
             // A plain lock ends with its key.
@@ -98,7 +98,7 @@ impl View {
             count => Others::NotAsked(count),
         };
         let sole = sole.map(|holds| Hold { holds, until: key_end });
-        Self { kind, sole, shared: None, dead: reads, others, key_end }
+        Self { kind, sole, shared: None, dead: shared, others, key_end }
     }
 
     /// The same view once the scores of the permits are read.
@@ -124,7 +124,7 @@ impl View {
     /// Whether the owner's holds are still the same, whatever became of other readers. Permits may all have ended meanwhile.
     pub(crate) fn is_still(&self, fields: &Fields) -> bool {
         let sole = self.sole.map(|hold| hold.holds);
-        let same = (self.kind, sole, self.reads()) == (fields.kind, fields.sole, fields.reads);
+        let same = (self.kind, sole, self.shared_holds()) == (fields.kind, fields.sole, fields.shared);
         same || self.kind == Kind::Permits && fields.kind == Kind::Abandoned
     }
 
@@ -133,8 +133,8 @@ impl View {
         matches!(self.kind, Kind::Reading | Kind::Writing)
     }
 
-    /// The read holds that the owner's field counts, alive or dead.
-    pub fn reads(&self) -> Option<Holds> {
+    /// The owner's shared holds, alive or dead: the read holds that its field counts, or a permit.
+    pub fn shared_holds(&self) -> Option<Holds> {
         self.shared.map(|hold| hold.holds).or(self.dead)
     }
 

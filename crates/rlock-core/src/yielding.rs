@@ -5,7 +5,7 @@
 //! the lock is free it holds new readers back, as behind a native writer.
 
 use crate::at::At;
-use crate::decision::{Change, HashChange, LockEvent, UnlockMessage};
+use crate::decision::{Change, KeyChange, LockEvent, UnlockMessage};
 use crate::locks::{LockName, Yielding};
 use crate::look::Picture;
 use crate::node::Node;
@@ -152,13 +152,10 @@ impl<P: Server> At<'_, '_, P> {
     }
 
     fn note_shared_reads(&self, change: &Change) {
-        let first_hold = match change.hash {
-            HashChange::Set(holds) | HashChange::Replace(holds) => holds == Holds::ONE,
-            HashChange::Keep | HashChange::Remove | HashChange::Delete => false,
-        };
+        let first_hold = change.key.holds() == Some(Holds::ONE);
         // The lock had no holder, though no event may have shown that.
         let alone = first_hold && change.becomes.is_some();
-        if change.hash == HashChange::Delete {
+        if change.key == KeyChange::Delete {
             return native_reads_ended(self.node, self.name());
         }
         self.locks(|locks, lock| {

@@ -1,17 +1,18 @@
 //! Applies a decided change to the keys, as the module does in a server.
 
-use rlock_core::facts::{self, FairEntry, Reader};
+use std::collections::BTreeMap;
+
+use rlock_core::effects::Effects;
+use rlock_core::facts::{self, FairEntry, Holder};
 use rlock_core::locks::LockRef;
-use rlock_core::{Change, Error, Expiry, Fields, HashChange, Holds, Kind, LeaseMs, Mode, UnixMs};
+use rlock_core::{Change, Error, Expiry, Fields, Holds, Kind, LeaseMs, Mode, UnixMs};
 
 use crate::world::{Hold, Permits, ReadWrite, Value, World};
 
 impl ReadWrite {
     /// The lock as this owner sees it.
     pub(crate) fn fields(&self, owner: Option<&[u8]>) -> Fields {
-        let of = |holds: &std::collections::BTreeMap<Box<[u8]>, Holds>| {
-            owner.and_then(|owner| holds.get(owner).copied())
-        };
+        let of = |holds: &BTreeMap<Box<[u8]>, Holds>| owner.and_then(|owner| holds.get(owner).copied());
         let (reads, writes) = (of(&self.reads), of(&self.writes));
         let all = self.reads.len() + self.writes.len();
         if all == 0 {
@@ -19,13 +20,18 @@ impl ReadWrite {
         }
         let others = all - usize::from(reads.is_some()) - usize::from(writes.is_some());
         let kind = if self.writing { Kind::Writing } else { Kind::Reading };
-        Fields { kind, sole: writes, reads, others, key_end: self.expiry }
+        Fields { kind, sole: writes, shared: reads, others, key_end: self.expiry }
+    }
+
+    /// The holds in this mode.
+    fn fields_in(&mut self, mode: Mode) -> &mut BTreeMap<Box<[u8]>, Holds> {
+        if mode == Mode::Write { &mut self.writes } else { &mut self.reads }
     }
 
     /// The readers, also dead ones; at most this many.
-    pub(crate) fn readers(&self, most: usize) -> Vec<Reader> {
+    pub(crate) fn readers(&self, most: usize) -> Vec<Holder> {
         let readers = self.reads.iter().take(most);
-        readers.map(|(owner, holds)| Reader { owner: owner.clone(), holds: *holds }).collect()
+        readers.map(|(owner, holds)| Holder { owner: owner.clone(), holds: *holds }).collect()
     }
 }
 
@@ -48,7 +54,8 @@ impl Permits {
     pub(crate) fn seen_by(&self, owner: Option<&[u8]>, now: UnixMs) -> facts::Permits {
         let others = || self.ends.iter().filter(|(other, _)| owner != Some(&***other));
         let living = || others().map(|(_, end)| *end).filter(|end| *end > now);
-        let ended = others().filter(|(_, end)| **end <= now).map(|(owner, _)| owner.clone());
+        let ended = others().filter(|(_, end)| **end <= now);
+        let ended = ended.map(|(owner, _)| Holder { owner: owner.clone(), holds: Holds::ONE });
         facts::Permits {
             own: owner.and_then(|owner| self.ends.get(owner).copied()),
             first_end: living().min(),
@@ -78,100 +85,91 @@ impl World {
         list.push_back(FairEntry { owner: owner.into(), deadline: Some(before.after(budget)) });
     }
 
-    /// Removes the fields of dead readers.
-    pub(crate) fn bury(&mut self, lock: &LockRef, dead: &[Reader]) {
-        if let Some(Value::ReadWrite(value)) = self.keys.get_mut(lock) {
-            for reader in dead {
-                value.reads.remove(&reader.owner);
-            }
-        }
-    }
-
-    pub(crate) fn change_mutex(&mut self, lock: &LockRef, owner: &[u8], change: &Change) {
-        match change.hash {
-            HashChange::Delete | HashChange::Remove => {
-                self.keys.remove(lock);
-            }
-            HashChange::Set(holds) | HashChange::Replace(holds) => {
-                let before = match self.keys.remove(lock) {
-                    Some(Value::Lock(hold)) if change.hash == HashChange::Set(holds) => hold.expiry,
-                    _ => Expiry::Never,
-                };
-                let hold = Hold { owner: owner.into(), holds, expiry: before };
-                self.keys.insert(lock.clone(), Value::Lock(hold));
-            }
-            HashChange::Keep => {}
-        }
-        if let (Some(at), Some(Value::Lock(hold))) = (change.expire_at, self.keys.get_mut(lock)) {
-            hold.expiry = Expiry::At(at);
-        }
-    }
-
-    pub(crate) fn change_permits(&mut self, lock: &LockRef, owner: &[u8], change: &Change) {
-        let mut value = match self.keys.remove(lock) {
-            Some(Value::Permits(value)) if !matches!(change.hash, HashChange::Replace(_)) => value,
-            _ => Permits { ends: Default::default(), expiry: Expiry::Never },
-        };
-        if change.hash == HashChange::Delete {
-            return;
-        }
-        for ended in change.buried() {
-            value.ends.remove(&ended.owner);
-        }
-        if change.hash == HashChange::Remove {
-            value.ends.remove(owner);
-        }
-        if let Some(end) = change.permit_end() {
-            value.ends.insert(owner.into(), end);
-        }
-        value.expiry = change.expire_at.map_or(value.expiry, Expiry::At);
-        self.keys.insert(lock.clone(), Value::Permits(value));
-    }
-
-    pub(crate) fn change_read_write(&mut self, lock: &LockRef, owner: &[u8], change: &Change) {
-        let value = match self.keys.remove(lock) {
-            Some(Value::ReadWrite(value)) if !matches!(change.hash, HashChange::Replace(_)) => value,
-            _ => ReadWrite {
-                writing: false,
-                reads: Default::default(),
-                writes: Default::default(),
-                expiry: Expiry::Never,
-            },
-        };
-        if let Some(value) = changed(value, owner, change) {
-            self.keys.insert(lock.clone(), Value::ReadWrite(value));
-        }
-        if let Some((first, last)) = change.leases().gone {
+    /// Applies a change.
+    pub(crate) fn change(&mut self, lock: &LockRef, owner: &[u8], change: &Change) {
+        change.each_effect(&mut Applied { world: self, lock, owner, mode: change.mode });
+        let leases = change.leases();
+        if let Some((first, last)) = leases.gone {
             for hold in first..=last {
                 self.read_leases.remove(&(lock.clone(), owner.into(), hold));
             }
         }
-        if let Some((first, last, at)) = change.leases().set {
+        if let Some((first, last, at)) = leases.set {
             for hold in first..=last {
                 self.read_leases.insert((lock.clone(), owner.into(), hold), Expiry::At(at));
             }
         }
+        if let Some(token) = change.token {
+            self.tokens.insert(lock.clone(), Some(token.get()));
+        }
     }
 }
 
-/// The hash after a change; `None` if it is deleted.
-fn changed(mut value: ReadWrite, owner: &[u8], change: &Change) -> Option<ReadWrite> {
-    let fields = if change.mode == Mode::Write { &mut value.writes } else { &mut value.reads };
-    match change.hash {
-        HashChange::Delete => return None,
-        HashChange::Remove => {
-            fields.remove(owner);
+/// The effects of a change, applied to the lock's key.
+struct Applied<'w> {
+    world: &'w mut World,
+    lock: &'w LockRef,
+    owner: &'w [u8],
+    mode: Mode,
+}
+
+impl Effects for Applied<'_> {
+    fn bury(&mut self, dead: &[Holder]) {
+        for Holder { owner, .. } in dead {
+            match self.world.keys.get_mut(self.lock) {
+                Some(Value::ReadWrite(value)) => drop(value.reads.remove(owner)),
+                Some(Value::Permits(value)) => drop(value.ends.remove(owner)),
+                Some(Value::Lock(_) | Value::Other) | None => {}
+            }
         }
-        HashChange::Set(holds) | HashChange::Replace(holds) => {
-            fields.insert(owner.into(), holds);
+    }
+
+    fn delete(&mut self) {
+        self.world.keys.remove(self.lock);
+    }
+
+    fn set_fields(&mut self, becomes: Option<Mode>, holds: Option<Holds>) {
+        let owner = self.owner.into();
+        if self.mode == Mode::Mutex {
+            if let Some(holds) = holds {
+                let hold = Hold { owner, holds, expiry: self.world.key_end(self.lock) };
+                self.world.keys.insert(self.lock.clone(), Value::Lock(hold));
+            }
+            return;
         }
-        HashChange::Keep => {}
+        let new = || {
+            let (reads, writes) = (BTreeMap::new(), BTreeMap::new());
+            Value::ReadWrite(ReadWrite { writing: false, reads, writes, expiry: Expiry::Never })
+        };
+        if let Value::ReadWrite(value) = self.world.keys.entry(self.lock.clone()).or_insert_with(new) {
+            value.writing = becomes.map_or(value.writing, |mode| mode == Mode::Write);
+            if let Some(holds) = holds {
+                value.fields_in(self.mode).insert(owner, holds);
+            }
+        }
     }
-    if let Some(mode) = change.becomes {
-        value.writing = mode == Mode::Write;
+
+    fn set_permit(&mut self, end: UnixMs) {
+        let new = || Value::Permits(Permits { ends: BTreeMap::new(), expiry: Expiry::Never });
+        if let Value::Permits(value) = self.world.keys.entry(self.lock.clone()).or_insert_with(new) {
+            value.ends.insert(self.owner.into(), end);
+        }
     }
-    if let Some(at) = change.expire_at {
-        value.expiry = Expiry::At(at);
+
+    fn remove(&mut self) {
+        match self.world.keys.get_mut(self.lock) {
+            Some(Value::ReadWrite(value)) => drop(value.fields_in(self.mode).remove(self.owner)),
+            Some(Value::Permits(value)) => drop(value.ends.remove(self.owner)),
+            Some(Value::Lock(_) | Value::Other) | None => self.delete(),
+        }
     }
-    Some(value)
+
+    fn expire(&mut self, at: UnixMs) {
+        match self.world.keys.get_mut(self.lock) {
+            Some(Value::Lock(hold)) => hold.expiry = Expiry::At(at),
+            Some(Value::ReadWrite(value)) => value.expiry = Expiry::At(at),
+            Some(Value::Permits(value)) => value.expiry = Expiry::At(at),
+            Some(Value::Other) | None => {}
+        }
+    }
 }

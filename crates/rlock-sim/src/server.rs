@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 
 use rlock_core::decision::UnlockMessage;
-use rlock_core::facts::{self, ReadLease, Reader, WriteAccess};
+use rlock_core::facts::{self, Holder, ReadLease, WriteAccess};
 use rlock_core::locks::{LockName, LockRef, Ticket, User};
 use rlock_core::note::Note;
 use rlock_core::port::{FairList, InCommand, InTask, Lock, ReaderPage, Server};
 use rlock_core::settings::Settings;
 use rlock_core::view::Others;
-use rlock_core::{Change, Error, Expiry, Fields, Kind, Mode, MonoMs, Reply, UnixMs, View};
+use rlock_core::{Change, Error, Expiry, Fields, Kind, MonoMs, Reply, UnixMs, View};
 
 use crate::Sim;
 use crate::fair::SimFairList;
@@ -193,7 +193,7 @@ impl Lock for SimLock<'_> {
         Ok(())
     }
 
-    fn readers(&self, visit: &mut dyn FnMut(Reader) -> ControlFlow<()>) -> Result<(), Error> {
+    fn readers(&self, visit: &mut dyn FnMut(Holder) -> ControlFlow<()>) -> Result<(), Error> {
         for reader in self.some_readers(usize::MAX) {
             if visit(reader).is_break() {
                 break;
@@ -207,7 +207,7 @@ impl Lock for SimLock<'_> {
         Ok(Some((self.some_readers(usize::MAX), None)))
     }
 
-    fn some_readers(&self, most: usize) -> Vec<Reader> {
+    fn some_readers(&self, most: usize) -> Vec<Holder> {
         self.sim.with(|world| world.read_write(self.lock).map_or(Vec::new(), |value| value.readers(most)))
     }
 
@@ -228,21 +228,10 @@ impl Lock for SimLock<'_> {
 
     fn perform(&self, (): (), owner: Option<&[u8]>, change: &Change) -> Result<(), Error> {
         let expected = self.seen_by(owner).map(|view| view.after(change));
-        self.sim.with(|world| {
-            let owner = owner.unwrap_or_default();
-            world.bury(self.lock, change.buried());
-            match change.mode {
-                Mode::Mutex => world.change_mutex(self.lock, owner, change),
-                Mode::Read | Mode::Write => world.change_read_write(self.lock, owner, change),
-                Mode::Permit => world.change_permits(self.lock, owner, change),
-            }
-            if let Some(token) = change.token {
-                world.tokens.insert(self.lock.clone(), Some(token.get()));
-            }
-        });
+        self.sim.with(|world| world.change(self.lock, owner.unwrap_or_default(), change));
         let found = self.seen_by(owner);
         if let (Some(expected), Some(found)) = (expected, found) {
-            let known = |view: View| (view.kind, view.sole, view.reads(), others(&view), view.key_end);
+            let known = |view: View| (view.kind, view.sole, view.shared_holds(), others(&view), view.key_end);
             assert_eq!(known(found), known(expected), "the view after {change:?}");
         }
         Ok(())

@@ -112,7 +112,7 @@ impl Space for Trips {
     fn first(&self) -> State {
         let mut world = World::new(settings());
         world.subscribed = (0..2).map(|client| channel(client, 0).into()).collect();
-        State {
+        let mut state = State {
             world,
             locks: Locks::default(),
             clients: [0, 1].map(|id| Client::new(id, self.session)),
@@ -120,7 +120,10 @@ impl Space for Trips {
             cuts: self.cuts,
             restarts: self.restarts,
             deaths: self.deaths,
-        }
+        };
+        let begun = steps::begin(self, &mut state);
+        assert_eq!(begun, Ok(()), "nothing has gone wrong yet");
+        state
     }
 
     fn possible(&self, state: &State) -> Vec<Step> {

@@ -13,8 +13,20 @@ use crate::state::Violation;
 /// How many acquisitions each client begins, one after the other.
 const LIVES: u8 = 2;
 
+/// Whose links are slow and break, and who dies: the client that waits first. Its rival only acquires and releases.
+const SUFFERER: usize = 1;
+
 /// How many cycles of its event loop the server has in a step.
 const MOST_CYCLES: u8 = 8;
+
+/// The caller of one client has the lock, and that of the other waits for it.
+pub(crate) fn begin(trips: &Trips, state: &mut State) -> Result<(), Violation> {
+    for number in 0..state.clients.len() {
+        state.clients[number].take(state.now(), Input::Start);
+        settle(trips, state)?;
+    }
+    Ok(())
+}
 
 pub(crate) fn possible(state: &State) -> Vec<Step> {
     let mut steps: Vec<Step> = (0..state.clients.len()).flat_map(|client| of_client(state, client)).collect();
@@ -26,25 +38,25 @@ pub(crate) fn possible(state: &State) -> Vec<Step> {
 fn of_client(state: &State, number: usize) -> Vec<Step> {
     let client = &state.clients[number];
     let (links, stage) = (&client.links, client.machine.state());
-    let (begun, runs) = (stage != Stage::New, !client.is_held_up(Way::Process));
+    let (suffers, runs) = (number == SUFFERER, !client.is_held_up(Way::Process));
     let (late, half_open) = (links.late.as_ref(), links.half_open.is_some());
-    let may_start = stage == Stage::New || stage == Stage::Ended && client.life + 1 < LIVES;
+    let may_start = stage == Stage::Ended && client.life + 1 < LIVES;
     let may_cancel = matches!(stage, Stage::Asking | Stage::Queued | Stage::Confirming);
     let all = [
         (may_start && links.is_up && runs, Step::Start(number)),
         (matches!(stage, Stage::Held | Stage::Lost) && runs, Step::Release(number)),
         (may_cancel && runs, Step::Cancel(number)),
-        (state.cuts > 0 && begun && runs && links.is_up && late.is_none(), Step::Cut(number)),
+        (state.cuts > 0 && suffers && runs && links.is_up && late.is_none(), Step::Cut(number)),
         (!links.is_up && runs, Step::Connect(number)),
-        (state.cuts > 0 && stage.waits() && begun && runs && !half_open, Step::Resubscribe(number)),
+        (state.cuts > 0 && suffers && stage.waits() && runs && !half_open, Step::Resubscribe(number)),
         (late.is_some_and(|late| !late.requests.is_empty()), Step::ReadLate(number)),
         (late.is_some(), Step::EndLate(number)),
         (half_open, Step::EndSubscription(number)),
-        (state.deaths > 0 && begun && late.is_none() && !half_open, Step::Die(number)),
+        (state.deaths > 0 && suffers && late.is_none() && !half_open, Step::Die(number)),
     ];
     let ways = Way::ALL.into_iter().filter_map(|way| match client.held_up.contains(&way) {
         true => Some(Step::Let(number, way)),
-        false => (state.delays > 0 && begun).then_some(Step::Hold(number, way)),
+        false => (state.delays > 0 && suffers).then_some(Step::Hold(number, way)),
     });
     all.into_iter().filter_map(|(is_possible, step)| is_possible.then_some(step)).chain(ways).collect()
 }

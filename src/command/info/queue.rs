@@ -76,8 +76,8 @@ impl Waiting {
             left_ms: waiter.until.map_or(-1, |until| ms(until.0.saturating_sub(clock))),
             client_id: waiter.client_id,
             session: waiter.session.map(|session| session.client),
-            permits: waiter.permits.map(PermitLimit::get),
-            mode: waiter.mode,
+            permits: waiter.wanted.limit().map(PermitLimit::get),
+            mode: waiter.mode(),
             via: match waiter.via {
                 Via::Block => "block",
                 Via::Enqueue(_) => "enqueue",

@@ -68,7 +68,7 @@ impl<P: Server> Turn<'_, '_, P> {
             return Next::Waiter(head);
         }
         // A Redisson waiter is not called to a lock that readers have just acquired: it would lose its place.
-        if self.access(&head.owner, head.wanted()) != Access::Free {
+        if self.access(&head.owner, head.wanted) != Access::Free {
             return Next::Waiter(head);
         }
         self.at.repair_fair_list(self.now);

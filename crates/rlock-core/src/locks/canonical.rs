@@ -276,7 +276,7 @@ impl Waiter {
     fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
         form.extend([
             (lens.name)(&self.owner),
-            self.mode as i64,
+            self.mode() as i64,
             self.lease.get(),
             self.fenced.into(),
             self.fair.into(),

@@ -4,7 +4,7 @@
 //! leases of a lock are unknown.
 
 use super::{Job, LockName, Locks};
-use crate::facts::Reader;
+use crate::facts::Holder;
 use crate::types::UnixMs;
 
 /// What is known of the read leases of a lock that were not granted here.
@@ -24,7 +24,7 @@ pub struct ReadSearch {
     /// Where the next page of readers begins; `None` after the last one.
     pub cursor: Option<u64>,
     /// The readers of the page whose leases are not read yet.
-    pub readers: Vec<Reader>,
+    pub readers: Vec<Holder>,
     /// When the latest lease so far ends.
     pub latest: Option<UnixMs>,
     /// When it began.

@@ -10,7 +10,7 @@ impl Locks {
         let queue = self.queue_mut(lock);
         let (known, changed) = queue.map_or((None, false), |queue| {
             queue.note_joining(waiter.since, emptied);
-            (queue.waiters.place_of(&waiter.owner, waiter.mode), queue.fair_changed)
+            (queue.waiters.place_of(&waiter.owner, waiter.mode()), queue.fair_changed)
         });
         // An entry of the fair list that has not left it yet stands where it stood, and so does its owner in the queue.
         let left = if waiter.fair { self.forget_departed(lock, &waiter.owner) } else { None };

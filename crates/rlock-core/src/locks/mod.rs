@@ -51,7 +51,7 @@ pub use grants::Grant;
 pub use hot_table::HotLock;
 pub use leaving::Walked;
 pub use name::{LockName, LockRef};
-pub use queue::{Via, Waiter, Wanted};
+pub use queue::{Via, Waiter};
 pub use seen::Cause;
 pub use sweep::{Databases, Sweep};
 pub use ties::{EndedTie, Session, tied};
@@ -237,7 +237,7 @@ impl Locks {
         self.hot.add(name, waited, most);
         self.forget_waiter(lock, &waiter, place);
         match departure {
-            Departure::QueueEnded => self.end_queue(lock, waiter.mode),
+            Departure::QueueEnded => self.end_queue(lock, waiter.mode()),
             Departure::MayServe => self.check_at(lock, Some(Due::Now)),
             Departure::NothingToDo => {}
         }

@@ -6,7 +6,7 @@ use super::waited::Pending;
 use super::waiters::Waiters;
 use super::{Cause, Due, LockName, LockRef, Locks, Place, Session, Ticket, User};
 use crate::error::Error;
-use crate::types::{Expiry, LeaseMs, Mode, MonoMs, PermitLimit};
+use crate::types::{Expiry, LeaseMs, Mode, MonoMs, Wanted};
 use crate::weight::Weighed;
 
 /// A waiter.
@@ -14,10 +14,8 @@ use crate::weight::Weighed;
 pub struct Waiter {
     /// Its owner.
     pub owner: Box<[u8]>,
-    /// The mode in which it wants the lock.
-    pub mode: Mode,
-    /// PERMITS: how many owners may hold the lock at once.
-    pub permits: Option<PermitLimit>,
+    /// What it wants of the lock.
+    pub wanted: Wanted,
     /// The lease of the grant.
     pub lease: LeaseMs,
     /// Whether the grant gets a fencing token.
@@ -40,26 +38,17 @@ pub struct Waiter {
     pub user: Option<User>,
 }
 
-/// What a waiter wants of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// The mode in which it wants the lock.
-    pub mode: Mode,
-    /// PERMITS: how many owners may hold the lock at once.
-    pub permits: Option<PermitLimit>,
-}
-
 impl Waiter {
     /// Whether the lock may be free for this waiter once an earlier one has left: as one more reader, or because the two
     /// wanted it in different ways. Two that want it alone, in one mode and both with or without FAIR, wait for the same event.
     pub(super) fn may_gain_by_the_end_of(&self, gone: &Self) -> bool {
-        let joins = matches!(self.mode, Mode::Read | Mode::Permit);
-        joins || self.mode != gone.mode || self.fair != gone.fair
+        let joins = matches!(self.wanted, Wanted::Read | Wanted::Permit(_));
+        joins || self.wanted != gone.wanted || self.fair != gone.fair
     }
 
-    /// What it wants.
-    pub fn wanted(&self) -> Wanted {
-        Wanted { mode: self.mode, permits: self.permits }
+    /// The mode in which it wants the lock.
+    pub fn mode(&self) -> Mode {
+        self.wanted.mode()
     }
 }
 

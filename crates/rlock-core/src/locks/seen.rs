@@ -1,7 +1,7 @@
 //! The last known lease of a lock with waiters: its end, the event after it, and the end that waiting Redisson clients know.
 
-use super::{DropReason, Due, LockName, Locks, Wanted, Yielding};
-use crate::types::{Expiry, UnixMs};
+use super::{DropReason, Due, LockName, Locks, Yielding};
+use crate::types::{Expiry, UnixMs, Wanted};
 
 /// Why a lock was found free without an rlock command that freed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +51,7 @@ impl Locks {
     pub(crate) fn is_settled(&mut self, lock: LockName<'_>, is_held: impl FnOnce(Wanted) -> bool) -> bool {
         let Some(record) = self.records.get_mut(lock) else { return true };
         let Some(queue) = record.queue.as_deref_mut() else { return true };
-        if !queue.waiters.first().is_none_or(|(_, first)| is_held(first.wanted())) {
+        if !queue.waiters.first().is_none_or(|(_, first)| is_held(first.wanted)) {
             return false;
         }
         queue.unserved = false;

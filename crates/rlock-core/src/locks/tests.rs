@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::slots::{SlotRange, SlotSet};
-use crate::types::{Expiry, LeaseMs, UnixMs};
+use crate::types::{Expiry, LeaseMs, UnixMs, Wanted};
 
 pub(super) fn lock(key: &str) -> LockName<'_> {
     LockName { db: 0, key: key.as_bytes() }
@@ -11,7 +11,7 @@ pub(super) fn lock(key: &str) -> LockName<'_> {
 pub(super) fn waiter(owner: &str, ticket: u64) -> Waiter {
     Waiter {
         owner: owner.as_bytes().into(),
-        mode: Mode::Mutex,
+        wanted: Wanted::Mutex,
         lease: LeaseMs::new(1_000).expect("a lease"),
         fenced: false,
         fair: false,
@@ -20,7 +20,6 @@ pub(super) fn waiter(owner: &str, ticket: u64) -> Waiter {
         ticket: Ticket(ticket),
         via: Via::Block,
         client_id: ticket,
-        permits: None,
         session: None,
         user: None,
     }

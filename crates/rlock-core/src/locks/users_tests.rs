@@ -4,7 +4,7 @@ use super::super::tests::{enqueued, lock, waiter};
 use super::*;
 use crate::error::Error;
 use crate::locks::{Databases, Limits, LockName, Session, Ticket, TieLimits};
-use crate::types::{LeaseMs, Mode};
+use crate::types::{LeaseMs, Mode, PermitLimit, Wanted};
 
 fn user(name: &str) -> Option<User> {
     Some(name.as_bytes().into())
@@ -144,22 +144,23 @@ impl Dice {
 fn step(locks: &mut Locks, dice: &mut Dice, number: u64) {
     let key = ["k", "l"][dice.roll(2) as usize];
     let (name, owner) = (lock(key), ["a", "b", "c"][dice.roll(3) as usize]);
-    let mode = [Mode::Mutex, Mode::Read, Mode::Permit][dice.roll(3) as usize];
+    let permit = Wanted::Permit(PermitLimit::new(2).expect("a limit"));
+    let wanted = [Wanted::Mutex, Wanted::Read, permit][dice.roll(3) as usize];
     let of = [None, user("eve"), user("bob")][dice.roll(3) as usize].clone();
     let session = by(dice.roll(4)).filter(|session| session.client > 0);
     match dice.roll(13) {
         0 | 1 => {
             let waiter = enqueued(owner, number, ["x", "y"][dice.roll(2) as usize]);
-            locks.join(name, Waiter { mode, session, user: of, fair: number.is_multiple_of(2), ..waiter });
+            locks.join(name, Waiter { wanted, session, user: of, fair: number.is_multiple_of(2), ..waiter });
         }
-        2 => drop(locks.join(name, Waiter { mode, session, user: of, ..waiter(owner, number) })),
-        3 | 4 => locks.tie(name, owner.as_bytes(), mode, (session, of)),
-        5 => locks.untie(name, owner.as_bytes(), mode),
+        2 => drop(locks.join(name, Waiter { wanted, session, user: of, ..waiter(owner, number) })),
+        3 | 4 => locks.tie(name, owner.as_bytes(), wanted.mode(), (session, of)),
+        5 => locks.untie(name, owner.as_bytes(), wanted.mode()),
         6 => locks.untie_all(name),
         // As a grant does.
         7 => {
             if let Some(head) = locks.head(name).cloned() {
-                locks.tie(name, &head.owner, head.mode, (head.session, head.user));
+                locks.tie(name, &head.owner, head.mode(), (head.session, head.user));
                 locks.leave(head.ticket);
             }
         }

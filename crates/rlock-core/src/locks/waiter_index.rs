@@ -48,7 +48,7 @@ impl WaiterIndex {
     }
 
     pub(super) fn insert(&mut self, place: Place, waiter: Waiter) {
-        self.owners.insert((waiter.owner.clone(), waiter.mode), place);
+        self.owners.insert((waiter.owner.clone(), waiter.mode()), place);
         if let Via::Enqueue(channel) = &waiter.via {
             self.channels.entry(Rc::clone(channel)).or_default().insert(place);
         }
@@ -57,7 +57,7 @@ impl WaiterIndex {
 
     pub(super) fn remove(&mut self, place: Place) -> Option<Waiter> {
         let waiter = self.order.remove(&place)?;
-        self.owners.remove(&(waiter.owner.clone(), waiter.mode));
+        self.owners.remove(&(waiter.owner.clone(), waiter.mode()));
         if let Via::Enqueue(channel) = &waiter.via
             && let Some(places) = self.channels.get_mut(channel)
         {

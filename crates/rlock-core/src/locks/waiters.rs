@@ -58,7 +58,7 @@ impl Waiters {
 
     /// The place of an owner in a mode.
     pub(super) fn place_of(&self, owner: &[u8], mode: Mode) -> Option<Place> {
-        let is_meant = |waiter: &Waiter| waiter.mode == mode && *waiter.owner == *owner;
+        let is_meant = |waiter: &Waiter| waiter.mode() == mode && *waiter.owner == *owner;
         match self {
             Self::Few(few) => few.iter().find(|(_, waiter)| is_meant(waiter)).map(|(place, _)| *place),
             Self::Many(many) => many.place_of(owner, mode),

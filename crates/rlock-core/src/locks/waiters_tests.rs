@@ -2,6 +2,7 @@
 
 use super::super::tests::{enqueued, waiter};
 use super::*;
+use crate::types::Wanted;
 
 /// The waiters of a lock as a list without any index.
 #[derive(Default)]
@@ -22,13 +23,13 @@ impl Listed {
 }
 
 fn one(number: u64) -> Waiter {
-    let mode = if number.is_multiple_of(3) { Mode::Read } else { Mode::Mutex };
+    let wanted = if number.is_multiple_of(3) { Wanted::Read } else { Wanted::Mutex };
     // Owners are not in the order of their places, and some owner waits in two modes.
     let (owner, channel) = (format!("owner:{}", number * 7 % 5), format!("channel:{}", number % 4));
     if number.is_multiple_of(2) {
-        Waiter { mode, ..waiter(&format!("{owner}:{}", number / 5), number) }
+        Waiter { wanted, ..waiter(&format!("{owner}:{}", number / 5), number) }
     } else {
-        Waiter { mode, ..enqueued(&format!("{owner}:{}", number / 5), number, &channel) }
+        Waiter { wanted, ..enqueued(&format!("{owner}:{}", number / 5), number, &channel) }
     }
 }
 
@@ -38,11 +39,11 @@ fn assert_same(waiters: &Waiters, listed: &Listed) {
     assert!(waiters.iter().eq(listed.0.iter().map(|(_, waiter)| waiter)));
     assert!(waiters.clone().into_iter().eq(listed.0.iter().map(|(_, waiter)| waiter.clone())));
     for (place, waiter) in &listed.0 {
-        let (owner, mode) = (&*waiter.owner, waiter.mode);
+        let (owner, mode) = (&*waiter.owner, waiter.mode());
         assert_eq!(waiters.get(*place), Some(waiter));
         assert_eq!(
             waiters.place_of(owner, mode),
-            listed.place(|other| *other.owner == *owner && other.mode == mode)
+            listed.place(|other| *other.owner == *owner && other.mode() == mode)
         );
         assert_eq!(waiters.find(owner, mode).map(|found| &*found.owner), Some(owner));
         for most in [0, 1, 3, 99] {

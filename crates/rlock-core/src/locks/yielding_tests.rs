@@ -3,7 +3,7 @@
 use super::super::tests::{lock, waiter};
 use super::super::{Locks, Waiter};
 use super::{Turns, Yielding};
-use crate::types::{LeaseMs, Mode, MonoMs, UnixMs};
+use crate::types::{LeaseMs, Mode, MonoMs, UnixMs, Wanted};
 
 const fn counting(admitted: u32, since: u64, last: u64) -> Yielding {
     Yielding::Counting { admitted, since: MonoMs(since), last: MonoMs(last) }
@@ -102,18 +102,18 @@ fn a_state_without_an_event_is_forgotten_in_time() {
 /// A mutex is asked for its window only where others wait. Readers were held back without waiting, and are until its end.
 #[test]
 fn only_a_window_of_readers_outlives_the_queue() {
-    for (mode, outlives) in [(Mode::Mutex, false), (Mode::Read, true), (Mode::Write, true)] {
+    for (wanted, outlives) in [(Wanted::Mutex, false), (Wanted::Read, true), (Wanted::Write, true)] {
         let (mut locks, key) = (Locks::default(), lock("k"));
-        locks.join(key, Waiter { mode, ..waiter("a", 1) });
-        locks.join(key, Waiter { mode, ..waiter("b", 2) });
+        locks.join(key, Waiter { wanted, ..waiter("a", 1) });
+        locks.join(key, Waiter { wanted, ..waiter("b", 2) });
         locks.set_yielding(key, Some(Yielding::Window { until: MonoMs(50) }));
         locks.pop(key);
         let (longest, left) = (LeaseMs::new(40), LeaseMs::new);
-        assert_eq!(locks.expire_window(key, MonoMs(20), longest), left(30), "{mode:?}");
+        assert_eq!(locks.expire_window(key, MonoMs(20), longest), left(30), "{wanted:?}");
         locks.pop(key);
-        assert_eq!(locks.expire_window(key, MonoMs(20), longest).is_some(), outlives, "{mode:?}");
+        assert_eq!(locks.expire_window(key, MonoMs(20), longest).is_some(), outlives, "{wanted:?}");
         assert_eq!(locks.expire_window(key, MonoMs(50), longest), None);
-        assert!(!locks.is_watched(), "{mode:?}: it is over");
+        assert!(!locks.is_watched(), "{wanted:?}: it is over");
     }
 }
 

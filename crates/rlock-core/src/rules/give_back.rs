@@ -1,7 +1,7 @@
 //! Release, revocation and forced release.
 
 use super::{check_kind, left_of, meant, newest, nothing, own_reads, permits, sole_end};
-use crate::decision::{Change, Decision, HashChange, LockEvent, ReadLeases, Reply, UnlockMessage};
+use crate::decision::{Change, Decision, KeyChange, LockEvent, ReadLeases, Reply, UnlockMessage};
 use crate::error::Error;
 use crate::request::Release;
 use crate::types::{Expiry, Holds, Mode, UnixMs};
@@ -30,7 +30,7 @@ fn fewer_sole(view: &View, mode: Mode, holds: Holds, left: Holds, lease: Option<
         reply: Reply::StillHeld,
         change: Change {
             mode,
-            hash: if fewer { HashChange::Set(left) } else { HashChange::Keep },
+            key: if fewer { KeyChange::Set(left) } else { KeyChange::Keep },
             expire_at: lease.and_then(|lease| sole_end(view, lease)),
             event: fewer.then_some(LockEvent::Release),
             ..Change::default()
@@ -50,7 +50,7 @@ fn sole_gone(view: &View, mode: Mode, event: LockEvent) -> Step {
         reply: Reply::Released,
         change: Change {
             mode,
-            hash: HashChange::Remove,
+            key: KeyChange::Remove,
             becomes: Some(Mode::Read),
             expire_at: own_reads(view).filter(|_| other_end),
             unlock_message: Some(UnlockMessage::WriterGone),
@@ -73,7 +73,7 @@ fn fewer_reads(view: &View, holds: Holds, left: Holds, lease: Option<UnixMs>) ->
         reply: Reply::StillHeld,
         change: Change {
             mode: Mode::Read,
-            hash: if fewer { HashChange::Set(left) } else { HashChange::Keep },
+            key: if fewer { KeyChange::Set(left) } else { KeyChange::Keep },
             shared: leases.change(),
             expire_at: until.filter(|_| longer),
             event: fewer.then_some(LockEvent::Release),
@@ -99,7 +99,7 @@ fn reader_gone(view: &View, holds: Holds, event: LockEvent) -> Step {
     };
     let change = Change {
         mode: Mode::Read,
-        hash: HashChange::Remove,
+        key: KeyChange::Remove,
         shared: leases.change(),
         expire_at,
         event: Some(event),
@@ -114,7 +114,7 @@ pub fn force_release(view: &View, of_owner: bool) -> Step {
         return permits::force_release(view, of_owner);
     }
     let event = LockEvent::ForceRelease;
-    let step = match (view.kind, view.sole, view.reads()) {
+    let step = match (view.kind, view.sole, view.shared_holds()) {
         (Kind::Free | Kind::Abandoned, ..) => return nothing(Reply::NothingToForce),
         (_, None, None) if of_owner => return nothing(Reply::NothingToForce),
         (_, None, Some(holds)) if of_owner => reader_gone(view, holds, event),
@@ -126,7 +126,7 @@ pub fn force_release(view: &View, of_owner: bool) -> Step {
     };
     let Step::Done(mut decision) = step else { return step };
     decision.reply = Reply::Forced;
-    if let (true, Some(holds)) = (of_owner, view.reads()) {
+    if let (true, Some(holds)) = (of_owner, view.shared_holds()) {
         decision.change.set_leases(ReadLeases { gone: Some(newest(1, holds)), ..decision.change.leases() });
     }
     Step::Done(decision)
@@ -164,7 +164,7 @@ fn freed(mode: Mode, leases: ReadLeases, event: LockEvent) -> Step {
     };
     let change = Change {
         mode,
-        hash: HashChange::Delete,
+        key: KeyChange::Delete,
         shared: leases.change(),
         unlock_message: message,
         event: Some(event),

@@ -13,7 +13,7 @@ mod take;
 pub use end_session::end_session;
 pub use give_back::{force_release, release, revoke};
 pub(crate) use permits::has_room;
-pub use permits::{hand_off_permit, lower_expiry};
+pub use permits::lower_expiry;
 pub use take::{acquire, hand_off};
 
 use crate::decision::{Change, Decision, ReadLeases, Reply, UnlockMessage};

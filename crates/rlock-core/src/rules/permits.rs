@@ -6,7 +6,7 @@
 //! `#[cold]` keeps these rules out of the way of plain locks, whose calls are measured.
 
 use super::nothing;
-use crate::decision::{Admission, Change, Decision, HashChange, LockEvent, Reply, SharedChange};
+use crate::decision::{Admission, Change, Decision, KeyChange, LockEvent, Reply};
 use crate::error::Error;
 use crate::request::{Acquire, DownTo, Release, Renew};
 use crate::types::{Expiry, Holds, LeaseMs, Mode, PermitLimit, UnixMs};
@@ -35,7 +35,8 @@ pub(super) fn acquire(
 }
 
 /// Hands a permit to the first waiter, if its limit admits one more; otherwise the reply is a denial.
-pub fn hand_off_permit(view: &View, limit: PermitLimit, lease: LeaseMs, now: UnixMs) -> Result<Step, Error> {
+#[cold]
+pub(super) fn hand_off(view: &View, limit: PermitLimit, lease: LeaseMs, now: UnixMs) -> Result<Step, Error> {
     check_kind(view)?;
     Ok(take(view, limit, lease, now, LockEvent::HandOff))
 }
@@ -62,17 +63,13 @@ fn take(view: &View, limit: PermitLimit, lease: LeaseMs, now: UnixMs, event: Loc
     if let Some(own) = own_end(view) {
         // A re-entry never shortens the lease.
         let ends = own.max(asked);
-        let change = if ends > own { with_end(view, HashChange::Keep, ends, None) } else { unchanged() };
+        let change = if ends > own { with_end(view, ends, None) } else { unchanged() };
         return acquired(ends, now, change);
     }
     match has_room(view, limit) {
         None => Step::Look(Need::Room),
         Some(false) => nothing(Reply::Denied),
-        Some(true) => {
-            let is_new = view.kind != Kind::Abandoned;
-            let hash = if is_new { HashChange::Set(Holds::ONE) } else { HashChange::Replace(Holds::ONE) };
-            acquired(asked, now, with_end(view, hash, asked, Some(event)))
-        }
+        Some(true) => acquired(asked, now, with_end(view, asked, Some(event))),
     }
 }
 
@@ -111,7 +108,7 @@ pub(super) fn renew(view: &View, request: &Renew<'_>, now: UnixMs) -> Result<Ste
 #[cold]
 pub(super) fn force_release(view: &View, of_owner: bool) -> Step {
     let event = LockEvent::ForceRelease;
-    match (of_owner, view.reads()) {
+    match (of_owner, view.shared_holds()) {
         (false, _) => deleted(Reply::Forced, event),
         (true, Some(_)) => gone(view, Reply::Forced, event),
         (true, None) => nothing(Reply::NothingToForce),
@@ -155,7 +152,7 @@ fn own_end(view: &View) -> Option<UnixMs> {
 
 /// The owner keeps its permit until another time.
 fn ends_at(view: &View, own: UnixMs, ends: UnixMs, reply: Reply) -> Step {
-    let change = if ends == own { unchanged() } else { with_end(view, HashChange::Keep, ends, None) };
+    let change = if ends == own { unchanged() } else { with_end(view, ends, None) };
     Step::Done(Decision { reply, change })
 }
 
@@ -164,32 +161,29 @@ fn unchanged() -> Change {
 }
 
 /// The owner's permit ends then, and the key with the last one.
-fn with_end(view: &View, hash: HashChange, ends: UnixMs, event: Option<LockEvent>) -> Change {
+fn with_end(view: &View, ends: UnixMs, event: Option<LockEvent>) -> Change {
     let last = last_other(view).map_or(ends, |last| last.max(ends));
-    Change {
-        mode: Mode::Permit,
-        hash,
-        shared: Some(Box::new(SharedChange { permit_end: Some(ends), ..SharedChange::default() })),
-        expire_at: new_expiry(view, last),
-        event,
-        ..Change::default()
-    }
+    let key = match view.kind {
+        Kind::Abandoned => KeyChange::ReplaceByPermit(ends),
+        _ => KeyChange::Permit(ends),
+    };
+    Change { mode: Mode::Permit, key, expire_at: new_expiry(view, last), event, ..Change::default() }
 }
 
 /// The owner's permit goes; the key with it, if no other is alive.
 fn gone(view: &View, reply: Reply, event: LockEvent) -> Step {
     let Some(last) = last_other(view) else { return deleted(reply, event) };
-    let (mode, hash) = (Mode::Permit, HashChange::Remove);
+    let (mode, key) = (Mode::Permit, KeyChange::Remove);
     let expire_at = new_expiry(view, last);
     Step::Done(Decision {
         reply,
-        change: Change { mode, hash, expire_at, event: Some(event), ..Change::default() },
+        change: Change { mode, key, expire_at, event: Some(event), ..Change::default() },
     })
 }
 
 fn deleted(reply: Reply, event: LockEvent) -> Step {
-    let (mode, hash) = (Mode::Permit, HashChange::Delete);
-    Step::Done(Decision { reply, change: Change { mode, hash, event: Some(event), ..Change::default() } })
+    let (mode, key) = (Mode::Permit, KeyChange::Delete);
+    Step::Done(Decision { reply, change: Change { mode, key, event: Some(event), ..Change::default() } })
 }
 
 /// When the last permit of another owner ends, if one is alive.

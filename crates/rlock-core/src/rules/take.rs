@@ -1,11 +1,11 @@
 //! Acquisition, re-entry and hand-off.
 
 use super::{arrival, check_kind, nothing, permits, reply_token};
-use crate::decision::{Admission, Change, Decision, HashChange, LockEvent, ReadLeases, Reply};
+use crate::decision::{Admission, Change, Decision, KeyChange, LockEvent, ReadLeases, Reply};
 use crate::error::Error;
 use crate::request::Acquire;
 use crate::token::Token;
-use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
+use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs, Wanted};
 use crate::view::{Hold, Kind, Need, Others, Step, View};
 
 /// RLOCK.ACQUIRE; `token` is the token for this acquisition, if it asks for one. `kept_out`: an owner without holds must
@@ -19,15 +19,16 @@ pub fn acquire(
     admission: Admission,
     kept_out: bool,
 ) -> Result<Step, Error> {
-    if let Some(limit) = request.permits {
+    if let Wanted::Permit(limit) = request.wanted {
         return permits::acquire(view, request, limit, now, admission, kept_out);
     }
-    check_kind(view, request.mode)?;
-    if must_check_readers(view, request.mode) {
+    let mode = request.mode();
+    check_kind(view, mode)?;
+    if must_check_readers(view, mode) {
         return Ok(Step::Look(Need::AnyOther));
     }
     let reads_only = view.shared.is_some() && view.sole.is_none();
-    if request.mode == Mode::Write && request.wait.is_some() && reads_only {
+    if mode == Mode::Write && request.wait.is_some() && reads_only {
         return Err(Error::Upgrade);
     }
     if !view.holds_any() {
@@ -38,19 +39,23 @@ pub fn acquire(
             return Ok(nothing(Reply::Denied));
         }
     }
-    let new = New { mode: request.mode, lease: request.lease, token, now, event: LockEvent::Acquire };
+    let new = New { mode, lease: request.lease, token, now, event: LockEvent::Acquire };
     new.take(view, request.arrive_at)
 }
 
 /// Hands the lock off to the first waiter, if it can have it; otherwise the reply is a denial. The lease counts from now. If
-/// the owner already holds a read/write lock in this mode by another call, the number of its holds stays the same.
+/// the owner already holds a read/write lock in its mode by another call, the number of its holds stays the same.
 pub fn hand_off(
     view: &View,
-    mode: Mode,
+    wanted: Wanted,
     lease: LeaseMs,
     token: Option<Token>,
     now: UnixMs,
 ) -> Result<Step, Error> {
+    if let Wanted::Permit(limit) = wanted {
+        return permits::hand_off(view, limit, lease, now);
+    }
+    let mode = wanted.mode();
     check_kind(view, mode)?;
     if must_check_readers(view, mode) {
         return Ok(Step::Look(Need::AnyOther));
@@ -94,18 +99,18 @@ impl New {
 
     /// The lock had no holder.
     fn first_holder(&self, view: &View) -> Decision {
-        let hash = match view.kind {
-            Kind::Free => HashChange::Set(Holds::ONE),
-            _ => HashChange::Replace(Holds::ONE),
+        let key = match view.kind {
+            Kind::Free => KeyChange::Set(Holds::ONE),
+            _ => KeyChange::Replace(Holds::ONE),
         };
-        let mut decision = self.hold(hash, Holds::ONE, self.now.after(self.lease), Expiry::At(self.now));
+        let mut decision = self.hold(key, Holds::ONE, self.now.after(self.lease), Expiry::At(self.now));
         decision.change.becomes = Some(self.mode).filter(|mode| *mode != Mode::Mutex);
         decision
     }
 
     /// Other readers hold the lock, or the owner writes.
     fn joined(&self, view: &View) -> Decision {
-        self.hold(HashChange::Set(Holds::ONE), Holds::ONE, self.now.after(self.lease), view.key_end)
+        self.hold(KeyChange::Set(Holds::ONE), Holds::ONE, self.now.after(self.lease), view.key_end)
     }
 
     /// The owner holds the lock in this mode already: the lease never gets shorter. FENCED gets a new token even if
@@ -113,13 +118,13 @@ impl New {
     fn again(&self, view: &View, before: Hold, target: Holds) -> Decision {
         let asked = self.now.after(self.lease);
         let more = target > before.holds;
-        let hash = if more { HashChange::Set(target) } else { HashChange::Keep };
+        let key = if more { KeyChange::Set(target) } else { KeyChange::Keep };
         let ends = match before.until {
             Expiry::At(at) => at.max(asked),
             // Another client removed the expiry (PERSIST).
             Expiry::Never => asked,
         };
-        let mut decision = self.hold(hash, target, ends, view.key_end);
+        let mut decision = self.hold(key, target, ends, view.key_end);
         if !more {
             decision.change.event = None;
             if before.until == Expiry::At(ends) {
@@ -133,7 +138,7 @@ impl New {
     }
 
     /// This number of holds, the newest of which has this lease end.
-    fn hold(&self, hash: HashChange, holds: Holds, ends: UnixMs, key_end: Expiry) -> Decision {
+    fn hold(&self, key: KeyChange, holds: Holds, ends: UnixMs, key_end: Expiry) -> Decision {
         // The key lasts as long as the longest lease.
         let longer = matches!(key_end, Expiry::At(at) if ends > at);
         let leases = match self.mode {
@@ -145,7 +150,7 @@ impl New {
             reply: self.reply(holds, in_force),
             change: Change {
                 mode: self.mode,
-                hash,
+                key,
                 becomes: None,
                 shared: leases.change(),
                 expire_at: longer.then_some(ends),

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::at::At;
-use crate::decision::{Change, Decision, HashChange, Reply};
+use crate::decision::{Change, Decision, Reply};
 use crate::error::Error;
 use crate::locks::{self, Via, Waiter};
 use crate::look::Picture;
@@ -13,7 +13,7 @@ use crate::port::{Lock, Server};
 use crate::rules::{self, reply_token};
 use crate::token::Token;
 use crate::turn::Turn;
-use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs};
+use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs, Wanted};
 use crate::view::{Need, View};
 
 /// What came of handing the lock to one waiter.
@@ -77,10 +77,7 @@ impl<P: Server> Turn<'_, '_, P> {
     /// Makes the head of the queue the holder.
     fn give(&mut self, head: Waiter, lease: LeaseMs, token: Option<Token>) -> Grant {
         let now = self.now;
-        let rule = |view: &View| match head.permits {
-            Some(limit) => rules::hand_off_permit(view, limit, lease, now),
-            None => rules::hand_off(view, head.mode, lease, token, now),
-        };
+        let rule = |view: &View| rules::hand_off(view, head.wanted, lease, token, now);
         let owner = Some(&*head.owner);
         let (mut picture, looked) = match self.known_free() {
             Some((view, changes)) => (Picture::known(self, owner, view, changes), Ok(())),
@@ -111,12 +108,12 @@ impl<P: Server> Turn<'_, '_, P> {
         self.at.note_reads(&decision.change);
         self.at.holds_changed(Some(&head.owner), &decision.change);
         // Redisson knows no permits of this kind, and readers are counted where others join as well.
-        let is_sole = matches!(head.mode, Mode::Mutex | Mode::Write);
+        let is_sole = matches!(head.wanted, Wanted::Mutex | Wanted::Write);
         let announced = self.at.leave_as_holder(&head, is_sole);
         self.at.remove_departed_heads();
         if is_sole
             && let Some(message) =
-                rules::message_on_hand_off(announced.unwrap_or(Expiry::Never), ends, head.mode)
+                rules::message_on_hand_off(announced.unwrap_or(Expiry::Never), ends, head.mode())
         {
             self.notify(message);
         }
@@ -143,7 +140,7 @@ impl<P: Server> At<'_, '_, P> {
             let announced = locks.announced_end(lock);
             locks.forget_called(lock);
             // In this order: with the last waiter of a connection that has ended, its end is forgotten.
-            locks.tie(lock, &head.owner, head.mode, (head.session, head.user.clone()));
+            locks.tie(lock, &head.owner, head.mode(), (head.session, head.user.clone()));
             locks.leave(head.ticket);
             announced
         })
@@ -154,11 +151,11 @@ impl<P: Server> At<'_, '_, P> {
         &self,
         head: Waiter,
         ends: UnixMs,
-        Decision { reply, change: Change { hash, .. } }: &Decision,
+        Decision { reply, change: Change { event, .. } }: &Decision,
     ) {
-        let Waiter { ticket, owner, mode, .. } = head;
+        let (mode, Waiter { ticket, owner, .. }) = (head.mode(), head);
         // An owner that holds the lock by another call keeps it, even if this reply is not delivered.
-        if *hash != HashChange::Keep {
+        if event.is_some() {
             self.locks(|locks, lock| locks.granted(lock, locks::Grant { ticket, owner, mode, ends }));
         }
         self.node.port.answer(ticket, Ok(*reply));

@@ -7,7 +7,7 @@ use crate::locks::Waiter;
 use crate::port::Server;
 use crate::timing::Share;
 use crate::turn::Turn;
-use crate::types::Mode;
+use crate::types::{Mode, Wanted};
 use crate::weight::{Weighed, weight};
 
 /// The grants of one call.
@@ -44,14 +44,14 @@ impl<P: Server> Turn<'_, '_, P> {
                 Err(end) => break end,
             };
             let weight = weight(self.at.name().key.len().saturating_add(head.bytes()));
-            let mode = head.mode;
+            let wanted = head.wanted;
             match self.hand_to(head) {
                 Grant::Granted { becomes } => {
                     self.at.node.locks(|locks| locks.count_served(weight));
                     any = true;
                     opened |= becomes == Some(Mode::Read);
                     // In the other modes the next waiter may share the lock. Behind a writer this is its own wait to read.
-                    if mode == Mode::Mutex {
+                    if wanted == Wanted::Mutex {
                         break End::Settled;
                     }
                 }
@@ -75,7 +75,7 @@ impl<P: Server> Turn<'_, '_, P> {
             Next::Redisson => return Err(End::RedissonTurn),
             Next::Nobody => return Err(End::Settled),
         };
-        match self.access(&head.owner, head.wanted()) {
+        match self.access(&head.owner, head.wanted) {
             Access::Free | Access::Shared => Ok(head),
             // The grants before it are in its way. Or another module reacted to a command of rlock, and acquired the lock.
             Access::Until { .. } => Err(End::Settled),

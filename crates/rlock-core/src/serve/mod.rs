@@ -10,12 +10,12 @@ use crate::access::Access;
 use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
 use crate::first::Dead;
-use crate::locks::{Cause, DropReason, Wanted};
+use crate::locks::{Cause, DropReason};
 use crate::look::Picture;
 use crate::note::Note;
 use crate::port::Server;
 use crate::turn::Turn;
-use crate::types::{Expiry, Mode};
+use crate::types::{Expiry, Mode, Wanted};
 use crate::yielding::expire_window;
 
 /// How a lock became free.
@@ -49,12 +49,12 @@ impl<P: Server> Turn<'_, '_, P> {
     /// Serves a lock that may have become free without a command of the module. If no native waiter gets it, Redisson clients
     /// are notified.
     pub(crate) fn serve_found_free(&mut self) {
-        let Some(Wanted { mode, .. }) = self.at.wanted_first() else { return };
+        let Some(wanted) = self.at.wanted_first() else { return };
         match self.serve(Freed::Unseen) {
             Served::NotFree => return,
             Served::Free | Served::Later => {
                 self.at.locks(|locks, lock| locks.end_count(lock));
-                if let Some(message) = UnlockMessage::to_all(mode) {
+                if let Some(message) = UnlockMessage::to_all(wanted.mode()) {
                     self.notify(message);
                 }
             }
@@ -86,8 +86,8 @@ impl<P: Server> Turn<'_, '_, P> {
                 return Served::NotFree;
             }
             // Redisson knows no permits of this kind.
-            _ if wanted.mode == Mode::Permit => self.note_found_free(freed),
-            Access::Free if self.yield_if_due(wanted.mode, freed) => return Served::Yielded,
+            _ if matches!(wanted, Wanted::Permit(_)) => self.note_found_free(freed),
+            Access::Free if self.yield_if_due(wanted.mode(), freed) => return Served::Yielded,
             Access::Free | Access::Shared => {}
         }
         let grants = self.grant_in_turn();

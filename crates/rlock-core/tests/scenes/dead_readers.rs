@@ -7,7 +7,7 @@ use rlock_core::commands::Answer;
 use rlock_core::locks::LockRef;
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Expiry, Holds, Mode, Owner, Reply, UnixMs};
+use rlock_core::{Expiry, Holds, Mode, Owner, Reply, UnixMs, Wanted};
 use rlock_sim::{ReadWrite, Sim, Value};
 
 use crate::fair_scene::{asks, block, lease, lock, settings};
@@ -47,7 +47,7 @@ fn write(sim: &Sim, owner: &str, wait: Option<Wait<'_>>) -> Answer {
 }
 
 fn write_to(sim: &Sim, lock: &LockRef, owner: &str, wait: Option<Wait<'_>>) -> Answer {
-    let request = Acquire { wait, ..asks(owner, 60_000, Mode::Write) };
+    let request = Acquire { wait, ..asks(owner, 60_000, Wanted::Write) };
     sim.acquire(1, lock, &request).expect("an answer")
 }
 

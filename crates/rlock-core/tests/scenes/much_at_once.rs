@@ -6,7 +6,7 @@ use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::observed::ListChange;
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::settings::Settings;
-use rlock_core::{Mode, Owner, Reply, UnixMs, WaitMs, departures, observed};
+use rlock_core::{Owner, Reply, UnixMs, WaitMs, Wanted, departures, observed};
 use rlock_sim::{Sim, Value};
 
 use crate::fair_scene::{asks, block, lease, settings};
@@ -31,7 +31,7 @@ fn small_steps() -> Sim {
 }
 
 fn acquire(sim: &Sim, lock: &LockRef, owner: &str, wait: Option<Wait<'_>>) -> Answer {
-    let request = Acquire { fair: true, wait, ..asks(owner, HOUR, Mode::Mutex) };
+    let request = Acquire { fair: true, wait, ..asks(owner, HOUR, Wanted::Mutex) };
     sim.acquire(1, lock, &request).expect("an answer")
 }
 
@@ -206,7 +206,7 @@ fn a_queue_that_is_not_done_comes_behind_the_locks_that_were_due_before() {
     for fair in [false, true] {
         let sim = sim();
         let ask = |lock: &LockRef, owner: &str, lease_ms, wait| {
-            let request = Acquire { fair, wait, ..asks(owner, lease_ms, Mode::Mutex) };
+            let request = Acquire { fair, wait, ..asks(owner, lease_ms, Wanted::Mutex) };
             sim.acquire(1, lock, &request).expect("an answer");
         };
         let for_ever = WaitMs::new(0).expect("a wait");

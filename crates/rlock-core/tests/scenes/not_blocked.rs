@@ -4,7 +4,7 @@ use rlock_core::commands::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::request::{Acquire, DownTo, Release};
 use rlock_core::settings::Settings;
-use rlock_core::{Error, Mode, Owner, Reply};
+use rlock_core::{Error, Owner, Reply, Wanted};
 use rlock_sim::Sim;
 
 use crate::fair_scene::{asks, block, lease, settings};
@@ -19,7 +19,7 @@ fn sim() -> Sim {
 }
 
 fn waits(owner: &str, fair: bool) -> Acquire<'_> {
-    Acquire { fair, wait: block(), ..asks(owner, 10_000, Mode::Mutex) }
+    Acquire { fair, wait: block(), ..asks(owner, 10_000, Wanted::Mutex) }
 }
 
 /// Valkey from 8.1 on refuses to block a client that is subscribed to anything.

@@ -4,7 +4,7 @@ use rlock_core::commands::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::settings::Settings;
-use rlock_core::{Holds, Mode, Owner, PermitLimit, Reply, WaitMs, sessions};
+use rlock_core::{Holds, Owner, PermitLimit, Reply, WaitMs, Wanted, sessions};
 use rlock_sim::{Sim, Value};
 
 use crate::fair_scene::{asks, lease, settings};
@@ -33,7 +33,7 @@ fn acquire(sim: &Sim, connection: u64, owner: &str) -> Reply {
     let request = Acquire {
         session: Some(lease(GRACE)),
         wait: Some(Wait::Enqueue(WaitMs::new(0).expect("a wait"), b"channel")),
-        ..asks(owner, LEASE, Mode::Mutex)
+        ..asks(owner, LEASE, Wanted::Mutex)
     };
     match sim.acquire(connection, &lock(), &request).expect("an answer") {
         Answer::Now(reply) => reply,
@@ -103,9 +103,8 @@ fn a_permit_is_not_tied_as_the_one_before_it_that_has_ended() {
     let sim = sim();
     let permit = |connection, owner: &str, ms| {
         let request = Acquire {
-            permits: PermitLimit::new(2),
             session: Some(lease(GRACE)),
-            ..asks(owner, ms, Mode::Permit)
+            ..asks(owner, ms, Wanted::Permit(PermitLimit::new(2).expect("a limit")))
         };
         let answer = sim.acquire(connection, &lock(), &request);
         assert!(matches!(answer, Ok(Answer::Now(Reply::Acquired { .. }))), "{answer:?}");
@@ -125,12 +124,12 @@ fn a_permit_is_not_tied_as_the_one_before_it_that_has_ended() {
 #[test]
 fn the_sweep_of_ties_counts_the_lease_keys_that_it_reads() {
     let (sim, read) = (sim(), LockRef { db: 0, key: b"read"[..].into() });
-    let tied = |connection, lock, mode| {
-        let request = Acquire { session: Some(lease(GRACE)), ..asks("owner", LEASE, mode) };
+    let tied = |connection, lock, wanted| {
+        let request = Acquire { session: Some(lease(GRACE)), ..asks("owner", LEASE, wanted) };
         sim.acquire(connection, lock, &request).expect("an answer");
     };
-    tied(1, &read, Mode::Read);
-    tied(2, &lock(), Mode::Mutex);
+    tied(1, &read, Wanted::Read);
+    tied(2, &lock(), Wanted::Mutex);
     sim.with(|world| {
         if let Some(Value::ReadWrite(value)) = world.keys.get_mut(&read) {
             value.reads.values_mut().for_each(|holds| *holds = Holds::new(1_001).expect("a number of holds"));

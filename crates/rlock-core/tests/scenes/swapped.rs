@@ -1,6 +1,6 @@
 //! SWAPDB beside FAIR waiters: they stay in their database, and their fair list goes.
 
-use rlock_core::Mode;
+use rlock_core::Wanted;
 use rlock_core::commands::Answer;
 use rlock_core::locks::{Limits, LockRef};
 use rlock_core::request::{Acquire, Wait};
@@ -18,7 +18,7 @@ fn lock(db: i32) -> LockRef {
 }
 
 fn acquire(sim: &Sim, db: i32, owner: &str, wait: Option<Wait<'_>>) -> Answer {
-    let request = Acquire { fair: true, wait, ..asks(owner, LEASE, Mode::Mutex) };
+    let request = Acquire { fair: true, wait, ..asks(owner, LEASE, Wanted::Mutex) };
     sim.acquire(1, &lock(db), &request).expect("an answer")
 }
 

@@ -4,7 +4,7 @@ use rlock_core::commands::Answer;
 use rlock_core::locks::{Limits, LockRef, Turns};
 use rlock_core::request::{Acquire, DownTo, Release, Wait};
 use rlock_core::settings::Settings;
-use rlock_core::{Mode, Owner, Reply, UnixMs, WaitMs};
+use rlock_core::{Mode, Owner, Reply, UnixMs, WaitMs, Wanted};
 use rlock_sim::{Sim, Value};
 
 use crate::fair_scene::{asks, block, lease, settings};
@@ -46,8 +46,8 @@ impl Scene {
         })
     }
 
-    fn ask(&self, owner: usize, mode: Mode, waits: bool) -> Option<Answer> {
-        let request = Acquire { wait: block().filter(|_| waits), ..asks(OWNERS[owner], LEASE, mode) };
+    fn ask(&self, owner: usize, wanted: Wanted, waits: bool) -> Option<Answer> {
+        let request = Acquire { wait: block().filter(|_| waits), ..asks(OWNERS[owner], LEASE, wanted) };
         let client = u64::try_from(owner).expect("a number") + 1;
         // A reader may not wait to write.
         self.0.acquire(client, &lock(), &request).ok()
@@ -75,9 +75,9 @@ fn kept_waiting(turn_ms: u64) -> Scene {
     scene.0.with(|world| world.settings.turns.after_ms = turn_ms);
     scene.listen(true);
     for owner in [0, 1, 2, 3] {
-        assert!(matches!(scene.ask(owner, Mode::Read, false), Some(Answer::Now(Reply::Acquired { .. }))));
+        assert!(matches!(scene.ask(owner, Wanted::Read, false), Some(Answer::Now(Reply::Acquired { .. }))));
     }
-    assert!(matches!(scene.ask(4, Mode::Read, true), Some(Answer::Later)));
+    assert!(matches!(scene.ask(4, Wanted::Read, true), Some(Answer::Later)));
     scene
 }
 
@@ -112,7 +112,7 @@ fn dead_readers_hold_no_reader_back() {
     let scene = Scene::new();
     scene.0.with(|world| world.settings.turns = Turns { after_grants: 1_000, after_ms: 1_000_000 });
     let ask = |owner: &str, ms: i64, wait| {
-        let request = Acquire { wait, ..asks(owner, ms, Mode::Read) };
+        let request = Acquire { wait, ..asks(owner, ms, Wanted::Read) };
         scene.0.acquire(1, &lock(), &request).expect("an answer")
     };
     ask("a", 3_600_000, None);
@@ -135,10 +135,10 @@ fn a_moment_outlasts_a_sweep_but_not_its_option() {
     let scene = Scene::new();
     scene.listen(true);
     for owner in 0..4 {
-        scene.ask(owner, Mode::Read, false);
+        scene.ask(owner, Wanted::Read, false);
     }
     let comes_in = || {
-        scene.ask(4, Mode::Read, false);
+        scene.ask(4, Wanted::Read, false);
         scene.reads("e")
     };
     assert!(!comes_in(), "it is not the other's turn");

@@ -4,7 +4,7 @@ mod grammar;
 mod names;
 
 use rlock_core::request::{Acquire, Cancel, DownTo, ForceRelease, Hot, Info, List, Release, Renew, Wait};
-use rlock_core::{Error, LeaseMs, Mode};
+use rlock_core::{Error, LeaseMs, Mode, Wanted};
 
 use grammar::Command;
 
@@ -72,10 +72,10 @@ fn parse(command: Command, words: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
 
 fn acquire(request: &Acquire<'_>) -> Vec<Vec<u8>> {
     let mut words = vec![request.owner.bytes().to_vec(), decimal(request.lease.get())];
-    match (request.mode, request.permits) {
-        (Mode::Mutex, _) => {}
-        (_, Some(limit)) => words.extend([b"PERMITS".to_vec(), decimal(limit.get().into())]),
-        (mode, None) => words.push(mode_word(mode)),
+    match request.wanted {
+        Wanted::Mutex => {}
+        Wanted::Permit(limit) => words.extend([b"PERMITS".to_vec(), decimal(limit.get().into())]),
+        Wanted::Read | Wanted::Write => words.push(mode_word(request.mode())),
     }
     if request.fair {
         words.push(b"FAIR".to_vec());

@@ -5,7 +5,7 @@ use rlock_core::message;
 use rlock_core::request::{Acquire, Cancel};
 use rlock_core::shape::{self, SingleField};
 use rlock_core::types::canonical_integer;
-use rlock_core::{Error, Holds, LeaseMs, Mode, MonoMs, Owner, names};
+use rlock_core::{Error, Holds, LeaseMs, MonoMs, Owner, PermitLimit, Wanted, names};
 
 /// Checks the values made of these bytes as a key, an owner, a channel, a field or a value.
 pub(super) fn check(bytes: &[u8]) {
@@ -86,19 +86,19 @@ fn check_messages(bytes: &[u8]) {
     let lock = LockName { db, key };
     let lease = LeaseMs::new(1 + i64::try_from(bytes.len()).unwrap_or(0)).expect("a lease");
     let token = i64::from(db) << 40;
-    for mode in [Mode::Mutex, Mode::Read, Mode::Write, Mode::Permit] {
+    let permit = Wanted::Permit(PermitLimit::new(2).expect("a limit"));
+    for wanted in [Wanted::Mutex, Wanted::Read, Wanted::Write, permit] {
+        let mode = wanted.mode();
         let last = mode.word().map_or(String::new(), |word| format!(" {word}"));
-        let (since, ticket) = (MonoMs(0), Ticket(1));
         let waiter = Waiter {
             owner: owner.into(),
-            mode,
-            permits: None,
+            wanted,
             lease,
             fenced: false,
             fair: false,
-            since,
+            since: MonoMs(0),
             until: None,
-            ticket,
+            ticket: Ticket(1),
             via: Via::Block,
             client_id: 1,
             session: None,

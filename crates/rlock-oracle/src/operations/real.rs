@@ -4,7 +4,9 @@ use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{Limits, Locks, Ticket, TieLimits, Turns, Usage};
 use rlock_core::request::{self, Acquire, DownTo};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Error, Holds, LeaseMs, PermitLimit, Reply, commands, observed, sessions};
+use rlock_core::{
+    Admission, Error, Holds, LeaseMs, PermitLimit, Reply, Wanted, commands, observed, sessions,
+};
 use rlock_sim::{Sim, World};
 
 use super::op::{CHANNELS, Channel, Count, Ground, LOCKS, Lock, Ms, Op, Owner, Wait, Word};
@@ -185,11 +187,16 @@ impl Real {
             }
         };
         let arrive_at = holds.map(|Count(n)| Holds::new(n.max(1)).expect("holds"));
-        let permits = PermitLimit::new(owner.permits().into()).filter(|_| word == Word::Permit);
-        let (owner, lease, mode) = (name(owner), lease(new), said(word).unwrap_or_default());
+        let wanted = match word {
+            Word::None => Wanted::Mutex,
+            Word::Read => Wanted::Read,
+            Word::Write => Wanted::Write,
+            Word::Permit => Wanted::Permit(PermitLimit::new(owner.permits().into()).expect("a limit")),
+        };
+        let (owner, lease) = (name(owner), lease(new));
         let in_multi = matches!(wait, Wait::BlockInMulti(_));
         let ((client, session), wait) = (self.calls_on, wait_asked);
-        let request = Acquire { owner, lease, mode, permits, fair, arrive_at, fenced, session, wait };
+        let request = Acquire { owner, lease, wanted, fair, arrive_at, fenced, session, wait };
         self.log_in(client);
         self.sim.with(|world| world.may_block = world.primary && !in_multi);
         match self.sim.acquire(client, &id(lock), &request) {

@@ -69,7 +69,7 @@ impl Real {
         };
         let until = waiter.until.map(|at| at.0);
         let (lease, fenced) = (waiter.lease.get(), waiter.fenced);
-        let is_asked = |(word, _): &(Word, &str)| said(*word).unwrap_or_default() == waiter.mode;
+        let is_asked = |(word, _): &(Word, &str)| said(*word).unwrap_or_default() == waiter.mode();
         let (word, _) = WORDS.into_iter().find(is_asked).expect("a mode");
         Waiter { owner: owner_of(&waiter.owner), word, lease, fenced, until, via, fair: waiter.fair }
     }

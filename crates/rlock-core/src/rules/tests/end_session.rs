@@ -6,7 +6,7 @@ use super::*;
 fn ended(view: View, mode: Mode, latest: Option<Expiry>, grace: i64) -> (Option<UnixMs>, Option<UnixMs>) {
     match end_session(&view, mode, latest, at(grace)) {
         Ok(Step::Done(decision)) => {
-            assert_eq!((decision.change.hash, decision.change.event), (HashChange::Keep, None));
+            assert_eq!((decision.change.key, decision.change.event), (KeyChange::Keep, None));
             (decision.change.leases().set.map(|(_, _, until)| until), decision.change.expire_at)
         }
         other => panic!("{other:?}"),

@@ -5,7 +5,7 @@ use super::*;
 /// reply, hash, what `mode` becomes, lease keys written, and deleted, the key's expiry, the message
 type Given = (
     Reply,
-    HashChange,
+    KeyChange,
     Option<Mode>,
     Option<(i64, i64, UnixMs)>,
     Option<(i64, i64)>,
@@ -15,19 +15,19 @@ type Given = (
 
 fn given(decision: Decision) -> Given {
     let leases = decision.change.leases();
-    let Change { hash, becomes, expire_at, unlock_message, .. } = decision.change;
-    (decision.reply, hash, becomes, leases.set, leases.gone, expire_at, unlock_message)
+    let Change { key, becomes, expire_at, unlock_message, .. } = decision.change;
+    (decision.reply, key, becomes, leases.set, leases.gone, expire_at, unlock_message)
 }
 
-const NOT_HELD: Given = (Reply::NotHeld, HashChange::Keep, None, None, None, None, None);
+const NOT_HELD: Given = (Reply::NotHeld, KeyChange::Keep, None, None, None, None, None);
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_reader_releases() {
     let (one, all) = (DownTo::OneLess, DownTo::AtMost(0));
     let gone = Some(UnlockMessage::ReadersGone);
-    let set = |n| HashChange::Set(holds(n));
-    let (delete, remove, keep) = (HashChange::Delete, HashChange::Remove, HashChange::Keep);
+    let set = |n| KeyChange::Set(holds(n));
+    let (delete, remove, keep) = (KeyChange::Delete, KeyChange::Remove, KeyChange::Keep);
     let still = Reply::StillHeld;
     let kept = |n| Some((n, n, at(READS_LEFT)));
     let cases: Vec<(&str, View, Release<'_>, Others, Given)> = vec![
@@ -151,8 +151,8 @@ fn a_reader_releases() {
 fn a_writer_releases_and_downgrades() {
     let (one, all) = (DownTo::OneLess, DownTo::AtMost(0));
     let gone = Some(UnlockMessage::WriterGone);
-    let set = |n| HashChange::Set(holds(n));
-    let (delete, remove, keep) = (HashChange::Delete, HashChange::Remove, HashChange::Keep);
+    let set = |n| KeyChange::Set(holds(n));
+    let (delete, remove, keep) = (KeyChange::Delete, KeyChange::Remove, KeyChange::Keep);
     let still = Reply::StillHeld;
     let write = Some(Mode::Write);
     let cases: Vec<(&str, View, Release<'_>, Given)> = vec![
@@ -196,9 +196,9 @@ fn a_writer_releases_and_downgrades() {
 
 #[test]
 fn force_release_removes_everything_or_one_owners_holds() {
-    let (delete, remove) = (HashChange::Delete, HashChange::Remove);
-    let none = HashChange::Keep;
-    type Case<'a> = (&'a str, View, bool, Others, Reply, HashChange, Option<(i64, i64)>);
+    let (delete, remove) = (KeyChange::Delete, KeyChange::Remove);
+    let none = KeyChange::Keep;
+    type Case<'a> = (&'a str, View, bool, Others, Reply, KeyChange, Option<(i64, i64)>);
     let forced = Reply::Forced;
     let cases: Vec<Case<'_>> = vec![
         ("the reads of any owner", reading(0, 3), false, alive(1), forced, delete, None),
@@ -213,11 +213,11 @@ fn force_release_removes_everything_or_one_owners_holds() {
         ("nothing there", FREE, false, alive(1), Reply::NothingToForce, none, None),
         ("a key without holds", ABANDONED, false, alive(1), Reply::NothingToForce, none, None),
     ];
-    for (story, view, of_owner, others, reply, hash, gone) in cases {
+    for (story, view, of_owner, others, reply, key, gone) in cases {
         let forced = knowing(view, others, |view| Ok(force_release(view, of_owner)));
         let Decision { reply: answer, change } = forced.expect("a decision");
-        assert_eq!((answer, change.hash, change.leases().gone), (reply, hash, gone), "{story}");
-        assert_eq!(change.unlock_message.is_some(), hash == delete, "{story}");
+        assert_eq!((answer, change.key, change.leases().gone), (reply, key, gone), "{story}");
+        assert_eq!(change.unlock_message.is_some(), key == delete, "{story}");
     }
 }
 
@@ -231,30 +231,30 @@ fn only_an_untouched_grant_is_revoked_and_only_its_own_hold() {
     let back = |view, mode, ends, others| {
         let decision = knowing(view, others, |view| revoke(view, mode, at(ends))).expect("a decision");
         let leases = decision.change.leases();
-        let Change { hash, becomes, .. } = decision.change;
-        (decision.reply == Reply::Released).then_some((hash, becomes, leases.gone))
+        let Change { key, becomes, .. } = decision.change;
+        (decision.reply == Reply::Released).then_some((key, becomes, leases.gone))
     };
     let gone = Some((1, 1));
     let read = |view, others| back(view, Mode::Read, READS_LEFT, others);
-    assert_eq!(read(reading(1, 0), alive(1)), Some((HashChange::Delete, None, gone)));
+    assert_eq!(read(reading(1, 0), alive(1)), Some((KeyChange::Delete, None, gone)));
     assert_eq!(
         read(reading(1, 2), alive(1)),
-        Some((HashChange::Remove, None, gone)),
+        Some((KeyChange::Remove, None, gone)),
         "the others keep theirs"
     );
     assert_eq!(
         read(reading(1, 1), Others::Dead),
-        Some((HashChange::Delete, None, gone)),
+        Some((KeyChange::Delete, None, gone)),
         "it leaves no holder"
     );
-    assert_eq!(read(writing(1, 1), alive(1)), Some((HashChange::Remove, None, gone)), "it writes still");
+    assert_eq!(read(writing(1, 1), alive(1)), Some((KeyChange::Remove, None, gone)), "it writes still");
     for view in [reading(2, 0), reading(0, 1), FREE, ABANDONED, written()] {
         assert_eq!(read(view, alive(1)), None, "{view:?}");
     }
     assert_eq!(back(reading(1, 0), Mode::Read, READS_LEFT + 1, alive(1)), None, "another lease");
     let write = |view| back(view, Mode::Write, LEFT, alive(1));
-    assert_eq!(write(writing(0, 1)), Some((HashChange::Delete, None, None)));
-    assert_eq!(write(writing(1, 1)), Some((HashChange::Remove, Some(Mode::Read), None)), "it reads still");
+    assert_eq!(write(writing(0, 1)), Some((KeyChange::Delete, None, None)));
+    assert_eq!(write(writing(1, 1)), Some((KeyChange::Remove, Some(Mode::Read), None)), "it reads still");
     for view in [writing(0, 2), written(), reading(1, 0), FREE, for_ever(writing(0, 1))] {
         assert_eq!(write(view), None, "{view:?}");
     }

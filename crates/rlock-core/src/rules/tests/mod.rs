@@ -8,9 +8,9 @@ mod plain;
 mod take;
 
 use super::*;
-use crate::decision::{Admission, HashChange, LockEvent};
+use crate::decision::{Admission, KeyChange, LockEvent};
 use crate::request::{Acquire, Release, Wait};
-use crate::types::{LeaseMs, Owner, WaitMs};
+use crate::types::{LeaseMs, Owner, WaitMs, Wanted};
 use crate::view::{Need, Others};
 
 const NOW: UnixMs = UnixMs(1_000_000);
@@ -106,16 +106,15 @@ fn alive(last_end: i64) -> Others {
     Others::Live { until, last_end: Some(until) }
 }
 
-fn ask(mode: Mode, lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
+fn ask(wanted: Wanted, lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
     let arrive_at = arrive_at.map(holds);
     Acquire {
         owner: owner(),
         lease: lease(lease_ms),
-        mode,
+        wanted,
         fair: false,
         arrive_at,
         fenced: false,
-        permits: None,
         session: None,
         wait: None,
     }
@@ -214,7 +213,7 @@ fn renew_never_ends_the_key_before_anybodys_read_lease() {
         let renewed = renew(&view, &prolong(mode, ms), NOW).map(done);
         let Decision { reply: answer, change } = renewed.expect("a decision");
         assert_eq!((answer, change.leases().set, change.expire_at), (reply, set, expire_at), "{story}");
-        assert_eq!((change.hash, change.event), (HashChange::Keep, None), "{story}");
+        assert_eq!((change.key, change.event), (KeyChange::Keep, None), "{story}");
     }
 }
 
@@ -229,15 +228,19 @@ fn one_call_touches_a_thousand_lease_keys_at_most() {
 
 #[test]
 fn a_mode_must_fit_the_lock() {
-    let plain = |view: &View| acquire(view, &ask(Mode::Mutex, 50, None), None, NOW, ANYBODY, false);
-    let read = |view: &View| acquire(view, &ask(Mode::Read, 50, None), None, NOW, ANYBODY, false);
+    let plain = |view: &View| acquire(view, &ask(Wanted::Mutex, 50, None), None, NOW, ANYBODY, false);
+    let read = |view: &View| acquire(view, &ask(Wanted::Read, 50, None), None, NOW, ANYBODY, false);
     for view in [reading(0, 1), reading(1, 0), written()] {
         assert_eq!(plain(&view), Err(Error::ReadWriteLock), "{view:?}");
-        assert_eq!(hand_off(&view, Mode::Mutex, lease(50), None, NOW), Err(Error::ReadWriteLock), "{view:?}");
+        assert_eq!(
+            hand_off(&view, Wanted::Mutex, lease(50), None, NOW),
+            Err(Error::ReadWriteLock),
+            "{view:?}"
+        );
     }
     for view in [HELD_BY_OTHER, own(1)] {
         assert_eq!(read(&view), Err(Error::Mutex), "{view:?}");
-        assert_eq!(hand_off(&view, Mode::Write, lease(50), None, NOW), Err(Error::Mutex), "{view:?}");
+        assert_eq!(hand_off(&view, Wanted::Write, lease(50), None, NOW), Err(Error::Mutex), "{view:?}");
         let write = Some(Mode::Write);
         assert_eq!(release(&view, &give(write, DownTo::OneLess, None), NOW), Err(Error::Mutex), "{view:?}");
         assert_eq!(renew(&view, &prolong(write, 50), NOW), Err(Error::Mutex), "{view:?}");
@@ -248,16 +251,16 @@ fn a_mode_must_fit_the_lock() {
 fn a_rule_asks_for_other_owners_only_if_the_answer_depends_on_them() {
     let any = Ok(Step::Look(Need::AnyOther));
     let last = Ok(Step::Look(Need::LastOther));
-    let take = |view, mode| acquire(&view, &ask(mode, 50, None), None, NOW, ANYBODY, true);
-    assert_eq!(take(reading(0, 3), Mode::Write), any);
-    assert_eq!(hand_off(&reading(0, 3), Mode::Write, lease(50), None, NOW), any);
-    for (view, mode) in [
-        (reading(0, 3), Mode::Read),
-        (reading(1, 3), Mode::Write),
-        (written(), Mode::Write),
-        (written(), Mode::Read),
+    let take = |view, wanted| acquire(&view, &ask(wanted, 50, None), None, NOW, ANYBODY, true);
+    assert_eq!(take(reading(0, 3), Wanted::Write), any);
+    assert_eq!(hand_off(&reading(0, 3), Wanted::Write, lease(50), None, NOW), any);
+    for (view, wanted) in [
+        (reading(0, 3), Wanted::Read),
+        (reading(1, 3), Wanted::Write),
+        (written(), Wanted::Write),
+        (written(), Wanted::Read),
     ] {
-        assert!(matches!(take(view, mode), Ok(Step::Done(_))), "{view:?} {mode:?}");
+        assert!(matches!(take(view, wanted), Ok(Step::Done(_))), "{view:?} {wanted:?}");
     }
     let give_all = |view| release(&view, &give(Some(Mode::Read), DownTo::AtMost(0), None), NOW);
     assert_eq!(give_all(reading(2, 3)), last);

@@ -25,13 +25,15 @@ fn limit(count: i64) -> PermitLimit {
 }
 
 fn wanted(count: i64, lease_ms: i64) -> Acquire<'static> {
-    Acquire { permits: Some(limit(count)), ..ask(Mode::Permit, lease_ms, Some(1)) }
+    ask(Wanted::Permit(limit(count)), lease_ms, Some(1))
 }
 
 /// What an acquisition leads to: the reply, the end of the permit, the key's new expiry.
 fn taken(view: View, request: &Acquire<'_>, kept_out: bool) -> (Reply, Option<UnixMs>, Option<UnixMs>) {
     match acquire(&view, request, None, NOW, Admission::Open, kept_out) {
-        Ok(Step::Done(decision)) => (decision.reply, decision.change.permit_end(), decision.change.expire_at),
+        Ok(Step::Done(decision)) => {
+            (decision.reply, decision.change.key.permit_end(), decision.change.expire_at)
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -76,7 +78,7 @@ fn waiters_are_not_overtaken_and_holders_keep_their_permits() {
 #[test]
 fn the_key_expires_with_the_last_permit() {
     let renewed = |view: View, ms| match renew(&view, &prolong(None, ms), NOW) {
-        Ok(Step::Done(decision)) => (decision.change.permit_end(), decision.change.expire_at),
+        Ok(Step::Done(decision)) => (decision.change.key.permit_end(), decision.change.expire_at),
         other => panic!("{other:?}"),
     };
     assert_eq!(renewed(permits(true, 2, None), 1_000), (Some(at(1_000)), None));
@@ -92,12 +94,12 @@ fn the_key_expires_with_the_last_permit() {
 #[test]
 fn a_key_that_outlasts_its_permits_is_cut_short() {
     let lowered = |view: View| match lower_expiry(&view) {
-        Step::Done(Decision { change, .. }) => (change.expire_at, change.permit_end(), change.hash),
+        Step::Done(Decision { change, .. }) => (change.expire_at, change.key.permit_end(), change.key),
         other => panic!("{other:?}"),
     };
     let key_ends = |ms| View { key_end: Expiry::At(at(ms)), ..permits(false, 2, None) };
-    assert_eq!(lowered(key_ends(LAST)), (None, None, HashChange::Keep));
-    assert_eq!(lowered(key_ends(LAST + 9)), (Some(at(LAST)), None, HashChange::Keep));
+    assert_eq!(lowered(key_ends(LAST)), (None, None, KeyChange::Keep));
+    assert_eq!(lowered(key_ends(LAST + 9)), (Some(at(LAST)), None, KeyChange::Keep));
     let ended = View { others: Others::Dead, ..key_ends(LAST + 9) };
     assert_eq!(lowered(ended).0, None);
 }
@@ -106,17 +108,17 @@ fn a_key_that_outlasts_its_permits_is_cut_short() {
 fn a_permit_goes_alone_and_the_last_one_with_its_key() {
     let released = |view: View| match release(&view, &give(None, DownTo::OneLess, None), NOW) {
         Ok(Step::Done(Decision { reply, change })) => {
-            (reply, change.hash, change.expire_at, change.unlock_message)
+            (reply, change.key, change.expire_at, change.unlock_message)
         }
         other => panic!("{other:?}"),
     };
-    assert_eq!(released(permits(true, 2, None)), (Reply::Released, HashChange::Remove, None, None));
-    assert_eq!(released(permits(true, 0, None)), (Reply::Released, HashChange::Delete, None, None));
-    assert_eq!(released(permits(false, 2, None)), (Reply::NotHeld, HashChange::Keep, None, None));
+    assert_eq!(released(permits(true, 2, None)), (Reply::Released, KeyChange::Remove, None, None));
+    assert_eq!(released(permits(true, 0, None)), (Reply::Released, KeyChange::Delete, None, None));
+    assert_eq!(released(permits(false, 2, None)), (Reply::NotHeld, KeyChange::Keep, None, None));
     let last = View { key_end: Expiry::At(at(20_000)), ..permits(true, 2, None) };
-    assert_eq!(released(last), (Reply::Released, HashChange::Remove, Some(at(LAST)), None));
+    assert_eq!(released(last), (Reply::Released, KeyChange::Remove, Some(at(LAST)), None));
     let ended = View { others: Others::Dead, ..permits(true, 2, None) };
-    assert_eq!(released(ended).1, HashChange::Delete, "no other holder is alive");
+    assert_eq!(released(ended).1, KeyChange::Delete, "no other holder is alive");
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn a_grant_is_revoked_only_while_it_is_as_it_was_made() {
 #[test]
 fn the_end_of_a_session_cuts_a_permit_short_and_never_lengthens_it() {
     let ended = |ends| match end_session(&permits(true, 1, None), Mode::Permit, None, at(ends)) {
-        Ok(Step::Done(decision)) => decision.change.permit_end(),
+        Ok(Step::Done(decision)) => decision.change.key.permit_end(),
         other => panic!("{other:?}"),
     };
     assert_eq!(ended(100), Some(at(100)));
@@ -146,7 +148,7 @@ fn kinds_are_not_taken_for_each_other() {
     assert_eq!(other(HELD_BY_OTHER), Err(Error::NoPermitsLock));
     assert_eq!(other(reading(1, 0)), Err(Error::NoPermitsLock));
     let plain =
-        acquire(&permits(true, 1, None), &ask(Mode::Mutex, 1, None), None, NOW, Admission::Open, false);
+        acquire(&permits(true, 1, None), &ask(Wanted::Mutex, 1, None), None, NOW, Admission::Open, false);
     assert_eq!(plain, Err(Error::PermitsLock));
     assert_eq!(renew(&permits(true, 1, None), &prolong(Some(Mode::Read), 1), NOW), Err(Error::PermitsLock));
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn ask(lease_ms: i64, arrive_at: Option<i64>) -> Acquire<'static> {
-    super::ask(Mode::Mutex, lease_ms, arrive_at)
+    super::ask(Wanted::Mutex, lease_ms, arrive_at)
 }
 
 fn give(down_to: DownTo, lease_ms: Option<i64>) -> Release<'static> {
@@ -28,45 +28,45 @@ fn let_go(view: View, request: &Release<'_>) -> Decision {
 }
 
 /// reply, hash, expiry
-type Outcome = (Reply, HashChange, Option<UnixMs>);
+type Outcome = (Reply, KeyChange, Option<UnixMs>);
 
 fn outcome(decision: Decision) -> Outcome {
-    (decision.reply, decision.change.hash, decision.change.expire_at)
+    (decision.reply, decision.change.key, decision.change.expire_at)
 }
 
 #[test]
 fn acquire_takes_what_is_free_re_enters_and_is_denied() {
-    let denied: Outcome = (Reply::Denied, HashChange::Keep, None);
+    let denied: Outcome = (Reply::Denied, KeyChange::Keep, None);
     let forever = held_until(1, Expiry::Never);
     let ended = held_until(1, Expiry::At(UnixMs(NOW.0 - 5)));
     let cases: Vec<(&str, View, Acquire<'_>, Outcome)> = vec![
-        ("free", FREE, ask(50, None), (acquired(1, 50), HashChange::Set(holds(1)), at(50))),
+        ("free", FREE, ask(50, None), (acquired(1, 50), KeyChange::Set(holds(1)), at(50))),
         (
             "only mode is left",
             ABANDONED,
             ask(50, None),
-            (acquired(1, 50), HashChange::Replace(holds(1)), at(50)),
+            (acquired(1, 50), KeyChange::Replace(holds(1)), at(50)),
         ),
         ("held by another", HELD_BY_OTHER, ask(50, None), denied),
         (
             "re-entry, longer",
             own(1),
             ask(20_000, None),
-            (acquired(2, 20_000), HashChange::Set(holds(2)), at(20_000)),
+            (acquired(2, 20_000), KeyChange::Set(holds(2)), at(20_000)),
         ),
         (
             "re-entry never shortens",
             own(1),
             ask(50, None),
-            (acquired(2, LEFT), HashChange::Set(holds(2)), None),
+            (acquired(2, LEFT), KeyChange::Set(holds(2)), None),
         ),
-        ("re-entry, same end", own(1), ask(LEFT, None), (acquired(2, LEFT), HashChange::Set(holds(2)), None)),
-        ("no expiry, keeps none", forever, ask(50, None), (acquired(2, -1), HashChange::Set(holds(2)), None)),
+        ("re-entry, same end", own(1), ask(LEFT, None), (acquired(2, LEFT), KeyChange::Set(holds(2)), None)),
+        ("no expiry, keeps none", forever, ask(50, None), (acquired(2, -1), KeyChange::Set(holds(2)), None)),
         (
             "end passed, still there",
             ended,
             ask(50, None),
-            (acquired(2, 50), HashChange::Set(holds(2)), at(50)),
+            (acquired(2, 50), KeyChange::Set(holds(2)), at(50)),
         ),
     ];
     for (story, state, request, expected) in cases {
@@ -76,22 +76,22 @@ fn acquire_takes_what_is_free_re_enters_and_is_denied() {
 
 #[test]
 fn holds_says_where_to_arrive() {
-    let denied: Outcome = (Reply::Denied, HashChange::Keep, None);
+    let denied: Outcome = (Reply::Denied, KeyChange::Keep, None);
     let cases: Vec<(&str, View, i64, Outcome)> = vec![
-        ("0 to 1", FREE, 1, (acquired(1, 50), HashChange::Set(holds(1)), at(50))),
-        ("0 to 1 after mode only", ABANDONED, 1, (acquired(1, 50), HashChange::Replace(holds(1)), at(50))),
+        ("0 to 1", FREE, 1, (acquired(1, 50), KeyChange::Set(holds(1)), at(50))),
+        ("0 to 1 after mode only", ABANDONED, 1, (acquired(1, 50), KeyChange::Replace(holds(1)), at(50))),
         ("the first hold is lost", FREE, 2, denied),
         ("the first hold is lost, mode only", ABANDONED, 2, denied),
         ("held by another", HELD_BY_OTHER, 1, denied),
-        ("n - 1 to n", own(2), 3, (acquired(3, LEFT), HashChange::Set(holds(3)), None)),
-        ("a repeat stays", own(3), 3, (acquired(3, LEFT), HashChange::Keep, None)),
-        ("more stay", own(5), 3, (acquired(5, LEFT), HashChange::Keep, None)),
+        ("n - 1 to n", own(2), 3, (acquired(3, LEFT), KeyChange::Set(holds(3)), None)),
+        ("a repeat stays", own(3), 3, (acquired(3, LEFT), KeyChange::Keep, None)),
+        ("more stay", own(5), 3, (acquired(5, LEFT), KeyChange::Keep, None)),
         ("less than n - 1: lost", own(1), 3, denied),
         (
             "the largest",
             own((1 << 53) - 1),
             1 << 53,
-            (acquired(1 << 53, LEFT), HashChange::Set(holds(1 << 53)), None),
+            (acquired(1 << 53, LEFT), KeyChange::Set(holds(1 << 53)), None),
         ),
     ];
     for (story, state, wanted, expected) in cases {
@@ -103,7 +103,7 @@ fn holds_says_where_to_arrive() {
 #[test]
 fn a_repeat_is_a_re_entry_for_the_lease() {
     let longer = take(own(1), &ask(20_000, Some(1)), None, ANYBODY);
-    assert_eq!(longer.map(outcome), Ok((acquired(1, 20_000), HashChange::Keep, at(20_000))));
+    assert_eq!(longer.map(outcome), Ok((acquired(1, 20_000), KeyChange::Keep, at(20_000))));
     let shorter = take(own(1), &ask(50, Some(1)), None, ANYBODY);
     assert_eq!(shorter.map(|d| d.change), Ok(Change::default()), "nothing changes");
 }
@@ -126,36 +126,36 @@ fn while_nothing_is_accepted_holders_still_re_enter() {
 
 #[test]
 fn release_takes_holds_away() {
-    let gone: Outcome = (Reply::Released, HashChange::Delete, None);
-    let not_held: Outcome = (Reply::NotHeld, HashChange::Keep, None);
-    let still = |hash, expire_at| (Reply::StillHeld, hash, expire_at);
+    let gone: Outcome = (Reply::Released, KeyChange::Delete, None);
+    let not_held: Outcome = (Reply::NotHeld, KeyChange::Keep, None);
+    let still = |key, expire_at| (Reply::StillHeld, key, expire_at);
     let cases: Vec<(&str, View, Release<'_>, Outcome)> = vec![
         ("the last", own(1), give(DownTo::OneLess, None), gone),
-        ("one of two", own(2), give(DownTo::OneLess, None), still(HashChange::Set(holds(1)), None)),
+        ("one of two", own(2), give(DownTo::OneLess, None), still(KeyChange::Set(holds(1)), None)),
         (
             "one of two, LEASE longer",
             own(2),
             give(DownTo::OneLess, Some(20_000)),
-            still(HashChange::Set(holds(1)), at(20_000)),
+            still(KeyChange::Set(holds(1)), at(20_000)),
         ),
         (
             "one of two, LEASE shorter",
             own(2),
             give(DownTo::OneLess, Some(5)),
-            still(HashChange::Set(holds(1)), at(5)),
+            still(KeyChange::Set(holds(1)), at(5)),
         ),
         (
             "one of two, LEASE the same",
             own(2),
             give(DownTo::OneLess, Some(LEFT)),
-            still(HashChange::Set(holds(1)), None),
+            still(KeyChange::Set(holds(1)), None),
         ),
         ("the last with LEASE", own(1), give(DownTo::OneLess, Some(5)), gone),
         ("all", own(7), give(DownTo::AtMost(0), None), gone),
-        ("down to 2", own(7), give(DownTo::AtMost(2), None), still(HashChange::Set(holds(2)), None)),
-        ("already there", own(2), give(DownTo::AtMost(2), None), still(HashChange::Keep, None)),
-        ("already below", own(1), give(DownTo::AtMost(2), None), still(HashChange::Keep, None)),
-        ("already there, LEASE", own(2), give(DownTo::AtMost(2), Some(5)), still(HashChange::Keep, at(5))),
+        ("down to 2", own(7), give(DownTo::AtMost(2), None), still(KeyChange::Set(holds(2)), None)),
+        ("already there", own(2), give(DownTo::AtMost(2), None), still(KeyChange::Keep, None)),
+        ("already below", own(1), give(DownTo::AtMost(2), None), still(KeyChange::Keep, None)),
+        ("already there, LEASE", own(2), give(DownTo::AtMost(2), Some(5)), still(KeyChange::Keep, at(5))),
         ("free", FREE, give(DownTo::OneLess, None), not_held),
         ("only mode is left", ABANDONED, give(DownTo::AtMost(0), None), not_held),
         ("another's", HELD_BY_OTHER, give(DownTo::AtMost(0), Some(5)), not_held),
@@ -180,7 +180,7 @@ fn renew_counts_the_lease_from_now() {
     for (story, state, ms, reply, expire_at) in cases {
         let decision = renew(&state, &prolong(None, ms), NOW).map(done).expect("a decision");
         assert_eq!(decision.change.event, None, "{story}");
-        assert_eq!(outcome(decision), (reply, HashChange::Keep, expire_at), "{story}");
+        assert_eq!(outcome(decision), (reply, KeyChange::Keep, expire_at), "{story}");
     }
 }
 
@@ -198,7 +198,7 @@ fn force_release_removes_anybodys_or_only_the_given_owners() {
     for (state, of_owner, reply) in cases {
         let decision = done(force_release(&state, of_owner));
         assert_eq!(decision.reply, reply, "{state:?} {of_owner}");
-        let deleted = decision.change.hash == HashChange::Delete;
+        let deleted = decision.change.key == KeyChange::Delete;
         assert_eq!(deleted, reply == Reply::Forced);
     }
 }
@@ -212,7 +212,7 @@ fn only_what_frees_the_lock_is_published() {
     ];
     for decision in freeing {
         assert_eq!(decision.change.unlock_message, Some(UnlockMessage::Free));
-        assert_eq!(decision.change.hash, HashChange::Delete);
+        assert_eq!(decision.change.key, KeyChange::Delete);
     }
     let others = [
         take(FREE, &ask(5, None), None, ANYBODY),
@@ -246,7 +246,7 @@ fn holds_raise_events_when_acquired_and_released() {
 
 /// The change of a hand-off, if the waiter can have the lock.
 fn given(view: View, token: Option<Token>) -> Option<Change> {
-    let decision = hand_off(&view, Mode::Mutex, lease(50), token, NOW).map(done).expect("a decision");
+    let decision = hand_off(&view, Wanted::Mutex, lease(50), token, NOW).map(done).expect("a decision");
     (decision.reply != Reply::Denied).then_some(decision.change)
 }
 
@@ -254,10 +254,10 @@ fn given(view: View, token: Option<Token>) -> Option<Change> {
 fn a_hand_off_takes_only_what_is_free_with_the_waiters_own_lease() {
     let ends = at(50);
     let event = Some(LockEvent::HandOff);
-    let change = |hash| Some(Change { hash, expire_at: ends, event, ..Change::default() });
+    let change = |key| Some(Change { key, expire_at: ends, event, ..Change::default() });
     let cases = [
-        (FREE, change(HashChange::Set(Holds::ONE))),
-        (ABANDONED, change(HashChange::Replace(Holds::ONE))),
+        (FREE, change(KeyChange::Set(Holds::ONE))),
+        (ABANDONED, change(KeyChange::Replace(Holds::ONE))),
         (HELD_BY_OTHER, None),
         (own(1), None),
     ];
@@ -308,7 +308,7 @@ fn every_acquisition_that_asks_for_a_token_gets_it_and_stores_it() {
 fn only_an_untouched_grant_is_revoked() {
     let ends = UnixMs(1_010_000);
     let back = |view| revoke(&view, Mode::Mutex, ends).map(done).expect("a decision");
-    assert_eq!(outcome(back(own(1))), (Reply::Released, HashChange::Delete, None));
+    assert_eq!(outcome(back(own(1))), (Reply::Released, KeyChange::Delete, None));
     let touched = [
         own(2),
         held_until(1, Expiry::Never),

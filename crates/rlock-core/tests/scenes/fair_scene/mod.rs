@@ -9,7 +9,7 @@ use rlock_core::facts::FairEntry;
 use rlock_core::locks::{Limits, LockRef, Locks, Ticket, TieLimits, Turns};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Wait};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Error, LeaseMs, Mode, Owner, Reply, UnixMs, WaitMs};
+use rlock_core::{Admission, Error, LeaseMs, Owner, Reply, UnixMs, WaitMs, Wanted};
 use rlock_sim::{Sim, World};
 
 pub(crate) use redisson::Redisson;
@@ -112,7 +112,8 @@ impl Scene {
             How::Block(ms) => Some(Wait::Block(WaitMs::new(ms).expect("a wait"))),
             How::Enqueue(ms) => Some(Wait::Enqueue(WaitMs::new(ms).expect("a wait"), b"c")),
         };
-        let request = Acquire { fair: ask.fair, fenced: ask.fenced, wait, ..asks(owner, LEASE, Mode::Mutex) };
+        let request =
+            Acquire { fair: ask.fair, fenced: ask.fenced, wait, ..asks(owner, LEASE, Wanted::Mutex) };
         self.sim.acquire(owner.as_bytes().last().copied().unwrap_or(0).into(), &lock(number), &request)
     }
 
@@ -270,15 +271,14 @@ fn text(name: &[u8]) -> String {
 }
 
 /// The plain ACQUIRE of this owner, which does not wait.
-pub(crate) fn asks(owner: &str, lease_ms: i64, mode: Mode) -> Acquire<'_> {
+pub(crate) fn asks(owner: &str, lease_ms: i64, wanted: Wanted) -> Acquire<'_> {
     Acquire {
         owner: Owner::new(owner.as_bytes()).expect("an owner"),
         lease: lease(lease_ms),
-        mode,
+        wanted,
         arrive_at: None,
         fair: false,
         fenced: false,
-        permits: None,
         session: None,
         wait: None,
     }
