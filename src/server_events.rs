@@ -71,13 +71,15 @@ pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
     if matches!(event.to_bytes(), b"restore" | b"copy_to" | b"sortstore") {
         observed::value_replaced(waiters::node(&ctx), keyspace::lock_name(*ctx, key));
     }
-    if waiters::locks(|locks| locks.doubts_fair_lists())
+    if waiters::locks(|locks| locks.role.doubts_fair_lists())
         && !perform::is_writing()
         && let Some(name) = names::lock_of_fair_key(key.bytes())
     {
         observed::fair_list_met(waiters::node(&ctx), LockName { db: ctx.db(), key: name });
     }
-    if waiters::locks(|locks| !locks.is_watched() && !locks.knows_read_ends() && !locks.knows_ends()) {
+    if waiters::locks(|locks| {
+        !locks.is_watched() && !locks.records.knows_read_ends() && !locks.sessions.knows_ends()
+    }) {
         return;
     }
     if !perform::is_writing() {

@@ -145,7 +145,7 @@ impl<'s, S: Scope> Lock for SiteLock<'s, S> {
     }
 
     fn state(&self, key: &Key<'s>, owner: Option<&[u8]>) -> Result<Fields, Error> {
-        let is_known = || waiters::locks(|locks| locks.has_known_readers(Lock::name(self)));
+        let is_known = || waiters::locks(|locks| locks.records.has_known_readers(Lock::name(self)));
         self.with_owner(owner, |owner| keyspace::state(key, owner, is_known, || Server::now(&self.ctx)))
     }
 

@@ -105,7 +105,7 @@ pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &WaitOutcome) {
         Err(error) => ctx.reply_error(error),
     }
     let Some(Client { has_own_user, .. }) = client else { return };
-    let granted = locks(|locks| locks.is_undelivered(ticket));
+    let granted = locks(|locks| locks.calls.is_undelivered(ticket));
     // Asked after the answer, which may itself have been too much for the client's output buffer.
     if granted && ctx.is_closing(has_own_user) {
         departures::client_disconnected(node(&ctx), ticket);

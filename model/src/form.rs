@@ -88,7 +88,7 @@ impl Renaming {
 #[expect(clippy::too_many_lines, reason = "each field once, in one order")]
 fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>) {
     let world = &state.world;
-    let mut tickets: Vec<Ticket> = state.locks.tickets().chain(world.clients.keys().copied()).collect();
+    let mut tickets: Vec<Ticket> = state.locks.calls.tickets().chain(world.clients.keys().copied()).collect();
     tickets.sort_unstable();
     tickets.dedup();
     let until = |at: UnixMs| (at.0 - world.now.0).max(-1);

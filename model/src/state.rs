@@ -84,7 +84,7 @@ impl State {
                 let left = hold.expiry.left(world.now);
                 format!("held by {} x{} for {left} ms", hold.owner.escape_ascii(), hold.holds.get())
             });
-            let queue = self.locks.in_order(lock.name()).map(|waiter| {
+            let queue = self.locks.records.in_order(lock.name()).map(|waiter| {
                 format!(
                     "{}{}",
                     waiter.owner.escape_ascii(),
@@ -222,6 +222,7 @@ impl State {
         for (lock, line) in &mut self.ghost.lines {
             let order = |locks: &Locks| -> Vec<_> {
                 locks
+                    .records
                     .in_order(scene::lock(*lock).name())
                     .map(|by| (scene::number(&by.owner), by.mode()))
                     .collect()

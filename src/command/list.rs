@@ -53,7 +53,7 @@ impl Command for List {
         let (db, MonoMs(clock)) = (ctx.db(), ctx.clock());
         let entries: Vec<Entry> = waiters::locks(|locks| {
             // One more tells whether there is more.
-            let waited_for = locks.waited_for(db, after, limit.saturating_add(1)).into_iter();
+            let waited_for = locks.records.waited_for(db, after, limit.saturating_add(1)).into_iter();
             let entry = |(key, waiter_count, since): (&[u8], usize, MonoMs)| Entry {
                 key: key.to_vec(),
                 waiter_count,

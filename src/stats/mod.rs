@@ -180,12 +180,12 @@ pub(crate) fn show(page: &InfoPage) {
     }
     // Beside their bounds: a reader that may not read the configuration can compare them.
     let settings = options::settings();
-    page.number(c"waiters", waiters::locks(|locks| locks.len()) as u64);
+    page.number(c"waiters", waiters::locks(|locks| locks.calls.waiting()) as u64);
     page.number(c"max_waiters", settings.limits.server as u64);
-    page.number(c"ties", waiters::locks(|locks| locks.tie_count()) as u64);
+    page.number(c"ties", waiters::locks(|locks| locks.sessions.tie_count()) as u64);
     page.number(c"max_ties", settings.max_ties.server as u64);
     page.number(c"max_share_per_user", options::max_share_per_user());
-    let (user_waiters, user_ties) = waiters::locks(|locks| locks.largest_usage());
+    let (user_waiters, user_ties) = waiters::locks(|locks| locks.users.largest_usage());
     page.number(c"user_waiters", user_waiters as u64);
     page.number(c"user_ties", user_ties as u64);
     for (name, counter) in counters() {

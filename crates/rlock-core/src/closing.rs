@@ -71,7 +71,7 @@ impl<P: Server> At<'_, '_, P> {
 
     /// Wakes waiting Redisson clients to try again: they learn another lease end.
     pub(crate) fn notify_redisson(&self, message: UnlockMessage) {
-        self.locks(|locks, lock| locks.forget_announced_end(lock));
+        self.locks(|locks, lock| locks.records.forget_announced_end(lock));
         self.publish(message);
     }
 
@@ -86,7 +86,7 @@ impl<P: Server> At<'_, '_, P> {
     #[inline(always)]
     pub(crate) fn tell(&self, owner: Option<&[u8]>, change: &Change, performed: P::Performed) {
         // A turn of another module around this one may know the lock as it was.
-        self.node.locks(|locks| locks.key_changed());
+        self.node.locks(|locks| locks.records.key_changed());
         // Before the lock is named, which asks for its database: a plain lock does without.
         if change.shared.is_none() {
             self.lock.raise(change, performed);

@@ -156,7 +156,7 @@ impl<P: InCommand> Turn<'_, '_, P> {
     /// its owner's place.
     fn begin_wait(&mut self, request: &Acquire<'_>, wait: Wait<'_>) -> Result<Answer, Error> {
         let (node, owner) = (self.at.node, request.owner.bytes());
-        self.at.locks(|locks, lock| locks.check_upgrade(lock, owner, request.mode()))?;
+        self.at.locks(|locks, lock| locks.records.check_upgrade(lock, owner, request.mode()))?;
         if request.fair {
             self.at.repair_changed_fair_list();
         }
@@ -168,7 +168,7 @@ impl<P: InCommand> Turn<'_, '_, P> {
         let session = self.at.waiters_session(request, user.as_deref())?;
         let ticket = self.at.locks(|locks, lock| {
             locks.admit(lock, (owner, request.mode()), user.as_deref(), limits)?;
-            Ok(locks.new_ticket())
+            Ok(locks.calls.new_ticket())
         });
         let ticket = ticket.inspect_err(|why| note_refused(node, why))?;
         if answer == Answer::Later {
@@ -196,7 +196,8 @@ impl<P: InCommand> Picture<'_, '_, '_, P> {
 
     /// Holds an owner without holds back if the lock has waiters, or is left to Redisson clients. Returns whether it did.
     fn hold_back(&mut self, mode: Mode) -> bool {
-        let awaited = self.is_watched() && self.node().locks(|locks| locks.head(self.name()).is_some());
+        let awaited =
+            self.is_watched() && self.node().locks(|locks| locks.records.head(self.name()).is_some());
         let shares = matches!(mode, Mode::Read | Mode::Write);
         awaited || shares && self.hold_back_for_redisson(mode)
     }
@@ -238,7 +239,7 @@ impl<P: InCommand> At<'_, '_, P> {
             // Not earlier: an owner that is refused has not rejoined.
             self.rejoin_fair_list(owner);
         }
-        let (replaced, count) = self.locks(|locks, lock| (locks.join(lock, waiter), locks.len()));
+        let (replaced, count) = self.locks(|locks, lock| (locks.join(lock, waiter), locks.calls.waiting()));
         node.port.note(Note::Waiting(count));
         let belongs_in_list = replaced.as_ref().is_some_and(|replaced| replaced.fair);
         if let Some(replaced) = replaced {

@@ -47,7 +47,7 @@ pub fn promoted<P: Server>(node: Node<'_, P>) {
     let clock = node.port.clock();
     node.locks(|locks| {
         locks.promoted();
-        locks.data_arrived(clock);
+        locks.role.data_arrived(clock);
     });
 }
 

@@ -12,12 +12,12 @@ use crate::view::{Kind, Need, Others, View};
 impl<P: Server> At<'_, '_, P> {
     /// The owner of the first waiter, and what it wants.
     pub(crate) fn head(&self) -> Option<(Box<[u8]>, Wanted)> {
-        self.locks(|locks, lock| locks.head(lock).map(|head| (head.owner.clone(), head.wanted)))
+        self.locks(|locks, lock| locks.records.head(lock).map(|head| (head.owner.clone(), head.wanted)))
     }
 
     /// What the first waiter wants.
     pub(crate) fn wanted_first(&self) -> Option<Wanted> {
-        self.locks(|locks, lock| locks.head(lock).map(|head| head.wanted))
+        self.locks(|locks, lock| locks.records.head(lock).map(|head| head.wanted))
     }
 }
 

@@ -16,12 +16,12 @@ pub fn hottest<P: InCommand>(node: Node<'_, P>, limit: usize) -> Vec<HotLock> {
 /// RLOCK.HOT RESET.
 pub fn reset<P: InCommand>(node: Node<'_, P>) {
     let clock = node.port.clock();
-    node.locks(|locks| locks.reset_hot_locks(clock));
+    node.locks(|locks| locks.hot.reset(clock));
 }
 
 /// ACQUIRE was denied, and its caller does not wait.
 #[cold]
 pub(crate) fn note_denied<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
     let most = node.port.settings().hot_locks;
-    node.locks(|locks| locks.note_denied(lock, most));
+    node.locks(|locks| locks.hot.note_denied(lock, most));
 }

@@ -313,7 +313,7 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
         // Not if another module has changed the lock since the look: it may react to lease keys that expire.
         let view = view.filter(|_| turn.changes() == seen_after);
         if let Some(performed) = performed {
-            turn.at.node.locks(|locks| locks.key_changed());
+            turn.at.node.locks(|locks| locks.records.key_changed());
             turn.changed(owner, change, performed);
         }
         if let Some(view) = view {

@@ -17,23 +17,23 @@ use crate::weight::weigh;
 /// A key was changed, deleted or renamed, or has expired: its lock is checked now if it has waiters. If it has none, a
 /// lock that ended was also free for waiting Redisson clients.
 pub fn key_changed<P: Server>(node: Node<'_, P>, lock: LockName<'_>, cause: Cause) {
-    if !node.locks(|locks| locks.knows(lock) || locks.knows_end(lock)) {
+    if !node.locks(|locks| locks.records.knows(lock) || locks.sessions.knows_end(lock)) {
         return;
     }
     let _entry = entry(node);
-    node.locks(Locks::key_changed);
+    node.locks(|locks| locks.records.key_changed());
     if cause != Cause::Other {
         tying::key_ended(node, lock, cause);
     }
     let awaited = node.locks(|locks| {
         locks.schedule_read_repair(lock);
-        locks.head(lock).is_some()
+        locks.records.head(lock).is_some()
     });
     if awaited {
-        node.locks(|locks| locks.note_cause(lock, cause));
+        node.locks(|locks| locks.records.note_cause(lock, cause));
         check_soon(node, lock);
     } else if cause != Cause::Other {
-        node.locks(|locks| locks.end_count(lock));
+        node.locks(|locks| locks.records.end_count(lock));
     }
 }
 
@@ -47,7 +47,7 @@ pub fn databases_changed<P: Server>(node: Node<'_, P>, databases: Databases, cau
 /// they are, but not their fair lists.
 pub fn databases_swapped<P: Server>(node: Node<'_, P>, [one, other]: [i32; 2]) {
     let _entry = entry(node);
-    node.locks(Locks::key_changed);
+    node.locks(|locks| locks.records.key_changed());
     for (db, with) in [(one, other), (other, one)] {
         node.locks(|locks| locks.sweep(Sweep::Swapped { db, with }));
     }
@@ -62,7 +62,7 @@ pub fn clock_stepped<P: Server>(node: Node<'_, P>) {
 /// This server has data whose owners it does not know: it has loaded a file, is promoted, or slots arrived as a whole.
 pub fn data_arrived<P: Server>(node: Node<'_, P>) {
     let clock = node.port.clock();
-    node.locks(|locks| locks.data_arrived(clock));
+    node.locks(|locks| locks.role.data_arrived(clock));
 }
 
 /// Another server decides about slots: they have left as a whole, or begin to arrive as a whole. Their locks are forgotten, and
@@ -73,7 +73,7 @@ pub fn slots_moved<P: Server>(node: Node<'_, P>, ranges: &[SlotRange]) {
 
 /// Another value took the place of a lock's value: the holds of before are not tied any more, whatever the key holds now.
 pub fn value_replaced<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
-    if !node.locks(|locks| locks.has_ties()) {
+    if !node.locks(|locks| locks.sessions.has_ties()) {
         return;
     }
     let _entry = entry(node);
@@ -125,14 +125,14 @@ pub enum ListChange {
 
 /// Another client has changed a fair list: a native waiter may have been dropped from it.
 pub fn fair_list_changed<P: Server>(node: Node<'_, P>, lock: LockName<'_>, change: ListChange) {
-    if !node.locks(|locks| locks.knows(lock)) {
+    if !node.locks(|locks| locks.records.knows(lock)) {
         return;
     }
     let _entry = entry(node);
     if change == ListChange::Anywhere {
-        node.locks(|locks| locks.disturb_walk(lock));
+        node.locks(|locks| locks.records.disturb_walk(lock));
     }
-    if node.locks(|locks| locks.note_fair_change(lock)) {
+    if node.locks(|locks| locks.records.note_fair_change(lock)) {
         check_soon(node, lock);
     }
 }
@@ -176,7 +176,7 @@ pub fn seen_free<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
 
 fn sweep<P: Server>(node: Node<'_, P>, sweep: Sweep) {
     let _entry = entry(node);
-    node.locks(Locks::key_changed);
+    node.locks(|locks| locks.records.key_changed());
     node.locks(|locks| locks.sweep(sweep));
     continue_sweeps(node);
 }
@@ -187,7 +187,7 @@ pub(crate) fn check_channels<P: Server>(node: Node<'_, P>) {
     let AtOnce { looked, ended, .. } = node.port.settings().at_once;
     let (clock, mut left) = (node.port.clock(), ended);
     for _ in 0..looked {
-        let Some(channel) = node.locks(Locks::next_channel) else { return };
+        let Some(channel) = node.locks(|locks| locks.channels.next_channel()) else { return };
         let has_subscriber = node.port.has_subscriber(&channel);
         let gone = node.locks(|locks| locks.channel_checked(&channel, has_subscriber, clock, left));
         if !gone.is_empty() {

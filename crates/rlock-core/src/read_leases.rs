@@ -142,7 +142,7 @@ impl<P: Server> At<'_, '_, P> {
             dead.push(reader);
             ControlFlow::Continue(())
         })?;
-        self.node.locks(|locks| locks.count_served(share_of(self.node.port.settings().at_once, read)));
+        self.node.locks(|locks| locks.calls.count_served(share_of(self.node.port.settings().at_once, read)));
         Ok(match living {
             Some(until) => (Others::Live { until, last_end: None }, dead),
             None if more => (Others::InDoubt, dead),
@@ -154,7 +154,7 @@ impl<P: Server> At<'_, '_, P> {
     /// them must be removed unless all are dead.
     pub(crate) fn last_other_reader(&self, but: &[u8], count: usize, key_end: Expiry) -> Checked {
         let few = count <= CHECKED;
-        if !few && !self.node.locks(|locks| locks.count_release()) {
+        if !few && !self.node.locks(|locks| locks.releases.count_one()) {
             return (Others::InDoubt, Vec::new());
         }
         let mut readers = self.lock.some_readers(CHECKED.saturating_add(1));

@@ -77,22 +77,22 @@ impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
     /// Searches for the read leases of a lock, if they are unknown, and raises the expiry of its key if it is before the latest
     /// end. It reads lease keys that count `most`, and the rest of one owner's; returns what they count.
     pub(crate) fn repair_reads(&mut self, most: usize) -> (WorkOutcome, usize) {
-        let Some(mut search) = self.at.locks(|locks, lock| locks.take_read_search(lock)) else {
+        let Some(mut search) = self.at.locks(|locks, lock| locks.records.take_read_search(lock)) else {
             return (self.repair_known(), weight(self.at.name().key.len()));
         };
         let (searched, read) = self.at.search_leases(&mut search, most);
         self.at.locks(|locks, lock| match searched {
             Searched::Part => locks.continue_read_search(lock, search),
             Searched::Migrating => locks.defer_read_search(lock),
-            Searched::All => locks.reads_are_found(lock, &search),
-            Searched::NotRead => locks.give_up_read_search(lock),
+            Searched::All => locks.records.reads_are_found(lock, &search),
+            Searched::NotRead => locks.records.give_up_read_search(lock),
         });
         // Also while the search continues, which may take as long as a migration: the key must not end before what is known.
         (self.repair_known(), read)
     }
 
     fn repair_known(&mut self) -> WorkOutcome {
-        match self.at.locks(|locks, lock| locks.read_end(lock)) {
+        match self.at.locks(|locks, lock| locks.records.read_end(lock)) {
             Some(ends) => self.repair_read_lease(ends),
             None => WorkOutcome::Done,
         }

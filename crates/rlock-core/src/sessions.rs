@@ -23,7 +23,7 @@ use crate::weight::Weighed;
 
 /// A connection has ended. This only notes it, in time that does not depend on the number of its ties.
 pub fn connection_ended<P: Server>(node: Node<'_, P>, client: u64) {
-    if !node.locks(|locks| locks.has_session(client)) {
+    if !node.locks(|locks| locks.sessions.has_session(client)) {
         return;
     }
     let _entry = entry(node);
@@ -32,16 +32,17 @@ pub fn connection_ended<P: Server>(node: Node<'_, P>, client: u64) {
 
 /// Retries the ends of sessions that could not be written, and removes some ties whose holds are gone.
 pub fn on_beat<P: InTask>(node: Node<'_, P>) {
-    if !node.locks(|locks| locks.has_ties()) || !node.port.may_write() {
+    if !node.locks(|locks| locks.sessions.has_ties()) || !node.port.may_write() {
         return;
     }
     let _entry = entry(node);
     node.locks(Locks::unpark_sessions);
     let usual = node.port.settings().at_once.looked;
-    let most = if node.locks(|locks| locks.hurries_sweep()) { usual.saturating_mul(HURRY) } else { usual };
+    let most =
+        if node.locks(|locks| locks.sessions.hurries_sweep()) { usual.saturating_mul(HURRY) } else { usual };
     let (mut done, now) = (0_usize, node.port.now());
     while done < most {
-        let Some(hold) = node.locks(Locks::next_swept_tie) else { break };
+        let Some(hold) = node.locks(|locks| locks.sessions.next_swept_tie()) else { break };
         let hold_weight = hold.weight();
         let (lock, owner, mode) = hold;
         let is_held = |at: At<'_, '_, P>| is_held(at.lock, (&owner, mode), now);
@@ -172,7 +173,7 @@ fn tied_reader<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Fields> {
 fn tell_ends<P: InTask>(node: Node<'_, P>) {
     let (now, share, mut done): (UnixMs, _, _) = (node.port.now(), Share::of(node), 0_usize);
     while done < node.port.settings().at_once.looked && !share.is_used_up(node) {
-        let Some((lock, mode)) = node.locks(|locks| locks.next_end(now)) else { break };
+        let Some((lock, mode)) = node.locks(|locks| locks.sessions.next_end(now)) else { break };
         done = done.saturating_add(lock.weight());
         node.visit(lock.name(), |at| Turn::new(at).run(|turn| turn.tell_end(mode)));
     }
@@ -180,7 +181,7 @@ fn tell_ends<P: InTask>(node: Node<'_, P>) {
 
 impl<P: Server> Turn<'_, '_, P> {
     fn tell_end(&mut self, mode: Mode) {
-        if self.at.locks(|locks, lock| locks.head(lock).is_some()) {
+        if self.at.locks(|locks, lock| locks.records.head(lock).is_some()) {
             // The check that serves the queue announces it.
             check_soon(self.at.node, self.at.name());
             return;

@@ -25,7 +25,7 @@ const RETRY_MS: u64 = 20;
 /// other clients before that.
 pub fn on_timer<P: InTask>(node: Node<'_, P>) {
     let _entry = entry(node);
-    node.locks(Locks::timer_fired_or_lost);
+    node.locks(|locks| locks.agenda.timer_fired_or_lost());
     // Waits end, and waiters are sent away, also while the server refuses writes.
     end_waits(node);
     drop_ended_waiters(node);
@@ -41,7 +41,7 @@ pub fn on_timer<P: InTask>(node: Node<'_, P>) {
     }
     if !node.port.may_write() || work_on_locks(node) == WorkOutcome::Refused {
         let retry = MonoMs(node.port.clock().0.saturating_add(RETRY_MS));
-        node.locks(|locks| locks.put_off(retry));
+        node.locks(|locks| locks.agenda.put_off(retry));
     }
 }
 
@@ -95,9 +95,9 @@ fn serve_due<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
 fn repair_read_leases<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     let (most, mut done) = (node.port.settings().at_once.looked, 0_usize);
     while done < most {
-        let Some(lock) = node.locks(|locks| locks.next_with(Job::RepairReads)) else { break };
+        let Some(lock) = node.locks(|locks| locks.agenda.next(Job::RepairReads)) else { break };
         // A change while this lock is checked is another change.
-        node.locks(|locks| locks.reads_are_repaired(&lock));
+        node.locks(|locks| locks.agenda.remove(Job::RepairReads, &lock));
         let left = most.saturating_sub(done);
         match node.visit(lock.name(), |at| Turn::new(at).run(|turn| turn.repair_reads(left))) {
             Some((WorkOutcome::Refused, _)) => {
@@ -116,12 +116,12 @@ impl<P: Server> Turn<'_, '_, P> {
     /// Checks a lock with waiters outside a command. It asks for write access once, and only before it writes.
     fn check(&mut self) -> WorkOutcome {
         let node = self.at.node;
-        if self.at.locks(|locks, lock| locks.doubts_slot(lock)) {
+        if self.at.locks(|locks, lock| locks.records.doubts_slot(lock)) {
             if self.at.lock.slot_has_moved() {
                 drop_moved(node, self.at.name());
                 return WorkOutcome::Done;
             }
-            self.at.locks(|locks, lock| locks.slot_is_here(lock));
+            self.at.locks(|locks, lock| locks.records.slot_is_here(lock));
         }
         let Some((owner, wanted)) = self.at.head() else { return WorkOutcome::Done };
         let asked = OnceCell::new();
@@ -129,7 +129,7 @@ impl<P: Server> Turn<'_, '_, P> {
             return outcome;
         }
         // In doubt the look that removes dead readers is the only one: two would find others each.
-        let in_doubt = self.at.locks(|locks, lock| locks.take_in_doubt(lock));
+        let in_doubt = self.at.locks(|locks, lock| locks.records.take_in_doubt(lock));
         // Asking is a command, in which the lease may have ended: the state is read after it.
         if !in_doubt && let Access::Until { .. } = self.access(&owner, wanted) {
             if matches!(wanted, Wanted::Permit(_)) && self.lower_expiry(&asked) == WorkOutcome::Refused {
@@ -156,12 +156,12 @@ impl<P: Server> Turn<'_, '_, P> {
         wanted: Wanted,
         asked: &OnceCell<WriteAccess>,
     ) -> Result<(), WorkOutcome> {
-        if !self.at.locks(|locks, lock| locks.has_fair(lock)) {
+        if !self.at.locks(|locks, lock| locks.records.has_fair(lock)) {
             return Ok(());
         }
         let may_have_migrated = self.at.lock.fair_list().may_have_migrated();
         if !may_have_migrated && !self.at.fair_list_needs_repair(self.now) {
-            self.at.locks(|locks, lock| locks.fair_list_checked(lock));
+            self.at.locks(|locks, lock| locks.records.fair_list_checked(lock));
             return Ok(());
         }
         let access = *asked.get_or_init(|| self.at.lock.write_access());
@@ -181,7 +181,7 @@ impl<P: Server> Turn<'_, '_, P> {
                 return Err(WorkOutcome::Refused);
             }
             // The list is on another server: a check of it would be due for ever.
-            WriteAccess::SlotMoved => self.at.locks(|locks, lock| locks.forget_fair_change(lock)),
+            WriteAccess::SlotMoved => self.at.locks(|locks, lock| locks.records.forget_fair_change(lock)),
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ fn drop_moved<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
     let most = node.port.settings().at_once.served;
     // The remaining waiters stay in the queue, and the lock is due again.
     let moved = node.locks(|locks| {
-        locks.end_count(lock);
+        locks.records.end_count(lock);
         locks.drain(lock, most)
     });
     drop_waiters(node, moved, DropReason::Moved);

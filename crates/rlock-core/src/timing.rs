@@ -1,6 +1,6 @@
 //! When the timer fires next, and how much the work of one event-loop cycle may be.
 
-use crate::locks::{Due, LockName, Locks, Meter, Rearm};
+use crate::locks::{Due, LockName, Meter, Rearm};
 use crate::node::Node;
 use crate::port::Server;
 
@@ -19,11 +19,11 @@ pub(crate) struct Share {
 
 impl Share {
     pub(crate) fn of<P: Server>(node: Node<'_, P>) -> Self {
-        Self { before: node.locks(|locks| locks.served()), most: node.port.settings().at_once.served }
+        Self { before: node.locks(|locks| locks.calls.served()), most: node.port.settings().at_once.served }
     }
 
     pub(crate) fn is_used_up<P: Server>(&self, node: Node<'_, P>) -> bool {
-        node.locks(|locks| locks.served_since(self.before)) >= self.most
+        node.locks(|locks| locks.calls.served_since(self.before)) >= self.most
     }
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn entry<P: Server>(node: Node<'_, P>) -> Entry<'_, P> {
 
 impl<P: Server> Drop for Entry<'_, P> {
     fn drop(&mut self) {
-        let changed = self.is_outermost && self.node.locks(Locks::exit);
+        let changed = self.is_outermost && self.node.locks(|locks| locks.agenda.exit());
         // A panic may leave the queues inconsistent: all waiters are dropped after it.
         if changed && !std::thread::panicking() {
             arm_timer(self.node);
@@ -74,6 +74,6 @@ fn arm_timer<P: Server>(node: Node<'_, P>) {
 /// Sets the timer again, after its clock may have stepped.
 pub fn restart_timer<P: Server>(node: Node<'_, P>) {
     let _entry = entry(node);
-    node.locks(Locks::timer_fired_or_lost);
+    node.locks(|locks| locks.agenda.timer_fired_or_lost());
     node.port.set_timer(None);
 }

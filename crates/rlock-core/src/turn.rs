@@ -168,7 +168,7 @@ impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
 
     /// How often keys of locks were changed.
     pub(crate) fn changes(&self) -> u64 {
-        self.at.node.locks(|locks| locks.changes())
+        self.at.node.locks(|locks| locks.records.changes())
     }
 
     /// The end of a lease was found: its event is raised when the turn closes.
@@ -188,7 +188,7 @@ impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
 
     /// Wakes waiting Redisson clients when the turn closes: they try again, and learn another lease end.
     pub(crate) fn notify(&mut self, message: UnlockMessage) {
-        self.at.locks(|locks, lock| locks.forget_announced_end(lock));
+        self.at.locks(|locks, lock| locks.records.forget_announced_end(lock));
         self.news().unlock_messages.push(message);
     }
 }

@@ -36,7 +36,7 @@ impl<P: Server> Turn<'_, '_, P> {
         }
         let until = node.port.clock().after(window);
         let yielding = listened.then_some(Yielding::Window { until });
-        self.at.locks(|locks, lock| locks.set_yielding(lock, yielding));
+        self.at.locks(|locks, lock| locks.records.set_yielding(lock, yielding));
         listened
     }
 
@@ -46,7 +46,7 @@ impl<P: Server> Turn<'_, '_, P> {
         if node.port.settings().yield_window.is_none() {
             return false;
         }
-        match self.at.locks(|locks, lock| locks.yielding(lock)) {
+        match self.at.locks(|locks, lock| locks.records.yielding(lock)) {
             Some(Yielding::Counting { .. }) => is_due(node, self.at.name()) && self.drain().is_some(),
             _ => self.hold_back_for().is_some(),
         }
@@ -54,14 +54,14 @@ impl<P: Server> Turn<'_, '_, P> {
 
     /// Continues to hold new readers back for a Redisson writer, or ends that. Returns the time until the next check.
     pub(crate) fn hold_back_for(&mut self) -> Option<LeaseMs> {
-        match self.at.locks(|locks, lock| locks.yielding(lock))? {
+        match self.at.locks(|locks, lock| locks.records.yielding(lock))? {
             Yielding::Counting { .. } => None,
             draining @ Yielding::Draining { .. } => {
                 draining.look_in(self.at.node.port.clock()).or_else(|| self.drain())
             }
             // The lock is held: the window is over, and readers may join.
             Yielding::Window { .. } => {
-                self.at.locks(|locks, lock| locks.close_window(lock));
+                self.at.locks(|locks, lock| locks.records.close_window(lock));
                 None
             }
         }
@@ -80,8 +80,10 @@ impl<P: Server> Turn<'_, '_, P> {
         let wanted = settings.yield_window.is_some() && listened && self.is_read();
         let again = look_in.filter(|_| wanted);
         self.at.locks(|locks, lock| match again {
-            Some(again) => locks.set_yielding(lock, Some(Yielding::Draining { look_at: clock.after(again) })),
-            None => locks.count_anew(lock, clock),
+            Some(again) => {
+                locks.records.set_yielding(lock, Some(Yielding::Draining { look_at: clock.after(again) }))
+            }
+            None => locks.records.count_anew(lock, clock),
         });
         again
     }
@@ -107,7 +109,7 @@ impl<P: Server> Picture<'_, '_, '_, P> {
         }
         // In memory only: the key of a free lock may be open.
         let (node, name) = (self.node(), self.name());
-        if let Some(Yielding::Draining { .. }) = node.locks(|locks| locks.yielding(name)) {
+        if let Some(Yielding::Draining { .. }) = node.locks(|locks| locks.records.yielding(name)) {
             native_reads_ended(node, name);
         }
         expire_window(node, name).is_some()
@@ -116,13 +118,13 @@ impl<P: Server> Picture<'_, '_, '_, P> {
 
 fn is_due<P: Server>(node: Node<'_, P>, name: LockName<'_>) -> bool {
     let (turns, clock) = (node.port.settings().turns, node.port.clock());
-    node.locks(|locks| locks.yielding(name)).is_some_and(|yielding| yielding.is_due(turns, clock))
+    node.locks(|locks| locks.records.yielding(name)).is_some_and(|yielding| yielding.is_due(turns, clock))
 }
 
 /// Closes a lock's yield window if its time is over; returns the rest of an open one.
 pub(crate) fn expire_window<P: Server>(node: Node<'_, P>, name: LockName<'_>) -> Option<LeaseMs> {
     let (clock, longest) = (node.port.clock(), node.port.settings().yield_window);
-    node.locks(|locks| locks.expire_window(name, clock, longest))
+    node.locks(|locks| locks.records.expire_window(name, clock, longest))
 }
 
 /// The lock has no readers any more. If readers were held back for a Redisson writer, the lock is left to it for a
@@ -137,7 +139,7 @@ impl<P: Server> At<'_, '_, P> {
     /// For how long natives may read yet that do, no longer than until the next look: a clock that was set back leaves more
     /// than any lease lasts.
     fn native_reads_last(&self) -> Option<LeaseMs> {
-        let ends = self.locks(|locks, lock| locks.native_read_end(lock))?;
+        let ends = self.locks(|locks, lock| locks.records.native_read_end(lock))?;
         LeaseMs::new(ends.0.saturating_sub(self.node.port.now().0).min(LOOK_MS))
     }
 
@@ -163,7 +165,7 @@ impl<P: Server> At<'_, '_, P> {
                 locks.forget_read_end(lock);
                 // A hand-off continues the row. Before an ACQUIRE the lock was free for Redisson clients too.
                 if change.event == Some(LockEvent::Acquire) {
-                    locks.set_yielding(lock, None);
+                    locks.records.set_yielding(lock, None);
                 }
             }
             if let (Mode::Read, Some((_, _, ends))) = (change.mode, change.leases().set) {
@@ -171,9 +173,9 @@ impl<P: Server> At<'_, '_, P> {
                     locks.reads_are_known(lock);
                 }
                 let clock = self.node.port.clock();
-                locks.note_read_end(lock, ends, clock);
+                locks.records.note_read_end(lock, ends, clock);
                 if first_hold && matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff)) {
-                    locks.count_admitted(lock, clock);
+                    locks.records.count_admitted(lock, clock);
                 }
             }
         });

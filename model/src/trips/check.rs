@@ -42,7 +42,7 @@ fn nothing_is_left(state: &State) -> Result<(), Violation> {
     };
     for owner in state.clients.iter().flat_map(ended) {
         let holds = state.world.hold(&lock()).is_some_and(|hold| *hold.owner == owner);
-        let waits = state.locks.in_order(lock().name()).any(|waiter| *waiter.owner == owner);
+        let waits = state.locks.records.in_order(lock().name()).any(|waiter| *waiter.owner == owner);
         if holds || waits {
             return Err(format!("{} has ended, and something of it is left", owner.escape_ascii()));
         }

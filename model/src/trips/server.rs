@@ -4,7 +4,7 @@ use rlock_core::commands::Answer;
 use rlock_core::locks::{Limits, LockRef, TieLimits, Turns};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Renew, Wait};
 use rlock_core::settings::{AtOnce, Settings};
-use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Mode, Owner, Reply, WaitMs};
+use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Owner, Reply, WaitMs, Wanted};
 use rlock_machine::{Command, MS, Reply as Answered};
 use rlock_sim::Sim;
 
@@ -94,9 +94,8 @@ fn acquire(
     session: Option<LeaseMs>,
     wait: Option<Wait<'_>>,
 ) -> Result<Answered, Error> {
-    let (lease, mode, arrive_at) = (ms(LEASE_MS), Mode::Mutex, Some(Holds::ONE));
-    let request =
-        Acquire { owner, lease, mode, permits: None, fair: false, arrive_at, fenced: false, session, wait };
+    let (lease, wanted, arrive_at) = (ms(LEASE_MS), Wanted::Mutex, Some(Holds::ONE));
+    let request = Acquire { owner, lease, wanted, fair: false, arrive_at, fenced: false, session, wait };
     match sim.acquire(connection, &lock(), &request)? {
         Answer::Now(reply) => Ok(answer(reply)),
         Answer::Later => Ok(Answered::Null),

@@ -163,7 +163,7 @@ impl Space for Trips {
 
 impl Trips {
     fn waiting(&self, state: &State) -> usize {
-        state.locks.waiting_for(super::server::lock().name())
+        state.locks.records.waiting_for(super::server::lock().name())
     }
 }
 
@@ -223,7 +223,7 @@ impl State {
 
     fn form(&self) -> Vec<i64> {
         let number = |name: &[u8]| name.iter().skip(1).fold(0, |sum, byte| sum * 16 + i64::from(*byte));
-        let mut tickets: Vec<Ticket> = self.locks.tickets().collect();
+        let mut tickets: Vec<Ticket> = self.locks.calls.tickets().collect();
         tickets.sort_unstable();
         let rank =
             |ticket| tickets.binary_search(&ticket).map_or(-1, |rank| i64::try_from(rank).unwrap_or(-1));

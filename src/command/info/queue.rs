@@ -31,15 +31,15 @@ pub(super) struct Waiting {
 pub(super) fn of(ctx: Ctx<'_>, name: StringRef<'_>, limit: usize) -> (usize, Vec<Waiting>) {
     let lock = keyspace::lock_name(ctx, name);
     let (count, fair, natives): (usize, usize, Vec<Waiter>) = waiters::locks(|locks| {
-        let natives = locks.in_order(lock).take(limit).cloned().collect();
-        (locks.waiting_for(lock), locks.count_fair(lock), natives)
+        let natives = locks.records.in_order(lock).take(limit).cloned().collect();
+        (locks.records.waiting_for(lock), locks.records.count_fair(lock), natives)
     });
     let list = SiteFairList::of(ctx, name);
     // Owners that left a moment ago, and whose entries the timer removes, are no waiters.
-    let leaving = waiters::locks(|locks| locks.count_leaving(lock));
+    let leaving = waiters::locks(|locks| locks.records.count_leaving(lock));
     let redisson = list.len().saturating_sub(fair).saturating_sub(leaving);
     let mut entries = if redisson > 0 { list.entries(limit) } else { Vec::new() };
-    entries.retain(|entry| !waiters::locks(|locks| locks.is_leaving(lock, &entry.owner)));
+    entries.retain(|entry| !waiters::locks(|locks| locks.records.is_leaving(lock, &entry.owner)));
     let merged = merge(ctx, natives, entries.into());
     (count.saturating_add(redisson), merged.into_iter().take(limit).collect())
 }

@@ -21,7 +21,9 @@ impl<P: Server> At<'_, '_, P> {
 
     /// Whether an owner waits here with FAIR, or has left a moment ago.
     pub(super) fn knows_fair_owner(&self, owner: &[u8]) -> bool {
-        self.locks(|locks, lock| locks.fair_waiter(lock, owner).is_some() || locks.is_leaving(lock, owner))
+        self.locks(|locks, lock| {
+            locks.records.fair_waiter(lock, owner).is_some() || locks.records.is_leaving(lock, owner)
+        })
     }
 
     /// Removes entries of departed owners from the head of the list: a bounded number, so that the command under way stays
@@ -31,7 +33,7 @@ impl<P: Server> At<'_, '_, P> {
         if !self.locks(|locks, lock| locks.has_leaving(lock)) {
             return 0;
         }
-        let leaves = |owner: &[u8]| self.locks(|locks, lock| locks.is_leaving(lock, owner));
+        let leaves = |owner: &[u8]| self.locks(|locks, lock| locks.records.is_leaving(lock, owner));
         let most = self.node.port.settings().at_once.served;
         let gone = self.lock.fair_list().pop(most, &leaves);
         self.locks(|locks, lock| {
@@ -49,7 +51,7 @@ impl<P: Server> At<'_, '_, P> {
     /// Whether an owner that left stands at the head of the list.
     fn departed_head_remains(&self) -> bool {
         let head = self.lock.fair_list().head();
-        head.is_some_and(|head| self.locks(|locks, lock| locks.is_leaving(lock, &head.owner)))
+        head.is_some_and(|head| self.locks(|locks, lock| locks.records.is_leaving(lock, &head.owner)))
     }
 
     /// Continues to remove departed owners from the list, and returns what the entries count that it checked. Writing must be allowed.
@@ -57,8 +59,8 @@ impl<P: Server> At<'_, '_, P> {
         let most = self.node.port.settings().at_once.listed;
         let heads = self.remove_departed_heads();
         let mut done = heads;
-        if let Some(passed) = self.locks(|locks, lock| locks.walked_so_far(lock)) {
-            let leaves = |owner: &[u8]| self.locks(|locks, lock| locks.is_leaving(lock, owner));
+        if let Some(passed) = self.locks(|locks, lock| locks.records.walked_so_far(lock)) {
+            let leaves = |owner: &[u8]| self.locks(|locks, lock| locks.records.is_leaving(lock, owner));
             let walked = self.lock.fair_list().take_out(passed, most, &leaves);
             done = done.saturating_add(walked.weight);
             self.locks(|locks, lock| locks.walked(lock, &walked));
@@ -67,7 +69,7 @@ impl<P: Server> At<'_, '_, P> {
         if !absent.is_empty() {
             self.lock.fair_list().forget(&absent);
         }
-        let were_left = self.locks(|locks, lock| locks.departed_heads_remain(lock));
+        let were_left = self.locks(|locks, lock| locks.records.departed_heads_remain(lock));
         if heads > 0 || were_left {
             self.notify_head();
         }
@@ -79,14 +81,14 @@ impl<P: Server> At<'_, '_, P> {
 
     /// The head of the list has changed. Redisson's message of a release went to the previous head, which had left.
     fn notify_head(&mut self) {
-        if self.locks(|locks, lock| locks.head(lock).is_some()) {
+        if self.locks(|locks, lock| locks.records.head(lock).is_some()) {
             let now = self.node.port.now();
             self.locks(|locks, lock| locks.check_at(lock, Some(Due::At(now))));
             return;
         }
         let is_free = fields(self.lock, None).is_ok_and(|fields| fields.is_free());
         if let Some(head) = self.lock.fair_list().head().filter(|_| is_free)
-            && !self.locks(|locks, lock| locks.is_leaving(lock, &head.owner))
+            && !self.locks(|locks, lock| locks.records.is_leaving(lock, &head.owner))
         {
             self.lock.fair_list().notify(&head.owner);
         }

@@ -15,13 +15,13 @@ const VISIT: usize = 4;
 
 /// Removes departed owners from fair lists.
 pub(crate) fn clear_fair_lists<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
-    if node.locks(|locks| locks.exchanges_lists()) {
+    if node.locks(|locks| locks.sweeps.exchanges_lists()) {
         // An owner that is not found in a list is forgotten: first the sweep notes where else its entry may be.
         return WorkOutcome::Done;
     }
     let (most, mut done) = (node.port.settings().at_once.listed, 0_usize);
     while done < most {
-        let Some(lock) = node.locks(|locks| locks.next_with(Job::LeaveFairList)) else { break };
+        let Some(lock) = node.locks(|locks| locks.agenda.next(Job::LeaveFairList)) else { break };
         match node.visit(lock.name(), |mut at| at.clear_fair_list()) {
             Some(Some(looked_at)) => {
                 done = done.saturating_add(looked_at).saturating_add(lock.weight().saturating_mul(VISIT));
@@ -38,7 +38,7 @@ pub(crate) fn clear_fair_lists<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
 pub(crate) fn cap_lists<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     let (most, mut done) = (node.port.settings().at_once.listed, 0_usize);
     while done < most {
-        let Some(lock) = node.locks(|locks| locks.next_with(Job::CapFairList)) else { break };
+        let Some(lock) = node.locks(|locks| locks.agenda.next(Job::CapFairList)) else { break };
         let weight = lock.weight();
         let Some(capped) = cap_next(node, lock) else { return WorkOutcome::Refused };
         done = done.saturating_add(capped.max(weight));

@@ -63,7 +63,9 @@ impl<P: Server> Turn<'_, '_, P> {
     pub(crate) fn call_next(&mut self) -> Next {
         // Otherwise departed owners would count as Redisson waiters, and would have a turn.
         self.at.remove_departed_heads();
-        let Some(head) = self.at.locks(|locks, lock| locks.head(lock).cloned()) else { return Next::Nobody };
+        let Some(head) = self.at.locks(|locks, lock| locks.records.head(lock).cloned()) else {
+            return Next::Nobody;
+        };
         if !head.fair {
             return Next::Waiter(head);
         }
@@ -102,7 +104,7 @@ enum ListHead {
 impl<P: Server> At<'_, '_, P> {
     /// A caller passes FAIR: the list may have entries of owners that are gone.
     pub(crate) fn meet_fair_list(&self) {
-        if self.node.locks(|locks| locks.doubts_fair_lists()) && self.lock.fair_list().head().is_some() {
+        if self.node.locks(|locks| locks.role.doubts_fair_lists()) && self.lock.fair_list().head().is_some() {
             list_met(self.node, self.name());
         }
     }
@@ -113,10 +115,12 @@ impl<P: Server> At<'_, '_, P> {
         let most = self.node.port.settings().at_once.listed;
         let mut removed = 0_usize;
         while let Some(entry) = self.lock.fair_list().head().filter(|entry| asking != Some(&*entry.owner)) {
-            if self.locks(|locks, lock| locks.is_leaving(lock, &entry.owner)) {
+            if self.locks(|locks, lock| locks.records.is_leaving(lock, &entry.owner)) {
                 return ListHead::InDoubt;
             }
-            if let Some(waiter) = self.locks(|locks, lock| locks.fair_waiter(lock, &entry.owner).cloned()) {
+            if let Some(waiter) =
+                self.locks(|locks, lock| locks.records.fair_waiter(lock, &entry.owner).cloned())
+            {
                 return ListHead::Native(waiter);
             }
             if let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) {
@@ -147,7 +151,7 @@ impl<P: Server> At<'_, '_, P> {
         if far {
             self.lock.fair_list().set_deadline(owner, latest);
         }
-        let is_first_call = self.locks(|locks, lock| locks.note_called(lock, owner));
+        let is_first_call = self.locks(|locks, lock| locks.records.note_called(lock, owner));
         if is_first_call || far {
             self.lock.fair_list().notify(owner);
         }
@@ -156,12 +160,13 @@ impl<P: Server> At<'_, '_, P> {
     /// When the turn of a Redisson waiter at a free lock ends; `None` if it was not called yet, or a native waiter is
     /// next.
     pub(crate) fn fair_turn_ends(&self) -> Option<UnixMs> {
-        if !self.locks(|locks, lock| locks.head(lock).is_some_and(|head| head.fair)) {
+        if !self.locks(|locks, lock| locks.records.head(lock).is_some_and(|head| head.fair)) {
             return None;
         }
         let entry = self.lock.fair_list().head()?;
         let called = self.locks(|locks, lock| {
-            locks.fair_waiter(lock, &entry.owner).is_none() && locks.was_called(lock, &entry.owner)
+            locks.records.fair_waiter(lock, &entry.owner).is_none()
+                && locks.records.was_called(lock, &entry.owner)
         });
         entry.deadline.filter(|_| called)
     }
@@ -172,7 +177,7 @@ impl<P: Server> At<'_, '_, P> {
         if !self.locks(|locks, lock| locks.has_leaving(lock)) {
             return;
         }
-        if self.locks(|locks, lock| locks.is_leaving(lock, owner)) {
+        if self.locks(|locks, lock| locks.records.is_leaving(lock, owner)) {
             if !self.lock.fair_list().has(owner) {
                 self.locks(|locks, lock| locks.forget_departed(lock, owner));
             }
@@ -194,7 +199,7 @@ impl<P: Server> At<'_, '_, P> {
         let latest = |place: usize, owner: &[u8]| {
             let turns = i64::try_from(place).unwrap_or(i64::MAX).saturating_mul(settings.fair_turn.get());
             let latest = UnixMs(lease_ends.0.saturating_add(AHEAD_MS).saturating_add(turns));
-            let is_native = self.locks(|locks, lock| locks.fair_waiter(lock, owner).is_some());
+            let is_native = self.locks(|locks, lock| locks.records.fair_waiter(lock, owner).is_some());
             (!is_native).then_some(latest)
         };
         self.lock.fair_list().lower(passed, settings.at_once.listed, &latest)

@@ -19,7 +19,7 @@ impl<P: Server> At<'_, '_, P> {
     pub(crate) fn repair_fair_list(&self, now: UnixMs) {
         let owners = self.fair_owners_to_check();
         // Before the list is read: a later notification is about another change.
-        self.locks(|locks, lock| locks.fair_list_checked(lock));
+        self.locks(|locks, lock| locks.records.fair_list_checked(lock));
         if let Some(repair) = self.needed_repair(&owners, now) {
             repair.write(self.lock, now);
         }
@@ -28,7 +28,7 @@ impl<P: Server> At<'_, '_, P> {
     /// The same where another client may have changed the list, before a waiter joins: an owner that was dropped and asks again
     /// keeps its place.
     pub(crate) fn repair_changed_fair_list(&self) {
-        if self.locks(|locks, lock| locks.fair_has_changed(lock)) {
+        if self.locks(|locks, lock| locks.records.fair_has_changed(lock)) {
             self.repair_fair_list(self.node.port.now());
         }
     }
@@ -40,7 +40,7 @@ impl<P: Server> At<'_, '_, P> {
 
     fn fair_owners_to_check(&self) -> Vec<Box<[u8]>> {
         let most = self.node.port.settings().at_once.listed;
-        self.locks(|locks, lock| locks.fair_to_check(lock, most))
+        self.locks(|locks, lock| locks.records.fair_to_check(lock, most))
     }
 
     /// A native waiter joins the list. If it becomes the head, its deadline is far ahead at once: the next client of
@@ -70,7 +70,7 @@ impl<P: Server> At<'_, '_, P> {
 
     /// The change that keeps the head of a list alive, if it is a native waiter whose deadline is near.
     fn keep_alive(&self, head: FairEntry, now: UnixMs) -> Option<Repair> {
-        let is_native = self.locks(|locks, lock| locks.fair_waiter(lock, &head.owner).is_some());
+        let is_native = self.locks(|locks, lock| locks.records.fair_waiter(lock, &head.owner).is_some());
         let near = head.deadline.is_none_or(|deadline| deadline.0 < now.0.saturating_add(AHEAD_MS));
         (is_native && near).then_some(Repair::KeepAlive(head.owner))
     }

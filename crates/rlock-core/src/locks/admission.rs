@@ -1,6 +1,6 @@
 //! Whether one more waiter, or one more tie, is allowed: by the limits of the server, and by the share of its user.
 
-use super::ties::Hold;
+use super::records::Records;
 use super::{LockName, Locks, User, Waiter};
 use crate::error::Error;
 use crate::types::Mode;
@@ -25,8 +25,12 @@ pub struct TieLimits {
     pub user: usize,
 }
 
-/// A tie was refused: the sweep comes to every tie in two rounds, of which the first is under way.
-const HURRIED_ROUNDS: u8 = 2;
+impl Records {
+    /// The waiter of this owner in this mode.
+    fn entry(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Option<&Waiter> {
+        self.queue(lock)?.waiters.find(owner, mode)
+    }
+}
 
 impl Locks {
     /// Fails if a lock's queue has no place for this owner. An owner in the queue has a place, which counts for the user of its
@@ -38,22 +42,17 @@ impl Locks {
         user: Option<&[u8]>,
         limits: Limits,
     ) -> Result<(), Error> {
-        let full = self.len() >= limits.server || self.waiting_for(lock) >= limits.lock;
-        let user_full = user.is_some() && self.usage(user).waiters >= limits.user;
+        let full = self.calls.waiting() >= limits.server || self.records.waiting_for(lock) >= limits.lock;
+        let user_full = user.is_some() && self.users.usage(user).waiters >= limits.user;
         if !full && !user_full {
             return Ok(());
         }
-        match self.entry(lock, owner, mode) {
+        match self.records.entry(lock, owner, mode) {
             Some(entry) if entry.user.as_deref() == user => Ok(()),
             _ if user_full => Err(Error::UserQueueFull),
             Some(_) => Ok(()),
             None => Err(Error::QueueFull),
         }
-    }
-
-    /// The waiter of this owner in this mode.
-    fn entry(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Option<&Waiter> {
-        self.queue(lock)?.waiters.find(owner, mode)
     }
 
     /// Fails if one more tie of this owner is not allowed. A tie counts for the user of the last call that set it.
@@ -65,7 +64,8 @@ impl Locks {
         limits: TieLimits,
     ) -> Result<(), Error> {
         let before = self.session(lock, owner, mode);
-        let before = before.map(|tie| self.user_of_tie(tie.client, &(lock.to_ref(), owner.into(), mode)));
+        let before =
+            before.map(|tie| self.sessions.user_of(tie.client, &(lock.to_ref(), owner.into(), mode)));
         self.check_ties(before, user, limits)
     }
 
@@ -77,7 +77,7 @@ impl Locks {
         user: Option<&[u8]>,
         limits: TieLimits,
     ) -> Result<(), Error> {
-        match self.entry(lock, owner, mode).filter(|waiter| waiter.session.is_some()) {
+        match self.records.entry(lock, owner, mode).filter(|waiter| waiter.session.is_some()) {
             Some(waiter) => self.check_ties(Some(waiter.user.clone()), user, limits),
             None => self.may_tie(lock, (owner, mode), user, limits),
         }
@@ -91,21 +91,16 @@ impl Locks {
         user: Option<&[u8]>,
         limits: TieLimits,
     ) -> Result<(), Error> {
-        let full = before.is_none() && self.sessions.count >= limits.server;
+        let full = before.is_none() && self.sessions.tie_count() >= limits.server;
         let counts_already = before.is_some_and(|before| before.as_deref() == user);
-        let user_full = user.is_some() && !counts_already && self.usage(user).ties() >= limits.user;
+        let user_full = user.is_some() && !counts_already && self.users.usage(user).ties() >= limits.user;
         if full || user_full {
-            self.sessions.hurried_rounds = HURRIED_ROUNDS;
+            self.sessions.hurry_sweep();
         }
         match (user_full, full) {
             (true, _) => Err(Error::UserHasTooManyTies),
             (false, true) => Err(Error::TooManyTies),
             (false, false) => Ok(()),
         }
-    }
-
-    /// The user for which the tie of a hold counts.
-    fn user_of_tie(&self, client: u64, hold: &Hold) -> Option<User> {
-        self.sessions.holds.get(&client)?.get(hold)?.clone()
     }
 }

@@ -51,7 +51,7 @@ pub enum Rearm {
 
 /// All tasks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Agenda {
+pub struct Agenda {
     /// The ends of waits, by the clock that never steps.
     waits: BTreeSet<(MonoMs, Ticket)>,
     leave: Rank,
@@ -129,7 +129,7 @@ impl Agenda {
     }
 
     /// No work of this kind is left on a lock.
-    pub(super) fn remove(&mut self, job: Job, lock: &LockRef) {
+    pub fn remove(&mut self, job: Job, lock: &LockRef) {
         let removed = self.rank_mut(job).is_some_and(|rank| rank.locks.remove(lock));
         self.changed |= removed;
         if !self.parked.is_empty() {
@@ -147,7 +147,7 @@ impl Agenda {
     }
 
     /// A lock with work of this kind: another one at each call.
-    pub(super) fn next(&mut self, job: Job) -> Option<LockRef> {
+    pub fn next(&mut self, job: Job) -> Option<LockRef> {
         self.rank_mut(job)?.next()
     }
 
@@ -229,7 +229,7 @@ impl Agenda {
     }
 
     /// The server refuses writes: work on locks is tried again at this time, unless an event makes it due earlier.
-    pub(super) fn put_off(&mut self, until: MonoMs) {
+    pub fn put_off(&mut self, until: MonoMs) {
         (self.not_before, self.changed) = (Some(until), true);
     }
 
@@ -263,7 +263,7 @@ impl Agenda {
     }
 
     /// The timer has fired, or must be set again.
-    pub(super) fn timer_fired_or_lost(&mut self) {
+    pub fn timer_fired_or_lost(&mut self) {
         (self.timer, self.changed) = (None, true);
     }
 
@@ -298,7 +298,7 @@ impl Agenda {
     }
 
     /// The outermost entry point returns: whether the timer may need to be set again.
-    pub(super) fn exit(&mut self) -> bool {
+    pub(crate) fn exit(&mut self) -> bool {
         self.entered = false;
         self.changed
     }

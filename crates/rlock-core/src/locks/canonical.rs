@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::agenda::Agenda;
-use super::channels::UNSUBSCRIBED_MS;
-use super::ties::{Hold, Sessions};
-use super::{
-    Due, Job, LockName, Locks, Queue, ReadSearch, Ticket, Turns, Usage, User, Via, Waiter, Yielding,
-};
+use super::channels::{Channels, UNSUBSCRIBED_MS};
+use super::queue::Queue;
+use super::records::Records;
+use super::sessions::Sessions;
+use super::ties::Hold;
+use super::{Due, Job, LockName, Locks, ReadSearch, Ticket, Turns, Usage, User, Via, Waiter, Yielding};
 use crate::types::{Expiry, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
@@ -49,39 +50,75 @@ impl Lens<'_> {
 }
 
 impl Locks {
-    /// The tickets of all waiters.
-    pub fn tickets(&self) -> impl Iterator<Item = Ticket> {
-        self.places.keys().copied()
-    }
-
     /// Appends the parts of the queues that affect the future; not counts and texts. Locks are in the order of their
     /// numbers.
     pub fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        self.queues_form(lens, form);
-        self.grants_form(lens, form);
+        self.records.queues_form(lens, form);
+        self.records.grants_form(lens, form);
         self.leaving_form(lens, form);
-        let sent = self.dropped_waiters.map(|sent| self.places.range(..=sent.up_to()).count());
+        let sent = self.calls.count_sent_away();
         form.push(sent.map_or(NONE, |count| i64::try_from(count).unwrap_or(i64::MAX)));
         form.extend(self.sweeps.position(lens.lock));
         self.reads_form(lens, form);
         self.found_form(lens, form);
-        let yielding = self.all_known().filter_map(|(lock, record)| {
+        let yielding = self.records.all_known().filter_map(|(lock, record)| {
             let [state, count, age] = record.yielding?.canonical_form(lens);
             Some([(lens.lock)(lock), state, count, age])
         });
         append_sorted(yielding, form);
         self.tied_form(lens, form);
         self.sessions.canonical_form(lens, form);
-        self.channels_form(lens, form);
-        append_sorted(self.users().map(|(user, usage)| usage_form(lens, user, usage)), form);
+        self.channels.canonical_form(lens, form);
+        append_sorted(self.users.iter().map(|(user, usage)| usage_form(lens, user, usage)), form);
         self.agenda.canonical_form(lens, form);
-        form.push(self.is_synchronised.into());
+        form.push(self.role.is_synchronised().into());
         form.push(self.agenda.timer().map_or(NONE, |at| lens.on_clock(at)));
     }
 
+    /// The owners that left a queue and still have an entry in the fair list.
+    fn leaving_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        let leaving =
+            self.records.iter().filter_map(|(lock, record)| Some((lock, record.leaving.as_deref()?)));
+        for (lock, leaving) in leaving {
+            form.push((lens.lock)(lock));
+            form.extend(leaving.position(self.role.era()));
+            append_sorted(leaving.owners().map(|(owner, later)| [(lens.name)(owner), later.into()]), form);
+        }
+        form.push(NONE);
+    }
+
+    /// When the latest read lease of each lock ends, and whether its repair is due.
+    fn reads_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        let reads = self.records.all_known().filter_map(|(lock, record)| {
+            let ends = lens.until(record.read_ends?);
+            Some([(lens.lock)(lock), ends, self.agenda.has_of(Job::RepairReads, &lock.to_ref()).into()])
+        });
+        append_sorted(reads, form);
+    }
+
+    /// What is known of read leases that were not granted here, and the searches for them.
+    fn found_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        for (lock, record) in self.records.all_known() {
+            let Some(found) = record.found_reads.as_deref() else { continue };
+            let (search, is_known) = found.state(self.role.era());
+            let end = |ends: Option<UnixMs>| ends.map_or(NONE, |ends| lens.until(ends));
+            let due = self.agenda.has_of(Job::RepairReads, &lock.to_ref());
+            let lock = (lens.lock)(lock);
+            form.extend([lock, end(found.ends), is_known.into(), due.into(), search.is_some().into()]);
+            let Some((ReadSearch { cursor, readers, latest, .. }, is_of_era)) = search else { continue };
+            let cursor = cursor.map_or(NONE, |cursor| i64::try_from(cursor).unwrap_or(i64::MAX));
+            form.extend([cursor, end(*latest), is_of_era.into()]);
+            form.extend(readers.iter().flat_map(|reader| [(lens.name)(&reader.owner), reader.holds.get()]));
+            form.push(NONE);
+        }
+        form.push(NONE);
+    }
+}
+
+impl Records {
     /// The waiters of each lock.
     fn queues_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        let queues = self.records.iter().filter_map(|(lock, record)| Some((lock, record.queue.as_deref()?)));
+        let queues = self.iter().filter_map(|(lock, record)| Some((lock, record.queue.as_deref()?)));
         let mut locks: Vec<_> = queues.map(|(lock, queue)| ((lens.lock)(lock), queue)).collect();
         locks.sort_unstable_by_key(|(number, _)| *number);
         for (number, queue) in locks {
@@ -93,7 +130,7 @@ impl Locks {
 
     /// The undelivered grants, and those that must be revoked.
     fn grants_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        let undelivered = self.records.iter().flat_map(|(lock, record)| {
+        let undelivered = self.iter().flat_map(|(lock, record)| {
             record.grants.iter().map(move |grant| {
                 let (owner, ticket) = ((lens.name)(&grant.owner), (lens.ticket)(grant.ticket));
                 [(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends), ticket]
@@ -101,52 +138,12 @@ impl Locks {
         });
         append_sorted(undelivered, form);
         let revokes = self
-            .records
             .iter()
             .filter_map(|(lock, record)| Some((lock, record.rare()?)))
             .flat_map(|(lock, rare)| rare.revokes.iter().map(move |grant| (lock, grant)));
         for (lock, grant) in revokes {
             let owner = (lens.name)(&grant.owner);
             form.extend([(lens.lock)(lock), owner, grant.mode as i64, lens.until(grant.ends)]);
-        }
-        form.push(NONE);
-    }
-
-    /// The owners that left a queue and still have an entry in the fair list.
-    fn leaving_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        let leaving =
-            self.records.iter().filter_map(|(lock, record)| Some((lock, record.leaving.as_deref()?)));
-        for (lock, leaving) in leaving {
-            form.push((lens.lock)(lock));
-            form.extend(leaving.position(self.era));
-            append_sorted(leaving.owners().map(|(owner, later)| [(lens.name)(owner), later.into()]), form);
-        }
-        form.push(NONE);
-    }
-
-    /// When the latest read lease of each lock ends, and whether its repair is due.
-    fn reads_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        let reads = self.all_known().filter_map(|(lock, record)| {
-            let ends = lens.until(record.read_ends?);
-            Some([(lens.lock)(lock), ends, self.agenda.has_of(Job::RepairReads, &lock.to_ref()).into()])
-        });
-        append_sorted(reads, form);
-    }
-
-    /// What is known of read leases that were not granted here, and the searches for them.
-    fn found_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        for (lock, record) in self.all_known() {
-            let Some(found) = record.found_reads.as_deref() else { continue };
-            let (search, is_known) = found.state(self.era);
-            let end = |ends: Option<UnixMs>| ends.map_or(NONE, |ends| lens.until(ends));
-            let due = self.agenda.has_of(Job::RepairReads, &lock.to_ref());
-            let lock = (lens.lock)(lock);
-            form.extend([lock, end(found.ends), is_known.into(), due.into(), search.is_some().into()]);
-            let Some((ReadSearch { cursor, readers, latest, .. }, is_of_era)) = search else { continue };
-            let cursor = cursor.map_or(NONE, |cursor| i64::try_from(cursor).unwrap_or(i64::MAX));
-            form.extend([cursor, end(*latest), is_of_era.into()]);
-            form.extend(readers.iter().flat_map(|reader| [(lens.name)(&reader.owner), reader.holds.get()]));
-            form.push(NONE);
         }
         form.push(NONE);
     }
@@ -178,15 +175,15 @@ impl Locks {
     }
 }
 
-impl Locks {
+impl Channels {
     /// Since when channels have no subscriber, and where a round of checks is.
-    fn channels_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
-        let ages = self.channels.unsubscribed().map(|(channel, since)| {
+    fn canonical_form(&self, lens: &Lens<'_>, form: &mut Vec<i64>) {
+        let ages = self.unsubscribed().map(|(channel, since)| {
             let age = lens.clock.0.saturating_sub(since.0).min(UNSUBSCRIBED_MS);
             [(lens.name)(channel), i64::try_from(age).unwrap_or(i64::MAX)]
         });
         append_sorted(ages, form);
-        let position = self.channels.position();
+        let position = self.position();
         form.push(position.is_some().into());
         form.push(position.flatten().map_or(NONE, |channel| (lens.name)(channel)));
     }

@@ -2,14 +2,12 @@
 //! gone, and would fill the queue for ever.
 
 use std::collections::BTreeMap;
-use std::iter::from_fn;
 use std::ops::Bound;
 use std::rc::Rc;
 
 use super::tickets::Tickets;
-use super::{LockRef, Locks, Via, Waiter};
+use super::{Ticket, Via, Waiter};
 use crate::types::MonoMs;
-use crate::weight::take_weighed;
 
 /// The least time between two checks that count as two. Rounds begin ten seconds apart, and one takes less than a second.
 pub(super) const UNSUBSCRIBED_MS: u64 = 9_000;
@@ -24,7 +22,7 @@ struct Channel {
 
 /// The channels of all enqueued waiters.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Channels {
+pub struct Channels {
     known: BTreeMap<Rc<[u8]>, Channel>,
     /// Where the round of checks continues, while one is under way.
     next: Option<Bound<Rc<[u8]>>>,
@@ -52,6 +50,46 @@ impl Channels {
         }
     }
 
+    /// A round of checks of all channels begins; false if one is under way, or there are no channels.
+    pub(super) fn begin_round(&mut self) -> bool {
+        let begins = !self.known.is_empty() && !self.is_round_under_way();
+        if begins {
+            self.next = Some(Bound::Unbounded);
+        }
+        begins
+    }
+
+    /// The next channel of the round; `None` if none is left.
+    pub fn next_channel(&mut self) -> Option<Rc<[u8]>> {
+        let Self { known, next } = self;
+        let from = next.take()?;
+        let (channel, _) = known.range::<Rc<[u8]>, _>((from, Bound::Unbounded)).next()?;
+        *next = Some(Bound::Excluded(Rc::clone(channel)));
+        Some(Rc::clone(channel))
+    }
+
+    /// A channel was checked at this time. Whether its waiters leave: it has no subscriber, as at the check before.
+    pub(super) fn checked(&mut self, channel: &Rc<[u8]>, has_subscriber: bool, now: MonoMs) -> bool {
+        let Some(of) = self.known.get_mut(channel) else { return false };
+        let since = *of.unsubscribed_since.get_or_insert(now);
+        if has_subscriber {
+            of.unsubscribed_since = None;
+        }
+        !has_subscriber && now.0.saturating_sub(since.0) >= UNSUBSCRIBED_MS
+    }
+
+    /// The first waiter on a channel.
+    pub(super) fn first_on(&self, channel: &Rc<[u8]>) -> Option<Ticket> {
+        self.known.get(channel)?.waiters.first()
+    }
+
+    /// The round continues with this channel, if it has waiters.
+    pub(super) fn check_again(&mut self, channel: &Rc<[u8]>) {
+        if self.known.contains_key(channel) {
+            self.next = Some(Bound::Included(Rc::clone(channel)));
+        }
+    }
+
     pub(super) fn is_round_under_way(&self) -> bool {
         self.next.is_some()
     }
@@ -71,53 +109,6 @@ impl Channels {
             Bound::Unbounded => None,
             Bound::Included(channel) | Bound::Excluded(channel) => Some(&**channel),
         })
-    }
-}
-
-impl Locks {
-    /// A round of checks of all channels begins, unless one is under way.
-    pub fn begin_channel_round(&mut self) {
-        if !self.channels.known.is_empty() && !self.channels.is_round_under_way() {
-            self.channels.next = Some(Bound::Unbounded);
-            self.agenda.change();
-        }
-    }
-
-    /// The next channel of the round; `None` if none is left.
-    pub fn next_channel(&mut self) -> Option<Rc<[u8]>> {
-        let Channels { known, next } = &mut self.channels;
-        let from = next.take()?;
-        let (channel, _) = known.range::<Rc<[u8]>, _>((from, Bound::Unbounded)).next()?;
-        *next = Some(Bound::Excluded(Rc::clone(channel)));
-        Some(Rc::clone(channel))
-    }
-
-    /// A channel was checked. If it has no subscriber, as at the check before, its waiters are removed and returned, until they
-    /// count `most`. The round continues with the same channel if some are left.
-    pub fn channel_checked(
-        &mut self,
-        channel: &Rc<[u8]>,
-        has_subscriber: bool,
-        now: MonoMs,
-        most: usize,
-    ) -> Vec<(LockRef, Waiter)> {
-        let Some(of) = self.channels.known.get_mut(channel) else { return Vec::new() };
-        let since = *of.unsubscribed_since.get_or_insert(now);
-        if has_subscriber {
-            of.unsubscribed_since = None;
-        }
-        if has_subscriber || now.0.saturating_sub(since.0) < UNSUBSCRIBED_MS {
-            return Vec::new();
-        }
-        let next = || {
-            let ticket = self.channels.known.get(channel)?.waiters.first()?;
-            self.leave(ticket)
-        };
-        let gone = take_weighed(most, from_fn(next)).items;
-        if self.channels.known.contains_key(channel) {
-            self.channels.next = Some(Bound::Included(Rc::clone(channel)));
-        }
-        gone
     }
 }
 

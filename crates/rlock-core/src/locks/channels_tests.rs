@@ -2,14 +2,14 @@
 
 use super::super::tests::{enqueued, lock};
 use super::*;
-use crate::locks::Ticket;
+use crate::locks::Locks;
 use crate::types::UnixMs;
 
 /// One round of checks at this time, in which only these channels have a subscriber. Returns how many waiters leave.
 fn round(locks: &mut Locks, at: u64, subscribed: &[&str], most: usize) -> usize {
     locks.begin_channel_round();
     let mut gone = 0;
-    while let Some(channel) = locks.next_channel() {
+    while let Some(channel) = locks.channels.next_channel() {
         let has_subscriber = subscribed.iter().any(|name| name.as_bytes() == &*channel);
         gone += locks.channel_checked(&channel, has_subscriber, MonoMs(at), most).len();
     }
@@ -30,12 +30,12 @@ fn a_channel_without_a_subscriber_at_two_checks_in_a_row_loses_its_waiters() {
     join(&mut locks, "l", "c", 4, "back");
     assert_eq!(round(&mut locks, 10_000, &["alive"], 9), 0);
     assert_eq!(round(&mut locks, 20_000, &["alive", "back"], 9), 2);
-    let left: Vec<_> = locks.tickets().collect();
+    let left: Vec<_> = locks.calls.tickets().collect();
     assert_eq!(left, [Ticket(2), Ticket(4)]);
     assert_eq!(round(&mut locks, 30_000, &["alive"], 9), 0, "a subscriber in between counts");
     assert_eq!(round(&mut locks, 40_000, &[], 9), 1);
     assert_eq!(round(&mut locks, 50_000, &[], 9), 1);
-    assert!(locks.is_empty() && locks.channels.known.is_empty());
+    assert!(locks.calls.waiting() == 0 && locks.channels.known.is_empty());
 }
 
 #[test]
@@ -64,14 +64,14 @@ fn a_round_continues_where_the_last_cycle_stopped() {
     assert_eq!(round(&mut locks, 10_000, &["other"], 9), 0);
     locks.begin_channel_round();
     for (most, gone) in [(2, 2), (2, 2), (0, 0), (2, 1)] {
-        let channel = locks.next_channel().expect("a channel");
+        let channel = locks.channels.next_channel().expect("a channel");
         assert_eq!(&*channel, b"dead");
         assert_eq!(locks.channel_checked(&channel, false, MonoMs(20_000), most).len(), gone);
         assert_eq!(locks.next_in(UnixMs(0), MonoMs(20_000)), Some(0), "the round continues");
     }
     // A subscriber in time keeps what is left.
-    assert_eq!(locks.next_channel().as_deref(), Some(&b"other"[..]));
-    assert_eq!(locks.next_channel(), None);
+    assert_eq!(locks.channels.next_channel().as_deref(), Some(&b"other"[..]));
+    assert_eq!(locks.channels.next_channel(), None);
 }
 
 #[test]
@@ -88,5 +88,5 @@ fn blocked_waiters_have_no_channel() {
     let mut locks = Locks::default();
     locks.join(lock("k"), super::super::tests::waiter("a", 1));
     locks.begin_channel_round();
-    assert_eq!((locks.next_channel(), locks.next_in(UnixMs(0), MonoMs(0))), (None, None));
+    assert_eq!((locks.channels.next_channel(), locks.next_in(UnixMs(0), MonoMs(0))), (None, None));
 }

@@ -25,7 +25,7 @@ impl Counts {
         self.watched > 0 || self.known > 0
     }
 
-    /// A term begins: see [`Locks::known`].
+    /// A term begins: see [`Records::known`](super::records::Records::known).
     pub(super) fn begin_term(&mut self) {
         (self.known, self.read_ends) = (0, 0);
     }

@@ -3,15 +3,12 @@
 use super::leaving::Walk;
 use super::rare::Rare;
 use super::record::LockRecord;
+use super::records::Records;
 use super::{Job, LockName, LockRef, Locks, Waiter};
 use crate::types::{Mode, MonoMs};
 use crate::weight::take_weighed;
 
-/// An hour after a start, a promotion or the arrival of slots, no fair list is doubted any more: the deadlines of twelve dead
-/// owners in a row pass in it.
-const DOUBTED_FOR_MS: u64 = 3_600_000;
-
-impl Locks {
+impl Records {
     /// Whether a lock has waiters in its fair list.
     pub fn has_fair(&self, lock: LockName<'_>) -> bool {
         self.queue(lock).is_some_and(|queue| queue.fair > 0)
@@ -82,12 +79,19 @@ impl Locks {
         }
     }
 
+    /// Whether another client may have changed a lock's fair list since the last check.
+    pub fn fair_has_changed(&self, lock: LockName<'_>) -> bool {
+        self.queue(lock).is_some_and(|queue| queue.fair_changed)
+    }
+}
+
+impl Locks {
     /// Removes all waiters as [`Self::drain_all`] does, but keeps the pending work on fair lists: the removed waiters must
     /// leave them too.
     pub fn drain_all_but_fair_lists(&mut self) -> Vec<(LockRef, Waiter)> {
         let mut departed = Vec::new();
         for lock in self.agenda.all_even_parked(Job::LeaveFairList) {
-            let leaving = self.edit(lock.name(), |record| record.leaving.take());
+            let leaving = self.records.edit(lock.name(), |record| record.leaving.take());
             departed.push((lock, leaving));
         }
         let uncapped = self.agenda.all_even_parked(Job::CapFairList);
@@ -100,56 +104,40 @@ impl Locks {
         }
         uncapped.into_iter().for_each(|lock| self.note_fair_uncapped(lock));
         // The caller was interrupted, perhaps as the timer fired: the timer must be set again.
-        self.timer_fired_or_lost();
+        self.agenda.timer_fired_or_lost();
         all
-    }
-
-    /// Fair lists may have entries of owners that waited at another server, or before the start of this one.
-    pub fn doubt_fair_lists(&mut self, clock: MonoMs) {
-        self.lists_doubted_until = Some(MonoMs(clock.0.saturating_add(DOUBTED_FOR_MS)));
-    }
-
-    /// Ends the doubt after its time; whether there is any.
-    pub(super) fn forget_list_doubts(&mut self, clock: MonoMs) -> bool {
-        self.lists_doubted_until = self.lists_doubted_until.filter(|until| *until > clock);
-        self.lists_doubted_until.is_some()
-    }
-
-    /// Whether any list is doubted.
-    pub fn doubts_fair_lists(&self) -> bool {
-        self.lists_doubted_until.is_some()
     }
 
     /// Whether this lock's fair list is doubted, and was not met before.
     pub fn doubts_fair_list(&self, lock: LockName<'_>, clock: MonoMs) -> bool {
         let met = |rare: &Rare| rare.is_capped || rare.uncapped.is_some();
-        let is_met = || self.known(lock).and_then(LockRecord::rare).is_some_and(met);
-        self.lists_doubted_until.is_some_and(|until| until > clock) && !is_met()
+        let is_met = || self.records.known(lock).and_then(LockRecord::rare).is_some_and(met);
+        self.role.doubts_fair_lists_at(clock) && !is_met()
     }
 
     /// This lock's fair list may have entries that this server cannot tell alive from dead.
     pub fn note_fair_uncapped(&mut self, lock: LockRef) {
-        self.edit(lock.name(), |record| record.rare_mut().uncapped = Some(Walk::default()));
+        self.records.edit(lock.name(), |record| record.rare_mut().uncapped = Some(Walk::default()));
         self.agenda.push(Job::CapFairList, lock);
     }
 
     /// The fair list must not be written here, or not yet: its slot migrates.
     pub fn defer_fair_list(&mut self, lock: LockName<'_>) {
-        let name = self.shared_name(lock);
-        self.edit(lock, |record| record.rare_mut().uncapped = Some(Walk::default()));
+        let name = self.records.shared_name(lock);
+        self.records.edit(lock, |record| record.rare_mut().uncapped = Some(Walk::default()));
         self.agenda.park(Job::CapFairList, name);
     }
 
     /// The number of entries at the end of a lock's fair list that were checked; `None` without a list to check.
     pub fn capped_so_far(&self, lock: LockName<'_>) -> Option<usize> {
-        Some(self.known(lock)?.rare()?.uncapped?.passed(self.era))
+        Some(self.records.known(lock)?.rare()?.uncapped?.passed(self.role.era()))
     }
 
     /// This number of entries at the end of the fair list was checked, and the entries before them are next; `None`: all
     /// of them were.
     pub fn capped(&mut self, lock: LockRef, passed: Option<usize>) {
-        let (met, era) = (self.doubts_fair_lists(), self.era);
-        self.edit(lock.name(), |record| {
+        let (met, era) = (self.role.doubts_fair_lists(), self.role.era());
+        self.records.edit(lock.name(), |record| {
             let rare = record.rare_mut();
             (rare.uncapped, rare.is_capped) =
                 (passed.map(|passed| Walk::at(passed, era)), met && passed.is_none());
@@ -157,10 +145,5 @@ impl Locks {
         if passed.is_none() {
             self.agenda.remove(Job::CapFairList, &lock);
         }
-    }
-
-    /// Whether another client may have changed a lock's fair list since the last check.
-    pub fn fair_has_changed(&self, lock: LockName<'_>) -> bool {
-        self.queue(lock).is_some_and(|queue| queue.fair_changed)
     }
 }

@@ -3,25 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ties::{Hold, Ties};
+use super::ties::Hold;
 use super::{LockRef, User};
 use crate::types::{Mode, UnixMs};
 
 /// Collections whose members are freed a few at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Forgotten {
-    ties: Vec<Ties>,
     holds: Vec<BTreeMap<Hold, Option<User>>>,
     ends: Vec<BTreeMap<LockRef, (UnixMs, Mode)>>,
     by_end: Vec<BTreeSet<(UnixMs, LockRef)>>,
 }
 
 impl Forgotten {
-    /// The ties of a lock.
-    pub(super) fn add_ties(&mut self, ties: Option<Box<Ties>>) {
-        self.ties.extend(ties.map(|ties| *ties));
-    }
-
     /// The tied holds by their connections.
     pub(super) fn add_holds(&mut self, holds: BTreeMap<u64, BTreeMap<Hold, Option<User>>>) {
         self.holds.extend(holds.into_values());
@@ -39,14 +33,14 @@ impl Forgotten {
 
     /// Frees `most` members of each kind.
     pub(super) fn free(&mut self, most: usize) {
-        free(&mut self.ties, most, |ties| ties.sessions.pop_first());
         free(&mut self.holds, most, BTreeMap::pop_first);
         free(&mut self.ends, most, BTreeMap::pop_first);
         free(&mut self.by_end, most, BTreeSet::pop_first);
     }
 }
 
-fn free<C, T>(collections: &mut Vec<C>, most: usize, pop: impl Fn(&mut C) -> Option<T>) {
+/// Frees `most` members of these collections.
+pub(super) fn free<C, T>(collections: &mut Vec<C>, most: usize, pop: impl Fn(&mut C) -> Option<T>) {
     for _ in 0..most {
         let Some(last) = collections.last_mut() else { return };
         if pop(last).is_none() {

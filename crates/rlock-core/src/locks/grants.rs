@@ -2,28 +2,34 @@
 
 use std::mem::take;
 
+use super::records::Records;
 use super::undelivered::Undelivered;
-use super::{Job, LockName, LockRef, Locks, Ticket};
-use crate::types::{Mode, UnixMs};
+use super::{Grant, Job, LockName, LockRef, Locks, Ticket};
+use crate::types::Mode;
 
-/// A grant whose answer has not reached its client yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The granted call.
-    pub ticket: Ticket,
-    /// The owner that was granted the lock.
-    pub owner: Box<[u8]>,
-    /// The mode of the grant.
-    pub mode: Mode,
-    /// The end of the granted lease: a lease with another end is another lease.
-    pub ends: UnixMs,
+impl Records {
+    /// A lock was granted to an enqueued waiter, which must confirm the grant before lease end.
+    pub fn note_unconfirmed(&mut self, lock: LockName<'_>, owner: &[u8]) {
+        if let Some(queue) = self.queue_mut(lock) {
+            queue.unconfirmed = Some(owner.into());
+        }
+    }
+
+    /// Ends the unconfirmed grant to an enqueued waiter; true if the lock had one.
+    pub fn take_unconfirmed(&mut self, lock: LockName<'_>) -> bool {
+        self.queue_mut(lock).is_some_and(|queue| queue.unconfirmed.take().is_some())
+    }
+
+    fn remove_grant(&mut self, lock: LockName<'_>, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
+        self.edit_known(lock, |record| record.grants.take(meant))?
+    }
 }
 
 impl Locks {
     /// A lock was granted, and its answer is pending.
     pub fn granted(&mut self, lock: LockName<'_>, grant: Grant) {
         let ticket = grant.ticket;
-        let (over, name) = self.edit(lock, |record| {
+        let (over, name) = self.records.edit(lock, |record| {
             // A grant of the same lock before this one is over, or the lock could not have been granted.
             let shared = matches!(grant.mode, Mode::Read | Mode::Permit);
             let over = if shared { Undelivered::None } else { take(&mut record.grants) };
@@ -34,9 +40,9 @@ impl Locks {
             (over, record.name(lock.db))
         });
         for grant in over.iter() {
-            self.granted.remove(&grant.ticket);
+            self.calls.confirmed(grant.ticket);
         }
-        self.granted.insert(ticket, name);
+        self.calls.granted(ticket, name);
     }
 
     /// The owner has called again, or the answer has arrived: the grant is confirmed.
@@ -56,7 +62,7 @@ impl Locks {
 
     /// The grants of this owner are not to be revoked.
     fn confirm_revokes(&mut self, lock: LockName<'_>, owner: &[u8]) {
-        let none_left = self.edit_known(lock, |record| {
+        let none_left = self.records.edit_known(lock, |record| {
             let revokes = &mut record.rare_mut().revokes;
             revokes.retain(|grant| *grant.owner != *owner);
             revokes.is_empty().then(|| record.name(lock.db))
@@ -64,23 +70,6 @@ impl Locks {
         if let Some(name) = none_left.flatten() {
             self.agenda.remove(Job::Revoke, &name);
         }
-    }
-
-    /// A lock was granted to an enqueued waiter, which must confirm the grant before lease end.
-    pub fn note_unconfirmed(&mut self, lock: LockName<'_>, owner: &[u8]) {
-        if let Some(queue) = self.queue_mut(lock) {
-            queue.unconfirmed = Some(owner.into());
-        }
-    }
-
-    /// Ends the unconfirmed grant to an enqueued waiter; true if the lock had one.
-    pub fn take_unconfirmed(&mut self, lock: LockName<'_>) -> bool {
-        self.queue_mut(lock).is_some_and(|queue| queue.unconfirmed.take().is_some())
-    }
-
-    /// Whether the answer of this call is still pending, and its owner has not confirmed the grant.
-    pub fn is_undelivered(&self, ticket: Ticket) -> bool {
-        self.granted.contains_key(&ticket)
     }
 
     /// The answer of this call has arrived.
@@ -91,13 +80,13 @@ impl Locks {
     /// The client disconnected before the answer of this call: its grant, if still unconfirmed, must be revoked.
     pub fn undeliverable(&mut self, ticket: Ticket) {
         if let Some((lock, grant)) = self.take_grant(ticket) {
-            self.edit(lock.name(), |record| record.rare_mut().revokes.push_back(grant));
+            self.records.edit(lock.name(), |record| record.rare_mut().revokes.push_back(grant));
             self.note_revokes(lock);
         }
     }
 
     fn take_grant(&mut self, ticket: Ticket) -> Option<(LockRef, Grant)> {
-        let lock = self.granted.get(&ticket)?.clone();
+        let lock = self.calls.undelivered(ticket)?.clone();
         let grant = self.take_undelivered(lock.name(), |grant| grant.ticket == ticket)?;
         Some((lock, grant))
     }
@@ -105,31 +94,27 @@ impl Locks {
     /// Takes the grants out that are meant, of one call or of one owner, and returns the last of them. Answers mostly arrive in the order of
     /// the grants, so that the first look finds them.
     fn take_undelivered(&mut self, lock: LockName<'_>, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
-        if self.granted.is_empty() {
+        if !self.calls.has_undelivered() {
             return None;
         }
         let mut taken = None;
         // An owner has two at most: it reads and writes.
-        while let Some(grant) = self.remove_grant(lock, &meant) {
-            self.granted.remove(&grant.ticket);
+        while let Some(grant) = self.records.remove_grant(lock, &meant) {
+            self.calls.confirmed(grant.ticket);
             taken = Some(grant);
         }
         taken
     }
 
-    fn remove_grant(&mut self, lock: LockName<'_>, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
-        self.edit_known(lock, |record| record.grants.take(meant))?
-    }
-
     /// A grant cannot be revoked now; it stays the next one of its lock.
     pub fn revoke_later(&mut self, lock: LockRef, grant: Grant) {
-        self.edit(lock.name(), |record| record.rare_mut().revokes.push_front(grant));
+        self.records.edit(lock.name(), |record| record.rare_mut().revokes.push_front(grant));
         self.note_revokes(lock);
     }
 
     /// A lock has grants to revoke: a replica does that if it is promoted before it has other data.
     fn note_revokes(&mut self, lock: LockRef) {
-        if self.is_replica {
+        if self.role.is_replica() {
             self.agenda.park(Job::Revoke, lock);
         } else {
             self.agenda.push(Job::Revoke, lock);
@@ -139,7 +124,7 @@ impl Locks {
     /// The next grant to revoke.
     pub fn next_revoke(&mut self) -> Option<(LockRef, Grant)> {
         let lock = self.agenda.next(Job::Revoke)?;
-        let next = self.edit_known(lock.name(), |record| {
+        let next = self.records.edit_known(lock.name(), |record| {
             let revokes = &mut record.rare_mut().revokes;
             (revokes.pop_front(), revokes.is_empty())
         });

@@ -122,7 +122,7 @@ proptest! {
             let key = ["k", "l"][usize::from(owner % 2)];
             match what {
                 0 | 1 => {
-                    let ticket = locks.new_ticket();
+                    let ticket = locks.calls.new_ticket();
                     let name = format!("owner:{owner}");
                     let since = MonoMs(clock);
                     locks.join(lock(key), Waiter { since, ..waiter(&name, ticket.0) });
@@ -176,7 +176,7 @@ fn after_a_reset_only_later_waiting_counts() {
     locks.enter(at(1_000));
     locks.leave(Ticket(0));
     assert_eq!(locks.rank_hot_locks(at(1_500))[0].waited_ms, 2_500);
-    locks.reset_hot_locks(MonoMs(2_000));
+    locks.hot.reset(MonoMs(2_000));
     assert_eq!(locks.rank_hot_locks(at(2_000)), []);
     // The other one waits since long before the reset.
     locks.enter(at(2_100));

@@ -4,11 +4,9 @@
 //! departed owners of a lock are therefore a set, and its fair list is walked once for all of them.
 
 use std::collections::BTreeMap;
-use std::iter::from_fn;
 use std::ops::Bound;
 
-use super::{Job, LockName, Locks, Place};
-use crate::weight::take_weighed;
+use super::calls::Place;
 
 /// Owners that left the queue of a lock, and whose entries in its fair list have not been removed yet.
 ///
@@ -64,11 +62,16 @@ impl Leaving {
         };
     }
 
-    fn has(&self, owner: &[u8]) -> bool {
+    /// None of this era.
+    pub(super) fn of(era: u64) -> Self {
+        Self { walk: Walk::at(0, era), ..Self::default() }
+    }
+
+    pub(super) fn has(&self, owner: &[u8]) -> bool {
         self.later.contains_key(owner) || !self.absent && self.now.contains_key(owner)
     }
 
-    fn remove(&mut self, owner: &[u8]) -> Option<Place> {
+    pub(super) fn remove(&mut self, owner: &[u8]) -> Option<Place> {
         let place = self.now.remove(owner);
         self.later.remove(owner).or(place)
     }
@@ -77,6 +80,58 @@ impl Leaving {
     fn begin(&mut self, era: u64) {
         self.now.append(&mut self.later);
         (self.walk, self.absent) = (Walk::at(0, era), false);
+    }
+
+    /// If the walk has no owner left to look for, the next one begins. Whether nothing is left to do.
+    pub(super) fn begins_or_ends(&mut self, era: u64) -> bool {
+        if !self.now.is_empty() {
+            return false;
+        }
+        self.begin(era);
+        self.now.is_empty() && !self.departed_heads
+    }
+
+    /// Whether one of these stood at the head of the list, without a call of its head since.
+    pub(super) fn has_departed_heads(&self) -> bool {
+        self.departed_heads
+    }
+
+    /// Notes whether one of these still stands at the head of the list.
+    pub(super) fn note_departed_heads(&mut self, left: bool) {
+        self.departed_heads = left;
+    }
+
+    /// A part of the list was walked.
+    pub(super) fn walked(&mut self, walked: &Walked, era: u64) {
+        for owner in &walked.taken {
+            self.remove(owner);
+        }
+        self.walk.passed = self.walk.passed.saturating_add(walked.passed);
+        if walked.at_head {
+            let disturbed = self.walk.is_disturbed(era);
+            if disturbed { self.begin(era) } else { self.absent = true }
+        }
+    }
+
+    /// The number of entries at the end of the list that the walk has passed; `None` after its end.
+    pub(super) fn walked_so_far(&self) -> Option<usize> {
+        (!self.absent && !self.now.is_empty()).then_some(self.walk.passed)
+    }
+
+    /// Another client has changed the list in the middle.
+    pub(super) fn disturb(&mut self) {
+        self.walk.disturbed = true;
+    }
+
+    /// Takes an owner that is not in the list; none before the walk is over.
+    pub(super) fn pop_absent(&mut self) -> Option<Box<[u8]>> {
+        if self.absent { self.now.pop_first().map(|(owner, _)| owner) } else { None }
+    }
+
+    /// The number of owners whose entries are not removed yet.
+    pub(super) fn count(&self) -> usize {
+        let now = if self.absent { 0 } else { self.now.len() };
+        now.saturating_add(self.later.len())
     }
 
     /// These owners, after this one in the order of their bytes; `most` at most of each kind.
@@ -112,139 +167,4 @@ pub struct Walked {
     pub weight: usize,
     /// Whether the walk has reached the head.
     pub at_head: bool,
-}
-
-impl Locks {
-    fn leaving(&self, lock: LockName<'_>) -> Option<&Leaving> {
-        self.records.get(lock)?.leaving.as_deref()
-    }
-
-    fn leaving_mut(&mut self, lock: LockName<'_>) -> Option<&mut Leaving> {
-        self.records.get_mut(lock)?.leaving.as_deref_mut()
-    }
-
-    /// Changes the departed owners of a lock, and whether there are any.
-    pub(super) fn edit_leaving(
-        &mut self,
-        lock: LockName<'_>,
-        change: impl FnOnce(&mut Option<Box<Leaving>>),
-    ) {
-        let some = self.edit(lock, |record| {
-            change(&mut record.leaving);
-            record.leaving.is_some()
-        });
-        let name = self.shared_name(lock);
-        match some {
-            true if self.is_replica => self.agenda.park(Job::LeaveFairList, name),
-            true => self.agenda.push(Job::LeaveFairList, name),
-            false => self.agenda.remove(Job::LeaveFairList, &name),
-        }
-    }
-
-    /// Whether a lock's fair list may have entries of departed owners.
-    pub fn has_leaving(&self, lock: LockName<'_>) -> bool {
-        // Mostly no lock has any, and the record need not be found.
-        self.agenda.may_have(Job::LeaveFairList) && self.leaving(lock).is_some()
-    }
-
-    /// Whether this owner has left the queue, but its fair-list entry is not removed yet.
-    pub fn is_leaving(&self, lock: LockName<'_>, owner: &[u8]) -> bool {
-        self.leaving(lock).is_some_and(|leaving| leaving.has(owner))
-    }
-
-    /// The number of owners that have left the queue, but whose fair-list entries are not removed yet.
-    pub fn count_leaving(&self, lock: LockName<'_>) -> usize {
-        let count = |leaving: &Leaving| {
-            let now = if leaving.absent { 0 } else { leaving.now.len() };
-            now.saturating_add(leaving.later.len())
-        };
-        self.leaving(lock).map_or(0, count)
-    }
-
-    /// An owner that had this place in the queue must be removed from the fair list, and from no other.
-    pub(super) fn add_departed(&mut self, lock: LockName<'_>, owner: &[u8], place: Place) {
-        let walk = Walk::at(0, self.era);
-        let none = || Box::new(Leaving { walk, ..Leaving::default() });
-        self.edit_leaving(lock, |leaving| leaving.get_or_insert_with(none).add(owner.into(), place));
-    }
-
-    /// The owner has left the fair list, or stays in it; returns its former place in the queue.
-    pub fn forget_departed(&mut self, lock: LockName<'_>, owner: &[u8]) -> Option<u64> {
-        let place = self.leaving_mut(lock)?.remove(owner);
-        self.restart_or_forget(lock);
-        place
-    }
-
-    /// If the walk has no owner left to look for, the next one begins.
-    fn restart_or_forget(&mut self, lock: LockName<'_>) {
-        let era = self.era;
-        let Some(leaving) = self.leaving_mut(lock).filter(|leaving| leaving.now.is_empty()) else {
-            return;
-        };
-        leaving.begin(era);
-        if leaving.now.is_empty() && !leaving.departed_heads {
-            self.edit_leaving(lock, |leaving| *leaving = None);
-        }
-    }
-
-    /// Notes whether an owner that left still stands at the head of a lock's fair list.
-    pub fn note_departed_heads(&mut self, lock: LockName<'_>, left: bool) {
-        if let Some(leaving) = self.leaving_mut(lock) {
-            leaving.departed_heads = left;
-        }
-        self.restart_or_forget(lock);
-    }
-
-    /// Whether an owner that left stood at the head of a lock's fair list, without a call of its head since.
-    pub fn departed_heads_remain(&self, lock: LockName<'_>) -> bool {
-        self.leaving(lock).is_some_and(|leaving| leaving.departed_heads)
-    }
-
-    /// The number of entries at the end of a lock's fair list that the walk has passed; `None` after its end.
-    pub fn walked_so_far(&self, lock: LockName<'_>) -> Option<usize> {
-        let leaving = self.leaving(lock)?;
-        (!leaving.absent && !leaving.now.is_empty()).then_some(leaving.walk.passed)
-    }
-
-    /// A part of a lock's fair list was walked.
-    pub fn walked(&mut self, lock: LockName<'_>, walked: &Walked) {
-        let era = self.era;
-        let Some(leaving) = self.leaving_mut(lock) else { return };
-        for owner in &walked.taken {
-            leaving.remove(owner);
-        }
-        leaving.walk.passed = leaving.walk.passed.saturating_add(walked.passed);
-        if walked.at_head {
-            let disturbed = leaving.walk.is_disturbed(era);
-            if disturbed { leaving.begin(era) } else { leaving.absent = true }
-        }
-        // Only now: the walk did not search the whole list for owners that left during it.
-        self.restart_or_forget(lock);
-    }
-
-    /// Departed owners that are not in a lock's fair list, until they count `most`: the rest of their data must be removed now.
-    pub fn next_absent(&mut self, lock: LockName<'_>, most: usize) -> Vec<Box<[u8]>> {
-        let Some(leaving) = self.leaving_mut(lock).filter(|leaving| leaving.absent) else {
-            return Vec::new();
-        };
-        let absent = from_fn(|| leaving.now.pop_first().map(|(owner, _)| owner));
-        let absent = take_weighed(most, absent).items;
-        self.restart_or_forget(lock);
-        absent
-    }
-
-    /// The lock's fair list no longer exists.
-    pub fn forget_all_departed(&mut self, lock: LockName<'_>) {
-        self.edit_leaving(lock, |leaving| *leaving = None);
-    }
-
-    /// Another client has changed a lock's fair list in the middle.
-    pub fn disturb_walk(&mut self, lock: LockName<'_>) {
-        if let Some(leaving) = self.leaving_mut(lock) {
-            leaving.walk.disturbed = true;
-        }
-        if let Some(walk) = self.known_mut(lock).and_then(|record| record.uncapped_mut()) {
-            *walk = Walk::default();
-        }
-    }
 }

@@ -1,79 +1,11 @@
 //! The waiters of one lock, in their order.
 
-use std::rc::Rc;
-
-use super::waited::Pending;
+use super::calls::Place;
+use super::hot_table::Waited;
+use super::pending::Pending;
 use super::waiters::Waiters;
-use super::{Cause, Due, LockName, LockRef, Locks, Place, Session, Ticket, User};
-use crate::error::Error;
-use crate::types::{Expiry, LeaseMs, Mode, MonoMs, Wanted};
-use crate::weight::Weighed;
-
-/// A waiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiter {
-    /// Its owner.
-    pub owner: Box<[u8]>,
-    /// What it wants of the lock.
-    pub wanted: Wanted,
-    /// The lease of the grant.
-    pub lease: LeaseMs,
-    /// Whether the grant gets a fencing token.
-    pub fenced: bool,
-    /// Whether the fair list also has it.
-    pub fair: bool,
-    /// The start of the wait.
-    pub since: MonoMs,
-    /// The end of the wait; `None` waits for ever.
-    pub until: Option<MonoMs>,
-    /// The call that waits.
-    pub ticket: Ticket,
-    /// How it receives the outcome.
-    pub via: Via,
-    /// The id of the client that called.
-    pub client_id: u64,
-    /// SESSION: the connection with which its wait, or its hold after the grant, ends.
-    pub session: Option<Session>,
-    /// The user of the call; `None` for the default user, whose number of waiters only the limits of the server bound.
-    pub user: Option<User>,
-}
-
-impl Waiter {
-    /// Whether the lock may be free for this waiter once an earlier one has left: as one more reader, or because the two
-    /// wanted it in different ways. Two that want it alone, in one mode and both with or without FAIR, wait for the same event.
-    pub(super) fn may_gain_by_the_end_of(&self, gone: &Self) -> bool {
-        let joins = matches!(self.wanted, Wanted::Read | Wanted::Permit(_));
-        joins || self.wanted != gone.wanted || self.fair != gone.fair
-    }
-
-    /// The mode in which it wants the lock.
-    pub fn mode(&self) -> Mode {
-        self.wanted.mode()
-    }
-}
-
-impl Weighed for Waiter {
-    fn bytes(&self) -> usize {
-        let channel = if let Via::Enqueue(channel) = &self.via { channel.len() } else { 0 };
-        self.owner.len().saturating_add(channel)
-    }
-}
-
-/// A waiter, and its lock.
-impl Weighed for (LockRef, Waiter) {
-    fn bytes(&self) -> usize {
-        self.0.bytes().saturating_add(self.1.bytes())
-    }
-}
-
-/// How a waiter receives the outcome.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Via {
-    /// Its client is blocked, and receives the reply.
-    Block,
-    /// A message on this channel.
-    Enqueue(Rc<[u8]>),
-}
+use super::{Cause, Due, Waiter};
+use crate::types::{Expiry, MonoMs};
 
 /// The waiters of one lock, and what was last seen of the lock that they wait for.
 #[derive(Clone, Debug, Default)]
@@ -122,17 +54,6 @@ pub(super) enum Departure {
     /// The waiter that is first now may have the lock.
     MayServe,
     NothingToDo,
-}
-
-impl Locks {
-    /// Fails if an owner that asks in this mode would stand behind its own wait to read: a reader keeps every writer out.
-    pub fn check_upgrade(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Result<(), Error> {
-        let waits = |queue: &Queue, mode| queue.waiters.place_of(owner, mode).is_some();
-        // A writer that repeats its call keeps its place, which is before that of the reader.
-        let is_behind = |queue: &Queue| waits(queue, Mode::Read) && !waits(queue, Mode::Write);
-        let waits_for_itself = mode == Mode::Write && self.queue(lock).is_some_and(is_behind);
-        if waits_for_itself { Err(Error::Upgrade) } else { Ok(()) }
-    }
 }
 
 impl Queue {
@@ -203,5 +124,29 @@ impl Queue {
             Some((first, head)) if first > place && head.may_gain_by_the_end_of(gone) => Departure::MayServe,
             Some(_) => Departure::NothingToDo,
         }
+    }
+}
+
+/// How long its waiters have waited.
+impl Queue {
+    /// The queue is about to get longer.
+    pub(super) fn note_joining(&mut self, clock: MonoMs, emptied: MonoMs) {
+        self.pending.advance(self.waiters.len(), clock, emptied);
+    }
+
+    /// A wait that began at `since` is about to end: takes the time that the table does not contain yet.
+    pub(super) fn end_wait(&mut self, since: MonoMs, clock: MonoMs, emptied: MonoMs) -> Waited {
+        let together_ms = self.take_waited(clock, emptied);
+        Waited { together_ms, ended: 1, longest_ms: clock.0.saturating_sub(since.0) }
+    }
+
+    pub(super) fn take_waited(&mut self, clock: MonoMs, emptied: MonoMs) -> u64 {
+        self.pending.advance(self.waiters.len(), clock, emptied);
+        self.pending.take()
+    }
+
+    /// How long the first waiter has waited, in ms.
+    pub(super) fn first_waits_ms(&self, clock: MonoMs) -> u64 {
+        self.waiters.first().map_or(0, |(_, first)| clock.0.saturating_sub(first.since.0))
     }
 }

@@ -3,19 +3,11 @@
 //! Redisson's renewal of a reader sets the expiry of the lock's key to its own lease end, and would shorten a longer native
 //! lease: the module therefore remembers the native lease ends.
 
-use super::{Job, LockName, LockRef, Locks, Yielding};
+use super::records::Records;
+use super::{Job, LockName, Locks, Yielding};
 use crate::types::{MonoMs, UnixMs};
 
-/// One of this number of releases beside many readers checks a few of them: each check costs more than the release.
-const RELEASES_PER_LOOK: u8 = 8;
-
-impl Locks {
-    /// Counts a release beside many readers. Returns whether it must check some of them.
-    pub fn count_release(&mut self) -> bool {
-        self.releases = self.releases.wrapping_add(1);
-        self.releases.is_multiple_of(RELEASES_PER_LOOK)
-    }
-
+impl Records {
     /// Whether a lock has readers that are known, and is therefore known to be a read/write lock.
     pub fn has_known_readers(&self, lock: LockName<'_>) -> bool {
         self.read_end(lock).is_some()
@@ -38,19 +30,21 @@ impl Locks {
             record.yielding.get_or_insert(Yielding::counting(clock));
         });
     }
+}
 
+impl Locks {
     /// The lock has no native readers any more.
     pub fn forget_read_end(&mut self, lock: LockName<'_>) {
         if let Some(record) = self.records.get(lock) {
             self.agenda.remove(Job::RepairReads, &record.name(lock.db));
         }
-        self.edit_known(lock, |record| (record.read_ends, record.found_reads) = (None, None));
+        self.records.edit_known(lock, |record| (record.read_ends, record.found_reads) = (None, None));
     }
 
     /// The same, and the lock is free. If natives wait for it, they are served next, and the row continues. Otherwise, if
     /// readers were held back, a window opens until `window_end`.
     pub fn reads_ended(&mut self, lock: LockName<'_>, window_end: Option<MonoMs>) {
-        self.edit_known(lock, |record| {
+        self.records.edit_known(lock, |record| {
             if record.queue.is_none() {
                 record.yielding = record.yielding.and_then(|yielding| yielding.freed(window_end));
             }
@@ -58,27 +52,17 @@ impl Locks {
         self.forget_read_end(lock);
     }
 
-    /// Whether any read end is known.
-    pub fn knows_read_ends(&self) -> bool {
-        self.counts.read_ends > 0
-    }
-
     /// Another client has changed a lock's key: its expiry must be checked if it has known readers.
     pub fn schedule_read_repair(&mut self, lock: LockName<'_>) {
-        if self.has_known_readers(lock) {
-            let name = self.shared_name(lock);
+        if self.records.has_known_readers(lock) {
+            let name = self.records.shared_name(lock);
             self.agenda.push(Job::RepairReads, name);
         }
     }
 
-    /// The expiry of a lock's key was checked.
-    pub fn reads_are_repaired(&mut self, lock: &LockRef) {
-        self.agenda.remove(Job::RepairReads, lock);
-    }
-
     /// The lock must not be written here, or not yet: its slot migrates.
     pub fn defer_read_repair(&mut self, lock: LockName<'_>) {
-        let name = self.shared_name(lock);
+        let name = self.records.shared_name(lock);
         self.agenda.park(Job::RepairReads, name);
     }
 }

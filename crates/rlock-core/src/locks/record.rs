@@ -1,17 +1,16 @@
 //! What memory knows of one lock.
 
-use std::ops::Bound;
 use std::rc::Rc;
 
 use super::counts::Counts;
 use super::found::FoundReads;
 use super::leaving::{Leaving, Walk};
+use super::queue::Queue;
 use super::rare::Rare;
 use super::ties::Ties;
 use super::undelivered::Undelivered;
-use super::{LockName, LockRef, Locks, Queue, Yielding};
+use super::{LockRef, Yielding};
 use crate::types::{Mode, MonoMs, UnixMs};
-use crate::weight::Weighed;
 
 /// What memory knows of one lock. A record that is empty is removed.
 #[derive(Clone, Debug)]
@@ -34,7 +33,7 @@ pub(super) struct LockRecord {
     pub(super) ties: Option<Box<Ties>>,
     /// The rare part: `None` while all of it is empty.
     rare: Option<Box<Rare>>,
-    /// The term of this server in which the record was last changed: see [`Locks::known`].
+    /// The term of this server in which the record was last changed: see [`Records::known`](super::records::Records::known).
     pub(super) term: u64,
 }
 
@@ -113,6 +112,25 @@ impl LockRecord {
         self.found_reads.as_ref().is_some_and(|found| found.is_old(self.read_ends, now))
     }
 
+    /// Whether time has ended a part of it without an event; `doubts_lists`: whether any fair list is doubted.
+    pub(super) fn is_old(&self, now: UnixMs, clock: MonoMs, doubts_lists: bool) -> bool {
+        self.kept(now, clock) != (self.yielding, self.read_ends)
+            || self.is_old_found(now)
+            || self.rare().is_some_and(|rare| rare.is_capped) && !doubts_lists
+    }
+
+    /// Forgets what time has ended.
+    pub(super) fn forget_old(&mut self, now: UnixMs, clock: MonoMs, doubts_lists: bool) {
+        // Before the native end goes, which tells how long the others are known.
+        if self.is_old_found(now) {
+            self.found_reads = None;
+        }
+        (self.yielding, self.read_ends) = self.kept(now, clock);
+        if let Some(rare) = &mut self.rare {
+            rare.is_capped &= doubts_lists;
+        }
+    }
+
     /// Forgets what was known in an earlier term, and returns its ties: there may be a million.
     fn begin_term(&mut self, term: u64) -> Option<Box<Ties>> {
         if self.term == term {
@@ -143,18 +161,18 @@ impl LockRecord {
 }
 
 /// The difference that a change made to a record.
-struct Edited {
+pub(super) struct Edited {
     /// Its counts before and after.
-    counts: (Counts, Counts),
+    pub(super) counts: (Counts, Counts),
     /// The lock, if it has waiters now and had none, or the reverse.
-    name: Option<LockRef>,
-    is_empty: bool,
+    pub(super) name: Option<LockRef>,
+    pub(super) is_empty: bool,
     /// Its ties of an earlier term.
-    old_ties: Option<Box<Ties>>,
+    pub(super) old_ties: Option<Box<Ties>>,
 }
 
 impl LockRecord {
-    fn edit<T>(&mut self, db: i32, term: u64, change: impl FnOnce(&mut Self) -> T) -> (T, Edited) {
+    pub(super) fn edit<T>(&mut self, db: i32, term: u64, change: impl FnOnce(&mut Self) -> T) -> (T, Edited) {
         let before = self.count(term);
         let old_ties = self.begin_term(term);
         let result = change(self);
@@ -162,111 +180,5 @@ impl LockRecord {
         let after = self.count(term);
         let name = (before.awaited != after.awaited).then(|| self.name(db));
         (result, Edited { counts: (before, after), name, is_empty: self.is_empty(), old_ties })
-    }
-}
-
-impl Locks {
-    /// A lock's waiters.
-    pub(super) fn queue(&self, lock: LockName<'_>) -> Option<&Queue> {
-        self.records.get(lock)?.queue.as_deref()
-    }
-
-    /// The same, to change them.
-    pub(super) fn queue_mut(&mut self, lock: LockName<'_>) -> Option<&mut Queue> {
-        self.records.get_mut(lock)?.queue.as_deref_mut()
-    }
-
-    /// A lock's record, for what a primary knows better: its streak, its readers, its ties, and how far its fair list
-    /// was walked. A record from before a demotion does not count, and is forgotten later, a few at a time.
-    pub(super) fn known(&self, lock: LockName<'_>) -> Option<&LockRecord> {
-        self.records.get(lock).filter(|record| record.term == self.term)
-    }
-
-    /// The same, to change it.
-    pub(super) fn known_mut(&mut self, lock: LockName<'_>) -> Option<&mut LockRecord> {
-        self.records.get_mut(lock).filter(|record| record.term == self.term)
-    }
-
-    /// All these records, in the order of their names.
-    pub(super) fn all_known(&self) -> impl Iterator<Item = (LockName<'_>, &LockRecord)> {
-        self.records.iter().filter(|(_, record)| record.term == self.term)
-    }
-
-    /// The lock's name as its record shares it, or a new one.
-    pub(super) fn shared_name(&self, lock: LockName<'_>) -> LockRef {
-        self.records.get(lock).map_or_else(|| lock.to_ref(), |record| record.name(lock.db))
-    }
-
-    /// Changes a lock's record: makes it if it is missing, and removes it if the change leaves it empty.
-    pub(super) fn edit<T>(&mut self, lock: LockName<'_>, change: impl FnOnce(&mut LockRecord) -> T) -> T {
-        let record = match self.records.get_mut(lock) {
-            Some(record) => record,
-            None => self.records.get_or_insert(lock.to_ref()),
-        };
-        let (result, edited) = record.edit(lock.db, self.term, change);
-        self.note_edited(lock, edited);
-        result
-    }
-
-    /// Changes a lock's record if it exists, and removes it if the change leaves it empty.
-    pub(super) fn edit_known<T>(
-        &mut self,
-        lock: LockName<'_>,
-        change: impl FnOnce(&mut LockRecord) -> T,
-    ) -> Option<T> {
-        let (result, edited) = self.records.get_mut(lock)?.edit(lock.db, self.term, change);
-        self.note_edited(lock, edited);
-        Some(result)
-    }
-
-    /// A record was changed: the counts and the index follow, and an empty record goes.
-    fn note_edited(&mut self, lock: LockName<'_>, edited: Edited) {
-        let Edited { counts: (before, after), name, is_empty, old_ties } = edited;
-        self.sessions.forget_ties(old_ties);
-        self.counts.replace(before, after);
-        if let Some(name) = name {
-            if after.awaited > 0 {
-                self.awaited.insert(name)
-            } else {
-                self.awaited.remove(&name)
-            };
-        }
-        if is_empty {
-            self.records.remove(lock);
-        }
-    }
-
-    /// Forgets what time or a demotion has ended without an event: of records that count `most`, those after the last ones; and
-    /// `most` ties.
-    pub fn forget_old(&mut self, now: UnixMs, clock: MonoMs, most: usize) {
-        let doubts_lists = self.forget_list_doubts(clock);
-        let after = self.forgotten_up_to.take();
-        let start = after.as_ref().map_or(Bound::Unbounded, |after| Bound::Excluded(after.name()));
-        let (mut seen, mut last, mut old) = (0_usize, None, Vec::new());
-        for (lock, record) in self.records.from(start) {
-            if seen >= most {
-                break;
-            }
-            let is_old = record.term != self.term
-                || record.kept(now, clock) != (record.yielding, record.read_ends)
-                || record.is_old_found(now)
-                || record.rare().is_some_and(|rare| rare.is_capped) && !doubts_lists;
-            old.extend(is_old.then(|| lock.clone()));
-            (seen, last) = (seen.saturating_add(lock.weight()), Some(lock));
-        }
-        self.forgotten_up_to = last.filter(|_| seen >= most);
-        self.sessions.free_forgotten(most);
-        for lock in old {
-            self.edit_known(lock.name(), |record| {
-                // Before the native end goes, which tells how long the others are known.
-                if record.is_old_found(now) {
-                    record.found_reads = None;
-                }
-                (record.yielding, record.read_ends) = record.kept(now, clock);
-                if let Some(rare) = &mut record.rare {
-                    rare.is_capped &= doubts_lists;
-                }
-            });
-        }
     }
 }

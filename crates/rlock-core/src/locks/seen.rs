@@ -1,67 +1,10 @@
 //! The last known lease of a lock with waiters: its end, the event after it, and the end that waiting Redisson clients know.
 
-use super::{DropReason, Due, LockName, Locks, Yielding};
+use super::records::Records;
+use super::{Cause, DropReason, Due, LockName, Locks, Yielding};
 use crate::types::{Expiry, UnixMs, Wanted};
 
-/// Why a lock was found free without an rlock command that freed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
-    /// Its lease has ended.
-    Expired,
-    /// DEL, UNLINK, or a script's unlock.
-    Deleted,
-    /// RENAME or MOVE.
-    Renamed,
-    /// FLUSHALL or FLUSHDB.
-    Flushed,
-    /// SWAPDB.
-    Swapped,
-    /// The server was out of memory.
-    Evicted,
-    /// Another cause: without an event, or another value replaced the lock and was removed.
-    Other,
-}
-
-impl Locks {
-    /// The lock was seen held, and its key lasts until `expiry`. The first waiter cannot have it before `until`: check
-    /// again after that.
-    pub fn found_held(&mut self, lock: LockName<'_>, expiry: Expiry, until: Expiry) {
-        let due = match until {
-            // The server takes a key for expired when its time has passed, not when it has come.
-            Expiry::At(at) => Some(Due::At(UnixMs(at.0.saturating_add(1)))),
-            // Nothing but an event will free it.
-            Expiry::Never => None,
-        };
-        let Some(record) = self.records.get_mut(lock) else { return };
-        let name = record.name(lock.db);
-        if let Some(queue) = record.queue.as_deref_mut() {
-            let (before, due) = queue.set_due(due);
-            self.agenda.move_serve(&name, before, due);
-            queue.ends = Some(expiry);
-            queue.seen = None;
-            queue.announced_end = Some(queue.announced_end.map_or(expiry, |end| end.later(expiry)));
-            queue.set_called(None);
-        }
-        if matches!(record.yielding, Some(Yielding::Window { .. })) {
-            self.close_window(lock);
-        }
-    }
-
-    /// Whether a lock has no waiters, or is held against the first of them: then none is left unserved, and its yield window is over.
-    pub(crate) fn is_settled(&mut self, lock: LockName<'_>, is_held: impl FnOnce(Wanted) -> bool) -> bool {
-        let Some(record) = self.records.get_mut(lock) else { return true };
-        let Some(queue) = record.queue.as_deref_mut() else { return true };
-        if !queue.waiters.first().is_none_or(|(_, first)| is_held(first.wanted)) {
-            return false;
-        }
-        queue.unserved = false;
-        let has_window = matches!(record.yielding, Some(Yielding::Window { .. }));
-        if has_window && self.dropping() != Some(DropReason::Demoted) {
-            self.close_window(lock);
-        }
-        true
-    }
-
+impl Records {
     /// The lock was found free, or was freed. The first call returns the last seen lease end, and the event after it.
     pub fn found_free(&mut self, lock: LockName<'_>) -> Option<(Expiry, Option<Cause>)> {
         let queue = self.queue_mut(lock)?;
@@ -90,5 +33,46 @@ impl Locks {
         if let Some(queue) = self.queue_mut(lock) {
             queue.announced_end = None;
         }
+    }
+}
+
+impl Locks {
+    /// The lock was seen held, and its key lasts until `expiry`. The first waiter cannot have it before `until`: check
+    /// again after that.
+    pub fn found_held(&mut self, lock: LockName<'_>, expiry: Expiry, until: Expiry) {
+        let due = match until {
+            // The server takes a key for expired when its time has passed, not when it has come.
+            Expiry::At(at) => Some(Due::At(UnixMs(at.0.saturating_add(1)))),
+            // Nothing but an event will free it.
+            Expiry::Never => None,
+        };
+        let Some(record) = self.records.get_mut(lock) else { return };
+        let name = record.name(lock.db);
+        if let Some(queue) = record.queue.as_deref_mut() {
+            let (before, due) = queue.set_due(due);
+            self.agenda.move_serve(&name, before, due);
+            queue.ends = Some(expiry);
+            queue.seen = None;
+            queue.announced_end = Some(queue.announced_end.map_or(expiry, |end| end.later(expiry)));
+            queue.set_called(None);
+        }
+        if matches!(record.yielding, Some(Yielding::Window { .. })) {
+            self.records.close_window(lock);
+        }
+    }
+
+    /// Whether a lock has no waiters, or is held against the first of them: then none is left unserved, and its yield window is over.
+    pub(crate) fn is_settled(&mut self, lock: LockName<'_>, is_held: impl FnOnce(Wanted) -> bool) -> bool {
+        let Some(record) = self.records.get_mut(lock) else { return true };
+        let Some(queue) = record.queue.as_deref_mut() else { return true };
+        if !queue.waiters.first().is_none_or(|(_, first)| is_held(first.wanted)) {
+            return false;
+        }
+        queue.unserved = false;
+        let has_window = matches!(record.yielding, Some(Yielding::Window { .. }));
+        if has_window && self.calls.dropping() != Some(DropReason::Demoted) {
+            self.records.close_window(lock);
+        }
+        true
     }
 }

@@ -2,9 +2,10 @@
 
 use std::mem::size_of;
 
+use super::Waiter;
+use super::calls::Place;
 use super::queue::Queue;
 use super::record::LockRecord;
-use super::{Place, Waiter};
 
 /// Each is a block of its own, of the size of one that the server's allocator has.
 #[test]

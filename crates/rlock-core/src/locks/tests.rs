@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::slots::{SlotRange, SlotSet};
-use crate::types::{Expiry, LeaseMs, UnixMs, Wanted};
+use crate::types::{Expiry, LeaseMs, MonoMs, UnixMs, Wanted};
 
 pub(super) fn lock(key: &str) -> LockName<'_> {
     LockName { db: 0, key: key.as_bytes() }
@@ -25,12 +25,20 @@ pub(super) fn waiter(owner: &str, ticket: u64) -> Waiter {
     }
 }
 
+/// Whether there are no waiters, no pending grants, and no grants to revoke or departed owners to remove.
+pub(super) fn is_idle(locks: &Locks) -> bool {
+    let Locks { agenda, calls, .. } = locks;
+    let (revoke, leave) = (agenda.has(Job::Revoke), agenda.has(Job::LeaveFairList));
+    calls.waiting() == 0 && !calls.has_undelivered() && !revoke && !leave
+}
+
 pub(super) fn enqueued(owner: &str, ticket: u64, channel: &str) -> Waiter {
     Waiter { via: Via::Enqueue(channel.as_bytes().into()), ..waiter(owner, ticket) }
 }
 
 fn owners(locks: &Locks, key: &str) -> Vec<String> {
-    let names = locks.in_order(lock(key)).map(|waiter| String::from_utf8_lossy(&waiter.owner).into_owned());
+    let names =
+        locks.records.in_order(lock(key)).map(|waiter| String::from_utf8_lossy(&waiter.owner).into_owned());
     names.collect()
 }
 
@@ -44,7 +52,7 @@ fn waiters_are_served_in_the_order_of_their_arrival() {
     assert_eq!(owners(&locks, "k"), ["a", "b", "c"]);
     assert_eq!(locks.pop(lock("k")).map(|waiter| waiter.ticket), Some(Ticket(0)));
     assert_eq!(owners(&locks, "k"), ["b", "c"]);
-    assert_eq!(locks.len(), 3);
+    assert_eq!(locks.calls.waiting(), 3);
 }
 
 #[test]
@@ -67,11 +75,14 @@ fn a_repeat_has_waited_since_its_place_was_taken() {
         let waiter = Waiter { since: MonoMs(since), ..waiter("a", ticket) };
         locks.join(lock("k"), waiter);
     }
-    assert_eq!(locks.head(lock("k")).map(|head| (head.ticket, head.since)), Some((Ticket(2), MonoMs(100))));
+    assert_eq!(
+        locks.records.head(lock("k")).map(|head| (head.ticket, head.since)),
+        Some((Ticket(2), MonoMs(100)))
+    );
     locks.leave(Ticket(2));
     locks.join(lock("k"), Waiter { since: MonoMs(300), ..waiter("a", 3) });
     assert_eq!(
-        locks.head(lock("k")).map(|head| head.since),
+        locks.records.head(lock("k")).map(|head| head.since),
         Some(MonoMs(300)),
         "another place, another time"
     );
@@ -88,10 +99,13 @@ fn waits_end_in_time_and_leave_nothing_behind() {
         locks.remove_timed_out(MonoMs(50), 9).into_iter().map(|(_, waiter)| waiter.ticket).collect();
     assert_eq!(ended, [Ticket(2)]);
     locks.remove_timed_out(MonoMs(100), 9);
-    assert!(locks.is_idle());
+    assert!(is_idle(&locks));
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(100)), None);
     assert_eq!(locks.rearm(UnixMs(0), MonoMs(100)), Rearm::Keep);
-    assert_eq!(format!("{locks:?}"), format!("{:?}", Locks { next_place: 2, ..Locks::default() }));
+    assert_eq!(
+        format!("{locks:?}"),
+        format!("{:?}", Locks { calls: locks.calls.emptied(), ..Locks::default() })
+    );
 }
 
 #[test]
@@ -136,18 +150,18 @@ fn redisson_waiters_may_know_the_latest_end_since_they_were_called() {
     locks.join(key, waiter("a", 1));
     for (seen, announced) in [(500, 500), (900, 900), (300, 900)] {
         locks.found_held(key, Expiry::At(UnixMs(seen)), Expiry::At(UnixMs(seen)));
-        assert_eq!(locks.announced_end(key), Some(Expiry::At(UnixMs(announced))));
+        assert_eq!(locks.records.announced_end(key), Some(Expiry::At(UnixMs(announced))));
     }
-    locks.forget_announced_end(key);
+    locks.records.forget_announced_end(key);
     locks.found_held(key, Expiry::At(UnixMs(200)), Expiry::At(UnixMs(200)));
-    assert_eq!(locks.announced_end(key), Some(Expiry::At(UnixMs(200))));
+    assert_eq!(locks.records.announced_end(key), Some(Expiry::At(UnixMs(200))));
     locks.found_held(key, Expiry::Never, Expiry::Never);
     locks.found_held(key, Expiry::At(UnixMs(400)), Expiry::At(UnixMs(400)));
-    assert_eq!(locks.announced_end(key), Some(Expiry::Never));
-    locks.note_cause(key, Cause::Deleted);
+    assert_eq!(locks.records.announced_end(key), Some(Expiry::Never));
+    locks.records.note_cause(key, Cause::Deleted);
     let freed = Some((Expiry::At(UnixMs(400)), Some(Cause::Deleted)));
-    assert_eq!(locks.found_free(key), freed, "the lease is the last one");
-    assert_eq!(locks.found_free(key), None, "noted once");
+    assert_eq!(locks.records.found_free(key), freed, "the lease is the last one");
+    assert_eq!(locks.records.found_free(key), None, "noted once");
 }
 
 #[test]
@@ -179,7 +193,7 @@ fn only_an_unconfirmed_grant_is_revoked() {
     locks.undeliverable(Ticket(1));
     assert_eq!(locks.next_revoke(), None);
     locks.answered(Ticket(5));
-    assert!(locks.is_idle());
+    assert!(is_idle(&locks));
 }
 
 #[test]
@@ -200,21 +214,21 @@ fn a_dead_channel_removes_all_of_its_waiters_and_no_others() {
 fn a_grant_by_message_is_unconfirmed_until_its_owner_confirms_it() {
     let (mut locks, key) = (Locks::default(), lock("k"));
     locks.join(key, waiter("next", 1));
-    locks.note_unconfirmed(key, b"a");
+    locks.records.note_unconfirmed(key, b"a");
     locks.confirm(key, b"b");
-    locks.note_cause(key, Cause::Expired);
-    assert!(locks.take_unconfirmed(key));
-    assert!(!locks.take_unconfirmed(key), "counted once");
-    locks.note_unconfirmed(key, b"a");
+    locks.records.note_cause(key, Cause::Expired);
+    assert!(locks.records.take_unconfirmed(key));
+    assert!(!locks.records.take_unconfirmed(key), "counted once");
+    locks.records.note_unconfirmed(key, b"a");
     locks.confirm(key, b"a");
-    assert!(!locks.take_unconfirmed(key), "its owner confirmed it");
-    locks.note_unconfirmed(key, b"a");
-    locks.note_cause(key, Cause::Deleted);
-    assert!(!locks.take_unconfirmed(key), "a client ended it");
-    locks.note_unconfirmed(key, b"a");
+    assert!(!locks.records.take_unconfirmed(key), "its owner confirmed it");
+    locks.records.note_unconfirmed(key, b"a");
+    locks.records.note_cause(key, Cause::Deleted);
+    assert!(!locks.records.take_unconfirmed(key), "a client ended it");
+    locks.records.note_unconfirmed(key, b"a");
     let grant = Grant { ticket: Ticket(2), owner: (*b"b").into(), mode: Mode::Mutex, ends: UnixMs(9) };
     locks.granted(key, grant);
-    assert!(!locks.take_unconfirmed(key), "another owner has the lock by now");
+    assert!(!locks.records.take_unconfirmed(key), "another owner has the lock by now");
 }
 
 #[test]
@@ -223,11 +237,11 @@ fn a_count_continues_without_waiters_and_is_forgotten_in_the_end() {
     let (mut locks, key) = (Locks::default(), lock("k"));
     for (ticket, owner) in [(1, "a"), (2, "b")] {
         locks.join(key, waiter(owner, ticket));
-        locks.count_admitted(key, MonoMs(5));
+        locks.records.count_admitted(key, MonoMs(5));
         locks.pop(key);
     }
-    assert!(locks.is_idle() && locks.is_watched());
-    assert!(locks.yielding(key).is_some_and(|yielding| yielding.is_due(turns, MonoMs(5))));
+    assert!(is_idle(&locks) && locks.is_watched());
+    assert!(locks.records.yielding(key).is_some_and(|yielding| yielding.is_due(turns, MonoMs(5))));
     locks.forget_old(UnixMs(0), MonoMs(3_600_004), 9);
     assert!(locks.is_watched());
     locks.forget_old(UnixMs(0), MonoMs(3_600_005), 9);
@@ -239,11 +253,14 @@ fn counts_end_with_locks_that_have_no_waiters() {
     let mut locks = Locks::default();
     locks.join(lock("awaited"), waiter("a", 1));
     for key in ["awaited", "k", "l"] {
-        locks.count_admitted(lock(key), MonoMs(5));
+        locks.records.count_admitted(lock(key), MonoMs(5));
     }
     locks.sweep(Sweep::Keys(Databases::All, Cause::Flushed));
     locks.continue_sweeps(UnixMs(0), 9);
-    assert_eq!(["awaited", "k", "l"].map(|key| locks.yielding(lock(key)).is_some()), [true, false, false]);
+    assert_eq!(
+        ["awaited", "k", "l"].map(|key| locks.records.yielding(lock(key)).is_some()),
+        [true, false, false]
+    );
 }
 
 #[test]
@@ -255,7 +272,7 @@ fn all_waiters_are_drained_with_the_names_of_their_locks() {
     gone.sort_by_key(|(_, waiter)| waiter.ticket);
     let gone: Vec<_> = gone.into_iter().map(|(lock, waiter)| (lock, waiter.ticket)).collect();
     assert_eq!(gone, [(lock("k").to_ref(), Ticket(1)), (lock("l").to_ref(), Ticket(2))]);
-    assert!(locks.is_idle());
+    assert!(is_idle(&locks));
 }
 
 #[test]
@@ -269,9 +286,9 @@ fn drained_waiters_leave_fair_lists_where_this_server_stays_the_primary() {
     let mut demoted = locks.clone();
     assert_eq!((locks.drain_all_but_fair_lists().len(), demoted.drain_all().len()), (2, 2));
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), Some(0));
-    assert!(locks.is_leaving(lock("k"), b"before") && locks.is_leaving(lock("k"), b"then"));
+    assert!(locks.records.is_leaving(lock("k"), b"before") && locks.records.is_leaving(lock("k"), b"then"));
     locks.forget_all_departed(lock("k"));
-    assert!(locks.is_idle() && demoted.is_idle());
+    assert!(is_idle(&locks) && is_idle(&demoted));
 }
 
 /// The end of a walk counted for owners that left during it as well: entries of theirs that it had passed stayed in the
@@ -286,8 +303,8 @@ fn the_next_walk_looks_for_owners_that_left_during_a_walk() {
     locks.walked(key, &Walked { taken: Vec::new(), passed: 1, weight: 1, at_head: false });
     locks.leave(Ticket(2));
     locks.walked(key, &Walked { taken: vec![(*b"first").into()], passed: 0, weight: 1, at_head: true });
-    assert!(locks.is_leaving(key, b"last"));
-    assert_eq!((locks.walked_so_far(key), locks.next_absent(key, 9)), (Some(0), Vec::new()));
+    assert!(locks.records.is_leaving(key, b"last"));
+    assert_eq!((locks.records.walked_so_far(key), locks.next_absent(key, 9)), (Some(0), Vec::new()));
 }
 
 /// Another client removed an entry from the middle, and those before it moved toward the end: the walk may have missed
@@ -296,7 +313,7 @@ fn the_next_walk_looks_for_owners_that_left_during_a_walk() {
 fn a_walk_that_was_disturbed_is_repeated() {
     let key = lock("k");
     let flush = |locks: &mut Locks| locks.sweep(Sweep::Keys(Databases::All, Cause::Flushed));
-    for disturb in [|locks: &mut Locks| locks.disturb_walk(lock("k")), flush] {
+    for disturb in [|locks: &mut Locks| locks.records.disturb_walk(lock("k")), flush] {
         let mut locks = Locks::default();
         for (owner, ticket) in [("a", 1), ("b", 2)] {
             locks.join(key, Waiter { fair: true, ..waiter(owner, ticket) });
@@ -305,12 +322,12 @@ fn a_walk_that_was_disturbed_is_repeated() {
         let none = Walked { taken: Vec::new(), passed: 1, weight: 1, at_head: true };
         disturb(&mut locks);
         locks.walked(key, &none);
-        assert_eq!(locks.walked_so_far(key), Some(0));
+        assert_eq!(locks.records.walked_so_far(key), Some(0));
         locks.walked(key, &none);
-        assert_eq!(locks.walked_so_far(key), None, "they are not in the list");
+        assert_eq!(locks.records.walked_so_far(key), None, "they are not in the list");
         assert_eq!(locks.next_absent(key, 1), [Box::from(*b"a")]);
         assert_eq!(locks.next_absent(key, 9), [Box::from(*b"b")]);
-        assert!(locks.is_idle());
+        assert!(is_idle(&locks));
     }
 }
 
@@ -319,17 +336,17 @@ fn a_walk_that_was_disturbed_is_repeated() {
 fn only_waiters_from_before_the_mark_are_dropped() {
     let mut locks = Locks::default();
     for owner in ["a", "b", "c"] {
-        let ticket = locks.new_ticket();
+        let ticket = locks.calls.new_ticket();
         locks.join(lock("k"), waiter(owner, ticket.0));
     }
     locks.drop_waiters(DropReason::Drained);
-    let ticket = locks.new_ticket();
+    let ticket = locks.calls.new_ticket();
     locks.join(lock("k"), waiter("later", ticket.0));
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), Some(0));
     let (first, why) = locks.next_dropped(2);
     assert_eq!((first.len(), why), (2, Some(DropReason::Drained)));
     assert_eq!(locks.next_dropped(2).0.len(), 1);
-    assert_eq!((locks.dropping(), locks.next_dropped(2).0.len()), (None, 0));
+    assert_eq!((locks.calls.dropping(), locks.next_dropped(2).0.len()), (None, 0));
     assert_eq!(owners(&locks, "k"), ["later"]);
 }
 

@@ -3,7 +3,21 @@
 
 use std::collections::VecDeque;
 
-use super::Grant;
+use super::Ticket;
+use crate::types::{Mode, UnixMs};
+
+/// A grant whose answer has not reached its client yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The granted call.
+    pub ticket: Ticket,
+    /// The owner that was granted the lock.
+    pub owner: Box<[u8]>,
+    /// The mode of the grant.
+    pub mode: Mode,
+    /// The end of the granted lease: a lease with another end is another lease.
+    pub ends: UnixMs,
+}
 
 /// Grants without an answer that has arrived: one of them takes no memory of its own.
 #[derive(Clone, Debug, Default)]
@@ -62,9 +76,7 @@ impl Undelivered {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Ticket;
     use super::*;
-    use crate::types::{Mode, UnixMs};
 
     fn grant(ticket: u64) -> Grant {
         Grant { ticket: Ticket(ticket), owner: (*b"a").into(), mode: Mode::Read, ends: UnixMs(9) }

@@ -1,12 +1,14 @@
 //! The ties of locks whose holds all ended at one moment: deleted, forgotten with their slot, or replaced without an event.
 
-use super::{Databases, LockName, Locks};
+use super::{LockName, Locks};
 use crate::weight::Weighed;
 
 impl Locks {
     /// No hold of a lock is tied any more, and the end of its lease is not watched.
     pub fn untie_all(&mut self, lock: LockName<'_>) {
-        self.forget_end(lock);
+        if self.sessions.forget_end(lock) {
+            self.agenda.change();
+        }
         self.untie_holds(lock);
     }
 
@@ -20,11 +22,13 @@ impl Locks {
     /// A lock may have a million ties: one is freed now, which is all that most locks have, the others in
     /// [`Self::free_untied`].
     fn take_ties(&mut self, lock: LockName<'_>) {
-        let name = self.shared_name(lock);
-        let ties = self.edit_known(lock, |record| record.ties.take()).flatten();
-        self.sessions.untied.extend(ties.map(|ties| (name, *ties)));
+        let name = self.records.shared_name(lock);
+        let ties = self.records.edit_known(lock, |record| record.ties.take()).flatten();
+        if let Some(ties) = ties {
+            self.sessions.add_untied(name, *ties);
+        }
         self.free_untied(1);
-        if !self.sessions.untied.is_empty() {
+        if self.sessions.has_untied() {
             self.agenda.change();
         }
     }
@@ -33,34 +37,18 @@ impl Locks {
     pub fn free_untied(&mut self, most: usize) {
         let mut freed = 0_usize;
         while freed < most {
-            let Some((lock, ties)) = self.sessions.untied.last_mut() else { return };
-            let (lock, next) = (lock.clone(), ties.sessions.pop_first());
-            if ties.sessions.is_empty() {
-                self.sessions.untied.pop();
-            }
-            let Some(((owner, mode), session)) = next else { continue };
-            let hold = (lock, owner, mode);
+            let Some((client, hold)) = self.sessions.next_untied() else { return };
             freed = freed.saturating_add(hold.weight());
             // The same hold may have been acquired and tied to the same connection again.
-            if !self.is_tied_to(session.client, &hold) {
-                self.remove_hold(session.client, &hold);
+            if !self.is_tied_to(client, &hold) {
+                self.remove_hold(client, &hold);
             }
-        }
-    }
-
-    /// The keys of databases were replaced without an event for each: their ties do not count any more.
-    pub fn void_ties(&mut self, databases: Databases) {
-        let sessions = &mut self.sessions;
-        sessions.replaced = sessions.replaced.saturating_add(1);
-        match databases {
-            Databases::All => sessions.all_replaced = sessions.replaced,
-            Databases::One(db) => drop(sessions.one_replaced.insert(db, sessions.replaced)),
         }
     }
 
     /// Removes the ties of a lock if they do not count any more.
     pub(super) fn remove_void_ties(&mut self, lock: LockName<'_>) {
-        let ties = self.known(lock).and_then(|record| record.ties.as_deref());
+        let ties = self.records.known(lock).and_then(|record| record.ties.as_deref());
         if ties.is_some_and(|ties| !self.sessions.counts(lock.db, ties)) {
             self.take_ties(lock);
         }

@@ -3,10 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{Locks, Waiter};
-
-/// The name of a user other than the default one.
-pub type User = Rc<[u8]>;
+use super::{User, Waiter};
 
 /// What counts for one user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,11 +25,23 @@ impl Usage {
 
 /// The users with a waiter or a tie. All of their waiters and ties share one copy of the name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Users(BTreeMap<User, Usage>);
+pub struct Users(BTreeMap<User, Usage>);
 
 impl Users {
-    fn usage(&self, user: Option<&[u8]>) -> Usage {
+    /// What counts for a user.
+    pub fn usage(&self, user: Option<&[u8]>) -> Usage {
         user.and_then(|user| self.0.get(user)).copied().unwrap_or_default()
+    }
+
+    /// The largest number of waiters, and of ties, that one user has.
+    pub fn largest_usage(&self) -> (usize, usize) {
+        let most = |count: fn(Usage) -> usize| self.0.values().copied().map(count).max().unwrap_or(0);
+        (most(|usage| usage.waiters), most(Usage::ties))
+    }
+
+    /// The users with a waiter or a tie, for the model checker.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], Usage)> {
+        self.0.iter().map(|(user, usage)| (&**user, *usage))
     }
 
     /// Adds to the counts of a user, and returns the shared copy of its name.
@@ -87,24 +96,6 @@ impl Users {
             usage.tied_holds = 0;
             *usage != Usage::default()
         });
-    }
-}
-
-impl Locks {
-    /// What counts for a user.
-    pub fn usage(&self, user: Option<&[u8]>) -> Usage {
-        self.users.usage(user)
-    }
-
-    /// The largest number of waiters, and of ties, that one user has.
-    pub fn largest_usage(&self) -> (usize, usize) {
-        let most = |count: fn(Usage) -> usize| self.users.0.values().copied().map(count).max().unwrap_or(0);
-        (most(|usage| usage.waiters), most(Usage::ties))
-    }
-
-    /// The users with a waiter or a tie, for the model checker.
-    pub(super) fn users(&self) -> impl Iterator<Item = (&[u8], Usage)> {
-        self.users.0.iter().map(|(user, usage)| (&**user, *usage))
     }
 }
 

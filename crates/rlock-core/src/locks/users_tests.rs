@@ -3,7 +3,7 @@
 use super::super::tests::{enqueued, lock, waiter};
 use super::*;
 use crate::error::Error;
-use crate::locks::{Databases, Limits, LockName, Session, Ticket, TieLimits};
+use crate::locks::{Databases, Limits, LockName, Locks, Session, Ticket, TieLimits};
 use crate::types::{LeaseMs, Mode, PermitLimit, Wanted};
 
 fn user(name: &str) -> Option<User> {
@@ -15,7 +15,7 @@ fn by(client: u64) -> Option<Session> {
 }
 
 fn usage(locks: &Locks, name: &str) -> (usize, usize) {
-    let usage = locks.usage(Some(name.as_bytes()));
+    let usage = locks.users.usage(Some(name.as_bytes()));
     (usage.waiters, usage.ties())
 }
 
@@ -35,7 +35,7 @@ fn as_many_wait_as_may_and_a_repeat_needs_no_new_place() {
     assert_eq!(admit(&locks, "l", "c"), Ok(()));
     locks.join(lock("l"), waiter("c", 5));
     assert_eq!(admit(&locks, "m", "d"), Err(Error::QueueFull));
-    assert_eq!(locks.len(), 3);
+    assert_eq!(locks.calls.waiting(), 3);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_user_gets_its_share_of_the_places_and_the_default_user_the_rest() {
     assert_eq!(admit(&locks, "e", Some("bob")), Err(Error::QueueFull));
     assert_eq!(admit(&locks, "c", Some("eve")), Err(Error::UserQueueFull), "the place would count for eve");
     assert_eq!(admit(&locks, "a", Some("bob")), Ok(()), "the place would count for bob");
-    assert_eq!(locks.largest_usage(), (2, 0));
+    assert_eq!(locks.users.largest_usage(), (2, 0));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_demotion_leaves_the_ties_of_waiters() {
     locks.tie(lock("k"), b"a", Mode::Mutex, (by(5), user("eve")));
     locks.join(lock("k"), Waiter { user: user("bob"), session: by(5), ..waiter("b", 1) });
     locks.demoted();
-    assert_eq!((usage(&locks, "eve"), usage(&locks, "bob"), locks.tie_count()), ((0, 0), (1, 1), 1));
+    assert_eq!((usage(&locks, "eve"), usage(&locks, "bob"), locks.sessions.tie_count()), ((0, 0), (1, 1), 1));
     locks.leave(Ticket(1));
     assert!(locks.users.0.is_empty());
 }
@@ -119,7 +119,7 @@ fn a_demotion_leaves_the_ties_of_waiters() {
 fn counted(locks: &Locks) -> BTreeMap<User, Usage> {
     let mut users: BTreeMap<User, Usage> = BTreeMap::new();
     let names: Vec<LockName<'_>> = locks.records.iter().map(|(name, _)| name).collect();
-    for waiter in names.iter().flat_map(|name| locks.in_order(*name)) {
+    for waiter in names.iter().flat_map(|name| locks.records.in_order(*name)) {
         let Some(user) = &waiter.user else { continue };
         let usage = users.entry(user.clone()).or_default();
         usage.waiters += 1;
@@ -159,7 +159,7 @@ fn step(locks: &mut Locks, dice: &mut Dice, number: u64) {
         6 => locks.untie_all(name),
         // As a grant does.
         7 => {
-            if let Some(head) = locks.head(name).cloned() {
+            if let Some(head) = locks.records.head(name).cloned() {
                 locks.tie(name, &head.owner, head.mode(), (head.session, head.user));
                 locks.leave(head.ticket);
             }
@@ -173,7 +173,7 @@ fn step(locks: &mut Locks, dice: &mut Dice, number: u64) {
         }
         10 => locks.free_untied(2),
         11 => match dice.roll(5) {
-            0 => locks.void_ties(Databases::All),
+            0 => locks.sessions.void_ties(Databases::All),
             1 => locks.demoted(),
             2 => locks.promoted(),
             3 => drop(locks.drain_all()),
@@ -194,8 +194,8 @@ fn the_counts_are_those_of_the_waiters_and_ties_after_every_step() {
             let ties: usize = locks.sessions.holds.values().map(BTreeMap::len).sum();
             let tied = |waiter: &&Waiter| waiter.session.is_some();
             let waiting: usize =
-                ["k", "l"].map(|key| locks.in_order(lock(key)).filter(tied).count()).iter().sum();
-            assert_eq!(locks.tie_count(), ties + waiting, "seed {seed}, step {number}");
+                ["k", "l"].map(|key| locks.records.in_order(lock(key)).filter(tied).count()).iter().sum();
+            assert_eq!(locks.sessions.tie_count(), ties + waiting, "seed {seed}, step {number}");
         }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::rc::Rc;
 
-use super::{Place, Via, Waiter};
+use super::calls::Place;
+use super::{Via, Waiter};
 use crate::types::Mode;
 
 /// The waiters, and where each owner and each channel stands.

@@ -3,8 +3,9 @@
 //! Most locks have one waiter or a few: these are one block of memory, and a search reads all of them. Trees of one entry each
 //! took 2.5 KB for the first waiter.
 
+use super::calls::Place;
 use super::waiter_index::WaiterIndex;
-use super::{Place, Via, Waiter};
+use super::{Via, Waiter};
 use crate::types::Mode;
 
 /// The most waiters that are searched one by one.

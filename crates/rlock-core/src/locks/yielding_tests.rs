@@ -106,13 +106,13 @@ fn only_a_window_of_readers_outlives_the_queue() {
         let (mut locks, key) = (Locks::default(), lock("k"));
         locks.join(key, Waiter { wanted, ..waiter("a", 1) });
         locks.join(key, Waiter { wanted, ..waiter("b", 2) });
-        locks.set_yielding(key, Some(Yielding::Window { until: MonoMs(50) }));
+        locks.records.set_yielding(key, Some(Yielding::Window { until: MonoMs(50) }));
         locks.pop(key);
         let (longest, left) = (LeaseMs::new(40), LeaseMs::new);
-        assert_eq!(locks.expire_window(key, MonoMs(20), longest), left(30), "{wanted:?}");
+        assert_eq!(locks.records.expire_window(key, MonoMs(20), longest), left(30), "{wanted:?}");
         locks.pop(key);
-        assert_eq!(locks.expire_window(key, MonoMs(20), longest).is_some(), outlives, "{wanted:?}");
-        assert_eq!(locks.expire_window(key, MonoMs(50), longest), None);
+        assert_eq!(locks.records.expire_window(key, MonoMs(20), longest).is_some(), outlives, "{wanted:?}");
+        assert_eq!(locks.records.expire_window(key, MonoMs(50), longest), None);
         assert!(!locks.is_watched(), "{wanted:?}: it is over");
     }
 }
@@ -121,11 +121,11 @@ fn only_a_window_of_readers_outlives_the_queue() {
 #[test]
 fn a_lock_that_is_only_read_is_not_watched() {
     let (mut locks, key) = (Locks::default(), lock("k"));
-    locks.note_read_end(key, UnixMs(100), MonoMs(0));
-    locks.count_admitted(key, MonoMs(0));
-    assert!(!locks.is_watched() && locks.knows_read_ends());
+    locks.records.note_read_end(key, UnixMs(100), MonoMs(0));
+    locks.records.count_admitted(key, MonoMs(0));
+    assert!(!locks.is_watched() && locks.records.knows_read_ends());
     locks.reads_ended(key, None);
-    assert!(!locks.knows(key));
+    assert!(!locks.records.knows(key));
 }
 
 /// It is not free for Redisson clients: waiting natives are served first, in the same row.
@@ -134,11 +134,11 @@ fn the_row_of_an_awaited_lock_continues_after_its_readers_have_ended() {
     let (mut locks, key) = (Locks::default(), lock("k"));
     locks.join(key, waiter("a", 1));
     for state in [Yielding::counting(MonoMs(0)), Yielding::Draining { look_at: MonoMs(9) }] {
-        locks.note_read_end(key, UnixMs(100), MonoMs(0));
-        locks.set_yielding(key, Some(state));
+        locks.records.note_read_end(key, UnixMs(100), MonoMs(0));
+        locks.records.set_yielding(key, Some(state));
         locks.reads_ended(key, Some(MonoMs(20)));
-        assert_eq!((locks.yielding(key), locks.read_end(key)), (Some(state), None));
+        assert_eq!((locks.records.yielding(key), locks.records.read_end(key)), (Some(state), None));
         locks.forget_old(UnixMs(1_000_000), MonoMs(1_000), 9);
-        assert_eq!(locks.yielding(key), Some(state));
+        assert_eq!(locks.records.yielding(key), Some(state));
     }
 }

@@ -120,7 +120,7 @@ impl<P: Server> Turn<'_, '_, P> {
         node.port.note(Note::HandedOff(node.port.clock().0.saturating_sub(head.since.0)));
         match &head.via {
             Via::Enqueue(channel) => {
-                self.at.locks(|locks, lock| locks.note_unconfirmed(lock, &head.owner));
+                self.at.locks(|locks, lock| locks.records.note_unconfirmed(lock, &head.owner));
                 let granted = message::granted(self.at.name(), &head, Holds::ONE, lease, reply_token(token));
                 node.port.tell(channel, &granted);
             }
@@ -135,10 +135,10 @@ impl<P: Server> At<'_, '_, P> {
         let clock = self.node.port.clock();
         self.locks(|locks, lock| {
             if is_counted {
-                locks.count_admitted(lock, clock);
+                locks.records.count_admitted(lock, clock);
             }
-            let announced = locks.announced_end(lock);
-            locks.forget_called(lock);
+            let announced = locks.records.announced_end(lock);
+            locks.records.forget_called(lock);
             // In this order: with the last waiter of a connection that has ended, its end is forgotten.
             locks.tie(lock, &head.owner, head.mode(), (head.session, head.user.clone()));
             locks.leave(head.ticket);

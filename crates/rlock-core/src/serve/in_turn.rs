@@ -47,7 +47,7 @@ impl<P: Server> Turn<'_, '_, P> {
             let wanted = head.wanted;
             match self.hand_to(head) {
                 Grant::Granted { becomes } => {
-                    self.at.node.locks(|locks| locks.count_served(weight));
+                    self.at.node.locks(|locks| locks.calls.count_served(weight));
                     any = true;
                     opened |= becomes == Some(Mode::Read);
                     // In the other modes the next waiter may share the lock. Behind a writer this is its own wait to read.
@@ -56,7 +56,7 @@ impl<P: Server> Turn<'_, '_, P> {
                     }
                 }
                 // The lock is as free as before: the next waiter has its turn.
-                Grant::SentAway => self.at.node.locks(|locks| locks.count_served(weight)),
+                Grant::SentAway => self.at.node.locks(|locks| locks.calls.count_served(weight)),
                 Grant::Denied => break End::Settled,
                 Grant::Failed => break End::Failed,
             }
@@ -88,7 +88,7 @@ impl<P: Server> Turn<'_, '_, P> {
 
     /// Leaves the rest of the queue to the next event-loop cycle. Until then every new caller stands behind it.
     fn leave_the_rest(&self) -> End {
-        self.at.locks(|locks, lock| locks.note_unserved(lock, true));
+        self.at.locks(|locks, lock| locks.records.note_unserved(lock, true));
         End::Later
     }
 }

@@ -53,7 +53,7 @@ impl<P: Server> Turn<'_, '_, P> {
         match self.serve(Freed::Unseen) {
             Served::NotFree => return,
             Served::Free | Served::Later => {
-                self.at.locks(|locks, lock| locks.end_count(lock));
+                self.at.locks(|locks, lock| locks.records.end_count(lock));
                 if let Some(message) = UnlockMessage::to_all(wanted.mode()) {
                     self.notify(message);
                 }
@@ -68,8 +68,8 @@ impl<P: Server> Turn<'_, '_, P> {
     fn serve(&mut self, freed: Freed) -> Served {
         let is_demoted = self.at.locks(|locks, lock| {
             // This call serves the waiters that an earlier one left, or notes anew that it leaves some.
-            locks.note_unserved(lock, false);
-            locks.dropping() == Some(DropReason::Demoted)
+            locks.records.note_unserved(lock, false);
+            locks.calls.dropping() == Some(DropReason::Demoted)
         });
         if is_demoted {
             // A replica grants nothing, even if it accepts writes.
@@ -78,7 +78,7 @@ impl<P: Server> Turn<'_, '_, P> {
         let Some((wanted, head_access)) = self.first_access(Dead::Go) else { return Served::NotFree };
         match head_access {
             Access::Until { .. } => {
-                self.at.locks(|locks, lock| locks.close_window(lock));
+                self.at.locks(|locks, lock| locks.records.close_window(lock));
                 return Served::NotFree;
             }
             Access::InDoubt => {
@@ -96,7 +96,7 @@ impl<P: Server> Turn<'_, '_, P> {
             self.notify(UnlockMessage::WriterGone);
         }
         let is_left_free =
-            || head_access == Access::Free && self.at.locks(|locks, lock| locks.head(lock).is_none());
+            || head_access == Access::Free && self.at.locks(|locks, lock| locks.records.head(lock).is_none());
         match grants.end {
             _ if grants.any => Served::Given,
             End::RedissonTurn => Served::Yielded,
@@ -119,7 +119,9 @@ impl<P: Server> Turn<'_, '_, P> {
 
     /// A waiter can have the lock: notes the end of the hold before it, unless this command ended that.
     fn note_found_free(&mut self, freed: Freed) {
-        let found = self.at.locks(|locks, lock| (locks.found_free(lock), locks.take_unconfirmed(lock)));
+        let found = self
+            .at
+            .locks(|locks, lock| (locks.records.found_free(lock), locks.records.take_unconfirmed(lock)));
         if let (Freed::Unseen, (Some((ended, seen)), unconfirmed)) = (freed, found) {
             self.note_end(ended, seen, unconfirmed);
         }
@@ -156,7 +158,7 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
             (Some(message), Served::Free | Served::NotFree | Served::Later | Served::Failed) => {
                 // After a downgrade the lock is free for readers only. After a failure natives wait still.
                 if change.becomes != Some(Mode::Read) && served != Served::Failed {
-                    turn.at.locks(|locks, lock| locks.end_count(lock));
+                    turn.at.locks(|locks, lock| locks.records.end_count(lock));
                 }
                 turn.notify(message);
             }

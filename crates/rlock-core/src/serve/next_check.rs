@@ -29,7 +29,7 @@ impl<P: Server> Turn<'_, '_, P> {
             }
             Access::InDoubt => at.locks(|locks, lock| locks.note_in_doubt(lock)),
             Access::Until { until, key_end } => at.locks(|locks, lock| {
-                locks.note_unserved(lock, false);
+                locks.records.note_unserved(lock, false);
                 locks.found_held(lock, key_end, until);
             }),
         }

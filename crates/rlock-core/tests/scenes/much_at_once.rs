@@ -228,7 +228,7 @@ fn a_queue_that_is_not_done_comes_behind_the_locks_that_were_due_before() {
             sim.pass(1);
         }
         assert!(next_has_it(), "fair: {fair}");
-        let left = || many.each_ref().map(|many| sim.locks(|locks| locks.waiting_for(many.name())));
+        let left = || many.each_ref().map(|many| sim.locks(|locks| locks.records.waiting_for(many.name())));
         assert!(left().iter().all(|left| (WAITERS / 2..WAITERS - 100).contains(left)), "{:?}", left());
         // One of them was due and not checked: that moment is half a second ahead now.
         sim.step_clock(-500);

@@ -29,7 +29,7 @@ fn a_refused_block_leaves_the_queue_as_it_was() {
     for fair in [false, true] {
         assert!(sim.acquire(1, &lock, &waits("holder", false)).is_ok());
         assert_eq!(sim.acquire(2, &lock, &waits("waiter", fair)), Ok(Answer::Later));
-        let queued = || sim.locks(|locks| locks.in_order(lock.name()).cloned().collect::<Vec<_>>());
+        let queued = || sim.locks(|locks| locks.records.in_order(lock.name()).cloned().collect::<Vec<_>>());
         let (before, listed) = (queued(), sim.with(|world| world.fair.clone()));
         sim.with(|world| world.refuses_to_block = true);
         for owner in ["waiter", "other"] {

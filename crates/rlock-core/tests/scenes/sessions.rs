@@ -76,10 +76,10 @@ fn a_waiter_moves_away_from_a_connection_that_has_ended() {
     sim.end_connection(3);
     assert_eq!(acquire(&sim, 2, "waiter"), Reply::Enqueued);
     sim.fire();
-    assert_eq!(sim.locks(|locks| locks.len()), 1, "it waits by the connection that is there");
+    assert_eq!(sim.locks(|locks| locks.calls.waiting()), 1, "it waits by the connection that is there");
     sim.end_connection(2);
     sim.fire();
-    assert_eq!(sim.locks(|locks| locks.len()), 0);
+    assert_eq!(sim.locks(|locks| locks.calls.waiting()), 0);
 }
 
 /// The lease was shortened, and its end was not announced yet, when the server became a replica. The announcement is
@@ -139,7 +139,7 @@ fn the_sweep_of_ties_counts_the_lease_keys_that_it_reads() {
     });
     let ties_after_beat = || {
         sessions::on_beat(sim.node());
-        sim.locks(|locks| locks.tie_count())
+        sim.locks(|locks| locks.sessions.tie_count())
     };
     assert_eq!([ties_after_beat(), ties_after_beat()], [2, 1]);
 }

@@ -116,7 +116,7 @@ fn many_entries_leave_a_few_at_a_time() {
         settle(&sim);
         sim.pass_and_fire(1_000);
         let lists = [0, 1, 2].map(|db| listed(&sim, db).split_whitespace().count());
-        let waiting = sim.locks(|locks| locks.waiting_for(lock(0).name()));
+        let waiting = sim.locks(|locks| locks.records.waiting_for(lock(0).name()));
         assert_eq!((lists[1], lists[2]), (0, 0), "{swaps:?}");
         // Those that an exchange took from the list are put back in their turn.
         assert!(waiting >= COUNT - swaps.len() - 1 && lists[0] <= waiting, "{swaps:?} {lists:?} {waiting}");

@@ -36,7 +36,9 @@ impl Scene {
     }
 
     fn waits(&self, owner: &str) -> bool {
-        self.0.locks(|locks| locks.in_order(lock().name()).any(|waiter| *waiter.owner == *owner.as_bytes()))
+        self.0.locks(|locks| {
+            locks.records.in_order(lock().name()).any(|waiter| *waiter.owner == *owner.as_bytes())
+        })
     }
 
     fn reads(&self, owner: &str) -> bool {

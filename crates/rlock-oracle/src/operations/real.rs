@@ -28,7 +28,7 @@ const USERS: [&[u8]; 2] = [b"eve", b"bob"];
 
 /// How many waiters of a lock count for a user.
 fn waiters_of(locks: &Locks, lock: Lock, user: &[u8]) -> usize {
-    locks.in_order(id(lock).name()).filter(|waiter| waiter.user.as_deref() == Some(user)).count()
+    locks.records.in_order(id(lock).name()).filter(|waiter| waiter.user.as_deref() == Some(user)).count()
 }
 
 impl Real {
@@ -127,7 +127,7 @@ impl Real {
 
     /// Each connection has one of two users. The counts of a user are those of its waiters and ties.
     pub(super) fn users_agree(&self, story: &str) {
-        let usage = |user: &&[u8]| self.sim.locks(|locks| locks.usage(Some(user)));
+        let usage = |user: &&[u8]| self.sim.locks(|locks| locks.users.usage(Some(user)));
         let of = |user: &[u8]| {
             let queues =
                 (0..LOCKS.len()).map(|lock| self.sim.locks(|locks| waiters_of(locks, Lock(lock), user)));
@@ -137,7 +137,11 @@ impl Real {
             assert_eq!(usage(&user).waiters, of(user), "{story}: the waiters of a user");
         }
         let ties: usize = USERS.iter().map(usage).map(Usage::ties).sum();
-        assert_eq!(ties, self.sim.locks(|locks| locks.tie_count()), "{story}: the ties of all users");
+        assert_eq!(
+            ties,
+            self.sim.locks(|locks| locks.sessions.tie_count()),
+            "{story}: the ties of all users"
+        );
     }
 
     fn log_in(&self, client: u64) {

@@ -41,7 +41,7 @@ impl Real {
 
     pub(super) fn queue(&self, lock: Lock) -> Vec<Waiter> {
         self.sim.locks(|locks| {
-            let waiters = locks.in_order(id(lock).name());
+            let waiters = locks.records.in_order(id(lock).name());
             waiters.map(|waiter| self.waiter(waiter)).collect()
         })
     }

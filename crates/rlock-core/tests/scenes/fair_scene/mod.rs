@@ -155,7 +155,7 @@ impl Scene {
     /// The native waiters, in order.
     pub(crate) fn queue(&self, number: u8) -> String {
         let names = |locks: &mut Locks| {
-            locks.in_order(lock(number).name()).map(|waiter| text(&waiter.owner)).collect::<Vec<_>>()
+            locks.records.in_order(lock(number).name()).map(|waiter| text(&waiter.owner)).collect::<Vec<_>>()
         };
         self.sim.locks(names).join(" ")
     }

@@ -1,8 +1,10 @@
 //! Which tie a call leaves, and what the end of a connection finds.
 
+use super::super::forgotten::Forgotten;
+use super::super::tests::is_idle;
 use super::*;
-use crate::locks::{Databases, Grant, TieLimits};
-use crate::types::MonoMs;
+use crate::locks::{Databases, Grant, LockRef, Ticket, TieLimits, tied};
+use crate::types::{LeaseMs, MonoMs, UnixMs};
 
 const LOCK: LockName<'static> = LockName { db: 0, key: b"k" };
 const OTHER: LockName<'static> = LockName { db: 1, key: b"k" };
@@ -47,12 +49,19 @@ fn the_last_success_decides_but_a_tie_moves_only_to_a_younger_connection() {
 fn a_tie_is_watched_until_it_is_gone_and_leaves_nothing_behind() {
     let mut locks = Locks::default();
     locks.tie(LOCK, b"a", Mode::Mutex, (by(5), None));
-    assert!(locks.is_watched() && locks.is_idle() && locks.has_session(5) && locks.has_ties());
+    assert!(
+        locks.is_watched() && is_idle(&locks) && locks.sessions.has_session(5) && locks.sessions.has_ties()
+    );
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), None, "a tie arms no timer");
     locks.tie(LOCK, b"a", Mode::Mutex, (by(4), None));
     assert_eq!(tied_to(&locks, LOCK), Some(5));
     locks.tie(LOCK, b"a", Mode::Mutex, (None, None));
-    assert!(!locks.is_watched() && !locks.has_session(5) && !locks.has_ties() && !locks.knows(LOCK));
+    assert!(
+        !locks.is_watched()
+            && !locks.sessions.has_session(5)
+            && !locks.sessions.has_ties()
+            && !locks.records.knows(LOCK)
+    );
 }
 
 #[test]
@@ -72,7 +81,7 @@ fn the_end_of_a_connection_finds_its_holds_one_by_one() {
         locks.untie(LOCK, owner, Mode::Read);
     }
     assert_eq!((locks.next_ended_tie(), locks.next_in(UnixMs(0), MonoMs(0))), (None, None));
-    assert!(locks.has_session(6));
+    assert!(locks.sessions.has_session(6));
 }
 
 #[test]
@@ -108,15 +117,15 @@ fn replaced_databases_and_replicas_have_no_ties() {
     for lock in [LOCK, OTHER] {
         locks.tie(lock, b"a", Mode::Mutex, (by(5), None));
     }
-    locks.void_ties(Databases::One(0));
+    locks.sessions.void_ties(Databases::One(0));
     assert_eq!((tied_to(&locks, LOCK), tied_to(&locks, OTHER)), (None, Some(5)));
     locks.tie(LOCK, b"a", Mode::Mutex, (by(6), None));
     assert_eq!(tied_to(&locks, LOCK), Some(6), "a tie of after that counts");
-    locks.void_ties(Databases::All);
+    locks.sessions.void_ties(Databases::All);
     assert_eq!(ended(&mut locks, 5), [None]);
     locks.tie(LOCK, b"a", Mode::Mutex, (by(6), None));
     locks.demoted();
-    assert!(!locks.has_ties() && !locks.has_session(6) && tied_to(&locks, LOCK).is_none());
+    assert!(!locks.sessions.has_ties() && !locks.sessions.has_session(6) && tied_to(&locks, LOCK).is_none());
 }
 
 fn permits(locks: &mut Locks, owners: std::ops::Range<u8>, session: Option<Session>) {
@@ -143,17 +152,17 @@ fn the_ties_of_a_lock_that_has_ended_are_freed_a_few_at_a_time() {
     let mut locks = Locks::default();
     permits(&mut locks, 0..6, by(5));
     locks.untie_all(LOCK);
-    assert!(!locks.knows(LOCK) && locks.session(LOCK, &[3], Mode::Permit).is_none());
-    assert_eq!((locks.tie_count(), locks.next_in(UnixMs(0), MonoMs(0))), (5, Some(0)));
+    assert!(!locks.records.knows(LOCK) && locks.session(LOCK, &[3], Mode::Permit).is_none());
+    assert_eq!((locks.sessions.tie_count(), locks.next_in(UnixMs(0), MonoMs(0))), (5, Some(0)));
     locks.free_untied(2);
-    assert_eq!(locks.tie_count(), 3);
+    assert_eq!(locks.sessions.tie_count(), 3);
     locks.free_untied(3);
-    assert_eq!((locks.tie_count(), locks.has_session(5)), (0, false));
+    assert_eq!((locks.sessions.tie_count(), locks.sessions.has_session(5)), (0, false));
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), None);
     // A lock with one tie, as most are, leaves nothing to be done.
     permits(&mut locks, 0..1, by(5));
     locks.untie_all(LOCK);
-    assert_eq!((locks.tie_count(), locks.next_in(UnixMs(0), MonoMs(0))), (0, None));
+    assert_eq!((locks.sessions.tie_count(), locks.next_in(UnixMs(0), MonoMs(0))), (0, None));
 }
 
 #[test]
@@ -166,9 +175,9 @@ fn a_stale_entry_ends_no_hold_that_was_acquired_again() {
     permits(&mut locks, 3..4, by(4));
     permits(&mut locks, 4..5, None);
     assert_eq!(ended(&mut locks, 5), [None, Some(2), None, None]);
-    assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.tie_count()), (by(4), 1));
+    assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.sessions.tie_count()), (by(4), 1));
     locks.free_untied(9);
-    assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.tie_count()), (by(4), 1));
+    assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.sessions.tie_count()), (by(4), 1));
     assert_eq!(ended(&mut locks, 4), [Some(3)]);
 }
 
@@ -183,7 +192,7 @@ fn freeing_keeps_the_entry_of_a_hold_that_was_tied_to_the_same_connection_again(
     permits(&mut locks, 2..4, by(5));
     locks.untie(LOCK, &[3], Mode::Permit);
     locks.free_untied(9);
-    assert_eq!((locks.tie_count(), locks.next_in(UnixMs(0), MonoMs(0))), (1, None));
+    assert_eq!((locks.sessions.tie_count(), locks.next_in(UnixMs(0), MonoMs(0))), (1, None));
     assert_eq!(ended(&mut locks, 5), [Some(2)]);
 }
 
@@ -193,15 +202,15 @@ fn void_ties_are_freed_a_few_at_a_time() {
     for tied_before_the_sweep in [true, false] {
         let mut locks = Locks::default();
         permits(&mut locks, 0..4, by(5));
-        locks.void_ties(Databases::All);
+        locks.sessions.void_ties(Databases::All);
         if !tied_before_the_sweep {
             locks.remove_void_ties(LOCK);
         }
         permits(&mut locks, 3..4, by(6));
         locks.remove_void_ties(LOCK);
-        assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.tie_count()), (by(6), 4));
+        assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.sessions.tie_count()), (by(6), 4));
         locks.free_untied(9);
-        assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.tie_count()), (by(6), 1));
+        assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.sessions.tie_count()), (by(6), 1));
     }
 }
 
@@ -209,10 +218,10 @@ fn void_ties_are_freed_a_few_at_a_time() {
 fn void_ties_whose_connection_ended_before_the_sweep_do_not_return() {
     let mut locks = Locks::default();
     permits(&mut locks, 0..2, by(5));
-    locks.void_ties(Databases::One(0));
-    assert_eq!((ended(&mut locks, 5), locks.has_ties()), (vec![None, None], false));
+    locks.sessions.void_ties(Databases::One(0));
+    assert_eq!((ended(&mut locks, 5), locks.sessions.has_ties()), (vec![None, None], false));
     permits(&mut locks, 1..2, by(6));
-    assert_eq!((locks.session(LOCK, &[0], Mode::Permit), locks.tie_count()), (None, 1));
+    assert_eq!((locks.session(LOCK, &[0], Mode::Permit), locks.sessions.tie_count()), (None, 1));
 }
 
 /// A demotion forgets the entries, and what is still to be freed harms no tie of after it.
@@ -222,11 +231,11 @@ fn what_is_freed_after_a_demotion_unties_nothing() {
     permits(&mut locks, 0..4, by(5));
     locks.untie_all(LOCK);
     locks.demoted();
-    assert_eq!(locks.tie_count(), 0);
+    assert_eq!(locks.sessions.tie_count(), 0);
     locks.promoted();
     permits(&mut locks, 2..4, by(5));
     locks.free_untied(9);
-    assert_eq!((locks.tie_count(), locks.next_in(UnixMs(0), MonoMs(0))), (2, None));
+    assert_eq!((locks.sessions.tie_count(), locks.next_in(UnixMs(0), MonoMs(0))), (2, None));
     assert_eq!(ended(&mut locks, 5), [Some(2), Some(3)]);
 }
 
@@ -238,7 +247,7 @@ fn a_sweep_comes_to_every_tie_a_few_at_a_time() {
         locks.tie(LOCK, &[owner], Mode::Permit, (by(5 + u64::from(owner) / 3), None));
     }
     locks.tie(OTHER, b"a", Mode::Mutex, (by(6), None));
-    let mut next = || locks.next_swept_tie().map(|(lock, owner, _)| (lock.db, owner[0]));
+    let mut next = || locks.sessions.next_swept_tie().map(|(lock, owner, _)| (lock.db, owner[0]));
     for _ in 0..2 {
         for owner in 0..5 {
             assert_eq!(next(), Some((0, owner)));
@@ -252,12 +261,12 @@ fn a_sweep_comes_to_every_tie_a_few_at_a_time() {
 fn a_refused_tie_hurries_the_sweep_until_it_has_come_to_every_tie() {
     let mut locks = Locks::default();
     permits(&mut locks, 0..2, by(5));
-    assert!(locks.next_swept_tie().is_some());
-    assert!(!locks.hurries_sweep());
+    assert!(locks.sessions.next_swept_tie().is_some());
+    assert!(!locks.sessions.hurries_sweep());
     assert!(!may_tie(&mut locks, b"z", Mode::Mutex, 2));
     for left in [1, 2] {
-        assert_eq!(std::iter::from_fn(|| locks.next_swept_tie()).count(), left);
-        assert_eq!(locks.hurries_sweep(), left == 1);
+        assert_eq!(std::iter::from_fn(|| locks.sessions.next_swept_tie()).count(), left);
+        assert_eq!(locks.sessions.hurries_sweep(), left == 1);
     }
 }
 
@@ -273,24 +282,31 @@ fn a_demotion_reads_no_record_and_ties_are_freed_a_few_at_a_time() {
     for owner in 0..6_u8 {
         locks.tie(OTHER, &[owner], Mode::Permit, (by(u64::from(owner)), None));
     }
-    locks.note_read_end(names[0].name(), UnixMs(7), MonoMs(0));
-    let known = |locks: &Locks| names.iter().filter(|lock| locks.knows(lock.name())).count();
+    locks.records.note_read_end(names[0].name(), UnixMs(7), MonoMs(0));
+    let known = |locks: &Locks| names.iter().filter(|lock| locks.records.knows(lock.name())).count();
     locks.session_ended(5);
     locks.demoted();
     assert_eq!(known(&locks), 9, "no record was touched");
-    assert!(!locks.has_ties() && !locks.is_watched() && !locks.knows_read_ends() && !locks.knows_ends());
+    assert!(
+        !locks.sessions.has_ties()
+            && !locks.is_watched()
+            && !locks.records.knows_read_ends()
+            && !locks.sessions.knows_ends()
+    );
     assert_eq!(locks.next_in(UnixMs(9), MonoMs(0)), None, "nothing is due");
     for left in [6, 3, 0] {
         locks.forget_old(UnixMs(0), MonoMs(0), 3);
         assert_eq!(known(&locks), left);
     }
     locks.forget_old(UnixMs(0), MonoMs(0), 3);
-    assert!(!locks.knows(OTHER));
-    assert_ne!(locks.sessions.forgotten, Forgotten::default(), "its ties are freed later");
+    assert!(!locks.records.knows(OTHER));
+    let is_free =
+        |locks: &Locks| locks.sessions.forgotten == Forgotten::default() && locks.records.old_ties.is_empty();
+    assert!(!is_free(&locks), "its ties are freed later");
     for _ in 0..9 {
         locks.forget_old(UnixMs(0), MonoMs(0), 3);
     }
-    assert_eq!(locks.sessions.forgotten, Forgotten::default());
+    assert!(is_free(&locks));
 }
 
 /// Ties from before a demotion that are still in memory end no hold from after it, keep no new tie out, and are not
@@ -301,24 +317,24 @@ fn a_server_that_is_the_primary_again_knows_only_new_ties() {
     for owner in [b"a", b"b"] {
         locks.tie(LOCK, owner, Mode::Read, (by(9), None));
     }
-    locks.note_read_end(LOCK, UnixMs(7), MonoMs(0));
-    locks.count_admitted(LOCK, MonoMs(0));
+    locks.records.note_read_end(LOCK, UnixMs(7), MonoMs(0));
+    locks.records.count_admitted(LOCK, MonoMs(0));
     locks.demoted();
     locks.promoted();
-    assert_eq!((locks.read_end(LOCK), locks.session(LOCK, b"a", Mode::Read)), (None, None));
+    assert_eq!((locks.records.read_end(LOCK), locks.session(LOCK, b"a", Mode::Read)), (None, None));
     locks.session_ended(9);
     assert_eq!((locks.next_ended_tie(), locks.next_in(UnixMs(0), MonoMs(0))), (None, None));
     assert!(may_tie(&mut locks, b"a", Mode::Read, 1));
     locks.tie(LOCK, b"a", Mode::Read, (by(4), None));
     assert_eq!(locks.session(LOCK, b"a", Mode::Read), by(4), "a tie of before holds no younger one back");
-    assert_eq!((locks.tie_count(), locks.session(LOCK, b"b", Mode::Read)), (1, None));
+    assert_eq!((locks.sessions.tie_count(), locks.session(LOCK, b"b", Mode::Read)), (1, None));
     locks.untie(LOCK, b"b", Mode::Read);
-    assert_eq!(locks.tie_count(), 1);
-    locks.note_read_end(LOCK, UnixMs(3), MonoMs(0));
-    assert_eq!(locks.read_end(LOCK), Some(UnixMs(3)));
+    assert_eq!(locks.sessions.tie_count(), 1);
+    locks.records.note_read_end(LOCK, UnixMs(3), MonoMs(0));
+    assert_eq!(locks.records.read_end(LOCK), Some(UnixMs(3)));
     locks.reads_ended(LOCK, None);
     locks.untie_all(LOCK);
-    assert!(!locks.knows(LOCK) && !locks.is_watched() && !locks.has_ties());
+    assert!(!locks.records.knows(LOCK) && !locks.is_watched() && !locks.sessions.has_ties());
 }
 
 #[test]
@@ -339,7 +355,7 @@ fn a_blocked_waiter_is_tied_to_the_connection_that_it_blocks() {
     for client in [6, 5] {
         let waiter = Waiter { session: by(client), ..crate::locks::tests::waiter("a", 10 - client) };
         locks.join(LOCK, waiter);
-        assert_eq!(locks.head(LOCK).and_then(|waiter| waiter.session), by(client));
+        assert_eq!(locks.records.head(LOCK).and_then(|waiter| waiter.session), by(client));
     }
 }
 
@@ -365,5 +381,5 @@ fn a_tied_waiter_that_asks_again_needs_no_other_tie() {
     assert!(!may_tie_waiter(&mut locks, b"b", Mode::Mutex, 1), "it waits without a tie");
     assert!(!may_tie(&mut locks, b"a", Mode::Mutex, 1), "its hold is another one");
     locks.join(LOCK, Waiter { session: by(6), ..crate::locks::tests::waiter("a", 3) });
-    assert_eq!(locks.tie_count(), 1);
+    assert_eq!(locks.sessions.tie_count(), 1);
 }

@@ -1,0 +1,21 @@
+//! SESSION: the connection with which a hold or a wait ends.
+
+use crate::types::LeaseMs;
+
+/// What a call with SESSION asks for: its connection, and the lease that remains when the connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The client id of the connection.
+    pub client: u64,
+    /// The longest lease after its end.
+    pub grace: LeaseMs,
+}
+
+/// The tie after a call that succeeded; `gone`: the connection of the present tie has ended. Commands of a closed socket
+/// still run after those of its successor: a tie moves only to a younger connection, or away from one that is gone.
+pub fn tied(before: Option<Session>, asked: Option<Session>, gone: bool) -> Option<Session> {
+    match (before, asked) {
+        (Some(before), Some(asked)) if !gone && asked.client < before.client => Some(before),
+        _ => asked,
+    }
+}
