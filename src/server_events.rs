@@ -61,7 +61,7 @@ const CLOCK_STEP_MS: i64 = 50;
 pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
     match event.to_bytes() {
         b"expire" => {
-            observed::expiry_set(waiters::node(&ctx), &mut SiteLock::new(ctx, key));
+            waiters::node(&ctx).at(&mut SiteLock::new(ctx, key)).expiry_set();
         }
         b"restore" => key_restored(ctx, key),
         _ => {}
@@ -109,7 +109,7 @@ fn key_restored(ctx: EventCtx<'_>, key: StringRef<'_>) {
             observed::read_lease_restored(node, LockName { db: ctx.db(), key: lock });
         }
     } else {
-        observed::key_restored(node, &mut SiteLock::new(ctx, key));
+        node.at(&mut SiteLock::new(ctx, key)).key_restored();
     }
 }
 

@@ -1,6 +1,6 @@
 //! `RLOCK.ACQUIRE key owner lease-ms [READ | WRITE | PERMITS n] [FAIR] [HOLDS n] [FENCED] [SESSION grace-ms] [BLOCK wait-ms | ENQUEUE wait-ms channel]`
 
-use rlock_core::commands::{self, Answer};
+use rlock_core::commands::Answer;
 use rlock_core::request::{self, Wait};
 use rlock_core::{Error, Wanted};
 
@@ -94,7 +94,7 @@ impl Command for Acquire {
         {
             return Err(Error::Internal("the server does not report changes of keys"));
         }
-        let answer = commands::acquire(node(&ctx), &mut lock(ctx)?, &request);
+        let answer = node(&ctx).at(&mut lock(ctx)?).acquire(&request);
         if for_permit { answer } else { answer.map_err(Error::without_permits) }
     }
 }

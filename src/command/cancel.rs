@@ -1,6 +1,6 @@
 //! `RLOCK.CANCEL key owner`
 
-use rlock_core::{Error, Reply, commands, request};
+use rlock_core::{Error, Reply, request};
 
 use super::{after_key, key, lock};
 use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
@@ -27,6 +27,6 @@ impl Command for Cancel {
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
         let request = request::Cancel::parse(key(ctx)?, after_key(ctx))?;
-        commands::cancel(node(&ctx), &mut lock(ctx)?, &request)
+        node(&ctx).at(&mut lock(ctx)?).cancel(&request)
     }
 }

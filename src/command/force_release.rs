@@ -1,6 +1,6 @@
 //! `RLOCK.FORCERELEASE key [owner]`
 
-use rlock_core::{Error, Reply, commands, request};
+use rlock_core::{Error, Reply, request};
 
 use super::{after_key, lock};
 use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
@@ -27,6 +27,6 @@ impl Command for ForceRelease {
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
         let request = request::ForceRelease::parse(after_key(ctx))?;
-        commands::force_release(node(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
+        node(&ctx).at(&mut lock(ctx)?).force_release(&request).map_err(Error::without_permits)
     }
 }

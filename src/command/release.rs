@@ -1,6 +1,6 @@
 //! `RLOCK.RELEASE key owner [READ | WRITE] [ALL | HOLDS n] [LEASE lease-ms]`
 
-use rlock_core::{Error, Reply, commands, request};
+use rlock_core::{Error, Reply, request};
 
 use super::{after_key, lock};
 use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
@@ -39,6 +39,6 @@ impl Command for Release {
 
     fn run(ctx: CommandCtx<'_>) -> Result<Reply, Error> {
         let request = request::Release::parse(after_key(ctx))?;
-        commands::release(node(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
+        node(&ctx).at(&mut lock(ctx)?).release(&request).map_err(Error::without_permits)
     }
 }

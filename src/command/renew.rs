@@ -1,6 +1,6 @@
 //! `RLOCK.RENEW key owner lease-ms [READ | WRITE] [SESSION grace-ms]`
 
-use rlock_core::{Error, Reply, commands, request};
+use rlock_core::{Error, Reply, request};
 
 use super::{after_key, check_session, lock};
 use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
@@ -35,6 +35,6 @@ impl Command for Renew {
         if request.session.is_some() {
             check_session(ctx)?;
         }
-        commands::renew(node(&ctx), &mut lock(ctx)?, &request).map_err(Error::without_permits)
+        node(&ctx).at(&mut lock(ctx)?).renew(&request).map_err(Error::without_permits)
     }
 }

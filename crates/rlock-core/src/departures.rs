@@ -1,12 +1,13 @@
 //! Departures from the queues without a grant: waits time out, clients disconnect, servers are demoted.
 
+use crate::at::At;
 use crate::decision::Reply;
 use crate::error::Error;
 use crate::locks::{DropReason, LockRef, Locks, Ticket, Via, Waiter};
 use crate::message;
 use crate::node::Node;
 use crate::note::Note;
-use crate::port::{Lock, Server};
+use crate::port::Server;
 use crate::timing::entry;
 
 /// The client of a blocked, or unblocked but undelivered, call has disconnected. Nothing is written: a grant is marked to
@@ -86,18 +87,21 @@ pub(crate) fn drop_waiters<P: Server>(node: Node<'_, P>, waiters: Vec<(LockRef, 
     }
 }
 
-/// Takes a waiter out of its queue whose grant can have no fencing token, and tells it why: it must neither
-/// keep those behind it waiting, nor be lost in silence.
-pub(crate) fn refuse<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, waiter: &Waiter, why: Error) {
-    node.locks(|locks| locks.leave(waiter.ticket));
-    node.port.note(Note::SentAway);
-    let (answer, reason) = match why {
-        Error::TokenMigrating => (Error::Unblocked(DropReason::Moved.sentence()), DropReason::Moved),
-        why => (why, DropReason::NoToken),
-    };
-    match &waiter.via {
-        Via::Block => node.port.answer(waiter.ticket, Err(answer)),
-        Via::Enqueue(channel) => node.port.tell(channel, &message::dropped(lock.name(), waiter, reason)),
+impl<P: Server> At<'_, '_, P> {
+    /// Takes a waiter out of its queue whose grant can have no fencing token, and tells it why: it must neither
+    /// keep those behind it waiting, nor be lost in silence.
+    pub(crate) fn refuse(&self, waiter: &Waiter, why: Error) {
+        let node = self.node;
+        node.locks(|locks| locks.leave(waiter.ticket));
+        node.port.note(Note::SentAway);
+        let (answer, reason) = match why {
+            Error::TokenMigrating => (Error::Unblocked(DropReason::Moved.sentence()), DropReason::Moved),
+            why => (why, DropReason::NoToken),
+        };
+        match &waiter.via {
+            Via::Block => node.port.answer(waiter.ticket, Err(answer)),
+            Via::Enqueue(channel) => node.port.tell(channel, &message::dropped(self.name(), waiter, reason)),
+        }
     }
 }
 

@@ -1,23 +1,24 @@
 //! The first waiter of a lock, and whether it can have it.
 
 use crate::access::{Access, permit_access};
-use crate::look::{Picture, key_end, look};
-use crate::node::Node;
-use crate::port::{Lock, Server};
+use crate::at::At;
+use crate::look::{Picture, key_end};
+use crate::port::Server;
 use crate::rules::has_room;
 use crate::turn::Turn;
 use crate::types::{Expiry, Wanted};
 use crate::view::{Kind, Need, Others, View};
-use crate::yielding;
 
-/// The owner of the first waiter, and what it wants.
-pub(crate) fn head<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<(Box<[u8]>, Wanted)> {
-    node.locks(|locks| locks.records.head(lock.name()).map(|head| (head.owner.clone(), head.wanted)))
-}
+impl<P: Server> At<'_, '_, P> {
+    /// The owner of the first waiter, and what it wants.
+    pub(crate) fn head(&self) -> Option<(Box<[u8]>, Wanted)> {
+        self.locks(|locks, lock| locks.records.head(lock).map(|head| (head.owner.clone(), head.wanted)))
+    }
 
-/// What the first waiter wants.
-pub(crate) fn wanted_first<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<Wanted> {
-    node.locks(|locks| locks.records.head(lock.name()).map(|head| head.wanted))
+    /// What the first waiter wants.
+    pub(crate) fn wanted_first(&self) -> Option<Wanted> {
+        self.locks(|locks, lock| locks.records.head(lock).map(|head| head.wanted))
+    }
 }
 
 /// What else a look does.
@@ -30,78 +31,79 @@ pub(crate) enum Dead {
     Go,
 }
 
-impl<P: Server> Turn<'_, P> {
+impl<P: Server> Turn<'_, '_, P> {
     /// The wish of the first waiter, and whether it can have that; `None` without waiters.
-    pub(crate) fn first_access(&mut self, lock: &mut P::Lock<'_>, dead: Dead) -> Option<(Wanted, Access)> {
-        let wanted = wanted_first(self.node, lock)?;
+    pub(crate) fn first_access(&mut self, dead: Dead) -> Option<(Wanted, Access)> {
+        let wanted = self.at.wanted_first()?;
         if let Some(access) = self.access_of_all(wanted) {
             return Some((wanted, access));
         }
-        let (owner, wanted) = head(self.node, lock)?;
-        Some((wanted, self.access_and(lock, &owner, wanted, dead)))
+        let (owner, wanted) = self.at.head()?;
+        Some((wanted, self.access_and(&owner, wanted, dead)))
     }
 
     /// Whether this owner could have what it wants of the lock, if it were its turn.
-    pub(crate) fn access(&mut self, lock: &mut P::Lock<'_>, owner: &[u8], wanted: Wanted) -> Access {
-        self.access_of_all(wanted).unwrap_or_else(|| self.access_and(lock, owner, wanted, Dead::Stay))
+    pub(crate) fn access(&mut self, owner: &[u8], wanted: Wanted) -> Access {
+        self.access_of_all(wanted).unwrap_or_else(|| self.access_and(owner, wanted, Dead::Stay))
     }
 
-    /// Removes the dead readers that a look found. Returns whether that succeeded: a failure is in the log, and the next look finds
-    /// them again.
-    fn bury(&mut self, mut picture: Picture<'_, P::Lock<'_>>) -> bool {
-        picture.burial().is_none_or(|change| self.commit(picture, &change).is_ok())
-    }
-
-    fn access_and(&mut self, lock: &mut P::Lock<'_>, owner: &[u8], wanted: Wanted, dead: Dead) -> Access {
+    fn access_and(&mut self, owner: &[u8], wanted: Wanted, dead: Dead) -> Access {
         if let Some(known) = self.known_access(owner, wanted) {
             return known;
         }
         // To a writer its own reads are in the way as well.
         let (seen_by, need) =
             if wanted == Wanted::Write { (None, Need::AnyOther) } else { (Some(owner), Need::Own) };
-        let seen = look(self.node, lock, seen_by, need).map(|mut picture| {
+        let seen = self.look(seen_by, need).map(|mut picture| {
             if wanted.limit().is_some_and(|limit| has_room(picture.view(), limit).is_none()) {
                 picture.count_permits();
             }
+            picture.learn();
             let (view, seen_after) = (*picture.view(), picture.seen_after());
-            self.learn(&picture);
-            let buried = dead == Dead::Stay || self.bury(picture);
-            (view, buried.then(|| if self.knows_lock() { self.changes() } else { seen_after }))
+            let buried = dead == Dead::Stay || bury(picture);
+            (view, seen_after, buried)
         });
-        let Ok((view, changes)) = seen else {
+        let Ok((view, seen_after, buried)) = seen else {
             // The key holds something else for a while.
-            let key_end = key_end(lock);
+            let key_end = key_end(self.at.lock);
             return Access::Until { until: key_end, key_end };
         };
-        let access = access_to(self.node, lock, &view, wanted);
-        if let Some(changes) = changes {
+        let changes = if self.knows_lock() { self.changes() } else { seen_after };
+        let access = self.access_to(&view, wanted);
+        if buried {
             self.learn_access(owner, wanted, access, changes);
         }
         access
     }
-}
 
-fn access_to<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, view: &View, wanted: Wanted) -> Access {
-    match (wanted, view.kind, view.others) {
-        (wanted, ..) if view.is_free_for(wanted.mode()) => Access::Free,
-        (Wanted::Permit(limit), Kind::Permits, _) => permit_access(view, limit),
-        (Wanted::Read, Kind::Reading, _) => shared_access(node, lock, view),
-        (Wanted::Read, Kind::Writing, _) if view.sole.is_some() => shared_access(node, lock, view),
-        (Wanted::Write, Kind::Reading, Others::Live { until, .. }) => {
-            Access::Until { until: until.sooner(view.key_end), key_end: view.key_end }
+    fn access_to(&mut self, view: &View, wanted: Wanted) -> Access {
+        match (wanted, view.kind, view.others) {
+            (wanted, ..) if view.is_free_for(wanted.mode()) => Access::Free,
+            (Wanted::Permit(limit), Kind::Permits, _) => permit_access(view, limit),
+            (Wanted::Read, Kind::Reading, _) => self.shared_access(view),
+            (Wanted::Read, Kind::Writing, _) if view.sole.is_some() => self.shared_access(view),
+            (Wanted::Write, Kind::Reading, Others::Live { until, .. }) => {
+                Access::Until { until: until.sooner(view.key_end), key_end: view.key_end }
+            }
+            (Wanted::Write, Kind::Reading, Others::InDoubt) => Access::InDoubt,
+            _ => Access::until_key_end(view),
         }
-        (Wanted::Write, Kind::Reading, Others::InDoubt) => Access::InDoubt,
-        _ => Access::until_key_end(view),
+    }
+
+    fn shared_access(&mut self, view: &View) -> Access {
+        let kept_out = self.hold_back_for().filter(|_| !view.holds_any());
+        match kept_out {
+            Some(left) => {
+                let until = Expiry::At(self.at.node.port.now().after(left)).sooner(view.key_end);
+                Access::Until { until, key_end: view.key_end }
+            }
+            None => Access::Shared,
+        }
     }
 }
 
-fn shared_access<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, view: &View) -> Access {
-    let kept_out = yielding::hold_back_for(node, lock).filter(|_| !view.holds_any());
-    match kept_out {
-        Some(left) => {
-            let until = Expiry::At(node.port.now().after(left)).sooner(view.key_end);
-            Access::Until { until, key_end: view.key_end }
-        }
-        None => Access::Shared,
-    }
+/// Removes the dead readers that a look found. Returns whether that succeeded: a failure is in the log, and the next look finds
+/// them again.
+fn bury<P: Server>(mut picture: Picture<'_, '_, '_, P>) -> bool {
+    picture.burial().is_none_or(|change| picture.commit(&change).is_ok())
 }

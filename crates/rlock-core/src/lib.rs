@@ -24,6 +24,7 @@
 //! - [`fair`]: one order for native waiters and Redisson's fair waiters.
 //! - [`token`]: fencing tokens.
 //! - [`node`]: a server, together with what memory knows of its locks.
+//! - [`at`]: a lock, together with the node that it is on.
 //! - [`port`]: the server as the steps see it.
 //! - [`facts`]: facts about a lock that a server tells.
 //! - [`settings`]: the configuration.
@@ -61,6 +62,7 @@
 
 mod access;
 mod after;
+pub mod at;
 mod closing;
 pub mod commands;
 pub mod decision;

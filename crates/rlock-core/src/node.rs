@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use crate::locks::{LockName, Locks};
-use crate::port::{InTask, Server};
+use crate::locks::Locks;
+use crate::port::Server;
 
 /// A server and its waiters. The waiters are the core's own, not the server's: a rule may read them while a key is open.
 pub struct Node<'a, P: Server> {
@@ -29,12 +29,5 @@ impl<'a, P: Server> Node<'a, P> {
     /// Lends what is known of the locks to `body`, which must not call the server: that may call back.
     pub(crate) fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T {
         body(&mut self.locks.borrow_mut())
-    }
-}
-
-impl<P: InTask> Node<'_, P> {
-    /// Visits a lock outside commands: see [`InTask::at`].
-    pub(crate) fn at<T>(&self, name: LockName<'_>, body: impl FnOnce(&mut P::Lock<'_>) -> T) -> Option<T> {
-        self.port.at(name, body)
     }
 }

@@ -1,10 +1,12 @@
 //! What other clients and the server did to locks: each event schedules a check.
 
+use crate::at::At;
 use crate::fair;
 use crate::locks::{Cause, Databases, LockName, LockRef, Locks, Sweep};
+use crate::look::is_read;
 use crate::node::Node;
 use crate::note::Note;
-use crate::port::{Lock, Server};
+use crate::port::Server;
 use crate::read_leases;
 use crate::settings::AtOnce;
 use crate::slots::{SlotRange, SlotSet};
@@ -78,24 +80,21 @@ pub fn value_replaced<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
     node.locks(|locks| locks.untie_holds(lock));
 }
 
-/// Another client has set the expiry of a key: that may be before the lease ends of readers that this server does not know.
-pub fn expiry_set<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) {
-    if is_read(lock) {
-        read_leases::meet(node, lock.name());
+impl<P: Server> At<'_, '_, P> {
+    /// Another client has set the expiry of a key: that may be before the lease ends of readers that this server does not know.
+    pub fn expiry_set(self) {
+        if is_read(self.lock) {
+            read_leases::meet(self.node, self.name());
+        }
     }
-}
 
-/// A key was restored from another server: earlier knowledge of the lock's readers does not hold.
-pub fn key_restored<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) {
-    if is_read(lock) && node.port.is_primary() {
-        let _entry = entry(node);
-        node.locks(|locks| locks.search_reads(lock.name()));
+    /// A key was restored from another server: earlier knowledge of the lock's readers does not hold.
+    pub fn key_restored(self) {
+        if is_read(self.lock) && self.node.port.is_primary() {
+            let _entry = entry(self.node);
+            self.locks(|locks, lock| locks.search_reads(lock));
+        }
     }
-}
-
-fn is_read<L: Lock>(lock: &mut L) -> bool {
-    let key = lock.open();
-    lock.is_read(&key)
 }
 
 /// A lease key of one of a lock's readers was restored from another server.

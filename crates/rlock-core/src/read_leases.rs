@@ -6,6 +6,7 @@
 
 use std::ops::{ControlFlow, RangeInclusive};
 
+use crate::at::At;
 use crate::error::Error;
 use crate::facts::{Holder, ReadLease};
 use crate::locks::LockName;
@@ -115,42 +116,68 @@ pub(crate) fn meet<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
     node.locks(|locks| locks.search_reads(lock));
 }
 
-/// Looks for one living reader besides this one. The dead readers before it must be removed, so that no look finds them
-/// again; if all are dead, the lock is free, and they go with it. Fifty thousand may be dead: one look checks a bounded
-/// number of them, and where there are more readers, it is in doubt whether the lock is free.
-pub(crate) fn any_other<P: Server, L: Lock>(
-    node: Node<'_, P>,
-    lock: &L,
-    but: Option<&[u8]>,
-    key_end: Expiry,
-) -> Result<Checked, Error> {
-    let most = node.port.settings().at_once.buried;
-    let (mut dead, mut living, mut more, mut read) = (Vec::new(), None, false, 0_usize);
-    lock.readers(&mut |reader| {
-        if but == Some(&*reader.owner) {
-            return ControlFlow::Continue(());
+impl<P: Server> At<'_, '_, P> {
+    /// Looks for one living reader besides this one. The dead readers before it must be removed, so that no look finds them
+    /// again; if all are dead, the lock is free, and they go with it. Fifty thousand may be dead: one look checks a bounded
+    /// number of them, and where there are more readers, it is in doubt whether the lock is free.
+    pub(crate) fn any_other_reader(&self, but: Option<&[u8]>, key_end: Expiry) -> Result<Checked, Error> {
+        let most = self.node.port.settings().at_once.buried;
+        let (mut dead, mut living, mut more, mut read) = (Vec::new(), None, false, 0_usize);
+        self.lock.readers(&mut |reader| {
+            if but == Some(&*reader.owner) {
+                return ControlFlow::Continue(());
+            }
+            more = read >= most;
+            if more {
+                return ControlFlow::Break(());
+            }
+            let (end, count) = find_lease_end(self.lock, &reader.owner, reader.holds, key_end);
+            living = end;
+            if living.is_some() {
+                // The usual one key of a living reader is that of any look.
+                read = read.saturating_add(count.saturating_sub(1));
+                return ControlFlow::Break(());
+            }
+            read = read.saturating_add(count);
+            dead.push(reader);
+            ControlFlow::Continue(())
+        })?;
+        self.node.locks(|locks| locks.calls.count_served(share_of(self.node.port.settings().at_once, read)));
+        Ok(match living {
+            Some(until) => (Others::Live { until, last_end: None }, dead),
+            None if more => (Others::InDoubt, dead),
+            None => (Others::Dead, Vec::new()),
+        })
+    }
+
+    /// Checks this number of readers besides this one where they are few, and now and then a few of many. The dead among
+    /// them must be removed unless all are dead.
+    pub(crate) fn last_other_reader(&self, but: &[u8], count: usize, key_end: Expiry) -> Checked {
+        let few = count <= CHECKED;
+        if !few && !self.node.locks(|locks| locks.releases.count_one()) {
+            return (Others::InDoubt, Vec::new());
         }
-        more = read >= most;
-        if more {
-            return ControlFlow::Break(());
+        let mut readers = self.lock.some_readers(CHECKED.saturating_add(1));
+        readers.retain(|reader| *reader.owner != *but);
+        let mut all = readers.len() >= count;
+        let (mut last_end, mut dead, mut read) = (None, Vec::new(), 0_usize);
+        for reader in readers {
+            if read >= CHECKED_KEYS {
+                all = false;
+                break;
+            }
+            read = read.saturating_add(weigh_lease_keys(self.name(), &reader.owner, reader.holds));
+            match last_lease_end(self.lock, &reader.owner, reader.holds, key_end) {
+                Some(end) => last_end = Some(last_end.map_or(end, |last: Expiry| last.later(end))),
+                None => dead.push(reader),
+            }
         }
-        let (end, count) = find_lease_end(lock, &reader.owner, reader.holds, key_end);
-        living = end;
-        if living.is_some() {
-            // The usual one key of a living reader is that of any look.
-            read = read.saturating_add(count.saturating_sub(1));
-            return ControlFlow::Break(());
+        match last_end {
+            Some(until) if all => (Others::Live { until, last_end }, dead),
+            None if all => (Others::Dead, Vec::new()),
+            _ => (Others::InDoubt, dead),
         }
-        read = read.saturating_add(count);
-        dead.push(reader);
-        ControlFlow::Continue(())
-    })?;
-    node.locks(|locks| locks.calls.count_served(share_of(node.port.settings().at_once, read)));
-    Ok(match living {
-        Some(until) => (Others::Live { until, last_end: None }, dead),
-        None if more => (Others::InDoubt, dead),
-        None => (Others::Dead, Vec::new()),
-    })
+    }
 }
 
 /// What the lease keys of a reader count that one call reads or writes.
@@ -163,41 +190,6 @@ pub(crate) fn weigh_lease_keys(lock: LockName<'_>, reader: &[u8], holds: Holds) 
 /// all of it.
 fn share_of(at_once: AtOnce, keys: usize) -> usize {
     keys.saturating_mul(at_once.served).checked_div(at_once.buried).unwrap_or(0)
-}
-
-/// Checks this number of readers besides this one where they are few, and now and then a few of many. The dead among
-/// them must be removed unless all are dead.
-pub(crate) fn last_other<P: Server, L: Lock>(
-    node: Node<'_, P>,
-    lock: &L,
-    but: &[u8],
-    count: usize,
-    key_end: Expiry,
-) -> Checked {
-    let few = count <= CHECKED;
-    if !few && !node.locks(|locks| locks.releases.count_one()) {
-        return (Others::InDoubt, Vec::new());
-    }
-    let mut readers = lock.some_readers(CHECKED.saturating_add(1));
-    readers.retain(|reader| *reader.owner != *but);
-    let mut all = readers.len() >= count;
-    let (mut last_end, mut dead, mut read) = (None, Vec::new(), 0_usize);
-    for reader in readers {
-        if read >= CHECKED_KEYS {
-            all = false;
-            break;
-        }
-        read = read.saturating_add(weigh_lease_keys(lock.name(), &reader.owner, reader.holds));
-        match last_lease_end(lock, &reader.owner, reader.holds, key_end) {
-            Some(end) => last_end = Some(last_end.map_or(end, |last: Expiry| last.later(end))),
-            None => dead.push(reader),
-        }
-    }
-    match last_end {
-        Some(until) if all => (Others::Live { until, last_end }, dead),
-        None if all => (Others::Dead, Vec::new()),
-        _ => (Others::InDoubt, dead),
-    }
 }
 
 /// The latest lease end of this number of readers where they and their holds are few; otherwise `at_most`. `None` if all are

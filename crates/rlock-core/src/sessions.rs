@@ -4,12 +4,12 @@
 //! enqueued waiters. Waiting Redisson clients sleep until the lease end that they knew: at the end of a shortened lease they
 //! receive an unlock message.
 
-use crate::closing::notify_redisson;
+use crate::at::At;
 use crate::decision::UnlockMessage;
 use crate::departures::drop_waiters;
 use crate::facts::WriteAccess;
 use crate::locks::{DropReason, EndedTie, Locks};
-use crate::look::{Picture, fields, look};
+use crate::look::{Picture, fields};
 use crate::node::Node;
 use crate::port::{InTask, Lock, Server};
 use crate::read_leases;
@@ -45,8 +45,8 @@ pub fn on_beat<P: InTask>(node: Node<'_, P>) {
         let Some(hold) = node.locks(|locks| locks.sessions.next_swept_tie()) else { break };
         let hold_weight = hold.weight();
         let (lock, owner, mode) = hold;
-        let look = |lock: &mut P::Lock<'_>| is_held(lock, (&owner, mode), now);
-        let (held, keys) = node.at(lock.name(), look).unwrap_or((true, 1));
+        let is_held = |at: At<'_, '_, P>| is_held(at.lock, (&owner, mode), now);
+        let (held, keys) = node.visit(lock.name(), is_held).unwrap_or((true, 1));
         if !held {
             node.locks(|locks| locks.untie(lock.name(), &owner, mode));
         }
@@ -96,7 +96,10 @@ pub(crate) fn end_sessions<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     while done < most && !share.is_used_up(node) {
         let Some(tie) = node.locks(Locks::next_ended_tie) else { break };
         let end = |grace| {
-            node.at(tie.lock.name(), |lock| (end_session(node, lock, &tie, grace), lease_keys(lock, &tie)))
+            node.visit(tie.lock.name(), |at| {
+                let outcome = Turn::new(node.at(at.lock)).run(|turn| turn.end_session(&tie, grace));
+                (outcome, lease_keys(at.lock, &tie))
+            })
         };
         let (outcome, keys) = tie.grace.and_then(end).unwrap_or((WorkOutcome::Done, 0));
         if outcome == WorkOutcome::Refused {
@@ -110,58 +113,43 @@ pub(crate) fn end_sessions<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     WorkOutcome::Done
 }
 
-fn end_session<P: Server>(
-    node: Node<'_, P>,
-    lock: &mut P::Lock<'_>,
-    tie: &EndedTie,
-    grace: LeaseMs,
-) -> WorkOutcome {
-    let mut turn = Turn::new(node);
-    let outcome = end_session_in(&mut turn, lock, tie, grace);
-    turn.close(lock);
-    outcome
-}
-
-fn end_session_in<P: Server>(
-    turn: &mut Turn<'_, P>,
-    lock: &mut P::Lock<'_>,
-    tie: &EndedTie,
-    grace: LeaseMs,
-) -> WorkOutcome {
-    let (node, owner) = (turn.node, Some(&*tie.owner));
-    let (latest, end) = (last_read(lock, tie), node.port.now().after(grace));
-    let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
-    let looked = look(node, lock, owner, Need::Own).and_then(|picture| rule(picture.view()));
-    if !looked.is_ok_and(|step| !matches!(step, Step::Done(decision) if decision.change.is_empty())) {
-        return WorkOutcome::Done;
+impl<P: Server> Turn<'_, '_, P> {
+    fn end_session(&mut self, tie: &EndedTie, grace: LeaseMs) -> WorkOutcome {
+        let owner = Some(&*tie.owner);
+        let (latest, end) = (last_read(self.at.lock, tie), self.at.node.port.now().after(grace));
+        let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
+        let looked = self.look(owner, Need::Own).and_then(|picture| rule(picture.view()));
+        if !looked.is_ok_and(|step| !matches!(step, Step::Done(decision) if decision.change.is_empty())) {
+            return WorkOutcome::Done;
+        }
+        match self.at.lock.write_access() {
+            WriteAccess::Allowed => {}
+            WriteAccess::Refused => return WorkOutcome::Refused,
+            // The lease stands alone where the key goes.
+            WriteAccess::SlotMoved => return WorkOutcome::Done,
+        }
+        // Asking is a command, in which the lease may have ended; the grace period counts from now.
+        self.look_anew();
+        let (latest, end) = (last_read(self.at.lock, tie), self.now.after(grace));
+        let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
+        let mut picture = Picture::of(self, owner);
+        let Ok(decision) = picture.decide(Need::Own, |picture| rule(picture.view())) else {
+            return WorkOutcome::Done;
+        };
+        if picture.check_leases_local(&decision.change).is_err() {
+            // A lease key has left with its slot: the lease stands alone where it is.
+            return WorkOutcome::Done;
+        }
+        // A failure is in the log, and the lease ends by itself.
+        let Ok(turn) = picture.commit_and_serve(&decision.change) else {
+            return WorkOutcome::Done;
+        };
+        if let Some(at) = decision.change.expire_at.filter(|_| tie.mode != Mode::Permit) {
+            // Waiting Redisson clients sleep until the lease end that they know.
+            turn.at.locks(|locks, lock| locks.watch_end(lock, at, decision.change.mode));
+        }
+        WorkOutcome::Done
     }
-    match lock.write_access() {
-        WriteAccess::Allowed => {}
-        WriteAccess::Refused => return WorkOutcome::Refused,
-        // The lease stands alone where the key goes.
-        WriteAccess::SlotMoved => return WorkOutcome::Done,
-    }
-    // Asking is a command, in which the lease may have ended; the grace period counts from now.
-    turn.look_anew();
-    let (latest, end) = (last_read(lock, tie), turn.now.after(grace));
-    let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
-    let mut picture = Picture::of(lock, owner);
-    let Ok(decision) = picture.decide(node, Need::Own, |picture| rule(picture.view())) else {
-        return WorkOutcome::Done;
-    };
-    if picture.check_leases_local(&decision.change).is_err() {
-        // A lease key has left with its slot: the lease stands alone where it is.
-        return WorkOutcome::Done;
-    }
-    // A failure is in the log, and the lease ends by itself.
-    let Ok(lock) = turn.perform_and_serve(picture, &decision.change) else {
-        return WorkOutcome::Done;
-    };
-    if let Some(at) = decision.change.expire_at.filter(|_| tie.mode != Mode::Permit) {
-        // Waiting Redisson clients sleep until the lease end that they know.
-        node.locks(|locks| locks.watch_end(lock.name(), at, decision.change.mode));
-    }
-    WorkOutcome::Done
 }
 
 /// The latest lease end of all of the owner's read holds.
@@ -187,28 +175,30 @@ fn tell_ends<P: InTask>(node: Node<'_, P>) {
     while done < node.port.settings().at_once.looked && !share.is_used_up(node) {
         let Some((lock, mode)) = node.locks(|locks| locks.sessions.next_end(now)) else { break };
         done = done.saturating_add(lock.weight());
-        node.at(lock.name(), |lock| tell_end(node, lock, mode));
+        node.visit(lock.name(), |at| Turn::new(at).run(|turn| turn.tell_end(mode)));
     }
 }
 
-fn tell_end<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, mode: Mode) {
-    if node.locks(|locks| locks.records.head(lock.name()).is_some()) {
-        // The check that serves the queue announces it.
-        check_soon(node, lock.name());
-        return;
-    }
-    let wanted = if mode == Mode::Mutex { Mode::Mutex } else { Mode::Write };
-    let view = look(node, lock, None, Need::AnyOther).ok().map(|picture| *picture.view());
-    // In doubt Redisson clients are woken as well: each retries for itself.
-    let in_doubt = view.is_some_and(|view| view.others == Others::InDoubt);
-    if view.is_some_and(|view| view.is_free_for(wanted)) {
-        lock.raise_expired();
-    } else if mode == Mode::Read && !in_doubt {
-        // Other readers hold the lock, until the end that its key has.
-        return;
-    }
-    // Another holder has the lock by now: its lease may end before the announced end.
-    if let Some(message) = UnlockMessage::to_all(mode) {
-        notify_redisson(node, lock, message);
+impl<P: Server> Turn<'_, '_, P> {
+    fn tell_end(&mut self, mode: Mode) {
+        if self.at.locks(|locks, lock| locks.records.head(lock).is_some()) {
+            // The check that serves the queue announces it.
+            check_soon(self.at.node, self.at.name());
+            return;
+        }
+        let wanted = if mode == Mode::Mutex { Mode::Mutex } else { Mode::Write };
+        let view = self.look(None, Need::AnyOther).ok().map(|picture| *picture.view());
+        // In doubt Redisson clients are woken as well: each retries for itself.
+        let in_doubt = view.is_some_and(|view| view.others == Others::InDoubt);
+        if view.is_some_and(|view| view.is_free_for(wanted)) {
+            self.at.lock.raise_expired();
+        } else if mode == Mode::Read && !in_doubt {
+            // Other readers hold the lock, until the end that its key has.
+            return;
+        }
+        // Another holder has the lock by now: its lease may end before the announced end.
+        if let Some(message) = UnlockMessage::to_all(mode) {
+            self.at.notify_redisson(message);
+        }
     }
 }

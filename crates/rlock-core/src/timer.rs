@@ -6,17 +6,11 @@ use std::cell::OnceCell;
 use crate::access::Access;
 use crate::departures::{continue_dropping, demoted, drop_waiters, end_waits};
 use crate::facts::WriteAccess;
-use crate::fair::{
-    self,
-    due::{cap_lists, clear_fair_lists},
-};
-use crate::first::head;
+use crate::fair::due::{cap_lists, clear_fair_lists};
 use crate::locks::{DropReason, Job, LockName, Locks};
 use crate::node::Node;
 use crate::observed::{check_channels, continue_sweeps};
-use crate::permits_repair::lower_expiry;
 use crate::port::{FairList, InTask, Lock, Server};
-use crate::read_repair::repair_reads;
 use crate::revoking::revoke;
 use crate::sessions::{drop_ended_waiters, end_sessions, free_untied};
 use crate::timing::{Share, WorkOutcome, entry};
@@ -85,7 +79,7 @@ fn serve_due<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     let (now, share, mut looked) = (node.port.now(), Share::of(node), WorkOutcome::Done);
     let most = node.port.settings().at_once.looked;
     for lock in node.locks(|locks| locks.line_up_due(now, most)) {
-        match node.at(lock.name(), |lock| check(node, lock)) {
+        match node.visit(lock.name(), |at| Turn::new(at).run(Turn::check)) {
             Some(WorkOutcome::Refused) => looked = WorkOutcome::Refused,
             Some(WorkOutcome::Done) => {}
             None => drop_moved(node, lock.name()),
@@ -105,7 +99,7 @@ fn repair_read_leases<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
         // A change while this lock is checked is another change.
         node.locks(|locks| locks.agenda.remove(Job::RepairReads, &lock));
         let left = most.saturating_sub(done);
-        match node.at(lock.name(), |lock| repair_reads(node, lock, left)) {
+        match node.visit(lock.name(), |at| Turn::new(at).run(|turn| turn.repair_reads(left))) {
             Some((WorkOutcome::Refused, _)) => {
                 node.locks(|locks| locks.schedule_read_repair(lock.name()));
                 return WorkOutcome::Refused;
@@ -118,87 +112,79 @@ fn repair_read_leases<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     WorkOutcome::Done
 }
 
-/// Checks a lock with waiters outside a command.
-fn check<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
-    let mut turn = Turn::new(node);
-    let outcome = check_in(&mut turn, lock);
-    turn.close(lock);
-    outcome
-}
-
-/// It asks for write access once, and only before it writes.
-fn check_in<P: Server>(turn: &mut Turn<'_, P>, lock: &mut P::Lock<'_>) -> WorkOutcome {
-    let node = turn.node;
-    if node.locks(|locks| locks.records.doubts_slot(lock.name())) {
-        if lock.slot_has_moved() {
-            drop_moved(node, lock.name());
+impl<P: Server> Turn<'_, '_, P> {
+    /// Checks a lock with waiters outside a command. It asks for write access once, and only before it writes.
+    fn check(&mut self) -> WorkOutcome {
+        let node = self.at.node;
+        if self.at.locks(|locks, lock| locks.records.doubts_slot(lock)) {
+            if self.at.lock.slot_has_moved() {
+                drop_moved(node, self.at.name());
+                return WorkOutcome::Done;
+            }
+            self.at.locks(|locks, lock| locks.records.slot_is_here(lock));
+        }
+        let Some((owner, wanted)) = self.at.head() else { return WorkOutcome::Done };
+        let asked = OnceCell::new();
+        if let Err(outcome) = self.check_fair_list(&owner, wanted, &asked) {
+            return outcome;
+        }
+        // In doubt the look that removes dead readers is the only one: two would find others each.
+        let in_doubt = self.at.locks(|locks, lock| locks.records.take_in_doubt(lock));
+        // Asking is a command, in which the lease may have ended: the state is read after it.
+        if !in_doubt && let Access::Until { .. } = self.access(&owner, wanted) {
+            if matches!(wanted, Wanted::Permit(_)) && self.lower_expiry(&asked) == WorkOutcome::Refused {
+                return WorkOutcome::Refused;
+            }
+            self.schedule_next_check();
             return WorkOutcome::Done;
         }
-        node.locks(|locks| locks.records.slot_is_here(lock.name()));
-    }
-    let Some((owner, wanted)) = head(node, lock) else { return WorkOutcome::Done };
-    let asked = OnceCell::new();
-    if let Err(outcome) = repair_list(turn, lock, &owner, wanted, &asked) {
-        return outcome;
-    }
-    // In doubt the look that removes dead readers is the only one: two would find others each.
-    let in_doubt = node.locks(|locks| locks.records.take_in_doubt(lock.name()));
-    // Asking is a command, in which the lease may have ended: the state is read after it.
-    if !in_doubt && let Access::Until { .. } = turn.access(lock, &owner, wanted) {
-        if matches!(wanted, Wanted::Permit(_)) && lower_expiry(turn, lock, &asked) == WorkOutcome::Refused {
-            return WorkOutcome::Refused;
-        }
-        turn.schedule_next_check(lock);
-        return WorkOutcome::Done;
-    }
-    match *asked.get_or_init(|| lock.write_access()) {
-        WriteAccess::Allowed => {
-            turn.look_anew();
-            turn.serve_found_free(lock);
-        }
-        WriteAccess::Refused => return WorkOutcome::Refused,
-        WriteAccess::SlotMoved => drop_moved(node, lock.name()),
-    }
-    WorkOutcome::Done
-}
-
-/// Repairs the fair list, if the lock has waiters in it; an error is the end of the check.
-fn repair_list<P: Server>(
-    turn: &mut Turn<'_, P>,
-    lock: &mut P::Lock<'_>,
-    owner: &[u8],
-    wanted: Wanted,
-    asked: &OnceCell<WriteAccess>,
-) -> Result<(), WorkOutcome> {
-    let node = turn.node;
-    if !node.locks(|locks| locks.records.has_fair(lock.name())) {
-        return Ok(());
-    }
-    let may_have_migrated = lock.fair_list().may_have_migrated();
-    if !may_have_migrated && !fair::needs_repair(node, lock, turn.now) {
-        node.locks(|locks| locks.records.fair_list_checked(lock.name()));
-        return Ok(());
-    }
-    let access = *asked.get_or_init(|| lock.write_access());
-    turn.look_anew();
-    match access {
-        WriteAccess::Allowed if may_have_migrated => {
-            drop_moved(node, lock.name());
-            return Err(WorkOutcome::Done);
-        }
-        // Asking is a command, and other modules may have reacted to it: the list is read again.
-        WriteAccess::Allowed => fair::repair(node, lock, turn.now),
-        WriteAccess::Refused => {
-            if let Access::Until { .. } = turn.access(lock, owner, wanted) {
-                // Waiting Redisson clients may know the end of this lease.
-                turn.schedule_next_check(lock);
+        match *asked.get_or_init(|| self.at.lock.write_access()) {
+            WriteAccess::Allowed => {
+                self.look_anew();
+                self.serve_found_free();
             }
-            return Err(WorkOutcome::Refused);
+            WriteAccess::Refused => return WorkOutcome::Refused,
+            WriteAccess::SlotMoved => drop_moved(node, self.at.name()),
         }
-        // The list is on another server: a check of it would be due for ever.
-        WriteAccess::SlotMoved => node.locks(|locks| locks.records.forget_fair_change(lock.name())),
+        WorkOutcome::Done
     }
-    Ok(())
+
+    /// Repairs the fair list, if the lock has waiters in it; an error is the end of the check.
+    fn check_fair_list(
+        &mut self,
+        owner: &[u8],
+        wanted: Wanted,
+        asked: &OnceCell<WriteAccess>,
+    ) -> Result<(), WorkOutcome> {
+        if !self.at.locks(|locks, lock| locks.records.has_fair(lock)) {
+            return Ok(());
+        }
+        let may_have_migrated = self.at.lock.fair_list().may_have_migrated();
+        if !may_have_migrated && !self.at.fair_list_needs_repair(self.now) {
+            self.at.locks(|locks, lock| locks.records.fair_list_checked(lock));
+            return Ok(());
+        }
+        let access = *asked.get_or_init(|| self.at.lock.write_access());
+        self.look_anew();
+        match access {
+            WriteAccess::Allowed if may_have_migrated => {
+                drop_moved(self.at.node, self.at.name());
+                return Err(WorkOutcome::Done);
+            }
+            // Asking is a command, and other modules may have reacted to it: the list is read again.
+            WriteAccess::Allowed => self.at.repair_fair_list(self.now),
+            WriteAccess::Refused => {
+                if let Access::Until { .. } = self.access(owner, wanted) {
+                    // Waiting Redisson clients may know the end of this lease.
+                    self.schedule_next_check();
+                }
+                return Err(WorkOutcome::Refused);
+            }
+            // The list is on another server: a check of it would be due for ever.
+            WriteAccess::SlotMoved => self.at.locks(|locks, lock| locks.records.forget_fair_change(lock)),
+        }
+        Ok(())
+    }
 }
 
 /// Drops the waiters of a lock that moves to another server: they ask again where it is served.

@@ -1,7 +1,7 @@
 //! A turn: what one command, or one visit of the timer, does to a lock with waiters, pending grants or the like.
 //!
 //! Its parts, in this order: the look, and serving a lock that is found free (`settling`); the decision, and its change with its
-//! effects at once ([`Turn::commit`]); serving the queue again (`serve`), where each waiter learns of its grant once it is made; the
+//! effects at once (`Picture::commit`); serving the queue again (`serve`), where each waiter learns of its grant once it is made; the
 //! next check; and only then what others learn: the keyspace events, and the unlock messages to Redisson clients (`closing`). Another
 //! module may react to an event and call this one: by then the turn has nothing left to do but to tell.
 //!
@@ -11,21 +11,19 @@
 //! commit checks what it reopens.
 
 use crate::access::{Access, access_of_all};
+use crate::at::At;
 use crate::decision::{Change, UnlockMessage};
-use crate::error::Error;
-use crate::locks::LockName;
-use crate::look::Picture;
 use crate::names;
-use crate::node::Node;
-use crate::port::{Lock, Server};
+use crate::port::Server;
 use crate::timing::{Entry, entry};
 use crate::types::{UnixMs, Wanted};
 use crate::view::{Kind, View};
 
 /// A turn of one lock.
 #[must_use]
-pub(crate) struct Turn<'a, P: Server> {
-    pub(crate) node: Node<'a, P>,
+pub(crate) struct Turn<'a, 'l, P: Server> {
+    /// The lock.
+    pub(crate) at: At<'a, 'l, P>,
     /// Its time, for all decisions in it.
     pub(crate) now: UnixMs,
     /// Whether the queue must get its next check.
@@ -56,7 +54,7 @@ pub(crate) enum Event<T> {
 
 /// The facts for the events of a change that was made.
 pub(crate) struct Committed<T> {
-    /// For [`Lock::raise`].
+    /// For [`crate::port::Lock::raise`].
     pub(crate) performed: T,
     /// The lease keys that the change has deleted.
     pub(crate) deleted_leases: Vec<names::Name>,
@@ -75,13 +73,13 @@ struct Asked {
     access: Access,
 }
 
-impl<'a, P: Server> Turn<'a, P> {
+impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
     /// A turn outside commands, or within another entry point of the rules.
     #[inline(always)]
-    pub(crate) fn new(node: Node<'a, P>) -> Self {
+    pub(crate) fn new(at: At<'a, 'l, P>) -> Self {
         Self {
-            node,
-            now: node.port.now(),
+            now: at.node.port.now(),
+            at,
             needs_check: false,
             known: None,
             asked: None,
@@ -93,9 +91,9 @@ impl<'a, P: Server> Turn<'a, P> {
     /// The turn of a command. Without waiters, pending grants or the like the lock needs none, and the command cannot cause work
     /// outside commands.
     #[inline(always)]
-    pub(crate) fn of_command(node: Node<'a, P>, lock: &P::Lock<'_>) -> Self {
-        let mut turn = Self::new(node);
-        if node.locks(|locks| locks.is_watched() && locks.watches(lock.name())) {
+    pub(crate) fn of_command(at: At<'a, 'l, P>) -> Self {
+        let mut turn = Self::new(at);
+        if turn.at.node.locks(|locks| locks.is_watched() && locks.watches(turn.at.name())) {
             turn.enter();
         }
         turn
@@ -105,7 +103,7 @@ impl<'a, P: Server> Turn<'a, P> {
     #[cold]
     pub(crate) fn enter(&mut self) {
         if self.entry.is_none() {
-            self.entry = Some(entry(self.node));
+            self.entry = Some(entry(self.at.node));
         }
     }
 
@@ -114,29 +112,14 @@ impl<'a, P: Server> Turn<'a, P> {
         self.entry.is_some()
     }
 
-    /// Makes a change of the lock, with its effects on replicas and AOF. The events follow when the turn closes.
-    pub(crate) fn commit<'l, 'n>(
-        &mut self,
-        picture: Picture<'l, P::Lock<'n>>,
-        change: &Change,
-    ) -> Result<&'l mut P::Lock<'n>, Error> {
-        let (owner, view, seen_after) = (picture.owner(), picture.view_after(change), picture.seen_after());
+    /// The lock is about to change: what is known of it ends.
+    pub(crate) fn forget(&mut self) {
         self.known = None;
-        let (lock, performed) = picture.commit(change)?;
-        // Not if another module has changed the lock since the look: it may react to lease keys that expire.
-        let view = view.filter(|_| self.changes() == seen_after);
-        if let Some(performed) = performed {
-            self.node.locks(|locks| locks.records.key_changed());
-            let committed = Committed::of(performed, self.node, lock.name(), owner, change);
-            self.news().events.push(Event::Changed(change.clone(), committed));
-        }
-        self.known = view.map(|what| Known { what, changes: self.changes() });
-        Ok(lock)
     }
 
-    /// Remembers how an owner saw the lock.
-    pub(crate) fn learn(&mut self, picture: &Picture<'_, P::Lock<'_>>) {
-        self.known = Some(Known { what: *picture.view(), changes: picture.seen_after() });
+    /// Remembers how an owner sees the lock, after this number of changes of keys.
+    pub(crate) fn learn(&mut self, view: View, changes: u64) {
+        self.known = Some(Known { what: view, changes });
     }
 
     /// Remembers whether an owner could have what it wants, and after how many changes of keys that was so.
@@ -147,7 +130,7 @@ impl<'a, P: Server> Turn<'a, P> {
 
     /// The server was asked something, in which time may have passed: looks are needed again.
     pub(crate) fn look_anew(&mut self) {
-        (self.known, self.asked, self.now) = (None, None, self.node.port.now());
+        (self.known, self.asked, self.now) = (None, None, self.at.node.port.now());
     }
 
     /// The lock as every owner sees it, if it is known to be free, and after how many changes of keys.
@@ -185,7 +168,18 @@ impl<'a, P: Server> Turn<'a, P> {
 
     /// How often keys of locks were changed.
     pub(crate) fn changes(&self) -> u64 {
-        self.node.locks(|locks| locks.records.changes())
+        self.at.node.locks(|locks| locks.records.changes())
+    }
+
+    /// The end of a lease was found: its event is raised when the turn closes.
+    pub(crate) fn found_expired(&mut self) {
+        self.news().events.push(Event::Expired);
+    }
+
+    /// A change was made: its events are raised when the turn closes.
+    pub(crate) fn changed(&mut self, owner: Option<&[u8]>, change: &Change, performed: P::Performed) {
+        let committed = self.at.committed(performed, owner, change);
+        self.news().events.push(Event::Changed(change.clone(), committed));
     }
 
     fn news(&mut self) -> &mut News<P::Performed> {
@@ -193,14 +187,9 @@ impl<'a, P: Server> Turn<'a, P> {
     }
 
     /// Wakes waiting Redisson clients when the turn closes: they try again, and learn another lease end.
-    pub(crate) fn notify(&mut self, lock: LockName<'_>, message: UnlockMessage) {
-        self.node.locks(|locks| locks.records.forget_announced_end(lock));
+    pub(crate) fn notify(&mut self, message: UnlockMessage) {
+        self.at.locks(|locks, lock| locks.records.forget_announced_end(lock));
         self.news().unlock_messages.push(message);
-    }
-
-    /// The end of a lease was found: its event is raised when the turn closes.
-    pub(crate) fn found_expired(&mut self) {
-        self.news().events.push(Event::Expired);
     }
 }
 
@@ -210,22 +199,21 @@ impl<T> Default for News<T> {
     }
 }
 
-impl<T> Committed<T> {
-    /// A change that was made.
+impl<P: Server> At<'_, '_, P> {
+    /// The facts for the events of a change that was made.
     #[inline(always)]
-    pub(crate) fn of<P: Server>(
-        performed: T,
-        node: Node<'_, P>,
-        lock: LockName<'_>,
+    pub(crate) fn committed(
+        &self,
+        performed: P::Performed,
         owner: Option<&[u8]>,
         change: &Change,
-    ) -> Self {
+    ) -> Committed<P::Performed> {
         // A thousand names may be in vain: without waiters no lock has one of them.
-        let is_watched = || node.locks(|locks| locks.is_watched());
+        let is_watched = || self.node.locks(|locks| locks.is_watched());
         let gone = change.leases().gone.zip(owner).filter(|_| is_watched());
         let deleted_leases = gone.map_or_else(Vec::new, |((first, last), owner)| {
-            (first..=last).map(|hold| names::read_lease_key(lock.key, owner, hold)).collect()
+            (first..=last).map(|hold| names::read_lease_key(self.name().key, owner, hold)).collect()
         });
-        Self { performed, deleted_leases }
+        Committed { performed, deleted_leases }
     }
 }

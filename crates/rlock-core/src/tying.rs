@@ -1,5 +1,6 @@
 //! What a call does to the tie of its owner's holds, and when a tie ends with its hold.
 
+use crate::at::At;
 use crate::decision::{Change, Decision, KeyChange, LockEvent, Reply};
 use crate::error::Error;
 use crate::locks::{Cause, LockName, Session, User};
@@ -78,33 +79,31 @@ pub(crate) fn note_refused<P: Server>(node: Node<'_, P>, why: &Error) {
     }
 }
 
-/// The connection that a waiter is tied to, if there is room for one more tie.
-pub(crate) fn waiters_session<P: InCommand>(
-    node: Node<'_, P>,
-    lock: LockName<'_>,
-    request: &Acquire<'_>,
-    user: Option<&[u8]>,
-) -> Result<Option<Session>, Error> {
-    let Some(grace) = request.session else { return Ok(None) };
-    let (waiter, limits) = ((request.owner.bytes(), request.mode()), node.port.settings().max_ties);
-    let allowed = node.locks(|locks| locks.may_tie_waiter(lock, waiter, user, limits));
-    allowed.inspect_err(|why| note_refused(node, why))?;
-    Ok(Some(Session { client: node.port.client_id(), grace }))
+impl<P: InCommand> At<'_, '_, P> {
+    /// The connection that a waiter is tied to, if there is room for one more tie.
+    pub(crate) fn waiters_session(
+        &self,
+        request: &Acquire<'_>,
+        user: Option<&[u8]>,
+    ) -> Result<Option<Session>, Error> {
+        let Some(grace) = request.session else { return Ok(None) };
+        let (waiter, limits) = ((request.owner.bytes(), request.mode()), self.node.port.settings().max_ties);
+        let allowed = self.locks(|locks, lock| locks.may_tie_waiter(lock, waiter, user, limits));
+        allowed.inspect_err(|why| note_refused(self.node, why))?;
+        Ok(Some(Session { client: self.node.port.client_id(), grace }))
+    }
 }
 
-/// A tie ends with its hold. Called before the lock is served: the next holder may be tied.
-pub(crate) fn holds_changed<P: Server>(
-    node: Node<'_, P>,
-    lock: LockName<'_>,
-    owner: Option<&[u8]>,
-    change: &Change,
-) {
-    node.locks(|locks| match (change.key, owner) {
-        (KeyChange::Delete, _) => locks.untie_all(lock),
-        (KeyChange::Remove, Some(owner)) => locks.untie(lock, owner, change.mode),
-        (_, Some(owner)) if is_first_hold(change) => locks.untie(lock, owner, change.mode),
-        _ => {}
-    });
+impl<P: Server> At<'_, '_, P> {
+    /// A tie ends with its hold. Called before the lock is served: the next holder may be tied.
+    pub(crate) fn holds_changed(&self, owner: Option<&[u8]>, change: &Change) {
+        self.locks(|locks, lock| match (change.key, owner) {
+            (KeyChange::Delete, _) => locks.untie_all(lock),
+            (KeyChange::Remove, Some(owner)) => locks.untie(lock, owner, change.mode),
+            (_, Some(owner)) if is_first_hold(change) => locks.untie(lock, owner, change.mode),
+            _ => {}
+        });
+    }
 }
 
 /// Whether the owner held nothing in this mode before. A dead reader and an ended permit may be in the key until then, and

@@ -4,9 +4,10 @@
 //! free for a Redisson writer. The module therefore yields regularly: it leaves the lock free for a yield window. Until
 //! the lock is free it holds new readers back, as behind a native writer.
 
+use crate::at::At;
 use crate::decision::{Change, KeyChange, LockEvent, UnlockMessage};
 use crate::locks::{LockName, Yielding};
-use crate::look::{Picture, look};
+use crate::look::Picture;
 use crate::node::Node;
 use crate::note::Note;
 use crate::port::{Lock, Server};
@@ -17,26 +18,101 @@ use crate::view::{Kind, Need, Others};
 /// The interval, in ms, of checks whether a Redisson writer still needs new readers to be held back.
 const LOOK_MS: i64 = 500;
 
-impl<P: Server> Turn<'_, P> {
+impl<P: Server> Turn<'_, '_, P> {
     /// Opens a yield window if Redisson clients wait and have been passed over for long enough. Returns whether it did. Clients that
     /// listen by a pattern do not count: they acquire nothing.
-    pub(crate) fn open_window_if_due(&mut self, lock: &P::Lock<'_>, mode: Mode) -> bool {
-        let node = self.node;
-        let due = is_due(node, lock.name());
+    pub(crate) fn open_window_if_due(&mut self, mode: Mode) -> bool {
+        let node = self.at.node;
+        let due = is_due(node, self.at.name());
         let Some(window) = node.port.settings().yield_window.filter(|_| due) else { return false };
         let message = UnlockMessage::to_all(mode);
-        let listened = message.is_some_and(|message| lock.listeners(message) > 0);
+        let listened = message.is_some_and(|message| self.at.lock.listeners(message) > 0);
         if let Some(message) = message {
             // Also without listeners here: Redisson clients may listen at a replica.
-            self.notify(lock.name(), message);
+            self.notify(message);
         }
         if listened {
             node.port.note(Note::Yielded);
         }
         let until = node.port.clock().after(window);
         let yielding = listened.then_some(Yielding::Window { until });
-        node.locks(|locks| locks.records.set_yielding(lock.name(), yielding));
+        self.at.locks(|locks, lock| locks.records.set_yielding(lock, yielding));
         listened
+    }
+
+    /// Holds new readers back if a Redisson writer has waited for long enough. Returns whether it did.
+    fn drain_if_due(&mut self) -> bool {
+        let node = self.at.node;
+        if node.port.settings().yield_window.is_none() {
+            return false;
+        }
+        match self.at.locks(|locks, lock| locks.records.yielding(lock)) {
+            Some(Yielding::Counting { .. }) => is_due(node, self.at.name()) && self.drain().is_some(),
+            _ => self.hold_back_for().is_some(),
+        }
+    }
+
+    /// Continues to hold new readers back for a Redisson writer, or ends that. Returns the time until the next check.
+    pub(crate) fn hold_back_for(&mut self) -> Option<LeaseMs> {
+        match self.at.locks(|locks, lock| locks.records.yielding(lock))? {
+            Yielding::Counting { .. } => None,
+            draining @ Yielding::Draining { .. } => {
+                draining.look_in(self.at.node.port.clock()).or_else(|| self.drain())
+            }
+            // The lock is held: the window is over, and readers may join.
+            Yielding::Window { .. } => {
+                self.at.locks(|locks, lock| locks.records.close_window(lock));
+                None
+            }
+        }
+    }
+
+    /// Holds new readers back while a Redisson writer listens and a reader is alive that will release the lock. Returns the
+    /// time until the next check. With only dead readers left, no Redisson writer can acquire the lock before the key's
+    /// end. New readers are held back no longer than the leases of the native readers last: a steady stream of Redisson
+    /// readers would hold them back for ever, and no client would gain by it.
+    fn drain(&mut self) -> Option<LeaseMs> {
+        let node = self.at.node;
+        let settings = node.port.settings();
+        let clock = node.port.clock();
+        let look_in = self.at.native_reads_last();
+        let listened = self.at.lock.listeners(UnlockMessage::ReadersGone) > 0;
+        let wanted = settings.yield_window.is_some() && listened && self.is_read();
+        let again = look_in.filter(|_| wanted);
+        self.at.locks(|locks, lock| match again {
+            Some(again) => {
+                locks.records.set_yielding(lock, Some(Yielding::Draining { look_at: clock.after(again) }))
+            }
+            None => locks.records.count_anew(lock, clock),
+        });
+        again
+    }
+
+    /// Whether one of the readers lives; in doubt one does.
+    fn is_read(&mut self) -> bool {
+        self.look(None, Need::AnyOther).map_or(true, |picture| match picture.view().kind {
+            Kind::Free | Kind::Abandoned | Kind::Mutex | Kind::Permits => false,
+            Kind::Reading => picture.view().others != Others::Dead,
+            Kind::Writing => true,
+        })
+    }
+}
+
+impl<P: Server> Picture<'_, '_, '_, P> {
+    /// Holds an owner without holds back from a read/write lock in favour of a Redisson client, if that is due; returns whether it
+    /// did. It moves the lock from draining to a yield window, and closes a window that is over.
+    pub(crate) fn hold_back_for_redisson(&mut self, mode: Mode) -> bool {
+        let view = self.view();
+        if !view.is_free_for(mode) {
+            let joins = mode == Mode::Read && view.kind == Kind::Reading && !view.holds_any();
+            return joins && self.close().drain_if_due();
+        }
+        // In memory only: the key of a free lock may be open.
+        let (node, name) = (self.node(), self.name());
+        if let Some(Yielding::Draining { .. }) = node.locks(|locks| locks.records.yielding(name)) {
+            native_reads_ended(node, name);
+        }
+        expire_window(node, name).is_some()
     }
 }
 
@@ -51,88 +127,6 @@ pub(crate) fn expire_window<P: Server>(node: Node<'_, P>, name: LockName<'_>) ->
     node.locks(|locks| locks.records.expire_window(name, clock, longest))
 }
 
-/// Holds an owner without holds back from a read/write lock in favour of a Redisson client, if that is due; returns whether it
-/// did. It moves the lock from draining to a yield window, and closes a window that is over.
-pub(crate) fn hold_back<P: Server>(
-    node: Node<'_, P>,
-    picture: &mut Picture<'_, P::Lock<'_>>,
-    mode: Mode,
-) -> bool {
-    let view = picture.view();
-    if !view.is_free_for(mode) {
-        let joins = mode == Mode::Read && view.kind == Kind::Reading && !view.holds_any();
-        return joins && drain_if_due(node, picture.close());
-    }
-    // In memory only: the key of a free lock may be open.
-    let name = picture.name();
-    if let Some(Yielding::Draining { .. }) = node.locks(|locks| locks.records.yielding(name)) {
-        native_reads_ended(node, name);
-    }
-    expire_window(node, name).is_some()
-}
-
-/// Holds new readers back if a Redisson writer has waited for long enough. Returns whether it did.
-fn drain_if_due<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> bool {
-    if node.port.settings().yield_window.is_none() {
-        return false;
-    }
-    match node.locks(|locks| locks.records.yielding(lock.name())) {
-        Some(Yielding::Counting { .. }) => is_due(node, lock.name()) && drain(node, lock).is_some(),
-        _ => hold_back_for(node, lock).is_some(),
-    }
-}
-
-/// Continues to hold new readers back for a Redisson writer, or ends that. Returns the time until the next check.
-pub(crate) fn hold_back_for<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
-    match node.locks(|locks| locks.records.yielding(lock.name()))? {
-        Yielding::Counting { .. } => None,
-        draining @ Yielding::Draining { .. } => {
-            draining.look_in(node.port.clock()).or_else(|| drain(node, lock))
-        }
-        // The lock is held: the window is over, and readers may join.
-        Yielding::Window { .. } => {
-            node.locks(|locks| locks.records.close_window(lock.name()));
-            None
-        }
-    }
-}
-
-/// Holds new readers back while a Redisson writer listens and a reader is alive that will release the lock. Returns the
-/// time until the next check. With only dead readers left, no Redisson writer can acquire the lock before the key's
-/// end. New readers are held back no longer than the leases of the native readers last: a steady stream of Redisson
-/// readers would hold them back for ever, and no client would gain by it.
-fn drain<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> Option<LeaseMs> {
-    let settings = node.port.settings();
-    let clock = node.port.clock();
-    let look_in = native_reads_last(node, lock);
-    let listened = lock.listeners(UnlockMessage::ReadersGone) > 0;
-    let wanted = settings.yield_window.is_some() && listened && is_read(node, lock);
-    let again = look_in.filter(|_| wanted);
-    node.locks(|locks| match again {
-        Some(again) => {
-            locks.records.set_yielding(lock.name(), Some(Yielding::Draining { look_at: clock.after(again) }))
-        }
-        None => locks.records.count_anew(lock.name(), clock),
-    });
-    again
-}
-
-/// For how long natives may read yet that do, no longer than until the next look: a clock that was set back leaves more
-/// than any lease lasts.
-fn native_reads_last<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<LeaseMs> {
-    let ends = node.locks(|locks| locks.records.native_read_end(lock.name()))?;
-    LeaseMs::new(ends.0.saturating_sub(node.port.now().0).min(LOOK_MS))
-}
-
-/// Whether one of the readers lives; in doubt one does.
-fn is_read<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> bool {
-    look(node, lock, None, Need::AnyOther).map_or(true, |picture| match picture.view().kind {
-        Kind::Free | Kind::Abandoned | Kind::Mutex | Kind::Permits => false,
-        Kind::Reading => picture.view().others != Others::Dead,
-        Kind::Writing => true,
-    })
-}
-
 /// The lock has no readers any more. If readers were held back for a Redisson writer, the lock is left to it for a
 /// yield window.
 pub(crate) fn native_reads_ended<P: Server>(node: Node<'_, P>, name: LockName<'_>) {
@@ -141,40 +135,49 @@ pub(crate) fn native_reads_ended<P: Server>(node: Node<'_, P>, name: LockName<'_
     node.locks(|locks| locks.reads_ended(name, until));
 }
 
-/// Remembers what a change means for waiting Redisson clients: a new reader, and how long it reads; or that the lock
-/// has no readers any more.
-#[inline(always)]
-pub(crate) fn note_reads<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, change: &Change) {
-    // Before the lock is named, which copies its name: a mutex without waiters does without the copy.
-    if change.mode != Mode::Mutex {
-        note_shared_reads(node, lock, change);
+impl<P: Server> At<'_, '_, P> {
+    /// For how long natives may read yet that do, no longer than until the next look: a clock that was set back leaves more
+    /// than any lease lasts.
+    fn native_reads_last(&self) -> Option<LeaseMs> {
+        let ends = self.locks(|locks, lock| locks.records.native_read_end(lock))?;
+        LeaseMs::new(ends.0.saturating_sub(self.node.port.now().0).min(LOOK_MS))
     }
-}
 
-fn note_shared_reads<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, change: &Change) {
-    let first_hold = change.key.holds() == Some(Holds::ONE);
-    // The lock had no holder, though no event may have shown that.
-    let alone = first_hold && change.becomes.is_some();
-    if change.key == KeyChange::Delete {
-        return native_reads_ended(node, lock.name());
+    /// Remembers what a change means for waiting Redisson clients: a new reader, and how long it reads; or that the lock
+    /// has no readers any more.
+    #[inline(always)]
+    pub(crate) fn note_reads(&self, change: &Change) {
+        // Before the lock is named, which copies its name: a mutex without waiters does without the copy.
+        if change.mode != Mode::Mutex {
+            self.note_shared_reads(change);
+        }
     }
-    node.locks(|locks| {
-        if alone {
-            locks.forget_read_end(lock.name());
-            // A hand-off continues the row. Before an ACQUIRE the lock was free for Redisson clients too.
-            if change.event == Some(LockEvent::Acquire) {
-                locks.records.set_yielding(lock.name(), None);
-            }
+
+    fn note_shared_reads(&self, change: &Change) {
+        let first_hold = change.key.holds() == Some(Holds::ONE);
+        // The lock had no holder, though no event may have shown that.
+        let alone = first_hold && change.becomes.is_some();
+        if change.key == KeyChange::Delete {
+            return native_reads_ended(self.node, self.name());
         }
-        if let (Mode::Read, Some((_, _, ends))) = (change.mode, change.leases().set) {
+        self.locks(|locks, lock| {
             if alone {
-                locks.reads_are_known(lock.name());
+                locks.forget_read_end(lock);
+                // A hand-off continues the row. Before an ACQUIRE the lock was free for Redisson clients too.
+                if change.event == Some(LockEvent::Acquire) {
+                    locks.records.set_yielding(lock, None);
+                }
             }
-            let clock = node.port.clock();
-            locks.records.note_read_end(lock.name(), ends, clock);
-            if first_hold && matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff)) {
-                locks.records.count_admitted(lock.name(), clock);
+            if let (Mode::Read, Some((_, _, ends))) = (change.mode, change.leases().set) {
+                if alone {
+                    locks.reads_are_known(lock);
+                }
+                let clock = self.node.port.clock();
+                locks.records.note_read_end(lock, ends, clock);
+                if first_hold && matches!(change.event, Some(LockEvent::Acquire | LockEvent::HandOff)) {
+                    locks.records.count_admitted(lock, clock);
+                }
             }
-        }
-    });
+        });
+    }
 }

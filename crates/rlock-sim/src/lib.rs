@@ -18,7 +18,7 @@ mod world;
 use std::cell::RefCell;
 use std::mem::take;
 
-use rlock_core::commands::{self, Answer};
+use rlock_core::commands::Answer;
 use rlock_core::locks::{Cause, Databases, LockRef, Locks, Ticket};
 use rlock_core::node::Node;
 use rlock_core::request::{Acquire, Cancel, ForceRelease, Release, Renew};
@@ -74,27 +74,27 @@ impl Sim {
     /// [`World::clients`].
     pub fn acquire(&self, client: u64, lock: &LockRef, request: &Acquire<'_>) -> Result<Answer, Error> {
         self.call_on(client, lock);
-        commands::acquire(self.node(), &mut self.lock(lock), request)
+        self.node().at(&mut self.lock(lock)).acquire(request)
     }
 
     /// RLOCK.RELEASE.
     pub fn release(&self, lock: &LockRef, request: &Release<'_>) -> Result<Reply, Error> {
-        commands::release(self.node(), &mut self.lock(lock), request)
+        self.node().at(&mut self.lock(lock)).release(request)
     }
 
     /// RLOCK.RENEW.
     pub fn renew(&self, lock: &LockRef, request: &Renew<'_>) -> Result<Reply, Error> {
-        commands::renew(self.node(), &mut self.lock(lock), request)
+        self.node().at(&mut self.lock(lock)).renew(request)
     }
 
     /// RLOCK.CANCEL.
     pub fn cancel(&self, lock: &LockRef, request: &Cancel<'_>) -> Result<Reply, Error> {
-        commands::cancel(self.node(), &mut self.lock(lock), request)
+        self.node().at(&mut self.lock(lock)).cancel(request)
     }
 
     /// RLOCK.FORCERELEASE.
     pub fn force_release(&self, lock: &LockRef, request: &ForceRelease<'_>) -> Result<Reply, Error> {
-        commands::force_release(self.node(), &mut self.lock(lock), request)
+        self.node().at(&mut self.lock(lock)).force_release(request)
     }
 
     /// Time passes on both clocks; a timer that falls due waits to be fired.
@@ -180,7 +180,7 @@ impl Sim {
             None => world.keys.remove(lock),
         });
         if matches!(expiry, Some(Expiry::At(_))) && expiry != before.as_ref().map(Value::expiry) {
-            observed::expiry_set(self.node(), &mut self.lock(lock));
+            self.node().at(&mut self.lock(lock)).expiry_set();
         }
         observed::key_changed(self.node(), lock.name(), cause);
     }

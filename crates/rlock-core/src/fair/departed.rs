@@ -1,91 +1,96 @@
 //! Owners that left the queue of a fair lock leave its fair list, a few at a time.
 
+use crate::at::At;
 use crate::locks::Due;
 use crate::look::fields;
-use crate::node::Node;
 use crate::port::{FairList, Lock, Server};
 use crate::timing::entry;
 use crate::weight::weigh;
 
-/// An owner has the lock, and may have stood in the list from before. If another call of its own waits, it stands there
-/// for that.
-pub(crate) fn leave_unless_waiting<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[u8]) {
-    // One that is leaving already keeps the place that it would come back to.
-    let is_known = node.locks(|locks| {
-        locks.records.fair_waiter(lock.name(), owner).is_some()
-            || locks.records.is_leaving(lock.name(), owner)
-    });
-    if !is_known && lock.fair_list().has(owner) {
-        let _entry = entry(node);
-        node.locks(|locks| locks.note_departed(lock.name(), owner));
-        remove_departed_heads(node, lock);
-    }
-}
-
-/// Removes entries of departed owners from the head of the list: a bounded number, so that the command under way stays
-/// fast. Returns what they count. The timer removes the others. Until then Redisson's scripts find them waiting, which does no harm: a client
-/// whose script finds one at the head waits, and is called when the timer has removed the entry.
-pub(crate) fn remove_departed_heads<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> usize {
-    if !node.locks(|locks| locks.has_leaving(lock.name())) {
-        return 0;
-    }
-    let leaves = |owner: &[u8]| node.locks(|locks| locks.records.is_leaving(lock.name(), owner));
-    let most = node.port.settings().at_once.served;
-    let gone = lock.fair_list().pop(most, &leaves);
-    node.locks(|locks| {
-        for owner in &gone {
-            locks.forget_departed(lock.name(), owner);
+impl<P: Server> At<'_, '_, P> {
+    /// An owner has the lock, and may have stood in the list from before. If another call of its own waits, it stands there
+    /// for that.
+    pub(crate) fn leave_fair_list_unless_waiting(&self, owner: &[u8]) {
+        // One that is leaving already keeps the place that it would come back to.
+        if !self.knows_fair_owner(owner) && self.lock.fair_list().has(owner) {
+            let _entry = entry(self.node);
+            self.locks(|locks, lock| locks.note_departed(lock, owner));
+            self.remove_departed_heads();
         }
-    });
-    let weight = weigh(&gone);
-    if weight >= most && departed_head_remains(node, lock) {
-        node.locks(|locks| locks.note_departed_heads(lock.name(), true));
     }
-    weight
-}
 
-/// Whether an owner that left stands at the head of the list.
-fn departed_head_remains<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> bool {
-    let head = lock.fair_list().head();
-    head.is_some_and(|head| node.locks(|locks| locks.records.is_leaving(lock.name(), &head.owner)))
-}
+    /// Whether an owner waits here with FAIR, or has left a moment ago.
+    pub(super) fn knows_fair_owner(&self, owner: &[u8]) -> bool {
+        self.locks(|locks, lock| {
+            locks.records.fair_waiter(lock, owner).is_some() || locks.records.is_leaving(lock, owner)
+        })
+    }
 
-/// Continues to remove departed owners from the list, and returns what the entries count that it checked. Writing must be allowed.
-pub(crate) fn remove_departed<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> usize {
-    let most = node.port.settings().at_once.listed;
-    let heads = remove_departed_heads(node, lock);
-    let mut done = heads;
-    if let Some(passed) = node.locks(|locks| locks.records.walked_so_far(lock.name())) {
-        let leaves = |owner: &[u8]| node.locks(|locks| locks.records.is_leaving(lock.name(), owner));
-        let walked = lock.fair_list().take_out(passed, most, &leaves);
-        done = done.saturating_add(walked.weight);
-        node.locks(|locks| locks.walked(lock.name(), &walked));
+    /// Removes entries of departed owners from the head of the list: a bounded number, so that the command under way stays
+    /// fast. Returns what they count. The timer removes the others. Until then Redisson's scripts find them waiting, which does no harm: a client
+    /// whose script finds one at the head waits, and is called when the timer has removed the entry.
+    pub(crate) fn remove_departed_heads(&self) -> usize {
+        if !self.locks(|locks, lock| locks.has_leaving(lock)) {
+            return 0;
+        }
+        let leaves = |owner: &[u8]| self.locks(|locks, lock| locks.records.is_leaving(lock, owner));
+        let most = self.node.port.settings().at_once.served;
+        let gone = self.lock.fair_list().pop(most, &leaves);
+        self.locks(|locks, lock| {
+            for owner in &gone {
+                locks.forget_departed(lock, owner);
+            }
+        });
+        let weight = weigh(&gone);
+        if weight >= most && self.departed_head_remains() {
+            self.locks(|locks, lock| locks.note_departed_heads(lock, true));
+        }
+        weight
     }
-    let absent = node.locks(|locks| locks.next_absent(lock.name(), most));
-    if !absent.is_empty() {
-        lock.fair_list().forget(&absent);
-    }
-    let were_left = node.locks(|locks| locks.records.departed_heads_remain(lock.name()));
-    if heads > 0 || were_left {
-        notify_head(node, lock);
-    }
-    if were_left && !departed_head_remains(node, lock) {
-        node.locks(|locks| locks.note_departed_heads(lock.name(), false));
-    }
-    done.saturating_add(weigh(&absent)).max(1)
-}
 
-/// The head of the list has changed. Redisson's message of a release went to the previous head, which had left.
-fn notify_head<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) {
-    if node.locks(|locks| locks.records.head(lock.name()).is_some()) {
-        let now = node.port.now();
-        node.locks(|locks| locks.check_at(lock.name(), Some(Due::At(now))));
-        return;
+    /// Whether an owner that left stands at the head of the list.
+    fn departed_head_remains(&self) -> bool {
+        let head = self.lock.fair_list().head();
+        head.is_some_and(|head| self.locks(|locks, lock| locks.records.is_leaving(lock, &head.owner)))
     }
-    let is_free = fields(lock, None).is_ok_and(|fields| fields.is_free());
-    if let Some(head) = lock.fair_list().head().filter(|_| is_free)
-        && !node.locks(|locks| locks.records.is_leaving(lock.name(), &head.owner))
-    {
-        lock.fair_list().notify(&head.owner);
+
+    /// Continues to remove departed owners from the list, and returns what the entries count that it checked. Writing must be allowed.
+    pub(super) fn remove_departed(&mut self) -> usize {
+        let most = self.node.port.settings().at_once.listed;
+        let heads = self.remove_departed_heads();
+        let mut done = heads;
+        if let Some(passed) = self.locks(|locks, lock| locks.records.walked_so_far(lock)) {
+            let leaves = |owner: &[u8]| self.locks(|locks, lock| locks.records.is_leaving(lock, owner));
+            let walked = self.lock.fair_list().take_out(passed, most, &leaves);
+            done = done.saturating_add(walked.weight);
+            self.locks(|locks, lock| locks.walked(lock, &walked));
+        }
+        let absent = self.locks(|locks, lock| locks.next_absent(lock, most));
+        if !absent.is_empty() {
+            self.lock.fair_list().forget(&absent);
+        }
+        let were_left = self.locks(|locks, lock| locks.records.departed_heads_remain(lock));
+        if heads > 0 || were_left {
+            self.notify_head();
+        }
+        if were_left && !self.departed_head_remains() {
+            self.locks(|locks, lock| locks.note_departed_heads(lock, false));
+        }
+        done.saturating_add(weigh(&absent)).max(1)
+    }
+
+    /// The head of the list has changed. Redisson's message of a release went to the previous head, which had left.
+    fn notify_head(&mut self) {
+        if self.locks(|locks, lock| locks.records.head(lock).is_some()) {
+            let now = self.node.port.now();
+            self.locks(|locks, lock| locks.check_at(lock, Some(Due::At(now))));
+            return;
+        }
+        let is_free = fields(self.lock, None).is_ok_and(|fields| fields.is_free());
+        if let Some(head) = self.lock.fair_list().head().filter(|_| is_free)
+            && !self.locks(|locks, lock| locks.records.is_leaving(lock, &head.owner))
+        {
+            self.lock.fair_list().notify(&head.owner);
+        }
     }
 }

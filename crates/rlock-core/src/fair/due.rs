@@ -1,6 +1,6 @@
 //! The timer's work on fair lists.
 
-use super::departed;
+use crate::at::At;
 use crate::facts::WriteAccess;
 use crate::locks::{Job, LockName, LockRef, Walked};
 use crate::look::fields;
@@ -22,7 +22,7 @@ pub(crate) fn clear_fair_lists<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     let (most, mut done) = (node.port.settings().at_once.listed, 0_usize);
     while done < most {
         let Some(lock) = node.locks(|locks| locks.agenda.next(Job::LeaveFairList)) else { break };
-        match node.at(lock.name(), |lock| remove_departed(node, lock)) {
+        match node.visit(lock.name(), |mut at| at.clear_fair_list()) {
             Some(Some(looked_at)) => {
                 done = done.saturating_add(looked_at).saturating_add(lock.weight().saturating_mul(VISIT));
             }
@@ -56,7 +56,7 @@ fn cap_next<P: InTask>(node: Node<'_, P>, found: LockRef) -> Option<usize> {
             locks.note_fair_uncapped(lock.clone());
         });
     }
-    let capped = node.at(lock.name(), |lock| cap(node, lock, passed)).unwrap_or(Capped::Nothing);
+    let capped = node.visit(lock.name(), |mut at| at.cap_fair_list(passed)).unwrap_or(Capped::Nothing);
     node.locks(|locks| match capped {
         Capped::Refused => None,
         Capped::Later => {
@@ -77,7 +77,7 @@ fn cap_next<P: InTask>(node: Node<'_, P>, found: LockRef) -> Option<usize> {
 /// Of the two locks that a list may be of, `x` and `{x}`, the one that is there.
 fn lock_of_list<P: InTask>(node: Node<'_, P>, lock: LockRef) -> LockRef {
     let is_there = |lock: LockName<'_>| {
-        node.at(lock, |lock| !fields(lock, None).is_ok_and(|fields| fields.kind == Kind::Free))
+        node.visit(lock, |at| !fields(at.lock, None).is_ok_and(|fields| fields.kind == Kind::Free))
             .unwrap_or(false)
     };
     if lock.key.contains(&b'{') || is_there(lock.name()) {
@@ -86,16 +86,6 @@ fn lock_of_list<P: InTask>(node: Node<'_, P>, lock: LockRef) -> LockRef {
     let braced = [b"{", &lock.key[..], b"}"].concat();
     let braced = LockRef { db: lock.db, key: braced.into() };
     if is_there(braced.name()) { braced } else { lock }
-}
-
-/// Removes some departed owners from a lock's list, and returns what the entries count that it checked; `None` if
-/// writing is refused.
-fn remove_departed<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>) -> Option<usize> {
-    if lock.write_access() == WriteAccess::Refused {
-        return None;
-    }
-    // If the key is not here, neither is the list, and nothing is removed.
-    Some(departed::remove_departed(node, lock))
 }
 
 /// How much of a list has got its bounds.
@@ -110,17 +100,29 @@ enum Capped {
     Refused,
 }
 
-/// Bounds the deadlines of some entries in a lock's list that this server cannot tell alive from dead.
-fn cap<P: Server>(node: Node<'_, P>, lock: &mut P::Lock<'_>, passed: usize) -> Capped {
-    if lock.fair_list().head().is_none() {
-        return Capped::Nothing;
-    }
-    match lock.write_access() {
-        WriteAccess::Refused => Capped::Refused,
-        WriteAccess::Allowed if !lock.fair_list().may_have_migrated() => {
-            Capped::Part(super::cap(node, lock, passed, node.port.now()))
+impl<P: Server> At<'_, '_, P> {
+    /// Removes some departed owners from the lock's list, and returns what the entries count that it checked; `None` if
+    /// writing is refused.
+    fn clear_fair_list(&mut self) -> Option<usize> {
+        if self.lock.write_access() == WriteAccess::Refused {
+            return None;
         }
-        // A part of it is not here yet, or is here no more.
-        WriteAccess::Allowed | WriteAccess::SlotMoved => Capped::Later,
+        // If the key is not here, neither is the list, and nothing is removed.
+        Some(self.remove_departed())
+    }
+
+    /// Bounds the deadlines of some entries in the lock's list that this server cannot tell alive from dead.
+    fn cap_fair_list(&mut self, passed: usize) -> Capped {
+        if self.lock.fair_list().head().is_none() {
+            return Capped::Nothing;
+        }
+        match self.lock.write_access() {
+            WriteAccess::Refused => Capped::Refused,
+            WriteAccess::Allowed if !self.lock.fair_list().may_have_migrated() => {
+                Capped::Part(self.cap_deadlines(passed, self.node.port.now()))
+            }
+            // A part of it is not here yet, or is here no more.
+            WriteAccess::Allowed | WriteAccess::SlotMoved => Capped::Later,
+        }
     }
 }

@@ -11,10 +11,8 @@ pub(crate) mod due;
 mod departed;
 mod repair;
 
-pub(crate) use self::departed::{leave_unless_waiting, remove_departed_heads};
-pub(crate) use self::repair::{join, needs_repair, repair, repair_changed};
-
 use crate::access::Access;
+use crate::at::At;
 use crate::locks::{LockName, Waiter, Walked};
 use crate::look::key_end;
 use crate::node::Node;
@@ -43,13 +41,6 @@ pub(crate) enum Next {
     Nobody,
 }
 
-/// A caller passes FAIR: the list may have entries of owners that are gone.
-pub(crate) fn meet<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) {
-    if node.locks(|locks| locks.role.doubts_fair_lists()) && lock.fair_list().head().is_some() {
-        list_met(node, lock.name());
-    }
-}
-
 /// A list with entries was met. If it is met for the first time, and has entries from before a start or a promotion, their
 /// deadlines get an upper bound.
 pub(crate) fn list_met<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
@@ -67,24 +58,23 @@ fn budget(wait: WaitMs) -> LeaseMs {
     LeaseMs::new(budget).unwrap_or(LeaseMs::SHORTEST)
 }
 
-impl<P: Server> Turn<'_, P> {
+impl<P: Server> Turn<'_, '_, P> {
     /// Whose turn it is at a lock that is free. A Redisson waiter that has its turn is called.
-    pub(crate) fn call_next(&mut self, lock: &mut P::Lock<'_>) -> Next {
-        let node = self.node;
+    pub(crate) fn call_next(&mut self) -> Next {
         // Otherwise departed owners would count as Redisson waiters, and would have a turn.
-        remove_departed_heads(node, lock);
-        let Some(head) = node.locks(|locks| locks.records.head(lock.name()).cloned()) else {
+        self.at.remove_departed_heads();
+        let Some(head) = self.at.locks(|locks, lock| locks.records.head(lock).cloned()) else {
             return Next::Nobody;
         };
         if !head.fair {
             return Next::Waiter(head);
         }
         // A Redisson waiter is not called to a lock that readers have just acquired: it would lose its place.
-        if self.access(lock, &head.owner, head.wanted) != Access::Free {
+        if self.access(&head.owner, head.wanted) != Access::Free {
             return Next::Waiter(head);
         }
-        repair(node, lock, self.now);
-        match call_first_in_list(node, lock, self.now, None) {
+        self.at.repair_fair_list(self.now);
+        match self.at.call_first_in_list(self.now, None) {
             ListHead::Native(waiter) => Next::Waiter(waiter),
             ListHead::Redisson => Next::Redisson,
             ListHead::InDoubt => Next::Later,
@@ -93,9 +83,9 @@ impl<P: Server> Turn<'_, P> {
     }
 
     /// Calls the first in the fair list of a free lock if this owner is not the first. Returns whether another owner is ahead.
-    pub(crate) fn call_first_ahead_of(&self, lock: &P::Lock<'_>, owner: &[u8]) -> bool {
-        remove_departed_heads(self.node, lock);
-        !matches!(call_first_in_list(self.node, lock, self.now, Some(owner)), ListHead::Nobody)
+    pub(crate) fn call_first_ahead_of(&self, owner: &[u8]) -> bool {
+        self.at.remove_departed_heads();
+        !matches!(self.at.call_first_in_list(self.now, Some(owner)), ListHead::Nobody)
     }
 }
 
@@ -111,116 +101,107 @@ enum ListHead {
     Nobody,
 }
 
-/// Finds the first living entry of the fair list, calls it if it is a Redisson waiter, and removes the expired ones before it.
-/// The list may hold fifty thousand of these: one call removes a bounded number of them.
-fn call_first_in_list<P: Server>(
-    node: Node<'_, P>,
-    lock: &P::Lock<'_>,
-    now: UnixMs,
-    asking: Option<&[u8]>,
-) -> ListHead {
-    let most = node.port.settings().at_once.listed;
-    let mut removed = 0_usize;
-    while let Some(entry) = lock.fair_list().head().filter(|entry| asking != Some(&*entry.owner)) {
-        if node.locks(|locks| locks.records.is_leaving(lock.name(), &entry.owner)) {
-            return ListHead::InDoubt;
+impl<P: Server> At<'_, '_, P> {
+    /// A caller passes FAIR: the list may have entries of owners that are gone.
+    pub(crate) fn meet_fair_list(&self) {
+        if self.node.locks(|locks| locks.role.doubts_fair_lists()) && self.lock.fair_list().head().is_some() {
+            list_met(self.node, self.name());
         }
-        if let Some(waiter) =
-            node.locks(|locks| locks.records.fair_waiter(lock.name(), &entry.owner).cloned())
-        {
-            return ListHead::Native(waiter);
+    }
+
+    /// Finds the first living entry of the fair list, calls it if it is a Redisson waiter, and removes the expired ones before it.
+    /// The list may hold fifty thousand of these: one call removes a bounded number of them.
+    fn call_first_in_list(&self, now: UnixMs, asking: Option<&[u8]>) -> ListHead {
+        let most = self.node.port.settings().at_once.listed;
+        let mut removed = 0_usize;
+        while let Some(entry) = self.lock.fair_list().head().filter(|entry| asking != Some(&*entry.owner)) {
+            if self.locks(|locks, lock| locks.records.is_leaving(lock, &entry.owner)) {
+                return ListHead::InDoubt;
+            }
+            if let Some(waiter) =
+                self.locks(|locks, lock| locks.records.fair_waiter(lock, &entry.owner).cloned())
+            {
+                return ListHead::Native(waiter);
+            }
+            if let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) {
+                self.give_turn(&entry.owner, deadline, now);
+                return ListHead::Redisson;
+            }
+            if removed >= most {
+                return ListHead::InDoubt;
+            }
+            let expired = |owner: &[u8]| {
+                let other = asking != Some(owner) && !self.knows_fair_owner(owner);
+                other && self.lock.fair_list().deadline(owner).is_none_or(|deadline| deadline <= now)
+            };
+            let gone = self.lock.fair_list().pop(most.saturating_sub(removed), &expired);
+            if gone.is_empty() {
+                // The server does not let them be removed.
+                return ListHead::Nobody;
+            }
+            removed = removed.saturating_add(weigh(&gone)).saturating_add(self.remove_departed_heads());
         }
-        if let Some(deadline) = entry.deadline.filter(|deadline| *deadline > now) {
-            give_turn(node, lock, &entry.owner, deadline, now);
-            return ListHead::Redisson;
+        ListHead::Nobody
+    }
+
+    /// A living Redisson waiter is first at a free lock: it is called the first time, and its turn is bounded.
+    fn give_turn(&self, owner: &[u8], deadline: UnixMs, now: UnixMs) {
+        let latest = now.after(self.node.port.settings().fair_turn);
+        let far = deadline > latest;
+        if far {
+            self.lock.fair_list().set_deadline(owner, latest);
         }
-        if removed >= most {
-            return ListHead::InDoubt;
+        let is_first_call = self.locks(|locks, lock| locks.records.note_called(lock, owner));
+        if is_first_call || far {
+            self.lock.fair_list().notify(owner);
         }
-        let expired = |owner: &[u8]| {
-            let other = asking != Some(owner) && !is_known(node, lock, owner);
-            other && lock.fair_list().deadline(owner).is_none_or(|deadline| deadline <= now)
+    }
+
+    /// When the turn of a Redisson waiter at a free lock ends; `None` if it was not called yet, or a native waiter is
+    /// next.
+    pub(crate) fn fair_turn_ends(&self) -> Option<UnixMs> {
+        if !self.locks(|locks, lock| locks.records.head(lock).is_some_and(|head| head.fair)) {
+            return None;
+        }
+        let entry = self.lock.fair_list().head()?;
+        let called = self.locks(|locks, lock| {
+            locks.records.fair_waiter(lock, &entry.owner).is_none()
+                && locks.records.was_called(lock, &entry.owner)
+        });
+        entry.deadline.filter(|_| called)
+    }
+
+    /// An owner is about to wait with FAIR. If it has left the queue a moment ago, and its entry has not left the list yet,
+    /// it keeps its place.
+    pub(crate) fn rejoin_fair_list(&self, owner: &[u8]) {
+        if !self.locks(|locks, lock| locks.has_leaving(lock)) {
+            return;
+        }
+        if self.locks(|locks, lock| locks.records.is_leaving(lock, owner)) {
+            if !self.lock.fair_list().has(owner) {
+                self.locks(|locks, lock| locks.forget_departed(lock, owner));
+            }
+        } else if self.locks(|locks, lock| locks.forget_departed(lock, owner)).is_some() {
+            // Its entry is gone: it comes to the end of the list.
+            self.lock.fair_list().forget(&[owner.into()]);
+        }
+    }
+
+    /// Bounds the deadlines of entries in the list that this server cannot tell alive from dead: their owners waited at the
+    /// previous primary, or at this server before its restart. Each counts as gone five minutes after the lock's lease at
+    /// the latest, and one turn later than the one before it. `passed` entries at the end of the list were seen before.
+    fn cap_deadlines(&mut self, passed: usize, now: UnixMs) -> Walked {
+        let settings = self.node.port.settings();
+        let lease_ends = match key_end(self.lock) {
+            Expiry::At(at) => at.max(now),
+            Expiry::Never => now,
         };
-        let gone = lock.fair_list().pop(most.saturating_sub(removed), &expired);
-        if gone.is_empty() {
-            // The server does not let them be removed.
-            return ListHead::Nobody;
-        }
-        removed = removed.saturating_add(weigh(&gone)).saturating_add(remove_departed_heads(node, lock));
+        let latest = |place: usize, owner: &[u8]| {
+            let turns = i64::try_from(place).unwrap_or(i64::MAX).saturating_mul(settings.fair_turn.get());
+            let latest = UnixMs(lease_ends.0.saturating_add(AHEAD_MS).saturating_add(turns));
+            let is_native = self.locks(|locks, lock| locks.records.fair_waiter(lock, owner).is_some());
+            (!is_native).then_some(latest)
+        };
+        self.lock.fair_list().lower(passed, settings.at_once.listed, &latest)
     }
-    ListHead::Nobody
-}
-
-/// Whether an owner waits here with FAIR, or has left a moment ago.
-fn is_known<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[u8]) -> bool {
-    node.locks(|locks| {
-        locks.records.fair_waiter(lock.name(), owner).is_some()
-            || locks.records.is_leaving(lock.name(), owner)
-    })
-}
-
-/// A living Redisson waiter is first at a free lock: it is called the first time, and its turn is bounded.
-fn give_turn<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[u8], deadline: UnixMs, now: UnixMs) {
-    let latest = now.after(node.port.settings().fair_turn);
-    let far = deadline > latest;
-    if far {
-        lock.fair_list().set_deadline(owner, latest);
-    }
-    let is_first_call = node.locks(|locks| locks.records.note_called(lock.name(), owner));
-    if is_first_call || far {
-        lock.fair_list().notify(owner);
-    }
-}
-
-/// When the turn of a Redisson waiter at a free lock ends; `None` if it was not called yet, or a native waiter is
-/// next.
-pub(crate) fn fair_turn_ends<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>) -> Option<UnixMs> {
-    if !node.locks(|locks| locks.records.head(lock.name()).is_some_and(|head| head.fair)) {
-        return None;
-    }
-    let entry = lock.fair_list().head()?;
-    let called = node.locks(|locks| {
-        locks.records.fair_waiter(lock.name(), &entry.owner).is_none()
-            && locks.records.was_called(lock.name(), &entry.owner)
-    });
-    entry.deadline.filter(|_| called)
-}
-
-/// An owner is about to wait with FAIR. If it has left the queue a moment ago, and its entry has not left the list yet,
-/// it keeps its place.
-pub(crate) fn rejoin<P: Server>(node: Node<'_, P>, lock: &P::Lock<'_>, owner: &[u8]) {
-    if !node.locks(|locks| locks.has_leaving(lock.name())) {
-        return;
-    }
-    if node.locks(|locks| locks.records.is_leaving(lock.name(), owner)) {
-        if !lock.fair_list().has(owner) {
-            node.locks(|locks| locks.forget_departed(lock.name(), owner));
-        }
-    } else if node.locks(|locks| locks.forget_departed(lock.name(), owner)).is_some() {
-        // Its entry is gone: it comes to the end of the list.
-        lock.fair_list().forget(&[owner.into()]);
-    }
-}
-
-/// Bounds the deadlines of entries in the list that this server cannot tell alive from dead: their owners waited at the
-/// previous primary, or at this server before its restart. Each counts as gone five minutes after the lock's lease at
-/// the latest, and one turn later than the one before it. `passed` entries at the end of the list were seen before.
-pub(crate) fn cap<P: Server>(
-    node: Node<'_, P>,
-    lock: &mut P::Lock<'_>,
-    passed: usize,
-    now: UnixMs,
-) -> Walked {
-    let settings = node.port.settings();
-    let lease_ends = match key_end(lock) {
-        Expiry::At(at) => at.max(now),
-        Expiry::Never => now,
-    };
-    let latest = |place: usize, owner: &[u8]| {
-        let turns = i64::try_from(place).unwrap_or(i64::MAX).saturating_mul(settings.fair_turn.get());
-        let latest = UnixMs(lease_ends.0.saturating_add(AHEAD_MS).saturating_add(turns));
-        let is_native = node.locks(|locks| locks.records.fair_waiter(lock.name(), owner).is_some());
-        (!is_native).then_some(latest)
-    };
-    lock.fair_list().lower(passed, settings.at_once.listed, &latest)
 }

@@ -4,7 +4,7 @@ use super::grant::Grant;
 use crate::access::Access;
 use crate::fair::Next;
 use crate::locks::Waiter;
-use crate::port::{Lock, Server};
+use crate::port::Server;
 use crate::timing::Share;
 use crate::turn::Turn;
 use crate::types::{Mode, Wanted};
@@ -33,21 +33,21 @@ pub(super) enum End {
     Failed,
 }
 
-impl<P: Server> Turn<'_, P> {
+impl<P: Server> Turn<'_, '_, P> {
     /// Grants the lock to its waiters in order, until the head of the queue cannot have it.
-    pub(super) fn grant_in_turn(&mut self, lock: &mut P::Lock<'_>) -> Grants {
+    pub(super) fn grant_in_turn(&mut self) -> Grants {
         let (mut any, mut opened) = (false, false);
-        let share = Share::of(self.node);
+        let share = Share::of(self.at.node);
         let end = loop {
-            let head = match self.next_waiter(lock, &share) {
+            let head = match self.next_waiter(&share) {
                 Ok(head) => head,
                 Err(end) => break end,
             };
-            let weight = weight(lock.name().key.len().saturating_add(head.bytes()));
+            let weight = weight(self.at.name().key.len().saturating_add(head.bytes()));
             let wanted = head.wanted;
-            match self.hand_to(lock, head) {
+            match self.hand_to(head) {
                 Grant::Granted { becomes } => {
-                    self.node.locks(|locks| locks.calls.count_served(weight));
+                    self.at.node.locks(|locks| locks.calls.count_served(weight));
                     any = true;
                     opened |= becomes == Some(Mode::Read);
                     // In the other modes the next waiter may share the lock. Behind a writer this is its own wait to read.
@@ -56,7 +56,7 @@ impl<P: Server> Turn<'_, P> {
                     }
                 }
                 // The lock is as free as before: the next waiter has its turn.
-                Grant::SentAway => self.node.locks(|locks| locks.calls.count_served(weight)),
+                Grant::SentAway => self.at.node.locks(|locks| locks.calls.count_served(weight)),
                 Grant::Denied => break End::Settled,
                 Grant::Failed => break End::Failed,
             }
@@ -65,30 +65,30 @@ impl<P: Server> Turn<'_, P> {
     }
 
     /// The next waiter, if it can have the lock now.
-    fn next_waiter(&mut self, lock: &mut P::Lock<'_>, share: &Share) -> Result<Waiter, End> {
-        if share.is_used_up(self.node) {
-            return Err(self.leave_the_rest(lock));
+    fn next_waiter(&mut self, share: &Share) -> Result<Waiter, End> {
+        if share.is_used_up(self.at.node) {
+            return Err(self.leave_the_rest());
         }
-        let head = match self.call_next(lock) {
+        let head = match self.call_next() {
             Next::Waiter(head) => head,
-            Next::Later => return Err(self.leave_the_rest(lock)),
+            Next::Later => return Err(self.leave_the_rest()),
             Next::Redisson => return Err(End::RedissonTurn),
             Next::Nobody => return Err(End::Settled),
         };
-        match self.access(lock, &head.owner, head.wanted) {
+        match self.access(&head.owner, head.wanted) {
             Access::Free | Access::Shared => Ok(head),
             // The grants before it are in its way. Or another module reacted to a command of rlock, and acquired the lock.
             Access::Until { .. } => Err(End::Settled),
             Access::InDoubt => {
-                self.node.locks(|locks| locks.note_in_doubt(lock.name()));
+                self.at.locks(|locks, lock| locks.note_in_doubt(lock));
                 Err(End::Settled)
             }
         }
     }
 
     /// Leaves the rest of the queue to the next event-loop cycle. Until then every new caller stands behind it.
-    fn leave_the_rest(&self, lock: &P::Lock<'_>) -> End {
-        self.node.locks(|locks| locks.records.note_unserved(lock.name(), true));
+    fn leave_the_rest(&self) -> End {
+        self.at.locks(|locks, lock| locks.records.note_unserved(lock, true));
         End::Later
     }
 }

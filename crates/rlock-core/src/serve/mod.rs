@@ -5,20 +5,18 @@ mod grant;
 mod in_turn;
 mod next_check;
 
-pub(crate) use self::grant::next_token;
 use self::in_turn::End;
 use crate::access::Access;
 use crate::decision::{Change, UnlockMessage};
 use crate::error::Error;
-use crate::first::{Dead, wanted_first};
+use crate::first::Dead;
 use crate::locks::{Cause, DropReason};
 use crate::look::Picture;
 use crate::note::Note;
-use crate::port::{Lock, Server};
+use crate::port::Server;
 use crate::turn::Turn;
-use crate::tying;
 use crate::types::{Expiry, Mode, Wanted};
-use crate::yielding::{expire_window, note_reads};
+use crate::yielding::expire_window;
 
 /// How a lock became free.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,17 +45,17 @@ enum Served {
     Failed,
 }
 
-impl<P: Server> Turn<'_, P> {
+impl<P: Server> Turn<'_, '_, P> {
     /// Serves a lock that may have become free without a command of the module. If no native waiter gets it, Redisson clients
     /// are notified.
-    pub(crate) fn serve_found_free(&mut self, lock: &mut P::Lock<'_>) {
-        let Some(wanted) = wanted_first(self.node, lock) else { return };
-        match self.serve(lock, Freed::Unseen) {
+    pub(crate) fn serve_found_free(&mut self) {
+        let Some(wanted) = self.at.wanted_first() else { return };
+        match self.serve(Freed::Unseen) {
             Served::NotFree => return,
             Served::Free | Served::Later => {
-                self.node.locks(|locks| locks.records.end_count(lock.name()));
+                self.at.locks(|locks, lock| locks.records.end_count(lock));
                 if let Some(message) = UnlockMessage::to_all(wanted.mode()) {
-                    self.notify(lock.name(), message);
+                    self.notify(message);
                 }
             }
             Served::Given | Served::Yielded | Served::Failed => {}
@@ -65,72 +63,40 @@ impl<P: Server> Turn<'_, P> {
         self.needs_check = true;
     }
 
-    /// Commits a change, and serves the queue if the change frees the lock. The change's unlock message is sent only if no native
-    /// waiter got the lock, or Redisson readers may join.
-    pub(crate) fn perform_and_serve<'l, 'n>(
-        &mut self,
-        picture: Picture<'l, P::Lock<'n>>,
-        change: &Change,
-    ) -> Result<&'l mut P::Lock<'n>, Error> {
-        let owner = picture.owner();
-        let lock = self.commit(picture, change)?;
-        tying::holds_changed(self.node, lock.name(), owner, change);
-        // Before the grants: a reader that is granted the lock now has its own lease.
-        note_reads(self.node, lock, change);
-        let served = self.serve(lock, Freed::Now);
-        match (change.unlock_message, served) {
-            (Some(message), Served::Free | Served::NotFree | Served::Later | Served::Failed) => {
-                // After a downgrade the lock is free for readers only. After a failure natives wait still.
-                if change.becomes != Some(Mode::Read) && served != Served::Failed {
-                    self.node.locks(|locks| locks.records.end_count(lock.name()));
-                }
-                self.notify(lock.name(), message);
-            }
-            // After a downgrade Redisson readers may join, too.
-            (Some(message), Served::Given) if change.becomes == Some(Mode::Read) => {
-                self.notify(lock.name(), message);
-            }
-            _ => {}
-        }
-        self.needs_check = true;
-        Ok(lock)
-    }
-
     /// Grants a lock to its waiters, if the first of them can have it. In a command that writes, the server has checked that
-    /// writing is allowed; elsewhere ask for [`Lock::write_access`] first.
-    fn serve(&mut self, lock: &mut P::Lock<'_>, freed: Freed) -> Served {
-        let node = self.node;
-        let is_demoted = node.locks(|locks| {
+    /// writing is allowed; elsewhere ask for [`crate::port::Lock::write_access`] first.
+    fn serve(&mut self, freed: Freed) -> Served {
+        let is_demoted = self.at.locks(|locks, lock| {
             // This call serves the waiters that an earlier one left, or notes anew that it leaves some.
-            locks.records.note_unserved(lock.name(), false);
+            locks.records.note_unserved(lock, false);
             locks.calls.dropping() == Some(DropReason::Demoted)
         });
         if is_demoted {
             // A replica grants nothing, even if it accepts writes.
             return Served::NotFree;
         }
-        let Some((wanted, head_access)) = self.first_access(lock, Dead::Go) else { return Served::NotFree };
+        let Some((wanted, head_access)) = self.first_access(Dead::Go) else { return Served::NotFree };
         match head_access {
             Access::Until { .. } => {
-                node.locks(|locks| locks.records.close_window(lock.name()));
+                self.at.locks(|locks, lock| locks.records.close_window(lock));
                 return Served::NotFree;
             }
             Access::InDoubt => {
-                node.locks(|locks| locks.note_in_doubt(lock.name()));
+                self.at.locks(|locks, lock| locks.note_in_doubt(lock));
                 return Served::NotFree;
             }
             // Redisson knows no permits of this kind.
-            _ if matches!(wanted, Wanted::Permit(_)) => self.note_found_free(lock, freed),
-            Access::Free if self.yield_if_due(lock, wanted.mode(), freed) => return Served::Yielded,
+            _ if matches!(wanted, Wanted::Permit(_)) => self.note_found_free(freed),
+            Access::Free if self.yield_if_due(wanted.mode(), freed) => return Served::Yielded,
             Access::Free | Access::Shared => {}
         }
-        let grants = self.grant_in_turn(lock);
+        let grants = self.grant_in_turn();
         if grants.opened {
             // Redisson readers may join: they wait for the end of another lease.
-            self.notify(lock.name(), UnlockMessage::WriterGone);
+            self.notify(UnlockMessage::WriterGone);
         }
         let is_left_free =
-            || head_access == Access::Free && node.locks(|locks| locks.records.head(lock.name()).is_none());
+            || head_access == Access::Free && self.at.locks(|locks, lock| locks.records.head(lock).is_none());
         match grants.end {
             _ if grants.any => Served::Given,
             End::RedissonTurn => Served::Yielded,
@@ -143,19 +109,19 @@ impl<P: Server> Turn<'_, P> {
 
     /// Leaves a free lock to Redisson clients if a yield window is open, or opens. Returns whether it did. Unless a window was
     /// open already, the end of the last hold is noted.
-    fn yield_if_due(&mut self, lock: &P::Lock<'_>, mode: Mode, freed: Freed) -> bool {
-        if expire_window(self.node, lock.name()).is_some() {
+    fn yield_if_due(&mut self, mode: Mode, freed: Freed) -> bool {
+        if expire_window(self.at.node, self.at.name()).is_some() {
             return true;
         }
-        self.note_found_free(lock, freed);
-        self.open_window_if_due(lock, mode)
+        self.note_found_free(freed);
+        self.open_window_if_due(mode)
     }
 
     /// A waiter can have the lock: notes the end of the hold before it, unless this command ended that.
-    fn note_found_free(&mut self, lock: &P::Lock<'_>, freed: Freed) {
-        let found = self.node.locks(|locks| {
-            (locks.records.found_free(lock.name()), locks.records.take_unconfirmed(lock.name()))
-        });
+    fn note_found_free(&mut self, freed: Freed) {
+        let found = self
+            .at
+            .locks(|locks, lock| (locks.records.found_free(lock), locks.records.take_unconfirmed(lock)));
         if let (Freed::Unseen, (Some((ended, seen)), unconfirmed)) = (freed, found) {
             self.note_end(ended, seen, unconfirmed);
         }
@@ -167,13 +133,40 @@ impl<P: Server> Turn<'_, P> {
         let in_time = matches!(ended, Expiry::At(at) if at <= self.now);
         let seen = seen.filter(|seen| *seen != Cause::Other);
         let cause = seen.unwrap_or(if in_time { Cause::Expired } else { Cause::Other });
-        self.node.port.note(Note::Found(cause));
+        self.at.node.port.note(Note::Found(cause));
         if cause != Cause::Expired {
             return;
         }
         self.found_expired();
         if unconfirmed {
-            self.node.port.note(Note::Unconfirmed);
+            self.at.node.port.note(Note::Unconfirmed);
         }
+    }
+}
+
+impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
+    /// Commits a change, and serves the queue if the change frees the lock. The change's unlock message is sent only if no native
+    /// waiter got the lock, or Redisson readers may join.
+    pub(crate) fn commit_and_serve(self, change: &Change) -> Result<&'p mut Turn<'a, 'l, P>, Error> {
+        let owner = self.owner();
+        let turn = self.commit(change)?;
+        turn.at.holds_changed(owner, change);
+        // Before the grants: a reader that is granted the lock now has its own lease.
+        turn.at.note_reads(change);
+        let served = turn.serve(Freed::Now);
+        match (change.unlock_message, served) {
+            (Some(message), Served::Free | Served::NotFree | Served::Later | Served::Failed) => {
+                // After a downgrade the lock is free for readers only. After a failure natives wait still.
+                if change.becomes != Some(Mode::Read) && served != Served::Failed {
+                    turn.at.locks(|locks, lock| locks.records.end_count(lock));
+                }
+                turn.notify(message);
+            }
+            // After a downgrade Redisson readers may join, too.
+            (Some(message), Served::Given) if change.becomes == Some(Mode::Read) => turn.notify(message),
+            _ => {}
+        }
+        turn.needs_check = true;
+        Ok(turn)
     }
 }
