@@ -20,8 +20,9 @@ const SESSIONS: usize = 50;
 /// How long a hold lasts after the end of its connection: longer than the measurement.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// How often the end of one opens a key: the key of the lock, and the lease keys of its two readers.
-const MOST_OPENS: f64 = 9.0;
+/// How often the end of one opens a key: the lock's and the reader's lease key, to look, to write, and to look for the writer that
+/// waits.
+const MOST_OPENS: f64 = 8.0;
 
 /// Sends a command, and waits until the server has done all its work.
 #[track_caller]

@@ -15,7 +15,7 @@ use crate::port::{Lock, Server};
 use crate::read_leases;
 use crate::shape::Fields;
 use crate::turn::Turn;
-use crate::types::Expiry;
+use crate::types::{Expiry, Holds};
 use crate::view::{Hold, Kind, Need, Others, Step, View};
 
 /// A lock as a look found it.
@@ -250,6 +250,13 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
     pub(crate) fn last_end(&self, at_most: Expiry) -> Option<Expiry> {
         let count = if let Others::NotAsked(count) = self.view.others { count } else { 0 };
         read_leases::last_end(self.turn.at.lock, count, at_most, self.view.key_end)
+    }
+
+    /// The latest lease end of the owner's read holds, where it has several: the view shows that of one.
+    pub(crate) fn last_own_end(&self) -> Option<Expiry> {
+        let hold =
+            self.view.shared.filter(|hold| hold.holds > Holds::ONE && self.view.kind != Kind::Permits)?;
+        read_leases::last_lease_end(self.turn.at.lock, self.owner?, hold.holds, self.view.key_end)
     }
 
     /// Whether the first fields are those of a lock. A look does not check each field of a lock that is known: the hash of a user may

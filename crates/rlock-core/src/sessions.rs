@@ -5,7 +5,7 @@
 //! receive an unlock message.
 
 use crate::at::At;
-use crate::decision::UnlockMessage;
+use crate::decision::{Change, UnlockMessage};
 use crate::departures::drop_waiters;
 use crate::facts::WriteAccess;
 use crate::locks::{DropReason, EndedTie, Locks};
@@ -14,11 +14,10 @@ use crate::node::Node;
 use crate::port::{InTask, Lock, Server};
 use crate::read_leases;
 use crate::rules;
-use crate::shape::Fields;
 use crate::timing::{Share, WorkOutcome, check_soon, entry};
 use crate::turn::Turn;
-use crate::types::{Expiry, LeaseMs, Mode, UnixMs};
-use crate::view::{Need, Others, Step, View};
+use crate::types::{LeaseMs, Mode, UnixMs};
+use crate::view::{Need, Others};
 use crate::weight::Weighed;
 
 /// A connection has ended. This only notes it, in time that does not depend on the number of its ties.
@@ -95,12 +94,8 @@ pub(crate) fn end_sessions<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     let (most, mut done, share) = (node.port.settings().at_once.looked, 0_usize, Share::of(node));
     while done < most && !share.is_used_up(node) {
         let Some(tie) = node.locks(Locks::next_ended_tie) else { break };
-        let end = |grace| {
-            node.visit(tie.lock.name(), |at| {
-                let outcome = Turn::new(node.at(at.lock)).run(|turn| turn.end_session(&tie, grace));
-                (outcome, lease_keys(at.lock, &tie))
-            })
-        };
+        let end =
+            |grace| node.visit(tie.lock.name(), |at| Turn::new(at).run(|turn| turn.end_session(&tie, grace)));
         let (outcome, keys) = tie.grace.and_then(end).unwrap_or((WorkOutcome::Done, 0));
         if outcome == WorkOutcome::Refused {
             node.locks(Locks::park_sessions);
@@ -114,60 +109,45 @@ pub(crate) fn end_sessions<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
 }
 
 impl<P: Server> Turn<'_, '_, P> {
-    fn end_session(&mut self, tie: &EndedTie, grace: LeaseMs) -> WorkOutcome {
-        let owner = Some(&*tie.owner);
-        let (latest, end) = (last_read(self.at.lock, tie), self.at.node.port.now().after(grace));
-        let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
-        let looked = self.look(owner, Need::Own).and_then(|picture| rule(picture.view()));
-        if !looked.is_ok_and(|step| !matches!(step, Step::Done(decision) if decision.change.is_empty())) {
-            return WorkOutcome::Done;
-        }
-        match self.at.lock.write_access() {
-            WriteAccess::Allowed => {}
-            WriteAccess::Refused => return WorkOutcome::Refused,
+    /// Shortens the lease of a tied hold. Returns what came of it, and what the lease keys count that were read and written for it.
+    fn end_session(&mut self, tie: &EndedTie, grace: LeaseMs) -> (WorkOutcome, usize) {
+        // Asking is a command, in which the lease may end: it comes before the look.
+        let access = self.at.lock.write_access();
+        if access == WriteAccess::SlotMoved {
             // The lease stands alone where the key goes.
-            WriteAccess::SlotMoved => return WorkOutcome::Done,
+            return (WorkOutcome::Done, 0);
         }
-        // Asking is a command, in which the lease may have ended; the grace period counts from now.
         self.look_anew();
-        let (latest, end) = (last_read(self.at.lock, tie), self.now.after(grace));
-        let rule = |view: &View| rules::end_session(view, tie.mode, latest, end);
-        let mut picture = Picture::of(self, owner);
-        let Ok(decision) = picture.decide(Need::Own, |picture| rule(picture.view())) else {
-            return WorkOutcome::Done;
+        let end = self.now.after(grace);
+        let mut picture = Picture::of(self, Some(&tie.owner));
+        let decision = picture.decide(Need::Own, |picture| {
+            rules::end_session(picture.view(), tie.mode, picture.last_own_end(), end)
+        });
+        let reads = picture.view().shared_holds().filter(|_| tie.mode == Mode::Read);
+        let keys = reads.map_or(0, |holds| read_leases::weigh_lease_keys(picture.name(), &tie.owner, holds));
+        let Some(decision) = decision.ok().filter(|decision| !decision.change.is_empty()) else {
+            return (WorkOutcome::Done, keys);
         };
-        if picture.check_leases_local(&decision.change).is_err() {
-            // A lease key has left with its slot: the lease stands alone where it is.
-            return WorkOutcome::Done;
+        if access == WriteAccess::Refused {
+            return (WorkOutcome::Refused, keys);
         }
-        // A failure is in the log, and the lease ends by itself.
-        let Ok(turn) = picture.commit_and_serve(&decision.change) else {
-            return WorkOutcome::Done;
-        };
-        if let Some(at) = decision.change.expire_at.filter(|_| tie.mode != Mode::Permit) {
-            // Waiting Redisson clients sleep until the lease end that they know.
-            turn.at.locks(|locks, lock| locks.watch_end(lock, at, decision.change.mode));
-        }
-        WorkOutcome::Done
+        shorten(picture, tie.mode, &decision.change);
+        (WorkOutcome::Done, keys)
     }
 }
 
-/// The latest lease end of all of the owner's read holds.
-fn last_read<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Expiry> {
-    let fields = tied_reader(lock, tie)?;
-    read_leases::last_lease_end(lock, &tie.owner, fields.shared?, fields.key_end)
-}
-
-/// What the lease keys count that the end of a connection reads and writes for this tie.
-fn lease_keys<L: Lock>(lock: &mut L, tie: &EndedTie) -> usize {
-    let reads = tied_reader(lock, tie).and_then(|fields| fields.shared);
-    reads.map_or(0, |holds| read_leases::weigh_lease_keys(lock.name(), &tie.owner, holds))
-}
-
-/// The content of the lock's hash, if the tie is that of a reader.
-fn tied_reader<L: Lock>(lock: &mut L, tie: &EndedTie) -> Option<Fields> {
-    let is_reader = tie.mode == Mode::Read;
-    is_reader.then(|| fields(lock, Some(&tie.owner)).ok())?.filter(Fields::is_read_write)
+/// Makes the change by which the lease is shorter.
+fn shorten<P: Server>(picture: Picture<'_, '_, '_, P>, mode: Mode, change: &Change) {
+    // A lease key that has left with its slot: the lease stands alone where it is.
+    if picture.check_leases_local(change).is_err() {
+        return;
+    }
+    // A failure is in the log, and the lease ends by itself.
+    let Ok(turn) = picture.commit_and_serve(change) else { return };
+    if let Some(at) = change.expire_at.filter(|_| mode != Mode::Permit) {
+        // Waiting Redisson clients sleep until the lease end that they know.
+        turn.at.locks(|locks, lock| locks.watch_end(lock, at, change.mode));
+    }
 }
 
 fn tell_ends<P: InTask>(node: Node<'_, P>) {
