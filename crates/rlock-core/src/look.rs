@@ -29,7 +29,7 @@ pub(crate) struct Picture<'p, 'a, 'l, P: Server> {
     lacks_end: bool,
     /// The dead holders that the look found and that must be removed.
     dead: Vec<Holder>,
-    /// After how many changes of keys the view was read: see [`crate::locks::Locks::changes`].
+    /// After how many changes of keys the view was read: see `Records::changes`.
     seen_after: u64,
 }
 
