@@ -24,7 +24,7 @@ pub(crate) const PROPERTIES: [&str; 14] = [
     "one order: FAIR waiters stand in the fair list, and the turn of a Redisson waiter ends soon",
     "turns both ways: readers pass a Redisson writer for a while only, and are not held back too early or for long",
     "tokens grow: an owner that asks for one receives one larger than all before, and no other owner receives any",
-    "callers hold: who is told that it holds does, however late a message or an answer comes",
+    "callers hold: a caller that has a guard holds the lock at the server, however late a message or an answer comes",
     "nothing is left: acquisitions that ended by an answer have neither a hold nor a place in the queue",
 ];
 

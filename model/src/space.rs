@@ -9,7 +9,7 @@ use crate::scene::Scene;
 use crate::search::Space;
 use crate::state::State;
 
-/// The server of a scene, with everybody who uses it.
+/// The server of a scene, with all of its clients.
 pub(crate) struct Server<'a> {
     scene: &'a Scene,
     renamings: Vec<Renaming>,

@@ -16,7 +16,7 @@ pub(crate) fn check(state: &State) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Whose caller is told that it holds the lock holds it, at the server too; therefore no two do.
+/// A client whose caller has a guard holds the lock at the server too: so no two do.
 fn believers_hold(state: &State) -> Result<(), Violation> {
     let believers = state.clients.iter().filter(|client| client.believes(state.now()));
     let holder = state.world.hold(&lock()).map(|hold| &*hold.owner);

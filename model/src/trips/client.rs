@@ -46,7 +46,7 @@ impl Client {
         self.held_up.contains(&way) || way != Way::Requests && self.held_up.contains(&Way::Process)
     }
 
-    /// Whether its caller is told that it holds the lock.
+    /// Whether its caller has a guard whose lease lasts.
     pub(crate) fn believes(&self, now: Nanos) -> bool {
         self.machine.state() == Stage::Held && now < self.machine.end_of_hold()
     }
@@ -64,7 +64,7 @@ impl Client {
                     self.links.send(Request { n, sent: now, life: self.life, what: What::Command(command) });
                 }
                 Output::Timer(at) => self.timer = at,
-                // What is ordered without a link is not sent: the machine asks anew once there is one.
+                // An order without a link is dropped: the machine asks anew at the next link.
                 _ => {}
             }
         }

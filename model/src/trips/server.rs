@@ -56,7 +56,7 @@ fn ms(ms: i64) -> LeaseMs {
     LeaseMs::new(ms).unwrap_or(LeaseMs::SHORTEST)
 }
 
-/// Carries a request out that came by this connection and names this channel.
+/// Carries out a request of this connection, which names this channel.
 pub(crate) fn carry_out(
     sim: &Sim,
     client: u8,

@@ -100,7 +100,7 @@ impl State {
             let to = self.clients.iter_mut().find(|client| {
                 *message.channel == channel(client.id, client.links.channel) && message.received
             });
-            // Nobody reads what comes to a subscription that was given up.
+            // A message to a subscription that was given up is lost.
             if let Some(client) = to {
                 client.links.messages.push_back(message.text.into());
             }

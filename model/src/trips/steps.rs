@@ -13,7 +13,7 @@ use crate::ghost::Violation;
 /// How many acquisitions each client begins, one after the other.
 const LIVES: u8 = 2;
 
-/// Whose links are slow and break, and who dies: the client that waits first. Its rival only acquires and releases.
+/// The waiter: its links are slow and break, and it may die. Its rival only acquires and releases.
 const SUFFERER: usize = 1;
 
 /// How many cycles of its event loop the server has in a step.
@@ -123,7 +123,8 @@ fn end_subscription(state: &mut State, number: usize) {
     }
 }
 
-/// What is on its way arrives, and timers fire, until nothing is left that is not held up. Each state on the way is checked.
+/// Requests, answers and messages arrive, and timers fire, until only those are left that are held up. Each state on the way is
+/// checked.
 pub(crate) fn settle(trips: &Trips, state: &mut State) -> Result<(), Violation> {
     // A timer that is always due fires once in each cycle of the event loop.
     for _ in 0..MOST_CYCLES {
@@ -200,7 +201,7 @@ fn read(trips: &Trips, state: &mut State, number: usize) -> Result<(), Violation
     Ok(())
 }
 
-/// The server reads what is left on a link that was given up: nobody reads the answers.
+/// The server reads what is left on a link that was given up. The answers are lost.
 fn read_late(trips: &Trips, state: &mut State, number: usize) -> Result<(), Violation> {
     let client = &mut state.clients[number];
     let id = client.id;
@@ -216,7 +217,7 @@ fn read_late(trips: &Trips, state: &mut State, number: usize) -> Result<(), Viol
     Ok(())
 }
 
-/// The client has lost its command link: what was not answered may be carried out at any time.
+/// The client has lost its command link: requests without an answer may be carried out at any time.
 fn down(state: &mut State, number: usize, without_answer: Vec<(u64, i64)>) {
     let (now, client) = (state.now(), &mut state.clients[number]);
     for (n, sent) in without_answer {

@@ -1,4 +1,4 @@
-//! What time or a demotion has ended without an event.
+//! Knowledge that time or a demotion has ended without an event.
 
 use std::ops::Bound;
 

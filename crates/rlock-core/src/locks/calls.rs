@@ -12,7 +12,7 @@ pub struct Ticket(pub u64);
 /// The place of a waiter in the order of all waiters.
 pub(super) type Place = u64;
 
-/// The calls of all clients that wait, or whose answers are pending.
+/// All waiting calls, and those whose answers are pending.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     /// Where each waiting call stands.

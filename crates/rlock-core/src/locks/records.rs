@@ -143,7 +143,7 @@ impl Records {
     }
 }
 
-/// What commands must know of all locks.
+/// Facts about all locks, for commands.
 impl Records {
     /// Whether commands must check any record.
     pub(super) fn is_watched(&self) -> bool {

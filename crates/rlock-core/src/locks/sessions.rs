@@ -277,7 +277,7 @@ impl Sessions {
 
 /// Shortened leases, whose ends waiting Redisson clients do not know.
 impl Sessions {
-    /// A shortened lease ends then.
+    /// A shortened lease ends at this time.
     pub(super) fn watch_end(&mut self, lock: LockRef, at: UnixMs, mode: Mode) {
         self.ends.insert(lock.clone(), (at, mode));
         self.by_end.insert((at, lock));
