@@ -3,8 +3,8 @@
 //! The key of a plain lock, of a lock without holders, or of permits that need no counting, stays open from the look to the commit. The key of a read/write
 //! lock is closed while lease keys are read: the commit opens it again, and fails if the owner's holds are not the same.
 //!
-//! Keys are opened here only. A picture borrows its turn exclusively, and with it the lock: the compiler refuses a call of the lock
-//! while the picture may have its key open.
+//! A picture borrows its turn exclusively, and with it the lock: beside a picture in use, the compiler refuses a call of the lock. The
+//! methods of the picture itself that read lease keys are for kinds whose key it has closed.
 
 use crate::decision::{Change, Decision, KeyChange};
 use crate::error::Error;

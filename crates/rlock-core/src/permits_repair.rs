@@ -37,7 +37,7 @@ impl<P: Server> Turn<'_, '_, P> {
             WriteAccess::SlotMoved => return WorkOutcome::Done,
         }
         // Asking is a command, in which permits may have ended.
-        self.look_anew();
+        self.forget_all();
         let mut picture = Picture::of(self, None);
         let Ok(decision) = picture.decide(Need::Own, |picture| Ok(rules::lower_expiry(picture.view())))
         else {

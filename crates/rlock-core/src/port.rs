@@ -3,7 +3,7 @@
 //! The module implements it with the server's API; the model checker and the fuzzer implement it with plain data. They
 //! therefore explore the code that runs in production. A call of these methods may call back into the module: the
 //! server deletes an expired key when it opens it, and other modules react to the events of rlock. No borrow of the
-//! locks may live across a call.
+//! locks may live across a call that may call back.
 
 use std::ops::ControlFlow;
 
@@ -95,7 +95,8 @@ pub trait InTask: Server {
 
 /// One lock on a server.
 ///
-/// While its key is open no other method may be called: `look` opens keys, in a picture that borrows the lock exclusively.
+/// While its key is open, only the methods that take it, and those that open no key, may be called: another one may delete an expired
+/// key, and another module may react to that.
 pub trait Lock {
     /// The lock's key, while it is open.
     type Key;

@@ -32,7 +32,7 @@ impl<P: Server> Turn<'_, '_, P> {
             WriteAccess::SlotMoved => return WorkOutcome::Done,
         }
         // Asking is a command, in which the lease may have ended.
-        self.look_anew();
+        self.forget_all();
         let mut picture = Picture::of(self, Some(&grant.owner));
         let Ok(decision) = picture.decide(Need::Own, |picture| rule(picture.view())) else {
             return WorkOutcome::Done;

@@ -117,7 +117,7 @@ impl<P: Server> Turn<'_, '_, P> {
             // The lease stands alone where the key goes.
             return (WorkOutcome::Done, 0);
         }
-        self.look_anew();
+        self.forget_all();
         let end = self.now.after(grace);
         let mut picture = Picture::of(self, Some(&tie.owner));
         let decision = picture.decide(Need::Own, |picture| {

@@ -140,7 +140,7 @@ impl<P: Server> Turn<'_, '_, P> {
         }
         match *asked.get_or_init(|| self.at.lock.write_access()) {
             WriteAccess::Allowed => {
-                self.look_anew();
+                self.forget_all();
                 self.serve_found_free();
             }
             WriteAccess::Refused => return WorkOutcome::Refused,
@@ -165,7 +165,7 @@ impl<P: Server> Turn<'_, '_, P> {
             return Ok(());
         }
         let access = *asked.get_or_init(|| self.at.lock.write_access());
-        self.look_anew();
+        self.forget_all();
         match access {
             WriteAccess::Allowed if may_have_migrated => {
                 drop_moved(self.at.node, self.at.name());

@@ -129,7 +129,7 @@ impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
     }
 
     /// The server was asked something, in which time may have passed: looks are needed again.
-    pub(crate) fn look_anew(&mut self) {
+    pub(crate) fn forget_all(&mut self) {
         (self.known, self.asked, self.now) = (None, None, self.at.node.port.now());
     }
 

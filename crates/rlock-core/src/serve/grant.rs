@@ -17,7 +17,7 @@ use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs, Wanted};
 use crate::view::{Need, View};
 
 /// What came of handing the lock to one waiter.
-pub(super) enum Grant {
+pub(super) enum GrantOutcome {
     /// It has the lock.
     Granted {
         /// What the lock became with it.
@@ -38,14 +38,14 @@ impl<P: Server> Turn<'_, '_, P> {
     }
 
     /// Grants the lock to a waiter that can have it, or removes the waiter from the queue.
-    pub(super) fn hand_to(&mut self, head: Waiter) -> Grant {
-        let Some(token) = self.token_for(&head) else { return Grant::SentAway };
+    pub(super) fn hand_to(&mut self, head: Waiter) -> GrantOutcome {
+        let Some(token) = self.token_for(&head) else { return GrantOutcome::SentAway };
         let lease = match &head.via {
             Via::Block => head.lease,
             Via::Enqueue(channel) => {
                 if !self.at.node.port.has_subscriber(channel) {
                     self.drop_unsubscribed(channel);
-                    return Grant::SentAway;
+                    return GrantOutcome::SentAway;
                 }
                 head.lease.min(self.at.node.port.settings().grant_confirm)
             }
@@ -75,7 +75,7 @@ impl<P: Server> Turn<'_, '_, P> {
     }
 
     /// Makes the head of the queue the holder.
-    fn give(&mut self, head: Waiter, lease: LeaseMs, token: Option<Token>) -> Grant {
+    fn give(&mut self, head: Waiter, lease: LeaseMs, token: Option<Token>) -> GrantOutcome {
         let now = self.now;
         let rule = |view: &View| rules::hand_off(view, head.wanted, lease, token, now);
         let owner = Some(&*head.owner);
@@ -89,16 +89,16 @@ impl<P: Server> Turn<'_, '_, P> {
         };
         let decided = looked.and_then(|()| picture.decide_seen(|picture| rule(picture.view())));
         let decision = match decided {
-            Ok(decision) if decision.reply == Reply::Denied => return Grant::Denied,
+            Ok(decision) if decision.reply == Reply::Denied => return GrantOutcome::Denied,
             Ok(decision) => decision,
-            Err(_) => return Grant::Denied,
+            Err(_) => return GrantOutcome::Denied,
         };
         match picture.commit(&decision.change).map(|_| ()) {
             Ok(()) => {
                 self.granted(head, (lease, token), &decision);
-                Grant::Granted { becomes: decision.change.becomes }
+                GrantOutcome::Granted { becomes: decision.change.becomes }
             }
-            Err(_) => Grant::Failed,
+            Err(_) => GrantOutcome::Failed,
         }
     }
 

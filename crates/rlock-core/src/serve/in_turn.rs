@@ -1,6 +1,6 @@
 //! Grants to the waiters of one lock, each in its turn.
 
-use super::grant::Grant;
+use super::grant::GrantOutcome;
 use crate::access::Access;
 use crate::fair::Next;
 use crate::locks::Waiter;
@@ -46,7 +46,7 @@ impl<P: Server> Turn<'_, '_, P> {
             let weight = weight(self.at.name().key.len().saturating_add(head.bytes()));
             let wanted = head.wanted;
             match self.hand_to(head) {
-                Grant::Granted { becomes } => {
+                GrantOutcome::Granted { becomes } => {
                     self.at.node.locks(|locks| locks.calls.count_served(weight));
                     any = true;
                     opened |= becomes == Some(Mode::Read);
@@ -56,9 +56,9 @@ impl<P: Server> Turn<'_, '_, P> {
                     }
                 }
                 // The lock is as free as before: the next waiter has its turn.
-                Grant::SentAway => self.at.node.locks(|locks| locks.calls.count_served(weight)),
-                Grant::Denied => break End::Settled,
-                Grant::Failed => break End::Failed,
+                GrantOutcome::SentAway => self.at.node.locks(|locks| locks.calls.count_served(weight)),
+                GrantOutcome::Denied => break End::Settled,
+                GrantOutcome::Failed => break End::Failed,
             }
         };
         Grants { any, opened, end }
