@@ -121,7 +121,8 @@ impl<P: Server> Turn<'_, '_, P> {
         let end = self.now.after(grace);
         let mut picture = Picture::of(self, Some(&tie.owner));
         let decision = picture.decide(Need::Own, |picture| {
-            rules::end_session(picture.view(), tie.mode, picture.last_own_end(), end)
+            let reads = tie.mode == Mode::Read;
+            rules::end_session(picture.view(), tie.mode, reads.then(|| picture.last_own_end()).flatten(), end)
         });
         let reads = picture.view().shared_holds().filter(|_| tie.mode == Mode::Read);
         let keys = reads.map_or(0, |holds| read_leases::weigh_lease_keys(picture.name(), &tie.owner, holds));

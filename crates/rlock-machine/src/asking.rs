@@ -31,7 +31,8 @@ impl Machine {
         }
         self.queued = true;
         // On the wire, 0 means for ever.
-        let wait = self.end.map_or(0, |end| ((end - self.now + MS - 1) / MS).max(1));
+        let wait =
+            self.end.map_or(0, |end| (end.saturating_sub(self.now).saturating_add(MS - 1) / MS).max(1));
         self.send(Command::Enqueue { wait, look: self.looks > 0 }, out);
     }
 
@@ -116,17 +117,17 @@ impl Machine {
             // Either may be about an earlier wait of this owner: only the clock ends this one.
             Message::Dropped | Message::Timeout => {
                 self.state = State::Asking;
-                self.pending = None;
+                self.overtaken |= self.pending.take().is_some();
                 self.rest();
             }
         }
     }
 
-    /// Whether a grant by message can only be one that was made for this acquisition, by the connection that a session ties it to.
+    /// Whether a grant by message can only be one that this server made for this acquisition. After a broken link the message may have
+    /// lain in a buffer since before a restart that lost the lock; and a session would end with the connection before.
     fn may_hold_at_once(&self) -> bool {
-        let session = self.plan.grace.is_none() || self.tied;
         let token = !self.plan.fenced || self.asks == 1;
-        !self.plan.confirm_first && !self.down && self.asks > 0 && session && token
+        !self.plan.confirm_first && self.tied && self.asks > 0 && token
     }
 
     /// The lock was granted by message, and the grant is not older than the first request. Half of its lease must be left: a RENEW must
@@ -137,7 +138,7 @@ impl Machine {
             return self.confirm(token, out);
         }
         // A repeat without an answer may be carried out after this grant has ended.
-        self.stray |= self.asks > 1 && self.pending.is_some();
+        self.stray |= self.asks > 1 && (self.pending.is_some() || self.overtaken);
         self.token = token;
         self.unconfirmed = Some(lease);
         self.renew_at = self.now + lease / 10;

@@ -7,8 +7,8 @@
 //! **One trip.** A grant by message is held at once where the machine can prove that the grant is not older than the sending of the
 //! acquisition's first ENQUEUE: the owner was never used before, so no earlier grant of this owner exists. The hold then ends by that
 //! moment and the lease in the message. A RENEW confirms it later, with the next batch, or never if the caller has released before.
-//! Where the proof does not hold (a named owner, a message of another server, a session whose connection was replaced, a fenced lock
-//! after a repeat, less than half of the lease left), a RENEW confirms the grant before the caller has the lock.
+//! Where the proof does not hold (a named owner, a message of another server, a link that was replaced, a fenced lock after a repeat,
+//! less than half of the lease left), a RENEW confirms the grant before the caller has the lock.
 
 #![forbid(unsafe_code)]
 
@@ -284,7 +284,9 @@ pub struct Machine {
     failures: u32,
     /// A request was not answered, and may be carried out late.
     stray: bool,
-    /// Nor was a release.
+    /// A request was not answered yet when a message ended the wait.
+    overtaken: bool,
+    /// A release was not answered.
     repeated: bool,
     queued: bool,
     give_up: Nanos,
@@ -315,6 +317,7 @@ impl Machine {
             proven: 0,
             failures: 0,
             stray: false,
+            overtaken: false,
             repeated: false,
             queued: false,
             give_up: 0,
