@@ -32,7 +32,7 @@ fn ask(server: &TestServer, wire: &mut Wire, words: &str) -> Frame {
     wire.frame(SOON).unwrap().expect("a reply")
 }
 
-/// What the end of one of many equal sessions costs; each has a lock of its own.
+/// The cost of the end of one of many equal sessions; each has a lock of its own.
 #[track_caller]
 fn end_of_session(prepare: impl Fn(&mut dyn FnMut(bool, &str), usize)) -> Profile {
     let builder = TestServer::builder().conf("hz", 1).module(module_path());
