@@ -254,7 +254,7 @@ impl FairList for SiteFairList<'_> {
         }
     }
 
-    fn notify(&self, owner: &[u8]) {
+    fn call(&self, owner: &[u8]) {
         let channel = names::fair_channel(&names::unlock_channel(self.name.bytes()), owner);
         perform::publish_to(self.ctx, &channel, ZERO.get());
     }

@@ -96,7 +96,7 @@ impl<P: InCommand> Turn<'_, '_, P> {
         let user = tying.check(node, picture.name(), owner, &decision)?;
         match request.wait.filter(|wait| is_first_hold && may_wait(node, *wait)) {
             Some(wait) if decision.reply == Reply::Denied => {
-                picture.enter();
+                picture.begin_entry();
                 // The commit closes the key: the steps of a wait may open it again.
                 picture.commit(&decision.change)?.begin_wait(request, wait)
             }

@@ -28,7 +28,7 @@ pub(crate) enum Dead {
     Stay,
     /// Removes the dead readers that the look finds before a living one, or before those that it does not check. Writing must be
     /// allowed.
-    Go,
+    Bury,
 }
 
 impl<P: Server> Turn<'_, '_, P> {

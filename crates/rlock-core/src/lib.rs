@@ -1,6 +1,6 @@
 //! The decisions of rlock: from the state of one lock, a request and the time to a reply and a change.
 //!
-//! No FFI, no I/O, no clock. A rule takes a picture of the lock ([`View`]) and the time ([`UnixMs`]), and returns a
+//! No FFI, no I/O, no clock. A rule takes a view of the lock ([`View`]) and the time ([`UnixMs`]), and returns a
 //! [`Decision`]: the reply, and the [`Change`] to perform. Every rule can therefore be tested as a table of cases. The
 //! steps around the rules (serve the queue first, hand off a freed lock, check again at lease end) ask the server
 //! through the traits of [`port`]. The model checker and the fuzzer therefore run the code that runs in production.
@@ -14,7 +14,7 @@
 //! - [`slots`]: slots of a cluster that move as a whole.
 //! - [`decision`]: the result of a rule.
 //! - [`effects`]: the effects of a change on the lock's key, in their one order.
-//! - [`view`]: one picture of a lock, for every kind.
+//! - [`view`]: the view of a lock, for every kind.
 //! - [`rules`]: the rules of all locks.
 //! - `look`: the picture that a rule decides on, and the commit of its change.
 //! - [`read_leases`]: which readers of a read/write lock are alive.

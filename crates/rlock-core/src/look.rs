@@ -180,8 +180,8 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
     }
 
     /// The lock gets a waiter now.
-    pub(crate) fn enter(&mut self) {
-        self.turn.enter();
+    pub(crate) fn begin_entry(&mut self) {
+        self.turn.begin_entry();
     }
 
     pub(crate) fn owner(&self) -> Option<&'p [u8]> {

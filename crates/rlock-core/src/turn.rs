@@ -94,14 +94,14 @@ impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
     pub(crate) fn of_command(at: At<'a, 'l, P>) -> Self {
         let mut turn = Self::new(at);
         if turn.at.node.locks(|locks| locks.is_watched() && locks.watches(turn.at.name())) {
-            turn.enter();
+            turn.begin_entry();
         }
         turn
     }
 
     /// The lock has waiters, or gets one now.
     #[cold]
-    pub(crate) fn enter(&mut self) {
+    pub(crate) fn begin_entry(&mut self) {
         if self.entry.is_none() {
             self.entry = Some(entry(self.at.node));
         }
@@ -187,7 +187,7 @@ impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
     }
 
     /// Wakes waiting Redisson clients when the turn closes: they try again, and learn another lease end.
-    pub(crate) fn notify(&mut self, message: UnlockMessage) {
+    pub(crate) fn send_unlock_message(&mut self, message: UnlockMessage) {
         self.at.locks(|locks, lock| locks.records.forget_announced_end(lock));
         self.news().unlock_messages.push(message);
     }

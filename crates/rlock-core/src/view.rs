@@ -1,4 +1,4 @@
-//! One picture of a lock for every kind of lock: the facts that a rule decides on.
+//! The view of a lock, of whatever kind: the facts that a rule decides on.
 
 use crate::decision::Decision;
 use crate::facts::Permits;

@@ -29,7 +29,7 @@ impl<P: Server> Turn<'_, '_, P> {
         let listened = message.is_some_and(|message| self.at.lock.listeners(message) > 0);
         if let Some(message) = message {
             // Also without listeners here: Redisson clients may listen at a replica.
-            self.notify(message);
+            self.send_unlock_message(message);
         }
         if listened {
             node.port.note(Note::Yielded);

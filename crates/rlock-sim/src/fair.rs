@@ -112,7 +112,7 @@ impl FairList for SimFairList<'_> {
         });
     }
 
-    fn notify(&self, owner: &[u8]) {
+    fn call(&self, owner: &[u8]) {
         self.sim.with(|world| world.called.push((self.lock.clone(), owner.into())));
     }
 }

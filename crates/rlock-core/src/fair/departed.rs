@@ -90,7 +90,7 @@ impl<P: Server> At<'_, '_, P> {
         if let Some(head) = self.lock.fair_list().head().filter(|_| is_free)
             && !self.locks(|locks, lock| locks.records.is_leaving(lock, &head.owner))
         {
-            self.lock.fair_list().notify(&head.owner);
+            self.lock.fair_list().call(&head.owner);
         }
     }
 }

@@ -153,7 +153,7 @@ impl<P: Server> At<'_, '_, P> {
         }
         let is_first_call = self.locks(|locks, lock| locks.records.note_called(lock, owner));
         if is_first_call || far {
-            self.lock.fair_list().notify(owner);
+            self.lock.fair_list().call(owner);
         }
     }
 

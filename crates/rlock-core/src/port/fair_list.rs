@@ -48,5 +48,5 @@ pub trait FairList {
     fn put_back(&self, owners: &[Box<[u8]>], deadline: UnixMs);
 
     /// Notifies a Redisson fair waiter that its turn has come.
-    fn notify(&self, owner: &[u8]);
+    fn call(&self, owner: &[u8]);
 }

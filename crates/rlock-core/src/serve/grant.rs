@@ -115,7 +115,7 @@ impl<P: Server> Turn<'_, '_, P> {
             && let Some(message) =
                 rules::message_on_hand_off(announced.unwrap_or(Expiry::Never), ends, head.mode())
         {
-            self.notify(message);
+            self.send_unlock_message(message);
         }
         node.port.note(Note::HandedOff(node.port.clock().0.saturating_sub(head.since.0)));
         match &head.via {

@@ -55,7 +55,7 @@ impl<P: Server> Turn<'_, '_, P> {
             Served::Free | Served::Later => {
                 self.at.locks(|locks, lock| locks.records.end_count(lock));
                 if let Some(message) = UnlockMessage::to_all(wanted.mode()) {
-                    self.notify(message);
+                    self.send_unlock_message(message);
                 }
             }
             Served::Given | Served::Yielded | Served::Failed => {}
@@ -75,7 +75,7 @@ impl<P: Server> Turn<'_, '_, P> {
             // A replica grants nothing, even if it accepts writes.
             return Served::NotFree;
         }
-        let Some((wanted, head_access)) = self.first_access(Dead::Go) else { return Served::NotFree };
+        let Some((wanted, head_access)) = self.first_access(Dead::Bury) else { return Served::NotFree };
         match head_access {
             Access::Until { .. } => {
                 self.at.locks(|locks, lock| locks.records.close_window(lock));
@@ -93,7 +93,7 @@ impl<P: Server> Turn<'_, '_, P> {
         let grants = self.grant_in_turn();
         if grants.opened {
             // Redisson readers may join: they wait for the end of another lease.
-            self.notify(UnlockMessage::WriterGone);
+            self.send_unlock_message(UnlockMessage::WriterGone);
         }
         let is_left_free =
             || head_access == Access::Free && self.at.locks(|locks, lock| locks.records.head(lock).is_none());
@@ -160,10 +160,12 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
                 if change.becomes != Some(Mode::Read) && served != Served::Failed {
                     turn.at.locks(|locks, lock| locks.records.end_count(lock));
                 }
-                turn.notify(message);
+                turn.send_unlock_message(message);
             }
             // After a downgrade Redisson readers may join, too.
-            (Some(message), Served::Given) if change.becomes == Some(Mode::Read) => turn.notify(message),
+            (Some(message), Served::Given) if change.becomes == Some(Mode::Read) => {
+                turn.send_unlock_message(message)
+            }
             _ => {}
         }
         turn.needs_check = true;
