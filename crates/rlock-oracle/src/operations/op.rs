@@ -234,7 +234,7 @@ pub enum Script {
 /// An action of a client that uses the fair list, and not the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByList {
-    /// Runs a script of Redisson's fair lock.
+    /// Runs a script of a Redisson fair lock.
     Script {
         /// The script.
         script: FairScript,

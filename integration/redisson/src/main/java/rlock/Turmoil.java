@@ -171,7 +171,7 @@ final class Turmoil {
             this.way = way;
         }
 
-        /** A thread of Redisson's: only these are waited for. */
+        /** A Redisson thread: only these are awaited. */
         boolean triesForLong() {
             long since = asksSince;
             return name.endsWith(REDISSON) && since != Long.MAX_VALUE && Check.millisSince(since) > LONG_TRIED_MS;
