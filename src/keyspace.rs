@@ -18,13 +18,13 @@ pub(crate) fn check_slot(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<(), Error>
     if ctx.in_cluster() && !names::one_slot(name.bytes()) { Err(Error::CrossSlot) } else { Ok(()) }
 }
 
-/// Refuses a channel that the user may not use, and in cluster mode one in another slot than the lock's.
+/// Refuses a channel that the user may not use, and in cluster mode one whose slot this node does not serve.
 pub(crate) fn check_channel(ctx: CommandCtx<'_>, channel: &[u8]) -> Result<(), Error> {
-    let name = ctx.args().get(1).ok_or(Error::Arity)?.bytes();
-    if ctx.in_cluster() && !names::channel_in_slot_of(name, channel) {
-        return Err(Error::ChannelCrossSlot);
+    let channel = OwnedString::new(channel);
+    if !ctx.serves_channel(channel.borrow()) {
+        return Err(Error::ChannelNotServed);
     }
-    let allowed = ctx.may_publish_to(OwnedString::new(channel).borrow());
+    let allowed = ctx.may_publish_to(channel.borrow());
     if allowed { Ok(()) } else { Err(Error::NoPermission("the channel of ENQUEUE")) }
 }
 

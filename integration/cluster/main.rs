@@ -1,5 +1,6 @@
 //! Clusters, and slots that move.
 
+mod channels;
 mod cluster;
 mod migration;
 mod migration_arrivals;

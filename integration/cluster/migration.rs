@@ -120,35 +120,6 @@ fn a_release_without_a_listening_waiter_leaves_the_lock_to_the_other_node() {
 }
 
 #[test]
-fn enqueue_needs_a_channel_in_the_keys_slot() {
-    const REFUSED: &str = "!ERR the channel is in another slot than the key; \
-        give it the key's hash tag, such as grants:{key}";
-    let cluster = Cluster::start();
-    let (node, client) = (&cluster.nodes[0], &mut cluster.nodes[0].connect());
-    let mut sharded = Subscriber::connect(node).ssubscribe(&[CHANNEL, "{lock}2"]);
-    let mut plain = Subscriber::connect(node).subscribe(&[CHANNEL]).psubscribe(&["*"]);
-    for channel in ["grants", "grants:{lock", "grants:lock", "{}lock", "grants:{lockx}", "{other}:{lock}"] {
-        let line = format!("RLOCK.ACQUIRE lock bob 4000 ENQUEUE 0 {channel}");
-        // For a free lock as for a held one.
-        story(client, &[(&line, REFUSED), ("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-        story(client, &[(&line, REFUSED), ("RLOCK.RELEASE lock alice", "1")]);
-    }
-    story(client, &[("RLOCK.ACQUIRE lock alice 100000", "[1, 100000, 0]")]);
-    // The last has another hash tag, and the same slot.
-    let names = [("lock", CHANNEL), ("{lock}x", "{lock}2"), ("lock", "lock"), ("lock", "grants:{42440}")];
-    story(client, &[("RLOCK.ACQUIRE {lock}x alice 100000", "[1, 100000, 0]")]);
-    for (n, (key, channel)) in names.into_iter().enumerate() {
-        let line = format!("RLOCK.ACQUIRE {key} n{n} 4000 ENQUEUE 0 {channel}");
-        story(client, &[(&line, "[0, 0, 0]")]);
-    }
-    story(client, &[("RLOCK.RELEASE lock alice", "1"), ("RLOCK.RELEASE {lock}x alice", "1")]);
-    let granted = [(CHANNEL, "n0 lock"), ("{lock}2", "n1 {lock}x")]
-        .map(|(channel, who)| (channel.into(), format!("granted 0 {who} 1 4000 0").into_bytes()));
-    assert_eq!(sharded.drain(), granted);
-    assert!(plain.drain().is_empty());
-}
-
-#[test]
 fn nothing_is_granted_while_the_cluster_is_down() {
     let cluster = Cluster::start();
     let client = &mut cluster.nodes[0].connect();

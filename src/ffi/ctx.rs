@@ -144,13 +144,22 @@ impl<'a> Ctx<'a> {
 
     /// Whether another server, or none, serves a key's slot.
     pub(crate) fn slot_has_moved(self, key: StringRef<'_>) -> bool {
-        if !self.in_cluster() {
-            return false;
-        }
-        let (name, format) = (c"EXISTS".as_ptr(), c"Es".as_ptr());
+        self.in_cluster() && self.is_of_another_node(c"EXISTS", key)
+    }
+
+    /// Whether a client can subscribe to a channel here; in cluster mode, if this node serves the channel's slot.
+    pub(crate) fn serves_channel(self, channel: StringRef<'_>) -> bool {
+        // A node that a slot leaves key by key refuses EXISTS, but keeps its subscribers until the move ends. SSUBSCRIBE
+        // has no effect here: servers refuse it to modules, after their check of the slot.
+        !self.in_cluster() || !self.is_of_another_node(c"SSUBSCRIBE", channel)
+    }
+
+    /// Whether the server refuses a command with this key or channel, since another node, or none, serves the slot.
+    fn is_of_another_node(self, command: &CStr, name: StringRef<'_>) -> bool {
         clear_errno();
         // SAFETY: the format says: one string.
-        let reply = unsafe { api!(RedisModule_Call)(self.raw, name, format, key.as_ptr()) };
+        let reply =
+            unsafe { api!(RedisModule_Call)(self.raw, command.as_ptr(), c"Es".as_ptr(), name.as_ptr()) };
         let reason = io::Error::last_os_error().raw_os_error();
         let is_refused = reply.is_null() || reply_type(reply) == raw::REDISMODULE_REPLY_ERROR;
         free(reply);

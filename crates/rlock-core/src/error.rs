@@ -51,8 +51,8 @@ pub enum Error {
     BadWait(&'static str),
     /// The channel of ENQUEUE is missing, empty or too long.
     BadChannel,
-    /// In cluster mode: the channel of ENQUEUE falls in another slot than the lock.
-    ChannelCrossSlot,
+    /// In cluster mode: this node does not serve the slot of ENQUEUE's channel.
+    ChannelNotServed,
     /// The user may not use this.
     NoPermission(&'static str),
     /// BLOCK together with ENQUEUE.
@@ -143,8 +143,8 @@ impl fmt::Display for Error {
             Self::MissingValue(word) => write!(f, "ERR {word} needs a value"),
             Self::BadWait(word) => write!(f, "ERR invalid {word}: use an integer from 0 (forever) to {MAX_LEASE_MS} (milliseconds)"),
             Self::BadChannel => f.write_str("ERR invalid channel: ENQUEUE wait-ms needs one of 1 to 512 bytes"),
-            Self::ChannelCrossSlot => f.write_str(
-                "ERR the channel is in another slot than the key; give it the key's hash tag, such as grants:{key}",
+            Self::ChannelNotServed => f.write_str(
+                "ERR this node does not serve the channel's slot; use a channel in a slot of this node, such as grants:{key}",
             ),
             Self::NoPermission(what) => write!(f, "NOPERM No permissions to access {what}"),
             Self::BlockAndEnqueue => f.write_str("ERR BLOCK and ENQUEUE exclude each other; use one"),

@@ -36,7 +36,7 @@ fn all() -> Vec<Error> {
         Error::MissingValue("HOLDS"),
         Error::BadWait("BLOCK"),
         Error::BadChannel,
-        Error::ChannelCrossSlot,
+        Error::ChannelNotServed,
         Error::BlockAndEnqueue,
         Error::QueueFull,
         Error::UserQueueFull,
