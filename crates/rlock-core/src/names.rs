@@ -204,22 +204,11 @@ pub fn one_slot(name: &[u8]) -> bool {
     hash_tag(&unlock_channel(name)) == hash_tag(name)
 }
 
-/// Whether a channel is in the slot of a key.
-pub fn channel_in_slot_of(key: &[u8], channel: &[u8]) -> bool {
-    let (key, channel) = (hash_tag(key), hash_tag(channel));
-    channel == key || slot(channel) == slot(key)
-}
-
-/// The cluster slot of a key.
+/// The cluster slot of a key: 14 bits of CRC-16/XMODEM of its hash tag.
 pub fn slot_of(key: &[u8]) -> u16 {
-    slot(hash_tag(key))
-}
-
-/// The cluster slot of what has this hash tag: 14 bits of CRC-16/XMODEM.
-fn slot(tag: &[u8]) -> u16 {
     let step = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
     let add = |crc: u16, byte: &u8| (0..8).fold(crc ^ u16::from(*byte) << 8, step);
-    tag.iter().fold(0, add) & 0x3fff
+    hash_tag(key).iter().fold(0, add) & 0x3fff
 }
 
 #[cfg(test)]

@@ -113,14 +113,10 @@ fn a_lease_key_of_four_million_colons_has_no_readers() {
 }
 
 #[test]
-fn a_channel_shares_a_keys_slot_by_its_tag_or_by_another_of_that_slot() {
-    assert_eq!((slot(b"123456789"), slot(b"lock"), slot(b"")), (12_739, 8_718, 0));
-    assert!(channel_in_slot_of(b"lock", b"grants:{42440}"));
-    assert!(channel_in_slot_of(b"{t}k", b"44932"));
-    assert!(channel_in_slot_of(b"k", b"grants:{k}"));
-    assert!(channel_in_slot_of(b"{t}k", b"grants:{t}"));
-    assert!(!channel_in_slot_of(b"k", b"grants:{l}"));
-    assert!(!channel_in_slot_of(b"k", b"grants"));
+fn the_slot_of_a_key_is_that_of_its_hash_tag() {
+    assert_eq!((slot_of(b"123456789"), slot_of(b"lock"), slot_of(b"")), (12_739, 8_718, 0));
+    assert_eq!((slot_of(b"grants:{lock}"), slot_of(b"grants:{42440}")), (8_718, 8_718));
+    assert_ne!(slot_of(b"grants:lock"), 8_718);
 }
 
 #[test]
