@@ -59,6 +59,7 @@ pub fn play(text: &str) -> Result<(), String> {
         lease: nanos(head.plan.lease),
         wait: head.plan.wait.map(nanos),
         renew: head.plan.renew.unwrap_or(true),
+        renewals: 3,
         fenced: head.plan.fenced.unwrap_or(false),
         confirm_first: head.plan.confirm_first.unwrap_or(false),
         response: nanos(head.plan.response.unwrap_or(5_000.0)),

@@ -155,7 +155,7 @@ impl Builder {
         let connector = RedisConnector::open(driver.get_connection_info().clone(), &self.config.login)?;
         let server = destination(&connector.url());
         let endpoint = Endpoint::of_server(connector);
-        let client = Client::start(self.config, Clock::System, server, |links| endpoint.route(links));
+        let client = Client::start(self.config, Clock::System, server, |links, watch| endpoint.route(links, watch));
         client.probe().await?;
         Ok(client)
     }
@@ -173,7 +173,7 @@ impl Builder {
     pub fn connect_lazy(self, url: &str) -> Result<Client, Error> {
         self.config.check()?;
         let endpoint = Endpoint::parse(url, &self.config.login)?;
-        Ok(Client::start(self.config, Clock::System, destination(url), |links| endpoint.route(links)))
+        Ok(Client::start(self.config, Clock::System, destination(url), |links, watch| endpoint.route(links, watch)))
     }
 }
 

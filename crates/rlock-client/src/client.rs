@@ -1,30 +1,25 @@
 //! A client, how it is made and how it ends.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use redis::cmd;
-use tokio::sync::Notify;
-use tokio::sync::mpsc::unbounded_channel;
 use tokio_util::sync::CancellationToken;
 
+use crate::acquisition::Acquisitions;
 use crate::clock::Clock;
 use crate::command::{Refusal, answer};
 use crate::config::Config;
-use crate::error::{Error, Lost};
-use crate::gauge::Gauge;
+use crate::error::Error;
 use crate::handle::Handle;
-use crate::hold::Timetable;
 use crate::kind::Permit;
-use crate::link::{Links, Pace};
+use crate::link::{Graces, Links, Pace};
 use crate::lock::{Lock, ReadWriteLock, Spec};
-use crate::message::Inbox;
-use crate::named_owners::Turns;
-use crate::release;
+use crate::node::Watch;
 use crate::router::Router;
 use crate::shared::Shared;
-use crate::watchdog;
 
 /// A client of one server, of a cluster, or of a primary behind Sentinels. Cheap to clone; all clones share its
 /// connections.
@@ -80,10 +75,10 @@ impl Client {
     /// The beginning of each owner of this client's locks: `<name>@<host>:<pid>:` and 16 random characters. In an owner 16
     /// more follow, which are new for each acquisition, and `:<number>`. [`Builder::name`](crate::Builder::name) sets the name.
     pub fn identity(&self) -> &str {
-        &self.handle.shared.identity.text
+        &self.handle.all.shared.identity.text
     }
 
-    /// Ends the client: refuses new calls, ends all waits, and marks all guards as lost ([`Lost::Closed`]) so that
+    /// Ends the client: refuses new calls, ends all waits, and marks all guards as lost ([`Lost::Closed`](crate::Lost::Closed)) so that
     /// the work ends and drops them. Sends their releases for at most `within`, and closes all connections.
     ///
     /// A lock whose guard is not dropped by that time is not released, because its work may still run. It stays held
@@ -94,19 +89,15 @@ impl Client {
     /// [`Error::Unflushed`] if the server did not answer for every lock that this client held; [`Error::Unsupported`] in
     /// the child of a fork, which has nothing to close.
     pub async fn close(self, within: Duration) -> Result<(), Error> {
-        let shared = &self.handle.shared;
+        let (all, shared) = (&self.handle.all, &self.handle.all.shared);
         shared.check_home()?;
         shared.closing.cancel();
-        for hold in self.handle.timetable.all() {
-            hold.lose(Lost::Closed);
-        }
-        let flushed = tokio::time::timeout(within, shared.owners.emptied()).await;
+        all.close();
+        let flushed = tokio::time::timeout(within, all.emptied()).await;
+        let locks = all.in_use();
         shared.stop.cancel();
         // The caller of a wait that failed has no lock. The server forgets its owner at the lease end.
-        match shared.owners.in_use() {
-            locks @ 1.. if flushed.is_err() => Err(Error::Unflushed { locks }),
-            _ => Ok(()),
-        }
+        if flushed.is_err() && locks > 0 { Err(Error::Unflushed { locks }) } else { Ok(()) }
     }
 
     /// Starts the tasks of a client. Needs a tokio runtime.
@@ -114,14 +105,12 @@ impl Client {
         config: Config,
         clock: Clock,
         server: String,
-        route: impl FnOnce(Links) -> Router,
+        route: impl FnOnce(Links, Weak<dyn Watch>) -> Router,
     ) -> Client {
-        let (jobs, inbox_of_jobs) = unbounded_channel();
         let runtime = tokio::runtime::Handle::current();
-        let (inbox, stop) = (Arc::new(Inbox::default()), CancellationToken::new());
-        let owners = Arc::<Gauge>::default();
-        let (waiters, restored) = (inbox.clone(), Arc::new(Notify::new()));
-        let router = route(Links {
+        let (busy, graces) = (Arc::<AtomicUsize>::default(), Arc::<Graces>::default());
+        let stop = CancellationToken::new();
+        let links = Links {
             pace: Pace {
                 response: config.response(),
                 first: config.first_response(),
@@ -130,26 +119,22 @@ impl Client {
                 process: std::process::id(),
             },
             durability_wait: config.durability_wait,
-            owners: owners.clone(),
-            deliver: Arc::new(move |message| waiters.deliver(message)),
+            busy: busy.clone(),
+            graces: graces.clone(),
             events: config.events.clone(),
-            restored: restored.clone(),
             runtime: runtime.clone(),
             stop: stop.clone(),
+        };
+        let all = Acquisitions::start(busy, graces, |watch| {
+            Shared::new(config, clock, route(links, watch), stop)
         });
-        let shared = Arc::new(Shared::new(config, clock, router, (inbox, owners), stop));
-        let timetable = Arc::<Timetable>::default();
-        tokio::spawn(watchdog::run(shared.clone(), timetable.clone(), restored));
-        tokio::spawn(release::run(shared.clone(), inbox_of_jobs));
-        Client {
-            handle: Arc::new(Handle { shared, timetable, turns: Turns::default(), runtime, server, jobs }),
-        }
+        Client { handle: Arc::new(Handle { all, runtime, server }) }
     }
 
     /// Waits for the first connection and asks whether the server has the module, by a command that says so without
     /// doing anything; in a cluster, whether the first server has it that answers.
     pub(crate) async fn probe(&self) -> Result<(), Error> {
-        let shared = &self.handle.shared;
+        let shared = &self.handle.all.shared;
         shared.router.settled().await?;
         let mut trouble = Error::transport(self.handle.server.as_str(), "no server is known");
         for node in shared.router.servers() {

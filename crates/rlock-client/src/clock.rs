@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-/// How much of a lease the client does not count on: 1 %, for clocks that run at different speeds …
-const DRIFT_DIVISOR: u32 = 100;
-
-/// … and 2 ms, for servers that round to milliseconds.
-const ROUNDING: Duration = Duration::from_millis(2);
+use rlock_machine::Nanos;
 
 /// A moment, as the time since a start that is the same for the whole process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,32 +14,33 @@ impl Instant {
         Instant(self.0.saturating_add(duration))
     }
 
-    /// The time from `earlier` to this moment; zero where that is later.
+    /// The time from `earlier` to this moment; zero if `earlier` is later.
     pub(crate) fn since(self, earlier: Instant) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Until when a lease lasts that was asked for at this moment, the moment of *sending*.
-    ///
-    /// The server counts from later on, when it has got the command, so this is never too late.
-    pub(crate) fn end_of(self, lease: Duration) -> Instant {
-        let margin = (lease / DRIFT_DIVISOR).saturating_add(ROUNDING);
-        self.after(lease.saturating_sub(margin))
+    /// The same moment on the machine's clock.
+    pub(crate) fn nanos(self) -> Nanos {
+        nanos(self.0)
     }
 
-    /// The lease to ask for at this moment so that it lasts until `end` by this client's clock too.
-    pub(crate) fn lease_until(self, end: Instant) -> Duration {
-        let left = end.since(self);
-        left.saturating_add(left / (DRIFT_DIVISOR - 1)).saturating_add(ROUNDING).saturating_add(ROUNDING)
+    /// A moment of the machine.
+    pub(crate) fn of(nanos: Nanos) -> Instant {
+        Instant(Duration::from_nanos(u64::try_from(nanos).unwrap_or_default()))
     }
 }
 
-/// Where moments come from.
+/// A time as the machine counts it.
+pub(crate) fn nanos(time: Duration) -> Nanos {
+    Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+/// The source of moments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Clock {
-    /// The machine's.
+    /// The operating system's clock.
     System,
-    /// Tokio's, which a test can make virtual.
+    /// Tokio's clock, which a test can make virtual.
     #[cfg(test)]
     Tokio(tokio::time::Instant),
 }
@@ -57,12 +54,8 @@ impl Clock {
         }
     }
 
-    /// Sleeps until `moment` as far as timers can: they may stand still while the machine is suspended.
-    pub(crate) async fn sleep_until(self, moment: Instant) {
-        tokio::time::sleep(moment.since(self.now())).await;
-    }
-
-    /// Runs `work` until `moment` at most; for ever where that is `None`.
+    /// Runs `work` until `moment` at most; without a limit if there is no moment. Timers may stand still while the machine is
+    /// suspended.
     pub(crate) async fn until<T>(self, moment: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
         match moment {
             None => Some(work.await),
@@ -90,28 +83,6 @@ fn since_boot() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_lease_ends_early_by_one_percent_and_two_milliseconds() {
-        let sent = Instant(Duration::from_secs(100));
-        let cases = [(30_000, 29_698), (1_000, 988), (100, 97), (2, 0), (1, 0)];
-        for (lease, counted) in cases {
-            let end = sent.end_of(Duration::from_millis(lease));
-            assert_eq!(end.since(sent).as_millis(), counted, "lease {lease}");
-        }
-    }
-
-    #[test]
-    fn a_lease_until_an_instant_lasts_until_that_instant() {
-        let sent = Instant(Duration::from_secs(100));
-        for left in [0, 1, 7, 100, 988, 29_698, 3_600_000] {
-            let end = sent.after(Duration::from_millis(left));
-            // The server receives whole milliseconds.
-            let asked = Duration::from_millis(sent.lease_until(end).as_millis() as u64);
-            assert!(sent.end_of(asked) >= end, "{left}: {asked:?}");
-            assert!(asked <= end.since(sent) + Duration::from_millis(4 + left / 98), "{left}: {asked:?}");
-        }
-    }
 
     #[test]
     fn the_systems_clock_advances() {

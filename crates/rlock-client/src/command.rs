@@ -5,18 +5,18 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use crate::error::{Error, name};
-use crate::message::{Mode, Party};
+use crate::message::{Claim, Mode};
 
 /// The longest time that the server takes, 2^43 ms.
-const LONGEST: Duration = Duration::from_millis(1 << 43);
+pub(crate) const LONGEST: Duration = Duration::from_millis(1 << 43);
 
 /// How a first hold is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ask<'a> {
     /// Now or not at all.
     Now,
-    /// Wait in the server's queue, for this time or for ever; the outcome arrives on this channel.
-    Enqueue(Option<Duration>, &'a [u8]),
+    /// Wait in the server's queue, for so many ms or, if 0, for ever; the outcome arrives on this channel.
+    Enqueue(i64, &'a [u8]),
 }
 
 /// What an acquisition wants besides the lock.
@@ -33,10 +33,10 @@ pub(crate) struct Extras {
 }
 
 /// `RLOCK.ACQUIRE … HOLDS holds`, safe to repeat.
-pub(crate) fn acquire(party: &Party, lease: Duration, holds: u64, extras: Extras, ask: Ask<'_>) -> Cmd {
-    let mut command = of_party("RLOCK.ACQUIRE", party);
+pub(crate) fn acquire(claim: &Claim, lease: Duration, holds: u64, extras: Extras, ask: Ask<'_>) -> Cmd {
+    let mut command = of_claim("RLOCK.ACQUIRE", claim);
     command.arg(milliseconds(lease)).arg("HOLDS").arg(holds);
-    add_mode(&mut command, party.mode);
+    add_mode(&mut command, claim.mode);
     if let Some(permits) = extras.permits {
         command.arg("PERMITS").arg(permits);
     }
@@ -48,33 +48,30 @@ pub(crate) fn acquire(party: &Party, lease: Duration, holds: u64, extras: Extras
     }
     add_session(&mut command, extras.session);
     if let Ask::Enqueue(wait, channel) = ask {
-        // 0 is for ever, so a wait that is nearly over is one of 1 ms.
-        // Not shorter than what was asked for: a part of a millisecond is lost here, and one in the server.
-        let wait = wait.map(|wait| milliseconds(wait.saturating_add(Duration::from_millis(2))));
-        command.arg("ENQUEUE").arg(wait.unwrap_or(0)).arg(channel);
+        command.arg("ENQUEUE").arg(wait).arg(channel);
     }
     command
 }
 
 /// `RLOCK.RELEASE … HOLDS holds`, safe to repeat.
-pub(crate) fn release(party: &Party, holds: u64) -> Cmd {
-    let mut command = of_party("RLOCK.RELEASE", party);
+pub(crate) fn release(claim: &Claim, holds: u64) -> Cmd {
+    let mut command = of_claim("RLOCK.RELEASE", claim);
     command.arg("HOLDS").arg(holds);
-    add_mode(&mut command, party.mode);
+    add_mode(&mut command, claim.mode);
     command
 }
 
 /// `RLOCK.RENEW`, which ties the hold to the connection where it has a session, and unties it where it has none.
-pub(crate) fn renew(party: &Party, lease: Duration, session: Option<Duration>) -> Cmd {
-    let mut command = of_party("RLOCK.RENEW", party);
+pub(crate) fn renew(claim: &Claim, lease: Duration, session: Option<Duration>) -> Cmd {
+    let mut command = of_claim("RLOCK.RENEW", claim);
     command.arg(milliseconds(lease));
-    add_mode(&mut command, party.mode);
+    add_mode(&mut command, claim.mode);
     add_session(&mut command, session);
     command
 }
 
-fn of_party(word: &str, party: &Party) -> Cmd {
-    about(word, &party.key, Some(&party.owner))
+fn of_claim(word: &str, claim: &Claim) -> Cmd {
+    about(word, &claim.key, Some(&claim.owner))
 }
 
 fn add_mode(command: &mut Cmd, mode: Mode) {
@@ -257,23 +254,23 @@ mod tests {
     fn commands_carry_holds() {
         let second = Duration::from_secs(1);
         let text = |command: &Cmd| String::from_utf8(words(command)).unwrap().replace("\r\n", " ");
-        let party = |mode| Party { key: b"k".to_vec(), owner: b"o".to_vec(), mode };
-        let (plain, none) = (party(Mode::Plain), Extras::default());
-        let command = acquire(&plain, second, 1, none, Ask::Enqueue(Some(Duration::ZERO), b"c"));
+        let claim = |mode| Claim { key: b"k".to_vec(), owner: b"o".to_vec(), mode };
+        let (plain, none) = (claim(Mode::Plain), Extras::default());
+        let command = acquire(&plain, second, 1, none, Ask::Enqueue(2, b"c"));
         assert!(text(&command).ends_with("$5 HOLDS $1 1 $7 ENQUEUE $1 2 $1 c "), "{}", text(&command));
         let both = Extras { fenced: true, fair: true, permits: None, session: Some(second) };
-        let command = acquire(&plain, second, 2, both, Ask::Enqueue(None, b"c"));
+        let command = acquire(&plain, second, 2, both, Ask::Enqueue(0, b"c"));
         assert!(
             text(&command).ends_with(
                 "$4 1000 $5 HOLDS $1 2 $4 FAIR $6 FENCED $7 SESSION $4 1000 $7 ENQUEUE $1 0 $1 c "
             )
         );
-        let command = acquire(&party(Mode::Read), second, 1, none, Ask::Now);
+        let command = acquire(&claim(Mode::Read), second, 1, none, Ask::Now);
         assert!(text(&command).ends_with("$4 1000 $5 HOLDS $1 1 $4 READ "));
         assert!(text(&release(&plain, 0)).ends_with("$13 RLOCK.RELEASE $1 k $1 o $5 HOLDS $1 0 "));
-        assert!(text(&release(&party(Mode::Write), 0)).ends_with("$5 HOLDS $1 0 $5 WRITE "));
-        assert!(text(&renew(&party(Mode::Write), second, None)).ends_with("$1 o $4 1000 $5 WRITE "));
-        let tied = renew(&party(Mode::Write), second, Some(second));
+        assert!(text(&release(&claim(Mode::Write), 0)).ends_with("$5 HOLDS $1 0 $5 WRITE "));
+        assert!(text(&renew(&claim(Mode::Write), second, None)).ends_with("$1 o $4 1000 $5 WRITE "));
+        let tied = renew(&claim(Mode::Write), second, Some(second));
         assert!(text(&tied).ends_with("$1 o $4 1000 $5 WRITE $7 SESSION $4 1000 "));
     }
 

@@ -69,12 +69,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The time from one renewal of a lock with this lease to the next.
-    pub(crate) fn renew_after(&self, lease: Duration) -> Duration {
-        // Not 0: that is checked.
-        lease / self.renewals.max(1)
-    }
-
     /// How long an answer may take: so that a renewal can be tried several times before a lease ends.
     pub(crate) fn response(&self) -> Duration {
         self.response.unwrap_or(sixth_of(self.lease).min(Duration::from_secs(2)))

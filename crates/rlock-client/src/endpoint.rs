@@ -1,11 +1,11 @@
 //! URLs of servers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::link::{Links, Login, RedisConnector, SentinelConnector, Service, Template};
-use crate::node::Node;
+use crate::node::{Node, Watch};
 use crate::router::Router;
 
 /// The forms of a URL.
@@ -51,14 +51,14 @@ impl Endpoint {
     }
 
     /// Starts the links.
-    pub(crate) fn route(self, links: Links) -> Router {
+    pub(crate) fn route(self, links: Links, watch: Weak<dyn Watch>) -> Router {
         match self {
-            Self::Server(connector) => Router::One(Arc::new(Node::new(Arc::new(connector), links))),
+            Self::Server(connector) => Router::One(Node::new(Arc::new(connector), links, watch)),
             Self::Sentinel(service) => {
                 let connector = SentinelConnector::start(service, links.clone());
-                Router::One(Arc::new(Node::new(Arc::new(connector), links)))
+                Router::One(Node::new(Arc::new(connector), links, watch))
             }
-            Self::Cluster(seeds, template) => Router::Cluster(Cluster::start(seeds, template, links)),
+            Self::Cluster(seeds, template) => Router::Cluster(Cluster::start(seeds, template, links, watch)),
         }
     }
 }

@@ -8,15 +8,14 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::acquisition::{Acquisition, State};
 use crate::command::{self, Acquired, Ask, Extras};
 use crate::error::{Error, Lost, name};
-use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::handle::Handle;
-use crate::hold::{Found, Hold, Leaver, State};
 use crate::kind::{Any, Kind, Plain};
 use crate::lockable::holding;
 use crate::message::Mode;
-use crate::release::{self, Earlier, Job, Repeat};
+use crate::request::{self, Failed};
 
 /// A held lock. It is held until you drop or release the guard, or until the lock is lost.
 ///
@@ -36,7 +35,7 @@ pub struct Guard<K = Plain> {
 /// Clone it into the work that the lock protects; see also [`Guard`], which has the same methods.
 #[derive(Clone)]
 pub struct Held {
-    hold: Arc<Hold>,
+    hold: Arc<Acquisition>,
 }
 
 impl Held {
@@ -52,13 +51,13 @@ impl Held {
 
     /// The state, without asking the server.
     pub fn state(&self) -> State {
-        self.hold.state()
+        self.hold.hold_state()
     }
 
     /// Waits until the lock is lost, and returns the reason; never returns if it is not lost.
     pub async fn lost(&self) -> Lost {
         self.hold.lost().cancelled().await;
-        match self.hold.state() {
+        match self.hold.hold_state() {
             State::Lost(why) => why,
             // The user of the token cancelled it: the lock is not lost.
             State::Held | State::Renewing | State::Released => std::future::pending().await,
@@ -82,17 +81,17 @@ impl Held {
 
     /// The lock's name.
     pub fn name(&self) -> &[u8] {
-        &self.hold.party.key
+        &self.hold.claim.key
     }
 
     /// The owner, as the server knows it.
     pub fn owner(&self) -> &[u8] {
-        &self.hold.party.owner
+        &self.hold.claim.owner
     }
 }
 
 impl<K: Kind> Guard<K> {
-    pub(crate) fn new(handle: Arc<Handle>, hold: Arc<Hold>) -> Guard<K> {
+    pub(crate) fn new(handle: Arc<Handle>, hold: Arc<Acquisition>) -> Guard<K> {
         Guard { handle, held: Held { hold }, armed: true, kind: PhantomData }
     }
 
@@ -107,7 +106,7 @@ impl<K: Kind> Guard<K> {
         self.of_kind()
     }
 
-    pub(crate) fn hold(&self) -> Arc<Hold> {
+    pub(crate) fn hold(&self) -> Arc<Acquisition> {
         self.held.hold.clone()
     }
 
@@ -124,37 +123,29 @@ impl<K: Kind> Guard<K> {
     /// latter two, the lock is held as before.
     pub async fn reenter(&self) -> Result<Guard<K>, Error> {
         let hold = &self.held.hold;
-        if !hold.add_guard() {
-            hold.check()?;
-        }
+        hold.add_guard()?;
         let guard = Guard::new(self.handle.clone(), hold.clone());
         guard.claim().await?;
         Ok(guard)
     }
 
-    /// Tells the server of the hold of a guard that was added.
+    /// Acquires on the server the hold of a guard that was added.
     pub(crate) async fn claim(&self) -> Result<(), Error> {
         let hold = &self.held.hold;
-        if hold.party.mode == Mode::Permit {
+        if hold.claim.mode == Mode::Permit {
             // The server counts one permit, however many guards there are here.
             return hold.check().map(|_| ());
         }
-        let shared = &hold.shared;
         let mut level = hold.level.lock().await;
         // Never a first hold: a lost hold must not be acquired again in silence.
         let holds = hold.guards().min(level.saturating_add(1)).max(2);
-        let by = shared.answer_by(&hold.party.key);
-        let (fenced, session) = (hold.token().is_some(), hold.session);
+        let (fenced, session) = (hold.token().is_some(), hold.terms.extras.session);
         let extras = Extras { fenced, session, ..Extras::default() };
-        let command = command::acquire(&hold.party, hold.lease, holds, extras, Ask::Now);
-        let reply = match exchange_one(shared, &hold.party.key, command, Manner::by(Some(by))).await {
-            Ok(reply) => reply.map_err(|refusal| refusal.error),
-            Err(Trouble::Unsent(error)) => return Err(error),
-            Err(Trouble::Unanswered(error)) => return Err(error),
-        };
+        let command = command::acquire(&hold.claim, hold.terms.lease, holds, extras, Ask::Now);
+        let reply = request::one(&hold.all.shared, &hold.claim.key, command).await.map_err(Failed::error);
         match reply.and_then(|reply| command::acquired(&reply)) {
             Ok(Acquired::Held(token)) => {
-                hold.raise_token(token);
+                hold.raise_token(i64::try_from(token).unwrap_or_default());
                 *level = holds.max(*level);
             }
             Ok(Acquired::Queued | Acquired::Denied) | Err(Error::NotALock { .. }) => hold.lose(Lost::Taken),
@@ -181,69 +172,55 @@ impl<K: Kind> Guard<K> {
     async fn release_now(mut self) -> Result<(), Error> {
         let hold = self.held.hold.clone();
         self.armed = false;
-        let (leaver, lost) = hold.remove_guard();
-        let mut job = Pending { handle: self.handle.clone(), job: Some(Job::of(hold.clone(), leaver)) };
-        if let Some(why) = lost {
-            // The server may have the hold still; that is the background's business.
-            return Err(Error::lost(&hold.party.key, why));
+        if hold.remove_guard()? > 0 {
+            return lower(&hold).await;
         }
-        match leaver {
-            Leaver::Other => {
-                let outcome = release::lower(&hold).await;
-                job.job = None;
-                outcome
-            }
-            Leaver::Last => {
-                let (shared, key) = (&hold.shared, &hold.party.key);
-                let by = shared.answer_by(key);
-                let given = shared.clock.until(Some(by), release::give_back(&hold)).await;
-                let Some((repeat, outcome)) = given else {
-                    return Err(Error::unknown(key, shared.trouble(key)));
-                };
-                let nothing = matches!(outcome, Err(Error::LockLost { .. }));
-                job.finish(repeat, if nothing { Found::Nothing } else { Found::Hold });
-                outcome
-            }
-        }
+        let (shared, key) = (&hold.all.shared, &hold.claim.key);
+        let outcome = shared.clock.until(Some(shared.answer_by(key)), hold.released()).await;
+        outcome.unwrap_or_else(|| Err(Error::unknown(key, shared.trouble(key))))
     }
 }
 
-/// A release under way; dropped before its end, it continues in the background.
-struct Pending {
-    handle: Arc<Handle>,
-    job: Option<Job>,
-}
-
-impl Pending {
-    /// The outcome is known; only repeats are left to the background.
-    fn finish(&mut self, repeat: Repeat, found: Found) {
-        let Some(Job::End(mut end)) = self.job.take() else { return };
-        if repeat == Repeat::Yes {
-            end.earlier = Earlier::Stray;
-        }
-        end.settle(&self.handle.shared, found);
-        if end.repeats() {
-            self.handle.send(Job::End(end));
-        }
+/// Lowers the holds on the server to the guards that are left.
+async fn lower(hold: &Arc<Acquisition>) -> Result<(), Error> {
+    if hold.claim.mode == Mode::Permit {
+        return Ok(());
     }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if let Some(mut job) = self.job.take() {
-            if let Job::End(end) = &mut job {
-                end.unsure = true;
-            }
-            self.handle.send(job);
+    let mut level = hold.level.lock().await;
+    let guards = hold.guards();
+    if guards == 0 {
+        // The last guard was released meanwhile, and its release takes all.
+        return Ok(());
+    }
+    // From now on no more than this is confirmed, whatever becomes of the request.
+    *level = guards.min(*level);
+    let key = &hold.claim.key;
+    match request::one(&hold.all.shared, key, command::release(&hold.claim, guards)).await {
+        // The last guard's release may have come first; it says whether the lock was held.
+        Ok(redis::Value::Nil) if hold.guards() == 0 => Ok(()),
+        Ok(redis::Value::Nil) => {
+            hold.lose(Lost::Taken);
+            Err(Error::lost(key, Lost::Taken))
         }
+        Ok(_) => Ok(()),
+        Err(Failed::Refused(refusal)) if matches!(refusal.error, Error::NotALock { .. }) => {
+            hold.lose(Lost::Taken);
+            Err(Error::lost(key, Lost::Taken))
+        }
+        Err(Failed::Refused(refusal)) => Err(refusal.error),
+        Err(failed) => Err(Error::unknown(key, failed.error())),
     }
 }
 
 impl<K> Drop for Guard<K> {
     fn drop(&mut self) {
-        if self.armed {
-            let (leaver, _) = self.held.hold.remove_guard();
-            self.handle.send(Job::of(self.held.hold.clone(), leaver));
+        if !self.armed {
+            return;
+        }
+        let hold = self.held.hold.clone();
+        // Fewer holds are a courtesy: the last release takes them all.
+        if let Ok(1..) = hold.remove_guard() {
+            self.handle.runtime.spawn(async move { lower(&hold).await });
         }
     }
 }
@@ -252,10 +229,10 @@ holding!(Guard<K>, Held);
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let party = &self.hold.party;
+        let claim = &self.hold.claim;
         f.debug_struct("Held")
-            .field("lock", &name(&party.key))
-            .field("owner", &name(&party.owner))
+            .field("lock", &name(&claim.key))
+            .field("owner", &name(&claim.owner))
             .field("state", &self.state())
             .finish()
     }

@@ -1,30 +1,23 @@
-//! The common part of a client's clones, attempts and guards.
+//! The common part of a client's clones, calls and guards.
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc::UnboundedSender;
+use crate::acquisition::Acquisitions;
 
-use crate::hold::Timetable;
-use crate::named_owners::Turns;
-use crate::release::Job;
-use crate::shared::Shared;
-
-/// The common part of clients, attempts and guards; the jobs' channel closes with the last of them.
+/// The common part of clients, calls and guards. After the last of them the client ends, as soon as nothing is left to release.
 pub(crate) struct Handle {
-    pub(crate) shared: Arc<Shared>,
-    /// The next renewals and the ends of all holds.
-    pub(crate) timetable: Arc<Timetable>,
-    pub(crate) turns: Turns,
+    pub(crate) all: Arc<Acquisitions>,
     pub(crate) runtime: tokio::runtime::Handle,
     /// Which server it is, as `destination` has it.
     pub(crate) server: String,
-    pub(crate) jobs: UnboundedSender<Job>,
 }
 
-impl Handle {
-    /// Leaves a release to the background. Does no I/O and needs no runtime.
-    pub(crate) fn send(&self, job: Job) {
-        // Without a receiver the runtime is gone, and the lease will end.
-        let _ = self.jobs.send(job);
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let all = self.all.clone();
+        self.runtime.spawn(async move {
+            all.emptied().await;
+            all.shared.stop.cancel();
+        });
     }
 }

@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-/// Whose the owners and the channel of a client are.
+/// Whose the owners of a client are.
 ///
 /// A child of a fork has a copy of it, so the process is compared before each use.
 pub(crate) struct Identity {
     /// `<name>@<host>:<pid>:<16 random characters>`: the owners begin with it.
     pub(crate) text: String,
-    /// New for each client: its channel ends with it.
-    pub(crate) random: String,
     process: u32,
 }
 
@@ -18,7 +16,12 @@ impl Identity {
     pub(crate) fn new(name: Option<&str>) -> Identity {
         let random = uuid::Uuid::new_v4().simple().to_string();
         let text = format!("{}:{random:.16}", called(name));
-        Identity { text, random, process: std::process::id() }
+        Identity { text, process: std::process::id() }
+    }
+
+    /// Whether this client has made the owner.
+    pub(crate) fn is_mine(&self, owner: &[u8]) -> bool {
+        owner.starts_with(self.text.as_bytes())
     }
 
     /// Whether this is the process in which the client was made.
@@ -62,6 +65,6 @@ mod tests {
         assert!(called(Some(&"x".repeat(1_000))).starts_with(&("x".repeat(64) + "@")));
         let (one, other) = (Identity::new(Some("job")), Identity::new(Some("job")));
         assert_ne!(one.text, other.text);
-        assert!(one.is_at_home() && one.text.contains(&format!(":{}:", std::process::id())));
+        assert!(one.is_at_home() && one.is_mine(other.text.as_bytes()) == (one.text == other.text) && one.text.contains(&format!(":{}:", std::process::id())));
     }
 }

@@ -150,7 +150,7 @@
     warn(clippy::arithmetic_side_effects, clippy::panic)
 )]
 
-mod acquire;
+mod acquisition;
 pub mod blocking;
 mod builder;
 mod client;
@@ -164,11 +164,8 @@ mod error;
 #[cfg(test)]
 mod error_tests;
 mod events;
-mod exchange;
-mod gauge;
 mod guard;
 mod handle;
-mod hold;
 mod identity;
 mod info;
 mod kind;
@@ -176,17 +173,12 @@ mod link;
 mod lock;
 mod lockable;
 mod message;
-mod multi;
-mod named_owners;
 mod node;
-mod red;
-mod release;
+mod request;
 mod router;
 mod shared;
 #[cfg(test)]
 mod virtual_tests;
-mod wait;
-mod watchdog;
 
 /// The README's examples, compiled.
 #[cfg(doctest)]
@@ -216,16 +208,14 @@ struct Unused;
 #[doc = include_str!("../../../README.md")]
 struct ProjectReadme;
 
+pub use acquisition::State;
 pub use builder::Builder;
 pub use client::Client;
 pub use config::{Durability, Waiting};
 pub use error::{Cause, Error, Lost};
 pub use events::Event;
 pub use guard::{Guard, Held};
-pub use hold::State;
 pub use info::{Holder, Info, Waiter};
 pub use kind::{Any, Exclusive, Kind, Permit, Plain, Read, Write};
 pub use lock::{Lock, ReadWriteLock};
-pub use multi::{MultiGuard, MultiHeld, MultiLock};
-pub use red::{RedGuard, RedHeld, RedLock};
 pub use tokio_util::sync::CancellationToken;

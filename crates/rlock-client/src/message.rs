@@ -1,33 +1,22 @@
-//! The messages that the server sends to waiters, and the waiters of this client.
+//! The messages that the server sends to waiters.
 //!
-//! A message names lock and owner, both percent-encoded, and arrives at most once; a reader skips words and
-//! fields that it does not know.
+//! A message names lock and owner, both percent-encoded, and arrives at most once. A reader skips words and fields that it does not
+//! know.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use rlock_machine::{MS, Message, Nanos};
 
-use tokio::sync::Notify;
+/// The longest lease in ms.
+const LONGEST: Nanos = 1 << 43;
 
-/// The outcome of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
-    /// The lock is the owner's, if it confirms.
-    Granted,
-    /// The wait has ended.
-    Timeout,
-    /// The server waits no more for this owner.
-    Dropped,
-}
-
-/// An owner of a lock, and in which way it holds or waits: what a message names.
+/// An owner of a lock, and the mode in which it holds or waits: what a message names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Party {
+pub(crate) struct Claim {
     pub(crate) key: Vec<u8>,
     pub(crate) owner: Vec<u8>,
     pub(crate) mode: Mode,
 }
 
-/// In which way a lock is held.
+/// How a lock is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Mode {
     /// Alone.
@@ -51,8 +40,8 @@ impl Mode {
         }
     }
 
-    /// What a message or a holder of `RLOCK.INFO` says.
-    pub(crate) fn told(word: Option<&[u8]>) -> Mode {
+    /// The mode in a message.
+    fn in_message(word: Option<&[u8]>) -> Mode {
         match word {
             Some(b"read") => Mode::Read,
             Some(b"write") => Mode::Write,
@@ -62,26 +51,32 @@ impl Mode {
     }
 }
 
-/// Reads a message; `None` for one that is not understood.
-pub(crate) fn parse(message: &[u8]) -> Option<(Notice, Party)> {
+/// Reads a message; `None` for one that is not understood. `current` is for [`Message::Granted`].
+pub(crate) fn parse(message: &[u8], current: bool) -> Option<(Message, Claim)> {
     let mut fields = message.split(|byte| *byte == b' ');
-    let notice = match fields.next()? {
-        b"granted" => Notice::Granted,
-        b"timeout" => Notice::Timeout,
-        b"dropped" => Notice::Dropped,
-        _ => return None,
-    };
+    let word = fields.next()?;
     let _database = fields.next()?;
     let owner = percent_decode(fields.next()?)?;
     let key = percent_decode(fields.next()?)?;
-    // Before the mode a grant has holds, lease and token, and a drop its reason.
-    let before_mode = match notice {
-        Notice::Granted => 3,
-        Notice::Timeout => 0,
-        Notice::Dropped => 1,
+    let message = match word {
+        b"granted" => {
+            let _holds = fields.next();
+            // Anybody may publish: no number of theirs may overflow.
+            let lease = fields.next().and_then(number).unwrap_or_default().clamp(0, LONGEST).saturating_mul(MS);
+            Message::Granted { token: fields.next().and_then(number).unwrap_or_default(), lease, current }
+        }
+        b"timeout" => Message::Timeout,
+        b"dropped" => {
+            let _reason = fields.next();
+            Message::Dropped
+        }
+        _ => return None,
     };
-    let mode = Mode::told(fields.nth(before_mode));
-    Some((notice, Party { key, owner, mode }))
+    Some((message, Claim { key, owner, mode: Mode::in_message(fields.next()) }))
+}
+
+fn number(field: &[u8]) -> Option<Nanos> {
+    std::str::from_utf8(field).ok()?.parse().ok()
 }
 
 fn percent_decode(field: &[u8]) -> Option<Vec<u8>> {
@@ -99,101 +94,29 @@ fn percent_decode(field: &[u8]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The messages to one owner that it has not read yet.
-///
-/// Most owners get their lock at once: an empty mailbox costs next to nothing, unlike a channel.
-#[derive(Debug, Default)]
-pub(crate) struct Mailbox {
-    notices: Mutex<VecDeque<Notice>>,
-    came: Notify,
-}
-
-impl Mailbox {
-    /// The next notice; waits for it.
-    pub(crate) async fn next(&self) -> Notice {
-        loop {
-            // What comes between these two leaves a permit behind.
-            if let Some(notice) = self.notices().pop_front() {
-                return notice;
-            }
-            self.came.notified().await;
-        }
-    }
-
-    fn put(&self, notice: Notice) {
-        self.notices().push_back(notice);
-        self.came.notify_one();
-    }
-
-    fn notices(&self) -> MutexGuard<'_, VecDeque<Notice>> {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The mailboxes of this client's waiters, and of holders that have waited.
-#[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    // Ordered, since two names of this length are compared in a tenth of the time that hashing one takes.
-    boxes: Mutex<BTreeMap<Arc<Party>, Arc<Mailbox>>>,
-}
-
-impl Inbox {
-    /// Opens a mailbox; before the first ENQUEUE.
-    pub(crate) fn open(&self, party: Arc<Party>) -> Arc<Mailbox> {
-        let mailbox = Arc::<Mailbox>::default();
-        self.lock().insert(party, mailbox.clone());
-        mailbox
-    }
-
-    /// Closes a mailbox that is no longer read.
-    pub(crate) fn close(&self, party: &Party) {
-        self.lock().remove(party);
-    }
-
-    /// Puts a message from the server into the owner's mailbox.
-    ///
-    /// A grant to an owner without one ends unconfirmed. It is not released: a copy of this client, restored
-    /// from a snapshot of the machine, receives its grants by the same channel.
-    pub(crate) fn deliver(&self, message: &[u8]) {
-        match parse(message) {
-            Some((notice, party)) => {
-                // An owner that holds the lock by now does not read its mailbox any more.
-                if let Some(mailbox) = self.lock().get(&party) {
-                    mailbox.put(notice);
-                }
-            }
-            None => {
-                tracing::debug!(message = %message.escape_ascii(), "a message of an unknown kind was skipped");
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<Party>, Arc<Mailbox>>> {
-        self.boxes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn messages_are_read_and_unknown_ones_skipped() {
-        let as_mode = |key: &[u8], owner: &[u8], mode| Party { key: key.into(), owner: owner.into(), mode };
-        let party = |key: &[u8], owner: &[u8]| as_mode(key, owner, Mode::Plain);
-        type Case<'a> = (&'a [u8], Option<(Notice, Party)>);
+        let in_mode = |key: &[u8], owner: &[u8], mode| Claim { key: key.into(), owner: owner.into(), mode };
+        let claim = |key: &[u8], owner: &[u8]| in_mode(key, owner, Mode::Plain);
+        let granted = |lease: Nanos, token| Message::Granted { token, lease: lease * MS, current: true };
+        type Case<'a> = (&'a [u8], Option<(Message, Claim)>);
         let cases: &[Case<'_>] = &[
-            (b"granted 0 me:1 invoice:7 1 5000 0", Some((Notice::Granted, party(b"invoice:7", b"me:1")))),
+            (b"granted 0 me:1 invoice:7 1 5000 0", Some((granted(5_000, 0), claim(b"invoice:7", b"me:1")))),
             (
-                b"granted 3 a%20b%25 %00%FF{x} 1 1 0 more",
-                Some((Notice::Granted, party(b"\0\xff{x}", b"a b%"))),
+                b"granted 3 a%20b%25 %00%FF{x} 1 1 7 more",
+                Some((granted(1, 7), claim(b"\0\xff{x}", b"a b%"))),
             ),
-            (b"timeout 0 me:1 k", Some((Notice::Timeout, party(b"k", b"me:1")))),
-            (b"dropped 0 me:1 k demoted", Some((Notice::Dropped, party(b"k", b"me:1")))),
-            (b"granted 0 me:1 k 1 5 0 read", Some((Notice::Granted, as_mode(b"k", b"me:1", Mode::Read)))),
-            (b"granted 0 me:1 k 1 5 0 permit", Some((Notice::Granted, as_mode(b"k", b"me:1", Mode::Permit)))),
-            (b"timeout 0 me:1 k write", Some((Notice::Timeout, as_mode(b"k", b"me:1", Mode::Write)))),
-            (b"dropped 0 me:1 k moved read", Some((Notice::Dropped, as_mode(b"k", b"me:1", Mode::Read)))),
+            (b"granted 0 me:1 k", Some((granted(0, 0), claim(b"k", b"me:1")))),
+            (b"timeout 0 me:1 k", Some((Message::Timeout, claim(b"k", b"me:1")))),
+            (b"dropped 0 me:1 k demoted", Some((Message::Dropped, claim(b"k", b"me:1")))),
+            (b"granted 0 me:1 k 1 5 0 read", Some((granted(5, 0), in_mode(b"k", b"me:1", Mode::Read)))),
+            (b"granted 0 me:1 k 1 5 0 permit", Some((granted(5, 0), in_mode(b"k", b"me:1", Mode::Permit)))),
+            (b"timeout 0 me:1 k write", Some((Message::Timeout, in_mode(b"k", b"me:1", Mode::Write)))),
+            (b"dropped 0 me:1 k moved read", Some((Message::Dropped, in_mode(b"k", b"me:1", Mode::Read)))),
             (b"later 0 me:1 k", None),
             (b"granted 0 me:1", None),
             (b"granted 0 m%2 k", None),
@@ -201,7 +124,7 @@ mod tests {
             (b"", None),
         ];
         for (message, expected) in cases {
-            assert_eq!(parse(message), *expected, "{}", message.escape_ascii());
+            assert_eq!(parse(message, true), *expected, "{}", message.escape_ascii());
         }
     }
 }

@@ -1,50 +1,93 @@
 //! A server, and the links to it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
+use crate::clock::Instant;
 use crate::error::Error;
-use crate::link::{Connector, Link, Links, Live, Pace, Subscription};
+use crate::link::{Connector, Link, Links, Live, Order, Pace, Report};
+
+/// What happens at a server, for its acquisitions.
+pub(crate) trait Watch: Send + Sync {
+    /// A link to it is up, or the server has answered a subscription.
+    fn ready(&self, node: &Arc<Node>);
+
+    /// A link to it is down.
+    fn lost(&self, node: &Arc<Node>, line: Line);
+
+    /// It refuses this user a connection, or the subscription in a cluster.
+    fn refused(&self, node: &Arc<Node>, error: &Error);
+
+    /// Slots have moved to other servers.
+    fn moved(&self);
+
+    /// A message came from it. `current`: by the present subscription, while the link for commands is up.
+    fn message(&self, node: &Arc<Node>, current: bool, message: &[u8]);
+
+    /// It has answered a heartbeat on the link for commands that was sent at this moment.
+    fn alive(&self, node: &Arc<Node>, sent: Instant);
+}
 
 /// A server and the links to it.
 pub(crate) struct Node {
-    /// For all but what blocks.
+    /// For all commands but WAIT.
     pub(crate) main: Link,
-    ears: Option<OnceLock<Link>>,
+    /// The link for messages, in a cluster.
+    messages: Option<Messages>,
     durable: OnceLock<Link>,
     links: Links,
     connector: Arc<dyn Connector>,
     replicas: AtomicUsize,
+    watch: Weak<dyn Watch>,
+    this: Weak<Node>,
+}
+
+/// The link for messages of a server in a cluster.
+struct Messages {
+    link: OnceLock<Link>,
+    /// The hash tag of a slot that the server has, as far as it is known.
+    tag: Box<dyn Fn() -> u32 + Send + Sync>,
 }
 
 /// One of the links to a server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// For all but what blocks.
+    /// For all commands but WAIT, and for messages if there is no cluster.
     Main,
     /// For WAIT.
     Durable,
-}
-
-/// Where an owner waits, and how it learns the outcome.
-#[derive(Clone)]
-pub(crate) struct Place {
-    node: Arc<Node>,
-    epoch: u64,
-    subscription: Arc<Subscription>,
+    /// For messages, in a cluster.
+    Messages,
 }
 
 impl Node {
-    /// A server whose messages come on the main link.
-    pub(crate) fn new(connector: Arc<dyn Connector>, links: Links) -> Node {
-        let main = links.start(connector.clone());
-        let (durable, replicas) = (OnceLock::new(), AtomicUsize::new(0));
-        Node { main, ears: None, durable, links, connector, replicas }
+    /// A server whose messages come on the link for commands.
+    pub(crate) fn new(connector: Arc<dyn Connector>, links: Links, watch: Weak<dyn Watch>) -> Arc<Node> {
+        Node::start(connector, links, watch, None)
     }
 
-    /// A server whose messages come on a link of their own.
-    pub(crate) fn with_ears(connector: Arc<dyn Connector>, links: Links) -> Node {
-        Node { ears: Some(OnceLock::new()), ..Node::new(connector, links) }
+    /// A server of a cluster. `tag` names a slot that it has.
+    pub(crate) fn in_cluster(
+        connector: Arc<dyn Connector>,
+        links: Links,
+        watch: Weak<dyn Watch>,
+        tag: impl Fn() -> u32 + Send + Sync + 'static,
+    ) -> Arc<Node> {
+        let messages = Messages { link: OnceLock::new(), tag: Box::new(tag) };
+        Node::start(connector, links, watch, Some(messages))
+    }
+
+    fn start(
+        connector: Arc<dyn Connector>,
+        links: Links,
+        watch: Weak<dyn Watch>,
+        messages: Option<Messages>,
+    ) -> Arc<Node> {
+        Arc::new_cyclic(|this: &Weak<Node>| {
+            let main = start_link(this, Line::Main, connector.clone(), &links);
+            let (durable, replicas) = (OnceLock::new(), AtomicUsize::new(0));
+            Node { main, messages, durable, links, connector, replicas, watch, this: this.clone() }
+        })
     }
 
     /// The most replicas that were ever connected, with those that are now.
@@ -54,29 +97,51 @@ impl Node {
 
     /// A link; connects when it is first used.
     pub(crate) fn line(&self, line: Line) -> &Link {
-        match line {
-            Line::Main => &self.main,
+        match (line, &self.messages) {
+            (Line::Main, _) | (Line::Messages, None) => &self.main,
+            (Line::Messages, Some(messages)) => messages
+                .link
+                .get_or_init(|| start_link(&self.this, line, self.connector.clone(), &self.links)),
             // WAIT keeps whatever comes after it on the connection waiting.
-            Line::Durable => self.durable.get_or_init(|| {
+            (Line::Durable, _) => self.durable.get_or_init(|| {
                 let pace = Pace { blocking: self.links.durability_wait, ..self.links.pace };
-                Links { pace, ..self.links.clone() }.start(self.connector.clone())
+                let links = Links { pace, ..self.links.clone() };
+                start_link(&self.this, line, self.connector.clone(), &links)
             }),
         }
     }
 
-    /// The link on which messages come; connects when it is first used.
-    fn ears(&self) -> &Link {
-        match &self.ears {
-            Some(ears) => ears.get_or_init(|| self.links.start(self.connector.clone())),
-            None => &self.main,
-        }
+    /// Whether commands can be sent, and if `waits`, messages are received.
+    pub(crate) fn is_ready(&self, waits: bool) -> bool {
+        self.main.live().is_some() && (!waits || self.messages.is_none() || self.subscription().is_some())
     }
 
-    /// The subscription by which messages on this channel are heard already, and its connection's epoch.
-    pub(crate) fn heard(&self, channel: &[u8]) -> Option<(u64, Arc<Subscription>)> {
-        let ears = self.ears.as_ref().map_or(Some(&self.main), OnceLock::get);
-        let live = ears.and_then(Link::live)?;
-        Some((live.epoch, live.subscribed(channel)?))
+    /// Sends an order by the link for commands; `false` if there is no connection.
+    pub(crate) fn order(&self, order: Order) -> bool {
+        let live = self.main.live();
+        let is_up = live.is_some();
+        if let Some(live) = live {
+            live.order(order);
+        }
+        is_up
+    }
+
+    /// Sees to it that messages are received, and returns the channel for an ENQUEUE that is sent now.
+    pub(crate) fn listen(&self) -> Vec<u8> {
+        let live = self.line(Line::Messages).live();
+        if let (Some(live), None) = (&live, &self.messages) {
+            live.listen("SUBSCRIBE", |name| name, |_| ());
+        }
+        live.map(|live| live.channel().to_vec()).unwrap_or_default()
+    }
+
+    /// The refusal of the present subscription.
+    pub(crate) fn unheard(&self) -> Option<Error> {
+        self.subscription()?.err()
+    }
+
+    fn subscription(&self) -> Option<Result<(), Error>> {
+        self.line(Line::Messages).live()?.subscription().cloned()
     }
 
     /// The server's address; of one behind Sentinels, that of the last connection.
@@ -84,46 +149,48 @@ impl Node {
         self.main.live().map_or_else(|| self.connector.server(), |live| live.server.clone())
     }
 
-    /// Why there is no connection on which messages come.
-    pub(crate) fn ears_trouble(&self) -> Error {
-        self.ears().trouble()
-    }
-
-    /// Waits until there is a connection on which messages come.
-    pub(crate) async fn listening(&self) -> Result<Arc<Live>, Error> {
-        self.ears().up().await
-    }
-}
-
-impl Links {
-    fn start(&self, connector: Arc<dyn Connector>) -> Link {
-        Link::start(connector, self)
-    }
-}
-
-impl Place {
-    /// A place with this server, heard on the connection of this epoch by this subscription.
-    pub(crate) fn new(node: Arc<Node>, epoch: u64, subscription: Arc<Subscription>) -> Place {
-        Place { node, epoch, subscription }
-    }
-
-    /// Waits until messages may have been lost.
-    pub(crate) async fn unheard(&self) {
-        tokio::select! {
-            () = self.node.ears().left(self.epoch) => (),
-            () = self.subscription.gone() => (),
+    fn report(self: &Arc<Self>, line: Line, report: &Report<'_>) {
+        let Some(watch) = self.watch.upgrade() else { return };
+        match report {
+            Report::Up(live) if line == Line::Messages => self.subscribe(live),
+            Report::Up(_) if line == Line::Main => watch.ready(self),
+            Report::Down => watch.lost(self, line),
+            Report::Refused(error) if line != Line::Durable => watch.refused(self, error),
+            Report::Message(live, message) => watch.message(self, self.is_current(live), message),
+            Report::Alive(sent) if line == Line::Main => watch.alive(self, *sent),
+            Report::Up(_) | Report::Refused(_) | Report::Alive(_) => (),
         }
     }
+
+    fn is_current(&self, from: &Live) -> bool {
+        let current = self.line(Line::Messages).live().is_some_and(|live| live.epoch == from.epoch);
+        current && self.main.live().is_some()
+    }
+
+    /// Subscribes in a cluster.
+    fn subscribe(self: &Arc<Self>, live: &Arc<Live>) {
+        let Some(messages) = &self.messages else { return };
+        let (node, heard) = (self.this.clone(), Arc::downgrade(live));
+        let done = move |outcome: &Result<(), Error>| {
+            let Some(node) = node.upgrade() else { return };
+            let Some(watch) = node.watch.upgrade() else { return };
+            match (outcome, heard.upgrade()) {
+                (Err(Error::Permission { .. }) | Ok(()), _) => watch.ready(&node),
+                // The slot is elsewhere by now. The next connection finds another one.
+                (Err(_), Some(live)) => drop(live.suspect("its subscription was refused")),
+                (Err(_), None) => (),
+            }
+        };
+        live.listen("SSUBSCRIBE", |name| format!("{name}:{{{}}}", (messages.tag)()), done);
+    }
 }
 
-/// What a refusal says about where to go.
-pub(crate) enum Elsewhere {
-    /// Nothing.
-    No,
-    /// The same again: the router knows better now.
-    Again,
-    /// The same again, but not at once: the cluster is changing.
-    Later,
-    /// This one time there, after ASKING.
-    Ask(Arc<Node>),
+fn start_link(this: &Weak<Node>, line: Line, connector: Arc<dyn Connector>, links: &Links) -> Link {
+    let node = this.clone();
+    let reports = move |report: Report<'_>| {
+        if let Some(node) = node.upgrade() {
+            node.report(line, &report);
+        }
+    };
+    Link::start(connector, links, Box::new(reports))
 }

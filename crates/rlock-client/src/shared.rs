@@ -1,7 +1,6 @@
 //! What the tasks and the handles of a client share.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
@@ -9,9 +8,7 @@ use crate::clock::{Clock, Instant};
 use crate::config::Config;
 use crate::error::Error;
 use crate::events::Event;
-use crate::gauge::Gauge;
 use crate::identity::Identity;
-use crate::message::Inbox;
 use crate::router::Router;
 
 pub(crate) struct Shared {
@@ -19,42 +16,19 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     /// Unique to this client; its owners begin with it.
     pub(crate) identity: Identity,
-    /// The channel of grants, where there is one for all locks; each other's name begins with it.
-    pub(crate) channel: String,
     pub(crate) router: Router,
-    pub(crate) inbox: Arc<Inbox>,
-    /// The owners that a server may know of.
-    pub(crate) owners: Arc<Gauge>,
     /// Set by a close: nothing new begins.
     pub(crate) closing: CancellationToken,
     /// The end of all tasks.
     pub(crate) stop: CancellationToken,
     numbers: AtomicU64,
-    waits_expected: AtomicBool,
 }
 
 impl Shared {
-    pub(crate) fn new(
-        config: Config,
-        clock: Clock,
-        router: Router,
-        (inbox, owners): (Arc<Inbox>, Arc<Gauge>),
-        stop: CancellationToken,
-    ) -> Shared {
+    pub(crate) fn new(config: Config, clock: Clock, router: Router, stop: CancellationToken) -> Shared {
         let identity = Identity::new(config.login.name.as_deref());
-        Shared {
-            config,
-            clock,
-            channel: format!("rlock:grants:{}", identity.random),
-            identity,
-            router,
-            inbox,
-            owners,
-            closing: CancellationToken::new(),
-            stop,
-            numbers: AtomicU64::new(1),
-            waits_expected: AtomicBool::new(false),
-        }
+        let (closing, numbers) = (CancellationToken::new(), AtomicU64::new(1));
+        Shared { config, clock, identity, router, closing, stop, numbers }
     }
 
     /// A number that this client has not used yet.
@@ -69,17 +43,6 @@ impl Shared {
     pub(crate) fn new_owner(&self) -> Vec<u8> {
         let (fresh, _) = uuid::Uuid::new_v4().as_u64_pair();
         format!("{}{fresh:016x}:{}", self.identity.text, self.next_id()).into_bytes()
-    }
-
-    /// Whether the next acquisition will probably wait, as the last one did. A wrong guess costs a round
-    /// trip, or a place in the queue that was not needed.
-    pub(crate) fn waits_expected(&self) -> bool {
-        self.waits_expected.load(Ordering::Relaxed)
-    }
-
-    /// Notes what became of the last request for a lock.
-    pub(crate) fn expect_waits(&self, expected: bool) {
-        self.waits_expected.store(expected, Ordering::Relaxed);
     }
 
     /// Until when a call without a limit waits for an answer about `key`. A first connection takes longer.

@@ -17,12 +17,17 @@ impl Machine {
         self.plan.grace.map_or(self.deadline, |grace| self.deadline.min(end_of(self.proven, grace)))
     }
 
+    /// When the lease ends by the local clock.
+    pub fn lease_end(&self) -> Nanos {
+        self.deadline
+    }
+
     /// The server has confirmed the hold: the lease counts from the sending of that command.
     pub(super) fn extend(&mut self, sent: Nanos, lease: Nanos) {
         self.deadline = end_of(sent, lease);
         self.proven = sent;
         self.tied = true;
-        self.renew_at = sent + lease / 3;
+        self.renew_at = sent + lease / Nanos::from(self.plan.renewals);
     }
 
     /// Whether a new connection begins with a RENEW.
@@ -69,7 +74,7 @@ impl Machine {
                     self.deadline = self.deadline.max(end_of(sent, self.plan.lease));
                 }
                 self.unconfirmed = None;
-                self.renew_at = sent + self.plan.lease / 3;
+                self.renew_at = sent + self.plan.lease / Nanos::from(self.plan.renewals);
                 out.push(Output::Renewed);
             }
             _ => self.lose(Loss::Taken, out),

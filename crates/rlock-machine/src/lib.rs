@@ -242,6 +242,8 @@ pub struct Plan {
     pub wait: Option<Nanos>,
     /// Whether the lease is renewed; a fixed lease is not.
     pub renew: bool,
+    /// How often the lease is renewed in its time: 3, unless the user sets another number.
+    pub renewals: u32,
     /// Whether the caller needs a fencing token.
     pub fenced: bool,
     /// Whether a grant by message is confirmed before the caller has the lock, whatever can be proved: the owner was used before, or
@@ -328,6 +330,27 @@ impl Machine {
     /// Where it stands.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// Whether the machine takes the command link for broken.
+    pub fn is_down(&self) -> bool {
+        self.down
+    }
+
+    /// Whether the reply to this command still counts.
+    pub fn awaits(&self, n: u64) -> bool {
+        self.pending == Some(n)
+    }
+
+    /// Whether the hold has a renewal under way, or one that failed and is tried again, or that waits for a link.
+    pub fn is_renewing(&self) -> bool {
+        let tries = self.pending.is_some() || self.failures > 0 || self.down && self.wants_renewal();
+        self.state == State::Held && tries
+    }
+
+    /// When to give it a [`Input::Tick`]: what the last [`Output::Timer`] said.
+    pub fn timer(&self) -> Option<Nanos> {
+        self.timer
     }
 
     /// Takes an input, and adds the orders to the shell to `out`.

@@ -99,6 +99,7 @@ fn plan(session: bool) -> Plan {
         lease: LEASE_MS * MS,
         wait: None,
         renew: true,
+        renewals: 3,
         fenced: false,
         confirm_first: false,
         response: RESPONSE,

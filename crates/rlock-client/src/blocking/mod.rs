@@ -20,7 +20,6 @@
 //! ```
 
 mod lock;
-mod several;
 mod thread;
 
 use std::time::Duration;
@@ -28,7 +27,6 @@ use std::time::Duration;
 use crate::Builder;
 use crate::error::Error;
 pub use lock::{Guard, Lock, ReadWriteLock};
-pub use several::{MultiGuard, MultiLock, RedGuard, RedLock};
 use thread::Thread;
 
 /// A client; see [`crate::Client`].

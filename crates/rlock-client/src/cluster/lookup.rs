@@ -44,6 +44,9 @@ impl Inner {
                 Ok(map) => {
                     if self.install(map) {
                         pause = FIRST_PAUSE;
+                        if let Some(watch) = self.watch.upgrade() {
+                            watch.moved();
+                        }
                     }
                     self.progress.send_modify(|progress| {
                         let times = progress.as_ref().and_then(|outcome| outcome.as_ref().ok());

@@ -37,6 +37,12 @@ impl Map {
         self.addresses.get(usize::from(index)).map(String::as_str)
     }
 
+    /// A slot that is there.
+    pub(super) fn slot_at(&self, address: &str) -> Option<usize> {
+        let index = self.addresses.iter().position(|other| other == address)?;
+        self.slots.iter().position(|slot| slot.map(usize::from) == Some(index))
+    }
+
     /// All servers that have slots, or had until they moved.
     pub(super) fn addresses(&self) -> &[String] {
         &self.addresses
@@ -102,7 +108,7 @@ pub(super) fn host_of(address: &str) -> &str {
 
 /// A refusal that names another server.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Redirection {
+pub(super) struct Redirection {
     pub(super) slot: usize,
     /// `host:port`; without the host where it is that of the server that refused.
     pub(super) address: String,
@@ -111,13 +117,8 @@ pub(crate) struct Redirection {
 }
 
 impl Redirection {
-    /// Whether this is `ASK`: the lock is not here any more, or was never, and its slot is being moved.
-    pub(crate) fn is_ask(refusal: &Refusal) -> bool {
-        Redirection::read(refusal).is_some_and(|redirection| redirection.asks)
-    }
-
     /// Reads `MOVED slot host:port` and `ASK slot host:port`.
-    pub(crate) fn read(refusal: &Refusal) -> Option<Redirection> {
+    pub(super) fn read(refusal: &Refusal) -> Option<Redirection> {
         let asks = match refusal.code.as_str() {
             "MOVED" => false,
             "ASK" => true,

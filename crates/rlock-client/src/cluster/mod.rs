@@ -9,7 +9,7 @@ mod map;
 mod slot;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
@@ -17,16 +17,32 @@ use tokio::sync::{Notify, watch};
 use crate::command::Refusal;
 use crate::error::Error;
 use crate::link::{Links, Live, Template};
-use crate::node::{Elsewhere, Line, Node};
-use map::Map;
-pub(crate) use map::Redirection;
-pub(crate) use slot::channel_of;
+use crate::node::{Line, Node, Watch};
+use map::{Map, Redirection};
 
 /// How long to wait for a connection before the others are asked where a slot is by now.
 const PATIENCE: Duration = Duration::from_millis(250);
 
+/// How often a command follows a slot at once …
+const AT_ONCE: u32 = 2;
+
+/// … in this time.
+const SETTLES: Duration = Duration::from_millis(250);
+
 /// How long a server without slots is kept after it was last used: one that is being given slots.
 const KEEP: Duration = Duration::from_secs(60);
+
+/// Where to send a command that was refused.
+pub(crate) enum Next {
+    /// Nowhere else: the refusal says nothing about slots.
+    Refused,
+    /// To the server that has the slot now, as the map says.
+    Moved,
+    /// To the same server, a little later: the cluster is changing.
+    Later,
+    /// To this server once, after ASKING.
+    Ask(Arc<Node>),
+}
 
 /// The servers of a cluster.
 pub(crate) struct Cluster {
@@ -35,6 +51,7 @@ pub(crate) struct Cluster {
 
 struct Inner {
     links: Links,
+    watch: Weak<dyn Watch>,
     /// `host:port`, as the user named them; at least one.
     seeds: Vec<String>,
     template: Template,
@@ -49,6 +66,8 @@ struct Inner {
 struct Known {
     map: Map,
     nodes: HashMap<String, Entry>,
+    /// The last slot that a refusal has moved, when, and how often in a row.
+    moved: Option<(usize, Instant, u32)>,
 }
 
 struct Entry {
@@ -58,9 +77,14 @@ struct Entry {
 
 impl Cluster {
     /// Starts to look around. `template` takes every one of the `seeds`, of which there is at least one.
-    pub(crate) fn start(seeds: Vec<String>, template: Template, links: Links) -> Cluster {
+    pub(crate) fn start(
+        seeds: Vec<String>,
+        template: Template,
+        links: Links,
+        watch: Weak<dyn Watch>,
+    ) -> Cluster {
         let (known, progress, doubts) = (Mutex::default(), watch::channel(None).0, Notify::new());
-        let inner = Arc::new(Inner { links, seeds, template, known, progress, doubts });
+        let inner = Arc::new(Inner { links, watch, seeds, template, known, progress, doubts });
         let (looking, stop) = (inner.clone(), inner.links.stop.clone());
         inner.links.runtime.spawn(async move {
             tokio::select! {
@@ -87,7 +111,7 @@ impl Cluster {
     }
 
     /// Waits for a connection to the server that has `key`, which may become another one meanwhile.
-    pub(crate) async fn up(&self, key: &[u8], line: Line) -> Result<(Arc<Node>, Arc<Live>), Error> {
+    pub(crate) async fn up(&self, key: &[u8], line: Line) -> Result<Arc<Live>, Error> {
         let mut progress = self.inner.progress.subscribe();
         loop {
             progress.mark_unchanged();
@@ -95,7 +119,7 @@ impl Cluster {
             let link = node.line(line);
             tokio::select! {
                 biased;
-                live = link.up() => return live.map(|live| (node.clone(), live)),
+                live = link.up() => return live,
                 _ = progress.changed() => (),
                 () = tokio::time::sleep(PATIENCE) => self.inner.doubts.notify_one(),
             }
@@ -113,32 +137,50 @@ impl Cluster {
         }
     }
 
+    /// The map may be out of date.
+    pub(crate) fn doubt(&self) {
+        self.inner.doubts.notify_one();
+    }
+
     /// Learns from a refusal where a slot is.
-    pub(crate) fn learn(&self, refusal: &Refusal) -> Elsewhere {
+    pub(crate) fn learn(&self, refusal: &Refusal) -> Next {
         let Some(redirection) = Redirection::read(refusal) else {
             if !["CLUSTERDOWN", "TRYAGAIN"].contains(&refusal.code.as_str()) {
-                return Elsewhere::No;
+                return Next::Refused;
             }
-            self.inner.doubts.notify_one();
-            return Elsewhere::Later;
+            self.doubt();
+            return Next::Later;
         };
         // Other slots are likely to have moved as well.
-        self.inner.doubts.notify_one();
+        self.doubt();
         let mut known = self.inner.known();
         let address = known.complete(redirection.slot, redirection.address);
-        let Ok(node) = self.inner.node_at(&mut known, &address) else { return Elsewhere::Later };
+        let Ok(node) = self.inner.node_at(&mut known, &address) else { return Next::Later };
         if redirection.asks {
-            return Elsewhere::Ask(node);
+            return Next::Ask(node);
         }
-        known.map.assign(redirection.slot, &address);
-        Elsewhere::Again
+        if known.assign(redirection.slot, &address) { Next::Moved } else { Next::Later }
     }
 }
 
 impl Known {
+    /// A server says that a slot is elsewhere; `false` if the servers disagree, and need a moment to settle it.
+    fn assign(&mut self, slot: usize, address: &str) -> bool {
+        if self.map.address(slot) == Some(address) {
+            return true;
+        }
+        self.map.assign(slot, address);
+        let times = match self.moved {
+            Some((last, at, times)) if last == slot && at.elapsed() < SETTLES => times.saturating_add(1),
+            _ => 1,
+        };
+        self.moved = Some((slot, Instant::now(), times));
+        times <= AT_ONCE
+    }
+
     /// Closes the links to servers that have no slots any more.
     fn forget_unused(&mut self) {
-        let Known { map, nodes } = self;
+        let Known { map, nodes, .. } = self;
         nodes.retain(|address, entry| map.has(address) || entry.used.elapsed() < KEEP);
     }
 
@@ -152,7 +194,7 @@ impl Known {
 }
 
 impl Inner {
-    fn node(&self, key: &[u8]) -> Arc<Node> {
+    fn node(self: &Arc<Self>, key: &[u8]) -> Arc<Node> {
         let mut known = self.known();
         let slot = slot::slot_of(key);
         let at = known.map.address(slot).or_else(|| known.map.addresses().first().map(String::as_str));
@@ -166,20 +208,25 @@ impl Inner {
     }
 
     /// The server at an address; makes its links if it has none.
-    fn node_at(&self, known: &mut Known, address: &str) -> Result<Arc<Node>, Error> {
+    fn node_at(self: &Arc<Self>, known: &mut Known, address: &str) -> Result<Arc<Node>, Error> {
         let used = Instant::now();
         if let Some(entry) = known.nodes.get_mut(address) {
             entry.used = used;
             return Ok(entry.node.clone());
         }
         let connector = Arc::new((self.template)(address)?);
-        let node = Arc::new(Node::with_ears(connector, self.links.clone()));
+        let (inner, at) = (Arc::downgrade(self), address.to_string());
+        let tag = move || {
+            let slot = inner.upgrade().and_then(|inner| inner.known().map.slot_at(&at));
+            slot::tag_of(slot.unwrap_or_default())
+        };
+        let node = Node::in_cluster(connector, self.links.clone(), self.watch.clone(), tag);
         known.nodes.insert(address.to_string(), Entry { node: node.clone(), used });
         Ok(node)
     }
 
     /// Takes over what a server said; `true` where it is news.
-    fn install(&self, map: Map) -> bool {
+    fn install(self: &Arc<Self>, map: Map) -> bool {
         let mut known = self.known();
         let before = std::mem::replace(&mut known.map, map);
         if known.map == before {
@@ -196,7 +243,7 @@ impl Inner {
     }
 
     /// A server that took over from another counts as many replicas as that one had.
-    fn pass_on(&self, known: &mut Known, before: &Map, address: &str) {
+    fn pass_on(self: &Arc<Self>, known: &mut Known, before: &Map, address: &str) {
         let Some(heir) = before.heir(address, &known.map).map(str::to_string) else { return };
         let Some(seen) = known.nodes.get(address).map(|entry| entry.node.replicas_seen(0)) else { return };
         if let Ok(node) = self.node_at(known, &heir) {

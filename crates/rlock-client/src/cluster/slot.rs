@@ -1,4 +1,4 @@
-//! Slots: which a key has, and channels that have a given one.
+//! Slots: which a key has, and hash tags that have a given one.
 
 use std::sync::OnceLock;
 
@@ -27,19 +27,10 @@ fn split_at_byte(bytes: &[u8], byte: u8) -> Option<(&[u8], &[u8])> {
     Some((bytes.get(..at)?, bytes.get(at.saturating_add(1)..)?))
 }
 
-/// The channel of a client's grants for the locks that share the slot of `key`.
-///
-/// A channel for each slot, not for each lock: the number of slots limits them, so the client gives none up,
-/// however many locks it waits for.
-pub(crate) fn channel_of(all: &str, key: &[u8]) -> Vec<u8> {
-    let tag = tags().get(slot_of(key)).copied().unwrap_or_default();
-    format!("{all}:{{{tag}}}").into_bytes()
-}
-
-/// For each slot the smallest number that has it as a hash tag.
-fn tags() -> &'static [u32] {
+/// The smallest number that has this slot as a hash tag.
+pub(super) fn tag_of(slot: usize) -> u32 {
     static TAGS: OnceLock<Vec<u32>> = OnceLock::new();
-    TAGS.get_or_init(|| {
+    let tags = TAGS.get_or_init(|| {
         let mut tags = vec![None; SLOTS];
         let mut missing = SLOTS;
         for number in 0_u32.. {
@@ -53,7 +44,8 @@ fn tags() -> &'static [u32] {
             }
         }
         tags.into_iter().map(Option::unwrap_or_default).collect()
-    })
+    });
+    tags.get(slot).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -79,11 +71,9 @@ mod tests {
     }
 
     #[test]
-    fn every_slot_has_a_channel() {
-        for (slot, tag) in tags().iter().enumerate() {
-            let channel = channel_of("rlock:grants:uuid", tag.to_string().as_bytes());
-            assert_eq!(slot_of(&channel), slot);
-            assert_eq!(channel, format!("rlock:grants:uuid:{{{tag}}}").as_bytes());
+    fn every_slot_has_a_tag() {
+        for slot in 0..SLOTS {
+            assert_eq!(slot_of(format!("channel:{{{}}}", tag_of(slot)).as_bytes()), slot);
         }
     }
 }

@@ -1,19 +1,23 @@
 //! Keeping a connection up: connect, listen, PING, and connect again, for ever.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use redis::{Cmd, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
-use super::life::Life;
-use super::links::{Links, Pace};
-use super::live::{Live, Suspicion};
+use super::links::{Links, Report, Reports};
+use super::live::{Live, NoAnswer, Order, Suspicion};
 use super::role::pulse;
-use super::transport::{Connector, Incoming};
+use super::transport::{Connector, Dialled, Incoming};
+use crate::clock::Instant as Moment;
 use crate::error::Error;
 use crate::events::Event;
 
@@ -23,8 +27,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// … up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// How many orders go in one piece.
+const BATCH: usize = 500;
+
 /// Why the connection to a demoted server is left.
-const DEMOTED: &str = "it is no longer a primary";
+pub(crate) const DEMOTED: &str = "it is no longer a primary";
 
 /// Whether there is a connection.
 #[derive(Clone)]
@@ -42,13 +49,12 @@ pub(crate) struct Link {
     connector: Arc<dyn Connector>,
     state: watch::Receiver<State>,
     was_up: Arc<AtomicBool>,
-    suspicions: UnboundedSender<Suspicion>,
     _ends: DropGuard,
 }
 
 impl Link {
     /// Starts to connect, on the runtime of `links`; ends with their `stop` at the latest.
-    pub(crate) fn start(connector: Arc<dyn Connector>, links: &Links) -> Link {
+    pub(crate) fn start(connector: Arc<dyn Connector>, links: &Links, reports: Reports) -> Link {
         let stop = links.stop.child_token();
         let ends = stop.clone().drop_guard();
         let (publish, state) = watch::channel(State::Connecting);
@@ -56,11 +62,11 @@ impl Link {
         let was_up = Arc::<AtomicBool>::default();
         let mut keeper = Keeper {
             connector: connector.clone(),
-            pace: links.pace,
             links: links.clone(),
+            reports,
             publish,
             was_up: was_up.clone(),
-            suspicions: suspicions.clone(),
+            suspicions,
             doubts,
         };
         links.runtime.spawn(async move {
@@ -71,7 +77,7 @@ impl Link {
             // Views of holds may outlive their client; its connection must not.
             keeper.publish.send_replace(State::Down(Error::Closed));
         });
-        Link { connector, state, was_up, suspicions, _ends: ends }
+        Link { connector, state, was_up, _ends: ends }
     }
 
     /// The connection, if there is one now.
@@ -120,30 +126,6 @@ impl Link {
     pub(crate) fn is_new(&self) -> bool {
         !self.was_up.load(Ordering::Relaxed)
     }
-
-    /// Waits until an attempt to connect was refused for want of leave, which no further attempt will mend.
-    pub(crate) async fn denied(&self) -> Error {
-        let mut state = self.state.clone();
-        let denied = |state: &State| matches!(state, State::Down(Error::Permission { .. }));
-        match state.wait_for(denied).await.as_deref() {
-            Ok(State::Down(error)) => error.clone(),
-            _ => Error::Closed,
-        }
-    }
-
-    /// Waits until the connection of this epoch is no longer the one in use.
-    pub(crate) async fn left(&self, epoch: u64) {
-        let mut state = self.state.clone();
-        let gone = |state: &State| !matches!(state, State::Up(live) if live.epoch == epoch);
-        // An error is a link that has ended: gone as well.
-        let _ = state.wait_for(gone).await;
-    }
-
-    /// Asks for another connection in place of the one of this epoch, which is to a server that is no longer a primary.
-    pub(crate) fn demoted(&self, epoch: u64) {
-        // Without a receiver the link has ended.
-        let _ = self.suspicions.send(Suspicion { epoch, why: DEMOTED });
-    }
 }
 
 /// The longest pause between two attempts to connect, and how long one may take: holds that were tied to the last
@@ -163,8 +145,8 @@ fn heartbeat(grace: Option<Duration>, response: Duration) -> (Duration, Duration
 
 struct Keeper {
     connector: Arc<dyn Connector>,
-    pace: Pace,
     links: Links,
+    reports: Reports,
     publish: watch::Sender<State>,
     was_up: Arc<AtomicBool>,
     suspicions: UnboundedSender<Suspicion>,
@@ -175,37 +157,27 @@ impl Keeper {
     async fn run(&mut self) {
         let mut pause = FIRST_PAUSE;
         let mut lost_at = None;
-        // That of the last connection.
-        let mut life = Arc::<Life>::default();
+        let pace = self.links.pace;
         // The child of a fork needs no connection: it may send nothing.
-        while std::process::id() == self.pace.process {
+        while std::process::id() == pace.process {
             let (sender, events) = unbounded_channel();
-            let was_up = self.was_up.load(Ordering::Relaxed);
-            let usual = if was_up { self.pace.response } else { self.pace.first };
-            let (longest_pause, patience) = haste(life.shortest_grace(), usual);
+            let usual = if self.was_up.load(Ordering::Relaxed) { pace.response } else { pace.first };
+            let grace = *self.links.graces.shortest().borrow();
+            let (longest_pause, patience) = haste(grace, usual);
             let attempt = timeout(patience, self.connector.connect(sender, patience)).await;
             let no_answer =
                 || Error::transport(self.connector.server(), format!("no connection within {patience:?}"));
             match attempt.unwrap_or_else(|_| Err(no_answer())) {
                 Ok(dialled) => {
                     pause = FIRST_PAUSE;
-                    let live = Arc::new(Live::new(dialled, self.suspicions.clone(), self.pace));
-                    self.was_up.store(true, Ordering::Relaxed);
-                    self.publish.send_replace(State::Up(live.clone()));
-                    self.report_restored(&live, lost_at.take());
-                    let why = self.serve(&live, events).await;
-                    let error = Error::transport(live.server.as_str(), why.clone());
-                    // Before it is published: a hold that sees the next connection must see that this one has ended.
-                    live.life.end(why);
-                    life = live.life.clone();
-                    lost_at = Some(Instant::now());
-                    self.publish.send_replace(State::Down(error.clone()));
-                    let server = &live.server;
-                    self.links.events.tell(Event::Disconnected { server, error: &error });
+                    self.use_up(dialled, events, &mut lost_at).await;
                 }
                 Err(error) => {
                     tracing::debug!(%error, "could not connect");
-                    self.publish.send_replace(State::Down(error));
+                    self.publish.send_replace(State::Down(error.clone()));
+                    if matches!(error, Error::Permission { .. }) {
+                        (self.reports)(Report::Refused(&error));
+                    }
                 }
             }
             // Clients that lost the same server should not come back in step.
@@ -214,31 +186,69 @@ impl Keeper {
         }
     }
 
-    /// Reports a connection where one was lost before, at `lost_at`. The receiver may ask for the state, which must have been
-    /// published.
-    fn report_restored(&self, live: &Live, lost_at: Option<Instant>) {
-        let Some(lost_at) = lost_at else { return };
-        self.links.restored.notify_one();
-        let (server, after) = (&live.server, lost_at.elapsed());
-        self.links.events.tell(Event::Reconnected { server, after });
+    /// Serves a connection to its end.
+    async fn use_up(
+        &mut self,
+        dialled: Dialled,
+        mut events: UnboundedReceiver<Incoming>,
+        lost_at: &mut Option<Instant>,
+    ) {
+        let (orders, mut ordered) = unbounded_channel();
+        let live = Arc::new(Live::new(dialled, orders, self.suspicions.clone(), self.links.pace));
+        self.was_up.store(true, Ordering::Relaxed);
+        self.publish.send_replace(State::Up(live.clone()));
+        if let Some(lost_at) = lost_at.take() {
+            let (server, after) = (&live.server, lost_at.elapsed());
+            self.links.events.tell(Event::Reconnected { server, after });
+        }
+        (self.reports)(Report::Up(&live));
+        let mut under_way = FuturesUnordered::new();
+        let why = self.serve(&live, &mut events, &mut ordered, &mut under_way).await;
+        let error = Error::transport(live.server.as_str(), why.clone());
+        live.end.set(why);
+        *lost_at = Some(Instant::now());
+        self.publish.send_replace(State::Down(error.clone()));
+        while let Some(batch) = under_way.next().await {
+            batch.conclude();
+        }
+        ordered.close();
+        let sent = self.links.pace.clock.now();
+        while let Ok(order) = ordered.try_recv() {
+            (order.answered)(sent, Err(NoAnswer::Unsent(error.clone())));
+        }
+        (self.reports)(Report::Down);
+        self.links.events.tell(Event::Disconnected { server: &live.server, error: &error });
     }
 
-    /// Listens until the connection is gone or given up; says why.
-    async fn serve(&mut self, live: &Live, mut events: UnboundedReceiver<Incoming>) -> String {
-        let (epoch, connector) = (live.epoch, self.connector.clone());
-        let alive = keep_asking(live, connector.as_ref(), self.pace);
+    /// Sends orders and listens until the connection is gone or given up; says why.
+    async fn serve(
+        &mut self,
+        live: &Arc<Live>,
+        events: &mut UnboundedReceiver<Incoming>,
+        ordered: &mut UnboundedReceiver<Order>,
+        under_way: &mut FuturesUnordered<Sending>,
+    ) -> String {
+        let connector = self.connector.clone();
+        let alive = keep_asking(live, connector.as_ref(), &self.links, &self.reports);
         let moved = connector.moved(&live.server);
         tokio::pin!(alive, moved);
+        let mut batch = Vec::new();
         loop {
             tokio::select! {
-                event = events.recv() => match event {
-                    Some(Incoming::Message(message)) => (self.links.deliver)(&message),
-                    Some(Incoming::Unsubscribed(channel)) => live.unsubscribed(&channel),
-                    Some(Incoming::Closed) | None => return "it was closed".into(),
-                },
-                Some(suspected) = self.doubts.recv() => if suspected.epoch == epoch {
+                // A batch is on its way before the next one is made: orders are carried out in their order.
+                biased;
+                Some(suspected) = self.doubts.recv() => if suspected.epoch == live.epoch {
                     return suspected.why.into();
                 },
+                Some(batch) = under_way.next() => batch.conclude(),
+                event = events.recv() => match event {
+                    Some(Incoming::Message(message)) => (self.reports)(Report::Message(live, &message)),
+                    Some(Incoming::Unsubscribed(_)) => return "its subscription was ended".into(),
+                    Some(Incoming::Closed) | None => return "it was closed".into(),
+                },
+                _ = ordered.recv_many(&mut batch, BATCH) => {
+                    under_way.push(Box::pin(send(live.clone(), std::mem::take(&mut batch))));
+                }
                 why = &mut alive => return why,
                 why = &mut moved => return why,
             }
@@ -246,18 +256,61 @@ impl Keeper {
     }
 }
 
+type Sending = Pin<Box<dyn Future<Output = Batch> + Send>>;
+
+/// Orders that were sent in one piece, and what came of it.
+struct Batch {
+    sent: Moment,
+    outcome: Result<Vec<Value>, Error>,
+    orders: Vec<Order>,
+    /// How many commands each order had.
+    lengths: Vec<usize>,
+}
+
+async fn send(live: Arc<Live>, mut orders: Vec<Order>) -> Batch {
+    let lengths: Vec<usize> = orders.iter().map(|order| order.commands.len()).collect();
+    let response = orders.iter().map(|order| order.response).min().unwrap_or_default();
+    let commands: Vec<Cmd> = orders.iter_mut().flat_map(|order| order.commands.drain(..)).collect();
+    let sent = live.now();
+    let outcome = live.ask(&commands, response, response).await;
+    let outcome = outcome.map_err(|why| Error::transport(live.server.as_str(), why));
+    Batch { sent, outcome, orders, lengths }
+}
+
+impl Batch {
+    /// Tells each order what came of it.
+    fn conclude(self) {
+        match self.outcome {
+            Ok(values) => {
+                let mut values = values.into_iter();
+                for (order, length) in self.orders.into_iter().zip(self.lengths) {
+                    (order.answered)(self.sent, Ok(values.by_ref().take(length).collect()));
+                }
+            }
+            Err(error) => {
+                for order in self.orders {
+                    (order.answered)(self.sent, Err(NoAnswer::Unanswered(error.clone())));
+                }
+            }
+        }
+    }
+}
+
 /// Asks the server now and then whether it is there: a wait must not hang on a connection that is dead, and each answer is
 /// the proof by which the holds live that are tied to it.
-async fn keep_asking(live: &Live, connector: &dyn Connector, pace: Pace) -> String {
+async fn keep_asking(live: &Live, connector: &dyn Connector, links: &Links, reports: &Reports) -> String {
+    let pace = links.pace;
+    let mut shortest = links.graces.shortest();
     loop {
-        let (pause, patience) = heartbeat(live.life.shortest_grace(), pace.response);
+        let (pause, patience) = heartbeat(*shortest.borrow_and_update(), pace.response);
         let patience = patience.saturating_add(pace.blocking);
         tokio::select! {
             () = tokio::time::sleep(pause) => (),
-            () = live.life.quicker() => continue,
+            Ok(()) = shortest.changed() => continue,
         }
+        let sent = live.now();
         match live.ask(&[pulse()], patience, pace.response.saturating_add(pace.blocking)).await {
-            Ok(answers) if answers.iter().all(|answer| connector.is_well(answer)) => (),
+            Ok(answers) if answers.iter().all(|answer| connector.is_well(answer)) => reports(Report::Alive(sent)),
             Ok(_) => return DEMOTED.into(),
             Err(why) => return why,
         }

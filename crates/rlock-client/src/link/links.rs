@@ -1,18 +1,34 @@
-//! The settings of links, their receivers and their end.
+//! The settings of links, their reports and their end.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use super::graces::Graces;
+use super::live::Live;
+use crate::clock::{Clock, Instant};
+use crate::error::Error;
 use crate::events::Hook;
-use crate::gauge::Gauge;
 
-/// What is done with a message.
-pub(crate) type Deliver = Arc<dyn Fn(&[u8]) + Send + Sync>;
+/// What happens on a link.
+pub(crate) enum Report<'a> {
+    /// There is a connection.
+    Up(&'a Arc<Live>),
+    /// The connection is gone. Each request on it has got its answer.
+    Down,
+    /// The server refuses this user a connection: no attempt will mend that.
+    Refused(&'a Error),
+    /// A message on a channel that was subscribed.
+    Message(&'a Live, &'a [u8]),
+    /// The server has answered a heartbeat that was sent at this moment.
+    Alive(Instant),
+}
+
+/// The receiver of a link's reports.
+pub(crate) type Reports = Box<dyn Fn(Report<'_>) + Send + Sync>;
 
 /// The times a link goes by, and its process.
 #[derive(Clone, Copy, Debug)]
@@ -32,14 +48,12 @@ pub(crate) struct Pace {
 #[derive(Clone)]
 pub(crate) struct Links {
     pub(crate) pace: Pace,
-    pub(crate) deliver: Deliver,
     pub(crate) events: Hook,
-    /// Told when a connection was restored.
-    pub(crate) restored: Arc<Notify>,
     /// How long replicas may take, and with them WAIT.
     pub(crate) durability_wait: Duration,
-    /// The owners that a server may know of: while there are any, Sentinels are asked often.
-    pub(crate) owners: Arc<Gauge>,
+    /// How many acquisitions there are: while there are any, Sentinels are asked often.
+    pub(crate) busy: Arc<AtomicUsize>,
+    pub(crate) graces: Arc<Graces>,
     pub(crate) runtime: Handle,
     pub(crate) stop: CancellationToken,
 }

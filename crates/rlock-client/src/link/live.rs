@@ -1,8 +1,7 @@
-//! A connection that is up: its requests, and the channels it listens to.
+//! A connection that is up, and its requests.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redis::{Cmd, PushKind, Value, cmd};
@@ -11,10 +10,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::life::Life;
 use super::links::Pace;
 use super::transport::{Connection, Dialled};
-use crate::command::{Refusal, about, answer};
+use crate::clock::Instant;
+use crate::command::{about, answer};
 use crate::error::Error;
 
 /// That a connection is of no use any more.
@@ -23,80 +22,102 @@ pub(super) struct Suspicion {
     pub(super) why: &'static str,
 }
 
+/// Why a request has no answer.
+#[derive(Clone, Debug)]
+pub(crate) enum NoAnswer {
+    /// It was not sent.
+    Unsent(Error),
+    /// It was sent. Whether the server carries it out is unknown.
+    Unanswered(Error),
+}
+
+/// Takes the answers to an order, and the moment of sending; called once.
+type Answered = Box<dyn FnOnce(Instant, Result<Vec<Value>, NoAnswer>) + Send>;
+
+/// Commands to send in one piece, with those of other orders. They go out in the order of the orders.
+pub(crate) struct Order {
+    pub(crate) commands: Vec<Cmd>,
+    /// A connection that does not answer within this time is given up.
+    pub(crate) response: Duration,
+    pub(crate) answered: Answered,
+}
+
 /// A connection that is up.
 pub(crate) struct Live {
     /// Differs between any two connections of this process.
     pub(crate) epoch: u64,
-    pub(crate) life: Arc<Life>,
     /// The server's address.
     pub(crate) server: String,
+    /// Why the connection ended.
+    pub(super) end: End,
     connection: Box<dyn Connection>,
-    channels: Mutex<BTreeMap<Vec<u8>, Arc<Subscription>>>,
+    orders: UnboundedSender<Order>,
     suspicions: UnboundedSender<Suspicion>,
     pace: Pace,
+    listener: Listener,
     identity: OnceCell<Option<String>>,
 }
 
-/// A channel that is being listened to.
+/// The subscription of a connection.
 #[derive(Default)]
-pub(crate) struct Subscription {
-    confirmed: OnceCell<()>,
-    gone: CancellationToken,
+struct Listener {
+    /// The channel, which no other connection has: a half-open one before it must not pass for a receiver.
+    channel: OnceLock<Vec<u8>>,
+    asked: AtomicBool,
+    outcome: OnceLock<Result<(), Error>>,
 }
 
-impl Subscription {
-    /// Waits until the server has ended it.
-    pub(crate) async fn gone(&self) {
-        self.gone.cancelled().await;
+/// The end of a connection, and its reason.
+#[derive(Default)]
+pub(super) struct End {
+    ended: CancellationToken,
+    why: OnceLock<String>,
+}
+
+impl End {
+    /// The connection is used no longer.
+    pub(super) fn set(&self, why: String) {
+        self.why.get_or_init(|| why);
+        self.ended.cancel();
     }
-}
 
-/// Why a channel is not listened to.
-#[derive(Debug)]
-pub(crate) enum Unheard {
-    Refused(Refusal),
-    Unanswered(Error),
+    async fn wait(&self) -> &str {
+        self.ended.cancelled().await;
+        self.why.get().map_or("", String::as_str)
+    }
 }
 
 impl Live {
-    /// Puts a connection to use. `suspicions` is notified if it turns out to be unusable.
-    pub(super) fn new(dialled: Dialled, suspicions: UnboundedSender<Suspicion>, pace: Pace) -> Live {
+    /// Puts a connection to use. `suspicions` is notified if it turns out to be unusable; what comes from `orders` is sent on it.
+    pub(super) fn new(
+        dialled: Dialled,
+        orders: UnboundedSender<Order>,
+        suspicions: UnboundedSender<Suspicion>,
+        pace: Pace,
+    ) -> Live {
         let Dialled { connection, server } = dialled;
         static EPOCHS: AtomicU64 = AtomicU64::new(1);
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
-        let (life, channels, identity) = (Arc::default(), Mutex::default(), OnceCell::new());
-        Live { epoch, life, server, connection, channels, suspicions, pace, identity }
+        let (end, listener, identity) = (End::default(), Listener::default(), OnceCell::new());
+        Live { epoch, server, end, connection, orders, suspicions, pace, listener, identity }
     }
 
-    /// Sends commands in one piece. `Err`: they may or may not have been carried out.
-    ///
-    /// A connection that does not answer within the link's response time is given up.
+    /// Sends an order. Its answers come before the link reports that it is down. An order that comes after that is dropped.
+    pub(crate) fn order(&self, order: Order) {
+        // Without a receiver the connection has ended, which the link reports.
+        let _ = self.orders.send(order);
+    }
+
+    /// Sends commands in one piece. A connection that does not answer within the link's response time is given up.
     pub(crate) async fn request(&self, commands: &[Cmd]) -> Result<Vec<Value>, Error> {
-        self.request_or_leave(commands, self.pace.response).await
-    }
-
-    /// As [`Live::request`], with a response time of its own.
-    pub(crate) async fn request_or_leave(
-        &self,
-        commands: &[Cmd],
-        time: Duration,
-    ) -> Result<Vec<Value>, Error> {
-        self.request_in(commands, time, time).await
+        self.request_within(commands, self.pace.response).await
     }
 
     /// As [`Live::request`], but waits for `time` at most. If that is less than the response time, the connection stays in use.
     pub(crate) async fn request_within(&self, commands: &[Cmd], time: Duration) -> Result<Vec<Value>, Error> {
-        self.request_in(commands, time, self.pace.response).await
-    }
-
-    async fn request_in(
-        &self,
-        commands: &[Cmd],
-        time: Duration,
-        response: Duration,
-    ) -> Result<Vec<Value>, Error> {
-        let outcome = self.ask(commands, time, response).await;
-        outcome.map_err(|why| Error::transport(self.server.as_str(), why))
+        self.ask(commands, time, self.pace.response)
+            .await
+            .map_err(|why| Error::transport(self.server.as_str(), why))
     }
 
     /// As [`Live::request`], within this time. A connection that is silent for `response` is given up.
@@ -110,21 +131,17 @@ impl Live {
             return Err("the connection is that of the process before a fork".into());
         }
         let expected = commands.len();
-        let sent = self.pace.clock.now();
         let answers = tokio::select! {
             biased;
             answers = timeout(time, self.connection.send(commands)) => answers,
             // There will be no answers: the callers must not wait for them, but ask on the next connection.
-            why = self.life.ended() => return Err(format!("the connection is no longer used: {why}")),
+            why = self.end.wait() => return Err(format!("the connection is no longer used: {why}")),
         };
         match answers {
             Ok(Ok(values)) if values.iter().any(is_unasked) => {
                 Err(self.suspect("replies and requests are out of step").into())
             }
-            Ok(Ok(values)) if values.len() == expected => {
-                self.life.prove(sent);
-                Ok(values)
-            }
+            Ok(Ok(values)) if values.len() == expected => Ok(values),
             Ok(Ok(values)) => Err(format!("{} replies to {expected} commands", values.len())),
             Ok(Err(error)) => Err(error),
             Err(_) => {
@@ -136,13 +153,17 @@ impl Live {
         }
     }
 
+    pub(super) fn now(&self) -> Instant {
+        self.pace.clock.now()
+    }
+
     /// The error of a request that the caller waits for no longer.
     pub(crate) fn silent(&self) -> Error {
         Error::transport(self.server.as_str(), "no reply in time")
     }
 
     /// Asks for another connection in place of this one; returns why.
-    fn suspect(&self, why: &'static str) -> &'static str {
+    pub(crate) fn suspect(&self, why: &'static str) -> &'static str {
         // Without a receiver the link has ended.
         let _ = self.suspicions.send(Suspicion { epoch: self.epoch, why });
         why
@@ -159,40 +180,39 @@ impl Live {
         self.identity.get_or_init(ask).await.as_deref()
     }
 
-    /// Subscribes to a channel, unless that was done on this connection.
-    ///
-    /// The server may end the subscription by itself.
-    pub(crate) async fn subscribe(&self, word: &str, channel: &[u8]) -> Result<Arc<Subscription>, Unheard> {
-        if let Some(subscription) = self.subscribed(channel) {
-            return Ok(subscription);
+    /// Subscribes by `word` to a channel of this connection's own, once; an order behind this one is carried out after it. `name`
+    /// makes the channel, `done` hears the outcome.
+    pub(crate) fn listen(
+        self: &Arc<Self>,
+        word: &str,
+        name: impl FnOnce(String) -> String,
+        done: impl FnOnce(&Result<(), Error>) + Send + 'static,
+    ) {
+        if self.listener.asked.swap(true, Ordering::Relaxed) {
+            return;
         }
-        let subscription = self.channels().entry(channel.to_vec()).or_default().clone();
-        let subscribe = || async {
-            let command = about(word, channel, None);
-            let values = self.request(&[command]).await.map_err(Unheard::Unanswered)?;
-            for value in values {
-                answer(channel, value).map_err(Unheard::Refused)?;
-            }
-            Ok(())
-        };
-        subscription.confirmed.get_or_try_init(subscribe).await?;
-        Ok(subscription)
+        let random = uuid::Uuid::new_v4().simple();
+        let channel = name(format!("rlock:grants:{random}")).into_bytes();
+        let commands = vec![about(word, &channel, None)];
+        self.listener.channel.get_or_init(|| channel);
+        let live = self.clone();
+        let answered: Answered = Box::new(move |_, answers| {
+            // Without an answer the connection ends, and its subscription with it.
+            let Ok(answers) = answers else { return };
+            let refused = answers.into_iter().find_map(|value| answer(b"", value).err());
+            done(live.listener.outcome.get_or_init(|| refused.map_or(Ok(()), |refusal| Err(refusal.error))));
+        });
+        self.order(Order { commands, response: self.pace.response, answered });
     }
 
-    /// The subscription to a channel, where the server has confirmed it.
-    pub(crate) fn subscribed(&self, channel: &[u8]) -> Option<Arc<Subscription>> {
-        self.channels().get(channel).filter(|subscription| subscription.confirmed.initialized()).cloned()
+    /// The channel of [`Live::listen`], empty before.
+    pub(crate) fn channel(&self) -> &[u8] {
+        self.listener.channel.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The server has ended the subscription to a channel.
-    pub(super) fn unsubscribed(&self, channel: &[u8]) {
-        if let Some(subscription) = self.channels().remove(channel) {
-            subscription.gone.cancel();
-        }
-    }
-
-    fn channels(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Arc<Subscription>>> {
-        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether the server has answered the subscription, and its refusal if it was one.
+    pub(crate) fn subscription(&self) -> Option<&Result<(), Error>> {
+        self.listener.outcome.get()
     }
 }
 

@@ -3,8 +3,8 @@
 //! Commands and messages share one connection (RESP3). In a cluster, where servers end subscriptions unasked,
 //! messages have a link of their own: see `live::is_unasked`.
 
+mod graces;
 mod keeper;
-mod life;
 mod links;
 mod live;
 mod redis;
@@ -12,10 +12,10 @@ mod role;
 mod sentinel;
 mod transport;
 
-pub(crate) use keeper::Link;
-pub(crate) use life::{Life, Tie};
-pub(crate) use links::{Links, Pace};
-pub(crate) use live::{Live, Subscription, Unheard};
+pub(crate) use graces::Graces;
+pub(crate) use keeper::{DEMOTED, Link};
+pub(crate) use links::{Links, Pace, Report};
+pub(crate) use live::{Live, NoAnswer, Order};
 pub(crate) use redis::{Login, RedisConnector};
 pub(crate) use sentinel::{SentinelConnector, Service, Template, in_url};
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! Questions about a lock without acquiring it, and the forced release.
 
-use redis::Value;
-
 use super::Lock;
 use crate::command;
 use crate::error::Error;
-use crate::exchange::{Manner, Trouble, exchange_one};
 use crate::info::Info;
 use crate::kind::Kind;
+use crate::request::{self, Failed};
 
 impl<K: Kind> Lock<K> {
     /// Whether the lock is held.
@@ -40,10 +38,9 @@ impl<K: Kind> Lock<K> {
     ///
     /// As [`Lock::locked`]. After [`Error::OutcomeUnknown`] it may have worked.
     pub async fn force_release(&self) -> Result<bool, Error> {
-        match self.ask(command::about("RLOCK.FORCERELEASE", &self.spec.key, None)).await? {
-            Ok(value) => Ok(command::integer("RLOCK.FORCERELEASE", &value)? == Some(1)),
-            Err(error) => Err(Error::unknown(&self.spec.key, error)),
-        }
+        let reply = self.ask(command::about("RLOCK.FORCERELEASE", &self.spec.key, None)).await;
+        let value = reply.map_err(|failed| failed.unless_known(&self.spec.key))?;
+        Ok(command::integer("RLOCK.FORCERELEASE", &value)? == Some(1))
     }
 
     /// Everything that the server reports about the lock: holders, leases, waiters.
@@ -56,10 +53,7 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn ask_info(&self, command: redis::Cmd) -> Result<Info, Error> {
-        match self.ask(command).await? {
-            Ok(value) => Info::read(value),
-            Err(error) => Err(error),
-        }
+        Info::read(self.ask(command).await.map_err(Failed::error)?)
     }
 
     /// Whether there is a connection to the lock's server, without asking it; an error gives the reason if there is
@@ -71,19 +65,14 @@ impl<K: Kind> Lock<K> {
     ///
     /// The error of the last attempt to connect.
     pub fn connected(&self) -> Result<(), Error> {
-        let node = self.spec.handle.shared.router.node(&self.spec.key);
+        let node = self.spec.handle.all.shared.router.node(&self.spec.key);
         node.main.live().map(|_| ()).ok_or_else(|| node.main.trouble())
     }
 
-    /// Asks the server; the inner error is a lost reply.
-    pub(super) async fn ask(&self, command: redis::Cmd) -> Result<Result<Value, Error>, Error> {
-        let shared = &self.spec.handle.shared;
-        shared.check_open()?;
-        let by = shared.answer_by(&self.spec.key);
-        match exchange_one(shared, &self.spec.key, command, Manner::by(Some(by))).await {
-            Ok(reply) => reply.map(Ok).map_err(|refusal| refusal.error),
-            Err(Trouble::Unsent(error)) => Err(error),
-            Err(Trouble::Unanswered(error)) => Ok(Err(error)),
-        }
+    /// Asks the server.
+    pub(super) async fn ask(&self, command: redis::Cmd) -> Result<redis::Value, Failed> {
+        let shared = &self.spec.handle.all.shared;
+        shared.check_open().map_err(Failed::of)?;
+        request::one(shared, &self.spec.key, command).await
     }
 }

@@ -4,7 +4,7 @@ use super::Lock;
 use crate::command;
 use crate::error::Error;
 use crate::kind::Kind;
-use crate::message::{Mode, Party};
+use crate::message::{Claim, Mode};
 
 impl<K: Kind> Lock<K> {
     /// Releases all holds of an owner, which may be another client's; `false` if it held nothing.
@@ -15,14 +15,14 @@ impl<K: Kind> Lock<K> {
     ///
     /// As [`Lock::locked`]. After [`Error::OutcomeUnknown`] it may have worked.
     pub async fn release_all_of(&self, owner: impl AsRef<[u8]>) -> Result<bool, Error> {
-        let party = self.spec.party(owner.as_ref());
-        match self.change("RLOCK.RELEASE", command::release(&party, 0)).await {
-            Err(Error::Refused { .. }) if party.mode == Mode::Plain => {
+        let claim = self.spec.claim(owner.as_ref());
+        match self.change("RLOCK.RELEASE", command::release(&claim, 0)).await {
+            Err(Error::Refused { .. }) if claim.mode == Mode::Plain => {
                 // It may hold a read/write lock in both ways.
                 let mut released = false;
                 for mode in [Mode::Write, Mode::Read] {
-                    let party = Party { mode, ..party.clone() };
-                    released |= self.change("RLOCK.RELEASE", command::release(&party, 0)).await?.is_some();
+                    let claim = Claim { mode, ..claim.clone() };
+                    released |= self.change("RLOCK.RELEASE", command::release(&claim, 0)).await?.is_some();
                 }
                 Ok(released)
             }
@@ -41,7 +41,7 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn change(&self, word: &str, command: redis::Cmd) -> Result<Option<i64>, Error> {
-        let value = self.ask(command).await?.map_err(|error| Error::unknown(self.name(), error))?;
+        let value = self.ask(command).await.map_err(|failed| failed.unless_known(self.name()))?;
         command::integer(word, &value)
     }
 }

@@ -2,15 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::spec::Patience;
 use super::{Lock, Spec};
+use crate::acquisition::Acquisition;
 use crate::command::Extras;
 use crate::config::Durability;
 use crate::error::{Error, Lost, name};
 use crate::guard::Guard;
 use crate::handle::Handle;
-use crate::hold::Hold;
 use crate::kind::{Read, Write};
 use crate::message::Mode;
 
@@ -75,26 +75,30 @@ impl Guard<Write> {
             ));
         }
         let reader = reader_beside(self.handle(), &hold);
-        let owner = hold.party.owner.clone();
-        let guard = if hold.named {
-            Spec { owner: Some(owner), ..reader }.acquire(Patience::None).await?
+        let owner = &hold.claim.owner;
+        let outcome = if hold.terms.named {
+            Spec { owner: Some(owner.clone()), ..reader }.acquire(Some(Duration::ZERO)).await
         } else {
-            reader.attempt(owner, None, Patience::None).await?
+            reader.acquire_beside(owner).await
         };
-        // A reader is denied beside a writer of its own only where that is gone.
-        let Some(guard) = guard else {
-            self.check()?;
-            return Err(Error::lost(self.name(), Lost::Taken));
+        let guard = match outcome {
+            // A reader is denied beside a writer of its own only if the write hold is gone.
+            Err(Error::Denied { .. }) => {
+                self.check()?;
+                return Err(Error::lost(self.name(), Lost::Taken));
+            }
+            outcome => outcome?,
         };
         self.release().await?;
         Ok(guard.of_kind())
     }
 }
 
-/// The read side of the lock that is held so.
-fn reader_beside(handle: Arc<Handle>, hold: &Hold) -> Spec {
-    let (lease, renew) = (hold.lease, hold.is_renewed());
-    let spec = Spec::new(handle, hold.party.key.clone());
-    let extras = Extras { session: hold.session, ..Extras::default() };
-    Spec { mode: Mode::Read, lease, renew, extras, durability: Durability::None, ..spec }
+/// The read side of a lock that is held for writing.
+fn reader_beside(handle: Arc<Handle>, hold: &Acquisition) -> Spec {
+    let terms = hold.terms;
+    let spec = Spec::new(handle, hold.claim.key.clone());
+    let extras = Extras { session: terms.extras.session, ..Extras::default() };
+    let (lease, renew, durability) = (terms.lease, terms.renew, Durability::None);
+    Spec { mode: Mode::Read, lease, renew, extras, durability, ..spec }
 }

@@ -3,28 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedMutexGuard;
 use tracing::Instrument;
 
-use crate::acquire::{Attempt, Order, Step};
-use crate::clock::Instant;
+use crate::acquisition::{Acquisition, Reentry, Terms};
 use crate::command::{Extras, check_grace, check_lease, check_permits};
 use crate::config::Durability;
+use crate::durability;
 use crate::error::{Error, name};
 use crate::events::Event;
 use crate::guard::Guard;
 use crate::handle::Handle;
 use crate::kind::Any;
-use crate::message::{Mode, Party};
-use crate::wait;
-
-/// How long to wait.
-#[derive(Clone, Copy)]
-pub(super) enum Patience {
-    None,
-    /// For ever where there is no moment.
-    Until(Option<Instant>),
-}
+use crate::message::{Claim, Mode};
 
 /// A lock's name and settings.
 #[derive(Clone)]
@@ -41,10 +31,37 @@ pub(crate) struct Spec {
     pub(crate) extras: Extras,
 }
 
+/// The caller of an acquisition. Dropped without a guard, it gives the acquisition up.
+struct Caller {
+    handle: Arc<Handle>,
+    acquisition: Option<Arc<Acquisition>>,
+}
+
+impl Caller {
+    /// Waits until the caller has the lock, on as many replicas as it wants; `None` if the lock was lost while it waited for those.
+    async fn guard(mut self, durability: Durability) -> Result<Option<Guard<Any>>, Error> {
+        let Some(acquisition) = &self.acquisition else { return Ok(None) };
+        acquisition.settled().await?;
+        if !durability::ensure(acquisition, durability).await? {
+            return Ok(None);
+        }
+        acquisition.tell_acquired();
+        Ok(self.acquisition.take().map(|acquisition| Guard::new(self.handle.clone(), acquisition)))
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        if let Some(acquisition) = self.acquisition.take() {
+            acquisition.abandon();
+        }
+    }
+}
+
 impl Spec {
     /// The lock with this name, as the client's settings have it.
     pub(crate) fn new(handle: Arc<Handle>, key: Vec<u8>) -> Spec {
-        let config = &handle.shared.config;
+        let config = &handle.all.shared.config;
         let (lease, wait, durability) = (config.lease, config.wait, config.durability);
         let (mode, session) = (Mode::Plain, config.session_grace);
         let extras = Extras { session, ..Extras::default() };
@@ -59,21 +76,22 @@ impl Spec {
     }
 
     /// An owner of this lock.
-    pub(super) fn party(&self, owner: &[u8]) -> Party {
-        Party { key: self.key.clone(), owner: owner.to_vec(), mode: self.mode }
+    pub(super) fn claim(&self, owner: &[u8]) -> Claim {
+        Claim { key: self.key.clone(), owner: owner.to_vec(), mode: self.mode }
     }
 
     /// Acquires the lock if it is free now.
     pub(crate) async fn acquire_now(&self) -> Result<Guard<Any>, Error> {
-        self.acquire(Patience::None).await?.ok_or_else(|| Error::denied(&self.key))
+        self.acquire(Some(Duration::ZERO)).await
     }
 
     /// Acquires the lock, and waits for `wait` at most, or for ever.
     pub(crate) async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
-        let by = wait.map(|wait| self.handle.shared.clock.now().after(wait));
-        // Only an owner whose turn never came leaves without a guard or an error of its own.
-        let late = || Error::timeout(&self.key, wait.unwrap_or_default(), None);
-        self.acquire(Patience::Until(by)).await?.ok_or_else(late)
+        match self.acquire(wait).await {
+            // Who waits for no time asks once as well.
+            Err(Error::Denied { .. }) => Err(Error::timeout(&self.key, Duration::ZERO, None)),
+            outcome => outcome,
+        }
     }
 
     /// Reports that an acquisition failed. Only for an acquisition of the user: its rounds and parts are not reported.
@@ -84,93 +102,83 @@ impl Spec {
     /// Raises the event of an acquisition that was denied or has timed out.
     pub(crate) fn tell_failure(&self, error: &Error) {
         match *error {
-            Error::Denied { .. } => self.handle.shared.tell(Event::Denied { lock: &self.key }),
+            Error::Denied { .. } => self.handle.all.shared.tell(Event::Denied { lock: &self.key }),
             Error::Timeout { waited, .. } => {
-                self.handle.shared.tell(Event::TimedOut { lock: &self.key, waited });
+                self.handle.all.shared.tell(Event::TimedOut { lock: &self.key, waited });
             }
             _ => (),
         }
     }
 
-    pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Guard<Any>>, Error> {
-        let shared = &self.handle.shared;
-        shared.check_open()?;
+    /// Begins an acquisition; the error is another one of this owner.
+    fn begin(&self, owner: &[u8], wait: Option<Duration>) -> Result<Caller, Arc<Acquisition>> {
+        let terms = Terms {
+            lease: self.lease,
+            renew: self.renew,
+            wait,
+            extras: self.extras,
+            named: self.owner.is_some(),
+            durable: !matches!(self.durability, Durability::None | Durability::Replicas(0)),
+        };
+        let acquisition = Some(self.handle.all.begin(self.claim(owner), terms)?);
+        Ok(Caller { handle: self.handle.clone(), acquisition })
+    }
+
+    /// Acquires the lock beside another hold of this owner, if it is free now.
+    pub(super) async fn acquire_beside(&self, owner: &[u8]) -> Result<Guard<Any>, Error> {
+        match self.begin(owner, Some(Duration::ZERO)) {
+            Ok(caller) => caller.guard(Durability::None).await?.ok_or_else(|| Error::denied(&self.key)),
+            Err(_) => Err(Error::denied(&self.key)),
+        }
+    }
+
+    pub(super) async fn acquire(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
+        self.handle.all.shared.check_open()?;
         check_lease(self.lease)?;
         self.extras.permits.map_or(Ok(()), check_permits)?;
         self.extras.session.map_or(Ok(()), check_grace)?;
         let span = tracing::debug_span!("acquire", lock = %name(&self.key));
-        async {
-            match &self.owner {
-                None => self.attempt(shared.new_owner(), None, patience).await,
-                Some(owner) => self.acquire_as(owner, patience).await,
-            }
-        }
-        .instrument(span)
-        .await
+        self.pursue(wait).instrument(span).await
     }
 
-    /// Acquires the lock, or enters it again, as an owner that the user named.
-    async fn acquire_as(&self, owner: &[u8], patience: Patience) -> Result<Option<Guard<Any>>, Error> {
-        let shared = &self.handle.shared;
-        let party = self.party(owner);
-        let turn = self.handle.turns.of(&party);
+    /// Acquires the lock, as an owner that was never used, or as one that the user named: of that there is one acquisition at a time,
+    /// which a later one enters again.
+    async fn pursue(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
+        let shared = &self.handle.all.shared;
+        let began = shared.clock.now();
+        let is_once = wait.is_some_and(|wait| wait.is_zero());
+        let by = wait.filter(|_| !is_once).map(|wait| began.after(wait));
         loop {
-            let changed = turn.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            let hold = turn.hold();
-            if let Some(hold) = hold.as_ref().filter(|hold| hold.add_guard()) {
-                let guard = Guard::new(self.handle.clone(), hold.clone());
-                guard.claim().await?;
-                return Ok(Some(guard));
+            shared.check_open()?;
+            let left = by.map(|by| by.since(shared.clock.now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(Error::timeout(&self.key, shared.clock.now().since(began), None));
             }
-            if let Some(hold) = hold.as_ref().filter(|hold| hold.guards() > 0) {
-                // The turn ends with the last guard of what was lost, and the caller may be the one that has it.
-                hold.check()?;
-            }
-            let by = match patience {
-                Patience::Until(by) => by,
-                // A release under way is waited for, another's wait for the lock is not.
-                Patience::None if hold.is_none() && turn.gate.try_lock().is_err() => return Ok(None),
-                Patience::None => Some(shared.answer_by(&self.key)),
+            let owner = self.owner.clone().unwrap_or_else(|| shared.new_owner());
+            let other = match self.begin(&owner, if is_once { wait } else { left }) {
+                Ok(caller) => match caller.guard(self.durability).await? {
+                    Some(guard) => return Ok(guard),
+                    None if is_once => return Err(Error::denied(&self.key)),
+                    None => continue,
+                },
+                Err(other) => other,
             };
-            let next = shared.clock.until(by, async {
-                tokio::select! {
-                    gate = turn.take() => Ok(Some(gate)),
-                    () = changed => Ok(None),
-                    () = shared.closing.cancelled() => Err(Error::Closed),
-                }
-            });
-            match next.await {
-                None => return Ok(None),
-                Some(Ok(None)) => continue,
-                Some(Err(closed)) => return Err(closed),
-                Some(Ok(Some(gate))) => return self.attempt(owner.to_vec(), Some(gate), patience).await,
+            let reentry = other.reenter_named()?;
+            if let Reentry::Entered = reentry {
+                let guard = Guard::new(self.handle.clone(), other);
+                return guard.claim().await.map(|()| guard);
             }
-        }
-    }
-
-    pub(super) async fn attempt(
-        &self,
-        owner: Vec<u8>,
-        turn: Option<OwnedMutexGuard<()>>,
-        patience: Patience,
-    ) -> Result<Option<Guard<Any>>, Error> {
-        let shared = &self.handle.shared;
-        let order = Order {
-            party: Arc::new(self.party(&owner)),
-            lease: self.lease,
-            renewed: self.renew,
-            extras: self.extras,
-            durability: self.durability,
-        };
-        let mut attempt = Attempt::new(self.handle.clone(), order, turn);
-        match patience {
-            Patience::None => wait::ask_once(attempt, shared.answer_by(&self.key)).await,
-            Patience::Until(by) => match attempt.ask_in_queue(false, by).await {
-                Step::Held(sent) if self.durability == Durability::None => Ok(Some(attempt.finish(sent))),
-                step => wait::wait(attempt, step, by).await.map(Some),
-            },
+            let by = if is_once { Some(shared.answer_by(&self.key)) } else { by };
+            let over = async {
+                tokio::select! {
+                    () = other.over(&reentry) => (),
+                    () = shared.closing.cancelled() => (),
+                }
+            };
+            let awaits = matches!(reentry, Reentry::Awaits);
+            if is_once && awaits || shared.clock.until(by, over).await.is_none() && is_once {
+                return Err(Error::denied(&self.key));
+            }
         }
     }
 }

@@ -3,7 +3,6 @@
 mod ends;
 mod leases;
 mod limits;
-mod red;
 mod server;
 mod session;
 
@@ -30,8 +29,8 @@ fn client(server: &VirtualServer) -> Client {
 
 fn client_with(server: &VirtualServer, config: Config) -> Client {
     let connector = Arc::new(server.clone());
-    Client::start(config, Clock::Tokio(Instant::now()), "virtual".into(), |links| {
-        Router::One(Arc::new(Node::new(connector, links)))
+    Client::start(config, Clock::Tokio(Instant::now()), "virtual".into(), |links, watch| {
+        Router::One(Node::new(connector, links, watch))
     })
 }
 
@@ -190,7 +189,7 @@ async fn a_message_about_an_earlier_wait_does_not_end_the_next_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_has_ended_before_the_release_is_sent() {
+async fn a_release_is_sent_behind_the_renewal_under_way() {
     let server = VirtualServer::start();
     let client = client(&server);
     for drops in [false, true] {
@@ -209,7 +208,7 @@ async fn a_renewal_has_ended_before_the_release_is_sent() {
         sleep(100 * SECOND).await;
         assert_eq!(server.times("RLOCK.RENEW").len(), renewals + 1, "renewed after its end");
         let released = server.times("RLOCK.RELEASE")[releases..].to_vec();
-        assert!(released.len() == 1 && released[0] >= renewed + 3 * SECOND / 2, "{renewed:?} {released:?}");
+        assert!(released.len() == 1 && released[0] >= renewed, "{renewed:?} {released:?}");
         assert_eq!(server.holder("lock"), None);
     }
 }
@@ -249,14 +248,15 @@ async fn a_connection_that_breaks_with_the_grant_does_not_prolong_the_wait() {
 
 /// A close did not notify a lock that was handed out after it had notified all holders: the work under it ran for ever.
 #[tokio::test(start_paused = true)]
-async fn a_lock_acquired_during_a_shutdown_is_lost_at_once() {
+async fn a_lock_asked_for_before_a_shutdown_is_not_handed_out_after_it() {
     let server = VirtualServer::start();
     let client = client(&server);
     client.lock("before").acquire().await.unwrap().release().await.unwrap();
     server.set(Mood::Answers(2 * SECOND));
     let work = tokio::spawn(client.lock("lock").run(|_| std::future::pending::<()>()));
     sleep(SECOND).await;
-    assert_eq!(client.close(Duration::ZERO).await, Err(Error::Unflushed { locks: 1 }));
+    client.close(10 * SECOND).await.unwrap();
     let outcome = tokio::time::timeout(100 * SECOND, work).await.expect("the end of the work").unwrap();
-    assert!(matches!(outcome, Err(Error::LockLost { why: Lost::Closed, .. })), "{outcome:?}");
+    assert!(matches!(outcome, Err(Error::Closed)), "{outcome:?}");
+    assert_eq!(server.holder("lock"), None);
 }

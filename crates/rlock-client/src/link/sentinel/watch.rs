@@ -1,6 +1,7 @@
 //! Listening to a Sentinel, and asking it now and then, for as long as the client lives.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use redis::cmd;
@@ -62,7 +63,7 @@ async fn listen(
     let mut asked: Option<Instant> = None;
     while std::process::id() == links.pace.process {
         // At once after a connection: its messages begin only here.
-        let idle = links.owners.count() == 0 && asked.is_some_and(|asked| asked.elapsed() < IDLE);
+        let idle = links.busy.load(Ordering::Relaxed) == 0 && asked.is_some_and(|asked| asked.elapsed() < IDLE);
         if !idle {
             let answer = question.ask(connection, &sentinel.address, service);
             let Ok(Ok(answer)) = timeout(links.pace.response, answer).await else { return asked.is_some() };

@@ -1,0 +1,90 @@
+//! The agenda of a client: when the machine of each acquisition is to be looked at.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rlock_machine::Input;
+use tokio::sync::Notify;
+
+use super::{Acquisition, Acquisitions};
+use crate::clock::Instant;
+
+/// Renewals that are due so soon go along with those that are due now.
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// The longest sleep: timers may stand still while the machine is suspended, the clock does not.
+const NAP: Duration = Duration::from_secs(1);
+
+/// When each acquisition is due.
+#[derive(Default)]
+pub(super) struct Agenda {
+    plan: Mutex<Plan>,
+    /// Notified when an acquisition is due before the nap under way is over.
+    sooner: Notify,
+}
+
+#[derive(Default)]
+struct Plan {
+    due: BTreeMap<(Instant, u64), Arc<Acquisition>>,
+    /// The end of the nap under way; `None` while the task is awake, and looks here before it naps again.
+    nap_ends: Option<Instant>,
+}
+
+impl Agenda {
+    /// Moves an acquisition.
+    pub(super) fn plan(&self, acquisition: &Arc<Acquisition>, from: Option<Instant>, to: Option<Instant>) {
+        let mut plan = self.entries();
+        if let Some(from) = from {
+            plan.due.remove(&(from, acquisition.id));
+        }
+        let Some(to) = to else { return };
+        plan.due.insert((to, acquisition.id), acquisition.clone());
+        let is_sooner = plan.nap_ends.take_if(|end| to < *end).is_some();
+        drop(plan);
+        if is_sooner {
+            self.sooner.notify_one();
+        }
+    }
+
+    /// What is due, if anything is, and what is due soon after.
+    fn due(&self, now: Instant) -> Vec<Arc<Acquisition>> {
+        let plan = self.entries();
+        if plan.due.first_key_value().is_none_or(|((at, _), _)| *at > now) {
+            return Vec::new();
+        }
+        plan.due.range(..=(now.after(WINDOW), u64::MAX)).map(|(_, acquisition)| acquisition.clone()).collect()
+    }
+
+    /// How long to sleep, unless `sooner` is notified.
+    fn nap(&self, now: Instant) -> Duration {
+        let mut plan = self.entries();
+        let nap = plan.due.first_key_value().map_or(NAP, |((at, _), _)| at.since(now).min(NAP));
+        plan.nap_ends = Some(now.after(nap));
+        nap
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The watchdog: renews locks and sees their ends. Ends with the client.
+pub(super) async fn run(all: Arc<Acquisitions>) {
+    let shared = &all.shared;
+    loop {
+        if shared.check_home().is_err() {
+            // The child of a fork, in which a runtime of one thread continues.
+            return all.forked();
+        }
+        for acquisition in all.agenda.due(shared.clock.now()) {
+            acquisition.input(Input::Tick);
+        }
+        let nap = all.agenda.nap(shared.clock.now());
+        tokio::select! {
+            () = shared.stop.cancelled() => return,
+            () = all.agenda.sooner.notified() => (),
+            () = tokio::time::sleep(nap) => (),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The acquisitions of a client.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rlock_machine::Input;
+use tokio::sync::Notify;
+
+use super::agenda::{self, Agenda};
+use super::{Acquisition, Terms};
+use crate::clock::Instant;
+use crate::command;
+use crate::error::{Error, Lost};
+use crate::link::{Graces, Order};
+use crate::message::{Claim, parse};
+use crate::node::{Line, Node, Watch};
+use crate::shared::Shared;
+
+/// The acquisitions of a client: each from its first request until nothing of it is left.
+pub(crate) struct Acquisitions {
+    pub(crate) shared: Shared,
+    pub(super) agenda: Agenda,
+    // Ordered, since two names of this length are compared in a tenth of the time that hashing one takes.
+    by_claim: Mutex<BTreeMap<Arc<Claim>, Arc<Acquisition>>>,
+    /// How many they are, for the links.
+    busy: Arc<AtomicUsize>,
+    graces: Arc<Graces>,
+    left: Notify,
+}
+
+impl Acquisitions {
+    /// None yet; starts the watchdog.
+    pub(crate) fn start(
+        busy: Arc<AtomicUsize>,
+        graces: Arc<Graces>,
+        shared: impl FnOnce(Weak<dyn Watch>) -> Shared,
+    ) -> Arc<Acquisitions> {
+        let all = Arc::new_cyclic(|this: &Weak<Acquisitions>| Acquisitions {
+            shared: shared(this.clone()),
+            agenda: Agenda::default(),
+            by_claim: Mutex::default(),
+            busy,
+            graces,
+            left: Notify::new(),
+        });
+        tokio::spawn(agenda::run(all.clone()));
+        all
+    }
+
+    /// Begins an acquisition, unless there is one of this claim: then that is the error.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        claim: Claim,
+        terms: Terms,
+    ) -> Result<Arc<Acquisition>, Arc<Acquisition>> {
+        let acquisition = Arc::new(Acquisition::new(self.clone(), claim, terms));
+        match self.entries().entry(acquisition.claim.clone()) {
+            Entry::Occupied(other) => return Err(other.get().clone()),
+            Entry::Vacant(place) => place.insert(acquisition.clone()),
+        };
+        self.busy.fetch_add(1, Ordering::SeqCst);
+        if let Some(grace) = terms.extras.session {
+            self.graces.add(grace);
+        }
+        acquisition.begin();
+        if self.shared.closing.is_cancelled() {
+            // A close that has ended all waits by now does not know this one.
+            acquisition.cancel(Error::Closed);
+        }
+        Ok(acquisition)
+    }
+
+    /// Nothing is left of an acquisition.
+    pub(super) fn leave(&self, acquisition: &Acquisition) {
+        if self.entries().remove(&acquisition.claim).is_none() {
+            return;
+        }
+        self.busy.fetch_sub(1, Ordering::SeqCst);
+        if let Some(grace) = acquisition.terms.extras.session {
+            self.graces.remove(grace);
+        }
+        self.left.notify_waiters();
+    }
+
+    /// Ends all waits, and marks all holds as lost.
+    pub(crate) fn close(&self) {
+        for acquisition in self.list() {
+            acquisition.cancel(Error::Closed);
+            acquisition.input(Input::Close);
+        }
+    }
+
+    /// How many have a caller that holds the lock, or held it until the release was sent.
+    pub(crate) fn in_use(&self) -> usize {
+        self.list().iter().filter(|acquisition| acquisition.is_in_use()).count()
+    }
+
+    /// Waits until there is none.
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let left = self.left.notified();
+            tokio::pin!(left);
+            left.as_mut().enable();
+            if self.entries().is_empty() {
+                return;
+            }
+            left.await;
+        }
+    }
+
+    /// This is the child of a fork: no hold is its own.
+    pub(super) fn forked(&self) {
+        self.list().iter().for_each(|acquisition| acquisition.lose(Lost::Forked));
+    }
+
+    fn list(&self) -> Vec<Arc<Acquisition>> {
+        self.entries().values().cloned().collect()
+    }
+
+    fn at(&self, node: &Arc<Node>) -> impl Iterator<Item = Arc<Acquisition>> {
+        self.list().into_iter().filter(|acquisition| Arc::ptr_eq(&acquisition.state().node, node))
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<Arc<Claim>, Arc<Acquisition>>> {
+        self.by_claim.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watch for Acquisitions {
+    fn ready(&self, node: &Arc<Node>) {
+        for acquisition in self.at(node) {
+            acquisition.change(|_, _, _| ());
+        }
+    }
+
+    fn lost(&self, node: &Arc<Node>, line: Line) {
+        if line == Line::Durable {
+            return;
+        }
+        for acquisition in self.at(node) {
+            acquisition.change(|state, now, out| {
+                if !acquisition.is_ready(state) && !state.machine.is_down() {
+                    state.machine.input(now, Input::Down, out);
+                }
+            });
+        }
+        self.shared.router.doubt();
+    }
+
+    fn refused(&self, node: &Arc<Node>, error: &Error) {
+        for acquisition in self.at(node) {
+            acquisition.cancel(error.clone());
+        }
+    }
+
+    fn moved(&self) {
+        for acquisition in self.list() {
+            let node = self.shared.router.node(&acquisition.claim.key);
+            if !Arc::ptr_eq(&acquisition.state().node, &node) {
+                acquisition.follow();
+            }
+        }
+    }
+
+    fn message(&self, node: &Arc<Node>, current: bool, message: &[u8]) {
+        let Some((message, claim)) = parse(message, current) else {
+            tracing::debug!(message = %message.escape_ascii(), "a message of an unknown kind was skipped");
+            return;
+        };
+        let acquisition = self.entries().get(&claim).cloned();
+        match (acquisition, message) {
+            (Some(acquisition), _) => acquisition.heard(node, message),
+            // The acquisition has ended, and the server has granted a repeat of its requests.
+            (None, rlock_machine::Message::Granted { .. }) if self.shared.identity.is_mine(&claim.owner) => {
+                let commands = vec![command::release(&claim, 0)];
+                let response = self.shared.config.response();
+                node.order(Order { commands, response, answered: Box::new(|_, _| ()) });
+            }
+            (None, _) => (),
+        }
+    }
+
+    fn alive(&self, node: &Arc<Node>, sent: Instant) {
+        for acquisition in self.at(node).filter(|acquisition| acquisition.terms.extras.session.is_some()) {
+            acquisition.input(Input::Alive(sent.nanos()));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The hold of an acquisition: its guards, and whether it is certainly held.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rlock_machine::{Input, Message};
+use tokio_util::sync::CancellationToken;
+
+use super::{Acquisition, AcquisitionState};
+use crate::clock::Instant;
+use crate::error::{Error, Lost};
+use crate::node::Node;
+
+/// The state of a lock that was acquired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is held.
+    Held,
+    /// It is held, and a renewal is running or being retried.
+    Renewing,
+    /// It was lost. This never changes again.
+    Lost(Lost),
+    /// The last guard was released.
+    Released,
+}
+
+/// What an owner that the user named can do while it has another acquisition of the lock.
+pub(crate) enum Reentry {
+    /// It has one more guard of that hold.
+    Entered,
+    /// It must wait until that acquisition has the lock or an error.
+    Awaits,
+    /// It must wait until nothing of that acquisition is left.
+    Ends,
+}
+
+impl Acquisition {
+    /// For how much longer the lock is certainly held, without asking the server.
+    pub(crate) fn check(self: &Arc<Self>) -> Result<Duration, Error> {
+        let standing = self.standing(&self.state());
+        if let Err(Lost::Expired | Lost::Unreachable) = standing {
+            // The agenda may be late: the loss is final from now on.
+            self.input(Input::Tick);
+        }
+        standing.map_err(|why| Error::lost(&self.claim.key, why))
+    }
+
+    /// The state, without asking the server; past its deadline a lock is lost.
+    pub(crate) fn hold_state(self: &Arc<Self>) -> State {
+        let checked = self.check();
+        let renews = self.state().machine.is_renewing();
+        match checked {
+            Ok(_) if renews => State::Renewing,
+            Err(Error::LockLost { why: Lost::Released, .. }) => State::Released,
+            Err(Error::LockLost { why, .. }) => State::Lost(why),
+            _ => State::Held,
+        }
+    }
+
+    fn standing(&self, state: &AcquisitionState) -> Result<Duration, Lost> {
+        let shared = &self.all.shared;
+        let (now, end) = (shared.clock.now(), Instant::of(state.machine.end_of_hold()));
+        match state.loss {
+            Some(why) => Err(why),
+            None if state.guards == 0 => Err(Lost::Released),
+            None if !shared.identity.is_at_home() => Err(Lost::Forked),
+            None if now >= end && !self.terms.renew && now.nanos() >= state.machine.lease_end() => {
+                Err(Lost::Expired)
+            }
+            None if now >= end => Err(Lost::Unreachable),
+            None if shared.closing.is_cancelled() => Err(Lost::Closed),
+            None => Ok(end.since(now)),
+        }
+    }
+
+    /// The token that is cancelled when the lock is lost.
+    pub(crate) fn lost(self: &Arc<Self>) -> &CancellationToken {
+        let lost = self.lost.get_or_init(CancellationToken::new);
+        // A loss just before found no token to cancel, and no watchdog cancels one in the child of a fork.
+        if matches!(self.hold_state(), State::Lost(_)) {
+            lost.cancel();
+        }
+        lost
+    }
+
+    /// The newest fencing token, if the lock is fenced.
+    pub(crate) fn token(&self) -> Option<u64> {
+        Some(self.token.load(std::sync::atomic::Ordering::Relaxed)).filter(|token| *token > 0)
+    }
+
+    /// How many guards are left.
+    pub(crate) fn guards(&self) -> u64 {
+        self.state().guards
+    }
+
+    /// Adds a guard to those there are; an error if the last one is gone or the lock is lost.
+    pub(crate) fn add_guard(self: &Arc<Self>) -> Result<(), Error> {
+        self.check()?;
+        let mut state = self.state();
+        let standing = self.standing(&state);
+        state.guards = state.guards.saturating_add(u64::from(standing.is_ok()));
+        standing.map(|_| ()).map_err(|why| Error::lost(&self.claim.key, why))
+    }
+
+    /// Adds a guard for an owner that the user named. An error if its hold was lost and has guards: their release would end the next
+    /// hold.
+    pub(crate) fn reenter_named(self: &Arc<Self>) -> Result<Reentry, Error> {
+        match self.state().settled {
+            None => return Ok(Reentry::Awaits),
+            Some(Err(_)) => return Ok(Reentry::Ends),
+            Some(Ok(())) => (),
+        }
+        if self.guards() == 0 {
+            return Ok(Reentry::Ends);
+        }
+        match self.add_guard() {
+            Ok(()) => Ok(Reentry::Entered),
+            Err(Error::LockLost { why: Lost::Released, .. }) => Ok(Reentry::Ends),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until the owner can do something else.
+    pub(crate) async fn over(&self, reentry: &Reentry) {
+        let over = |state: &AcquisitionState| match reentry {
+            Reentry::Entered => true,
+            Reentry::Awaits => state.settled.is_some(),
+            Reentry::Ends => self.is_gone(state),
+        };
+        self.when(|state| over(state).then_some(())).await;
+    }
+
+    /// Takes a guard away, and releases the lock with the last one. Returns how many are left; an error if the lock was lost.
+    pub(crate) fn remove_guard(self: &Arc<Self>) -> Result<u64, Error> {
+        let checked = self.check();
+        let at_home = self.all.shared.identity.is_at_home();
+        let left = self.change(|state, now, out| {
+            state.guards = state.guards.saturating_sub(1);
+            if state.guards == 0 && at_home {
+                state.released_at = Some(Instant::of(now));
+                state.machine.input(now, Input::Release, out);
+                self.leave_if_gone(state);
+            }
+            state.guards
+        });
+        self.changed.notify_waiters();
+        checked.map(|_| left)
+    }
+
+    /// The hold is lost for a reason that the machine does not know: the server may have it still.
+    pub(crate) fn lose(self: &Arc<Self>, why: Lost) {
+        self.change(|state, now, out| {
+            if state.machine.state() == rlock_machine::State::Held {
+                state.loss = Some(why);
+                state.machine.input(now, Input::Close, out);
+            }
+        });
+    }
+
+    /// A message about the owner came from this server.
+    pub(super) fn heard(self: &Arc<Self>, node: &Arc<Node>, message: Message) {
+        self.change(|state, now, out| {
+            let message = match message {
+                Message::Granted { token, lease, current } => {
+                    let current = current && Arc::ptr_eq(&state.node, node);
+                    Message::Granted { token, lease, current }
+                }
+                other => other,
+            };
+            state.machine.input(now, Input::Message(message), out);
+        });
+    }
+
+    /// Whether its caller has had the lock.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.state().settled == Some(Ok(()))
+    }
+}

@@ -1,0 +1,349 @@
+//! One acquisition of a lock, from its first request to its last: the shell of a machine.
+//!
+//! The machine decides, and its inputs come from wherever they arise: the caller, the links, the agenda. Nothing depends on the
+//! caller's future: if it is dropped, the machine leaves the queue and releases what it was granted.
+
+mod agenda;
+mod all;
+mod hold;
+mod sending;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rlock_machine::{Input, Loss, Machine, Outcome, Output, Plan, Refusal};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::{Instant, nanos};
+use crate::command::{Extras, LONGEST};
+use crate::error::{Error, Lost};
+use crate::events::Event;
+use crate::message::Claim;
+use crate::node::Node;
+pub(crate) use all::Acquisitions;
+pub(crate) use hold::Reentry;
+pub use hold::State;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) lease: Duration,
+    /// Whether the lease is renewed.
+    pub(crate) renew: bool,
+    /// How long to wait: `None` is for ever, zero asks once.
+    pub(crate) wait: Option<Duration>,
+    pub(crate) extras: Extras,
+    /// Whether the user named the owner, and so may use it again.
+    pub(crate) named: bool,
+    /// Whether replicas must have the hold before the caller gets it.
+    pub(crate) durable: bool,
+}
+
+/// An acquisition.
+pub(crate) struct Acquisition {
+    pub(crate) claim: Arc<Claim>,
+    pub(crate) terms: Terms,
+    pub(crate) all: Arc<Acquisitions>,
+    /// How many holds the server has at least, as last confirmed; locked throughout a request that changes them.
+    pub(crate) level: tokio::sync::Mutex<u64>,
+    id: u64,
+    began: Instant,
+    state: Mutex<AcquisitionState>,
+    /// The caller has a lock or an error, a release has ended, or nothing is left.
+    changed: Notify,
+    token: AtomicU64,
+    /// Cancelled when the lock is lost; made when it is first asked for.
+    lost: OnceLock<CancellationToken>,
+}
+
+struct AcquisitionState {
+    machine: Machine,
+    /// The server that has the lock, as far as it is known.
+    node: Arc<Node>,
+    /// The place in the agenda.
+    wake_at: Option<Instant>,
+    guards: u64,
+    held_at: Instant,
+    /// When the last guard was released.
+    released_at: Option<Instant>,
+    loss: Option<Lost>,
+    /// What the caller gets: the lock, or an error.
+    settled: Option<Result<(), Error>>,
+    /// What came of the release.
+    released: Option<Result<(), Error>>,
+    last: Last,
+}
+
+/// What came of the last command.
+enum Last {
+    /// None of them was answered yet.
+    Nothing,
+    Answered,
+    Failed(Error),
+}
+
+impl Acquisition {
+    /// An acquisition that has not begun.
+    fn new(all: Arc<Acquisitions>, claim: Claim, terms: Terms) -> Acquisition {
+        let shared = &all.shared;
+        let node = shared.router.node(&claim.key);
+        let response = if node.main.is_new() { shared.config.first_response() } else { shared.config.response() };
+        let began = shared.clock.now();
+        let machine = Machine::new(Plan {
+            lease: nanos(terms.lease),
+            wait: terms.wait.map(|wait| nanos(wait.min(LONGEST))),
+            renew: terms.renew,
+            renewals: shared.config.renewals,
+            fenced: terms.extras.fenced,
+            confirm_first: terms.named || terms.durable,
+            // Asking once ends after two of them.
+            response: nanos(response / 2),
+            grace: terms.extras.session.map(nanos),
+        });
+        let state = AcquisitionState {
+            machine,
+            node,
+            wake_at: None,
+            guards: 1,
+            held_at: began,
+            released_at: None,
+            loss: None,
+            settled: None,
+            released: None,
+            last: Last::Nothing,
+        };
+        Acquisition {
+            claim: Arc::new(claim),
+            terms,
+            id: shared.next_id(),
+            all,
+            level: tokio::sync::Mutex::new(1),
+            began,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            token: AtomicU64::new(0),
+            lost: OnceLock::new(),
+        }
+    }
+
+    /// Makes the first request, as soon as the links are up.
+    fn begin(self: &Arc<Self>) {
+        self.change(|state, now, out| {
+            if !self.is_ready(state) && !state.machine.is_down() {
+                state.machine.input(now, Input::Down, out);
+            }
+            state.machine.input(now, Input::Start, out);
+        });
+    }
+
+    /// Gives the machine an input.
+    pub(crate) fn input(self: &Arc<Self>, input: Input) {
+        self.change(|state, now, out| state.machine.input(now, input, out));
+    }
+
+    /// The caller waits no longer, for this reason.
+    pub(crate) fn cancel(self: &Arc<Self>, error: Error) {
+        self.change(|state, now, out| {
+            if state.machine.state().waits() {
+                state.last = Last::Failed(error);
+                state.machine.input(now, Input::Cancel, out);
+            }
+        });
+    }
+
+    /// The caller is gone without the lock.
+    pub(crate) fn abandon(self: &Arc<Self>) {
+        self.cancel(Error::Closed);
+        self.change(|state, now, out| {
+            state.guards = 0;
+            state.machine.input(now, Input::Release, out);
+        });
+    }
+
+    /// Waits until the caller has the lock, or an error.
+    pub(crate) async fn settled(&self) -> Result<(), Error> {
+        self.when(|state| state.settled.clone()).await
+    }
+
+    /// Until when the caller waits; for ever if there is no moment.
+    pub(crate) fn wait_ends(&self) -> Option<Instant> {
+        let response = self.all.shared.config.response();
+        self.terms.wait.map(|wait| self.began.after(if wait.is_zero() { response } else { wait }))
+    }
+
+    /// Waits until a release has ended.
+    pub(crate) async fn released(&self) -> Result<(), Error> {
+        self.when(|state| state.released.clone()).await
+    }
+
+    /// Reports that the caller has the lock.
+    pub(crate) fn tell_acquired(&self) {
+        let waited = self.state().held_at.since(self.began);
+        self.all.shared.tell(Event::Acquired { lock: &self.claim.key, waited });
+    }
+
+    async fn when<T>(&self, mut look: impl FnMut(&AcquisitionState) -> Option<T>) -> T {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let found = look(&self.state());
+            if let Some(found) = found {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    /// Changes the state, and carries out what the machine decides. Events are told at the end: the receiver may ask about the hold.
+    fn change<T>(
+        self: &Arc<Self>,
+        change: impl FnOnce(&mut AcquisitionState, i64, &mut Vec<Output>) -> T,
+    ) -> T {
+        let mut out = Vec::new();
+        let mut state = self.state();
+        let now = self.all.shared.clock.now();
+        let result = change(&mut state, now.nanos(), &mut out);
+        // A lock that is lost or given up needs no messages any more.
+        if state.machine.is_down() && self.is_ready(&state) {
+            state.machine.input(now.nanos(), Input::Up, &mut out);
+        }
+        for output in &out {
+            self.carry_out(&mut state, now, *output);
+        }
+        let wake_at = state.machine.timer().map(Instant::of);
+        if wake_at != state.wake_at {
+            self.all.agenda.plan(self, std::mem::replace(&mut state.wake_at, wake_at), wake_at);
+        }
+        drop(state);
+        out.iter().for_each(|output| self.tell(*output, now));
+        result
+    }
+
+    fn state(&self) -> MutexGuard<'_, AcquisitionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there are the links that the machine needs.
+    fn is_ready(&self, state: &AcquisitionState) -> bool {
+        let waits = self.queues() && state.machine.state().waits();
+        state.node.is_ready(waits)
+    }
+
+    fn carry_out(self: &Arc<Self>, state: &mut AcquisitionState, now: Instant, output: Output) {
+        match output {
+            Output::Send { n, command } => self.send(&state.node, n, command),
+            Output::Guard { token } => {
+                self.raise_token(token);
+                state.held_at = now;
+                state.settled = Some(Ok(()));
+            }
+            Output::Refused(refusal) => state.settled = Some(Err(self.refusal(state, now, refusal))),
+            Output::Lost(loss) => {
+                let why = self.why(state, now, loss);
+                state.loss.get_or_insert(why);
+            }
+            Output::Released(outcome) => {
+                if outcome == Outcome::Lost {
+                    state.loss = Some(Lost::Taken);
+                }
+                state.released = Some(self.outcome(state, outcome));
+            }
+            Output::Ended => self.leave_if_gone(state),
+            Output::Renewed | Output::RenewalFailed | Output::Timer(_) => return,
+        }
+        if !matches!(output, Output::Send { .. }) {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Reports what has happened.
+    fn tell(&self, output: Output, now: Instant) {
+        let (shared, lock) = (&self.all.shared, &self.claim.key);
+        match output {
+            Output::Renewed => shared.tell(Event::Renewed { lock }),
+            Output::RenewalFailed => {
+                let error = self.kept(&self.state());
+                shared.tell(Event::RenewalFailed { lock, error: &error });
+            }
+            Output::Lost(_) | Output::Released(Outcome::Lost) => {
+                if let Some(lost) = self.lost.get() {
+                    lost.cancel();
+                }
+                let (held_at, why) = {
+                    let state = self.state();
+                    (state.held_at, state.loss.unwrap_or(Lost::Taken))
+                };
+                shared.tell(Event::Lost { lock, held: now.since(held_at), why });
+            }
+            Output::Released(_) => {
+                let state = self.state();
+                let held = state.released_at.map(|at| at.since(state.held_at));
+                drop(state);
+                if let Some(held) = held {
+                    shared.tell(Event::Released { lock, held });
+                }
+            }
+            _ => (),
+        }
+    }
+
+    fn refusal(&self, state: &AcquisitionState, now: Instant, refusal: Refusal) -> Error {
+        let key = &self.claim.key;
+        match (refusal, &state.last) {
+            (Refusal::Denied, _) => Error::denied(key),
+            (Refusal::Timeout, Last::Answered) if !state.machine.is_down() => {
+                Error::timeout(key, now.since(self.began), None)
+            }
+            (Refusal::Timeout, _) => Error::timeout(key, now.since(self.began), Some(self.kept(state))),
+            (Refusal::Error, _) => self.kept(state),
+        }
+    }
+
+    /// What has kept the server from answering, or its refusal.
+    fn kept(&self, state: &AcquisitionState) -> Error {
+        match (&state.last, state.node.main.live()) {
+            (Last::Failed(error), Some(_)) => error.clone(),
+            (Last::Failed(error), None) if !matches!(error, Error::Transport { .. }) => error.clone(),
+            (_, None) => state.node.main.trouble(),
+            (_, Some(live)) => live.silent(),
+        }
+    }
+
+    fn why(&self, state: &AcquisitionState, now: Instant, loss: Loss) -> Lost {
+        match loss {
+            Loss::Taken => Lost::Taken,
+            Loss::Closed => Lost::Closed,
+            Loss::Expired if self.terms.renew || now.nanos() < state.machine.lease_end() => Lost::Unreachable,
+            Loss::Expired => Lost::Expired,
+        }
+    }
+
+    fn outcome(&self, state: &AcquisitionState, outcome: Outcome) -> Result<(), Error> {
+        let key = &self.claim.key;
+        match outcome {
+            Outcome::Ok => Ok(()),
+            Outcome::Lost => Err(Error::lost(key, Lost::Taken)),
+            Outcome::Unknown => Err(Error::unknown(key, self.kept(state))),
+            Outcome::Error => Err(self.kept(state)),
+        }
+    }
+
+    /// Whether nothing is left. Another acquisition of a named owner waits for the last guard of a lock that was lost.
+    fn is_gone(&self, state: &AcquisitionState) -> bool {
+        let ended = state.machine.state() == rlock_machine::State::Ended;
+        ended && (state.guards == 0 || state.loss.is_none() || !self.terms.named)
+    }
+
+    fn leave_if_gone(&self, state: &AcquisitionState) {
+        if self.is_gone(state) {
+            self.all.leave(self);
+        }
+    }
+
+    pub(crate) fn raise_token(&self, token: i64) {
+        self.token.fetch_max(u64::try_from(token).unwrap_or_default(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,183 @@
+//! The commands of an acquisition, and what their answers say.
+
+use std::sync::Arc;
+
+use redis::{Cmd, Value, cmd};
+use rlock_machine::{Command, Failure, Input, MS, Nanos, Reply};
+
+use super::{Acquisition, Last};
+use crate::clock::Instant;
+use crate::cluster::Next;
+use crate::command::{self, Acquired, Ask, Refusal, answer};
+use crate::config::Waiting;
+use crate::error::Error;
+use crate::link::{NoAnswer, Order};
+use crate::node::Node;
+
+/// A command that was sent.
+struct Sent {
+    n: u64,
+    command: Command,
+    /// Whether null means that the lock must be asked for again: the owner could not be queued.
+    polls: bool,
+}
+
+impl Acquisition {
+    /// Whether it waits in the server's queue.
+    pub(super) fn queues(&self) -> bool {
+        self.all.shared.config.waiting == Waiting::Queue && self.terms.wait.is_none_or(|wait| !wait.is_zero())
+    }
+
+    pub(super) fn send(self: &Arc<Self>, node: &Arc<Node>, n: u64, command: Command) {
+        let polls = matches!(command, Command::Enqueue { .. }) && !self.queues();
+        let mut commands = Vec::with_capacity(2);
+        match command {
+            Command::Enqueue { wait, look } if !polls => {
+                let channel = node.listen();
+                if channel.is_empty() {
+                    // The connection has just ended, which its link reports.
+                    return;
+                }
+                if look {
+                    commands.push(command::about("PTTL", &self.claim.key, None));
+                }
+                commands.push(self.acquire(Ask::Enqueue(wait, &channel)));
+            }
+            _ => commands.push(self.words(command)),
+        }
+        node.order(self.order(commands, node.clone(), Sent { n, command, polls }));
+    }
+
+    /// Sends the command once to a server that gets the slot.
+    fn send_asking(self: &Arc<Self>, node: &Arc<Node>, sent: Sent) {
+        // That server sends no grants before it has the slot.
+        let polls = matches!(sent.command, Command::Enqueue { .. });
+        let commands = vec![cmd("ASKING"), self.words(sent.command)];
+        let n = sent.n;
+        if !node.order(self.order(commands, node.clone(), Sent { polls, ..sent })) {
+            self.failed(n, self.all.shared.clock.now(), Failure::Passing, node.main.trouble());
+        }
+    }
+
+    fn order(self: &Arc<Self>, commands: Vec<Cmd>, node: Arc<Node>, sent: Sent) -> Order {
+        let response = self.all.shared.config.response_for(self.terms.lease);
+        let acquisition = self.clone();
+        let answered = Box::new(move |at, answers| acquisition.answered(&node, sent, at, answers));
+        Order { commands, response, answered }
+    }
+
+    fn words(&self, command: Command) -> Cmd {
+        match command {
+            Command::Enqueue { .. } | Command::Acquire => self.acquire(Ask::Now),
+            Command::Renew { lease } => {
+                let lease = lease.and_then(|ms| u64::try_from(ms).ok()).map(std::time::Duration::from_millis);
+                command::renew(&self.claim, lease.unwrap_or(self.terms.lease), self.terms.extras.session)
+            }
+            Command::Cancel => command::about("RLOCK.CANCEL", &self.claim.key, Some(&self.claim.owner)),
+            Command::Release => command::release(&self.claim, 0),
+        }
+    }
+
+    fn acquire(&self, ask: Ask<'_>) -> Cmd {
+        command::acquire(&self.claim, self.terms.lease, 1, self.terms.extras, ask)
+    }
+
+    /// The answers to a command came, or will not come.
+    fn answered(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        sent: Sent,
+        at: Instant,
+        answers: Result<Vec<Value>, NoAnswer>,
+    ) {
+        let mut values = match answers {
+            Ok(values) => values,
+            Err(NoAnswer::Unsent(error)) => return self.failed(sent.n, at, Failure::Passing, error),
+            Err(NoAnswer::Unanswered(error)) => return self.failed(sent.n, at, Failure::Unanswered, error),
+        };
+        let value = values.pop().unwrap_or(Value::Nil);
+        let refusal = match answer(&self.claim.key, value) {
+            Ok(value) => match read(&sent, &value, values.first()) {
+                Ok(reply) => return self.replied(node, sent.n, at, reply),
+                Err(error) => Refusal::of(error),
+            },
+            Err(refusal) => refusal,
+        };
+        match self.all.shared.router.learn(&self.claim.key, node.main.live().as_deref(), &refusal) {
+            Next::Moved => self.follow(),
+            Next::Ask(there) if self.state().machine.awaits(sent.n) => self.send_asking(&there, sent),
+            Next::Later | Next::Ask(_) => self.failed(sent.n, at, Failure::Passing, refusal.error),
+            Next::Refused => self.failed(sent.n, at, failure(&refusal), refusal.error),
+        }
+    }
+
+    fn replied(self: &Arc<Self>, node: &Node, n: u64, at: Instant, reply: Reply) {
+        if matches!(reply, Reply::Waits { .. })
+            && let Some(error) = node.unheard()
+        {
+            // Queued, and nobody would hear of the grant.
+            return self.cancel(error);
+        }
+        self.change(|state, now, out| {
+            if state.machine.awaits(n) {
+                state.last = Last::Answered;
+            }
+            state.machine.input(now, Input::Reply { n, sent: at.nanos(), reply }, out);
+        });
+    }
+
+    fn failed(self: &Arc<Self>, n: u64, at: Instant, failure: Failure, error: Error) {
+        self.change(|state, now, out| {
+            if state.machine.awaits(n) {
+                state.last = Last::Failed(error);
+            }
+            let reply = Reply::Failed(failure);
+            state.machine.input(now, Input::Reply { n, sent: at.nanos(), reply }, out);
+        });
+    }
+
+    /// Goes to the server that has the lock by now: for the machine that is another connection.
+    pub(super) fn follow(self: &Arc<Self>) {
+        let node = self.all.shared.router.node(&self.claim.key);
+        self.change(|state, now, out| {
+            state.machine.input(now, Input::Down, out);
+            state.node = node;
+        });
+    }
+}
+
+/// Reads an answer; `before` is that of the command before it.
+fn read(sent: &Sent, value: &Value, before: Option<&Value>) -> Result<Reply, Error> {
+    match sent.command {
+        Command::Enqueue { .. } | Command::Acquire => Ok(match command::acquired(value)? {
+            Acquired::Held(token) => Reply::Granted { token: i64::try_from(token).unwrap_or_default() },
+            Acquired::Queued => Reply::Waits { holder_lease: before.and_then(lease) },
+            Acquired::Denied if sent.polls => Reply::Failed(Failure::Passing),
+            Acquired::Denied => Reply::Null,
+        }),
+        Command::Renew { .. } => integer("RLOCK.RENEW", value),
+        Command::Cancel => integer("RLOCK.CANCEL", value),
+        Command::Release => integer("RLOCK.RELEASE", value),
+    }
+}
+
+fn integer(command: &str, value: &Value) -> Result<Reply, Error> {
+    Ok(command::integer(command, value)?.map_or(Reply::Null, Reply::Integer))
+}
+
+/// Reads PTTL: the lease that is left, if it is known and ends.
+fn lease(value: &Value) -> Option<Nanos> {
+    match value {
+        Value::Int(left @ 0..) => Some(left.saturating_mul(MS)),
+        _ => None,
+    }
+}
+
+fn failure(refusal: &Refusal) -> Failure {
+    match refusal.error {
+        Error::NotALock { .. } => Failure::Gone,
+        _ if refusal.passes() => Failure::Passing,
+        _ if refusal.is_draining() => Failure::Draining,
+        _ => Failure::Final,
+    }
+}

@@ -1,0 +1,46 @@
+//! The graces of the sessions of a client, which say how often its connections must prove that they are alive.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+/// How many holds and waiters with a session there are, by grace.
+#[derive(Default)]
+pub(crate) struct Graces {
+    counts: Mutex<BTreeMap<Duration, usize>>,
+    shortest: watch::Sender<Option<Duration>>,
+}
+
+impl Graces {
+    pub(crate) fn add(&self, grace: Duration) {
+        self.change(|counts| {
+            let count = counts.entry(grace).or_default();
+            *count = count.saturating_add(1);
+        });
+    }
+
+    pub(crate) fn remove(&self, grace: Duration) {
+        self.change(|counts| {
+            if let Some(count) = counts.get_mut(&grace) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    counts.remove(&grace);
+                }
+            }
+        });
+    }
+
+    /// The shortest grace, and its changes.
+    pub(super) fn shortest(&self) -> watch::Receiver<Option<Duration>> {
+        self.shortest.subscribe()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeMap<Duration, usize>)) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut counts);
+        let shortest = counts.keys().next().copied();
+        self.shortest.send_if_modified(|before| std::mem::replace(before, shortest) != shortest);
+    }
+}

@@ -1,0 +1,117 @@
+//! A request about one lock that is no part of an acquisition, wherever the lock is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Value, cmd};
+
+use crate::clock::Instant;
+use crate::cluster::Next;
+use crate::command::{Refusal, answer};
+use crate::error::Error;
+use crate::link::{Live, NoAnswer};
+use crate::node::{Line, Node};
+use crate::shared::Shared;
+
+/// The pause before a request is repeated in a cluster that is changing; each next is twice as long …
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// … up to this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Why a request has no replies.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The server refused a command.
+    Refused(Refusal),
+    /// There are no answers.
+    Silent(NoAnswer),
+}
+
+impl Failed {
+    /// Nothing was sent.
+    pub(crate) fn of(error: Error) -> Failed {
+        Failed::Silent(NoAnswer::Unsent(error))
+    }
+
+    /// What the caller gets.
+    pub(crate) fn error(self) -> Error {
+        match self {
+            Failed::Refused(refusal) => refusal.error,
+            Failed::Silent(NoAnswer::Unsent(error) | NoAnswer::Unanswered(error)) => error,
+        }
+    }
+
+    /// The same for a command that changes something: it may have worked.
+    pub(crate) fn unless_known(self, key: &[u8]) -> Error {
+        match self {
+            Failed::Silent(NoAnswer::Unanswered(error)) => Error::unknown(key, error),
+            failed => failed.error(),
+        }
+    }
+}
+
+/// Sends a command about `key` to the server that has it, and returns its reply; see [`all`].
+pub(crate) async fn one(shared: &Shared, key: &[u8], command: Cmd) -> Result<Value, Failed> {
+    let by = shared.answer_by(key);
+    let replies = all(shared, key, &[command], Line::Main, by).await?;
+    Ok(replies.into_iter().next().unwrap_or(Value::Nil))
+}
+
+/// Sends commands about `key` in one piece, and returns their replies: until `by`, wherever the slot is by then. They must be safe
+/// to repeat.
+pub(crate) async fn all(
+    shared: &Shared,
+    key: &[u8],
+    commands: &[Cmd],
+    line: Line,
+    by: Instant,
+) -> Result<Vec<Value>, Failed> {
+    let mut pause = FIRST_PAUSE;
+    let mut next = None;
+    loop {
+        let asks = next.is_some();
+        let live = connect(shared, key, line, next.take(), by).await.map_err(Failed::of)?;
+        let left = by.since(shared.clock.now()).max(Duration::from_millis(1));
+        let values = if asks {
+            let asking = commands.iter().flat_map(|command| [cmd("ASKING"), command.clone()]);
+            let values = live.request_within(&asking.collect::<Vec<_>>(), left).await;
+            values.map(|values| values.into_iter().skip(1).step_by(2).collect())
+        } else {
+            live.request_within(commands, left).await
+        };
+        let values: Vec<Value> = values.map_err(|error| Failed::Silent(NoAnswer::Unanswered(error)))?;
+        let answers: Result<Vec<Value>, Refusal> =
+            values.into_iter().map(|value| answer(key, value)).collect();
+        let refusal = match answers {
+            Ok(replies) => return Ok(replies),
+            Err(refusal) => refusal,
+        };
+        match shared.router.learn(key, Some(&live), &refusal) {
+            Next::Ask(node) => next = Some(node),
+            Next::Moved => (),
+            Next::Later if shared.clock.now().after(pause) < by => {
+                tokio::time::sleep(pause).await;
+                pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            }
+            Next::Later | Next::Refused => return Err(Failed::Refused(refusal)),
+        }
+    }
+}
+
+/// The connection to the server that has `key`, or to the one that was named.
+async fn connect(
+    shared: &Shared,
+    key: &[u8],
+    line: Line,
+    named: Option<Arc<Node>>,
+    by: Instant,
+) -> Result<Arc<Live>, Error> {
+    let node = named.clone().unwrap_or_else(|| shared.router.node(key));
+    let link = node.line(line);
+    if let Some(live) = link.live() {
+        return Ok(live);
+    }
+    let up = async { if named.is_some() { link.up().await } else { shared.router.up(key, line).await } };
+    shared.clock.until(Some(by), up).await.unwrap_or_else(|| Err(link.trouble()))
+}
