@@ -20,6 +20,7 @@
 //! ```
 
 mod lock;
+mod several;
 mod thread;
 
 use std::time::Duration;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use crate::Builder;
 use crate::error::Error;
 pub use lock::{Guard, Lock, ReadWriteLock};
+pub use several::{MultiGuard, MultiLock, RedGuard, RedLock};
 use thread::Thread;
 
 /// A client; see [`crate::Client`].

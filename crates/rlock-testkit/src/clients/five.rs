@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rlock_client::{Builder, Client};
+use rlock_client::{Builder, Client, RedLock};
 use rustix::process::Signal;
 
 use super::proxy::{Fate, Proxy};
@@ -45,6 +45,11 @@ impl Five {
     /// Clients of all five, as another process has them.
     pub fn clients(&self, builder: impl Fn() -> Builder) -> Vec<Client> {
         self.proxies.iter().map(|proxy| builder().connect_lazy(&proxy.url()).unwrap()).collect()
+    }
+
+    /// The lock of another process.
+    pub fn lock(&self, builder: impl Fn() -> Builder, name: &str) -> RedLock {
+        RedLock::new(&self.clients(builder), name).unwrap()
     }
 
     /// A server fails in this way.
