@@ -161,11 +161,6 @@ impl Hold {
         self.with_book(|book| self.judge(book)).map_err(|why| Error::lost(&self.party.key, why))
     }
 
-    /// The same for callers that keep others waiting: it reports no loss.
-    pub(crate) fn peek(&self) -> Result<Duration, Lost> {
-        self.standing(&self.book.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Until when the server may have the hold, as far as this client knows.
     pub(crate) fn deadline(&self) -> Instant {
         self.with_book(|book| book.deadline)

@@ -3,7 +3,6 @@
 mod ends;
 mod leases;
 mod limits;
-mod red;
 mod server;
 mod session;
 
