@@ -17,7 +17,8 @@ fn nothing_hangs_in_the_child() {
     let servers = [TestServer::start(), TestServer::start(), TestServer::start()];
     let clients = servers.each_ref().map(|server| Client::connect(&url(server)).unwrap());
     let red = Client::combine(&clients, |clients| RedLock::new(clients.iter().copied(), "red")).unwrap();
-    let all = Client::combine(&clients, |clients| LockAll::new(clients.iter().map(|client| client.lock("all"))));
+    let all =
+        Client::combine(&clients, |clients| LockAll::new(clients.iter().map(|client| client.lock("all"))));
     let all = all.unwrap();
     let (red_guard, all_guard) = (red.acquire().unwrap(), all.acquire().unwrap());
     let lost = |error: &Error| matches!(error, Error::LockLost { why: Lost::Forked, .. });

@@ -119,7 +119,8 @@ impl LockAll {
         let same = |one: &Lock<Any>, other: &Lock<Any>| place(one) == place(other);
         // If the first were taken for both, a writer could have the lock for reading only, and a user of the
         // token could have none.
-        let two_ways = |pair: &&[Lock<Any>]| matches!(pair, [one, other] if same(one, other) && !one.asks_like(other));
+        let two_ways =
+            |pair: &&[Lock<Any>]| matches!(pair, [one, other] if same(one, other) && !one.asks_like(other));
         let message = match (locks.windows(2).find(two_ways), locks.is_empty()) {
             (Some([lock, _]), _) => format!(
                 "the lock {} is named twice in different modes: name it once, as the writer if you read and write, fenced if \

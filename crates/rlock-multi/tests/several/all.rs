@@ -167,7 +167,9 @@ async fn settings_are_those_of_the_locks() {
 async fn one_name_in_two_ways_is_refused() {
     let server = TestServer::start();
     let client = connect(&server).await;
-    assert!(matches!(LockAll::new::<Plain>([]), Err(Error::Invalid { message }) if message.contains("at least one")));
+    assert!(
+        matches!(LockAll::new::<Plain>([]), Err(Error::Invalid { message }) if message.contains("at least one"))
+    );
     let pages = client.read_write_lock("pages");
     for two_ways in [
         [pages.read().any(), pages.write().any()],

@@ -135,7 +135,10 @@ async fn a_server_that_is_out_of_reach_is_waited_for() {
     assert!(matches!(error, Error::Transport { .. }), "{error}");
     held(&servers[0], &[]).await;
     let error = within("an answer", locks.acquire_timeout(SHORT)).await.unwrap_err();
-    assert!(matches!(&error, Error::Timeout { lock, .. } if lock == "b") && error.is_unreachable(), "{error}");
+    assert!(
+        matches!(&error, Error::Timeout { lock, .. } if lock == "b") && error.is_unreachable(),
+        "{error}"
+    );
     held(&servers[0], &[]).await;
     let waiting = tokio::spawn(locks.acquire());
     eventually("the first lock", || holder(&mut servers[0].connect(), "a")).await;

@@ -79,7 +79,11 @@ impl Five {
     }
 
     /// The holder of the lock on each of these servers.
-    pub(crate) fn holders(&self, servers: impl IntoIterator<Item = usize>, lock: &str) -> Vec<Option<String>> {
+    pub(crate) fn holders(
+        &self,
+        servers: impl IntoIterator<Item = usize>,
+        lock: &str,
+    ) -> Vec<Option<String>> {
         let owner = |server| holder(&mut self.at(server).connect(), lock).map(|(owner, _)| owner);
         servers.into_iter().map(owner).collect()
     }
