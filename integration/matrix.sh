@@ -40,7 +40,7 @@ arguments_of() { # FILE...
     done
 }
 mapfile -t module_tests < <(arguments_of tests/*/main.rs integration/*.rs integration/*/main.rs)
-mapfile -t client_tests < <(arguments_of crates/rlock-client/tests/*.rs crates/rlock-{client,cli}/tests/*/main.rs)
+mapfile -t client_tests < <(arguments_of crates/rlock-{client,multi}/tests/*.rs crates/rlock-{client,multi,cli}/tests/*/main.rs)
 read -ra clients <<<"${CLIENTS:-}"
 
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"

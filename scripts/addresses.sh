@@ -31,7 +31,7 @@ fill)
     manifest=${2:?$usage}/Cargo.toml
     repository=$(get repository)
     sed -i "s|^\[workspace\.package\]\$|&\nrepository = \"$repository\"|" "$manifest"
-    for crate in "$2"/crates/rlock-client "$2"/crates/rlock-cli; do
+    for crate in "$2"/crates/rlock-client "$2"/crates/rlock-multi "$2"/crates/rlock-cli; do
         sed -i '/^publish = false$/d; s|^license\.workspace = true$|&\nrepository.workspace = true|' "$crate/Cargo.toml"
     done
     ;;

@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-published='rlock-client rlock-cli'
+published='rlock-client rlock-multi rlock-cli'
 # The only folders with unsafe code, and why. This list only gets shorter.
 unsafe='
 src/ffi/           speaks to the server

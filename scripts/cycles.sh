@@ -90,6 +90,7 @@ sources='
 src ::ffi::
 crates/rlock-core/src ::locks::
 crates/rlock-client/src ::link::
+crates/rlock-multi/src ::red::
 crates/rlock-cli/src ::server::
 crates/rlock-oracle/src ::operations::
 crates/rlock-testkit/src ::docs::

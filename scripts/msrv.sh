@@ -13,4 +13,4 @@ rustup run "$want" rustc --version >/dev/null 2>&1 ||
     rustup toolchain install "$want" --profile minimal --no-self-update >&2
 # A folder of its own: in the other one each version would build everything anew.
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/msrv"
-exec rustup run "$want" cargo check --quiet --locked -p rlock-module -p rlock-client -p rlock-cli
+exec rustup run "$want" cargo check --quiet --locked -p rlock-module -p rlock-client -p rlock-multi -p rlock-cli

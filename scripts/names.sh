@@ -36,5 +36,5 @@ strays "another path of the Go module than $go" '[a-z0-9-]+\.[a-z]+/([A-Za-z0-9_
 strays "another group of Maven than $maven" '<groupId>[^<]*rlock[^<]*<' "<groupId>$maven<"
 # docs/RELEASING.md tells what a release will be.
 strays 'an installation by name, from a registry' \
-    '(pip3?|npm|yarn|pnpm|cargo|uv) (install|add|i) ([^|&]* )?rlock[-_](client|cli)( |`|$)' '--path |^docs/RELEASING.md:'
+    '(pip3?|npm|yarn|pnpm|cargo|uv) (install|add|i) ([^|&]* )?rlock[-_](client|cli|multi)( |`|$)' '--path |^docs/RELEASING.md:'
 exit "$failed"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Publishes crates from a copy of the last commit that has the project's addresses in it.
 #
-#     scripts/publish.sh --dry-run -p rlock-client -p rlock-cli    any arguments of cargo publish
+#     scripts/publish.sh --dry-run -p rlock-client -p rlock-multi -p rlock-cli    any arguments of cargo publish
 set -eu
 cd "$(dirname "$0")/.."
 

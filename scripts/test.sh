@@ -25,7 +25,7 @@ names_in() {
         printf '%s\n' "${file%.rs}"
     done | sort -u
 }
-clients=$(names_in crates/rlock-client/tests/*.rs crates/rlock-{client,cli}/tests/*/main.rs)
+clients=$(names_in crates/rlock-{client,multi}/tests/*.rs crates/rlock-{client,multi,cli}/tests/*/main.rs)
 others=$(names_in tests/*/main.rs integration/*.rs integration/*/main.rs crates/*/tests/*.rs crates/*/tests/*/main.rs clients/*/tests/*.rs |
     grep -vxF "$clients")
 

@@ -160,8 +160,8 @@ impl Builder {
         Ok(client)
     }
 
-    /// Starts to connect, without waiting for the outcome. Use it for the servers of a [`RedLock`](crate::RedLock),
-    /// which may be down when the program starts. Needs a tokio runtime, as [`Builder::connect`] does.
+    /// Starts to connect, without waiting for the outcome. Use it for servers that may be down
+    /// when the program starts. Needs a tokio runtime, as [`Builder::connect`] does.
     ///
     /// # Errors
     ///

@@ -137,7 +137,8 @@ pub enum Error {
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
 
 impl Cause {
-    pub(crate) fn new(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Cause {
+    /// A cause, for errors of code that combines locks.
+    pub fn new(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Cause {
         Cause(cause.into().into())
     }
 }

@@ -8,9 +8,7 @@ use crate::error::{Error, Lost, name};
 
 /// What happened to a lock, or to a connection; see [`Builder::on_event`](crate::Builder::on_event).
 ///
-/// `lock` is the lock's name. A `MultiLock` and a `RedLock` report which of their locks are acquired, renewed, released and
-/// lost. `Denied` and `TimedOut` are reported for the whole acquisition, not for its rounds: by a `MultiLock` for the lock
-/// that was missing, by a `RedLock` to the receiver of each client.
+/// `lock` is the lock's name. Of locks that are acquired together (the crate `rlock-multi`), each client reports each of its locks.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields that are described here or with their variant")]

@@ -123,7 +123,7 @@
 //! | `blocking_lock()` | for code that is not async | the module [`blocking`] |
 //! | the end of the program | nothing to do | [`Client::close`], to free the locks now and not at lease end |
 //!
-//! # Several locks, several servers
+//! # Kinds of locks
 //!
 #![doc = include_str!("kinds.md")]
 //!
@@ -132,7 +132,7 @@
 //! [`Client::connect`] lists the forms of URLs. Every server that can become primary must have the module; the client
 //! detects a server without it at once ([`Error::ModuleMissing`]). A user needs the RLOCK commands, the locks' keys
 //! and, to wait for locks, `+subscribe` and the channels `rlock:grants:*`; without these, set [`Waiting::Polling`].
-//! With `+info`, a [`RedLock`] detects that two addresses are one server. The end of the URL holds the password for
+//! The end of the URL holds the password for
 //! Sentinels that ask for one. By default a lock is held when the primary says so, and a fail-over can lose it;
 //! [`Durability`] makes that less likely, not impossible.
 //!
@@ -156,6 +156,7 @@ mod builder;
 mod client;
 mod clock;
 mod cluster;
+mod combined;
 mod command;
 mod config;
 mod durability;
@@ -171,7 +172,7 @@ mod info;
 mod kind;
 mod link;
 mod lock;
-mod lockable;
+pub mod lockable;
 mod message;
 mod node;
 mod request;

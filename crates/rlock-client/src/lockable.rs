@@ -1,4 +1,8 @@
-//! The common part of all kinds of locks: a lock, several locks, one lock on several servers.
+//! What all kinds of locks have in common: a lock, and the combinations of locks of other crates, such as `rlock-multi`.
+//!
+//! A combination implements [`Lockable`], its guard is made by [`holding!`](crate::holding), and
+//! [`acquiring!`](crate::acquiring) adds `try_acquire`, `acquire`, `acquire_timeout`, `run` and `.await`, as a
+//! [`Lock`](crate::Lock) has them. [`blocking::Client::combine`](crate::blocking::Client::combine) adds the blocking interface.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -10,36 +14,44 @@ pub trait Lockable: Clone + Send + 'static {
     /// What holds it.
     type Guard: Holding;
 
-    /// How long to wait unless the caller says otherwise; `None` is for ever.
+    /// The limit of the wait unless the caller sets another one; `None` waits for ever.
     fn limit(&self) -> Option<Duration>;
 
-    /// Asks once.
+    /// Acquires it without waiting for another owner.
     fn now(self) -> impl Future<Output = Result<Self::Guard, Error>> + Send;
 
-    /// Waits, for at most `limit`.
+    /// Acquires it, and waits for at most `limit`.
     fn within(self, limit: Option<Duration>) -> impl Future<Output = Result<Self::Guard, Error>> + Send;
 }
 
-/// A guard.
+/// A guard. Dropped, it releases what it holds.
 pub trait Holding: Deref<Target: View> + Send + 'static {
-    /// Releases it, and says whether it was held until now.
-    fn give_back(self) -> impl Future<Output = Result<(), Error>> + Send;
+    /// Releases it, and fails if it was lost before.
+    fn release(self) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
 /// A view of what is held.
 pub trait View: Clone + Send + 'static {
-    /// For how much longer it is certainly held.
-    fn left(&self) -> Result<Duration, Error>;
+    /// How much longer it is certainly held without another renewal.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LockLost`] if it is not held any more.
+    fn check(&self) -> Result<Duration, Error>;
 
     /// Waits until it is lost.
-    fn loss(&self) -> impl Future<Output = Lost> + Send;
+    fn lost(&self) -> impl Future<Output = Lost> + Send;
 }
 
 /// What a guard gives to the work under it.
-pub(crate) type ViewOf<L> = <<L as Lockable>::Guard as Deref>::Target;
+pub type ViewOf<L> = <<L as Lockable>::Guard as Deref>::Target;
 
 /// Runs `work` under a lock, and drops it when the lock is lost.
-pub(crate) async fn run<L: Lockable, T, F: Future<Output = T>>(
+///
+/// # Errors
+///
+/// As [`Lock::run`](crate::Lock::run).
+pub async fn run<L: Lockable, T, F: Future<Output = T>>(
     lock: L,
     work: impl FnOnce(ViewOf<L>) -> F,
 ) -> Result<T, Error> {
@@ -48,7 +60,7 @@ pub(crate) async fn run<L: Lockable, T, F: Future<Output = T>>(
     let value = tokio::select! {
         biased;
         // The check says which lock was lost.
-        _ = guard.loss() => return Err(guard.left().err().unwrap_or(Error::Closed)),
+        _ = guard.lost() => return Err(guard.check().err().unwrap_or(Error::Closed)),
         value = work(guard.deref().clone()) => value,
     };
     end_work(guard).await?;
@@ -57,18 +69,19 @@ pub(crate) async fn run<L: Lockable, T, F: Future<Output = T>>(
 
 /// Releases a lock after work under it; an error says that it was not held to the end of the work.
 pub(crate) async fn end_work(guard: impl Holding) -> Result<(), Error> {
-    guard.left()?;
-    match guard.give_back().await {
+    guard.check()?;
+    match guard.release().await {
         // At the end of the work the client's clock said that the lock was held: the release's outcome does not matter.
         Err(Error::OutcomeUnknown { .. } | Error::Permission { .. }) => Ok(()),
         outcome => outcome,
     }
 }
 
-/// The methods by which a lock is acquired, the same for all kinds.
+/// The methods by which a [`Lockable`](crate::lockable::Lockable) is acquired: `acquiring!(Lock, Guard, View)`.
+#[macro_export]
 macro_rules! acquiring {
     ($lock:ident $(<$kind:ident>)?, $guard:ty, $view:ty) => {
-        impl $(<$kind: Kind>)? $lock $(<$kind>)? {
+        impl $(<$kind: $crate::Kind>)? $lock $(<$kind>)? {
             /// Asks for it once, without waiting for another owner.
             ///
             /// Dropping the future releases what it may have been granted.
@@ -79,8 +92,8 @@ macro_rules! acquiring {
             /// never [`Error::Timeout`].
             pub fn try_acquire(
                 &self,
-            ) -> impl Future<Output = Result<$guard, Error>> + Send + use<$($kind)?> {
-                Lockable::now(self.clone())
+            ) -> impl Future<Output = Result<$guard, $crate::Error>> + Send + use<$($kind)?> {
+                $crate::lockable::Lockable::now(self.clone())
             }
 
             /// Acquires it, waiting without limit, or as long as the setting `wait` says.
@@ -91,8 +104,8 @@ macro_rules! acquiring {
             /// # Errors
             ///
             /// Every error that waiting cannot fix; [`Error::Timeout`] if you set a limit.
-            pub fn acquire(&self) -> impl Future<Output = Result<$guard, Error>> + Send + use<$($kind)?> {
-                Lockable::within(self.clone(), Lockable::limit(self))
+            pub fn acquire(&self) -> impl Future<Output = Result<$guard, $crate::Error>> + Send + use<$($kind)?> {
+                $crate::lockable::Lockable::within(self.clone(), $crate::lockable::Lockable::limit(self))
             }
 
             /// Acquires it, waiting for at most `timeout`.
@@ -103,9 +116,9 @@ macro_rules! acquiring {
             /// ([`Error::is_unreachable`]).
             pub fn acquire_timeout(
                 &self,
-                timeout: Duration,
-            ) -> impl Future<Output = Result<$guard, Error>> + Send + use<$($kind)?> {
-                Lockable::within(self.clone(), Some(timeout))
+                timeout: std::time::Duration,
+            ) -> impl Future<Output = Result<$guard, $crate::Error>> + Send + use<$($kind)?> {
+                $crate::lockable::Lockable::within(self.clone(), Some(timeout))
             }
 
             /// Acquires it, runs `work`, and releases it; drops the work when the lock is lost.
@@ -115,7 +128,7 @@ macro_rules! acquiring {
             /// # Errors
             ///
             /// As `acquire`, and [`Error::LockLost`] if the work was dropped, or ended only after the loss.
-            pub fn run<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, Error>> + use<$($kind,)? T, F, W>
+            pub fn run<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, $crate::Error>> + use<$($kind,)? T, F, W>
             where
                 F: Future<Output = T>,
                 W: FnOnce($view) -> F,
@@ -124,8 +137,8 @@ macro_rules! acquiring {
             }
         }
 
-        impl $(<$kind: Kind>)? IntoFuture for $lock $(<$kind>)? {
-            type Output = Result<$guard, Error>;
+        impl $(<$kind: $crate::Kind>)? IntoFuture for $lock $(<$kind>)? {
+            type Output = Result<$guard, $crate::Error>;
             type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
             fn into_future(self) -> Self::IntoFuture {
@@ -135,10 +148,13 @@ macro_rules! acquiring {
     };
 }
 
-/// The common part of all guards: each has a view in its field `held`.
+/// The common part of guards: `holding!(Guard, View)`.
+///
+/// The guard has a view in its field `held` and a method `release`; the view has `check` and `lost`.
+#[macro_export]
 macro_rules! holding {
     ($guard:ident $(<$kind:ident>)?, $view:ty) => {
-        impl $(<$kind: Kind>)? $guard $(<$kind>)? {
+        impl $(<$kind: $crate::Kind>)? $guard $(<$kind>)? {
             /// A view of this hold, to clone into the work.
             pub fn held(&self) -> $view {
                 self.held.clone()
@@ -153,18 +169,19 @@ macro_rules! holding {
             }
         }
 
-        impl $(<$kind: Kind>)? $crate::lockable::Holding for $guard $(<$kind>)? {
-            async fn give_back(self) -> Result<(), Error> {
+        impl $(<$kind: $crate::Kind>)? $crate::lockable::Holding for $guard $(<$kind>)? {
+            async fn release(self) -> Result<(), $crate::Error> {
+                // The method of the type itself comes before that of the trait.
                 self.release().await
             }
         }
 
         impl $crate::lockable::View for $view {
-            fn left(&self) -> Result<Duration, Error> {
+            fn check(&self) -> Result<std::time::Duration, $crate::Error> {
                 self.check()
             }
 
-            async fn loss(&self) -> Lost {
+            async fn lost(&self) -> $crate::Lost {
                 self.lost().await
             }
         }

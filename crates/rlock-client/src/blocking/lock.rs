@@ -39,8 +39,7 @@ macro_rules! settings {
     ($($name:ident($($value:ident: $type:ty)?))*) => {$(
         #[doc = concat!("As `", stringify!($name), "` of the async type.")]
         pub fn $name(self, $($value: $type)?) -> Self {
-            let (lock, thread) = self.into_parts();
-            Lock::on(thread, lock.$name($($value)?))
+            Lock::on(self.thread, self.lock.$name($($value)?))
         }
     )*};
 }
@@ -59,20 +58,9 @@ macro_rules! questions {
     )*};
 }
 
-pub(super) use settings;
-
 impl<L> Lock<L> {
     pub(super) fn on(thread: Thread, lock: L) -> Lock<L> {
         Lock { lock, thread }
-    }
-
-    pub(super) fn inner(&self) -> &L {
-        &self.lock
-    }
-
-    /// The lock behind it, and the thread that has its connections.
-    pub(super) fn into_parts(self) -> (L, Thread) {
-        (self.lock, self.thread)
     }
 }
 
@@ -224,7 +212,7 @@ impl<G: Holding> Guard<G> {
 
     /// Waits until it is lost, and returns the reason; never returns if it is not lost.
     pub fn lost(&self) -> Lost {
-        self.thread.run(self.guard.loss())
+        self.thread.run(self.guard.lost())
     }
 
     /// Releases it, and fails if it was lost before.
@@ -233,7 +221,7 @@ impl<G: Holding> Guard<G> {
     ///
     /// As [`crate::Guard::release`].
     pub fn release(self) -> Result<(), Error> {
-        self.thread.run(self.guard.give_back())
+        self.thread.run(self.guard.release())
     }
 }
 

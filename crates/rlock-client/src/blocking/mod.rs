@@ -20,15 +20,14 @@
 //! ```
 
 mod lock;
-mod several;
 mod thread;
 
 use std::time::Duration;
 
 use crate::Builder;
 use crate::error::Error;
+use crate::lockable::Lockable;
 pub use lock::{Guard, Lock, ReadWriteLock};
-pub use several::{MultiGuard, MultiLock, RedGuard, RedLock};
 use thread::Thread;
 
 /// A client; see [`crate::Client`].
@@ -99,6 +98,23 @@ impl Client {
     /// The semaphore with this name; see [`crate::Client::semaphore`].
     pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Lock<crate::Lock<crate::Permit>> {
         Lock::on(self.thread.clone(), self.client.semaphore(name, permits))
+    }
+
+    /// Makes one lock of those of several clients, as the async types make it, with all of its settings.
+    ///
+    /// `client.lock("a")` is `Client::combine([&client], |clients| Ok(clients[0].lock("a")))`; the crate `rlock-multi` has locks that
+    /// are worth it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `make`; [`Error::Invalid`] if there is no client.
+    pub fn combine<'a, L: Lockable>(
+        clients: impl IntoIterator<Item = &'a Client>,
+        make: impl FnOnce(&[&'a crate::Client]) -> Result<L, Error>,
+    ) -> Result<Lock<L>, Error> {
+        let (clients, threads): (Vec<_>, Vec<_>) =
+            clients.into_iter().map(|client| (&client.client, client.thread.clone())).unzip();
+        Ok(Lock::on(Thread::all(threads)?, make(&clients)?))
     }
 
     /// The beginning of each owner of this client's locks; see [`crate::Client::identity`].

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rlock_client::{Client, Durability, Error, MultiLock, Plain, RedLock};
+use rlock_client::{Client, Durability, Error};
 use rlock_testkit::TestServer;
 use rlock_testkit::clients::{chain, connect, connect_with, eventually, run, url, waiters, within};
 use signal_hook::consts::SIGUSR1;
@@ -19,10 +19,6 @@ async fn bad_settings_are_refused_with_advice() {
     for lease in [Duration::ZERO, Duration::MAX] {
         invalid(client.lock("lock").lease(lease).acquire().await.unwrap_err(), &["from 1 ms to"]);
     }
-    invalid(MultiLock::new::<Plain>([]).unwrap_err(), &["at least one lock"]);
-    invalid(RedLock::new([], "lock").unwrap_err(), &["at least one server", "five"]);
-    let twice = [connect(&server).await, client.clone()];
-    invalid(RedLock::new(&twice, "lock").unwrap_err(), &["twice", "name each server once"]);
     // The second panicked where a request was given the time that was left of a wait.
     for response in [Duration::ZERO, Duration::from_micros(999)] {
         let builder = Client::builder().response_timeout(response);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rlock_client::{Client, Error, Event, Guard, Held, Lost, MultiLock, RedGuard, RedHeld, RedLock};
+use rlock_client::{Client, Error, Event, Guard, Held, Lost};
 use rlock_testkit::TestServer;
 use rlock_testkit::clients::{SOON, connect_with, denied, eventually, run, waiters, within};
 
@@ -153,50 +153,6 @@ async fn receivers_may_check_the_lock_and_their_panics_end_nothing() {
     client.close(SOON).await.unwrap();
 }
 
-/// A red lock called receivers while it was locked itself: one that asked about it waited for ever, as did all callers.
-#[tokio::test(flavor = "multi_thread")]
-async fn receivers_may_check_a_red_lock() {
-    let servers = [TestServer::start(), TestServer::start(), TestServer::start()];
-    let (shown, looked) = (Arc::new(Mutex::new(None::<RedHeld>)), Arc::new(Mutex::new(Vec::new())));
-    let mut clients = Vec::new();
-    for server in &servers {
-        let (shown, looked) = (shown.clone(), looked.clone());
-        let look = move |event: &Event<'_>| {
-            let held = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let (Some(held), Event::Released { .. } | Event::Lost { .. }) = (held, event) {
-                // The answer first: the question may notice the loss, and then this is called by itself.
-                let answer = held.check().is_ok();
-                looked.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
-            }
-        };
-        let builder = Client::builder().lease(Duration::from_secs(1)).on_event(look);
-        clients.push(connect_with(server, builder).await);
-    }
-    let lock = RedLock::new(&clients, "red").unwrap();
-    let show = |guard: &RedGuard| {
-        *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard.held());
-    };
-    let guard = within("the lock", lock.clone().lease(Duration::from_millis(300)).renew(false).acquire())
-        .await
-        .unwrap();
-    show(&guard);
-    // Asked all the time, so that it is the question that notices the loss.
-    eventually("the loss", || guard.check().is_err().then_some(())).await;
-    drop(guard);
-    let guard = within("the lock", lock.acquire()).await.unwrap();
-    show(&guard);
-    for server in &servers {
-        run::<()>(&mut server.connect(), "DEL red");
-    }
-    assert_eq!(within("the loss", guard.lost()).await, Lost::Taken);
-    drop(guard);
-    eventually("answers", || {
-        let looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
-        (looked.len() >= 4 && looked.iter().any(|held| !held)).then_some(())
-    })
-    .await;
-}
-
 /// A receiver that learned of a connection and asked for its state got the state from before.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_are_reported_after_they_have_changed() {
@@ -242,40 +198,4 @@ async fn a_lock_that_is_gone_at_its_release_was_lost() {
     }
     client.close(SOON).await.unwrap();
     assert!(diary.take().is_empty());
-}
-
-/// Each round of an acquisition of several locks was reported as a failed acquisition.
-#[tokio::test(flavor = "multi_thread")]
-async fn rounds_of_an_acquisition_are_not_reported() {
-    let server = TestServer::start();
-    let (diary, client) = diary_of(&server, Duration::from_secs(30)).await;
-    let holder = client.lock("b").await.unwrap();
-    let failures = || {
-        let mut lines = diary.take();
-        lines.retain(|line| line.starts_with("denied") || line.starts_with("timed out"));
-        lines
-    };
-    let multi = MultiLock::new([client.lock("a"), client.lock("b")]).unwrap();
-    let red = RedLock::new([&client], "b").unwrap();
-    let limit = Duration::from_millis(400);
-    assert!(denied(within("an answer", multi.try_acquire()).await));
-    assert_eq!(failures(), ["denied b"]);
-    within("an answer", multi.acquire_timeout(limit)).await.unwrap_err();
-    assert_eq!(failures(), ["timed out b"]);
-    assert!(denied(within("an answer", red.try_acquire()).await));
-    assert_eq!(failures(), ["denied b"]);
-    within("an answer", red.acquire_timeout(limit)).await.unwrap_err();
-    assert_eq!(failures(), ["timed out b"]);
-    let waiting = (tokio::spawn(multi.acquire()), tokio::spawn(red.acquire()));
-    tokio::time::sleep(limit).await;
-    holder.release().await.unwrap();
-    let (multi, red) = (waiting.0, waiting.1);
-    within("both, one after the other", async {
-        tokio::select! {
-            multi = multi => multi.unwrap().unwrap().release().await.unwrap(),
-            red = red => red.unwrap().unwrap().release().await.unwrap(),
-        }
-    })
-    .await;
-    assert!(failures().is_empty());
 }

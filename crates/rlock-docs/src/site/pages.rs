@@ -85,8 +85,8 @@ pub(crate) fn summary(pages: &[Page]) -> String {
         if name == PARTS[0].0 {
             let of_clients =
                 |folder: &'static str| pages.iter().filter(move |page| page.path.starts_with(folder));
-            let clients = of_clients("docs/clients/").chain(of_clients("crates/rlock-client/"));
-            clients.chain(of_clients("clients/")).for_each(|page| entry(&mut text, &page.path, "- "));
+            let folders = ["docs/clients/", "crates/rlock-client/", "crates/rlock-multi/", "clients/"];
+            folders.into_iter().flat_map(of_clients).for_each(|page| entry(&mut text, &page.path, "- "));
         }
     }
     let others: Vec<String> = rest.iter().map(ToString::to_string).collect();

@@ -1,7 +1,6 @@
 //! Helpers that the tests of the client share.
 
 pub mod cluster;
-pub mod five;
 pub mod process;
 pub mod proxy;
 pub mod watched;

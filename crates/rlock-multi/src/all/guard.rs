@@ -4,11 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
-
-use crate::error::{Error, Lost};
-use crate::guard::{Guard, Held};
-use crate::kind::Any;
-use crate::lockable::holding;
+use rlock_client::{Any, Error, Guard, Held, Lost, holding};
 
 /// Several held locks. They are held until you drop or release this guard; it is lost as soon as one of the locks is.
 ///
@@ -16,18 +12,18 @@ use crate::lockable::holding;
 /// If one lock is lost, the others stay held and renewed until you drop or release the guard.
 #[derive(Debug)]
 #[must_use = "a guard that is dropped releases its locks: bind it, as in `let guard = …`, not to `_`"]
-pub struct MultiGuard {
+pub struct AllGuard {
     guards: Vec<Guard<Any>>,
-    held: MultiHeld,
+    held: AllHeld,
 }
 
 /// A view of several locks that are held together, which does not keep them held.
 #[derive(Clone, Debug)]
-pub struct MultiHeld {
+pub struct AllHeld {
     locks: Arc<[Held]>,
 }
 
-impl MultiHeld {
+impl AllHeld {
     /// Checks that you still hold all the locks, without asking the servers, and returns how much longer you hold
     /// them without another renewal.
     ///
@@ -50,11 +46,12 @@ impl MultiHeld {
     }
 }
 
-impl MultiGuard {
+impl AllGuard {
     /// All these; at least one.
-    pub(super) fn new(guards: Vec<Guard<Any>>) -> MultiGuard {
+    pub(super) fn new(guards: impl IntoIterator<Item = Guard<Any>>) -> AllGuard {
+        let guards: Vec<_> = guards.into_iter().collect();
         let locks = guards.iter().map(Guard::held).collect();
-        MultiGuard { guards, held: MultiHeld { locks } }
+        AllGuard { guards, held: AllHeld { locks } }
     }
 
     /// Releases all the locks, and fails if one was lost before.
@@ -66,10 +63,9 @@ impl MultiGuard {
     /// As [`Guard::release`], of the first lock that fails; a loss is reported before an unknown outcome.
     pub async fn release(self) -> Result<(), Error> {
         let outcomes = join_all(self.guards.into_iter().map(Guard::release)).await;
-        let mut errors: Vec<Error> = outcomes.into_iter().filter_map(Result::err).collect();
-        errors.sort_by_key(|error| !matches!(error, Error::LockLost { .. }));
-        errors.into_iter().next().map_or(Ok(()), Err)
+        let errors = outcomes.into_iter().filter_map(Result::err);
+        errors.min_by_key(|error| !matches!(error, Error::LockLost { .. })).map_or(Ok(()), Err)
     }
 }
 
-holding!(MultiGuard, MultiHeld);
+holding!(AllGuard, AllHeld);

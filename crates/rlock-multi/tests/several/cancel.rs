@@ -4,7 +4,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use rlock_client::{Client, MultiLock, RedLock};
+use rlock_client::Client;
+use rlock_multi::{LockAll, RedLock};
 use rlock_testkit::TestServer;
 use rlock_testkit::clients::{connect, eventually, holder, seed, waiters, within};
 use tokio::task::JoinSet;
@@ -43,14 +44,14 @@ async fn all_free(servers: &[TestServer], locks: &[&str]) {
 }
 
 /// Two locks on the first server, one on each of the others.
-fn multi(clients: &[Client]) -> MultiLock {
-    MultiLock::new(clients.iter().map(|client| client.lock("a")).chain([clients[0].lock("b")])).unwrap()
+fn all(clients: &[Client]) -> LockAll {
+    LockAll::new(clients.iter().map(|client| client.lock("a")).chain([clients[0].lock("b")])).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_multi_lock_is_dropped_after_every_number_of_polls() {
+async fn an_acquisition_of_all_is_dropped_after_every_number_of_polls() {
     let (servers, clients) = three().await;
-    let locks = multi(&clients);
+    let locks = all(&clients);
     for polls in 0..40 {
         // Another client holds one of the locks, and releases it meanwhile.
         let taken = clients[polls % 3].lock("a").acquire().await.unwrap();
@@ -105,7 +106,7 @@ async fn thousands_of_random_cancellations_leave_nothing_behind() {
                     if let Ok(Ok(guard)) = tokio::time::timeout(life, lock.acquire()).await {
                         drop(poll_and_drop(guard.release(), random.usize(..6)).await);
                     }
-                } else if let Ok(Ok(guard)) = tokio::time::timeout(life, multi(&clients).acquire()).await {
+                } else if let Ok(Ok(guard)) = tokio::time::timeout(life, all(&clients).acquire()).await {
                     drop(poll_and_drop(guard.release(), random.usize(..6)).await);
                 }
             }
@@ -114,7 +115,7 @@ async fn thousands_of_random_cancellations_leave_nothing_behind() {
     within("the tasks", async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
     all_free(&servers, &["a", "b", "red"]).await;
     // And everything still works.
-    within("the locks", multi(&clients).acquire()).await.unwrap().release().await.unwrap();
+    within("the locks", all(&clients).acquire()).await.unwrap().release().await.unwrap();
     let red = RedLock::new(&clients, "red").unwrap();
     within("the lock", red.acquire()).await.unwrap().release().await.unwrap();
 }
@@ -123,7 +124,7 @@ async fn thousands_of_random_cancellations_leave_nothing_behind() {
 fn guards_are_dropped_without_a_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (servers, clients) = runtime.block_on(three());
-    let (locks, red) = (multi(&clients), RedLock::new(&clients, "red").unwrap());
+    let (locks, red) = (all(&clients), RedLock::new(&clients, "red").unwrap());
     let guards = (runtime.block_on(locks.acquire()).unwrap(), runtime.block_on(red.acquire()).unwrap());
     std::thread::spawn(move || drop(guards)).join().unwrap();
     runtime.block_on(all_free(&servers, &["a", "b", "red"]));

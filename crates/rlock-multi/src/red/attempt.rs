@@ -3,26 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rlock_client::{Cause, Error, Guard, Lock};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tracing::Instrument;
 
+use super::RedLock;
 use super::guard::RedGuard;
 use super::members::Members;
-use crate::clock::{Clock, Instant};
-use crate::error::{Error, name};
-use crate::guard::Guard;
-use crate::kind::Any;
-use crate::lock::Spec;
-
-/// An attempt fails after the lease divided by this …
-const PART: u32 = 20;
-
-/// … at least this …
-const SHORTEST: Duration = Duration::from_millis(20);
-
-/// … and at most this.
-const LONGEST: Duration = Duration::from_secs(1);
+use crate::name;
 
 /// The pause before a server that did not have the lock is asked again; each next is four times as long, up to a third of the
 /// lease.
@@ -47,39 +37,39 @@ pub(super) struct Attempt {
     votes: UnboundedReceiver<Vote>,
     /// The addresses of the servers that have not answered; empty of one that has.
     silent: Vec<Option<String>>,
-    clock: Clock,
-    by: Instant,
 }
 
 impl Attempt {
     /// Asks all servers.
-    pub(super) fn begin(locks: &[Spec], quorum: usize) -> Attempt {
-        let name_of = locks.first().map_or(&[][..], |lock| &lock.key);
-        let clock = locks.first().map_or(Clock::System, |lock| lock.handle.shared.clock);
-        let members = Members::new(name_of, locks.len(), quorum);
+    pub(super) fn begin(lock: &RedLock) -> Attempt {
+        let members = Members::new(lock.name(), lock.locks.len(), lock.quorum());
         let (sender, votes) = unbounded_channel();
-        let span = tracing::debug_span!("acquire", red = %name(name_of));
+        let span = tracing::debug_span!("acquire", red = %name(lock.name()));
         let mut tasks = JoinSet::new();
-        for (server, lock) in locks.iter().enumerate() {
-            let keep = keep(server, lock.clone(), members.clone(), sender.clone());
-            tasks.spawn_on(keep.instrument(span.clone()), &lock.handle.runtime);
+        for server in 0..lock.locks.len() {
+            let keep = keep(lock.clone(), server, members.clone(), sender.clone());
+            tasks.spawn(keep.instrument(span.clone()));
         }
-        let by = clock.now().after(patience(locks));
-        let silent = locks.iter().map(|lock| Some(lock.handle.server.clone())).collect();
-        let guard = RedGuard::new(members.clone(), tasks);
-        Attempt { guard, members, votes, silent, clock, by }
+        let silent = lock.locks.iter().map(|lock| Some(lock.server().to_string())).collect();
+        Attempt { guard: RedGuard::new(members.clone(), tasks), members, votes, silent }
     }
 
-    /// Waits until there is a quorum, or can be none.
-    pub(super) async fn outcome(mut self) -> Outcome {
+    /// Waits until there is a quorum, or can be none; for `patience` at most.
+    pub(super) async fn outcome(mut self, patience: Duration) -> Outcome {
+        let end = sleep(patience);
+        tokio::pin!(end);
         let spare = self.silent.len().saturating_sub(self.members.quorum());
         let mut errors = Vec::new();
         let mut denials: usize = 0;
         loop {
-            let Some(vote) = self.clock.until(Some(self.by), self.votes.recv()).await else {
-                let late = |server| Error::transport(server, "no reply in time");
-                errors.extend(self.silent.into_iter().flatten().map(late));
-                break;
+            let vote = tokio::select! {
+                biased;
+                vote = self.votes.recv() => vote,
+                () = &mut end => {
+                    let late = |server| Error::Transport { server, source: Cause::new("no reply in time") };
+                    errors.extend(self.silent.into_iter().flatten().map(late));
+                    break;
+                }
             };
             // A channel that is closed has no vote of the others: their tasks have ended.
             let Some((server, vote)) = vote else { break };
@@ -100,14 +90,9 @@ impl Attempt {
     }
 }
 
-/// The servers' time to answer.
-pub(super) fn patience(locks: &[Spec]) -> Duration {
-    let lease = locks.iter().map(|lock| lock.lease).min().unwrap_or_default();
-    (lease / PART).clamp(SHORTEST, LONGEST)
-}
-
 /// Gets the lock on one server, and again after a loss there, until the red lock is lost or released.
-async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: UnboundedSender<Vote>) {
+async fn keep(red: RedLock, server: usize, members: Arc<Members>, votes: UnboundedSender<Vote>) {
+    let Some(lock) = red.locks.get(server) else { return };
     let lost = members.lost.clone();
     let mut votes = Some(votes);
     let mut vote = move |vote| {
@@ -117,7 +102,7 @@ async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: Unbounded
     let kept = async {
         let mut pause = FIRST_PAUSE;
         loop {
-            match get(&lock).await {
+            match get(lock).await {
                 Ok(guard) => {
                     let held = guard.held();
                     if !members.join(server, guard) {
@@ -130,13 +115,13 @@ async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: Unbounded
                 Err(Error::Denied { .. }) => _ = vote(Ok(false)),
                 Err(error) => _ = vote(Err(error)),
             }
-            if !lock.renew {
+            if !red.renew {
                 return;
             }
-            rest(&mut pause, lock.lease).await;
+            rest(&mut pause, lock.effective_lease()).await;
             // Only a held lock needs another server: a late grant to an attempt keeps others from a quorum.
             while !members.are_enough() {
-                rest(&mut pause, lock.lease).await;
+                rest(&mut pause, lock.effective_lease()).await;
             }
         }
     };
@@ -148,12 +133,12 @@ async fn keep(server: usize, lock: Spec, members: Arc<Members>, votes: Unbounded
 
 /// Sleeps for the pause, at most for a third of the lease, and makes it four times as long.
 async fn rest(pause: &mut Duration, lease: Duration) {
-    tokio::time::sleep((*pause).min(lease / 3).mul_f64(0.75 + fastrand::f64() / 2.0)).await;
+    sleep((*pause).min(lease / 3).mul_f64(0.75 + fastrand::f64() / 2.0)).await;
     *pause = pause.saturating_mul(4);
 }
 
 /// Asks for the lock, but not a server that is known to be out of reach.
-async fn get(lock: &Spec) -> Result<Guard<Any>, Error> {
-    lock.handle.shared.router.settled().await?;
-    lock.acquire_now().await
+async fn get(lock: &Lock) -> Result<Guard, Error> {
+    lock.connected()?;
+    lock.try_acquire().await
 }

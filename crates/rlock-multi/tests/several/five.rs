@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use rlock_client::{Builder, Client, RedLock};
+use rlock_client::{Builder, Client};
+use rlock_multi::RedLock;
+use rlock_testkit::TestServer;
+use rlock_testkit::clients::proxy::{Fate, Proxy};
+use rlock_testkit::clients::{eventually, holder, waiters};
 use rustix::process::Signal;
-
-use super::proxy::{Fate, Proxy};
-use super::{eventually, holder, waiters};
-use crate::TestServer;
 
 /// How a server can fail.
 #[derive(Clone, Copy, Debug)]
-pub enum Way {
+pub(crate) enum Way {
     /// Its process is killed.
     Killed,
     /// Its process is stopped.
@@ -21,19 +21,19 @@ pub enum Way {
 }
 
 /// Every way to fail.
-pub const WAYS: [Way; 3] = [Way::Killed, Way::Stopped, Way::Slowed];
+pub(crate) const WAYS: [Way; 3] = [Way::Killed, Way::Stopped, Way::Slowed];
 
 /// The servers; those that were killed are gone.
-pub struct Five {
+pub(crate) struct Five {
     /// The servers that run.
-    pub servers: Vec<Option<TestServer>>,
+    pub(crate) servers: Vec<Option<TestServer>>,
     /// One before each server.
-    pub proxies: Vec<Proxy>,
+    pub(crate) proxies: Vec<Proxy>,
 }
 
 impl Five {
     /// Starts five servers, each behind a proxy.
-    pub async fn start() -> Five {
+    pub(crate) async fn start() -> Five {
         let servers: Vec<_> = (0..5).map(|_| Some(TestServer::start())).collect();
         let mut proxies = Vec::new();
         for server in servers.iter().flatten() {
@@ -43,17 +43,17 @@ impl Five {
     }
 
     /// Clients of all five, as another process has them.
-    pub fn clients(&self, builder: impl Fn() -> Builder) -> Vec<Client> {
+    pub(crate) fn clients(&self, builder: impl Fn() -> Builder) -> Vec<Client> {
         self.proxies.iter().map(|proxy| builder().connect_lazy(&proxy.url()).unwrap()).collect()
     }
 
     /// The lock of another process.
-    pub fn lock(&self, builder: impl Fn() -> Builder, name: &str) -> RedLock {
+    pub(crate) fn lock(&self, builder: impl Fn() -> Builder, name: &str) -> RedLock {
         RedLock::new(&self.clients(builder), name).unwrap()
     }
 
     /// A server fails in this way.
-    pub fn fail(&mut self, server: usize, way: Way) {
+    pub(crate) fn fail(&mut self, server: usize, way: Way) {
         match way {
             Way::Killed => drop(self.servers[server].take().expect("a server").kill9()),
             Way::Stopped => self.at(server).signal(Signal::STOP.as_raw()),
@@ -62,7 +62,7 @@ impl Five {
     }
 
     /// Undoes what can be undone; a server that was killed starts anew, without its memory.
-    pub fn mend(&mut self, server: usize, way: Way) {
+    pub(crate) fn mend(&mut self, server: usize, way: Way) {
         match way {
             Way::Killed => {
                 let port = self.proxies[server].target();
@@ -74,18 +74,22 @@ impl Five {
     }
 
     /// One of the running servers.
-    pub fn at(&self, server: usize) -> &TestServer {
+    pub(crate) fn at(&self, server: usize) -> &TestServer {
         self.servers[server].as_ref().expect("a server that was not killed")
     }
 
     /// The holder of the lock on each of these servers.
-    pub fn holders(&self, servers: impl IntoIterator<Item = usize>, lock: &str) -> Vec<Option<String>> {
+    pub(crate) fn holders(
+        &self,
+        servers: impl IntoIterator<Item = usize>,
+        lock: &str,
+    ) -> Vec<Option<String>> {
         let owner = |server| holder(&mut self.at(server).connect(), lock).map(|(owner, _)| owner);
         servers.into_iter().map(owner).collect()
     }
 
     /// Waits until the lock is free on all of these servers: long before its lease would end.
-    pub async fn all_free(&self, servers: impl IntoIterator<Item = usize> + Clone, lock: &str) {
+    pub(crate) async fn all_free(&self, servers: impl IntoIterator<Item = usize> + Clone, lock: &str) {
         eventually("free locks", || {
             self.holders(servers.clone(), lock).iter().all(Option::is_none).then_some(())
         })
@@ -97,6 +101,6 @@ impl Five {
 }
 
 /// Gives a connection up soon, but late enough that a busy machine does not look like a fault.
-pub fn hasty() -> Builder {
+pub(crate) fn hasty() -> Builder {
     Client::builder().response_timeout(Duration::from_millis(1_500))
 }

@@ -3,19 +3,28 @@
 mod apart;
 mod attempt;
 mod guard;
-pub(crate) mod members;
+mod members;
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::client::Client;
-use crate::clock::Clock;
-use crate::error::{Error, name};
-use crate::lock::Spec;
-use crate::lockable::{Lockable, acquiring};
+use rlock_client::lockable::Lockable;
+use rlock_client::{Client, Error, Lock, acquiring};
+use tokio::time::{Instant, sleep};
+
+use crate::name;
 use apart::check_apart;
 use attempt::{Attempt, Outcome};
 pub use guard::{RedGuard, RedHeld};
+
+/// An attempt fails after the lease divided by this …
+const PART: u32 = 20;
+
+/// … at least this …
+const SHORTEST: Duration = Duration::from_millis(20);
+
+/// … and at most this.
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// The longest pause after the first attempt that failed; each next may be twice as long …
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -27,7 +36,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 ///
 /// It survives the loss of any minority of the servers, at once and without a fail-over. The servers must be
 /// independent: primaries without a common primary, an odd number, usually five. (A replica is not independent of its
-/// primary; for one primary and its replicas see [`Durability`](crate::Durability).)
+/// primary; for one primary and its replicas see [`Durability`](rlock_client::Durability).)
 ///
 /// An attempt asks all servers at the same time, each with a new owner. It fails unless more than half of them grant
 /// the lock within a twentieth of the lease (between 20 ms and 1 s). After a failure it releases what it got, also
@@ -56,7 +65,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// # async fn main() -> Result<(), rlock_client::Error> {
 /// # let servers = [(); 3].map(|()| rlock_testkit::TestServer::start());
 /// # let urls = servers.iter().map(|server| format!("redis://127.0.0.1:{}", server.port()));
-/// use rlock_client::{Client, Error, RedLock};
+/// use rlock_client::{Client, Error};
+/// use rlock_multi::RedLock;
 ///
 /// let clients = urls.map(|url| Client::builder().connect_lazy(&url)).collect::<Result<Vec<_>, _>>()?;
 /// let lock = RedLock::new(&clients, "report")?;
@@ -71,8 +81,10 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 #[must_use = "a lock does nothing until it is acquired: `let guard = lock.acquire().await?`"]
 #[derive(Clone)]
 pub struct RedLock {
-    /// One to a server.
-    specs: Vec<Spec>,
+    /// One to a server, all with one name.
+    locks: Vec<Lock>,
+    /// Whether these are renewed.
+    renew: bool,
     wait: Option<Duration>,
 }
 
@@ -88,15 +100,14 @@ impl Lockable for RedLock {
     async fn now(self) -> Result<RedGuard, Error> {
         match self.attempt().await? {
             Outcome::Held(guard) => Ok(guard),
-            Outcome::Denied => self.tell_outcome(Error::denied(self.name())),
+            Outcome::Denied => Err(Error::Denied { lock: name(self.name()) }),
             Outcome::Failed(errors) => Err(errors.into_iter().next().unwrap_or(Error::Closed)),
         }
     }
 
     async fn within(self, limit: Option<Duration>) -> Result<RedGuard, Error> {
-        let clock = self.clock();
-        let began = clock.now();
-        let by = limit.map(|limit| began.after(limit));
+        let began = Instant::now();
+        let left = || limit.map_or(Duration::MAX, |limit| limit.saturating_sub(began.elapsed()));
         let mut pause = FIRST_PAUSE;
         loop {
             let cause = match self.attempt().await? {
@@ -105,17 +116,17 @@ impl Lockable for RedLock {
                 Outcome::Failed(errors) => {
                     let first = errors.first().cloned();
                     let lasting: Vec<_> = errors.into_iter().filter(|error| !passes(error)).collect();
-                    if lasting.len() > self.specs.len().saturating_sub(self.quorum()) {
+                    if lasting.len() > self.locks.len().saturating_sub(self.quorum()) {
                         return lasting.into_iter().next().map_or(Err(Error::Closed), Err);
                     }
                     first
                 }
             };
             // Random: two attempts that were in each other's way should not meet again.
-            let next = clock.now().after(pause.mul_f64(fastrand::f64()));
-            clock.sleep_until(by.map_or(next, |by| by.min(next))).await;
-            if by.is_some_and(|by| clock.now() >= by) {
-                return self.tell_outcome(Error::timeout(self.name(), clock.now().since(began), cause));
+            sleep(pause.mul_f64(fastrand::f64()).min(left())).await;
+            if left().is_zero() {
+                let (lock, waited) = (name(self.name()), began.elapsed());
+                return Err(Error::Timeout { lock, waited, source: cause.map(Box::new) });
             }
             pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
         }
@@ -126,7 +137,7 @@ impl RedLock {
     /// The lock with this name on the servers of these clients.
     ///
     /// The shortest lease and the shortest wait of the clients count. Make the clients with
-    /// [`Builder::connect_lazy`](crate::Builder::connect_lazy): the program can start while one server is down.
+    /// [`Builder::connect_lazy`](rlock_client::Builder::connect_lazy): the program can start while one server is down.
     ///
     /// # Errors
     ///
@@ -136,32 +147,34 @@ impl RedLock {
         clients: impl IntoIterator<Item = &'a Client>,
         name: impl AsRef<[u8]>,
     ) -> Result<RedLock, Error> {
-        let specs: Vec<Spec> = clients.into_iter().map(|client| client.spec(&name)).collect();
-        if specs.is_empty() {
-            return Err(Error::invalid("a red lock needs at least one server, and should have five"));
+        let locks: Vec<Lock> = clients.into_iter().map(|client| client.lock(&name)).collect();
+        if locks.is_empty() {
+            let message = "a red lock needs at least one server, and should have five".into();
+            return Err(Error::Invalid { message });
         }
-        let mut servers: Vec<&str> = specs.iter().map(|lock| lock.handle.server.as_str()).collect();
+        let mut servers: Vec<&str> = locks.iter().map(Lock::server).collect();
         servers.sort_unstable();
         let twice = servers.windows(2).find(|pair| pair.first() == pair.last()).and_then(<[_]>::first);
         if let Some(twice) = twice {
             let message = format!("a red lock has the server {twice} twice: name each server once");
-            return Err(Error::invalid(message));
+            return Err(Error::Invalid { message });
         }
-        let wait = specs.iter().filter_map(|lock| lock.wait).min();
-        Ok(RedLock { specs, wait })
+        let wait = locks.iter().filter_map(Lockable::limit).min();
+        Ok(RedLock { locks, renew: true, wait })
     }
 
     /// Sets the lease, instead of those of the clients. The lock is renewed every third of it until you release it. From
     /// 1 ms to 2^43 ms.
     pub fn lease(mut self, lease: Duration) -> RedLock {
-        self.specs.iter_mut().for_each(|spec| spec.lease = lease);
+        self.locks = self.locks.into_iter().map(|lock| lock.lease(lease)).collect();
         self
     }
 
     /// Sets whether the lock is renewed, as it is by default. With `renew(false)`, the lock ends with its lease
-    /// ([`Lost::Expired`](crate::Lost::Expired)).
+    /// ([`Lost::Expired`](rlock_client::Lost::Expired)).
     pub fn renew(mut self, renew: bool) -> RedLock {
-        self.specs.iter_mut().for_each(|spec| spec.renew = renew);
+        self.locks = self.locks.into_iter().map(|lock| lock.renew(renew)).collect();
+        self.renew = renew;
         self
     }
 
@@ -173,29 +186,19 @@ impl RedLock {
 
     /// The lock's name.
     pub fn name(&self) -> &[u8] {
-        self.specs.first().map_or(&[], |spec| &spec.key)
+        self.locks.first().map_or(&[], Lock::name)
     }
 
     /// The number of servers that must have the lock.
     pub fn quorum(&self) -> usize {
-        (self.specs.len() / 2).saturating_add(1)
+        (self.locks.len() / 2).saturating_add(1)
     }
 
     async fn attempt(&self) -> Result<Outcome, Error> {
-        // In the child of a fork no task runs, and no answer comes.
-        self.specs.iter().try_for_each(|lock| lock.handle.shared.check_home())?;
-        check_apart(&self.specs).await?;
-        Ok(Attempt::begin(&self.specs, self.quorum()).outcome().await)
-    }
-
-    /// Tells the receiver of each client that the acquisition was in vain.
-    fn tell_outcome(&self, error: Error) -> Result<RedGuard, Error> {
-        self.specs.iter().for_each(|lock| lock.tell_failure(&error));
-        Err(error)
-    }
-
-    fn clock(&self) -> Clock {
-        self.specs.first().map_or(Clock::System, |lock| lock.handle.shared.clock)
+        let lease = self.locks.iter().map(Lock::effective_lease).min().unwrap_or_default();
+        let patience = (lease / PART).clamp(SHORTEST, LONGEST);
+        check_apart(&self.locks, patience).await?;
+        Ok(Attempt::begin(self).outcome(patience).await)
     }
 }
 
@@ -209,7 +212,7 @@ fn passes(error: &Error) -> bool {
 
 impl fmt::Debug for RedLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let servers: Vec<_> = self.specs.iter().map(|lock| &lock.handle.server).collect();
+        let servers: Vec<_> = self.locks.iter().map(Lock::server).collect();
         f.debug_struct("RedLock")
             .field("name", &name(self.name()))
             .field("servers", &servers)

@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use rlock_client::{CancellationToken, Error, Guard, Lost, holding};
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use super::members::Members;
-use crate::error::{Error, Lost, name};
-use crate::guard::Guard;
-use crate::lockable::holding;
+use crate::name;
 
 /// A held red lock. It is held until you drop or release the guard, or until too few servers have it.
 ///
@@ -85,7 +83,7 @@ impl RedGuard {
         self.tasks.abort_all();
         let guards = members.close();
         if let Some(why) = members.why() {
-            return Err(Error::lost(members.name(), why));
+            return Err(members.error(why));
         }
         let mut outcomes: FuturesUnordered<_> = guards.into_iter().map(Guard::release).collect();
         let (mut released, mut gone) = (0_usize, 0_usize);
@@ -108,7 +106,7 @@ impl RedGuard {
                 Err(Error::OutcomeUnknown { lock: name(members.name()), source })
             }
             Some(error) if gone == 0 => Err(error),
-            _ => Err(Error::lost(members.name(), Lost::Taken)),
+            _ => Err(members.error(Lost::Taken)),
         }
     }
 }

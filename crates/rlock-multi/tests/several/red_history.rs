@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rlock_client::{Client, RedLock};
-use rlock_testkit::clients::five::{Five, Way};
+use rlock_client::Client;
+use rlock_multi::RedLock;
 use rlock_testkit::clients::{seconds, seed, within};
 use tokio::task::JoinSet;
+
+use crate::five::{Five, Way};
 
 const LEASE: Duration = Duration::from_millis(1_500);
 
