@@ -95,6 +95,7 @@ impl Spec {
     pub(super) async fn acquire(&self, patience: Patience) -> Result<Option<Guard<Any>>, Error> {
         let shared = &self.handle.shared;
         shared.check_open()?;
+        crate::config::check_name(&self.key)?;
         check_lease(self.lease)?;
         self.extras.permits.map_or(Ok(()), check_permits)?;
         self.extras.session.map_or(Ok(()), check_grace)?;

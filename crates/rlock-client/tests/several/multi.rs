@@ -252,7 +252,7 @@ async fn a_wait_of_very_many_rounds_continues() {
     let server = TestServer::start();
     let (client, mut raw) = (connect(&server).await, server.connect());
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE b other 60000");
-    let lease = Duration::from_millis(20);
+    let lease = Duration::from_millis(100);
     let locks = MultiLock::new(["a", "b"].map(|name| client.lock(name).lease(lease).renew(false))).unwrap();
     let rounds = || counter(&server, "released");
     let waiting = tokio::spawn(locks.acquire());
