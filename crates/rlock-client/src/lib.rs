@@ -21,6 +21,9 @@
 //! # }
 //! ```
 //!
+//! Your project needs tokio with the features `macros` and `rt-multi-thread` for such a `main`: `cargo add tokio --features
+//! macros,rt-multi-thread`. A `main` that returns [`Error`] prints its cause and advice.
+//!
 //! # Acquiring
 //!
 //! [`Lock::acquire`] waits (`client.lock("a").await` is the same), [`Lock::try_acquire`] asks once,
@@ -182,6 +185,7 @@ mod node;
 mod red;
 mod release;
 mod router;
+mod server_url;
 mod shared;
 #[cfg(test)]
 mod virtual_tests;
@@ -228,4 +232,5 @@ pub use kind::{Any, Exclusive, Kind, Permit, Plain, Read, Write};
 pub use lock::{Lock, ReadWriteLock};
 pub use multi::{MultiGuard, MultiHeld, MultiLock};
 pub use red::{RedGuard, RedHeld, RedLock};
+pub use server_url::{ServerKind, ServerUrl};
 pub use tokio_util::sync::CancellationToken;
