@@ -46,20 +46,25 @@ impl Endpoint {
         Endpoint::Server(connector.of_a_primary())
     }
 
-    /// Hosts and database: the same text for all users, and for URLs with and without TLS.
+    /// Hosts, service and database: the same text for all users, and for URLs with and without TLS. Errors show it.
     pub(crate) fn destination(&self) -> String {
-        let of_several = |hosts: &[String], template: &Template, service: &str| {
+        let of_several = |hosts: &[String], template: &Template, service: String| {
             let mut hosts: Vec<_> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
             hosts.sort_unstable();
             let database = template("localhost:6379").map_or(0, |server| server.info().redis_settings().db());
-            format!("{}/{service}/{database}", hosts.join(","))
+            format!("{}{service}/{database}", hosts.join(","))
         };
-        match self {
+        let text = match self {
             Self::Server(server) if matches!(server.info().addr(), ConnectionAddr::Unix(_)) => server.url(),
             Self::Server(server) => server.url().to_ascii_lowercase(),
-            Self::Sentinel(service) => of_several(&service.sentinels, &service.primary, &service.name),
-            Self::Cluster(seeds, template) => of_several(seeds, template, ""),
-        }
+            Self::Sentinel(service) => {
+                of_several(&service.sentinels, &service.primary, format!("/{}", service.name))
+            }
+            Self::Cluster(seeds, template) => of_several(seeds, template, String::new()),
+        };
+        let text = text.strip_prefix("redis://").unwrap_or(&text);
+        // The database that is used where none is named.
+        text.strip_suffix("/0").unwrap_or(text).to_string()
     }
 
     /// Starts the links.
@@ -166,6 +171,9 @@ mod tests {
         for [one, other] in same {
             assert_eq!(destination(one), destination(other));
         }
+        assert_eq!(destination("redis://me:pw@One"), "one:6379");
+        assert_eq!(destination("redis+sentinel://two,one:1/Main/3"), "one:1,two:26379/Main/3");
+        assert_eq!(destination("unix:///run/redis?db=2"), "/run/redis/2");
         let apart = [
             ["redis://one", "redis://two"],
             ["redis://one:1", "redis://one:2"],

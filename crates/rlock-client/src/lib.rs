@@ -21,8 +21,8 @@
 //! # }
 //! ```
 //!
-//! Your project needs tokio with the features `macros` and `rt-multi-thread` for such a `main`: `cargo add tokio --features
-//! macros,rt-multi-thread`. A `main` that returns [`Error`] prints its cause and advice.
+//! For `#[tokio::main]`, your project needs tokio with two features: `cargo add tokio --features macros,rt-multi-thread`. A `main` that
+//! returns an [`Error`] prints its cause and advice.
 //!
 //! # Acquiring
 //!

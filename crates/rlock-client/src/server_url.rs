@@ -65,7 +65,7 @@ impl ServerUrl {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if it is no such URL, with the form to write; [`Error::Unsupported`] for TLS without the feature `tls`.
+    /// [`Error::Invalid`] if the text is not a URL of servers, with the form to write; [`Error::Unsupported`] for TLS without the feature `tls`.
     /// The text shows neither the URL nor its password.
     pub fn parse(url: &str) -> Result<ServerUrl, Error> {
         if url.is_empty() {
@@ -250,7 +250,7 @@ fn info(url: &str) -> Result<ConnectionInfo, Error> {
     }
 }
 
-/// What to write in place of a scheme that is none of these.
+/// What to write in place of an unknown scheme.
 fn unknown(scheme: &str) -> String {
     let has = |words: &[&str]| words.iter().any(|word| scheme.contains(word));
     let encrypted = has(&["rediss", "valkeys", "tls", "ssl", "sentinels", "clusters"]);

@@ -80,6 +80,10 @@ async fn a_lock_without_a_name_and_one_with_too_long_a_name_are_not_acquired() {
                 assert!(matches!(&error, Error::Invalid { message } if message.contains(words)), "{error}");
             }
         }
+        let red = RedLock::new([&client], &name).unwrap();
+        for outcome in [red.clone().try_acquire().await, red.acquire().await] {
+            assert!(matches!(outcome, Err(Error::Invalid { .. })), "{outcome:?}");
+        }
         // They can still be inspected and released: another client may hold them.
         assert!(!client.lock(&name).locked().await.unwrap());
         assert!(!client.lock(&name).force_release().await.unwrap());
