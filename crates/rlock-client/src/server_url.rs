@@ -83,7 +83,8 @@ impl ServerUrl {
             _ => (scheme.as_str(), ""),
         };
         let is_encrypted = ENCRYPTED.contains(&base);
-        if !is_encrypted && !PLAIN.contains(&base) && !(kind.is_empty() && SOCKET.contains(&base)) {
+        let is_socket = kind.is_empty() && SOCKET.contains(&base);
+        if !(is_encrypted || is_socket || PLAIN.contains(&base)) {
             return Err(Error::invalid(unknown(&scheme)));
         }
         if is_encrypted && cfg!(not(feature = "tls")) {
