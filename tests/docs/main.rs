@@ -1,5 +1,6 @@
 //! The documentation.
 
 mod docs;
+mod quick_start;
 mod terminals;
 mod words;

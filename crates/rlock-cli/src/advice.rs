@@ -8,11 +8,7 @@ impl Error {
         let text = match self {
             Error::Usage(_, advice) => advice,
             Error::Mismatch { advice, .. } => advice.as_str(),
-            Error::Url(_) => {
-                "write redis://[user:password@]host[:port][/db], rediss://… for TLS, unix:///path, \
-                 redis+sentinel://host:port,host:port/name[?sentinel_password=…], or redis+cluster://host:port,host:port; \
-                 in --url or REDIS_URL"
-            }
+            Error::Url(_) => "correct --url or REDIS_URL",
             Error::NoAnswer { address, cause } => return no_answer(address, cause),
             Error::Tls { cause, .. } => tls(cause),
             Error::Unknown { .. } => "it may have worked: check `rlock status`, then try again",

@@ -13,7 +13,7 @@ use crate::duration;
 pub(crate) enum Error {
     /// The call has an invalid value or combination; both texts are for the user.
     Usage(String, &'static str),
-    /// The URL of the server cannot be read.
+    /// The URL of the server cannot be read: the text of the client crate, with what to write.
     Url(String),
     /// The server cannot be reached, or did not answer in time.
     NoAnswer { address: String, cause: String },
@@ -119,7 +119,7 @@ impl Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Usage(text, _) => f.write_str(text),
-            Error::Url(cause) => write!(f, "the server's URL cannot be read: {cause}"),
+            Error::Url(text) => f.write_str(text),
             Error::NoAnswer { address, cause } => {
                 write!(f, "no answer from {address}: {}", cause.lines().next().unwrap_or_default())
             }

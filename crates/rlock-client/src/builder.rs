@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::config::{Config, Durability, Waiting};
-use crate::endpoint::{Endpoint, destination};
+use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::events::{Event, Hook};
 use crate::link::RedisConnector;
@@ -21,7 +21,7 @@ pub struct Builder {
 
 impl Builder {
     /// Sets the lease of all locks that set none, 30 seconds by default. Locks are renewed every third of their lease;
-    /// see [`Lock::renew`](crate::Lock::renew). From 1 ms to 2^43 ms.
+    /// see [`Lock::renew`](crate::Lock::renew). From 100 ms, since a renewal needs a round trip, to 2^43 ms.
     ///
     /// After a crash, the lock is free after this time. An outage loses locks if it lasts longer than the lease less a third:
     /// the time from the last renewal, see [`Builder::renewals_per_lease`].
@@ -153,9 +153,10 @@ impl Builder {
     pub async fn connect_like(self, driver: &redis::Client) -> Result<Client, Error> {
         self.config.check()?;
         let connector = RedisConnector::open(driver.get_connection_info().clone(), &self.config.login)?;
-        let server = destination(&connector.url());
         let endpoint = Endpoint::of_server(connector);
-        let client = Client::start(self.config, Clock::System, server, |links, watch| endpoint.route(links, watch));
+        let server = endpoint.destination();
+        let client =
+            Client::start(self.config, Clock::System, server, |links, watch| endpoint.route(links, watch));
         client.probe().await?;
         Ok(client)
     }
@@ -173,7 +174,8 @@ impl Builder {
     pub fn connect_lazy(self, url: &str) -> Result<Client, Error> {
         self.config.check()?;
         let endpoint = Endpoint::parse(url, &self.config.login)?;
-        Ok(Client::start(self.config, Clock::System, destination(url), |links, watch| endpoint.route(links, watch)))
+        let server = endpoint.destination();
+        Ok(Client::start(self.config, Clock::System, server, |links, watch| endpoint.route(links, watch)))
     }
 }
 
@@ -186,6 +188,9 @@ impl Client {
     /// | `redis+sentinel://[user:password@]host[:port],…/service[/database]` | the primary that the Sentinels name |
     /// | `redis+cluster://[user:password@]host[:port],…` | a cluster: for each lock, the primary of its slot |
     /// | `rediss://`, `rediss+sentinel://`, `rediss+cluster://` | the same over TLS, with the feature `tls` |
+    /// | `unix:///path[?db=…&user=…&pass=…]` | the server behind this socket |
+    ///
+    /// `valkey` and `valkeys` are the same as `redis` and `rediss`. The command `rlock` takes the same URLs; [`ServerUrl`] reads them.
     ///
     /// User and password are those of the servers' ACL; percent-encode all characters except letters and digits.
     /// Sentinels are asked without them: give their own user and password at the end,
@@ -215,10 +220,13 @@ impl Client {
     /// [`Durability`] narrows the first gap: `acquire` returns only when the given number of replicas
     /// has the lock. `min-replicas-to-write` on the servers narrows the second, and so does a short lease. For
     /// effects that must never happen twice, also check where they happen.
+    ///
     /// # Errors
     ///
     /// [`Error::Transport`], [`Error::Tls`] and [`Error::Permission`] if the first attempt to connect fails,
     /// [`Error::ModuleMissing`] if the server does not know the commands, [`Error::Invalid`] for a bad URL.
+    ///
+    /// [`ServerUrl`]: crate::ServerUrl
     pub async fn connect(url: &str) -> Result<Client, Error> {
         Client::builder().connect(url).await
     }

@@ -125,9 +125,8 @@ impl Client {
             runtime: runtime.clone(),
             stop: stop.clone(),
         };
-        let all = Acquisitions::start(busy, graces, |watch| {
-            Shared::new(config, clock, route(links, watch), stop)
-        });
+        let all =
+            Acquisitions::start(busy, graces, |watch| Shared::new(config, clock, route(links, watch), stop));
         Client { handle: Arc::new(Handle { all, runtime, server }) }
     }
 

@@ -111,10 +111,17 @@ pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.min(LONGEST).as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
-/// Whether the server takes this as a lease.
+/// Whether a lease leaves time for renewals, and the server takes it.
 pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
-    if lease < Duration::from_millis(1) || lease > LONGEST {
-        return Err(Error::invalid(format!("a lease lasts from 1 ms to {LONGEST:?}, not {lease:?}")));
+    const SHORTEST: Duration = Duration::from_millis(100);
+    if lease < SHORTEST {
+        let message = format!(
+            "a lease of {lease:?} leaves no time for a renewal, which takes a round trip; use {SHORTEST:?} or more"
+        );
+        return Err(Error::invalid(message));
+    }
+    if lease > LONGEST {
+        return Err(Error::invalid(format!("a lease lasts at most {LONGEST:?}, not {lease:?}")));
     }
     Ok(())
 }

@@ -103,6 +103,19 @@ impl Config {
     }
 }
 
+/// Whether the server takes this as the name of a lock that is acquired. Its other commands take any name.
+pub(crate) fn check_name(name: &[u8]) -> Result<(), Error> {
+    const LONGEST_NAME: usize = 1_024;
+    let message = match name.len() {
+        0 => "the lock's name is empty: is a variable unset? Use 1 to 1024 bytes".to_string(),
+        1..=LONGEST_NAME => return Ok(()),
+        length => {
+            format!("the lock's name has {length} bytes: use 1 to {LONGEST_NAME}, such as a hash of it")
+        }
+    };
+    Err(Error::Invalid { message })
+}
+
 /// Fewer leave no time for another try, and more cost the server more than they save.
 const RENEWALS: std::ops::RangeInclusive<u32> = 2..=20;
 

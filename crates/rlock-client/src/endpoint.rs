@@ -1,23 +1,15 @@
-//! URLs of servers.
+//! Servers to connect to.
 
 use std::sync::{Arc, Weak};
+
+use redis::ConnectionAddr;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::link::{Links, Login, RedisConnector, SentinelConnector, Service, Template};
 use crate::node::{Node, Watch};
 use crate::router::Router;
-
-/// The forms of a URL.
-const FORMS: &str = "write redis://[user:password@]host[:port][/database], rediss://… with the feature `tls`, \
-                     redis+sentinel://[user:password@]host:port,host:port/service[/database][?sentinel_password=…], \
-                     or redis+cluster://[user:password@]host:port,host:port";
-
-/// The port of servers that name none.
-const PORT: u16 = 6379;
-
-/// The port of sentinels that name none.
-const SENTINEL_PORT: u16 = 26379;
+use crate::server_url::{Pattern, ServerKind, ServerUrl, Several};
 
 /// What a URL names.
 pub(crate) enum Endpoint {
@@ -32,22 +24,47 @@ pub(crate) enum Endpoint {
 impl Endpoint {
     /// Reads a URL.
     pub(crate) fn parse(url: &str, login: &Login) -> Result<Endpoint, Error> {
-        if cfg!(not(feature = "tls")) && url.starts_with("rediss") {
-            let message = "this build has no TLS: enable the feature `tls` of rlock-client".into();
-            return Err(Error::Unsupported { message });
-        }
-        if let Some(parts) = Several::split(url, "sentinel")? {
-            return parts.sentinel(login).map(Endpoint::Sentinel);
-        }
-        match Several::split(url, "cluster")? {
-            Some(parts) => parts.cluster(login),
-            None => RedisConnector::open(url, login).map(Endpoint::of_server),
+        let url = ServerUrl::parse(url)?;
+        let Some(Several { kind, addresses, hosts, servers }) = url.several else {
+            return RedisConnector::open(url.servers().clone(), login).map(Endpoint::of_server);
+        };
+        match kind {
+            ServerKind::Sentinel(name) => Ok(Endpoint::Sentinel(Service {
+                name,
+                sentinels: addresses,
+                sentinel: template(hosts, login),
+                primary: template(servers, login),
+            })),
+            ServerKind::Server | ServerKind::Cluster => {
+                Ok(Endpoint::Cluster(addresses, template(servers, login)))
+            }
         }
     }
 
     /// One server, which must be a primary.
     pub(crate) fn of_server(connector: RedisConnector) -> Endpoint {
         Endpoint::Server(connector.of_a_primary())
+    }
+
+    /// Hosts, service and database: the same text for all users, and for URLs with and without TLS. Errors show it.
+    pub(crate) fn destination(&self) -> String {
+        let of_several = |hosts: &[String], template: &Template, service: String| {
+            let mut hosts: Vec<_> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+            hosts.sort_unstable();
+            let database = template("localhost:6379").map_or(0, |server| server.info().redis_settings().db());
+            format!("{}{service}/{database}", hosts.join(","))
+        };
+        let text = match self {
+            Self::Server(server) if matches!(server.info().addr(), ConnectionAddr::Unix(_)) => server.url(),
+            Self::Server(server) => server.url().to_ascii_lowercase(),
+            Self::Sentinel(service) => {
+                of_several(&service.sentinels, &service.primary, format!("/{}", service.name))
+            }
+            Self::Cluster(seeds, template) => of_several(seeds, template, String::new()),
+        };
+        let text = text.strip_prefix("redis://").unwrap_or(&text);
+        // The database that is used where none is named.
+        text.strip_suffix("/0").unwrap_or(text).to_string()
     }
 
     /// Starts the links.
@@ -63,125 +80,10 @@ impl Endpoint {
     }
 }
 
-/// What a URL leads to: hosts and database, the same text however one connects and signs on there.
-pub(crate) fn destination(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts).to_ascii_lowercase();
-    let port = if scheme.ends_with("sentinel") { SENTINEL_PORT } else { PORT };
-    let mut hosts: Vec<String> = hosts.split(',').map(|host| with_port(host, port)).collect();
-    hosts.sort_unstable();
-    let path = path.trim_matches('/');
-    // The database that is used where none is named.
-    let path = path.strip_suffix("/0").unwrap_or(if path == "0" { "" } else { path });
-    format!("{}/{path}", hosts.join(","))
-}
-
-/// The parts of a URL that names several hosts.
-struct Several {
-    /// `redis` or `rediss`.
-    scheme: String,
-    /// `user:password@`, or nothing.
-    user: String,
-    hosts: Vec<String>,
-    path: Vec<String>,
-    /// What follows a question mark, without it.
-    query: Vec<String>,
-}
-
-impl Several {
-    /// Splits `redis+kind://…`; `None` for a URL of another kind.
-    fn split(url: &str, kind: &str) -> Result<Option<Several>, Error> {
-        let Some((scheme, rest)) = url.split_once("://") else {
-            return Err(Error::invalid(format!("not the URL of a server: {FORMS}")));
-        };
-        let Some(scheme) = scheme.strip_suffix(kind).and_then(|scheme| scheme.strip_suffix('+')) else {
-            return Ok(None);
-        };
-        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let parts = |text: &str, by: char| {
-            text.split(by).filter(|part| !part.is_empty()).map(str::to_string).collect()
-        };
-        let (user, hosts) = match authority.rsplit_once('@') {
-            Some((user, hosts)) => (format!("{user}@"), hosts),
-            None => (String::new(), authority),
-        };
-        Ok(Some(Several {
-            scheme: scheme.to_string(),
-            user,
-            hosts: hosts.split(',').map(str::to_string).collect(),
-            path: parts(path, '/'),
-            query: parts(query, '&'),
-        }))
-    }
-
-    fn sentinel(mut self, login: &Login) -> Result<Service, Error> {
-        let user = self.sentinels_login();
-        let settings = self.settings();
-        let mut path = self.path.into_iter();
-        let name = path.next().ok_or_else(|| Error::invalid(format!("the service is missing: {FORMS}")))?;
-        let database = path.next().map(|database| format!("/{database}")).unwrap_or_default() + &settings;
-        let sentinel = template(self.scheme.clone(), user, String::new(), login);
-        let sentinels: Vec<_> = self.hosts.iter().map(|host| with_port(host, SENTINEL_PORT)).collect();
-        sentinels.iter().try_for_each(|host| sentinel(host).map(|_| ()))?;
-        let primary = template(self.scheme, self.user, database, login);
-        // A bad user or database shows now, not at the first connection.
-        primary("localhost:6379")?;
-        Ok(Service { name, sentinels, sentinel, primary })
-    }
-
-    /// Takes the user and the password of the sentinels out: `user:password@`, or nothing.
-    fn sentinels_login(&mut self) -> String {
-        let mut take = |name: &str| {
-            let is_it = |part: &mut String| part.split_once('=').is_some_and(|(word, _)| word == name);
-            let taken: Vec<String> = self.query.extract_if(.., is_it).collect();
-            taken.last().and_then(|part| part.split_once('=')).map(|(_, value)| encoded(value))
-        };
-        match (take("sentinel_username"), take("sentinel_password")) {
-            (None, None) => String::new(),
-            (user, password) => format!("{}:{}@", user.unwrap_or_default(), password.unwrap_or_default()),
-        }
-    }
-
-    /// The other settings of the driver, as the end of a URL.
-    fn settings(&self) -> String {
-        if self.query.is_empty() { String::new() } else { format!("?{}", self.query.join("&")) }
-    }
-
-    fn cluster(self, login: &Login) -> Result<Endpoint, Error> {
-        let settings = self.settings();
-        let mut path = self.path.into_iter();
-        let database = path.next().map(|database| format!("/{database}")).unwrap_or_default() + &settings;
-        let seeds: Vec<_> = self.hosts.iter().map(|host| with_port(host, PORT)).collect();
-        let template = template(self.scheme, self.user, database, login);
-        seeds.iter().try_for_each(|seed| template(seed).map(|_| ()))?;
-        Ok(Endpoint::Cluster(seeds, template))
-    }
-}
-
-/// What stood behind a question mark, to stand before an at sign: some characters mean something there.
-fn encoded(value: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
-    let encode = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    value.bytes().map(encode).collect()
-}
-
 /// Connectors for servers that differ in their addresses only.
-fn template(scheme: String, user: String, path: String, login: &Login) -> Template {
+fn template(pattern: Pattern, login: &Login) -> Template {
     let login = login.clone();
-    Box::new(move |address| RedisConnector::open(format!("{scheme}://{user}{address}{path}"), &login))
-}
-
-/// `host:port`, with this port where none is given.
-fn with_port(host: &str, port: u16) -> String {
-    if has_port(host) { host.to_string() } else { format!("{host}:{port}") }
-}
-
-/// Whether a host, perhaps an IPv6 address in brackets, is followed by a port.
-fn has_port(host: &str) -> bool {
-    host.rsplit_once(']').map_or(host, |(_, rest)| rest).contains(':')
+    Box::new(move |address| RedisConnector::open(pattern.at(address)?, &login))
 }
 
 #[cfg(test)]
@@ -253,44 +155,55 @@ mod tests {
         assert_eq!((settings.username(), settings.password(), settings.db()), (Some("app"), Some("pw"), 0));
     }
 
+    fn destination(url: &str) -> String {
+        parse(url).unwrap_or_else(|error| panic!("{url}: {error}")).destination()
+    }
+
     #[test]
     fn destinations_are_hosts_and_databases() {
         let same = [
-            ["redis://Localhost", "rediss://me:pw@localhost:6379/0"],
+            ["redis://Localhost", "valkey://me:pw@localhost:6379/0"],
             ["redis://one:1/3", "redis://one:1/3?protocol=resp3"],
-            ["redis+sentinel://one,two:1/name", "redis+sentinel://me:pw@two:1,one:26379/name/0"],
+            ["redis+sentinel://one,two:1/name", "redis+sentinel://me:pw@Two:1,one:26379/name/0"],
             ["redis+cluster://[::1],one:1", "redis+cluster://one:1,[::1]:6379/"],
+            ["unix:///run/redis", "unix:///run/redis?db=0&user=me&pass=pw"],
         ];
         for [one, other] in same {
             assert_eq!(destination(one), destination(other));
         }
+        assert_eq!(destination("redis://me:pw@One"), "one:6379");
+        assert_eq!(destination("redis+sentinel://two,one:1/Main/3"), "one:1,two:26379/Main/3");
+        assert_eq!(destination("unix:///run/redis?db=2"), "/run/redis/2");
         let apart = [
             ["redis://one", "redis://two"],
             ["redis://one:1", "redis://one:2"],
             ["redis://one/1", "redis://one/2"],
             ["redis://one/1", "redis://one"],
             ["redis+sentinel://one/name", "redis+sentinel://one/other"],
+            ["redis+sentinel://one/name", "redis+sentinel://one/name/1"],
+            ["unix:///run/redis", "unix:///run/Redis"],
+            // The database of a socket was not compared.
+            ["unix:///run/redis?db=1", "unix:///run/redis?db=2"],
         ];
         for [one, other] in apart {
             assert_ne!(destination(one), destination(other));
         }
     }
 
+    #[cfg(feature = "tls")]
+    #[test]
+    fn destinations_are_the_same_with_tls() {
+        assert_eq!(destination("rediss://me:pw@one"), destination("redis://one:6379/0"));
+        assert_eq!(destination("rediss+cluster://one"), destination("redis+cluster://one"));
+    }
+
     /// The driver's settings name IPv6 addresses without brackets, and hosts as they were typed: one server had two names.
     #[test]
     fn the_drivers_settings_lead_to_the_same_destination() {
-        for url in ["redis://LocalHost", "redis://[::1]:7/2", "redis://[FE80::1]", "rediss://u:p@one:8/0"] {
-            let connector = RedisConnector::open(url.replace("rediss", "redis"), &Login::default()).unwrap();
-            assert_eq!(destination(&connector.url()), destination(url));
-        }
-    }
-
-    #[test]
-    fn bad_urls_are_refused() {
-        let sentinels = ["redis+sentinel://one", "redis+sentinel://one/name/x"];
-        let clusters = ["redis+cluster://", "redis+cluster://one,", "redis+cluster://one:x"];
-        for url in ["localhost", "http://localhost"].into_iter().chain(sentinels).chain(clusters) {
-            assert!(matches!(parse(url), Err(Error::Invalid { .. })), "{url}");
+        for url in ["redis://LocalHost", "redis://[::1]:7/2", "redis://[FE80::1]", "redis://u:p@one:8/0"] {
+            let driver = redis::Client::open(url).unwrap().get_connection_info().clone();
+            let connector = RedisConnector::open(driver, &Login::default()).unwrap();
+            assert_eq!(Endpoint::of_server(connector).destination(), destination(url));
         }
     }
 }

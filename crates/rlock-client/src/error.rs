@@ -6,7 +6,10 @@ use std::time::Duration;
 
 /// Every error of this crate. Its text says in short what is wrong and what to do, [`Error::advice`] says more, and
 /// [`source`](std::error::Error::source) is the cause where there is one.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+///
+/// `{:?}` shows all three, each on a line of its own: it is what a `main` that returns the error prints. `{:#?}` shows the variant
+/// and its fields.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The wait ended without the lock.
@@ -133,7 +136,7 @@ pub enum Error {
 }
 
 /// The cause of an error: an error of the driver or the system, or a text.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
 
 impl Cause {
@@ -152,6 +155,12 @@ impl std::error::Error for Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cause").field(&self.to_string()).finish()
     }
 }
 
@@ -232,6 +241,7 @@ impl Error {
                  certificate, set Builder::client_certificate",
             ),
             Error::Unflushed { .. } => Some("these locks are free at their lease ends"),
+            Error::Timeout { source: Some(cause), .. } => cause.advice(),
             _ => None,
         }
     }
@@ -277,6 +287,91 @@ impl Error {
     }
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return self.fields(f);
+        }
+        let mut shown = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            // The texts of some errors repeat those of their causes.
+            if !shown.contains(&text) && !self.says_its_cause() {
+                shown = format!("{shown}\n  cause: {text}");
+            }
+            source = cause.source();
+        }
+        f.write_str(&shown)?;
+        self.advice().map_or(Ok(()), |advice| write!(f, "\n  → {advice}"))
+    }
+}
+
+impl Error {
+    /// Whether the text contains that of the source.
+    fn says_its_cause(&self) -> bool {
+        matches!(self, Error::Timeout { .. })
+    }
+
+    /// The variant and its fields.
+    fn fields(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shape = f.debug_struct(self.variant());
+        match self {
+            Error::Timeout { lock, waited, source } => {
+                shape.field("lock", lock).field("waited", waited).field("source", source)
+            }
+            Error::Denied { lock } => shape.field("lock", lock),
+            Error::LockLost { lock, why } => shape.field("lock", lock).field("why", why),
+            Error::OutcomeUnknown { lock, source } => shape.field("lock", lock).field("source", source),
+            Error::Durability { lock, wanted, reached } => {
+                shape.field("lock", lock).field("wanted", wanted).field("reached", reached)
+            }
+            Error::ModuleMissing { message }
+            | Error::Unsupported { message }
+            | Error::Permission { message }
+            | Error::Refused { message }
+            | Error::Invalid { message } => shape.field("message", message),
+            Error::QueueFull { lock, message } | Error::NotALock { lock, message } => {
+                shape.field("lock", lock).field("message", message)
+            }
+            Error::Transport { server, source } | Error::Tls { server, source } => {
+                shape.field("server", server).field("source", source)
+            }
+            Error::Closed => &mut shape,
+            Error::Unflushed { locks } => shape.field("locks", locks),
+        };
+        shape.finish()
+    }
+
+    fn variant(&self) -> &'static str {
+        match self {
+            Error::Timeout { .. } => "Timeout",
+            Error::Denied { .. } => "Denied",
+            Error::LockLost { .. } => "LockLost",
+            Error::OutcomeUnknown { .. } => "OutcomeUnknown",
+            Error::Durability { .. } => "Durability",
+            Error::ModuleMissing { .. } => "ModuleMissing",
+            Error::Unsupported { .. } => "Unsupported",
+            Error::Permission { .. } => "Permission",
+            Error::QueueFull { .. } => "QueueFull",
+            Error::NotALock { .. } => "NotALock",
+            Error::Refused { .. } => "Refused",
+            Error::Transport { .. } => "Transport",
+            Error::Tls { .. } => "Tls",
+            Error::Invalid { .. } => "Invalid",
+            Error::Closed => "Closed",
+            Error::Unflushed { .. } => "Unflushed",
+        }
+    }
+
+    /// The text and its causes in one line, for the log.
+    pub(crate) fn line(&self) -> String {
+        let shown = format!("{self:?}");
+        let lines = shown.lines().map(str::trim_start).filter(|line| !line.starts_with('→'));
+        lines.collect::<Vec<_>>().join("; ")
+    }
+}
+
 fn loss(lock: &str, why: Lost) -> String {
     if why == Lost::Released {
         return format!("the lock {lock} is not held: {why}; acquire it again");
@@ -292,6 +387,15 @@ fn cause_of_timeout(lock: &str, cause: Option<&Error>) -> String {
             format!(": the server {server} is unreachable: {source}")
         }
         Some(error) => format!(": {error}"),
+    }
+}
+
+/// A name in the output of `{:?}`: as text, in quotes.
+pub(crate) struct Quoted<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Debug for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", name(self.0))
     }
 }
 

@@ -90,7 +90,7 @@ fn every_message_tells_what_to_do_and_what_about() {
             assert!(advice.contains(word), "{error:?} does not advise {word:?}: {advice}");
         }
         // The text contains what the error knows: the lock and the server's words. The driver's words are its source.
-        let known = format!("{error:?}");
+        let known = format!("{error:#?}");
         let source = std::error::Error::source(&error).map(ToString::to_string);
         let message = message + source.as_deref().unwrap_or_default();
         for fact in ["lock", "what was said"] {
@@ -100,4 +100,43 @@ fn every_message_tells_what_to_do_and_what_about() {
     let reasons = [Lost::Expired, Lost::Taken, Lost::Unreachable, Lost::Closed, Lost::Forked, Lost::Released];
     let told: BTreeSet<String> = reasons.iter().map(Lost::to_string).collect();
     assert_eq!(told.len(), reasons.len(), "{told:?}");
+}
+
+/// A `main` that returned an error printed `ModuleMissing { message: … }`, and never the advice.
+#[test]
+fn the_debug_output_shows_text_cause_and_advice() {
+    for error in one_of_each() {
+        let shown = format!("{error:?}");
+        assert!(shown.starts_with(&error.to_string()), "{shown}");
+        assert_eq!(shown.contains("\n  → "), error.advice().is_some(), "{shown}");
+        assert!(shown.ends_with(error.advice().unwrap_or_default()), "{shown}");
+    }
+    let error = Error::transport("one:6379", "connection refused");
+    let text = "the server one:6379 is unreachable; check its address, its state and the network";
+    assert_eq!(format!("{error:?}"), format!("{text}\n  cause: connection refused"));
+    let unknown = Error::unknown(b"lock", error.clone());
+    let shown = format!("{unknown:?}");
+    let causes = format!("\n  cause: {text}\n  cause: connection refused\n  → RLOCK.INFO");
+    assert!(shown.starts_with(&unknown.to_string()) && shown.contains(&causes), "{shown}");
+    assert!(unknown.line().ends_with("; cause: connection refused"), "{}", unknown.line());
+    // The text has the cause already; its advice is still missing.
+    let timeout = |cause| Error::timeout(b"lock", Duration::from_secs(1), Some(cause));
+    assert_eq!(format!("{:?}", timeout(error)).matches("connection refused").count(), 1);
+    let denied = Error::Permission { message: "NOPERM".to_string() };
+    let advice = denied.advice().unwrap();
+    let shown = format!("{:?}", timeout(denied));
+    assert!(shown.ends_with(&format!("\n  → {advice}")) && shown.matches("NOPERM").count() == 1, "{shown}");
+}
+
+#[test]
+fn the_alternate_debug_output_shows_the_variant_and_its_fields() {
+    let names: BTreeSet<String> = one_of_each()
+        .iter()
+        .map(|error| format!("{error:#?}").lines().next().unwrap_or_default().to_string())
+        .collect();
+    assert_eq!(names.len(), VARIANTS, "{names:?}");
+    let error = Error::transport("one:6379", "connection refused");
+    let fields = "Transport {\n    server: \"one:6379\",\n    source: Cause(\n        \"connection refused\",\n    ),\n}";
+    assert_eq!(format!("{error:#?}"), fields);
+    assert_eq!(format!("{:#?}", Error::Closed), "Closed");
 }

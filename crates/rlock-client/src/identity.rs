@@ -65,6 +65,10 @@ mod tests {
         assert!(called(Some(&"x".repeat(1_000))).starts_with(&("x".repeat(64) + "@")));
         let (one, other) = (Identity::new(Some("job")), Identity::new(Some("job")));
         assert_ne!(one.text, other.text);
-        assert!(one.is_at_home() && one.is_mine(other.text.as_bytes()) == (one.text == other.text) && one.text.contains(&format!(":{}:", std::process::id())));
+        assert!(
+            one.is_at_home()
+                && one.is_mine(other.text.as_bytes()) == (one.text == other.text)
+                && one.text.contains(&format!(":{}:", std::process::id()))
+        );
     }
 }

@@ -1,11 +1,12 @@
 //! What RLOCK.INFO tells.
 
+use std::fmt;
 use std::time::Duration;
 
 use redis::Value;
 
 use crate::command::unexpected;
-use crate::error::Error;
+use crate::error::{Error, Quoted};
 
 /// A lock, as its server sees it; see [`Lock::info`](crate::Lock::info).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub struct Info {
 }
 
 /// A holder of a lock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
     /// Its owner.
@@ -44,7 +45,7 @@ pub struct Holder {
 }
 
 /// A waiter for a lock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter {
     /// Its owner.
@@ -59,6 +60,33 @@ pub struct Waiter {
     pub wait_left: Option<Duration>,
     /// The ID of its connection, as in CLIENT LIST.
     pub client_id: u64,
+}
+
+/// The owner as text.
+impl fmt::Debug for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Holder")
+            .field("owner", &Quoted(&self.owner))
+            .field("mode", &self.mode)
+            .field("holds", &self.holds)
+            .field("remaining", &self.remaining)
+            .field("session", &self.session)
+            .finish()
+    }
+}
+
+/// The owner as text.
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiter")
+            .field("owner", &Quoted(&self.owner))
+            .field("mode", &self.mode)
+            .field("via", &self.via)
+            .field("age", &self.age)
+            .field("wait_left", &self.wait_left)
+            .field("client_id", &self.client_id)
+            .finish()
+    }
 }
 
 impl Info {
@@ -185,5 +213,24 @@ mod tests {
         for reply in [Value::Nil, Value::Okay, Value::Array(vec![Value::Int(1)]), Value::Map(Vec::new())] {
             assert!(Info::read(reply).is_err());
         }
+    }
+
+    /// Owners were lists of numbers.
+    #[test]
+    fn the_debug_output_shows_owners_as_text() {
+        let map = |fields: &[(&str, Value)]| {
+            let field = |(name, value): &(&str, Value)| (Value::SimpleString((*name).into()), value.clone());
+            Value::Map(fields.iter().map(field).collect())
+        };
+        let owner = ("owner", Value::BulkString(b"job:1\t\xff".to_vec()));
+        let holder = map(&[owner.clone(), ("holds", Value::Int(1)), ("lease-ms", Value::Int(500))]);
+        let waiter = map(&[owner, ("via", Value::SimpleString("block".into()))]);
+        let info = map(&[("holders", Value::Array(vec![holder])), ("queue", Value::Array(vec![waiter]))]);
+        let shown = format!("{:?}", Info::read(info).unwrap());
+        let owner = "owner: \"job:1\\t\u{fffd}\", mode: None";
+        let holder = format!("holders: [Holder {{ {owner}, holds: 1, remaining: 500ms, session: None }}]");
+        let waiter =
+            format!("queue: [Waiter {{ {owner}, via: \"block\", age: 0ns, wait_left: None, client_id: 0 }}]");
+        assert!(shown.contains(&holder) && shown.contains(&waiter), "{shown}");
     }
 }

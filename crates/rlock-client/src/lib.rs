@@ -21,6 +21,9 @@
 //! # }
 //! ```
 //!
+//! For `#[tokio::main]`, your project needs tokio with two features: `cargo add tokio --features macros,rt-multi-thread`. A `main` that
+//! returns an [`Error`] prints its cause and advice.
+//!
 //! # Acquiring
 //!
 //! [`Lock::acquire`] waits (`client.lock("a").await` is the same), [`Lock::try_acquire`] asks once,
@@ -177,6 +180,7 @@ mod message;
 mod node;
 mod request;
 mod router;
+mod server_url;
 mod shared;
 #[cfg(test)]
 mod virtual_tests;
@@ -219,4 +223,5 @@ pub use guard::{Guard, Held};
 pub use info::{Holder, Info, Waiter};
 pub use kind::{Any, Exclusive, Kind, Permit, Plain, Read, Write};
 pub use lock::{Lock, ReadWriteLock};
+pub use server_url::{ServerKind, ServerUrl};
 pub use tokio_util::sync::CancellationToken;

@@ -62,7 +62,8 @@ pub(crate) fn parse(message: &[u8], current: bool) -> Option<(Message, Claim)> {
         b"granted" => {
             let _holds = fields.next();
             // Anybody may publish: no number of theirs may overflow.
-            let lease = fields.next().and_then(number).unwrap_or_default().clamp(0, LONGEST).saturating_mul(MS);
+            let lease =
+                fields.next().and_then(number).unwrap_or_default().clamp(0, LONGEST).saturating_mul(MS);
             Message::Granted { token: fields.next().and_then(number).unwrap_or_default(), lease, current }
         }
         b"timeout" => Message::Timeout,
@@ -106,10 +107,7 @@ mod tests {
         type Case<'a> = (&'a [u8], Option<(Message, Claim)>);
         let cases: &[Case<'_>] = &[
             (b"granted 0 me:1 invoice:7 1 5000 0", Some((granted(5_000, 0), claim(b"invoice:7", b"me:1")))),
-            (
-                b"granted 3 a%20b%25 %00%FF{x} 1 1 7 more",
-                Some((granted(1, 7), claim(b"\0\xff{x}", b"a b%"))),
-            ),
+            (b"granted 3 a%20b%25 %00%FF{x} 1 1 7 more", Some((granted(1, 7), claim(b"\0\xff{x}", b"a b%")))),
             (b"granted 0 me:1 k", Some((granted(0, 0), claim(b"k", b"me:1")))),
             (b"timeout 0 me:1 k", Some((Message::Timeout, claim(b"k", b"me:1")))),
             (b"dropped 0 me:1 k demoted", Some((Message::Dropped, claim(b"k", b"me:1")))),

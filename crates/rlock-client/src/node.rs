@@ -144,11 +144,6 @@ impl Node {
         self.line(Line::Messages).live()?.subscription().cloned()
     }
 
-    /// The server's address; of one behind Sentinels, that of the last connection.
-    pub(crate) fn server(&self) -> String {
-        self.main.live().map_or_else(|| self.connector.server(), |live| live.server.clone())
-    }
-
     fn report(self: &Arc<Self>, line: Line, report: &Report<'_>) {
         let Some(watch) = self.watch.upgrade() else { return };
         match report {

@@ -2,18 +2,14 @@
 
 use std::time::Duration;
 
-use redis::{
-    Client, Connection, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisError,
-};
+use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, ProtocolVersion, RedisError};
+use rlock_client::{ServerKind, ServerUrl};
 
 use crate::error::Error;
 use crate::names::encoded;
 
 /// Port of a server whose URL names none.
 const DEFAULT_PORT: u16 = 6379;
-
-/// Port of a Sentinel whose URL names none.
-const SENTINEL_PORT: u16 = 26379;
 
 /// What the servers of a URL are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,37 +47,14 @@ pub(crate) struct Target {
 impl Place {
     /// Reads a URL.
     pub(crate) fn parse(url: &str) -> Result<Place, Error> {
-        let one = |target: Target| Place { url: url.to_string(), starts: vec![target], kind: Kind::Server };
-        let Some((scheme, rest)) = url.split_once("://") else { return Target::parse(url).map(one) };
-        let Some((scheme, kind)) = scheme.split_once('+') else { return Target::parse(url).map(one) };
-        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
-        let user = if user.is_empty() { String::new() } else { format!("{user}@") };
-        let hosts = hosts.split(',');
-        let (starts, kind) = match kind {
-            "cluster" => {
-                let database = path.split(['?', '#']).next().unwrap_or_default();
-                let target = |host| Target::parse(&format!("{scheme}://{user}{host}/{database}"));
-                (hosts.map(target).collect::<Result<Vec<_>, _>>()?, Kind::Cluster)
-            }
-            "sentinel" => {
-                let (path, query) = path.split_once('?').unwrap_or((path, ""));
-                let (service, database) = path.split_once('/').unwrap_or((path, ""));
-                if service.is_empty() {
-                    return Err(Error::Url("the name of the Sentinels' primary is missing".to_string()));
-                }
-                // The client crate gives the user and the password to the servers only, too, and these to Sentinels.
-                let login = sentinels_login(query);
-                let servers = Target::parse(&format!("{scheme}://{user}localhost/{database}"))?;
-                let target = |host: &str| {
-                    let port = if has_port(host) { String::new() } else { format!(":{SENTINEL_PORT}") };
-                    let sentinel = Target::parse(&format!("{scheme}://{login}{host}{port}"))?;
-                    Ok(Target { peers: servers.info.clone(), ..sentinel })
-                };
-                let starts = hosts.map(target).collect::<Result<Vec<_>, Error>>()?;
-                (starts, Kind::Sentinel(service.to_string()))
-            }
-            _ => return Err(Error::Url(format!("unknown kind of servers: {kind}"))),
+        let read = ServerUrl::parse(url).map_err(|error| Error::Url(error.to_string()))?;
+        let peers = ready(read.servers());
+        let starts =
+            read.hosts().iter().map(|host| Target { info: ready(host), peers: peers.clone() }).collect();
+        let kind = match read.kind() {
+            ServerKind::Sentinel(service) => Kind::Sentinel(service.clone()),
+            ServerKind::Cluster => Kind::Cluster,
+            _ => Kind::Server,
         };
         Ok(Place { url: url.to_string(), starts, kind })
     }
@@ -102,7 +75,11 @@ impl Place {
     pub(crate) fn as_cluster(&self) -> Option<Place> {
         let (scheme, _) = self.url.split_once("://")?;
         let url = self.url.replacen("://", "+cluster://", 1);
-        ["redis", "rediss"].contains(&scheme).then(|| Place { url, kind: Kind::Cluster, ..self.clone() })
+        ["redis", "rediss", "valkey", "valkeys"].contains(&scheme).then(|| Place {
+            url,
+            kind: Kind::Cluster,
+            ..self.clone()
+        })
     }
 
     /// The Sentinels' name for the wanted servers, if the URL names Sentinels.
@@ -128,16 +105,6 @@ impl Place {
 }
 
 impl Target {
-    fn parse(url: &str) -> Result<Target, Error> {
-        // The driver's text may repeat the URL, and with it the password.
-        let info = url.into_connection_info().map_err(|error| Error::Url(error.category().to_string()))?;
-        // As the client crate does: the server takes a login by HELLO and one by AUTH differently.
-        let settings =
-            info.redis_settings().clone().set_skip_set_lib_name().set_protocol(ProtocolVersion::RESP3);
-        let info = info.set_redis_settings(settings);
-        Ok(Target { peers: info.clone(), info })
-    }
-
     /// Another server, with the same user, password and encryption.
     pub(crate) fn at(&self, host: &str, port: u16) -> Target {
         let address = match self.peers.addr() {
@@ -246,21 +213,10 @@ pub(crate) fn parted(address: &str) -> Option<(String, u16)> {
     }
 }
 
-/// The user and the password of Sentinels, which stand at the end of a URL: `user:password@`, or nothing.
-fn sentinels_login(query: &str) -> String {
-    let value = |name: &str| {
-        let mut parts = query.split('&').filter_map(|part| part.split_once('='));
-        // Percent signs stay: the value is encoded already, though less than it must be here.
-        parts.rfind(|(word, _)| *word == name).map(|(_, value)| encoded(value.as_bytes()).replace("%25", "%"))
-    };
-    match (value("sentinel_username"), value("sentinel_password")) {
-        (None, None) => String::new(),
-        (user, password) => format!("{}:{}@", user.unwrap_or_default(), password.unwrap_or_default()),
-    }
-}
-
-fn has_port(host: &str) -> bool {
-    host.rsplit_once(']').map_or(host, |(_, rest)| rest).contains(':')
+/// As the client crate connects: the server takes a login by HELLO and one by AUTH differently.
+fn ready(info: &ConnectionInfo) -> ConnectionInfo {
+    let settings = info.redis_settings().clone().set_skip_set_lib_name().set_protocol(ProtocolVersion::RESP3);
+    info.clone().set_redis_settings(settings)
 }
 
 #[cfg(test)]

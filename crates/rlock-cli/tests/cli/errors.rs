@@ -125,7 +125,8 @@ fn the_server_is_that_of_the_option_or_else_of_redis_url() {
     let mut command = bare();
     command.args(["status", "job"]).env("REDIS_URL", format!("{}/5", url(&server)));
     Running::start(command).ended().is(1, "job  free\n");
-    at("nonsense", &["status", "job"]).fails(125, &["cannot be read", "redis://"]);
+    at("nonsense", &["status", "job"])
+        .fails(125, &["has no scheme; write redis://", "correct --url or REDIS_URL"]);
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn a_server_that_is_down_is_shown_as_down() {
     ended.fails(1, &["no answer from 127.0.0.1:1"]);
     assert_eq!(metrics.get("rlock_up{server=\"127.0.0.1:1\"}"), Some(0.0));
     assert_eq!(metrics.get("rlock_discovery_up"), Some(0.0));
-    printed("nonsense", &[]).0.fails(125, &["the server's URL cannot be read"]);
+    printed("nonsense", &[]).0.fails(125, &["the server's URL has no scheme"]);
 }
 
 #[test]

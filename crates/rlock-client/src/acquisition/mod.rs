@@ -89,7 +89,8 @@ impl Acquisition {
     fn new(all: Arc<Acquisitions>, claim: Claim, terms: Terms) -> Acquisition {
         let shared = &all.shared;
         let node = shared.router.node(&claim.key);
-        let response = if node.main.is_new() { shared.config.first_response() } else { shared.config.response() };
+        let response =
+            if node.main.is_new() { shared.config.first_response() } else { shared.config.response() };
         let began = shared.clock.now();
         let machine = Machine::new(Plan {
             lease: nanos(terms.lease),

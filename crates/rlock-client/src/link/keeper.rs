@@ -243,7 +243,7 @@ impl Keeper {
                 Some(batch) = under_way.next() => batch.conclude(),
                 event = events.recv() => match event {
                     Some(Incoming::Message(message)) => (self.reports)(Report::Message(live, &message)),
-                    Some(Incoming::Unsubscribed(_)) => return "its subscription was ended".into(),
+                    Some(Incoming::Unsubscribed) => return "its subscription was ended".into(),
                     Some(Incoming::Closed) | None => return "it was closed".into(),
                 },
                 _ = ordered.recv_many(&mut batch, BATCH) => {
@@ -310,7 +310,9 @@ async fn keep_asking(live: &Live, connector: &dyn Connector, links: &Links, repo
         }
         let sent = live.now();
         match live.ask(&[pulse()], patience, pace.response.saturating_add(pace.blocking)).await {
-            Ok(answers) if answers.iter().all(|answer| connector.is_well(answer)) => reports(Report::Alive(sent)),
+            Ok(answers) if answers.iter().all(|answer| connector.is_well(answer)) => {
+                reports(Report::Alive(sent))
+            }
             Ok(_) => return DEMOTED.into(),
             Err(why) => return why,
         }

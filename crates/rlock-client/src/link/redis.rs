@@ -96,10 +96,7 @@ impl RedisConnector {
                 Some(Value::BulkString(payload)) => events.send(Incoming::Message(payload)),
                 _ => Ok(()),
             },
-            PushKind::SUnsubscribe => match push.data.into_iter().next() {
-                Some(Value::BulkString(channel)) => events.send(Incoming::Unsubscribed(channel)),
-                _ => Ok(()),
-            },
+            PushKind::SUnsubscribe => events.send(Incoming::Unsubscribed),
             PushKind::Disconnection => events.send(Incoming::Closed),
             _ => Ok(()),
         };

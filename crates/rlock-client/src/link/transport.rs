@@ -15,8 +15,8 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) enum Incoming {
     /// A message on a channel that was subscribed.
     Message(Vec<u8>),
-    /// The server has ended the subscription to a channel: its slot went to another node.
-    Unsubscribed(Vec<u8>),
+    /// The server has ended the subscription: its slot went to another node.
+    Unsubscribed,
     /// The connection is gone; the last event.
     Closed,
 }

@@ -44,7 +44,7 @@ impl<K: Kind> Lock<K> {
     }
 
     /// Sets the lease, instead of the client's ([`Builder::lease`](crate::Builder::lease)). The lock is renewed every
-    /// third of it until you release it. From 1 ms to 2^43 ms.
+    /// third of it until you release it. From 100 ms, since a renewal needs a round trip, to 2^43 ms.
     pub fn lease(mut self, lease: Duration) -> Lock<K> {
         self.spec.lease = lease;
         self

@@ -134,6 +134,7 @@ impl Spec {
 
     pub(super) async fn acquire(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
         self.handle.all.shared.check_open()?;
+        crate::config::check_name(&self.key)?;
         check_lease(self.lease)?;
         self.extras.permits.map_or(Ok(()), check_permits)?;
         self.extras.session.map_or(Ok(()), check_grace)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rlock_client::{Client, Durability, Error};
+use rlock_client::{Any, Client, Durability, Error};
 use rlock_testkit::TestServer;
 use rlock_testkit::clients::{chain, connect, connect_with, eventually, run, url, waiters, within};
 use signal_hook::consts::SIGUSR1;
@@ -16,19 +16,75 @@ async fn bad_settings_are_refused_with_advice() {
         let Error::Invalid { message } = &error else { panic!("{error:?}") };
         assert!(words.iter().all(|word| message.contains(word)), "{message}");
     };
-    for lease in [Duration::ZERO, Duration::MAX] {
-        invalid(client.lock("lock").lease(lease).acquire().await.unwrap_err(), &["from 1 ms to"]);
+    for (lease, words) in [
+        (Duration::ZERO, ["0ns", "a renewal, which takes a round trip", "100ms or more"]),
+        (Duration::from_millis(99), ["99ms", "a renewal, which takes a round trip", "100ms or more"]),
+        (Duration::MAX, ["a lease", "at most", "not"]),
+    ] {
+        invalid(client.lock("lock").lease(lease).acquire().await.unwrap_err(), &words);
+        invalid(client.lock("lock").lease(lease).renew(false).try_acquire().await.unwrap_err(), &words);
+        invalid(Client::builder().lease(lease).connect(&url(&server)).await.unwrap_err(), &words);
     }
+    let shortest = client.lock("lock").lease(Duration::from_millis(100)).renew(false);
+    shortest.try_acquire().await.unwrap().release().await.unwrap();
     // The second panicked where a request was given the time that was left of a wait.
     for response in [Duration::ZERO, Duration::from_micros(999)] {
         let builder = Client::builder().response_timeout(response);
         invalid(builder.connect(&url(&server)).await.unwrap_err(), &["1 ms or more"]);
     }
-    for url in ["localhost", "http://localhost", "redis+sentinel://localhost"] {
-        invalid(Client::connect(url).await.unwrap_err(), &["write redis://"]);
+    for (url, words) in [
+        ("", ["is a variable unset?", "write redis://"]),
+        ("localhost", ["no scheme", "write redis://"]),
+        ("http://localhost", ["http://", "write redis://"]),
+        ("redis+sentinel://localhost", ["the primary", "write redis+sentinel://"]),
+        ("redis-sentinel://localhost/main", ["redis-sentinel://", "write redis+sentinel://"]),
+        ("redis-cluster://localhost", ["redis-cluster://", "write redis+cluster://"]),
+    ] {
+        invalid(Client::connect(url).await.unwrap_err(), &words);
+        invalid(Client::builder().connect_lazy(url).unwrap_err(), &words);
+        let blocking = tokio::task::spawn_blocking(move || rlock_client::blocking::Client::connect(url));
+        invalid(blocking.await.unwrap().unwrap_err(), &words);
     }
     let cluster = url(&server).replace("redis://", "redis+cluster://");
     invalid(Client::connect(&cluster).await.unwrap_err(), &["connect with redis://"]);
+}
+
+/// An unset variable locked the empty name: on some servers another lock than meant, and nothing said so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_without_a_name_and_one_with_too_long_a_name_are_not_acquired() {
+    let server = TestServer::start();
+    let client = connect(&server).await;
+    for (name, words) in
+        [(String::new(), "is a variable unset?"), ("k".repeat(1_025), "1025 bytes: use 1 to 1024")]
+    {
+        let (pages, builder) = (client.read_write_lock(&name), client.lock(&name));
+        let kinds = [
+            builder.clone().any(),
+            pages.read().any(),
+            pages.write().any(),
+            client.semaphore(&name, 2).any(),
+        ];
+        let outcomes = async |lock: rlock_client::Lock<Any>| {
+            let run = lock.run(|_| async {}).await.map(|()| None);
+            let lasting = lock.acquire_timeout(Duration::from_secs(1)).await.map(Some);
+            [run, lock.acquire().await.map(Some), lock.try_acquire().await.map(Some), lasting]
+        };
+        for lock in kinds.into_iter().chain([builder.owner("named").any()]) {
+            for outcome in outcomes(lock).await {
+                let error = outcome.unwrap_err();
+                assert!(matches!(&error, Error::Invalid { message } if message.contains(words)), "{error}");
+            }
+        }
+        // They can still be inspected and released: another client may hold them.
+        assert!(!client.lock(&name).locked().await.unwrap());
+        assert!(!client.lock(&name).force_release().await.unwrap());
+    }
+    client.lock("k".repeat(1_024)).try_acquire().await.unwrap().release().await.unwrap();
+    let none = tokio::task::spawn_blocking({
+        let url = url(&server);
+        move || rlock_client::blocking::Client::connect(&url).unwrap().lock("").acquire().map(|_| ())
+    });
+    assert!(matches!(none.await.unwrap(), Err(Error::Invalid { .. })));
 }
 
 /// Each refusal of the server becomes the variant that says what to do about it, with the server's own words;

@@ -140,7 +140,7 @@ async fn receivers_may_check_the_lock_and_their_panics_end_nothing() {
         *shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard.held());
     };
     for _ in 0..2 {
-        let guard = client.lock("a").lease(Duration::from_millis(50)).renew(false).await.unwrap();
+        let guard = client.lock("a").lease(Duration::from_millis(100)).renew(false).await.unwrap();
         show(&guard);
         assert_eq!(within("the loss", guard.lost()).await, Lost::Expired);
     }

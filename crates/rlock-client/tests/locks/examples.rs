@@ -20,6 +20,36 @@ fn example(name: &str, server: &TestServer) -> Command {
     command
 }
 
+/// A `main` that returned an error printed `ModuleMissing { message: … }`, and never the advice.
+#[test]
+fn a_main_that_returns_an_error_prints_what_to_do() {
+    let (server, bare) = (TestServer::start(), TestServer::builder().without_module().start());
+    let mut raw = server.connect();
+    redis::cmd("ACL").arg("SETUSER").arg("app").arg("on").arg(">secret").exec(&mut raw).unwrap();
+    let denied = url(&server).replace("://", "://app:secret@");
+    for name in ["hello", "hello_blocking"] {
+        let run = |url: &str| {
+            let output = example(name, &server).env("REDIS_URL", url).output().expect("an example");
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            (output.status.code(), text(&output.stdout), text(&output.stderr))
+        };
+        let fails = |url: &str, begin: &str, end: &str| {
+            let (code, stdout, stderr) = run(url);
+            assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");
+            assert!(stderr.starts_with(begin) && stderr.trim_end().ends_with(end), "{stderr}");
+            assert!(!stderr.contains('{'), "{stderr}");
+        };
+        assert_eq!(run(&url(&server)), (Some(0), "working\n".into(), String::new()));
+        fails(&url(&bare), "Error: this server has no rlock module", "its replicas need the module too");
+        fails(&denied, "Error: the server denies access: NOPERM", "use Waiting::Polling");
+        let unreachable =
+            "Error: the server 127.0.0.1:1 is unreachable; check its address, its state and the network\n";
+        let refused = format!("{unreachable}  cause: Connection refused");
+        fails("redis://127.0.0.1:1", &refused, "");
+        fails("", "Error: the server's URL is empty", "");
+    }
+}
+
 #[test]
 fn worker_pool() {
     let server = TestServer::start();

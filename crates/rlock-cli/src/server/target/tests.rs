@@ -8,14 +8,28 @@ fn urls_name_places() {
         ("unix:///run/redis", "/run/redis", None),
         ("redis+cluster://u:p@a:1,b", "a:1, b:6379", None),
         ("redis+sentinel://u:p@a:1,b,[::1]/app/3", "a:1, b:26379, [::1]:26379", Some("app")),
+        ("valkeys+sentinel://a/app", "a:26379", Some("app")),
+        ("valkey://a", "a:6379", None),
     ];
     for (url, address, service) in cases {
         let place = Place::parse(url).unwrap();
         assert_eq!((place.address().as_str(), place.service()), (address, service), "{url}");
         assert_eq!(place.url, url);
     }
-    for url in ["nonsense", "http://a", "redis+sentinel://a", "redis+other://a/b"] {
+    for url in ["nonsense", "http://a", "redis+sentinel://a", "redis+other://a/b", "redis-sentinel://a/b"] {
         assert!(matches!(Place::parse(url), Err(Error::Url(_))), "{url}");
+    }
+}
+
+#[test]
+fn a_server_of_either_scheme_leads_to_its_cluster() {
+    for scheme in ["redis", "rediss", "valkey", "valkeys"] {
+        let cluster = Place::parse(&format!("{scheme}://u:p@a:1")).unwrap().as_cluster().unwrap();
+        assert_eq!(cluster.url, format!("{scheme}+cluster://u:p@a:1"));
+        assert_eq!(Place::parse(&cluster.url).unwrap().kind, Kind::Cluster);
+    }
+    for url in ["unix:///run/redis", "redis+cluster://a"] {
+        assert!(Place::parse(url).unwrap().as_cluster().is_none());
     }
 }
 
@@ -26,6 +40,7 @@ fn other_servers_are_reached_as_the_same_user() {
         ("redis://u:p%40%2F@a:1/3", "redis://u:p%40%2F@c:5/3"),
         ("redis://:p@a", "redis://:p@c:5/0"),
         ("rediss://a:1/#insecure", "rediss://c:5/0#insecure"),
+        ("rediss+sentinel://a:1/app#insecure", "rediss://c:5/0#insecure"),
         ("redis+cluster://u:p@a:1,b", "redis://u:p@c:5/0"),
         ("redis+sentinel://u:p@a:1,b/app/3", "redis://u:p@c:5/3"),
         ("unix:///run/redis?db=2&user=u&pass=p", "redis://u:p@c:5/2"),

@@ -63,7 +63,8 @@ async fn listen(
     let mut asked: Option<Instant> = None;
     while std::process::id() == links.pace.process {
         // At once after a connection: its messages begin only here.
-        let idle = links.busy.load(Ordering::Relaxed) == 0 && asked.is_some_and(|asked| asked.elapsed() < IDLE);
+        let idle =
+            links.busy.load(Ordering::Relaxed) == 0 && asked.is_some_and(|asked| asked.elapsed() < IDLE);
         if !idle {
             let answer = question.ask(connection, &sentinel.address, service);
             let Ok(Ok(answer)) = timeout(links.pace.response, answer).await else { return asked.is_some() };
@@ -81,7 +82,7 @@ async fn listen(
                             sentinels.heard(address);
                         }
                     }
-                    Some(Incoming::Unsubscribed(_)) => (),
+                    Some(Incoming::Unsubscribed) => (),
                     Some(Incoming::Closed) | None => return true,
                 },
             }
