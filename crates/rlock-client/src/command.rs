@@ -183,6 +183,11 @@ impl Refusal {
         self.code == "ERR" && self.details.contains("rlock.accept is no")
     }
 
+    /// Whether the slot of the channel is no longer at this server, in a cluster.
+    pub(crate) fn is_of_channel(&self) -> bool {
+        self.code == "ERR" && self.details.contains("does not serve the channel's slot")
+    }
+
     /// Whether the server has become a replica.
     pub(crate) fn is_read_only(&self) -> bool {
         self.code == "READONLY"

@@ -41,7 +41,7 @@ pub(crate) async fn ensure(hold: &Arc<Acquisition>, durability: Durability) -> R
         match unsure {
             Unsure::Final(error) => return Err(error),
             Unsure::Passing(error) if by.is_some_and(|by| hold.all.shared.clock.now().after(PAUSE) >= by) => {
-                return Err(error);
+                return Err(hold.gave_up(error));
             }
             Unsure::Passing(_) => tokio::time::sleep(PAUSE).await,
         }

@@ -15,8 +15,8 @@ pub(crate) trait Watch: Send + Sync {
     /// A link to it is down.
     fn lost(&self, node: &Arc<Node>, line: Line);
 
-    /// It refuses this user a connection, or the subscription in a cluster.
-    fn refused(&self, node: &Arc<Node>, error: &Error);
+    /// An attempt to connect to it failed.
+    fn failed(&self, node: &Arc<Node>, error: &Error);
 
     /// Slots have moved to other servers.
     fn moved(&self);
@@ -135,6 +135,13 @@ impl Node {
         live.map(|live| live.channel().to_vec()).unwrap_or_default()
     }
 
+    /// The channel is in a slot that has left the server: another connection finds one that is there.
+    pub(crate) fn listen_anew(&self) {
+        if let Some(live) = self.line(Line::Messages).live() {
+            live.suspect("the slot of its channel has moved");
+        }
+    }
+
     /// The refusal of the present subscription.
     pub(crate) fn unheard(&self) -> Option<Error> {
         self.subscription()?.err()
@@ -150,10 +157,10 @@ impl Node {
             Report::Up(live) if line == Line::Messages => self.subscribe(live),
             Report::Up(_) if line == Line::Main => watch.ready(self),
             Report::Down => watch.lost(self, line),
-            Report::Refused(error) if line != Line::Durable => watch.refused(self, error),
+            Report::Failed(error) if line != Line::Durable => watch.failed(self, error),
             Report::Message(live, message) => watch.message(self, self.is_current(live), message),
             Report::Alive(sent) if line == Line::Main => watch.alive(self, *sent),
-            Report::Up(_) | Report::Refused(_) | Report::Alive(_) => (),
+            Report::Up(_) | Report::Failed(_) | Report::Alive(_) => (),
         }
     }
 

@@ -337,9 +337,9 @@ impl Machine {
         self.down
     }
 
-    /// Whether the reply to this command still counts.
-    pub fn awaits(&self, n: u64) -> bool {
-        self.pending == Some(n)
+    /// The command whose reply counts, if one is under way.
+    pub fn pending(&self) -> Option<u64> {
+        self.pending
     }
 
     /// Whether the hold has a renewal under way, or one that failed and is tried again, or that waits for a link.

@@ -18,6 +18,9 @@ use crate::message::{Claim, parse};
 use crate::node::{Line, Node, Watch};
 use crate::shared::Shared;
 
+/// How many claims are remembered whose acquisitions ended without a connection.
+const BEHIND: usize = 10_000;
+
 /// The acquisitions of a client: each from its first request until nothing of it is left.
 pub(crate) struct Acquisitions {
     pub(crate) shared: Shared,
@@ -28,6 +31,8 @@ pub(crate) struct Acquisitions {
     busy: Arc<AtomicUsize>,
     graces: Arc<Graces>,
     left: Notify,
+    /// The claims of acquisitions that ended while there was no connection: the server may carry out their requests late.
+    behind: Mutex<Vec<Arc<Claim>>>,
 }
 
 impl Acquisitions {
@@ -44,6 +49,7 @@ impl Acquisitions {
             busy,
             graces,
             left: Notify::new(),
+            behind: Mutex::default(),
         });
         tokio::spawn(agenda::run(all.clone()));
         all
@@ -82,6 +88,28 @@ impl Acquisitions {
             self.graces.remove(grace);
         }
         self.left.notify_waiters();
+    }
+
+    /// An acquisition has ended, and the server did not answer that.
+    pub(super) fn leave_behind(&self, claim: Arc<Claim>) {
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        if behind.len() < BEHIND {
+            behind.push(claim);
+        }
+    }
+
+    /// Clears up what was left behind, now that there is a connection.
+    fn clear_up(&self, node: &Arc<Node>) {
+        let has = |claim: &mut Arc<Claim>| Arc::ptr_eq(&self.shared.router.node(&claim.key), node);
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        let here: Vec<Arc<Claim>> = behind.extract_if(.., has).collect();
+        drop(behind);
+        for claim in here {
+            let cancel = command::about("RLOCK.CANCEL", &claim.key, Some(&claim.owner));
+            let commands = vec![cancel, command::release(&claim, 0)];
+            let response = self.shared.config.response();
+            node.order(Order { commands, response, answered: Box::new(|_, _| ()) });
+        }
     }
 
     /// Ends all waits, and marks all holds as lost.
@@ -130,6 +158,7 @@ impl Acquisitions {
 
 impl Watch for Acquisitions {
     fn ready(&self, node: &Arc<Node>) {
+        self.clear_up(node);
         for acquisition in self.at(node) {
             acquisition.change(|_, _, _| ());
         }
@@ -145,23 +174,20 @@ impl Watch for Acquisitions {
                     state.machine.input(now, Input::Down, out);
                 }
             });
+            acquisition.follow_if_moved();
         }
         self.shared.router.doubt();
     }
 
-    fn refused(&self, node: &Arc<Node>, error: &Error) {
-        for acquisition in self.at(node) {
-            acquisition.cancel(error.clone());
+    fn failed(&self, node: &Arc<Node>, error: &Error) {
+        if let Error::Permission { .. } = error {
+            self.at(node).for_each(|acquisition| acquisition.cancel(error.clone()));
         }
+        self.shared.router.doubt();
     }
 
     fn moved(&self) {
-        for acquisition in self.list() {
-            let node = self.shared.router.node(&acquisition.claim.key);
-            if !Arc::ptr_eq(&acquisition.state().node, &node) {
-                acquisition.follow();
-            }
-        }
+        self.list().iter().for_each(|acquisition| acquisition.follow_if_moved());
     }
 
     fn message(&self, node: &Arc<Node>, current: bool, message: &[u8]) {

@@ -174,6 +174,15 @@ impl Acquisition {
         self.terms.wait.map(|wait| self.began.after(if wait.is_zero() { response } else { wait }))
     }
 
+    /// The error of a caller that could not wait longer, for this reason.
+    pub(crate) fn gave_up(&self, error: Error) -> Error {
+        if self.terms.wait.is_none_or(|wait| wait.is_zero()) {
+            return error;
+        }
+        let waited = self.all.shared.clock.now().since(self.began);
+        Error::timeout(&self.claim.key, waited, Some(error))
+    }
+
     /// Waits until a release has ended.
     pub(crate) async fn released(&self) -> Result<(), Error> {
         self.when(|state| state.released.clone()).await
@@ -252,7 +261,12 @@ impl Acquisition {
                 }
                 state.released = Some(self.outcome(state, outcome));
             }
-            Output::Ended => self.leave_if_gone(state),
+            Output::Ended => {
+                if state.machine.is_down() && !self.terms.named {
+                    self.all.leave_behind(self.claim.clone());
+                }
+                self.leave_if_gone(state);
+            }
             Output::Renewed | Output::RenewalFailed | Output::Timer(_) => return,
         }
         if !matches!(output, Output::Send { .. }) {
@@ -306,8 +320,10 @@ impl Acquisition {
     /// What has kept the server from answering, or its refusal.
     fn kept(&self, state: &AcquisitionState) -> Error {
         match (&state.last, state.node.main.live()) {
-            (Last::Failed(error), Some(_)) => error.clone(),
-            (Last::Failed(error), None) if !matches!(error, Error::Transport { .. }) => error.clone(),
+            (Last::Failed(Error::Refused { .. } | Error::Transport { .. }), None) => {
+                state.node.main.trouble()
+            }
+            (Last::Failed(error), _) => error.clone(),
             (_, None) => state.node.main.trouble(),
             (_, Some(live)) => live.silent(),
         }

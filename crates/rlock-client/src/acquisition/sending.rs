@@ -18,8 +18,18 @@ use crate::node::Node;
 struct Sent {
     n: u64,
     command: Command,
-    /// Whether null means that the lock must be asked for again: the owner could not be queued.
-    polls: bool,
+    denied: Denied,
+}
+
+/// What null means, as the reply to a request for the lock.
+#[derive(Clone)]
+enum Denied {
+    /// Another owner holds the lock.
+    Final,
+    /// The lock must be asked for again: the owner could not be queued.
+    Again,
+    /// The owner may not be queued, for this reason.
+    Refused(Error),
 }
 
 impl Acquisition {
@@ -45,16 +55,18 @@ impl Acquisition {
             }
             _ => commands.push(self.words(command)),
         }
-        node.order(self.order(commands, node.clone(), Sent { n, command, polls }));
+        let denied = if polls { Denied::Again } else { Denied::Final };
+        node.order(self.order(commands, node.clone(), Sent { n, command, denied }));
     }
 
     /// Sends the command once to a server that gets the slot.
     fn send_asking(self: &Arc<Self>, node: &Arc<Node>, sent: Sent) {
         // That server sends no grants before it has the slot.
-        let polls = matches!(sent.command, Command::Enqueue { .. });
+        let queues = matches!(sent.command, Command::Enqueue { .. });
+        let denied = if queues { Denied::Again } else { sent.denied.clone() };
         let commands = vec![cmd("ASKING"), self.words(sent.command)];
         let n = sent.n;
-        if !node.order(self.order(commands, node.clone(), Sent { polls, ..sent })) {
+        if !node.order(self.order(commands, node.clone(), Sent { denied, ..sent })) {
             self.failed(n, self.all.shared.clock.now(), Failure::Passing, node.main.trouble());
         }
     }
@@ -103,10 +115,21 @@ impl Acquisition {
             },
             Err(refusal) => refusal,
         };
+        if refusal.is_of_channel() {
+            node.listen_anew();
+        }
         match self.all.shared.router.learn(&self.claim.key, node.main.live().as_deref(), &refusal) {
             Next::Moved => self.follow(),
-            Next::Ask(there) if self.state().machine.awaits(sent.n) => self.send_asking(&there, sent),
+            Next::Ask(there) if self.state().machine.pending() == Some(sent.n) => {
+                self.send_asking(&there, sent)
+            }
             Next::Later | Next::Ask(_) => self.failed(sent.n, at, Failure::Passing, refusal.error),
+            Next::Refused if sent.may_not_queue(&refusal) => {
+                // A lock that is free needs no message.
+                let commands = vec![self.words(sent.command)];
+                let denied = Denied::Refused(refusal.error);
+                node.order(self.order(commands, node.clone(), Sent { denied, ..sent }));
+            }
             Next::Refused => self.failed(sent.n, at, failure(&refusal), refusal.error),
         }
     }
@@ -119,7 +142,7 @@ impl Acquisition {
             return self.cancel(error);
         }
         self.change(|state, now, out| {
-            if state.machine.awaits(n) {
+            if state.machine.pending() == Some(n) {
                 state.last = Last::Answered;
             }
             state.machine.input(now, Input::Reply { n, sent: at.nanos(), reply }, out);
@@ -128,7 +151,7 @@ impl Acquisition {
 
     fn failed(self: &Arc<Self>, n: u64, at: Instant, failure: Failure, error: Error) {
         self.change(|state, now, out| {
-            if state.machine.awaits(n) {
+            if state.machine.pending() == Some(n) {
                 state.last = Last::Failed(error);
             }
             let reply = Reply::Failed(failure);
@@ -136,13 +159,32 @@ impl Acquisition {
         });
     }
 
-    /// Goes to the server that has the lock by now: for the machine that is another connection.
+    /// Goes to the server that has the lock by now: for the machine that is another connection. Nothing may be under way.
     pub(super) fn follow(self: &Arc<Self>) {
         let node = self.all.shared.router.node(&self.claim.key);
         self.change(|state, now, out| {
             state.machine.input(now, Input::Down, out);
             state.node = node;
         });
+    }
+
+    /// As [`Acquisition::follow`], if there is another server, unless a command is under way: its answer will say so.
+    pub(super) fn follow_if_moved(self: &Arc<Self>) {
+        let node = self.all.shared.router.node(&self.claim.key);
+        let state = self.state();
+        let moved = !Arc::ptr_eq(&state.node, &node) && state.machine.pending().is_none();
+        drop(state);
+        if moved {
+            self.follow();
+        }
+    }
+}
+
+impl Sent {
+    /// Whether the user lacks a permission that only waiting needs.
+    fn may_not_queue(&self, refusal: &Refusal) -> bool {
+        let queues = matches!((self.command, &self.denied), (Command::Enqueue { .. }, Denied::Final));
+        queues && matches!(refusal.error, Error::Permission { .. })
     }
 }
 
@@ -152,8 +194,11 @@ fn read(sent: &Sent, value: &Value, before: Option<&Value>) -> Result<Reply, Err
         Command::Enqueue { .. } | Command::Acquire => Ok(match command::acquired(value)? {
             Acquired::Held(token) => Reply::Granted { token: i64::try_from(token).unwrap_or_default() },
             Acquired::Queued => Reply::Waits { holder_lease: before.and_then(lease) },
-            Acquired::Denied if sent.polls => Reply::Failed(Failure::Passing),
-            Acquired::Denied => Reply::Null,
+            Acquired::Denied => match &sent.denied {
+                Denied::Final => Reply::Null,
+                Denied::Again => Reply::Failed(Failure::Passing),
+                Denied::Refused(error) => return Err(error.clone()),
+            },
         }),
         Command::Renew { .. } => integer("RLOCK.RENEW", value),
         Command::Cancel => integer("RLOCK.CANCEL", value),
@@ -176,7 +221,7 @@ fn lease(value: &Value) -> Option<Nanos> {
 fn failure(refusal: &Refusal) -> Failure {
     match refusal.error {
         Error::NotALock { .. } => Failure::Gone,
-        _ if refusal.passes() => Failure::Passing,
+        _ if refusal.passes() || refusal.is_of_channel() => Failure::Passing,
         _ if refusal.is_draining() => Failure::Draining,
         _ => Failure::Final,
     }

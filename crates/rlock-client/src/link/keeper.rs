@@ -175,9 +175,7 @@ impl Keeper {
                 Err(error) => {
                     tracing::debug!(%error, "could not connect");
                     self.publish.send_replace(State::Down(error.clone()));
-                    if matches!(error, Error::Permission { .. }) {
-                        (self.reports)(Report::Refused(&error));
-                    }
+                    (self.reports)(Report::Failed(&error));
                 }
             }
             // Clients that lost the same server should not come back in step.

@@ -19,8 +19,8 @@ pub(crate) enum Report<'a> {
     Up(&'a Arc<Live>),
     /// The connection is gone. Each request on it has got its answer.
     Down,
-    /// The server refuses this user a connection: no attempt will mend that.
-    Refused(&'a Error),
+    /// An attempt to connect failed.
+    Failed(&'a Error),
     /// A message on a channel that was subscribed.
     Message(&'a Live, &'a [u8]),
     /// The server has answered a heartbeat that was sent at this moment.
