@@ -1,4 +1,4 @@
-//! What a combination of locks asks each of its locks.
+//! Properties of a lock for code that combines locks.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ impl<K: Kind> Lock<K> {
         &self.spec.handle.server
     }
 
-    /// What the lock's server calls itself (`run_id`): the same by whatever address it is reached, and new after a restart. `None`
-    /// without a connection, and if the server does not say.
+    /// The identity of the lock's server (`run_id`): one server has one identity, by whatever address a client reaches it, until it
+    /// restarts. `None` without a connection, or without the permission `+info`.
     ///
-    /// It waits for the end of the client's first attempt to connect, and for the server's answer.
+    /// It waits for the end of the client's first attempt to connect, and for the server's answer. The client asks once for each connection.
     ///
     /// # Errors
     ///

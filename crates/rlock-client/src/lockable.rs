@@ -1,4 +1,4 @@
-//! What all kinds of locks have in common: a lock, and the combinations of locks of other crates, such as `rlock-multi`.
+//! The common part of all that can be acquired: a lock, and combinations of locks, as the crate `rlock-multi` has them.
 //!
 //! A combination implements [`Lockable`], its guard is made by [`holding!`](crate::holding), and
 //! [`acquiring!`](crate::acquiring) adds `try_acquire`, `acquire`, `acquire_timeout`, `run` and `.await`, as a
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::error::{Error, Lost};
 
-/// What can be acquired.
+/// A lock, or a combination of locks.
 pub trait Lockable: Clone + Send + 'static {
-    /// What holds it.
+    /// The guard of a hold.
     type Guard: Holding;
 
     /// The limit of the wait unless the caller sets another one; `None` waits for ever.
@@ -24,13 +24,13 @@ pub trait Lockable: Clone + Send + 'static {
     fn within(self, limit: Option<Duration>) -> impl Future<Output = Result<Self::Guard, Error>> + Send;
 }
 
-/// A guard. Dropped, it releases what it holds.
+/// A guard. Dropping it releases its hold.
 pub trait Holding: Deref<Target: View> + Send + 'static {
     /// Releases it, and fails if it was lost before.
     fn release(self) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
-/// A view of what is held.
+/// A view of a hold.
 pub trait View: Clone + Send + 'static {
     /// How much longer it is certainly held without another renewal.
     ///
@@ -43,7 +43,7 @@ pub trait View: Clone + Send + 'static {
     fn lost(&self) -> impl Future<Output = Lost> + Send;
 }
 
-/// What a guard gives to the work under it.
+/// The view for work under a lock.
 pub type ViewOf<L> = <<L as Lockable>::Guard as Deref>::Target;
 
 /// Runs `work` under a lock, and drops it when the lock is lost.

@@ -104,7 +104,8 @@ fn addresses_that_are_set_are_taken_from_the_file() {
         assert_eq!(String::from_utf8_lossy(&said).trim(), value(name, SET));
     }
     let project = copy.folder.join("project");
-    for manifest in ["Cargo.toml", "crates/rlock-client/Cargo.toml", "crates/rlock-cli/Cargo.toml"] {
+    let crates = ["client", "multi", "cli"].map(|name| format!("crates/rlock-{name}/Cargo.toml"));
+    for manifest in crates.iter().map(String::as_str).chain(["Cargo.toml"]) {
         fs::create_dir_all(project.join(manifest).parent().unwrap()).unwrap();
         fs::copy(root().join(manifest), project.join(manifest)).unwrap();
     }
@@ -114,7 +115,7 @@ fn addresses_that_are_set_are_taken_from_the_file() {
         read("Cargo.toml")
             .contains("[workspace.package]\nrepository = \"https://host.invalid/owner/rlock\"\n")
     );
-    for manifest in ["crates/rlock-client/Cargo.toml", "crates/rlock-cli/Cargo.toml"] {
+    for manifest in &crates {
         assert_eq!(read(manifest).matches("\nrepository.workspace = true\n").count(), 1, "{manifest}");
         assert!(!read(manifest).contains("publish = false"), "{manifest}");
     }

@@ -58,7 +58,7 @@ impl Attempt {
     pub(super) async fn outcome(mut self, patience: Duration) -> Outcome {
         let end = sleep(patience);
         tokio::pin!(end);
-        let spare = self.silent.len().saturating_sub(self.members.quorum());
+        let spare = self.silent.len().saturating_sub(self.members.quorum);
         let mut errors = Vec::new();
         let mut denials: usize = 0;
         loop {
@@ -77,7 +77,7 @@ impl Attempt {
                 *silent = None;
             }
             match vote {
-                Ok(true) if self.members.are_enough() => return Outcome::Held(self.guard),
+                Ok(true) if self.members.check().is_ok() => return Outcome::Held(self.guard),
                 Ok(true) => (),
                 Ok(false) => denials = denials.saturating_add(1),
                 Err(error) => errors.push(error),
@@ -120,7 +120,7 @@ async fn keep(red: RedLock, server: usize, members: Arc<Members>, votes: Unbound
             }
             rest(&mut pause, lock.effective_lease()).await;
             // Only a held lock needs another server: a late grant to an attempt keeps others from a quorum.
-            while !members.are_enough() {
+            while members.check().is_err() {
                 rest(&mut pause, lock.effective_lease()).await;
             }
         }

@@ -60,7 +60,7 @@ impl RedHeld {
 
     /// The lock's name.
     pub fn name(&self) -> &[u8] {
-        self.members.name()
+        &self.members.name
     }
 }
 
@@ -94,16 +94,16 @@ impl RedGuard {
                 Err(Error::LockLost { .. }) => gone = gone.saturating_add(1),
                 Err(error) => cause = Some(error),
             }
-            if released >= members.quorum() {
+            if released >= members.quorum {
                 return Ok(());
             }
-            if released.saturating_add(outcomes.len()) < members.quorum() {
+            if released.saturating_add(outcomes.len()) < members.quorum {
                 break;
             }
         }
         match cause {
             Some(Error::OutcomeUnknown { source, .. }) => {
-                Err(Error::OutcomeUnknown { lock: name(members.name()), source })
+                Err(Error::OutcomeUnknown { lock: name(&members.name), source })
             }
             Some(error) if gone == 0 => Err(error),
             _ => Err(members.error(Lost::Taken)),

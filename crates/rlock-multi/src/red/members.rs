@@ -9,8 +9,8 @@ use crate::name;
 
 /// The guards of one red lock, each from another server.
 pub(super) struct Members {
-    name: Vec<u8>,
-    quorum: usize,
+    pub(super) name: Vec<u8>,
+    pub(super) quorum: usize,
     /// Cancelled when the lock is lost.
     pub(super) lost: CancellationToken,
     /// Not locked while a guard is checked or dropped: both may call a receiver of events, which may ask about this lock.
@@ -21,7 +21,7 @@ struct State {
     phase: Phase,
     /// One to a server.
     guards: Vec<Option<Guard>>,
-    /// How often anything of this has changed but the first quorum.
+    /// The number of times that a server has joined or left, or the lock has ended.
     changes: u64,
     /// Why the last that was lost was lost.
     last: Lost,
@@ -32,8 +32,8 @@ enum Phase {
     /// There was no quorum yet.
     Gathering,
     Held,
-    Lost(Lost),
-    Released,
+    /// Lost or released.
+    Ended(Lost),
 }
 
 impl Members {
@@ -50,14 +50,14 @@ impl Members {
     /// There must still be a quorum without it. Otherwise there was a time without a quorum, in which another
     /// owner may have held the lock, and a server that joins now must not cover that up.
     pub(super) fn join(&self, server: usize, guard: Guard) -> bool {
-        let mut guard = Some(guard);
         let mut state = self.change();
-        let joins = matches!(state.phase, Phase::Gathering | Phase::Held);
-        if let (true, Some(place)) = (joins, state.guards.get_mut(server)) {
-            std::mem::swap(place, &mut guard);
+        if matches!(state.phase, Phase::Ended(_)) {
+            return false;
         }
-        drop(state);
-        joins
+        if let Some(place) = state.guards.get_mut(server) {
+            *place = Some(guard);
+        }
+        true
     }
 
     /// One server has it no longer.
@@ -69,11 +69,6 @@ impl Members {
         drop(guard);
     }
 
-    /// Whether there is a quorum.
-    pub(super) fn are_enough(&self) -> bool {
-        self.standing().is_ok()
-    }
-
     /// For how much longer there is a quorum without another renewal.
     pub(super) fn check(&self) -> Result<Duration, Error> {
         self.standing().map_err(|why| self.error(why))
@@ -81,70 +76,44 @@ impl Members {
 
     /// Takes all guards out, for good; the caller releases them.
     pub(super) fn close(&self) -> Vec<Guard> {
-        let mut state = self.change();
-        if !matches!(state.phase, Phase::Lost(_)) {
-            state.phase = Phase::Released;
-        }
-        state.take_all()
+        self.change().end(Lost::Released).unwrap_or_default()
     }
 
     /// Why it was lost, if it was.
     pub(super) fn why(&self) -> Option<Lost> {
         match self.state().phase {
-            Phase::Lost(why) => Some(why),
-            Phase::Gathering | Phase::Held | Phase::Released => None,
+            Phase::Ended(why) if why != Lost::Released => Some(why),
+            _ => None,
         }
-    }
-
-    pub(super) fn quorum(&self) -> usize {
-        self.quorum
-    }
-
-    pub(super) fn name(&self) -> &[u8] {
-        &self.name
     }
 
     pub(super) fn error(&self, why: Lost) -> Error {
         Error::LockLost { lock: name(&self.name), why }
     }
 
-    /// For how much longer there is a quorum, or why there is none. Without one the lock is lost, for good,
+    /// For how much longer there is a quorum, or why not. Without a quorum the lock is lost, for good,
     /// and released where it is still held: it protects nothing there, and others may need those servers.
     fn standing(&self) -> Result<Duration, Lost> {
         loop {
             let (views, seen, last) = self.state().views()?;
             let outcome = quorum_of(&views, self.quorum, last);
             let mut state = self.state();
-            if state.changes != seen {
+            let why = match outcome {
                 // A server that has joined or left meanwhile decides.
-                continue;
-            }
-            match (outcome, state.phase) {
-                (Ok(left), _) => {
+                _ if state.changes != seen => continue,
+                Ok(left) => {
                     state.phase = Phase::Held;
                     return Ok(left);
                 }
-                (Err(_), Phase::Gathering) => return Err(Lost::Released),
-                (Err(why), _) => {
-                    drop(state);
-                    self.lose(why);
-                    return Err(why);
-                }
-            }
+                Err(_) if state.phase == Phase::Gathering => return Err(Lost::Released),
+                Err(why) => why,
+            };
+            let guards = state.end(why);
+            drop(state);
+            self.lost.cancel();
+            tracing::warn!(lock = name(&self.name), %why, "a red lock was lost: too few servers have it");
+            drop(guards);
         }
-    }
-
-    fn lose(&self, why: Lost) {
-        let mut state = self.changed();
-        if state.phase != Phase::Held {
-            return;
-        }
-        state.phase = Phase::Lost(why);
-        let guards = state.take_all();
-        drop(state);
-        self.lost.cancel();
-        tracing::warn!(lock = name(&self.name), %why, "a red lock was lost: too few servers have it");
-        drop(guards);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -154,11 +123,6 @@ impl Members {
     /// The state for a change of its guards: a loss is noted before it.
     fn change(&self) -> MutexGuard<'_, State> {
         _ = self.standing();
-        self.changed()
-    }
-
-    /// The state for a change of its phase or its guards.
-    fn changed(&self) -> MutexGuard<'_, State> {
         let mut state = self.state();
         state.changes = state.changes.wrapping_add(1);
         state
@@ -166,33 +130,37 @@ impl Members {
 }
 
 impl State {
-    /// What a check needs, to be made without the lock: views of the guards, the number of changes, and the reason of the last loss.
+    /// The parts of a check, which is made without the lock: views of the guards, the number of changes, the reason of the last loss.
     fn views(&self) -> Result<(Vec<Held>, u64, Lost), Lost> {
         match self.phase {
-            Phase::Lost(why) => Err(why),
-            Phase::Released => Err(Lost::Released),
-            Phase::Gathering | Phase::Held => {
-                Ok((self.guards.iter().flatten().map(Guard::held).collect(), self.changes, self.last))
-            }
+            Phase::Ended(why) => Err(why),
+            _ => Ok((self.guards.iter().flatten().map(Guard::held).collect(), self.changes, self.last)),
         }
     }
 
-    fn take_all(&mut self) -> Vec<Guard> {
-        self.guards.iter_mut().filter_map(Option::take).collect()
+    /// Takes all guards out, unless the lock has ended before.
+    fn end(&mut self, why: Lost) -> Option<Vec<Guard>> {
+        if matches!(self.phase, Phase::Ended(_)) {
+            return None;
+        }
+        self.phase = Phase::Ended(why);
+        self.changes = self.changes.wrapping_add(1);
+        Some(self.guards.iter_mut().filter_map(Option::take).collect())
     }
 }
 
 /// For how much longer `quorum` servers have it without another renewal, or why fewer have it.
 fn quorum_of(views: &[Held], quorum: usize, last: Lost) -> Result<Duration, Lost> {
-    let checks = views.iter().map(Held::check);
-    let (held, lost): (Vec<_>, Vec<_>) = checks.partition(Result::is_ok);
-    let mut left: Vec<Duration> = held.into_iter().flatten().collect();
-    left.sort_unstable_by(|one, other| other.cmp(one));
-    let why = lost.into_iter().find_map(|check| match check {
-        Err(Error::LockLost { why, .. }) => Some(why),
-        _ => None,
-    });
-    left.get(quorum.saturating_sub(1)).copied().ok_or(why.unwrap_or(last))
+    let (mut left, mut why) = (Vec::new(), last);
+    for held in views {
+        match held.check() {
+            Ok(time) => left.push(time),
+            Err(Error::LockLost { why: lost, .. }) => why = lost,
+            Err(_) => (),
+        }
+    }
+    left.sort_unstable_by(|one: &Duration, other| other.cmp(one));
+    left.get(quorum.saturating_sub(1)).copied().ok_or(why)
 }
 
 #[cfg(test)]
@@ -209,8 +177,10 @@ mod tests {
         let held = async |lock: &str| within("a lock", client.lock(lock).acquire()).await.unwrap();
         let members = Members::new(b"lock", 3, 2);
         let short = client.lock("one").lease(Duration::from_millis(300)).renew(false);
-        assert!(members.join(0, within("a lock", short.acquire()).await.unwrap()) && !members.are_enough());
-        assert!(members.join(1, held("two").await) && members.are_enough());
+        assert!(
+            members.join(0, within("a lock", short.acquire()).await.unwrap()) && members.check().is_err()
+        );
+        assert!(members.join(1, held("two").await) && members.check().is_ok());
         // One of two is no longer held, and no check has run: another owner may have had a quorum since.
         tokio::time::sleep(Duration::from_millis(350)).await;
         assert!(!members.join(2, held("three").await));

@@ -142,7 +142,7 @@ async fn a_server_that_is_out_of_reach_is_waited_for() {
     held(&servers[0], &[]).await;
     let waiting = tokio::spawn(locks.acquire());
     eventually("the first lock", || holder(&mut servers[0].connect(), "a")).await;
-    // What comes after it is held for no longer than the answer may take.
+    // Locks after it are held for no longer than the answer may take.
     within("the last lock", first.lock("c").acquire()).await.unwrap().release().await.unwrap();
     assert!(!waiting.is_finished());
     proxy.set_down(false);
@@ -171,7 +171,7 @@ async fn a_lease_that_ended_during_the_wait_is_acquired_again() {
     assert!(holder(&mut raw, "a").is_some() && holder(&mut raw, "b").is_some());
 }
 
-/// Somebody acquires a after its lease has ended: b is released before a is waited for, since others wait in that order.
+/// Another owner acquires a after its lease has ended: b is released before a is waited for, since others wait in that order.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lock_that_another_owner_has_by_then_is_waited_for_in_order() {
     let server = TestServer::start();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rlock_client::{Client, Event, Lost};
 use rlock_multi::{RedGuard, RedHeld, RedLock};
 use rlock_testkit::TestServer;
-use rlock_testkit::clients::{connect, connect_with, eventually, holder, run, within};
+use rlock_testkit::clients::{connect, connect_with, counter, eventually, holder, run, within};
 
 /// A red lock called receivers while it was locked itself: one that asked about it waited for ever, as did all callers.
 #[tokio::test(flavor = "multi_thread")]
@@ -68,5 +68,14 @@ async fn a_server_that_denied_is_asked_again_soon() {
     let began = std::time::Instant::now();
     eventually("a spare server", || holder(&mut raw, "lock").filter(|(owner, _)| owner != "other")).await;
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    guard.release().await.unwrap();
+    // The load is bounded where another owner keeps that server: at last one request in a third of the lease.
+    eventually("a free lock", || holder(&mut raw, "lock").is_none().then_some(())).await;
+    run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 60000");
+    let before = counter(&servers[0], "denied");
+    let guard = within("the lock", lock.lease(Duration::from_secs(3)).acquire()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let asked = counter(&servers[0], "denied") - before;
+    assert!((4..=12).contains(&asked), "{asked}");
     guard.release().await.unwrap();
 }
