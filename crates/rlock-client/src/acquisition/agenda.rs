@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rlock_machine::Input;
 use tokio::sync::Notify;
 
-use super::{Acquisition, Acquisitions};
+use super::Acquisition;
 use crate::clock::Instant;
 
 /// Renewals that are due so soon go along with those that are due now.
@@ -21,7 +20,7 @@ const NAP: Duration = Duration::from_secs(1);
 pub(super) struct Agenda {
     plan: Mutex<Plan>,
     /// Notified when an acquisition is due before the nap under way is over.
-    sooner: Notify,
+    pub(super) sooner: Notify,
 }
 
 #[derive(Default)]
@@ -48,7 +47,7 @@ impl Agenda {
     }
 
     /// What is due, if anything is, and what is due soon after.
-    fn due(&self, now: Instant) -> Vec<Arc<Acquisition>> {
+    pub(super) fn due(&self, now: Instant) -> Vec<Arc<Acquisition>> {
         let plan = self.entries();
         if plan.due.first_key_value().is_none_or(|((at, _), _)| *at > now) {
             return Vec::new();
@@ -57,7 +56,7 @@ impl Agenda {
     }
 
     /// How long to sleep, unless `sooner` is notified.
-    fn nap(&self, now: Instant) -> Duration {
+    pub(super) fn nap(&self, now: Instant) -> Duration {
         let mut plan = self.entries();
         let nap = plan.due.first_key_value().map_or(NAP, |((at, _), _)| at.since(now).min(NAP));
         plan.nap_ends = Some(now.after(nap));
@@ -66,25 +65,5 @@ impl Agenda {
 
     fn entries(&self) -> MutexGuard<'_, Plan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The watchdog: renews locks and sees their ends. Ends with the client.
-pub(super) async fn run(all: Arc<Acquisitions>) {
-    let shared = &all.shared;
-    loop {
-        if shared.check_home().is_err() {
-            // The child of a fork, in which a runtime of one thread continues.
-            return all.forked();
-        }
-        for acquisition in all.agenda.due(shared.clock.now()) {
-            acquisition.input(Input::Tick);
-        }
-        let nap = all.agenda.nap(shared.clock.now());
-        tokio::select! {
-            () = shared.stop.cancelled() => return,
-            () = all.agenda.sooner.notified() => (),
-            () = tokio::time::sleep(nap) => (),
-        }
     }
 }

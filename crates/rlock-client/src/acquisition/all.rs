@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rlock_machine::Input;
 use tokio::sync::Notify;
 
-use super::agenda::{self, Agenda};
+use super::agenda::Agenda;
 use super::{Acquisition, Terms};
 use crate::clock::Instant;
 use crate::command;
@@ -51,7 +51,7 @@ impl Acquisitions {
             left: Notify::new(),
             behind: Mutex::default(),
         });
-        tokio::spawn(agenda::run(all.clone()));
+        tokio::spawn(watch(all.clone()));
         all
     }
 
@@ -139,7 +139,7 @@ impl Acquisitions {
     }
 
     /// This is the child of a fork: no hold is its own.
-    pub(super) fn forked(&self) {
+    fn forked(&self) {
         self.list().iter().for_each(|acquisition| acquisition.lose(Lost::Forked));
     }
 
@@ -153,6 +153,26 @@ impl Acquisitions {
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<Arc<Claim>, Arc<Acquisition>>> {
         self.by_claim.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The watchdog: renews locks and sees their ends. Ends with the client.
+async fn watch(all: Arc<Acquisitions>) {
+    let shared = &all.shared;
+    loop {
+        if shared.check_home().is_err() {
+            // The child of a fork, in which a runtime of one thread continues.
+            return all.forked();
+        }
+        for acquisition in all.agenda.due(shared.clock.now()) {
+            acquisition.input(Input::Tick);
+        }
+        let nap = all.agenda.nap(shared.clock.now());
+        tokio::select! {
+            () = shared.stop.cancelled() => return,
+            () = all.agenda.sooner.notified() => (),
+            () = tokio::time::sleep(nap) => (),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
-use super::links::{Links, Report, Reports};
+use super::links::Links;
 use super::live::{Live, NoAnswer, Order, Suspicion};
 use super::role::pulse;
 use super::transport::{Connector, Dialled, Incoming};
@@ -43,6 +43,23 @@ pub(crate) enum State {
     /// There is.
     Up(Arc<Live>),
 }
+
+/// What happens on a link.
+pub(crate) enum Report<'a> {
+    /// There is a connection.
+    Up(&'a Arc<Live>),
+    /// The connection is gone. Each request on it has got its answer.
+    Down,
+    /// An attempt to connect failed.
+    Failed(&'a Error),
+    /// A message on a channel that was subscribed.
+    Message(&'a Live, &'a [u8]),
+    /// The server has answered a heartbeat that was sent at this moment.
+    Alive(Moment),
+}
+
+/// The receiver of a link's reports.
+pub(crate) type Reports = Box<dyn Fn(Report<'_>) + Send + Sync>;
 
 /// A link to one server. Dropping it closes its connection.
 pub(crate) struct Link {

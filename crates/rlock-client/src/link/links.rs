@@ -1,4 +1,4 @@
-//! The settings of links, their reports and their end.
+//! The settings of links, and their end.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -8,27 +8,8 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use super::graces::Graces;
-use super::live::Live;
-use crate::clock::{Clock, Instant};
-use crate::error::Error;
+use crate::clock::Clock;
 use crate::events::Hook;
-
-/// What happens on a link.
-pub(crate) enum Report<'a> {
-    /// There is a connection.
-    Up(&'a Arc<Live>),
-    /// The connection is gone. Each request on it has got its answer.
-    Down,
-    /// An attempt to connect failed.
-    Failed(&'a Error),
-    /// A message on a channel that was subscribed.
-    Message(&'a Live, &'a [u8]),
-    /// The server has answered a heartbeat that was sent at this moment.
-    Alive(Instant),
-}
-
-/// The receiver of a link's reports.
-pub(crate) type Reports = Box<dyn Fn(Report<'_>) + Send + Sync>;
 
 /// The times a link goes by, and its process.
 #[derive(Clone, Copy, Debug)]

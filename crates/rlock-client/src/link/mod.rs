@@ -13,8 +13,8 @@ mod sentinel;
 mod transport;
 
 pub(crate) use graces::Graces;
-pub(crate) use keeper::{DEMOTED, Link};
-pub(crate) use links::{Links, Pace, Report};
+pub(crate) use keeper::{DEMOTED, Link, Report};
+pub(crate) use links::{Links, Pace};
 pub(crate) use live::{Live, NoAnswer, Order};
 pub(crate) use redis::{Login, RedisConnector};
 pub(crate) use sentinel::{SentinelConnector, Service, Template, in_url};

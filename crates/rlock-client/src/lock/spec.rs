@@ -176,8 +176,10 @@ impl Spec {
                     () = shared.closing.cancelled() => (),
                 }
             };
-            let awaits = matches!(reentry, Reentry::Awaits);
-            if is_once && awaits || shared.clock.until(by, over).await.is_none() && is_once {
+            // A release under way is waited for even then, another's wait for the lock is not.
+            let is_over = !(is_once && matches!(reentry, Reentry::Awaits))
+                && shared.clock.until(by, over).await.is_some();
+            if is_once && !is_over {
                 return Err(Error::denied(&self.key));
             }
         }
