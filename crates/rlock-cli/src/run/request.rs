@@ -37,6 +37,7 @@ impl Request {
     }
 
     pub(super) fn lock(&self, client: &Client) -> Lock<Any> {
-        self.kind.lock(client, &self.key, self.fenced)
+        // The command needs time to end before the lease does.
+        self.kind.lock(client, &self.key, self.fenced).whole_lease()
     }
 }

@@ -18,7 +18,7 @@ fn the_lock_of_a_run_that_is_killed_is_free_after_the_grace() {
     let run = start(&server, &["run", "job", "--session-grace", "1s", "--", "sh", "-c", &script]);
     let pid = files.pid("pid");
     await_owner(client, "job");
-    let id: String = ask(client, "CLIENT LIST TYPE normal");
+    let id: String = ask(client, "CLIENT LIST");
     let tied = rlock(&server, &["status", "job"]).stdout;
     let client_id =
         tied.split("tied to client ").nth(1).and_then(|rest| rest.split(' ').next()).expect(&tied);

@@ -37,8 +37,8 @@ pub(crate) struct Terms {
     pub(crate) extras: Extras,
     /// Whether the user named the owner, and so may use it again.
     pub(crate) named: bool,
-    /// Whether replicas must have the hold before the caller gets it.
-    pub(crate) durable: bool,
+    /// Whether a grant by message is confirmed before the caller gets it.
+    pub(crate) confirm_first: bool,
 }
 
 /// An acquisition.
@@ -98,7 +98,7 @@ impl Acquisition {
             renew: terms.renew,
             renewals: shared.config.renewals,
             fenced: terms.extras.fenced,
-            confirm_first: terms.named || terms.durable,
+            confirm_first: terms.confirm_first,
             // Asking once ends after two of them.
             response: nanos(response / 2),
             grace: terms.extras.session.map(nanos),

@@ -144,6 +144,7 @@ impl<K: Kind> Lock<crate::Lock<K>> {
         wait(wait: Duration)
         durability(durability: Durability)
         owner(owner: impl AsRef<[u8]>)
+        whole_lease()
     }
 
     questions! {

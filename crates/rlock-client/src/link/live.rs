@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::links::Pace;
 use super::transport::{Connection, Dialled};
 use crate::clock::Instant;
-use crate::command::{about, answer};
+use crate::command::{Refusal, about, answer};
 use crate::error::Error;
 
 /// That a connection is of no use any more.
@@ -200,6 +200,10 @@ impl Live {
             // Without an answer the connection ends, and its subscription with it.
             let Ok(answers) = answers else { return };
             let refused = answers.into_iter().find_map(|value| answer(b"", value).err());
+            if refused.as_ref().is_some_and(Refusal::passes) {
+                live.suspect("its subscription was refused for now");
+                return;
+            }
             done(live.listener.outcome.get_or_init(|| refused.map_or(Ok(()), |refusal| Err(refusal.error))));
         });
         self.order(Order { commands, response: self.pace.response, answered });

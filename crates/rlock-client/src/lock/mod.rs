@@ -78,6 +78,16 @@ impl<K: Kind> Lock<K> {
         self
     }
 
+    /// Returns the lock with its whole lease, also after a wait.
+    ///
+    /// A lock that was waited for is returned at once by the server's message, which gives it up to five seconds
+    /// (`rlock.grant-confirm-ms`); a renewal in the background then gives it the rest of the lease. With this setting the renewal
+    /// comes first, for one more round trip: for work that starts only if it has much time.
+    pub fn whole_lease(mut self) -> Lock<K> {
+        self.spec.whole_lease = true;
+        self
+    }
+
     /// Sets how many replicas must have the lock before `acquire` returns it.
     pub fn durability(mut self, durability: Durability) -> Lock<K> {
         self.spec.durability = durability;

@@ -27,6 +27,8 @@ pub(crate) struct Spec {
     pub(crate) renew: bool,
     pub(crate) wait: Option<Duration>,
     pub(super) durability: Durability,
+    /// Whether a grant by message is confirmed before the caller gets it.
+    pub(super) whole_lease: bool,
     pub(crate) mode: Mode,
     pub(crate) extras: Extras,
 }
@@ -65,7 +67,8 @@ impl Spec {
         let (lease, wait, durability) = (config.lease, config.wait, config.durability);
         let (mode, session) = (Mode::Plain, config.session_grace);
         let extras = Extras { session, ..Extras::default() };
-        Spec { handle, key, owner: None, lease, renew: true, wait, durability, mode, extras }
+        let (owner, renew, whole_lease) = (None, true, false);
+        Spec { handle, key, owner, lease, renew, wait, durability, whole_lease, mode, extras }
     }
 
     /// The semaphore with this name.
@@ -112,13 +115,15 @@ impl Spec {
 
     /// Begins an acquisition; the error is another one of this owner.
     fn begin(&self, owner: &[u8], wait: Option<Duration>) -> Result<Caller, Arc<Acquisition>> {
+        let durable = !matches!(self.durability, Durability::None | Durability::Replicas(0));
+        let named = self.owner.is_some();
         let terms = Terms {
             lease: self.lease,
             renew: self.renew,
             wait,
             extras: self.extras,
-            named: self.owner.is_some(),
-            durable: !matches!(self.durability, Durability::None | Durability::Replicas(0)),
+            named,
+            confirm_first: named || durable || self.whole_lease,
         };
         let acquisition = Some(self.handle.all.begin(self.claim(owner), terms)?);
         Ok(Caller { handle: self.handle.clone(), acquisition })
