@@ -24,6 +24,8 @@ struct PlanLine {
     confirm_first: Option<bool>,
     response: Option<f64>,
     grace: Option<f64>,
+    at_least: Option<f64>,
+    max_hold: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -55,15 +57,17 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D
 pub fn play(text: &str) -> Result<(), String> {
     let mut lines = text.lines();
     let head: Head = parse(lines.next().unwrap_or_default())?;
+    let usual = Plan::new(nanos(head.plan.lease));
     let mut machine = Machine::new(Plan {
-        lease: nanos(head.plan.lease),
         wait: head.plan.wait.map(nanos),
-        renew: head.plan.renew.unwrap_or(true),
-        renewals: 3,
-        fenced: head.plan.fenced.unwrap_or(false),
-        confirm_first: head.plan.confirm_first.unwrap_or(false),
-        response: nanos(head.plan.response.unwrap_or(5_000.0)),
+        renew: head.plan.renew.unwrap_or(usual.renew),
+        fenced: head.plan.fenced.unwrap_or(usual.fenced),
+        confirm_first: head.plan.confirm_first.unwrap_or(usual.confirm_first),
+        response: head.plan.response.map_or(usual.response, nanos),
         grace: head.plan.grace.map(nanos),
+        at_least: head.plan.at_least.map_or(usual.at_least, nanos),
+        max_hold: head.plan.max_hold.map(nanos),
+        ..usual
     });
     for (number, line) in lines.enumerate() {
         let at = |what: String| format!("line {}: {what}", number + 2);
@@ -97,6 +101,7 @@ fn same(found: &[Value], wanted: &[Value]) -> bool {
 fn input(line: &Line) -> Result<Input, String> {
     Ok(match line.input.as_str() {
         "start" => Input::Start,
+        "adopt" => Input::Adopt,
         "reply" => {
             let n = line.n.ok_or("a reply without n")?;
             let sent = nanos(line.sent.ok_or("a reply without sent")?);
@@ -118,6 +123,7 @@ fn input(line: &Line) -> Result<Input, String> {
         "alive" => Input::Alive(nanos(line.sent.ok_or("alive without sent")?)),
         "cancel" => Input::Cancel,
         "release" => Input::Release,
+        "detach" => Input::Detach,
         "close" => Input::Close,
         other => return Err(format!("the input {other}")),
     })
@@ -154,11 +160,13 @@ fn shown(output: &Output) -> Value {
             Refusal::Timeout => "timeout",
             Refusal::Denied => "denied",
             Refusal::Error => "error",
+            Refusal::Lost => "lost",
         }}),
         Output::Renewed => json!({"renewed": true}),
         Output::RenewalFailed => json!({"renewal_failed": true}),
         Output::Lost(loss) => json!({"lost": match loss {
             Loss::Expired => "expired",
+            Loss::Overdue => "overdue",
             Loss::Taken => "taken",
             Loss::Closed => "closed",
         }}),
@@ -181,6 +189,7 @@ fn shown_command(n: u64, command: Command) -> Value {
         }
         Command::Renew { lease: Some(lease) } => json!({"send": "RENEW", "n": n, "lease": lease}),
         Command::Renew { lease: None } => json!({"send": "RENEW", "n": n}),
+        Command::Keep { lease } => json!({"send": "RENEW", "n": n, "lease": lease, "session": false}),
         Command::Acquire => json!({"send": "ACQUIRE", "n": n}),
         Command::Cancel => json!({"send": "CANCEL", "n": n}),
         Command::Release => json!({"send": "RELEASE", "n": n}),

@@ -10,7 +10,8 @@ use serde_json::Value;
 
 fn stories() -> Vec<(PathBuf, String)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("machine");
-    let files = [dir.join("one_trip"), dir].into_iter().flat_map(|dir| fs::read_dir(dir).unwrap());
+    let files =
+        [dir.join("one_trip"), dir.join("holds"), dir].into_iter().flat_map(|dir| fs::read_dir(dir).unwrap());
     let files = files.map(|entry| entry.unwrap().path());
     let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
     files.map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()

@@ -33,12 +33,12 @@ impl<K: Kind> Lock<K> {
 
     /// The lease that the lock asks for: its own, or the client's.
     pub fn effective_lease(&self) -> Duration {
-        self.spec.lease
+        self.spec.terms.lease
     }
 
     /// Whether a hold of this lock can stand for one of `other`, if both have one name on one server: they are of the same kind, with
     /// the same permits and session grace, both fair or not, both fenced or not.
     pub fn asks_like<J: Kind>(&self, other: &Lock<J>) -> bool {
-        self.spec.mode == other.spec.mode && self.spec.extras == other.spec.extras
+        self.spec.mode == other.spec.mode && self.spec.terms.extras == other.spec.terms.extras
     }
 }

@@ -180,6 +180,9 @@ pub enum Lost {
     /// Its lease ended, by this client's clock, and was not meant to be renewed.
     #[error("its lease ended")]
     Expired,
+    /// It was held for as long as its limit allows ([`Lock::max_hold`](crate::Lock::max_hold)), and then not renewed any more.
+    #[error("it was held for longer than its limit (max_hold)")]
+    Overdue,
     /// The server answered that this owner holds nothing: after a forced release, a deletion, or lost writes.
     #[error("the server no longer has it (forced release, deletion or fail-over)")]
     Taken,

@@ -30,6 +30,18 @@ pub struct Guard<K = Plain> {
     kind: PhantomData<fn() -> K>,
 }
 
+/// A lock that was left to another process; see [`Guard::detach`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Detached {
+    /// The owner, which [`Lock::adopt`](crate::Lock::adopt) takes.
+    pub owner: Vec<u8>,
+    /// The fencing token, if the lock is fenced.
+    pub token: Option<u64>,
+    /// For how much longer the lock is certainly held without a renewal.
+    pub left: std::time::Duration,
+}
+
 /// A view of a held lock, which does not keep it held.
 ///
 /// Clone it into the work that the lock protects; see also [`Guard`], which has the same methods.
@@ -152,6 +164,30 @@ impl<K: Kind> Guard<K> {
             Err(error) => return Err(error),
         }
         hold.check().map(|_| ())
+    }
+
+    /// Leaves the lock to another process, which [adopts](crate::Lock::adopt) it: renews it once, without a session, and ends the
+    /// guard without a release.
+    ///
+    /// From then on nothing renews the lock until it is adopted. Set a lease that is long enough for that. If the future is dropped,
+    /// the lock may be detached or not; it ends with its lease at the latest.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for a guard that is not the only one of its hold, which stays as it is. [`Error::LockLost`] if the lock was no
+    /// longer held; [`Error::OutcomeUnknown`] if there was no reply in time.
+    pub async fn detach(mut self) -> Result<Detached, Error> {
+        let hold = self.held.hold.clone();
+        hold.check()?;
+        if hold.guards() > 1 {
+            return Err(Error::invalid("the lock has other guards: release them before you detach it"));
+        }
+        self.armed = false;
+        let (shared, key) = (&hold.all.shared, &hold.claim.key);
+        let ended = shared.clock.until(Some(shared.answer_by(key)), hold.detach()).await;
+        let until = ended.unwrap_or_else(|| Err(Error::unknown(key, shared.trouble(key))))?;
+        let left = until.since(shared.clock.now());
+        Ok(Detached { owner: hold.claim.owner.clone(), token: hold.token(), left })
     }
 
     /// Releases this hold, and fails if the lock was lost before.

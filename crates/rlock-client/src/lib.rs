@@ -219,7 +219,7 @@ pub use client::Client;
 pub use config::{Durability, Waiting};
 pub use error::{Cause, Error, Lost};
 pub use events::Event;
-pub use guard::{Guard, Held};
+pub use guard::{Detached, Guard, Held};
 pub use info::{Holder, Info, Waiter};
 pub use kind::{Any, Exclusive, Kind, Permit, Plain, Read, Write};
 pub use lock::{Lock, ReadWriteLock};

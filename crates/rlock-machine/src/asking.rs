@@ -14,7 +14,16 @@ impl Machine {
         self.ask(out);
     }
 
+    /// Begins with the hold of another process.
+    pub(super) fn adopt(&mut self, out: &mut Vec<Output>) {
+        self.adopts = true;
+        self.start(out);
+    }
+
     pub(super) fn ask(&mut self, out: &mut Vec<Output>) {
+        if self.adopts {
+            return self.renew_adopted(out);
+        }
         self.state = State::Asking;
         self.next = None;
         self.pending = None;
@@ -66,6 +75,15 @@ impl Machine {
         self.send(command, out);
     }
 
+    fn renew_adopted(&mut self, out: &mut Vec<Output>) {
+        self.state = State::Confirming;
+        self.next = None;
+        self.pending = None;
+        if !self.down {
+            self.send(Command::Renew { lease: None }, out);
+        }
+    }
+
     pub(super) fn confirmed(&mut self, sent: Nanos, reply: Reply, out: &mut Vec<Output>) {
         match reply {
             Reply::Granted { token } => {
@@ -74,6 +92,7 @@ impl Machine {
             }
             Reply::Integer(1) => self.hold(sent, out),
             Reply::Failed(failure) => self.failed(failure, out),
+            _ if self.adopts => self.refuse(Refusal::Lost, out),
             _ => self.ask(out),
         }
     }
@@ -94,7 +113,9 @@ impl Machine {
         let pointless =
             matches!(failure, Failure::Final | Failure::Gone) || (failure == Failure::Draining && once);
         if !pointless {
-            self.state = State::Asking;
+            if !self.adopts {
+                self.state = State::Asking;
+            }
             return self.rest();
         }
         // It was not carried out, but those before it may have been.
@@ -147,6 +168,8 @@ impl Machine {
 
     fn begin_hold(&mut self, out: &mut Vec<Output>) {
         self.state = State::Held;
+        self.held_at = self.now;
+        self.adopts = false;
         self.pending = None;
         self.next = None;
         out.push(Output::Guard { token: self.token });

@@ -1,10 +1,20 @@
 //! Releases, and the clean-up after a wait that was given up.
 
-use super::{Command, FIRST_PAUSE, Failure, Machine, Outcome, Output, Refusal, Reply, STRAY, State};
+use super::{
+    Command, Ending, FIRST_PAUSE, Failure, MS, Machine, Nanos, Outcome, Output, Refusal, Reply, STRAY, State,
+};
 
 impl Machine {
     pub(super) fn release(&mut self, out: &mut Vec<Output>) {
+        let until = self.held_at.saturating_add(self.plan.at_least);
+        self.end(if self.now < until { Ending::At(until) } else { Ending::Release }, out);
+    }
+
+    /// The caller has the lock no longer.
+    pub(super) fn end(&mut self, ending: Ending, out: &mut Vec<Output>) {
         match self.state {
+            // Its lease will end, and that is not too soon.
+            State::Lost if ending != Ending::Release => self.finish(out),
             // The server may have the hold still, and others wait for it.
             State::Lost => {
                 self.state = State::Cancelling;
@@ -14,24 +24,44 @@ impl Machine {
             }
             State::Held => {
                 self.state = State::Releasing;
+                self.ending = ending;
                 self.give_up = self.deadline;
                 self.next = None;
                 if !self.down {
-                    self.send(Command::Release, out);
+                    self.send_end(out);
                 }
             }
             _ => (),
         }
     }
 
-    pub(super) fn released(&mut self, reply: Reply, out: &mut Vec<Output>) {
+    pub(super) fn send_end(&mut self, out: &mut Vec<Output>) {
+        self.next = None;
+        let lease = match self.ending {
+            Ending::At(until) if self.now < until => until - self.now,
+            Ending::At(_) | Ending::Release => return self.send(Command::Release, out),
+            Ending::Elsewhere => self.plan.lease,
+        };
+        self.send(Command::Keep { lease: (lease + MS - 1) / MS }, out);
+    }
+
+    pub(super) fn released(&mut self, sent: Nanos, reply: Reply, out: &mut Vec<Output>) {
         match reply {
             Reply::Failed(Failure::Final) => self.settle(Outcome::Error, out),
             Reply::Failed(failure) if failure != Failure::Gone => {
                 self.repeated |= failure == Failure::Unanswered;
                 self.rest();
             }
-            Reply::Integer(_) => self.settle(Outcome::Ok, out),
+            // Of RENEW. It is asked for again by RENEW only, so that 0 is certain.
+            Reply::Integer(0) if self.ending != Ending::Release => self.settle(Outcome::Lost, out),
+            Reply::Integer(_) => {
+                if self.ending == Ending::Elsewhere {
+                    self.deadline = super::holding::end_of(sent, self.plan.lease);
+                }
+                // A stray request may prolong what is kept, and its clean-up would release that.
+                self.stray &= self.ending == Ending::Release;
+                self.settle(Outcome::Ok, out);
+            }
             _ if self.repeated => self.settle(Outcome::Unknown, out),
             _ => self.settle(Outcome::Lost, out),
         }
@@ -44,7 +74,7 @@ impl Machine {
 
     /// Ends the acquisition without the lock, and leaves nothing of it in the server.
     pub(super) fn leave(&mut self, refusal: Refusal, out: &mut Vec<Output>) {
-        if self.asks == 0 {
+        if self.asks == 0 || self.adopts {
             return self.refuse(refusal, out);
         }
         out.push(Output::Refused(refusal));

@@ -30,22 +30,30 @@ impl Machine {
         self.renew_at = sent + lease / Nanos::from(self.plan.renewals);
     }
 
+    /// Whether the lock was held for as long as the plan allows.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.plan.max_hold.is_some_and(|most| self.now >= self.held_at.saturating_add(most))
+    }
+
+    /// Whether the lease is renewed now: a fixed one is not, once it is confirmed.
+    fn is_renewed(&self) -> bool {
+        self.plan.renew && !self.is_overdue() || self.unconfirmed.is_some()
+    }
+
     /// Whether a new connection begins with a RENEW.
     pub(super) fn wants_renewal(&self) -> bool {
-        self.plan.renew || self.unconfirmed.is_some() || self.plan.grace.is_some()
+        self.is_renewed() || self.plan.grace.is_some()
     }
 
     pub(super) fn renews(&self) -> bool {
-        let unconfirmed = self.unconfirmed.is_some();
-        let wanted = self.plan.renew || unconfirmed || self.plan.grace.is_some() && !self.tied;
+        let wanted = self.is_renewed() || self.plan.grace.is_some() && !self.tied;
         wanted && self.pending.is_none() && !self.down
     }
 
-    /// A fixed lease keeps its end, once it is confirmed: only its tie is new.
+    /// A lease that is not renewed keeps its end: only its tie is new.
     pub(super) fn send_renewal(&mut self, out: &mut Vec<Output>) {
         let left = self.deadline - self.now;
-        let keeps_end = !self.plan.renew && self.unconfirmed.is_none();
-        let lease = keeps_end.then_some((left + left / 99) / MS + 4);
+        let lease = (!self.is_renewed()).then_some((left + left / 99) / MS + 4);
         self.send(Command::Renew { lease }, out);
     }
 
@@ -70,7 +78,7 @@ impl Machine {
                 self.failures = 0;
                 self.tied = true;
                 self.proven = self.proven.max(sent);
-                if self.plan.renew || self.unconfirmed.is_some() {
+                if self.is_renewed() {
                     self.deadline = self.deadline.max(end_of(sent, self.plan.lease));
                 }
                 self.unconfirmed = None;

@@ -117,6 +117,8 @@ pub enum Message {
 pub enum Input {
     /// It begins; once, and first.
     Start,
+    /// It begins with the hold of an owner that another process has detached.
+    Adopt,
     /// A command was answered, or failed.
     Reply {
         /// Its number, from [`Output::Send`].
@@ -136,10 +138,12 @@ pub enum Input {
     Tick,
     /// A command that was sent at this time on the link was answered. Only sessions need it, at least for each heartbeat.
     Alive(Nanos),
-    /// The caller gives up waiting.
+    /// The caller gives up waiting, or is gone without having received the lock.
     Cancel,
     /// The caller releases the lock, or has seen that it is lost.
     Release,
+    /// The caller leaves the lock to another process, which adopts it.
+    Detach,
     /// The client is closed while the lock is held.
     Close,
 }
@@ -161,6 +165,11 @@ pub enum Command {
         /// The lease in ms; `None` for that of the plan.
         lease: Option<i64>,
     },
+    /// RENEW without a session: the hold then ends by itself.
+    Keep {
+        /// The lease in ms.
+        lease: i64,
+    },
     /// CANCEL.
     Cancel,
     /// RELEASE; ALL after CANCEL.
@@ -176,6 +185,8 @@ pub enum Refusal {
     Denied,
     /// A command failed, or the caller gave up.
     Error,
+    /// The server says that the owner holds nothing that could be adopted.
+    Lost,
 }
 
 /// Why a lock is lost.
@@ -183,6 +194,8 @@ pub enum Refusal {
 pub enum Loss {
     /// No renewal was confirmed in time.
     Expired,
+    /// It was held for as long as the plan allows, and then not renewed any more.
+    Overdue,
     /// The server says that the owner does not hold the lock.
     Taken,
     /// The client was closed.
@@ -253,6 +266,39 @@ pub struct Plan {
     pub response: Nanos,
     /// The grace of a session.
     pub grace: Option<Nanos>,
+    /// How long the lock stays held from when the caller got it, also if the caller releases it sooner; 0 for no longer than that.
+    pub at_least: Nanos,
+    /// How long the lock is renewed from when the caller got it; `None` for as long as it is held.
+    pub max_hold: Option<Nanos>,
+}
+
+impl Plan {
+    /// Waits for ever, renews three times in a lease, and has nothing else; the server may take 5 s to answer.
+    pub fn new(lease: Nanos) -> Plan {
+        Plan {
+            lease,
+            wait: None,
+            renew: true,
+            renewals: 3,
+            fenced: false,
+            confirm_first: false,
+            response: 5_000 * MS,
+            grace: None,
+            at_least: 0,
+            max_hold: None,
+        }
+    }
+}
+
+/// How a hold ends that its caller has released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Ending {
+    /// By RELEASE.
+    Release,
+    /// By its lease, at this time at the earliest.
+    At(Nanos),
+    /// In another process.
+    Elsewhere,
 }
 
 /// One acquisition.
@@ -291,6 +337,12 @@ pub struct Machine {
     /// A release was not answered.
     repeated: bool,
     queued: bool,
+    /// When the caller got the lock.
+    held_at: Nanos,
+    /// How a hold ends that its caller has released.
+    ending: Ending,
+    /// Whether it began with the hold of another process.
+    adopts: bool,
     give_up: Nanos,
     timer: Option<Nanos>,
 }
@@ -322,6 +374,9 @@ impl Machine {
             overtaken: false,
             repeated: false,
             queued: false,
+            held_at: 0,
+            ending: Ending::Release,
+            adopts: false,
             give_up: 0,
             timer: None,
         }
@@ -358,7 +413,7 @@ impl Machine {
         self.now = now;
         // Before anything else: a reply that comes too late must not bring a lost lock back.
         if self.state == State::Held && now >= self.end_of_hold() {
-            self.lose(Loss::Expired, out);
+            self.lose(if self.is_overdue() { Loss::Overdue } else { Loss::Expired }, out);
         }
         self.take(input, out);
         let timer = self.wake_at();
@@ -382,9 +437,12 @@ impl Machine {
             Input::Up => self.up(out),
             Input::Tick => self.tick(out),
             Input::Cancel if self.state.waits() => self.leave(Refusal::Error, out),
+            Input::Cancel => self.end(Ending::Release, out),
             Input::Release => self.release(out),
+            Input::Detach => self.end(Ending::Elsewhere, out),
+            Input::Adopt => self.adopt(out),
             Input::Close if self.state == State::Held => self.lose(Loss::Closed, out),
-            Input::Alive(_) | Input::Cancel | Input::Close => (),
+            Input::Alive(_) | Input::Close => (),
         }
     }
 
@@ -404,7 +462,7 @@ impl Machine {
             State::Asking => self.asked(sent, reply, out),
             State::Confirming => self.confirmed(sent, reply, out),
             State::Held => self.renewed(sent, reply, out),
-            State::Releasing => self.released(reply, out),
+            State::Releasing => self.released(sent, reply, out),
             State::Cancelling => self.cancelled(reply, out),
             State::New | State::Queued | State::Lost | State::Ended => (),
         }
@@ -416,10 +474,7 @@ impl Machine {
         match self.state {
             State::Asking | State::Queued | State::Confirming => self.ask(out),
             State::Held if self.wants_renewal() => self.send_renewal(out),
-            State::Releasing => {
-                self.next = None;
-                self.send(Command::Release, out);
-            }
+            State::Releasing => self.send_end(out),
             State::Cancelling => self.depart(out),
             _ => (),
         }
@@ -431,10 +486,7 @@ impl Machine {
             _ if self.state.waits() => self.tick_waiting(due, out),
             State::Held => self.tick_held(out),
             State::Releasing if self.now >= self.give_up => self.settle(Outcome::Unknown, out),
-            State::Releasing if due => {
-                self.next = None;
-                self.send(Command::Release, out);
-            }
+            State::Releasing if due => self.send_end(out),
             State::Cancelling if self.now >= self.give_up => self.finish(out),
             State::Cancelling if due => self.depart(out),
             _ => (),

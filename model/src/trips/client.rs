@@ -95,16 +95,7 @@ impl Client {
 }
 
 fn plan(session: bool) -> Plan {
-    Plan {
-        lease: LEASE_MS * MS,
-        wait: None,
-        renew: true,
-        renewals: 3,
-        fenced: false,
-        confirm_first: false,
-        response: RESPONSE,
-        grace: session.then_some(GRACE_MS * MS),
-    }
+    Plan { response: RESPONSE, grace: session.then_some(GRACE_MS * MS), ..Plan::new(LEASE_MS * MS) }
 }
 
 /// A message as the client reads it.

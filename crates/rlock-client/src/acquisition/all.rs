@@ -55,11 +55,12 @@ impl Acquisitions {
         all
     }
 
-    /// Begins an acquisition, unless there is one of this claim: then that is the error.
+    /// Begins an acquisition by this input, unless there is one of this claim: then that is the error.
     pub(crate) fn begin(
         self: &Arc<Self>,
         claim: Claim,
         terms: Terms,
+        input: Input,
     ) -> Result<Arc<Acquisition>, Arc<Acquisition>> {
         let acquisition = Arc::new(Acquisition::new(self.clone(), claim, terms));
         match self.entries().entry(acquisition.claim.clone()) {
@@ -70,7 +71,7 @@ impl Acquisitions {
         if let Some(grace) = terms.extras.session {
             self.graces.add(grace);
         }
-        acquisition.begin();
+        acquisition.begin(input);
         if self.shared.closing.is_cancelled() {
             // A close that has ended all waits by now does not know this one.
             acquisition.cancel(Error::Closed);

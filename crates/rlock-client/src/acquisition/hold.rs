@@ -37,10 +37,11 @@ pub(crate) enum Reentry {
 impl Acquisition {
     /// For how much longer the lock is certainly held, without asking the server.
     pub(crate) fn check(self: &Arc<Self>) -> Result<Duration, Error> {
-        let standing = self.standing(&self.state());
-        if let Err(Lost::Expired | Lost::Unreachable) = standing {
-            // The agenda may be late: the loss is final from now on.
+        let mut standing = self.standing(&self.state());
+        if standing == Err(Lost::Expired) {
+            // The agenda may be late: the loss is final from now on, and the machine knows its reason.
             self.input(Input::Tick);
+            standing = self.standing(&self.state());
         }
         standing.map_err(|why| Error::lost(&self.claim.key, why))
     }
@@ -64,10 +65,7 @@ impl Acquisition {
             Some(why) => Err(why),
             None if state.guards == 0 => Err(Lost::Released),
             None if !shared.identity.is_at_home() => Err(Lost::Forked),
-            None if now >= end && !self.terms.renew && now.nanos() >= state.machine.lease_end() => {
-                Err(Lost::Expired)
-            }
-            None if now >= end => Err(Lost::Unreachable),
+            None if now >= end => Err(Lost::Expired),
             None if shared.closing.is_cancelled() => Err(Lost::Closed),
             None => Ok(end.since(now)),
         }
@@ -145,6 +143,17 @@ impl Acquisition {
         });
         self.changed.notify_waiters();
         checked.map(|_| left)
+    }
+
+    /// Leaves the lock to another process, and waits until the server knows: until when it is held. The guard must be the only one.
+    pub(crate) async fn detach(self: &Arc<Self>) -> Result<Instant, Error> {
+        self.check()?;
+        self.change(|state, now, out| {
+            state.guards = 0;
+            state.machine.input(now, Input::Detach, out);
+        });
+        self.released().await?;
+        Ok(Instant::of(self.state().machine.lease_end()))
     }
 
     /// The hold is lost for a reason that the machine does not know: the server may have it still.

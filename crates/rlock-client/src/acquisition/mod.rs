@@ -39,6 +39,10 @@ pub(crate) struct Terms {
     pub(crate) named: bool,
     /// Whether a grant by message is confirmed before the caller gets it.
     pub(crate) confirm_first: bool,
+    /// How long the lock stays held at least.
+    pub(crate) at_least: Duration,
+    /// How long the lock is renewed.
+    pub(crate) max_hold: Option<Duration>,
 }
 
 /// An acquisition.
@@ -93,7 +97,6 @@ impl Acquisition {
             if node.main.is_new() { shared.config.first_response() } else { shared.config.response() };
         let began = shared.clock.now();
         let machine = Machine::new(Plan {
-            lease: nanos(terms.lease),
             wait: terms.wait.map(|wait| nanos(wait.min(LONGEST))),
             renew: terms.renew,
             renewals: shared.config.renewals,
@@ -102,6 +105,9 @@ impl Acquisition {
             // Asking once ends after two of them.
             response: nanos(response / 2),
             grace: terms.extras.session.map(nanos),
+            at_least: nanos(terms.at_least.min(LONGEST)),
+            max_hold: terms.max_hold.map(|time| nanos(time.min(LONGEST))),
+            ..Plan::new(nanos(terms.lease))
         });
         let state = AcquisitionState {
             machine,
@@ -130,12 +136,12 @@ impl Acquisition {
     }
 
     /// Makes the first request, as soon as the links are up.
-    fn begin(self: &Arc<Self>) {
+    fn begin(self: &Arc<Self>, input: Input) {
         self.change(|state, now, out| {
             if !self.is_ready(state) && !state.machine.is_down() {
                 state.machine.input(now, Input::Down, out);
             }
-            state.machine.input(now, Input::Start, out);
+            state.machine.input(now, input, out);
         });
     }
 
@@ -159,7 +165,7 @@ impl Acquisition {
         self.cancel(Error::Closed);
         self.change(|state, now, out| {
             state.guards = 0;
-            state.machine.input(now, Input::Release, out);
+            state.machine.input(now, Input::Cancel, out);
         });
     }
 
@@ -309,6 +315,7 @@ impl Acquisition {
         let key = &self.claim.key;
         match (refusal, &state.last) {
             (Refusal::Denied, _) => Error::denied(key),
+            (Refusal::Lost, _) => Error::lost(key, Lost::Taken),
             (Refusal::Timeout, Last::Answered) if !state.machine.is_down() => {
                 Error::timeout(key, now.since(self.began), None)
             }
@@ -333,6 +340,7 @@ impl Acquisition {
         match loss {
             Loss::Taken => Lost::Taken,
             Loss::Closed => Lost::Closed,
+            Loss::Overdue => Lost::Overdue,
             Loss::Expired if self.terms.renew || now.nanos() < state.machine.lease_end() => Lost::Unreachable,
             Loss::Expired => Lost::Expired,
         }

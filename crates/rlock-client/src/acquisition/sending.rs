@@ -85,6 +85,10 @@ impl Acquisition {
                 let lease = lease.and_then(|ms| u64::try_from(ms).ok()).map(std::time::Duration::from_millis);
                 command::renew(&self.claim, lease.unwrap_or(self.terms.lease), self.terms.extras.session)
             }
+            Command::Keep { lease } => {
+                let lease = std::time::Duration::from_millis(u64::try_from(lease).unwrap_or_default());
+                command::renew(&self.claim, lease, None)
+            }
             Command::Cancel => command::about("RLOCK.CANCEL", &self.claim.key, Some(&self.claim.owner)),
             Command::Release => command::release(&self.claim, 0),
         }
@@ -200,7 +204,7 @@ fn read(sent: &Sent, value: &Value, before: Option<&Value>) -> Result<Reply, Err
                 Denied::Refused(error) => return Err(error.clone()),
             },
         }),
-        Command::Renew { .. } => integer("RLOCK.RENEW", value),
+        Command::Renew { .. } | Command::Keep { .. } => integer("RLOCK.RENEW", value),
         Command::Cancel => integer("RLOCK.CANCEL", value),
         Command::Release => integer("RLOCK.RELEASE", value),
     }

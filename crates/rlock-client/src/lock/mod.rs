@@ -9,7 +9,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use crate::command::Extras;
 use crate::config::Durability;
 use crate::error::{Error, name};
 use crate::guard::{Guard, Held};
@@ -46,14 +45,14 @@ impl<K: Kind> Lock<K> {
     /// Sets the lease, instead of the client's ([`Builder::lease`](crate::Builder::lease)). The lock is renewed every
     /// third of it until you release it. From 100 ms, since a renewal needs a round trip, to 2^43 ms.
     pub fn lease(mut self, lease: Duration) -> Lock<K> {
-        self.spec.lease = lease;
+        self.spec.terms.lease = lease;
         self
     }
 
     /// Sets whether the lock is renewed, as it is by default. With `renew(false)`, the lock ends with its lease
     /// ([`Lost::Expired`](crate::Lost::Expired)).
     pub fn renew(mut self, renew: bool) -> Lock<K> {
-        self.spec.renew = renew;
+        self.spec.terms.renew = renew;
         self
     }
 
@@ -68,14 +67,41 @@ impl<K: Kind> Lock<K> {
     /// A process that stops without closing its connections, as a paused one does, keeps its locks until lease end. Servers
     /// forget ties in a restart or fail-over, until the next renewal.
     pub fn session_grace(mut self, grace: Duration) -> Lock<K> {
-        self.spec.extras.session = Some(grace);
+        self.spec.terms.extras.session = Some(grace);
         self
     }
 
     /// Limits how long [`Lock::acquire`] and [`Lock::run`] wait. Without a limit they wait for ever.
     pub fn wait(mut self, wait: Duration) -> Lock<K> {
-        self.spec.wait = Some(wait);
+        self.spec.terms.wait = Some(wait);
         self
+    }
+
+    /// Keeps the lock held for at least this time from when you got it, also if you release it sooner: for jobs that must not
+    /// run twice in that time, on clocks that differ. After [`Guard::release`] the lock ends by itself; nothing renews it, and
+    /// [`Client::close`](crate::Client::close) leaves it alone. The name is that of ShedLock (`lockAtLeastFor`).
+    pub fn at_least(mut self, time: Duration) -> Lock<K> {
+        self.spec.terms.at_least = time;
+        self
+    }
+
+    /// Renews the lock for at most this time from when you got it. After that it ends with its lease, and the loss says so
+    /// ([`Lost::Overdue`](crate::Lost::Overdue)): a job that hangs does not keep the lock for ever.
+    pub fn max_hold(mut self, time: Duration) -> Lock<K> {
+        self.spec.terms.max_hold = Some(time);
+        self
+    }
+
+    /// Adopts the lock of an owner that another process has detached ([`Guard::detach`]), by a renewal with this lock's lease.
+    ///
+    /// The lock's settings count, except for the wait: it takes one response timeout at most.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LockLost`] if the owner does not hold the lock any more; [`Error::Invalid`] if this client has an acquisition of that
+    /// owner under way; those of [`Lock::try_acquire`].
+    pub async fn adopt(&self, owner: impl AsRef<[u8]>) -> Result<Guard<K>, Error> {
+        self.spec.adopt(owner.as_ref()).await.map(Guard::of_kind)
     }
 
     /// Returns the lock with its whole lease, also after a wait.
@@ -84,7 +110,7 @@ impl<K: Kind> Lock<K> {
     /// (`rlock.grant-confirm-ms`); a renewal in the background then gives it the rest of the lease. With this setting the renewal
     /// comes first, for one more round trip: for work that starts only if it has much time.
     pub fn whole_lease(mut self) -> Lock<K> {
-        self.spec.whole_lease = true;
+        self.spec.terms.confirm_first = true;
         self
     }
 
@@ -125,7 +151,7 @@ impl<K: Exclusive> Lock<K> {
     ///
     /// Holders with and without a token exclude each other.
     pub fn fenced(mut self) -> Lock<K> {
-        self.spec.extras = Extras { fenced: true, ..self.spec.extras };
+        self.spec.terms.extras.fenced = true;
         self
     }
 }
@@ -134,7 +160,7 @@ impl Lock {
     /// The same lock, in one order with Redisson fair waiters of that name, which native waiters
     /// overtake otherwise. Without Redisson clients a lock is fair already.
     pub fn fair(mut self) -> Lock {
-        self.spec.extras = Extras { fair: true, ..self.spec.extras };
+        self.spec.terms.extras.fair = true;
         self
     }
 }
@@ -143,7 +169,7 @@ impl<K: Kind> Lockable for Lock<K> {
     type Guard = Guard<K>;
 
     fn limit(&self) -> Option<Duration> {
-        self.spec.wait
+        self.spec.terms.wait
     }
 
     async fn now(self) -> Result<Guard<K>, Error> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Lock, Spec};
-use crate::acquisition::Acquisition;
+use crate::acquisition::{Acquisition, Terms};
 use crate::command::Extras;
 use crate::config::Durability;
 use crate::error::{Error, Lost, name};
@@ -96,9 +96,8 @@ impl Guard<Write> {
 
 /// The read side of a lock that is held for writing.
 fn reader_beside(handle: Arc<Handle>, hold: &Acquisition) -> Spec {
-    let terms = hold.terms;
+    let extras = Extras { session: hold.terms.extras.session, ..Extras::default() };
+    let terms = Terms { extras, ..hold.terms };
     let spec = Spec::new(handle, hold.claim.key.clone());
-    let extras = Extras { session: terms.extras.session, ..Extras::default() };
-    let (lease, renew, durability) = (terms.lease, terms.renew, Durability::None);
-    Spec { mode: Mode::Read, lease, renew, extras, durability, ..spec }
+    Spec { mode: Mode::Read, durability: Durability::None, terms, ..spec }
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rlock_machine::Input;
 use tracing::Instrument;
 
 use crate::acquisition::{Acquisition, Reentry, Terms};
 use crate::command::{Extras, check_grace, check_lease, check_permits};
-use crate::config::Durability;
+use crate::config::{Durability, check_name};
 use crate::durability;
-use crate::error::{Error, name};
+use crate::error::{Error, Lost, name};
 use crate::events::Event;
 use crate::guard::Guard;
 use crate::handle::Handle;
@@ -22,15 +23,9 @@ pub(crate) struct Spec {
     pub(crate) handle: Arc<Handle>,
     pub(crate) key: Vec<u8>,
     pub(super) owner: Option<Vec<u8>>,
-    pub(crate) lease: Duration,
-    /// Whether it is renewed every third of the lease.
-    pub(crate) renew: bool,
-    pub(crate) wait: Option<Duration>,
     pub(super) durability: Durability,
-    /// Whether a grant by message is confirmed before the caller gets it.
-    pub(super) whole_lease: bool,
     pub(crate) mode: Mode,
-    pub(crate) extras: Extras,
+    pub(crate) terms: Terms,
 }
 
 /// The caller of an acquisition. Dropped without a guard, it gives the acquisition up.
@@ -64,18 +59,25 @@ impl Spec {
     /// The lock with this name, as the client's settings have it.
     pub(crate) fn new(handle: Arc<Handle>, key: Vec<u8>) -> Spec {
         let config = &handle.all.shared.config;
-        let (lease, wait, durability) = (config.lease, config.wait, config.durability);
-        let (mode, session) = (Mode::Plain, config.session_grace);
-        let extras = Extras { session, ..Extras::default() };
-        let (owner, renew, whole_lease) = (None, true, false);
-        Spec { handle, key, owner, lease, renew, wait, durability, whole_lease, mode, extras }
+        let terms = Terms {
+            lease: config.lease,
+            renew: true,
+            wait: config.wait,
+            extras: Extras { session: config.session_grace, ..Extras::default() },
+            named: false,
+            confirm_first: false,
+            at_least: Duration::ZERO,
+            max_hold: None,
+        };
+        let durability = config.durability;
+        Spec { handle, key, owner: None, durability, mode: Mode::Plain, terms }
     }
 
     /// The semaphore with this name.
     pub(crate) fn semaphore(handle: Arc<Handle>, key: Vec<u8>, permits: u32) -> Spec {
-        let spec = Spec::new(handle, key);
-        let extras = Extras { permits: Some(permits), ..spec.extras };
-        Spec { mode: Mode::Permit, extras, ..spec }
+        let mut spec = Spec::new(handle, key);
+        spec.terms.extras.permits = Some(permits);
+        Spec { mode: Mode::Permit, ..spec }
     }
 
     /// An owner of this lock.
@@ -117,16 +119,22 @@ impl Spec {
     fn begin(&self, owner: &[u8], wait: Option<Duration>) -> Result<Caller, Arc<Acquisition>> {
         let durable = !matches!(self.durability, Durability::None | Durability::Replicas(0));
         let named = self.owner.is_some();
-        let terms = Terms {
-            lease: self.lease,
-            renew: self.renew,
-            wait,
-            extras: self.extras,
-            named,
-            confirm_first: named || durable || self.whole_lease,
-        };
-        let acquisition = Some(self.handle.all.begin(self.claim(owner), terms)?);
+        let confirm_first = named || durable || self.terms.confirm_first;
+        let terms = Terms { wait, named, confirm_first, ..self.terms };
+        let acquisition = Some(self.handle.all.begin(self.claim(owner), terms, Input::Start)?);
         Ok(Caller { handle: self.handle.clone(), acquisition })
+    }
+
+    /// Adopts the hold of an owner that another process has detached.
+    pub(super) async fn adopt(&self, owner: &[u8]) -> Result<Guard<Any>, Error> {
+        self.check()?;
+        let terms = Terms { wait: Some(Duration::ZERO), named: true, ..self.terms };
+        let begun = self.handle.all.begin(self.claim(owner), terms, Input::Adopt);
+        let acquisition = begun.map_err(|_| {
+            Error::invalid("this client has an acquisition of this owner under way: use its guard")
+        })?;
+        let caller = Caller { handle: self.handle.clone(), acquisition: Some(acquisition) };
+        caller.guard(Durability::None).await?.ok_or_else(|| Error::lost(&self.key, Lost::Taken))
     }
 
     /// Acquires the lock beside another hold of this owner, if it is free now.
@@ -138,13 +146,17 @@ impl Spec {
     }
 
     pub(super) async fn acquire(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
-        self.handle.all.shared.check_open()?;
-        crate::config::check_name(&self.key)?;
-        check_lease(self.lease)?;
-        self.extras.permits.map_or(Ok(()), check_permits)?;
-        self.extras.session.map_or(Ok(()), check_grace)?;
+        self.check()?;
         let span = tracing::debug_span!("acquire", lock = %name(&self.key));
         self.pursue(wait).instrument(span).await
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.handle.all.shared.check_open()?;
+        check_name(&self.key)?;
+        check_lease(self.terms.lease)?;
+        self.terms.extras.permits.map_or(Ok(()), check_permits)?;
+        self.terms.extras.session.map_or(Ok(()), check_grace)
     }
 
     /// Acquires the lock, as an owner that was never used, or as one that the user named: of that there is one acquisition at a time,

@@ -8,6 +8,7 @@ mod errors;
 mod events;
 mod examples;
 mod fenced;
+mod lasting;
 mod lock;
 mod others;
 mod read_write;
