@@ -15,7 +15,7 @@ pub(crate) const LONGEST: Duration = Duration::from_millis(1 << 43);
 pub(crate) enum Ask<'a> {
     /// Now or not at all.
     Now,
-    /// Wait in the server's queue, for so many ms or, if 0, for ever; the outcome arrives on this channel.
+    /// Wait in the server's queue, for this number of ms or, if 0, without a limit; the outcome arrives on this channel.
     Enqueue(i64, &'a [u8]),
 }
 

@@ -90,6 +90,9 @@
 //! # }
 //! ```
 //!
+//! After a wait, a lock is held by the server's message, at first for up to five seconds; the renewal that follows gives it its
+//! whole lease ([`Lock::whole_lease`] waits for that renewal).
+//!
 //! In the client, a lease always ends earlier than in the server. It counts from the time when the request was sent,
 //! less 1 % and 2 ms for clocks of different speed, and on Linux by a clock that also counts suspended time. Yet no
 //! clock helps between `check()` and the next instruction: a process can be stopped right there, and a paused virtual

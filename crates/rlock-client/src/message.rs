@@ -61,7 +61,7 @@ pub(crate) fn parse(message: &[u8], current: bool) -> Option<(Message, Claim)> {
     let message = match word {
         b"granted" => {
             let _holds = fields.next();
-            // Anybody may publish: no number of theirs may overflow.
+            // Other clients can publish as well: no number in a message may overflow.
             let lease =
                 fields.next().and_then(number).unwrap_or_default().clamp(0, LONGEST).saturating_mul(MS);
             Message::Granted { token: fields.next().and_then(number).unwrap_or_default(), lease, current }

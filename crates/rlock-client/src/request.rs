@@ -1,4 +1,4 @@
-//! A request about one lock that is no part of an acquisition, wherever the lock is.
+//! Requests about one lock outside of acquisitions, wherever the lock is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ pub(crate) async fn one(shared: &Shared, key: &[u8], command: Cmd) -> Result<Val
     Ok(replies.into_iter().next().unwrap_or(Value::Nil))
 }
 
-/// Sends commands about `key` in one piece, and returns their replies: until `by`, wherever the slot is by then. They must be safe
+/// Sends commands about `key` in one piece, and returns their replies: until `by`, also if the slot moves meanwhile. They must be safe
 /// to repeat.
 pub(crate) async fn all(
     shared: &Shared,

@@ -1,4 +1,4 @@
-//! The agenda of a client: when the machine of each acquisition is to be looked at.
+//! The agenda of a client: when each acquisition's machine is due.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,7 +46,7 @@ impl Agenda {
         }
     }
 
-    /// What is due, if anything is, and what is due soon after.
+    /// The acquisitions that are due, and with them those that are due soon after.
     pub(super) fn due(&self, now: Instant) -> Vec<Arc<Acquisition>> {
         let plan = self.entries();
         if plan.due.first_key_value().is_none_or(|((at, _), _)| *at > now) {

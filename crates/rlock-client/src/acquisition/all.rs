@@ -126,7 +126,7 @@ impl Acquisitions {
         self.list().iter().filter(|acquisition| acquisition.is_in_use()).count()
     }
 
-    /// Waits until there is none.
+    /// Waits until the last one has left.
     pub(crate) async fn emptied(&self) {
         loop {
             let left = self.left.notified();

@@ -24,7 +24,7 @@ pub enum State {
     Released,
 }
 
-/// What an owner that the user named can do while it has another acquisition of the lock.
+/// The options of a named owner while it has another acquisition of the lock.
 pub(crate) enum Reentry {
     /// It has one more guard of that hold.
     Entered,

@@ -213,7 +213,7 @@ impl Acquisition {
         }
     }
 
-    /// Changes the state, and carries out what the machine decides. Events are told at the end: the receiver may ask about the hold.
+    /// Changes the state, and carries out what the machine decides. Events come last: their receiver may ask about the hold.
     fn change<T>(
         self: &Arc<Self>,
         change: impl FnOnce(&mut AcquisitionState, i64, &mut Vec<Output>) -> T,

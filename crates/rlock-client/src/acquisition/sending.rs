@@ -142,7 +142,7 @@ impl Acquisition {
         if matches!(reply, Reply::Waits { .. })
             && let Some(error) = node.unheard()
         {
-            // Queued, and nobody would hear of the grant.
+            // Queued, but without a subscription no grant would arrive.
             return self.cancel(error);
         }
         self.change(|state, now, out| {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::thread::Thread;
 use crate::config::Durability;
 use crate::error::{Error, Lost};
+use crate::guard::Detached;
 use crate::info::Info;
 use crate::kind::{Any, Exclusive, Kind, Read, Write};
 use crate::lockable::{Holding, Lockable, View, end_work};
@@ -145,6 +146,8 @@ impl<K: Kind> Lock<crate::Lock<K>> {
         durability(durability: Durability)
         owner(owner: impl AsRef<[u8]>)
         whole_lease()
+        at_least(time: Duration)
+        max_hold(time: Duration)
     }
 
     questions! {
@@ -154,6 +157,15 @@ impl<K: Kind> Lock<crate::Lock<K>> {
         force_release() -> bool;
         force_release_of(owner) -> bool;
         release_all_of(owner) -> bool;
+    }
+
+    /// Adopts the lock of an owner that another process has detached; see [`crate::Lock::adopt`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Lock::adopt`].
+    pub fn adopt(&self, owner: impl AsRef<[u8]>) -> Result<Guard<crate::Guard<K>>, Error> {
+        self.held(self.thread.run(self.lock.adopt(owner)))
     }
 
     /// The same lock without its kind in its type.
@@ -234,6 +246,15 @@ impl<K: Kind> Guard<crate::Guard<K>> {
     /// As [`crate::Guard::reenter`].
     pub fn reenter(&self) -> Result<Self, Error> {
         Ok(Guard { guard: self.thread.run(self.guard.reenter())?, thread: self.thread.clone() })
+    }
+
+    /// Leaves the lock to another process; see [`crate::Guard::detach`].
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Guard::detach`].
+    pub fn detach(self) -> Result<Detached, Error> {
+        self.thread.run(self.guard.detach())
     }
 
     /// The same guard without its kind in its type.

@@ -93,7 +93,7 @@ impl Spec {
     /// Acquires the lock, and waits for `wait` at most, or for ever.
     pub(crate) async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
         match self.acquire(wait).await {
-            // Who waits for no time asks once as well.
+            // A wait of no time is one request.
             Err(Error::Denied { .. }) => Err(Error::timeout(&self.key, Duration::ZERO, None)),
             outcome => outcome,
         }

@@ -85,14 +85,14 @@ async fn owners_are_not_made_of_what_a_snapshot_copies() {
     assert_eq!(fresh.len(), 100);
 }
 
-/// The server grants the repeat of a request whose acquisition has ended: nobody would release that.
+/// The server grants the repeat of a request whose acquisition has ended: no caller would release that.
 #[tokio::test(start_paused = true)]
 async fn a_grant_for_an_acquisition_that_has_ended_is_released() {
     let server = VirtualServer::start();
     let client = client(&server);
     client.lock("lock").acquire().await.unwrap().release().await.unwrap();
     let released = server.times("RLOCK.RELEASE").len();
-    server.say("granted 0 somebody:7 lock 1 5000 0");
+    server.say("granted 0 another:7 lock 1 5000 0");
     sleep(SECOND).await;
     assert_eq!(server.times("RLOCK.RELEASE").len(), released, "a grant of another client was released");
     server.say(&format!("granted 0 {}0123456789abcdef:7 lock 1 5000 0", client.identity()));
