@@ -78,6 +78,10 @@ pub(crate) fn carry_out(
             }
         }
         What::Command(Command::Acquire) => acquire(sim, connection, owner, session, None),
+        What::Command(Command::Keep { lease }) => {
+            let lease = ms(lease);
+            sim.renew(&lock, &Renew { owner, lease, mode: None, session: None }).map(answer)
+        }
         What::Command(Command::Renew { lease }) => {
             let lease = ms(lease.unwrap_or(LEASE_MS));
             sim.renew(&lock, &Renew { owner, lease, mode: None, session }).map(answer)

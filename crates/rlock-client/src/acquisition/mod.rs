@@ -22,6 +22,7 @@ use crate::error::{Error, Lost};
 use crate::events::Event;
 use crate::message::Claim;
 use crate::node::Node;
+use crate::shared::Shared;
 pub(crate) use all::Acquisitions;
 pub(crate) use hold::Reentry;
 pub use hold::State;
@@ -93,22 +94,8 @@ impl Acquisition {
     fn new(all: Arc<Acquisitions>, claim: Claim, terms: Terms) -> Acquisition {
         let shared = &all.shared;
         let node = shared.router.node(&claim.key);
-        let response =
-            if node.main.is_new() { shared.config.first_response() } else { shared.config.response() };
+        let machine = Machine::new(plan(shared, &node, &terms));
         let began = shared.clock.now();
-        let machine = Machine::new(Plan {
-            wait: terms.wait.map(|wait| nanos(wait.min(LONGEST))),
-            renew: terms.renew,
-            renewals: shared.config.renewals,
-            fenced: terms.extras.fenced,
-            confirm_first: terms.confirm_first,
-            // Asking once ends after two of them.
-            response: nanos(response / 2),
-            grace: terms.extras.session.map(nanos),
-            at_least: nanos(terms.at_least.min(LONGEST)),
-            max_hold: terms.max_hold.map(|time| nanos(time.min(LONGEST))),
-            ..Plan::new(nanos(terms.lease))
-        });
         let state = AcquisitionState {
             machine,
             node,
@@ -370,5 +357,23 @@ impl Acquisition {
 
     pub(crate) fn raise_token(&self, token: i64) {
         self.token.fetch_max(u64::try_from(token).unwrap_or_default(), Ordering::Relaxed);
+    }
+}
+
+fn plan(shared: &Shared, node: &Node, terms: &Terms) -> Plan {
+    let config = &shared.config;
+    let response = if node.main.is_new() { config.first_response() } else { config.response() };
+    Plan {
+        wait: terms.wait.map(|wait| nanos(wait.min(LONGEST))),
+        renew: terms.renew,
+        renewals: config.renewals,
+        fenced: terms.extras.fenced,
+        confirm_first: terms.confirm_first,
+        // Asking once ends after two of them.
+        response: nanos(response / 2),
+        grace: terms.extras.session.map(nanos),
+        at_least: nanos(terms.at_least.min(LONGEST)),
+        max_hold: terms.max_hold.map(|time| nanos(time.min(LONGEST))),
+        ..Plan::new(nanos(terms.lease))
     }
 }
