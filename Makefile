@@ -108,8 +108,8 @@ DEEPER ?= 0
 model: setup ## Explore every interleaving of rlock-core to a bounded depth
 	@$(ENV) $(CARGO) run --quiet --release --locked -p rlock-model -- --deeper $(DEEPER) $(if $(SCENE),--scene $(SCENE))
 
-# NAME='a b' applies only these, NAME=check compiles them, NAME=corpus shows them only to the corpus, NAME=refresh makes the
-# patches anew. MODEL=0 leaves the model out.
+# NAME='a b' applies only these, NAME=check compiles them, NAME=corpus shows them only to the corpus, NAME=stories those of
+# the machine only to its stories, NAME=refresh makes the patches anew. MODEL=0 leaves the model out.
 NAME ?=
 MODEL ?= 1
 mutants: setup ## Apply known mistakes to a copy, and show which proof finds which

@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2154 # mutants_tool is the sourcing script's
 # For scripts/mutants.sh and scripts/mutants_chaos.sh, which source it in the project's folder: the mutants, and the one copy
-# of the tree in which they are built. Each is mutants/NAME.patch: lines `Wrong:`, `Test:`, `Server:` and `Corpus:`, a line `---`,
-# and what `git diff` printed. The sourcing script says `mutants_tool=NAME` before.
+# of the tree in which they are built. Each is mutants/NAME.patch: lines `Wrong:`, `Test:`, `Server:` and `Corpus:`, or `Wrong:`,
+# `Story:` and `Scene:`, a line `---`, and what `git diff` printed. The sourcing script says `mutants_tool=NAME` before.
 
 say() { printf '%s: %s\n' "$mutants_tool" "$*" >&2; }
 die() {
@@ -55,6 +55,13 @@ server_of() { # name
 touched() { sed -n 's|^+++ b/||p' "mutants/$1.patch"; }
 
 is_of_core() { touched "$1" | grep -q '^crates/rlock-core/'; }
+
+# The machine of the clients, or the model of clients and server: the module has nothing of it.
+is_of_machine() { touched "$1" | grep -qE '^(crates/rlock-machine|model)/'; }
+
+# Of these mutants those of the machine, or the others.
+of_machine() { for one in $1; do if is_of_machine "$one"; then echo "$one"; fi; done; }
+of_module() { for one in $1; do if ! is_of_machine "$one"; then echo "$one"; fi; done; }
 
 # Git with an index of its own, in the copy.
 in_tree() { (cd "$tree" && GIT_DIR=$git_dir GIT_WORK_TREE=$tree GIT_INDEX_FILE=$out/index git "$@"); }

@@ -1,12 +1,14 @@
 #!/bin/sh
 # Mutants: known mistakes as diffs of production code. Each is applied alone to a copy of the tree, built there, and shown
-# to the proofs: the replay of the fuzzer's stored corpus, the model, and the server test that the mutant names. A proof
-# that finds no mutant shows nothing.
+# to the proofs: the replay of the fuzzer's stored corpus, the model, and the server test that the mutant names. A mutant of
+# the clients' machine is shown to the machine's stories and to the scene of the model that it names. A proof that finds no
+# mutant shows nothing.
 #
 #     scripts/mutants.sh [NAME...]            what finds all mutants, or these; remakes their rows of the table in docs/PROOF.md
 #     scripts/mutants.sh lint                 each applies exactly and is described as it must be
 #     scripts/mutants.sh check [NAME...]      each compiles
 #     scripts/mutants.sh corpus [NAME...]     the corpus finds each of the core that it should
+#     scripts/mutants.sh stories [NAME...]    the stories find each of the machine that they should
 #     scripts/mutants.sh refresh [NAME...]    after changes of production code: makes the patches anew by a 3-way merge
 #
 # MODEL=0 leaves the model out, which takes more than half of the time; its column stays as it is.
@@ -26,6 +28,11 @@ doc=docs/PROOF.md
 began=$(date +%s)
 # The test of the core that replays the corpus.
 corpus_test='operations the_stored_corpus_passes'
+# The test of the machine that plays the stories, and their folder.
+stories_test='stories the_machine_plays_every_story'
+stories=clients/conformance/machine
+# The scenes of the model with clients.
+scenes=$(sed -n 's/^ *name: "\(.*\)",$/\1/p' model/src/trips/mod.rs)
 
 seconds() { echo "$(($(date +%s) - began)) s"; }
 
@@ -54,12 +61,30 @@ test_exists() { # test file, name
 lint_one() {
     applies_exactly "$1" || fault "$1 does not apply exactly: scripts/mutants.sh refresh $1"
     [ "$(touched "$1" | wc -l)" -le 2 ] || fault "$1 changes more than two files"
-    other=$(sed -n 's|^--- \(a/\)\{0,1\}||p; s|^+++ \(b/\)\{0,1\}||p' "mutants/$1.patch" | grep -vE '^(src|crates/rlock-core/src)/[a-z0-9_/]*\.rs$' |
+    other=$(sed -n 's|^--- \(a/\)\{0,1\}||p; s|^+++ \(b/\)\{0,1\}||p' "mutants/$1.patch" | grep -vE '^(src|crates/rlock-(core|machine)/src|model/src/trips)/[a-z0-9_/]*\.rs$' |
         grep -v '^---$' | head -n 1)
     [ -z "$other" ] || fault "$1 changes $other, which is no production code"
     ! touched "$1" | grep -qE '(^|/|_)tests(\.rs|/)' || fault "$1 changes a test"
     grep -q '^index [0-9a-f]\{40,\}\.\.' "mutants/$1.patch" || fault "$1 lacks the whole ids of its files: git diff --full-index"
     [ -n "$(header "$1" Wrong)" ] || fault "$1 does not say what is wrong"
+    table_row "$doc" "$1" | grep -qF "| $(header "$1" Wrong) |" ||
+        fault "$1 has no row in $doc that says what is wrong: scripts/mutants.sh $1"
+    if is_of_machine "$1"; then lint_proofs "$1"; else lint_tests "$1"; fi
+}
+
+# What finds a mutant of the machine.
+lint_proofs() {
+    story=$(header "$1" Story) scene=$(header "$1" Scene)
+    [ "$story" = no ] || [ -e "$stories/$story.jsonl" ] || fault "$1: there is no story '$story'"
+    [ "$scene" = no ] || printf '%s\n' "$scenes" | grep -qx -- "$scene" || fault "$1: there is no scene '$scene' with clients"
+    [ "$story $scene" != 'no no' ] || fault "$1 is found by nothing"
+    [ -z "$(header "$1" Test)$(header "$1" Corpus)" ] || fault "$1 is of the machine: it has no server test, and nothing of it is in the corpus"
+    table_row "$doc" "$1" | grep -qF "| $(story_cell "$story") |" ||
+        fault "$1 has no row in $doc that names its story: scripts/mutants.sh $1"
+}
+
+# What finds a mutant of the module or its core.
+lint_tests() {
     # shellcheck disable=SC2046 # a file and a test
     set -- "$1" $(header "$1" Test)
     if [ $# != 3 ] || ! test_exists "$2" "$3"; then fault "$1: there is no server test '$(header "$1" Test)'"; fi
@@ -67,8 +92,6 @@ lint_one() {
     core) case $(header "$1" Corpus) in yes | no) ;; *) fault "$1 does not say whether the corpus finds it: Corpus: yes|no" ;; esac ;;
     *) [ -z "$(header "$1" Corpus)" ] || fault "$1 is not of the core, and nothing of it is in the corpus" ;;
     esac
-    table_row "$doc" "$1" | grep -qF "| $(header "$1" Wrong) |" ||
-        fault "$1 has no row in $doc that says what is wrong: scripts/mutants.sh $1"
     table_row "$doc" "$1" | grep -qF ": $(header "$1" Test | sed 's/^[^ ]* //' | tr _ ' ') |" ||
         fault "$1 has no row in $doc that names its server test: scripts/mutants.sh $1"
 }
@@ -110,12 +133,13 @@ refresh() {
 check() {
     list=$(wanted "$@")
     copy_tree
-    build_or_die check --quiet --locked -p rlock-module
+    build_or_die check --quiet --locked -p rlock-module -p rlock-machine -p rlock-model
     say "$(seconds): the tree compiles without a mutant"
     count=0
     for each in $list; do
         mutate "$each"
-        tree_cargo check --quiet --locked -p rlock-module >"$log" 2>&1 || {
+        # shellcheck disable=SC2046 # a list of arguments
+        tree_cargo check --quiet --locked $(if is_of_machine "$each"; then echo -p rlock-machine -p rlock-model; else echo -p rlock-module; fi) >"$log" 2>&1 || {
             cat "$log" >&2
             fault "$each does not compile"
         }
@@ -154,6 +178,11 @@ fails() { # folder, seconds, command...
 }
 
 corpus_finds() { fails crates/rlock-core 120 "$corpus_program" --exact "${corpus_test#* }"; }
+# All stories are played: the one that the mutant names must differ.
+story_finds() {
+    fails crates/rlock-machine 60 "$stories_program" --exact "${stories_test#* }" && { [ -z "${1:-}" ] || grep -qF "/$1.jsonl: " "$log"; }
+}
+scene_finds() { fails . 240 "$out/target/release/rlock-model" --scene "$1"; }
 model_finds() { fails . 240 "$out/target/release/rlock-model" --deeper=-2; }
 server_finds() {
     use_server "${3:-}"
@@ -161,6 +190,12 @@ server_finds() {
 }
 
 build_corpus() { corpus_program=$(build_tests -p rlock-core --test "${corpus_test% *}"); }
+build_stories() { stories_program=$(build_tests -p rlock-machine --test "${stories_test% *}"); }
+
+build_machine() {
+    build_stories
+    [ "${MODEL:-1}" = 0 ] || build_model
+}
 
 build_core() {
     build_corpus
@@ -195,6 +230,20 @@ judge_corpus() {
     esac
 }
 
+# What the stories say of a mutant of the machine, which was built; a fault if the mutant's header says otherwise.
+judge_story() {
+    story=$(header "$1" Story)
+    if [ "$story" = no ]; then found=$(cell story_finds); else found=$(cell story_finds "$story"); fi
+    case "$found $story" in
+    '– no') ;;
+    'found no' | '– '*) fault "$1: its header says 'Story: $story', the stories say: $found" ;;
+    esac
+}
+
+# The cell of the table that names a story.
+# shellcheck disable=SC2016 # for Markdown
+story_cell() { if [ "$1" = no ]; then echo –; else printf 'story `%s`\n' "$1"; fi; }
+
 cell() { if "$@"; then echo found; else echo –; fi; }
 
 # Only with the corpus.
@@ -217,8 +266,27 @@ corpus() {
     exit "$failed"
 }
 
+# Only with the stories.
+stories() {
+    list=$(wanted "$@")
+    module=
+    copy_tree
+    build_stories
+    passes story_finds
+    count=0
+    for each in $(of_machine "$list"); do
+        mutate "$each"
+        build_stories
+        judge_story "$each"
+        count=$((count + 1))
+        say "$(seconds): $count: $each: $found"
+    done
+    restore_tree
+    exit "$failed"
+}
+
 case ${1:-} in
-lint | check | corpus | refresh)
+lint | check | corpus | stories | refresh)
     "$@"
     ;;
 esac
@@ -229,32 +297,54 @@ list=$(wanted "$@")
 rows=$out/rows
 : >"$rows"
 copy_tree
-for each in $list; do server_of "$each" >"$log"; done
-named=$(for each in $list; do echo "$(header "$each" Test) $(server_of "$each")"; done | sort -u)
-say "building the proofs and the module without a mutant"
-# shellcheck disable=SC2046 # a list of arguments
-tests=$(build_tests -p rlock-module $(for each in $(printf '%s\n' "$named" | cut -d ' ' -f 1); do echo "--test $(room_of "$each")"; done | sort -u))
-build_core
-build_module
+module=
 
-say "$(seconds): without a mutant everything must pass"
-passes corpus_finds
-if [ "${MODEL:-1}" != 0 ]; then
-    if model_finds || [ "$code" != 0 ]; then
+# The model, or a scene of it, passes.
+model_passes() {
+    [ "${MODEL:-1}" != 0 ] || return 0
+    if "$@" || [ "$code" != 0 ]; then
         cat "$log" >&2
-        die "the model does not pass without a mutant"
+        die "the model does not pass without a mutant: $*"
     fi
-fi
-# shellcheck disable=SC2086 # no word where there is no server
-while read -r file test server; do passes server_finds "$file" "$test" $server; done <<EOT
+}
+
+prove_module() { # mutants
+    for each in $1; do server_of "$each" >"$log"; done
+    named=$(for each in $1; do echo "$(header "$each" Test) $(server_of "$each")"; done | sort -u)
+    say "building the proofs and the module without a mutant"
+    # shellcheck disable=SC2046 # a list of arguments
+    tests=$(build_tests -p rlock-module $(for each in $(printf '%s\n' "$named" | cut -d ' ' -f 1); do echo "--test $(room_of "$each")"; done | sort -u))
+    build_core
+    build_module
+    say "$(seconds): without a mutant everything must pass"
+    passes corpus_finds
+    model_passes model_finds
+    # shellcheck disable=SC2086 # no word where there is no server
+    while read -r file test server; do passes server_finds "$file" "$test" $server; done <<EOT
 $named
 EOT
+}
+
+prove_machine() {
+    say "$(seconds): the machine must pass without a mutant"
+    build_machine
+    passes story_finds
+    for scene in $scenes; do model_passes scene_finds "$scene"; done
+}
+
+of_module=$(of_module "$list")
+of_machine=$(of_machine "$list")
+[ -z "$of_module" ] || prove_module "$of_module"
+[ -z "$of_machine" ] || prove_machine
 
 # --- Every mutant -------------------------------------------------------------------------------
 
 # The model's finding, or the one of the table where it is left out.
-model_cell() {
-    [ "${MODEL:-1}" = 0 ] || { cell model_finds; return; }
+model_cell() { # name, command...
+    name=$1
+    shift
+    [ "${MODEL:-1}" = 0 ] || { cell "$@"; return; }
+    set -- "$name"
     known=$(table_row "$doc" "$1" | cut -d '|' -f 5 | tr -d ' ')
     echo "${known:-not run}"
 }
@@ -265,7 +355,7 @@ show_one() { # name, server test file, server test
     if is_of_core "$1"; then
         build_core
         judge_corpus "$1"
-        model_cell=$(model_cell "$1")
+        model_cell=$(model_cell "$1" model_finds)
     fi
     build_module
     needed_server=$(server_of "$1")
@@ -279,10 +369,29 @@ show_one() { # name, server test file, server test
     say "$(seconds): $number of $count: $1: corpus $corpus_cell, model $model_cell, server $server_cell"
 }
 
+any_scene_finds() { for one in $scenes; do scene_finds "$one" && return; done; false; }
+
+# A fault if a header says otherwise than its proof.
+show_machine() { # name
+    mutate "$1"
+    build_machine
+    judge_story "$1"
+    scene=$(header "$1" Scene)
+    if [ "$scene" = no ]; then set -- "$1" any_scene_finds; else set -- "$1" scene_finds "$scene"; fi
+    model_cell=$(model_cell "$@")
+    case "$model_cell $scene" in
+    'found no' | '– '[!n]*) fault "$1: its header says 'Scene: $scene', the model says: $model_cell" ;;
+    esac
+    # shellcheck disable=SC2016 # for Markdown
+    printf '| `%s` | %s |   | %s | %s |\n' "$1" "$(header "$1" Wrong)" "$model_cell" "$(story_cell "$story")" >>"$rows"
+    say "$(seconds): $number of $count: $1: stories $found, model $model_cell"
+}
+
 number=0
 count=$(printf '%s\n' "$list" | wc -w)
 for each in $list; do
     number=$((number + 1))
+    if is_of_machine "$each"; then show_machine "$each"; continue; fi
     # shellcheck disable=SC2046 # a file and a test
     show_one "$each" $(header "$each" Test)
 done
@@ -290,7 +399,7 @@ restore_tree
 
 for each in $mutants; do
     grep -F -- "| \`$each\` |" "$rows" || table_row "$doc" "$each" || true
-done | remake_table "$doc" '| mutant | what is wrong | corpus | model | server test |
+done | remake_table "$doc" '| mutant | what is wrong | corpus | model | server test or story |
 |---|---|---|---|---|'
 git diff --quiet -- "$doc" || say "the table in $doc has changed: look at it, and commit it"
 [ "$failed" = 0 ] || die "not every mutant is found as it says"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Applies one mutant after the other, and shows whether `make chaos` finds it: by which rule, and after how many rounds.
 #
-#     scripts/mutants_chaos.sh [NAME...]    all mutants, or these; remakes their rows of the table in docs/CHAOS.md
+#     scripts/mutants_chaos.sh [NAME...]    all mutants of the module, or these; remakes their rows of the table in docs/CHAOS.md
 #
 # ROUNDS is the number of rounds for each: 8 rounds of 10 s of the run SEED=1, first the one that found it the last
 # time. On a busy machine more mutants are missed: what no client could have noticed in time is no violation.
@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 mutants_tool=mutants_chaos
 # shellcheck source=scripts/mutant_tree.sh
 . scripts/mutant_tree.sh
+mutants=$(of_module "$mutants")
 
 doc=docs/CHAOS.md
 rounds=${ROUNDS:-8}

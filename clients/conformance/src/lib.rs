@@ -15,7 +15,6 @@ mod proxy;
 pub mod reference;
 mod run;
 mod scenario;
-pub mod story;
 mod suite;
 
 pub use driver::Launch;

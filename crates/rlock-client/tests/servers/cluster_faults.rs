@@ -88,6 +88,11 @@ async fn a_waiter_survives_whatever_happens_to_its_requests() {
             run::<u64>(&mut raw, "RLOCK.RELEASE lock other");
             let guard = within("the lock", waiting).await.unwrap().unwrap();
             guard.check().unwrap();
+            if command == "RLOCK.RENEW" {
+                // It confirms what the message gave, and is sent only if the lock is held for a while.
+                let whole = Duration::from_secs(6);
+                eventually("the confirmation", || (guard.check().unwrap() > whole).then_some(())).await;
+            }
             assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner(), "{command} {fate:?}");
             match (fate, guard.release().await) {
                 // It was granted by message, while nothing more was answered on the connection for commands.

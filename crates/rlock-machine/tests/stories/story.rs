@@ -54,7 +54,7 @@ fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D
 }
 
 /// Plays the story in `text`, a whole file, against the reference; the error names the first line that differs.
-pub fn play(text: &str) -> Result<(), String> {
+pub(crate) fn play(text: &str) -> Result<(), String> {
     let mut lines = text.lines();
     let head: Head = parse(lines.next().unwrap_or_default())?;
     let usual = Plan::new(nanos(head.plan.lease));
