@@ -180,7 +180,7 @@ impl Live {
         self.identity.get_or_init(ask).await.as_deref()
     }
 
-    /// Subscribes by `word` to a channel of this connection's own, once; an order behind this one is carried out after it. `name`
+    /// Subscribes by `word` to a channel of this connection's own, once unless the server refuses it for now; an order behind this one is carried out after it. `name`
     /// makes the channel, `done` hears the outcome.
     pub(crate) fn listen(
         self: &Arc<Self>,
@@ -192,14 +192,18 @@ impl Live {
             return;
         }
         let random = uuid::Uuid::new_v4().simple();
-        let channel = name(format!("rlock:grants:{random}")).into_bytes();
-        let commands = vec![about(word, &channel, None)];
-        self.listener.channel.get_or_init(|| channel);
+        let named = || name(format!("rlock:grants:{random}")).into_bytes();
+        let commands = vec![about(word, self.listener.channel.get_or_init(named), None)];
         let live = self.clone();
         let answered: Answered = Box::new(move |_, answers| {
             // Without an answer the connection ends, and its subscription with it.
             let Ok(answers) = answers else { return };
             let refused = answers.into_iter().find_map(|value| answer(b"", value).err());
+            if let Some(refusal) = refused.as_ref().filter(|refusal| refusal.passes()) {
+                // A busy server refuses it for now: the next call asks again.
+                live.listener.asked.store(false, Ordering::Relaxed);
+                return done(&Err(refusal.error.clone()));
+            }
             done(live.listener.outcome.get_or_init(|| refused.map_or(Ok(()), |refusal| Err(refusal.error))));
         });
         self.order(Order { commands, response: self.pace.response, answered });
