@@ -146,6 +146,11 @@ pub(crate) enum Step {
         command: String,
         count: usize,
     },
+    /// All that the client has sent about locks.
+    Sent {
+        client: String,
+        commands: Vec<String>,
+    },
 }
 
 #[derive(Clone, Debug, Deserialize)]

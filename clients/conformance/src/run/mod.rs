@@ -165,6 +165,12 @@ impl Run<'_> {
         self.finish()
     }
 
+    /// Whether the client says that it holds a grant by message at once.
+    pub(crate) fn one_trip(&self) -> bool {
+        let capabilities = self.pool.hello.as_ref().and_then(|hello| hello.get("capabilities"));
+        capabilities.and_then(Value::as_array).is_some_and(|all| all.contains(&"one_trip".into()))
+    }
+
     fn log(&self) -> String {
         let mut lines: Vec<(i64, String)> = Vec::new();
         for (name, party) in &self.parties {

@@ -44,6 +44,7 @@ impl Run<'_> {
             Step::User { name, uses } => self.user(name, uses),
             Step::Refusals { user, at_most } => self.refusals(user, *at_most),
             Step::AtMost { client, command, count } => self.at_most(client, command, *count),
+            Step::Sent { client, commands } => self.sent(client, commands),
             step => self.proxy_step(step),
         }
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{DEADLINE, Problem, Run};
 use crate::driver::Line;
+use crate::proxy::transcript::Entry;
 use crate::scenario::Signal;
 
 impl Run<'_> {
@@ -161,6 +162,16 @@ impl Run<'_> {
         let found = entries.iter().filter(|entry| entry.name() == Some(command)).count();
         if found > count {
             return Err(format!("{found} {command}, and not {count} at most").into());
+        }
+        Ok(())
+    }
+
+    /// The requests about locks were these so far, in this order.
+    pub(super) fn sent(&self, client: &str, commands: &[String]) -> Result<(), Problem> {
+        let entries = self.party(client)?.proxy.entries();
+        let found: Vec<&str> = entries.iter().filter_map(Entry::lock_command).collect();
+        if found != commands {
+            return Err(format!("{client} sent {found:?}, and not {commands:?}").into());
         }
         Ok(())
     }
