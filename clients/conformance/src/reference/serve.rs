@@ -19,7 +19,7 @@ use super::request::{Kind, Request, read};
 use super::wrong::Wrong;
 use crate::clock::boot_ns;
 
-const CAPABILITIES: [&str; 16] = [
+const CAPABILITIES: [&str; 17] = [
     "read_write",
     "downgrade",
     "fair",
@@ -36,6 +36,7 @@ const CAPABILITIES: [&str; 16] = [
     "sentinel",
     "cluster",
     "one_trip",
+    "cluster_waits",
 ];
 
 pub(super) type Outcome = Result<Fields, Fault>;

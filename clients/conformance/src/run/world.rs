@@ -14,6 +14,9 @@ use crate::scenario::Signal;
 impl Run<'_> {
     /// A command of the runner's own; with a reply, it is asked for until it comes.
     pub(super) fn raw(&self, words: &[String], wanted: Option<&str>) -> Result<(), Problem> {
+        if let Some(cluster) = &self.cluster {
+            return super::cluster::raw(cluster, words, wanted);
+        }
         let server = self.server.as_ref().ok_or("the server is down")?;
         let mut connection = server.connect();
         let (name, arguments) = words.split_first().ok_or("an empty command")?;
@@ -216,7 +219,7 @@ impl Run<'_> {
     }
 }
 
-fn shown(value: &redis::Value) -> String {
+pub(super) fn shown(value: &redis::Value) -> String {
     match value {
         redis::Value::Nil => "null".to_string(),
         redis::Value::Int(number) => number.to_string(),
