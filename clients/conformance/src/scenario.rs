@@ -159,7 +159,7 @@ pub(crate) enum Step {
     /// In a cluster, the slot of a lock moves to another primary, key by key.
     MoveSlot {
         lock: String,
-        /// For so long, the keys are at one primary and the slot at the other.
+        /// The time in which the keys are at one primary and the slot at the other.
         half_way_ms: u64,
     },
     /// In a cluster, the primary of a lock is killed.

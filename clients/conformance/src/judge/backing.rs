@@ -79,7 +79,7 @@ pub(super) fn messages(book: &Book, granted: &Granted<'_>) -> Vec<Backing> {
     found.filter_map(|(place, entry)| message(book.entries.get(..place)?, entry, granted)).collect()
 }
 
-/// The backing by a message, with all that went before it.
+/// The backing by a message, with the entries before it.
 fn message(before: &[Entry], entry: &Entry, granted: &Granted<'_>) -> Option<Backing> {
     let (channel, lease) = grant(entry, granted)?;
     let asked = |entry: &&Entry| {

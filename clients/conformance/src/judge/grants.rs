@@ -1,4 +1,6 @@
-//! Rules about holds that a message granted: when they may begin, and when the server hears of them.
+//! Rules about holds that a message granted: when they may begin, and when RENEW must confirm them.
+
+use std::collections::HashSet;
 
 use super::backing::{Backing, By};
 use super::holds::{Hold, text};
@@ -63,7 +65,8 @@ fn confirmed_in_time(run: &Run<'_>, hold: &Hold<'_>, granted: &Backing) -> Resul
     }
 }
 
-/// When the confirmation is due, if the connection broke before: with the first command of a lock on another one. `None` if there was none.
+/// When the confirmation is due, if the connection broke before: with the first command of a lock on one that was opened later. `None` if
+/// no command followed.
 fn on_a_link(hold: &Hold<'_>, granted: &Backing, due: i64) -> Option<i64> {
     let entries = || hold.book.entries.iter();
     let closed =
@@ -71,10 +74,10 @@ fn on_a_link(hold: &Hold<'_>, granted: &Backing, due: i64) -> Option<i64> {
     let Some(broke) = entries().find(closed).map(|entry| entry.at).filter(|at| *at <= due) else {
         return Some(due);
     };
-    let next = entries()
-        .filter(|entry| entry.lock_command().is_some())
-        .find(|entry| entry.at > broke && entry.connection != granted.connection);
-    next.map(|entry| entry.at)
+    let opened = entries().filter(|entry| entry.at > broke && matches!(entry.what, What::Opened));
+    let later: HashSet<u64> = opened.map(|entry| entry.connection).collect();
+    let first = entries().find(|entry| later.contains(&entry.connection) && entry.lock_command().is_some());
+    first.map(|entry| entry.at)
 }
 
 fn lost(run: &Run<'_>, hold: &Hold<'_>) -> Option<i64> {
