@@ -38,6 +38,16 @@ pub(crate) struct Server {
     pub(crate) conf: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) without_module: bool,
+    pub(crate) cluster: Option<Primaries>,
+}
+
+/// The three primaries of a cluster.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Primaries {
+    Alone,
+    /// Each with a replica that takes over soon.
+    Replicated,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -145,6 +155,21 @@ pub(crate) enum Step {
         client: String,
         command: String,
         count: usize,
+    },
+    /// In a cluster, the slot of a lock moves to another primary, key by key.
+    MoveSlot {
+        lock: String,
+        /// The time in which the keys are at one primary and the slot at the other.
+        half_way_ms: u64,
+    },
+    /// In a cluster, the primary of a lock is killed.
+    KillPrimary {
+        lock: String,
+    },
+    /// All that the client has sent about locks.
+    Sent {
+        client: String,
+        commands: Vec<String>,
     },
 }
 

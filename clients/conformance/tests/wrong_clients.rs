@@ -23,6 +23,13 @@ fn caught_by(wrong: Wrong) -> (&'static str, &'static str) {
         Wrong::NoCancel => ("cancel_in_the_queue", "not 0"),
         Wrong::LateTimeout => ("a_wait_of_300_ms_ends_then", "answered after"),
         Wrong::NoSession => ("one_heartbeat_for_all", "deadline: g"),
+        Wrong::LeaseFromMessage => ("a_grant_counts_from_the_first_request", "deadline: h says"),
+        Wrong::LeaseFromRepeat => ("a_grant_counts_from_the_first_request", "deadline: h says"),
+        Wrong::NeverConfirms => ("a_grant_is_confirmed_soon", "h was never confirmed"),
+        Wrong::HoldsAfterABreak => ("confirmed_first_after_a_break", "confirmation: h is held"),
+        Wrong::HoldsForANamedOwner => ("confirmed_first_for_a_named_owner", "confirmation: h is held"),
+        Wrong::HoldsAnOldToken => ("confirmed_first_with_a_token_after_a_repeat", "confirmation: h is held"),
+        Wrong::HoldsTooLate => ("confirmed_first_after_half_of_the_lease", "confirmation: h is held"),
     }
 }
 

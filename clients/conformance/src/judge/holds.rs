@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::Value;
 
-use super::Book;
+use super::backing::{Backing, By, Granted, confirmations, end_of, messages};
+use super::{Book, grants};
 use crate::proxy::resp::Frame;
 use crate::proxy::transcript::Entry;
 use crate::run::{Asked, Problem, Run};
@@ -18,22 +19,24 @@ const TELL: i64 = 1_000 * MS;
 const RENEWAL_SLACK: i64 = 150 * MS;
 
 /// A guard of the scenario, as its acquisition was answered.
-struct Hold<'a> {
-    guard: String,
+pub(super) struct Hold<'a> {
+    pub(super) guard: String,
     lock: String,
-    owner: String,
+    pub(super) owner: String,
     reader: bool,
     /// Of a semaphore.
     permits: Option<usize>,
     fixed: bool,
-    from: i64,
+    /// When its acquisition was answered.
+    pub(super) from: i64,
     /// The last moment at which it was certainly held: as the client said.
     to: i64,
-    lease: i64,
+    pub(super) lease: i64,
     /// The grace of its session.
     session: Option<i64>,
-    book: &'a Book,
-    confirmed: Vec<&'a Entry>,
+    pub(super) book: &'a Book,
+    /// The requests and messages from which its lease counts.
+    pub(super) backings: Vec<Backing>,
 }
 
 pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
@@ -41,12 +44,13 @@ pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
     exclusion(&holds)?;
     checks(run, &holds)?;
     for hold in &holds {
+        grants::judge(run, hold)?;
         renewals(run, hold)?;
     }
     losses(run, &holds)
 }
 
-fn text<'a>(asked: &'a Asked, name: &str) -> &'a str {
+pub(super) fn text<'a>(asked: &'a Asked, name: &str) -> &'a str {
     asked.request.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -62,7 +66,13 @@ fn holds<'a>(run: &Run<'_>, books: &'a [Book]) -> Result<Vec<Hold<'a>>, Problem>
         let own = run.parties.get(&book.client).map_or(0, |party| party.lease_ms);
         let fixed = asked.request.get("lease_ms").and_then(Value::as_i64);
         let owner = answer.fields.get("owner").and_then(Value::as_str).unwrap_or_default();
-        let of_owner = confirmed.get(book.client.as_str()).and_then(|confirmed| confirmed.get(owner));
+        let confirmed = confirmed.get(book.client.as_str()).and_then(|confirmed| confirmed.get(owner));
+        let mut backings = confirmed.cloned().unwrap_or_default();
+        // A named owner may have been used before, and so may be meant by an older message.
+        if run.one_trip() && !asked.request.contains_key("owner") {
+            let fenced = asked.request.get("fenced") == Some(&true.into());
+            backings.extend(messages(book, &Granted { lock: text(asked, "lock"), owner, fenced }));
+        }
         holds.push(Hold {
             guard: guard.to_string(),
             lock: text(asked, "lock").to_string(),
@@ -79,7 +89,7 @@ fn holds<'a>(run: &Run<'_>, books: &'a [Book]) -> Result<Vec<Hold<'a>>, Problem>
             lease: fixed.unwrap_or(own) * MS,
             session: asked.request.get("session_ms").and_then(Value::as_i64).map(|grace| grace * MS),
             book,
-            confirmed: of_owner.cloned().unwrap_or_default(),
+            backings,
         });
     }
     Ok(holds)
@@ -128,52 +138,16 @@ fn permits(one: &Hold<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The requests of each owner that extended its hold, with a positive answer of the server.
-fn confirmations(book: &Book) -> HashMap<&str, Vec<&Entry>> {
-    let mut by_owner = HashMap::<&str, Vec<&Entry>>::new();
-    for entry in &book.entries {
-        if let Some(owner) = confirmed_owner(entry) {
-            by_owner.entry(owner).or_default().push(entry);
-        }
-    }
-    by_owner
-}
-
-/// The owner whose hold a request extended.
-fn confirmed_owner(entry: &Entry) -> Option<&str> {
-    let holds = |value: &Frame| matches!(value, Frame::Items(items) if matches!(items.first(), Some(Frame::Int(holds)) if *holds > 0));
-    let acquired = entry
-        .command("RLOCK.ACQUIRE")
-        .filter(|(_, reply)| reply.is_some_and(|reply| reply.delivered && holds(&reply.value)));
-    let renewed = || {
-        entry
-            .command("RLOCK.RENEW")
-            .filter(|(_, reply)| reply.is_some_and(|reply| reply.delivered && reply.value == Frame::Int(1)))
-    };
-    let (words, _) = acquired.or_else(renewed)?;
-    words.get(2).map(String::as_str)
-}
-
-/// When a time that counts from a request ends by the client's clock.
-fn end_of(sent: i64, time: i64) -> i64 {
-    sent + time / 100 * 99 - 2 * MS
-}
-
-/// No later than this is the end of the hold by the client's clock: by the last confirmed request that came before, and
-/// with a session by the last that was answered on the same connection.
+/// No later than this is the end of the hold by the client's clock: by the last backing that it knew of, and with a session by the last
+/// request that was answered on the same connection.
 fn latest_end(hold: &Hold<'_>, by: i64) -> Option<i64> {
-    let last = hold.confirmed.iter().filter(|entry| entry.at <= by).max_by_key(|entry| entry.at)?;
-    let Some(grace) = hold.session else { return Some(end_of(last.at, hold.lease)) };
+    let last =
+        hold.backings.iter().filter(|backing| backing.known <= by).max_by_key(|backing| backing.sent)?;
+    let Some(grace) = hold.session else { return Some(last.end(hold.lease)) };
     let entries = hold.book.entries.iter().filter(|entry| entry.at <= by);
     let answered = entries.filter(|entry| entry.connection == last.connection && entry.is_answered());
     let proven = answered.map(|entry| entry.at).max()?;
-    // A fixed lease that was tied anew has a shorter one in that request.
-    Some(end_of(last.at, lease_in(last).unwrap_or(hold.lease)).min(end_of(proven, grace)))
-}
-
-fn lease_in(entry: &Entry) -> Option<i64> {
-    let (words, _) = entry.command("RLOCK.RENEW")?;
-    words.get(3)?.parse().ok().map(|lease: i64| lease * MS)
+    Some(last.end(hold.lease).min(end_of(proven, grace)))
 }
 
 /// A check that says "held" is right: the lease counts from sending, less 1 % and 2 ms.
@@ -183,9 +157,7 @@ fn checks(run: &Run<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
         let Some(answer) = asked.answer.as_ref().filter(|answer| answer.error.is_none()) else { continue };
         let left = answer.fields.get("left_ms").and_then(Value::as_i64).ok_or("left_ms is not a number")?;
         let Some(end) = latest_end(hold, answer.at) else {
-            return Err(
-                format!("confirmation: {} is held, and the server confirmed nothing", hold.guard).into()
-            );
+            return Err(grants::unbacked(hold));
         };
         if answer.from + left * MS > end {
             let over = (answer.from + left * MS - end) / MS;
@@ -202,15 +174,16 @@ fn renewals(run: &Run<'_>, hold: &Hold<'_>) -> Result<(), Problem> {
         return Ok(());
     }
     let mut last: Option<i64> = None;
-    for entry in hold.confirmed.iter().filter(|entry| entry.at <= hold.to) {
+    let renewed = hold.backings.iter().filter(|backing| backing.by == By::Reply && backing.sent <= hold.to);
+    for backing in renewed {
         if let Some(before) = last {
-            let gap = entry.at - before;
+            let gap = backing.sent - before;
             let most = hold.lease / 3 + hold.lease / 12 + RENEWAL_SLACK;
             let troubled = hold
                 .book
                 .entries
                 .iter()
-                .any(|other| other.at > before && other.at < entry.at && is_trouble(other));
+                .any(|other| other.at > before && other.at < backing.sent && is_trouble(other));
             if gap > most && !troubled {
                 let text = format!(
                     "renewal: {} renewed after {} ms, its lease has {}",
@@ -221,7 +194,7 @@ fn renewals(run: &Run<'_>, hold: &Hold<'_>) -> Result<(), Problem> {
                 return Err(Problem::Late(text));
             }
         }
-        last = Some(entry.at);
+        last = Some(backing.sent);
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The rules that hold in every scenario.
 
+mod backing;
+mod grants;
 mod holds;
 mod sessions;
 mod transcript;

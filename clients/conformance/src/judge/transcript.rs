@@ -85,7 +85,8 @@ fn no_polling(book: &Book) -> Result<(), Problem> {
     Ok(())
 }
 
-fn encoded(owner: &str) -> String {
+/// A name as messages write it.
+pub(super) fn encoded(owner: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:{}".contains(&byte);
     owner
         .bytes()

@@ -2,9 +2,9 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use super::addresses::rename;
 use super::gate::{Act, meet};
 use super::resp::{Frame, parse};
 use super::transcript::{Entry, Replied, What};
@@ -12,11 +12,11 @@ use super::{Open, Shared, State};
 use crate::clock::boot_ns;
 
 /// Serves a client, unless the proxy plays a server that is down.
-pub(super) fn start(shared: &Arc<Shared>, client: TcpStream) -> io::Result<()> {
+pub(super) fn start(shared: &Arc<Shared>, client: TcpStream, target: u16) -> io::Result<()> {
     if shared.lock().down {
         return client.shutdown(Shutdown::Both);
     }
-    let server = TcpStream::connect(("127.0.0.1", shared.target.load(Ordering::Relaxed)))?;
+    let server = TcpStream::connect(("127.0.0.1", target))?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let mut open = Open {
@@ -89,7 +89,10 @@ impl Way {
             }
             received.extend(chunk.get(..length).unwrap_or_default());
             while let Some((frame, length)) = parse(&received).map_err(io::Error::other)? {
-                let bytes: Vec<u8> = received.drain(..length).collect();
+                let mut bytes: Vec<u8> = received.drain(..length).collect();
+                if !self.shared.renamed.is_empty() {
+                    rename(&mut bytes, &self.shared.renamed);
+                }
                 match judge(self, &frame) {
                     Fate::Pass => self.to.write_all(&bytes)?,
                     Fate::Vanish => (),

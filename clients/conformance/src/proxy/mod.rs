@@ -1,5 +1,6 @@
-//! A proxy between one client and a server: it writes down what passes, and holds, drops or cuts by event.
+//! A proxy between one client and a server, or the servers of a cluster: it writes down what passes, and holds, drops or cuts by event.
 
+mod addresses;
 mod connection;
 pub(crate) mod gate;
 pub(crate) mod resp;
@@ -16,12 +17,19 @@ use gate::Gate;
 use transcript::Entry;
 
 pub(crate) struct Proxy {
-    port: u16,
+    /// One for each server.
+    doors: Vec<Door>,
     shared: Arc<Shared>,
 }
 
+struct Door {
+    port: u16,
+    target: Arc<AtomicU16>,
+}
+
 struct Shared {
-    target: AtomicU16,
+    /// The ports of the doors to a cluster, by those of its servers.
+    renamed: HashMap<u16, u16>,
     over: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
@@ -80,37 +88,66 @@ impl Shared {
     }
 }
 
+fn accept(listener: &TcpListener, shared: &Arc<Shared>, target: &AtomicU16) {
+    for client in listener.incoming() {
+        if shared.over.load(Ordering::Relaxed) {
+            return;
+        }
+        // A client that has already disconnected does not matter.
+        let Ok(client) = client else { continue };
+        let _ = connection::start(shared, client, target.load(Ordering::Relaxed));
+    }
+}
+
 impl Proxy {
+    /// To one server.
     pub(crate) fn to(target: u16) -> io::Result<Proxy> {
-        let listener = TcpListener::bind(("127.0.0.1", 0))?;
-        let port = listener.local_addr()?.port();
+        Proxy::start(&[target], false)
+    }
+
+    /// To the servers of a cluster, whose replies name this proxy in their place.
+    pub(crate) fn to_cluster(targets: &[u16]) -> io::Result<Proxy> {
+        Proxy::start(targets, true)
+    }
+
+    fn start(targets: &[u16], renames: bool) -> io::Result<Proxy> {
+        let mut listeners = Vec::new();
+        for target in targets {
+            let listener = TcpListener::bind(("127.0.0.1", 0))?;
+            let port = listener.local_addr()?.port();
+            listeners.push((listener, Door { port, target: Arc::new(AtomicU16::new(*target)) }));
+        }
+        let renamed = targets.iter().zip(&listeners).filter(|_| renames);
         let shared = Arc::new(Shared {
-            target: AtomicU16::new(target),
+            renamed: renamed.map(|(target, (_, door))| (*target, door.port)).collect(),
             over: AtomicBool::new(false),
             state: Mutex::new(State::default()),
             changed: Condvar::new(),
         });
-        let accepting = shared.clone();
-        std::thread::spawn(move || {
-            for client in listener.incoming() {
-                if accepting.over.load(Ordering::Relaxed) {
-                    return;
-                }
-                // A client that has already disconnected does not matter.
-                let Ok(client) = client else { continue };
-                let _ = connection::start(&accepting, client);
-            }
-        });
-        Ok(Proxy { port, shared })
+        let mut doors = Vec::new();
+        for (listener, door) in listeners {
+            let (accepting, target) = (shared.clone(), door.target.clone());
+            std::thread::spawn(move || accept(&listener, &accepting, &target));
+            doors.push(door);
+        }
+        Ok(Proxy { doors, shared })
     }
 
+    /// The port for the first server.
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.doors.first().map_or(0, |door| door.port)
+    }
+
+    /// The ports for all servers.
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        self.doors.iter().map(|door| door.port).collect()
     }
 
     /// New connections go there.
     pub(crate) fn set_target(&self, port: u16) {
-        self.shared.target.store(port, Ordering::Relaxed);
+        if let [door] = self.doors.as_slice() {
+            door.target.store(port, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn add(&self, gate: Gate) {
@@ -195,7 +232,9 @@ impl Drop for Proxy {
         for server in &self.shared.lock().kept {
             let _ = server.shutdown(Shutdown::Both);
         }
-        // Wakes the thread that accepts, which then ends.
-        let _ = TcpStream::connect(("127.0.0.1", self.port));
+        // Wakes the threads that accept, which then end.
+        for door in &self.doors {
+            let _ = TcpStream::connect(("127.0.0.1", door.port));
+        }
     }
 }

@@ -51,6 +51,11 @@ impl Entry {
         }
     }
 
+    /// The name of a request about a lock.
+    pub(crate) fn lock_command(&self) -> Option<&str> {
+        self.name().filter(|name| name.starts_with("RLOCK.") && self.command(name).is_some())
+    }
+
     /// Whether it is a request whose reply the client got.
     pub(crate) fn is_answered(&self) -> bool {
         matches!(&self.what, What::Request { reply: Some(reply), .. } if reply.delivered)

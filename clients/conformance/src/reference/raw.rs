@@ -12,6 +12,7 @@ use super::wrong::Wrong;
 
 const LEASE: u64 = 30_000;
 const SLICE: Duration = Duration::from_millis(20);
+const SILENCE: Duration = Duration::from_secs(1);
 
 pub(super) struct RawGuard {
     pub(super) owner: String,
@@ -21,6 +22,7 @@ pub(super) struct RawGuard {
 }
 
 impl RawGuard {
+    /// The time that is left.
     pub(super) fn check(&self) -> Result<u64, Fault> {
         let left = self.end.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -56,16 +58,18 @@ pub(super) fn acquire(
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let mut attempt = Attempt {
         wrong,
-        owner: format!("raw@localhost:{}:{number}", std::process::id()),
+        owner: ask.owner.clone().unwrap_or_else(|| format!("raw@localhost:{}:{number}", std::process::id())),
         lock: ask.lock.clone(),
         lease: ask.lease_ms.unwrap_or(LEASE),
         connection: connect(url)?,
         end: ask.timeout_ms.map(|wait| Instant::now() + Duration::from_millis(wait)),
         cancelled: cancelled.clone(),
+        fenced: ask.fenced,
+        first: Instant::now(),
         sent: Instant::now(),
     };
     let held = match wrong {
-        _ if ask.r#try => attempt.ask(&["HOLDS", "1"])?,
+        _ if ask.r#try => attempt.ask(&[])?,
         Wrong::Polls => attempt.poll()?,
         _ => attempt.wait(url)?,
     };
@@ -87,6 +91,10 @@ struct Attempt {
     connection: Connection,
     end: Option<Instant>,
     cancelled: Arc<AtomicBool>,
+    fenced: bool,
+    /// When the first request was sent.
+    first: Instant,
+    /// From when the lease counts.
     sent: Instant,
 }
 
@@ -99,7 +107,14 @@ impl Attempt {
     fn ask(&mut self, more: &[&str]) -> Result<bool, Fault> {
         self.sent = Instant::now();
         let mut acquire = command("RLOCK.ACQUIRE", &self.lock, &self.owner);
-        acquire.arg(self.lease).arg(more);
+        acquire.arg(self.lease);
+        if self.wrong != Wrong::NoHolds {
+            acquire.arg("HOLDS").arg(1);
+        }
+        if self.fenced {
+            acquire.arg("FENCED");
+        }
+        acquire.arg(more);
         let reply: Option<Vec<i64>> = acquire.query(&mut self.connection).map_err(fault)?;
         Ok(reply.is_some_and(|reply| reply.first().is_some_and(|holds| *holds > 0)))
     }
@@ -110,7 +125,7 @@ impl Attempt {
 
     fn poll(&mut self) -> Result<bool, Fault> {
         while !self.over() {
-            if self.ask(&["HOLDS", "1"])? {
+            if self.ask(&[])? {
                 return Ok(true);
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -124,28 +139,60 @@ impl Attempt {
         let mut messages = listener.as_pubsub();
         messages.subscribe(&channel).map_err(fault)?;
         messages.set_read_timeout(Some(SLICE)).map_err(fault)?;
-        let left = self.end.map_or(0, |end| end.saturating_duration_since(Instant::now()).as_millis().max(1));
-        let left = left.to_string();
-        let enqueue = ["ENQUEUE", left.as_str(), channel.as_str()];
-        let holds = ["HOLDS", "1"].as_slice();
-        let words = if self.wrong == Wrong::NoHolds { enqueue.to_vec() } else { [holds, &enqueue].concat() };
-        if self.ask(&words)? {
+        self.first = Instant::now();
+        if self.enqueue(&channel)? {
             return Ok(true);
         }
         while !self.over() {
             let message: String = match messages.get_message().and_then(|message| message.get_payload()) {
                 Ok(message) => message,
+                Err(error) if error.is_timeout() && self.repeat(url, &channel)? => return Ok(true),
                 Err(error) if error.is_timeout() => continue,
                 Err(error) => return Err(fault(error)),
             };
             if message.starts_with("granted") {
-                return Ok(self.wrong == Wrong::NoConfirmation || self.confirm()?);
+                return Ok(self.holds_at_once(&message) || self.confirm()?);
             }
         }
         if self.wrong != Wrong::NoCancel {
             self.leave()?;
         }
         Ok(false)
+    }
+
+    fn enqueue(&mut self, channel: &str) -> Result<bool, Fault> {
+        let left = self.end.map_or(0, |end| end.saturating_duration_since(Instant::now()).as_millis().max(1));
+        self.ask(&["ENQUEUE", &left.to_string(), channel])
+    }
+
+    /// Asks again after a second, by another connection if that one has ended.
+    fn repeat(&mut self, url: &str, channel: &str) -> Result<bool, Fault> {
+        if !self.wrong.holds_by_message() || self.sent.elapsed() < SILENCE {
+            return Ok(false);
+        }
+        match self.enqueue(channel) {
+            Err(_) => {
+                self.connection = connect(url)?;
+                self.enqueue(channel)
+            }
+            answered => answered,
+        }
+    }
+
+    /// Whether it holds the lock by the message alone, from the moment that it takes for right.
+    fn holds_at_once(&mut self, message: &str) -> bool {
+        if self.wrong == Wrong::NoConfirmation {
+            return true;
+        }
+        if let Some(lease) = message.split(' ').nth(5).and_then(|lease| lease.parse().ok()) {
+            self.lease = lease;
+        }
+        self.sent = match self.wrong {
+            Wrong::LeaseFromMessage => Instant::now(),
+            Wrong::LeaseFromRepeat => self.sent,
+            _ => self.first,
+        };
+        self.wrong.holds_by_message()
     }
 
     fn confirm(&mut self) -> Result<bool, Fault> {

@@ -19,7 +19,7 @@ use super::request::{Kind, Request, read};
 use super::wrong::Wrong;
 use crate::clock::boot_ns;
 
-const CAPABILITIES: [&str; 15] = [
+const CAPABILITIES: [&str; 17] = [
     "read_write",
     "downgrade",
     "fair",
@@ -35,6 +35,8 @@ const CAPABILITIES: [&str; 15] = [
     "session",
     "sentinel",
     "cluster",
+    "one_trip",
+    "cluster_waits",
 ];
 
 pub(super) type Outcome = Result<Fields, Fault>;

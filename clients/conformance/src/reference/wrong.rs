@@ -31,10 +31,24 @@ pub enum Wrong {
     LateTimeout,
     /// A session that was asked for is not said.
     NoSession,
+    /// A grant by message is held from the arrival of the message.
+    LeaseFromMessage,
+    /// A grant by message is held from the last request, not from the first.
+    LeaseFromRepeat,
+    /// A grant by message is never confirmed, however long it is held.
+    NeverConfirms,
+    /// A grant by message is held at once after a link broke.
+    HoldsAfterABreak,
+    /// A grant by message to an owner that may have been used before is held at once.
+    HoldsForANamedOwner,
+    /// A grant by message after a repeat is held at once with the token in the message.
+    HoldsAnOldToken,
+    /// A grant by message is held at once with less than half of its lease left.
+    HoldsTooLate,
 }
 
 /// Each wrong client, and its switch.
-const SWITCHES: [(Wrong, &str); 13] = [
+const SWITCHES: [(Wrong, &str); 20] = [
     (Wrong::LeaseFromReply, "lease-from-reply"),
     (Wrong::NoConfirmation, "no-confirmation"),
     (Wrong::NoRepeat, "no-repeat"),
@@ -48,6 +62,13 @@ const SWITCHES: [(Wrong, &str); 13] = [
     (Wrong::NoCancel, "no-cancel"),
     (Wrong::LateTimeout, "late-timeout"),
     (Wrong::NoSession, "no-session"),
+    (Wrong::LeaseFromMessage, "lease-from-message"),
+    (Wrong::LeaseFromRepeat, "lease-from-repeat"),
+    (Wrong::NeverConfirms, "never-confirms"),
+    (Wrong::HoldsAfterABreak, "holds-after-a-break"),
+    (Wrong::HoldsForANamedOwner, "holds-for-a-named-owner"),
+    (Wrong::HoldsAnOldToken, "holds-an-old-token"),
+    (Wrong::HoldsTooLate, "holds-too-late"),
 ];
 
 impl FromStr for Wrong {
@@ -75,9 +96,24 @@ impl Wrong {
 
     /// Whether acquisitions go by raw commands, around the client.
     pub(super) fn is_raw(self) -> bool {
+        self.holds_by_message()
+            || matches!(
+                self,
+                Wrong::NoConfirmation | Wrong::NoRepeat | Wrong::NoHolds | Wrong::Polls | Wrong::NoCancel
+            )
+    }
+
+    /// Whether a grant by message is held at once, in a way that the message does not allow.
+    pub(super) fn holds_by_message(self) -> bool {
         matches!(
             self,
-            Wrong::NoConfirmation | Wrong::NoRepeat | Wrong::NoHolds | Wrong::Polls | Wrong::NoCancel
+            Wrong::LeaseFromMessage
+                | Wrong::LeaseFromRepeat
+                | Wrong::NeverConfirms
+                | Wrong::HoldsAfterABreak
+                | Wrong::HoldsForANamedOwner
+                | Wrong::HoldsAnOldToken
+                | Wrong::HoldsTooLate
         )
     }
 }

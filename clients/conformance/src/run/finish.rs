@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use rlock_testkit::TestServer;
 use serde_json::{Map, Value, json};
 
 use super::answers::check_event;
@@ -87,21 +88,23 @@ impl Run<'_> {
 
     /// No waiter, and no hold.
     fn nothing_left(&self) -> Result<(), Problem> {
-        let Some(server) =
-            self.server.as_ref().filter(|_| !self.scenario.leaves && !self.scenario.server.without_module)
-        else {
+        if self.scenario.leaves || self.scenario.server.without_module {
             return Ok(());
-        };
-        let mut connection = server.connect();
+        }
+        let mut connections: Vec<redis::Connection> =
+            self.servers().into_iter().map(TestServer::connect).collect();
         let locks: BTreeSet<&str> =
             self.asked.iter().filter_map(|asked| asked.request.get("lock").and_then(Value::as_str)).collect();
         let end = Instant::now() + GONE;
         loop {
             let mut left = Vec::new();
-            for lock in &locks {
+            let everywhere =
+                locks.iter().flat_map(|lock| (0..connections.len()).map(move |place| (lock, place)));
+            for (lock, place) in everywhere.collect::<Vec<_>>() {
+                let Some(connection) = connections.get_mut(place) else { continue };
                 let reply: redis::RedisResult<Vec<redis::Value>> =
-                    redis::cmd("RLOCK.INFO").arg(lock).query(&mut connection);
-                // A key that is not a lock belongs to the scenario.
+                    redis::cmd("RLOCK.INFO").arg(lock).query(connection);
+                // A key that is not a lock belongs to the scenario. Another server of a cluster has the slot.
                 let Ok(info) = reply else { continue };
                 let count = |place: usize| match info.get(place) {
                     Some(redis::Value::Int(count)) => *count,

@@ -1,6 +1,7 @@
 //! One scenario, run against one client.
 
 mod answers;
+mod cluster;
 mod finish;
 mod steps;
 mod world;
@@ -9,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use rlock_testkit::TestServer;
+use rlock_testkit::clients::cluster::Cluster;
 use serde_json::{Map, Value};
 
 use crate::clock::Stalls;
@@ -86,6 +88,8 @@ pub(crate) struct Run<'a> {
     pool: &'a mut Pool,
     prefix: String,
     pub(crate) server: Option<TestServer>,
+    /// In place of `server`.
+    pub(crate) cluster: Option<Cluster>,
     pub(crate) parties: BTreeMap<String, Party>,
     pub(crate) asked: Vec<Asked>,
     names: HashMap<String, u64>,
@@ -114,7 +118,10 @@ pub(crate) fn run(pool: &mut Pool, scenario: &Scenario) -> Outcome {
     if scenario.server.without_module {
         builder = builder.without_module();
     }
-    let mut run = Run::new(pool, scenario, prefix, Some(builder.start()));
+    let cluster = scenario.server.cluster.map(|primaries| cluster::start(&scenario.server, primaries));
+    let server = cluster.is_none().then(|| builder.start());
+    let mut run = Run::new(pool, scenario, prefix, server);
+    run.cluster = cluster;
     run.pool.drivers.values().for_each(Driver::clear);
     let problem = run.whole().err();
     let log = if problem.is_some() { run.log() } else { String::new() };
@@ -138,6 +145,7 @@ impl<'a> Run<'a> {
             pool,
             prefix,
             server,
+            cluster: None,
             parties: BTreeMap::new(),
             asked: Vec::new(),
             names: HashMap::new(),
@@ -163,6 +171,12 @@ impl Run<'_> {
             })?;
         }
         self.finish()
+    }
+
+    /// Whether the client says that it holds a grant by message at once.
+    pub(crate) fn one_trip(&self) -> bool {
+        let capabilities = self.pool.hello.as_ref().and_then(|hello| hello.get("capabilities"));
+        capabilities.and_then(Value::as_array).is_some_and(|all| all.contains(&"one_trip".into()))
     }
 
     fn log(&self) -> String {

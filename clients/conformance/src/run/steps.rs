@@ -44,6 +44,9 @@ impl Run<'_> {
             Step::User { name, uses } => self.user(name, uses),
             Step::Refusals { user, at_most } => self.refusals(user, *at_most),
             Step::AtMost { client, command, count } => self.at_most(client, command, *count),
+            Step::MoveSlot { lock, half_way_ms } => self.move_slot(lock, Duration::from_millis(*half_way_ms)),
+            Step::KillPrimary { lock } => self.kill_primary(lock),
+            Step::Sent { client, commands } => self.sent(client, commands),
             step => self.proxy_step(step),
         }
     }
@@ -77,7 +80,11 @@ impl Run<'_> {
 
     fn connect(&mut self, connect: &Connect) -> Result<(), Problem> {
         let target = self.server.as_ref().map_or(0, |server| server.port());
-        let proxy = Proxy::to(target).map_err(|error| format!("the proxy: {error}"))?;
+        let proxy = match self.cluster_ports() {
+            Some(targets) => Proxy::to_cluster(&targets),
+            None => Proxy::to(target),
+        };
+        let proxy = proxy.map_err(|error| format!("the proxy: {error}"))?;
         let port = match connect.server {
             Some(Outage::Absent) => free_port(),
             _ => proxy.port(),
@@ -91,7 +98,12 @@ impl Run<'_> {
         let mut request = Map::new();
         request.insert("do".into(), "connect".into());
         request.insert("client".into(), connect.client.clone().into());
-        request.insert("url".into(), format!("redis://{login}127.0.0.1:{port}").into());
+        let hosts: Vec<String> = proxy.ports().iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let url = match self.cluster {
+            Some(_) => format!("redis+cluster://{login}{}", hosts.join(",")),
+            None => format!("redis://{login}127.0.0.1:{port}"),
+        };
+        request.insert("url".into(), url.into());
         for (name, value) in [("lease_ms", connect.lease_ms), ("response_ms", connect.response_ms)] {
             if let Some(value) = value {
                 request.insert(name.into(), value.into());
@@ -137,7 +149,11 @@ impl Run<'_> {
             let made = self.asked.iter().find(|asked| asked.id == id);
             return made.map(|asked| asked.process.clone()).ok_or_else(|| "unknown acquire".into());
         }
-        let guard = text("guard").ok_or("a request without client, guard or process")?;
+        self.process_of_guard(text("guard").ok_or("a request without client, guard or process")?)
+    }
+
+    /// The process that got a guard.
+    fn process_of_guard(&self, guard: &str) -> Result<String, Problem> {
         let made = self.asked.iter().find(|asked| {
             let is = |name: &str| asked.request.get(name).and_then(Value::as_str) == Some(guard);
             match asked.request.get("do").and_then(Value::as_str) {
@@ -174,15 +190,8 @@ impl Run<'_> {
             line.fields.get("event") == Some(&json!("lost"))
                 && line.fields.get("guard") == Some(&json!(handle))
         };
-        for driver in self.pool.drivers.values() {
-            // Only one of them has this guard.
-            if let Some(line) =
-                driver.line(within / u32::try_from(self.pool.drivers.len()).unwrap_or(1), mine)?
-            {
-                return Ok(Some(line));
-            }
-        }
-        Ok(None)
+        let driver = self.running(&self.process_of_guard(guard)?).ok_or("its process is gone")?;
+        Ok(driver.line(within, mine)?)
     }
 
     fn lost(&mut self, guard: &str, why: &str, within: Duration) -> Result<(), Problem> {

@@ -8,11 +8,15 @@ use serde_json::{Value, json};
 
 use super::{DEADLINE, Problem, Run};
 use crate::driver::Line;
+use crate::proxy::transcript::Entry;
 use crate::scenario::Signal;
 
 impl Run<'_> {
     /// A command of the runner's own; with a reply, it is asked for until it comes.
     pub(super) fn raw(&self, words: &[String], wanted: Option<&str>) -> Result<(), Problem> {
+        if let Some(cluster) = &self.cluster {
+            return super::cluster::raw(cluster, words, wanted);
+        }
         let server = self.server.as_ref().ok_or("the server is down")?;
         let mut connection = server.connect();
         let (name, arguments) = words.split_first().ok_or("an empty command")?;
@@ -165,6 +169,16 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// The requests about locks were these so far, in this order.
+    pub(super) fn sent(&self, client: &str, commands: &[String]) -> Result<(), Problem> {
+        let entries = self.party(client)?.proxy.entries();
+        let found: Vec<&str> = entries.iter().filter_map(Entry::lock_command).collect();
+        if found != commands {
+            return Err(format!("{client} sent {found:?}, and not {commands:?}").into());
+        }
+        Ok(())
+    }
+
     /// Many waiters of one client stand in one queue; each has its turn when the holder, and each before it, has
     /// released.
     pub(super) fn crowd(
@@ -205,7 +219,7 @@ impl Run<'_> {
     }
 }
 
-fn shown(value: &redis::Value) -> String {
+pub(super) fn shown(value: &redis::Value) -> String {
     match value {
         redis::Value::Nil => "null".to_string(),
         redis::Value::Int(number) => number.to_string(),

@@ -180,7 +180,7 @@ impl Live {
         self.identity.get_or_init(ask).await.as_deref()
     }
 
-    /// Subscribes by `word` to a channel of this connection's own, once; an order behind this one is carried out after it. `name`
+    /// Subscribes by `word` to a channel of this connection's own, once unless the server refuses it for now; an order behind this one is carried out after it. `name`
     /// makes the channel, `done` hears the outcome.
     pub(crate) fn listen(
         self: &Arc<Self>,
@@ -192,9 +192,8 @@ impl Live {
             return;
         }
         let random = uuid::Uuid::new_v4().simple();
-        let channel = name(format!("rlock:grants:{random}")).into_bytes();
-        let commands = vec![about(word, &channel, None)];
-        self.listener.channel.get_or_init(|| channel);
+        let named = || name(format!("rlock:grants:{random}")).into_bytes();
+        let commands = vec![about(word, self.listener.channel.get_or_init(named), None)];
         let live = self.clone();
         let answered: Answered = Box::new(move |_, answers| {
             // Without an answer the connection ends, and its subscription with it.
