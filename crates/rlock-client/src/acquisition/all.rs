@@ -195,7 +195,7 @@ impl Watch for Acquisitions {
                     state.machine.input(now, Input::Down, out);
                 }
             });
-            acquisition.follow_if_moved();
+            acquisition.follow(None);
         }
         self.shared.router.doubt();
     }
@@ -208,7 +208,7 @@ impl Watch for Acquisitions {
     }
 
     fn moved(&self) {
-        self.list().iter().for_each(|acquisition| acquisition.follow_if_moved());
+        self.list().iter().for_each(|acquisition| acquisition.follow(None));
     }
 
     fn message(&self, node: &Arc<Node>, current: bool, message: &[u8]) {

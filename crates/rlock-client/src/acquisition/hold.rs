@@ -130,28 +130,33 @@ impl Acquisition {
 
     /// Takes a guard away, and releases the lock with the last one. Returns how many are left; an error if the lock was lost.
     pub(crate) fn remove_guard(self: &Arc<Self>) -> Result<u64, Error> {
-        let checked = self.check();
+        self.check().err();
         let at_home = self.all.shared.identity.is_at_home();
-        let left = self.change(|state, now, out| {
+        let checked = self.change(|state, now, out| {
+            let standing = self.standing(state);
             state.guards = state.guards.saturating_sub(1);
             if state.guards == 0 && at_home {
                 state.released_at = Some(Instant::of(now));
                 state.machine.input(now, Input::Release, out);
                 self.leave_if_gone(state);
             }
-            state.guards
+            standing.map(|_| state.guards)
         });
         self.changed.notify_waiters();
-        checked.map(|_| left)
+        checked.map_err(|why| Error::lost(&self.claim.key, why))
     }
 
     /// Leaves the lock to another process, and waits until the server knows: until when it is held. The guard must be the only one.
     pub(crate) async fn detach(self: &Arc<Self>) -> Result<Instant, Error> {
         self.check()?;
-        self.change(|state, now, out| {
+        let standing = self.change(|state, now, out| {
+            let standing = self.standing(state);
             state.guards = 0;
             state.machine.input(now, Input::Detach, out);
+            self.leave_if_gone(state);
+            standing
         });
+        standing.map_err(|why| Error::lost(&self.claim.key, why))?;
         self.released().await?;
         Ok(Instant::of(self.state().machine.lease_end()))
     }

@@ -153,7 +153,9 @@ impl Acquisition {
         self.change(|state, now, out| {
             state.guards = 0;
             state.machine.input(now, Input::Cancel, out);
+            self.leave_if_gone(state);
         });
+        self.changed.notify_waiters();
     }
 
     /// Waits until the caller has the lock, or an error.

@@ -60,15 +60,22 @@ impl Acquisition {
     }
 
     /// Sends the command once to a server that gets the slot.
-    fn send_asking(self: &Arc<Self>, node: &Arc<Node>, sent: Sent) {
+    fn send_asking(self: &Arc<Self>, node: &Arc<Node>, sent: Sent, at: Instant) {
         // That server sends no grants before it has the slot.
         let queues = matches!(sent.command, Command::Enqueue { .. });
         let denied = if queues { Denied::Again } else { sent.denied.clone() };
         let commands = vec![cmd("ASKING"), self.words(sent.command)];
         let n = sent.n;
-        if !node.order(self.order(commands, node.clone(), Sent { denied, ..sent })) {
-            self.failed(n, self.all.shared.clock.now(), Failure::Passing, node.main.trouble());
+        if !self.send_again(node, commands, Sent { denied, ..sent }) {
+            self.failed(n, at, Failure::Passing, node.main.trouble());
         }
+    }
+
+    /// Sends a command in another way, unless the machine has gone on: a request behind its CANCEL would leave a lock behind. `false` if
+    /// there is no connection.
+    fn send_again(self: &Arc<Self>, node: &Arc<Node>, commands: Vec<Cmd>, sent: Sent) -> bool {
+        let state = self.state();
+        state.machine.pending() != Some(sent.n) || node.order(self.order(commands, node.clone(), sent))
     }
 
     fn order(self: &Arc<Self>, commands: Vec<Cmd>, node: Arc<Node>, sent: Sent) -> Order {
@@ -123,16 +130,13 @@ impl Acquisition {
             node.listen_anew();
         }
         match self.all.shared.router.learn(&self.claim.key, node.main.live().as_deref(), &refusal) {
-            Next::Moved => self.follow(),
-            Next::Ask(there) if self.state().machine.pending() == Some(sent.n) => {
-                self.send_asking(&there, sent)
-            }
-            Next::Later | Next::Ask(_) => self.failed(sent.n, at, Failure::Passing, refusal.error),
+            Next::Moved => self.follow(Some(sent.n)),
+            Next::Ask(there) => self.send_asking(&there, sent, at),
+            Next::Later => self.failed(sent.n, at, Failure::Passing, refusal.error),
             Next::Refused if sent.may_not_queue(&refusal) => {
                 // A lock that is free needs no message.
-                let commands = vec![self.words(sent.command)];
-                let denied = Denied::Refused(refusal.error);
-                node.order(self.order(commands, node.clone(), Sent { denied, ..sent }));
+                let words = self.words(sent.command);
+                self.send_again(node, vec![words], Sent { denied: Denied::Refused(refusal.error), ..sent });
             }
             Next::Refused => self.failed(sent.n, at, failure(&refusal), refusal.error),
         }
@@ -163,24 +167,17 @@ impl Acquisition {
         });
     }
 
-    /// Goes to the server that has the lock by now: for the machine that is another connection. Nothing may be under way.
-    pub(super) fn follow(self: &Arc<Self>) {
+    /// Goes to the server that has the lock by now: for the machine that is another connection. Only if this command is under way, which
+    /// that server has not carried out, or none and the server is another one: else the answer of that command will say so.
+    pub(super) fn follow(self: &Arc<Self>, under_way: Option<u64>) {
         let node = self.all.shared.router.node(&self.claim.key);
         self.change(|state, now, out| {
-            state.machine.input(now, Input::Down, out);
-            state.node = node;
+            let is_other = under_way.is_some() || !Arc::ptr_eq(&state.node, &node);
+            if state.machine.pending() == under_way && is_other {
+                state.machine.input(now, Input::Down, out);
+                state.node = node;
+            }
         });
-    }
-
-    /// As [`Acquisition::follow`], if there is another server, unless a command is under way: its answer will say so.
-    pub(super) fn follow_if_moved(self: &Arc<Self>) {
-        let node = self.all.shared.router.node(&self.claim.key);
-        let state = self.state();
-        let moved = !Arc::ptr_eq(&state.node, &node) && state.machine.pending().is_none();
-        drop(state);
-        if moved {
-            self.follow();
-        }
     }
 }
 
