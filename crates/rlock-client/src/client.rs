@@ -160,3 +160,11 @@ impl fmt::Debug for Client {
         f.debug_struct("Client").field("identity", &self.identity()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+impl Client {
+    /// What its tasks share, for a test that waits for their end.
+    pub(crate) fn shared_by_tasks(&self) -> Weak<Acquisitions> {
+        Arc::downgrade(&self.handle.all)
+    }
+}

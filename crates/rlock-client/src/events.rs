@@ -1,4 +1,4 @@
-//! What happens to locks and connections, told to the log and to the user.
+//! What happens to locks and connections, reported to the log and to the user.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

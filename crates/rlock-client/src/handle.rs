@@ -16,8 +16,10 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let all = self.all.clone();
         self.runtime.spawn(async move {
-            all.emptied().await;
-            all.shared.stop.cancel();
+            tokio::select! {
+                () = all.emptied() => all.shared.stop.cancel(),
+                () = all.shared.stop.cancelled() => (),
+            }
         });
     }
 }

@@ -28,6 +28,8 @@ struct Plan {
     due: BTreeMap<(Instant, u64), Arc<Acquisition>>,
     /// The end of the nap under way; `None` while the task is awake, and looks here before it naps again.
     nap_ends: Option<Instant>,
+    /// The client has ended: nothing is due any more.
+    is_over: bool,
 }
 
 impl Agenda {
@@ -37,7 +39,7 @@ impl Agenda {
         if let Some(from) = from {
             plan.due.remove(&(from, acquisition.id));
         }
-        let Some(to) = to else { return };
+        let Some(to) = to.filter(|_| !plan.is_over) else { return };
         plan.due.insert((to, acquisition.id), acquisition.clone());
         let is_sooner = plan.nap_ends.take_if(|end| to < *end).is_some();
         drop(plan);
@@ -53,6 +55,16 @@ impl Agenda {
             return Vec::new();
         }
         plan.due.range(..=(now.after(WINDOW), u64::MAX)).map(|(_, acquisition)| acquisition.clone()).collect()
+    }
+
+    /// The client has ended.
+    pub(super) fn end(&self) {
+        let mut plan = self.entries();
+        plan.is_over = true;
+        let due = std::mem::take(&mut plan.due);
+        drop(plan);
+        // Their drops may take locks.
+        drop(due);
     }
 
     /// How long to sleep, unless `sooner` is notified.

@@ -144,6 +144,14 @@ impl Acquisitions {
         self.list().iter().for_each(|acquisition| acquisition.lose(Lost::Forked));
     }
 
+    /// The client has ended. Guards may outlive it; nothing here keeps them, nor they what is here.
+    fn end(&self) {
+        self.agenda.end();
+        let acquisitions = std::mem::take(&mut *self.entries());
+        drop(acquisitions);
+        self.left.notify_waiters();
+    }
+
     fn list(&self) -> Vec<Arc<Acquisition>> {
         self.entries().values().cloned().collect()
     }
@@ -170,7 +178,7 @@ async fn watch(all: Arc<Acquisitions>) {
         }
         let nap = all.agenda.nap(shared.clock.now());
         tokio::select! {
-            () = shared.stop.cancelled() => return,
+            () = shared.stop.cancelled() => return all.end(),
             () = all.agenda.sooner.notified() => (),
             () = tokio::time::sleep(nap) => (),
         }

@@ -181,7 +181,7 @@ impl Live {
     }
 
     /// Subscribes by `word` to a channel of this connection's own, once unless the server refuses it for now; an order behind this one is carried out after it. `name`
-    /// makes the channel, `done` hears the outcome.
+    /// makes the channel, `done` receives the outcome.
     pub(crate) fn listen(
         self: &Arc<Self>,
         word: &str,

@@ -133,3 +133,22 @@ async fn a_try_during_a_release_waits_for_no_other_acquisition() {
     assert!(begin.elapsed() < SECOND, "{:?}", begin.elapsed());
     release.await.unwrap().unwrap();
 }
+
+/// Holds that were never answered kept a client alive that was closed, with all its memory.
+#[tokio::test(start_paused = true)]
+async fn a_closed_client_leaves_nothing_behind() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    let tasks = client.shared_by_tasks();
+    let (kept, dropped) = (client.lock("kept").await.unwrap(), client.lock("dropped").await.unwrap());
+    let view = kept.held();
+    server.set(Mood::Silent);
+    drop(dropped);
+    let _ = client.close(SECOND).await;
+    sleep(SECOND).await;
+    drop(kept);
+    assert!(view.check().is_err());
+    drop(view);
+    sleep(SECOND).await;
+    assert!(tasks.upgrade().is_none(), "something of the client is left");
+}
