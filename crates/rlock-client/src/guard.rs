@@ -254,6 +254,7 @@ impl<K> Drop for Guard<K> {
             return;
         }
         let hold = self.held.hold.clone();
+        let _span = tracing::debug_span!("release", lock = %name(&hold.claim.key)).entered();
         // Fewer holds are a courtesy: the last release takes them all.
         if let Ok(1..) = hold.remove_guard() {
             self.handle.runtime.spawn(async move { lower(&hold).await });

@@ -80,7 +80,7 @@ async fn spans_tell_what_is_done_and_events_what_went_wrong() {
     guard.release().await.unwrap();
     assert!(diary.has("release lock=a"), "{:?}", diary.0);
     drop(client.lock("b").acquire().await.unwrap());
-    eventually("the release", || diary.has("release locks=1").then_some(())).await;
+    eventually("the release", || diary.has("release lock=b").then_some(())).await;
     let guard = client.lock("c").acquire().await.unwrap();
     client.lock("c").force_release().await.unwrap();
     assert_eq!(within("the loss", guard.lost()).await, Lost::Taken);

@@ -173,9 +173,11 @@ async fn watch(all: Arc<Acquisitions>) {
             // The child of a fork, in which a runtime of one thread continues.
             return all.forked();
         }
-        for acquisition in all.agenda.due(shared.clock.now()) {
-            acquisition.input(Input::Tick);
-        }
+        let due = all.agenda.due(shared.clock.now());
+        let locks = due.iter().filter(|acquisition| acquisition.is_held()).count();
+        let span = (locks > 0).then(|| tracing::debug_span!("renew", locks).entered());
+        due.iter().for_each(|acquisition| acquisition.input(Input::Tick));
+        drop(span);
         let nap = all.agenda.nap(shared.clock.now());
         tokio::select! {
             () = shared.stop.cancelled() => return all.end(),

@@ -185,6 +185,11 @@ impl Acquisition {
         });
     }
 
+    /// Whether its caller holds the lock.
+    pub(super) fn is_held(&self) -> bool {
+        self.state().machine.state() == rlock_machine::State::Held
+    }
+
     /// Whether its caller has had the lock.
     pub(super) fn is_in_use(&self) -> bool {
         self.state().settled == Some(Ok(()))

@@ -92,14 +92,21 @@ impl Spec {
 
     /// Acquires the lock, and waits for `wait` at most, or for ever.
     pub(crate) async fn acquire_within(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
-        match self.acquire(wait).await {
-            // A wait of no time is one request.
+        let outcome = self.acquire(wait).await;
+        if wait != Some(Duration::ZERO) {
+            return outcome;
+        }
+        // A wait of no time is one request.
+        match outcome {
             Err(Error::Denied { .. }) => Err(Error::timeout(&self.key, Duration::ZERO, None)),
+            Err(error) if error.is_unreachable() => {
+                Err(Error::timeout(&self.key, Duration::ZERO, Some(error)))
+            }
             outcome => outcome,
         }
     }
 
-    /// Reports that an acquisition failed. Only for an acquisition of the user: its rounds and parts are not reported.
+    /// Reports that an acquisition failed.
     pub(crate) fn tell_outcome<T>(&self, outcome: Result<T, Error>) -> Result<T, Error> {
         outcome.inspect_err(|error| self.tell_failure(error))
     }
