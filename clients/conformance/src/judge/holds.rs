@@ -71,33 +71,20 @@ fn holds<'a>(run: &Run<'_>, books: &'a [Book]) -> Result<Vec<Hold<'a>>, Problem>
         let guard = text(asked, "guard");
         let book = books.iter().find(|book| book.client == text(asked, "client")).ok_or("unknown client")?;
         let own = run.parties.get(&book.client).map_or(0, |party| party.lease_ms);
-        let fixed = asked.request.get("lease_ms").and_then(Value::as_i64);
+        let number = |name: &str| asked.request.get(name).and_then(Value::as_i64);
+        let (fixed, ms) = (number("lease_ms"), |name: &str| number(name).map(|time| time * MS));
         let adopts = text(asked, "do") == "adopt";
         let owner = if adopts { asked.request.get("owner") } else { answer.fields.get("owner") };
         let owner = owner.and_then(Value::as_str).unwrap_or_default();
         let confirmed = confirmed.get(book.client.as_str()).and_then(|confirmed| confirmed.get(owner));
-        let mut backings = confirmed.cloned().unwrap_or_default();
-        if adopts {
-            // An earlier hold of this owner backs nothing.
-            backings.retain(|backing| backing.sent >= asked.sent);
-        }
-        // A named owner may have been used before, and so may be meant by an older message.
-        if run.one_trip() && !asked.request.contains_key("owner") {
-            let fenced = asked.request.get("fenced") == Some(&true.into());
-            backings.extend(messages(book, &Granted { lock: text(asked, "lock"), owner, fenced }));
-        }
-        let ms = |name: &str| asked.request.get(name).and_then(Value::as_i64).map(|time| time * MS);
+        let backings = backings(run, book, asked, owner, confirmed);
         let at_least = ms("at_least_ms");
         holds.push(Hold {
             guard: guard.to_string(),
             lock: text(asked, "lock").to_string(),
             owner: owner.to_string(),
             reader: text(asked, "kind") == "read",
-            permits: asked
-                .request
-                .get("permits")
-                .and_then(Value::as_u64)
-                .and_then(|permits| permits.try_into().ok()),
+            permits: number("permits").and_then(|permits| permits.try_into().ok()),
             fixed: fixed.is_some(),
             from: answer.at,
             to: last_held.get(guard).map_or(answer.at, |last| answer.at.max(*last)),
@@ -112,6 +99,27 @@ fn holds<'a>(run: &Run<'_>, books: &'a [Book]) -> Result<Vec<Hold<'a>>, Problem>
         });
     }
     Ok(holds)
+}
+
+/// What backs a hold that was acquired or adopted, with the requests of its owner that were confirmed.
+fn backings(
+    run: &Run<'_>,
+    book: &Book,
+    asked: &Asked,
+    owner: &str,
+    confirmed: Option<&Vec<Backing>>,
+) -> Vec<Backing> {
+    let mut backings = confirmed.cloned().unwrap_or_default();
+    if text(asked, "do") == "adopt" {
+        // An earlier hold of this owner backs nothing.
+        backings.retain(|backing| backing.sent >= asked.sent);
+    }
+    // A named owner may have been used before, and so may be meant by an older message.
+    if run.one_trip() && !asked.request.contains_key("owner") {
+        let fenced = asked.request.get("fenced") == Some(&true.into());
+        backings.extend(messages(book, &Granted { lock: text(asked, "lock"), owner, fenced }));
+    }
+    backings
 }
 
 /// For each guard the latest moment at which a check or a release was begun that said that the lock was held.

@@ -158,10 +158,7 @@ impl Driver {
                 let taken = self.lock(&client, &lock, kind)?.force_release().await?;
                 Ok(fields([("value", taken.into())]))
             }
-            Request::Busy { ms } => {
-                std::thread::sleep(Duration::from_millis(ms));
-                Ok(Fields::new())
-            }
+            Request::Busy { ms } => Ok(busy(ms)),
             Request::Close { client, within_ms } => self.close(&client, within_ms).await,
             Request::Exit {} => Ok(Fields::new()),
         }
@@ -218,4 +215,10 @@ impl Driver {
             Kind::Permit => client.semaphore(lock, 1).any(),
         })
     }
+}
+
+/// Blocks the runtime.
+fn busy(ms: u64) -> Fields {
+    std::thread::sleep(Duration::from_millis(ms));
+    Fields::new()
 }
