@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::Value;
 
 use super::backing::{Backing, By, Granted, confirmations, end_of, messages};
-use super::{Book, grants};
+use super::{Book, grants, lasting};
 use crate::proxy::resp::Frame;
 use crate::proxy::transcript::Entry;
 use crate::run::{Asked, Problem, Run};
@@ -21,7 +21,7 @@ const RENEWAL_SLACK: i64 = 150 * MS;
 /// A guard of the scenario, as its acquisition was answered.
 pub(super) struct Hold<'a> {
     pub(super) guard: String,
-    lock: String,
+    pub(super) lock: String,
     pub(super) owner: String,
     reader: bool,
     /// Of a semaphore.
@@ -33,7 +33,13 @@ pub(super) struct Hold<'a> {
     to: i64,
     pub(super) lease: i64,
     /// The grace of its session.
-    session: Option<i64>,
+    pub(super) session: Option<i64>,
+    /// When its acquisition was asked for.
+    pub(super) asked: i64,
+    pub(super) at_least: Option<i64>,
+    pub(super) max_hold: Option<i64>,
+    /// The end of the time for which it is held after its release.
+    kept: i64,
     pub(super) book: &'a Book,
     /// The requests and messages from which its lease counts.
     pub(super) backings: Vec<Backing>,
@@ -46,6 +52,7 @@ pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
     for hold in &holds {
         grants::judge(run, hold)?;
         renewals(run, hold)?;
+        lasting::judge(run, hold)?;
     }
     losses(run, &holds)
 }
@@ -59,35 +66,34 @@ fn holds<'a>(run: &Run<'_>, books: &'a [Book]) -> Result<Vec<Hold<'a>>, Problem>
     let last_held = last_held(run);
     let confirmed: HashMap<&str, _> =
         books.iter().map(|book| (book.client.as_str(), confirmations(book))).collect();
-    for asked in run.asked.iter().filter(|asked| text(asked, "do") == "acquire") {
+    for asked in run.asked.iter().filter(|asked| ["acquire", "adopt"].contains(&text(asked, "do"))) {
         let Some(answer) = asked.answer.as_ref().filter(|answer| answer.error.is_none()) else { continue };
         let guard = text(asked, "guard");
         let book = books.iter().find(|book| book.client == text(asked, "client")).ok_or("unknown client")?;
         let own = run.parties.get(&book.client).map_or(0, |party| party.lease_ms);
-        let fixed = asked.request.get("lease_ms").and_then(Value::as_i64);
-        let owner = answer.fields.get("owner").and_then(Value::as_str).unwrap_or_default();
+        let number = |name: &str| asked.request.get(name).and_then(Value::as_i64);
+        let (fixed, ms) = (number("lease_ms"), |name: &str| number(name).map(|time| time * MS));
+        let adopts = text(asked, "do") == "adopt";
+        let owner = if adopts { asked.request.get("owner") } else { answer.fields.get("owner") };
+        let owner = owner.and_then(Value::as_str).unwrap_or_default();
         let confirmed = confirmed.get(book.client.as_str()).and_then(|confirmed| confirmed.get(owner));
-        let mut backings = confirmed.cloned().unwrap_or_default();
-        // A named owner may have been used before, and so may be meant by an older message.
-        if run.one_trip() && !asked.request.contains_key("owner") {
-            let fenced = asked.request.get("fenced") == Some(&true.into());
-            backings.extend(messages(book, &Granted { lock: text(asked, "lock"), owner, fenced }));
-        }
+        let backings = backings(run, book, asked, owner, confirmed);
+        let at_least = ms("at_least_ms");
         holds.push(Hold {
             guard: guard.to_string(),
             lock: text(asked, "lock").to_string(),
             owner: owner.to_string(),
             reader: text(asked, "kind") == "read",
-            permits: asked
-                .request
-                .get("permits")
-                .and_then(Value::as_u64)
-                .and_then(|permits| permits.try_into().ok()),
+            permits: number("permits").and_then(|permits| permits.try_into().ok()),
             fixed: fixed.is_some(),
             from: answer.at,
             to: last_held.get(guard).map_or(answer.at, |last| answer.at.max(*last)),
             lease: fixed.unwrap_or(own) * MS,
-            session: asked.request.get("session_ms").and_then(Value::as_i64).map(|grace| grace * MS),
+            session: ms("session_ms"),
+            asked: asked.sent,
+            at_least,
+            max_hold: ms("max_hold_ms"),
+            kept: at_least.and_then(|time| lasting::kept_until(run, guard, &backings, time)).unwrap_or(0),
             book,
             backings,
         });
@@ -95,10 +101,34 @@ fn holds<'a>(run: &Run<'_>, books: &'a [Book]) -> Result<Vec<Hold<'a>>, Problem>
     Ok(holds)
 }
 
+/// What backs a hold that was acquired or adopted, with the requests of its owner that were confirmed.
+fn backings(
+    run: &Run<'_>,
+    book: &Book,
+    asked: &Asked,
+    owner: &str,
+    confirmed: Option<&Vec<Backing>>,
+) -> Vec<Backing> {
+    let mut backings = confirmed.cloned().unwrap_or_default();
+    if text(asked, "do") == "adopt" {
+        // An earlier hold of this owner backs nothing.
+        backings.retain(|backing| backing.sent >= asked.sent);
+    }
+    // A named owner may have been used before, and so may be meant by an older message.
+    if run.one_trip() && !asked.request.contains_key("owner") {
+        let fenced = asked.request.get("fenced") == Some(&true.into());
+        backings.extend(messages(book, &Granted { lock: text(asked, "lock"), owner, fenced }));
+    }
+    backings
+}
+
 /// For each guard the latest moment at which a check or a release was begun that said that the lock was held.
 fn last_held<'a>(run: &'a Run<'_>) -> HashMap<&'a str, i64> {
     let mut latest = HashMap::new();
-    let asked = run.asked.iter().filter(|asked| ["check", "release", "reenter"].contains(&text(asked, "do")));
+    let asked = run
+        .asked
+        .iter()
+        .filter(|asked| ["check", "release", "reenter", "detach"].contains(&text(asked, "do")));
     for (asked, answer) in asked.filter_map(|asked| Some((asked, asked.answer.as_ref()?))) {
         if answer.error.is_none() {
             let at = latest.entry(text(asked, "guard")).or_insert(answer.from);
@@ -114,7 +144,7 @@ fn exclusion(holds: &[Hold<'_>]) -> Result<(), Problem> {
         for other in holds.iter().skip(place + 1) {
             let shared = one.reader && other.reader || one.permits.is_some() && other.permits.is_some();
             let apart = one.lock != other.lock || one.owner == other.owner || shared;
-            if !apart && one.from.max(other.from) < one.to.min(other.to) {
+            if !apart && one.from.max(other.from) < one.to.max(one.kept).min(other.to.max(other.kept)) {
                 return Err(format!(
                     "exclusion: {} and {} held {} at one time",
                     one.guard, other.guard, one.lock
@@ -138,6 +168,12 @@ fn permits(one: &Hold<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
     Ok(())
 }
 
+/// No later than this is the end of the lease by the client's clock.
+fn lease_end(hold: &Hold<'_>, by: i64) -> Option<i64> {
+    let known = hold.backings.iter().filter(|backing| backing.known <= by);
+    known.max_by_key(|backing| backing.sent).map(|last| last.end(hold.lease))
+}
+
 /// No later than this is the end of the hold by the client's clock: by the last backing that it knew of, and with a session by the last
 /// request that was answered on the same connection.
 fn latest_end(hold: &Hold<'_>, by: i64) -> Option<i64> {
@@ -152,11 +188,16 @@ fn latest_end(hold: &Hold<'_>, by: i64) -> Option<i64> {
 
 /// A check that says "held" is right: the lease counts from sending, less 1 % and 2 ms.
 fn checks(run: &Run<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
-    for asked in run.asked.iter().filter(|asked| text(asked, "do") == "check") {
+    for asked in run.asked.iter().filter(|asked| ["check", "detach"].contains(&text(asked, "do"))) {
         let Some(hold) = holds.iter().find(|hold| hold.guard == text(asked, "guard")) else { continue };
         let Some(answer) = asked.answer.as_ref().filter(|answer| answer.error.is_none()) else { continue };
         let left = answer.fields.get("left_ms").and_then(Value::as_i64).ok_or("left_ms is not a number")?;
-        let Some(end) = latest_end(hold, answer.at) else {
+        // A hold that was detached has no session any more.
+        let end = match text(asked, "do") {
+            "detach" => lease_end(hold, answer.at),
+            _ => latest_end(hold, answer.at),
+        };
+        let Some(end) = end else {
             return Err(grants::unbacked(hold));
         };
         if answer.from + left * MS > end {
@@ -221,7 +262,11 @@ fn losses(run: &Run<'_>, holds: &[Hold<'_>]) -> Result<(), Problem> {
         if hold.to > at {
             return Err(format!("lost for good: {guard} was lost, and held again later").into());
         }
-        let Some(end) = latest_end(hold, at).filter(|_| why == "expired") else { continue };
+        if why == "overdue" && hold.max_hold.is_none() {
+            return Err(format!("limit: {guard} is overdue, and has no max_hold").into());
+        }
+        let expired = ["expired", "overdue"].contains(&why.as_str());
+        let Some(end) = latest_end(hold, at).filter(|_| expired) else { continue };
         // Sending came before the proxy saw it; a client with a coarse clock takes 20 ms more off.
         if at < end - 1_000 * MS {
             return Err(format!("deadline: {guard} was lost {} ms too early", (end - at) / MS).into());

@@ -3,6 +3,7 @@
 mod backing;
 mod grants;
 mod holds;
+mod lasting;
 mod sessions;
 mod transcript;
 

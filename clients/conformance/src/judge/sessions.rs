@@ -5,8 +5,9 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::Book;
+use super::holds::text;
 use crate::proxy::transcript::Entry;
-use crate::run::{Problem, Run};
+use crate::run::{Asked, Problem, Run};
 
 pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
     let graces = graces(run);
@@ -17,15 +18,49 @@ pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The owners whose acquisition was answered, and the grace of those with a session.
-fn graces(run: &Run<'_>) -> HashMap<String, Option<String>> {
-    let acquires = run.asked.iter().filter(|asked| asked.request.get("do") == Some(&"acquire".into()));
-    acquires
-        .filter_map(|asked| {
-            let owner = asked.answer.as_ref()?.fields.get("owner")?.as_str()?.to_string();
-            Some((owner, asked.request.get("session_ms").map(Value::to_string)))
+/// An acquisition or adoption that was answered.
+struct Grace {
+    client: String,
+    owner: String,
+    /// When it was asked for.
+    from: i64,
+    /// `None` without a session.
+    grace: Option<String>,
+    /// When a release or detachment was asked for that leaves the hold in the server without a session.
+    left: Option<i64>,
+}
+
+fn graces(run: &Run<'_>) -> Vec<Grace> {
+    let asks = run.asked.iter().filter(|asked| ["acquire", "adopt"].contains(&text(asked, "do")));
+    asks.filter_map(|asked| {
+        let answer = asked.answer.as_ref().filter(|answer| answer.error.is_none())?;
+        let owner = answer.fields.get("owner").or_else(|| asked.request.get("owner"))?.as_str()?.to_string();
+        let at_least = asked.request.contains_key("at_least_ms");
+        let leaves = |other: &&Asked| {
+            let name = text(other, "do");
+            let ends = name == "detach" || name == "release" && at_least;
+            ends && text(other, "guard") == text(asked, "guard")
+        };
+        Some(Grace {
+            client: text(asked, "client").to_string(),
+            owner,
+            from: asked.sent,
+            grace: asked.request.get("session_ms").map(Value::to_string),
+            left: run.asked.iter().find(leaves).map(|leave| leave.sent),
         })
-        .collect()
+    })
+    .collect()
+}
+
+/// What the client last asked for about this owner.
+fn grace<'a>(graces: &'a [Grace], book: &Book, owner: &str, at: i64) -> Option<&'a Grace> {
+    let its = graces.iter().filter(|grace| grace.client == book.client && grace.owner == owner);
+    its.filter(|grace| grace.from <= at).max_by_key(|grace| grace.from)
+}
+
+fn session(words: &[String]) -> Option<&String> {
+    let place = words.iter().position(|word| word.eq_ignore_ascii_case("SESSION"))?;
+    words.get(place + 1)
 }
 
 /// The owner of an ACQUIRE or RENEW, and the words that follow it.
@@ -34,14 +69,14 @@ fn tying(entry: &Entry) -> Option<(&String, &[String])> {
     Some((words.get(2)?, words.get(3..)?))
 }
 
-/// Each ACQUIRE and RENEW of an owner says SESSION with its grace, or none does.
-fn said_in_all_or_none(book: &Book, graces: &HashMap<String, Option<String>>) -> Result<(), Problem> {
+/// Each ACQUIRE and RENEW of an owner says SESSION with its grace, or none does. The RENEW that leaves a hold in the server says none.
+fn said_in_all_or_none(book: &Book, graces: &[Grace]) -> Result<(), Problem> {
     for entry in &book.entries {
         let Some((owner, words)) = tying(entry) else { continue };
-        let Some(wanted) = graces.get(owner) else { continue };
-        let place = words.iter().position(|word| word.eq_ignore_ascii_case("SESSION"));
-        let found = place.and_then(|place| words.get(place + 1));
-        if found != wanted.as_ref() {
+        let Some(hold) = grace(graces, book, owner, entry.at) else { continue };
+        let (wanted, found) = (&hold.grace, session(words));
+        let leaves = entry.name() == Some("RLOCK.RENEW") && hold.left.is_some_and(|left| entry.at >= left);
+        if found != wanted.as_ref() && !(leaves && found.is_none()) {
             let text = format!("rule SESSION: {owner} has {wanted:?}, and said {}", words.join(" "));
             return Err(text.into());
         }
@@ -50,18 +85,18 @@ fn said_in_all_or_none(book: &Book, graces: &HashMap<String, Option<String>>) ->
 }
 
 /// On a new connection, holds are tied before any other command of a lock goes out.
-fn tied_before_anything_else(book: &Book, graces: &HashMap<String, Option<String>>) -> Result<(), Problem> {
+fn tied_before_anything_else(book: &Book, graces: &[Grace]) -> Result<(), Problem> {
     // The connection on which the server last confirmed an owner, and the connections that carried something else.
     let (mut confirmed, mut others) = (HashMap::new(), HashSet::new());
     for entry in &book.entries {
         let Some(name) = entry.name().filter(|name| name.starts_with("RLOCK.")) else { continue };
-        let Some((owner, _)) = tying(entry) else {
+        let Some((owner, words)) = tying(entry) else {
             others.insert(entry.connection);
             continue;
         };
         let before = confirmed.get(owner).is_some_and(|connection| *connection != entry.connection);
         let late = name == "RLOCK.RENEW" && before && others.contains(&entry.connection);
-        if late && graces.get(owner).is_some_and(Option::is_some) {
+        if late && session(words).is_some() && grace(graces, book, owner, entry.at).is_some() {
             let text = format!("rule SESSION: {owner} was tied to connection {} late", entry.connection);
             return Err(text.into());
         }

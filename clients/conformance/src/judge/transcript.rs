@@ -103,7 +103,9 @@ fn owners(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
     let text = |asked: &'_ crate::run::Asked, name: &str| {
         asked.request.get(name).and_then(Value::as_str).map(str::to_string)
     };
-    let named: HashSet<String> = run.asked.iter().filter_map(|asked| text(asked, "owner")).collect();
+    // The owner of an adoption is the one of its acquisition, and keeps to the rules.
+    let acquired = run.asked.iter().filter(|asked| text(asked, "do").as_deref() == Some("acquire"));
+    let named: HashSet<String> = acquired.filter_map(|asked| text(asked, "owner")).collect();
     let mut users = HashMap::new();
     for book in books {
         owners_of(book, &named, &mut users)?;

@@ -65,6 +65,7 @@ fn named(error: &Error) -> &'static str {
 pub(super) fn reason(why: Lost) -> &'static str {
     match why {
         Lost::Expired | Lost::Unreachable => "expired",
+        Lost::Overdue => "overdue",
         Lost::Closed => "closed",
         Lost::Forked => "forked",
         _ => "taken",

@@ -9,7 +9,7 @@ use rlock_client::{CancellationToken, Client, Error, Guard, Kind as Kinds, Lock}
 
 use super::answers::{Fault, Fields, fields, lost, reason, write};
 use super::raw;
-use super::request::{Acquire, Kind};
+use super::request::{Acquire, Adopt, Kind};
 use super::serve::{Driver, Holding, Kept, Outcome};
 use super::wrong::Wrong;
 use crate::clock::boot_ns;
@@ -62,7 +62,10 @@ impl Driver {
         let owner = ask.owner.clone().or(reused);
         let wait = if ask.r#try { Wait::Once } else { Wait::For(ask.timeout_ms.map(Duration::from_millis)) };
         let session = ask.session_ms.filter(|_| self.wrong != Some(Wrong::NoSession));
-        let ask = &Acquire { session_ms: session, ..ask.clone() };
+        let at_least = ask.at_least_ms.filter(|_| self.wrong != Some(Wrong::ReleasesEarly));
+        let max_hold = ask.max_hold_ms.filter(|_| self.wrong != Some(Wrong::RenewsForEver));
+        let ask =
+            &Acquire { session_ms: session, at_least_ms: at_least, max_hold_ms: max_hold, ..ask.clone() };
         match ask.kind {
             Kind::Lock => {
                 let mut lock = client.lock(&ask.lock);
@@ -201,6 +204,37 @@ impl Driver {
         Ok(Fields::new())
     }
 
+    pub(super) async fn detach(&self, guard: &str) -> Outcome {
+        let holding = self.take(guard)?;
+        let detached = match holding.kept {
+            Kept::Guard(guard) => guard.detach().await?,
+            Kept::Writer(guard) => guard.detach().await?,
+            Kept::Raw(_) => return Err(Fault::invalid("a raw guard cannot be detached")),
+            Kept::Over(held) => return held.check().map(|_| Fields::new()).map_err(Fault::from),
+        };
+        let owner = String::from_utf8_lossy(&detached.owner).into_owned();
+        if self.wrong == Some(Wrong::RenewsWhatItLeft) {
+            let (_, url, _) = self.client(&holding.client)?;
+            raw::renew(&url, &holding.lock, &owner)?;
+        }
+        let left = u64::try_from(detached.left.as_millis()).unwrap_or(u64::MAX);
+        Ok(fields([("owner", owner.into()), ("left_ms", left.into())]))
+    }
+
+    pub(super) async fn adopt(&self, ask: Adopt) -> Outcome {
+        let mut lock = self.lock(&ask.client, &ask.lock, ask.kind)?;
+        if let Some(grace) = ask.session_ms {
+            lock = lock.session_grace(Duration::from_millis(grace));
+        }
+        let guard = match self.wrong {
+            Some(Wrong::AdoptsByAcquiring) => lock.owner(&ask.owner).try_acquire().await?,
+            _ => lock.adopt(&ask.owner).await?,
+        };
+        let lease_ms = self.client(&ask.client)?.2;
+        self.keep(ask.guard, ask.client, ask.lock, Kept::Guard(guard), lease_ms);
+        Ok(Fields::new())
+    }
+
     pub(super) async fn close(&self, client: &str, within_ms: Option<u64>) -> Outcome {
         let found = self.state.clients.borrow_mut().remove(client);
         let (closing, ..) = found.ok_or_else(|| Fault::invalid(format!("no client {client}")))?;
@@ -248,6 +282,12 @@ fn with<K: Kinds>(mut lock: Lock<K>, owner: Option<String>, ask: &Acquire) -> Lo
     }
     if let Some(grace) = ask.session_ms {
         lock = lock.session_grace(Duration::from_millis(grace));
+    }
+    if let Some(time) = ask.at_least_ms {
+        lock = lock.at_least(Duration::from_millis(time));
+    }
+    if let Some(time) = ask.max_hold_ms {
+        lock = lock.max_hold(Duration::from_millis(time));
     }
     lock
 }

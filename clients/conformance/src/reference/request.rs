@@ -44,6 +44,10 @@ pub(super) enum Request {
         guard: String,
         r#as: String,
     },
+    Detach {
+        guard: String,
+    },
+    Adopt(Adopt),
     Locked {
         client: String,
         lock: String,
@@ -92,6 +96,20 @@ pub(super) struct Acquire {
     pub(super) permits: Option<u32>,
     pub(super) session_ms: Option<u64>,
     pub(super) owner: Option<String>,
+    pub(super) at_least_ms: Option<u64>,
+    pub(super) max_hold_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Adopt {
+    pub(super) client: String,
+    pub(super) guard: String,
+    pub(super) lock: String,
+    pub(super) owner: String,
+    #[serde(default)]
+    pub(super) kind: Kind,
+    pub(super) session_ms: Option<u64>,
 }
 
 /// The id of a line and its request; the error is for the caller where there is an id.

@@ -19,7 +19,7 @@ use super::request::{Kind, Request, read};
 use super::wrong::Wrong;
 use crate::clock::boot_ns;
 
-const CAPABILITIES: [&str; 17] = [
+const CAPABILITIES: [&str; 20] = [
     "read_write",
     "downgrade",
     "fair",
@@ -37,6 +37,9 @@ const CAPABILITIES: [&str; 17] = [
     "cluster",
     "one_trip",
     "cluster_waits",
+    "at_least",
+    "max_hold",
+    "detach",
 ];
 
 pub(super) type Outcome = Result<Fields, Fault>;
@@ -141,6 +144,8 @@ impl Driver {
             Request::Reenter { guard, r#as } => self.reenter(&guard, r#as).await,
             Request::Release { guard } => self.release(&guard).await,
             Request::Downgrade { guard, r#as } => self.downgrade(&guard, r#as).await,
+            Request::Detach { guard } => self.detach(&guard).await,
+            Request::Adopt(ask) => self.adopt(ask).await,
             Request::Locked { client, lock, kind } => {
                 let held = self.lock(&client, &lock, kind)?.locked().await?;
                 Ok(fields([("value", held.into())]))
@@ -153,10 +158,7 @@ impl Driver {
                 let taken = self.lock(&client, &lock, kind)?.force_release().await?;
                 Ok(fields([("value", taken.into())]))
             }
-            Request::Busy { ms } => {
-                std::thread::sleep(Duration::from_millis(ms));
-                Ok(Fields::new())
-            }
+            Request::Busy { ms } => Ok(busy(ms)),
             Request::Close { client, within_ms } => self.close(&client, within_ms).await,
             Request::Exit {} => Ok(Fields::new()),
         }
@@ -203,7 +205,7 @@ impl Driver {
         clients.get(name).cloned().ok_or_else(|| Fault::invalid(format!("no client {name}")))
     }
 
-    fn lock(&self, client: &str, lock: &str, kind: Kind) -> Result<Lock<Any>, Fault> {
+    pub(super) fn lock(&self, client: &str, lock: &str, kind: Kind) -> Result<Lock<Any>, Fault> {
         let (client, _, _) = self.client(client)?;
         Ok(match kind {
             Kind::Lock => client.lock(lock).any(),
@@ -213,4 +215,10 @@ impl Driver {
             Kind::Permit => client.semaphore(lock, 1).any(),
         })
     }
+}
+
+/// Blocks the runtime.
+fn busy(ms: u64) -> Fields {
+    std::thread::sleep(Duration::from_millis(ms));
+    Fields::new()
 }

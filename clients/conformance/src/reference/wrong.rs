@@ -45,10 +45,18 @@ pub enum Wrong {
     HoldsAnOldToken,
     /// A grant by message is held at once with less than half of its lease left.
     HoldsTooLate,
+    /// A release ends the hold before `at_least` is over.
+    ReleasesEarly,
+    /// Renewals continue after `max_hold`.
+    RenewsForEver,
+    /// A hold that was detached is renewed.
+    RenewsWhatItLeft,
+    /// An adoption acquires the lock if it is free.
+    AdoptsByAcquiring,
 }
 
 /// Each wrong client, and its switch.
-const SWITCHES: [(Wrong, &str); 20] = [
+const SWITCHES: [(Wrong, &str); 24] = [
     (Wrong::LeaseFromReply, "lease-from-reply"),
     (Wrong::NoConfirmation, "no-confirmation"),
     (Wrong::NoRepeat, "no-repeat"),
@@ -69,6 +77,10 @@ const SWITCHES: [(Wrong, &str); 20] = [
     (Wrong::HoldsForANamedOwner, "holds-for-a-named-owner"),
     (Wrong::HoldsAnOldToken, "holds-an-old-token"),
     (Wrong::HoldsTooLate, "holds-too-late"),
+    (Wrong::ReleasesEarly, "releases-early"),
+    (Wrong::RenewsForEver, "renews-for-ever"),
+    (Wrong::RenewsWhatItLeft, "renews-what-it-left"),
+    (Wrong::AdoptsByAcquiring, "adopts-by-acquiring"),
 ];
 
 impl FromStr for Wrong {

@@ -37,6 +37,7 @@ fn fields_of(request: &str) -> &'static [&'static str] {
         "connect" => &["identity"],
         "acquire" => &["token", "owner"],
         "check" => &["left_ms"],
+        "detach" => &["owner", "left_ms"],
         "reenter" => &["token"],
         "locked" | "force_release" => &["value"],
         "info" => &["holders", "waiters"],

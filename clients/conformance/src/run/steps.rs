@@ -122,6 +122,9 @@ impl Run<'_> {
         if let Some(Value::String(name)) = request.get("acquire").cloned() {
             request.insert("acquire".into(), self.named(&name)?.into());
         }
+        if let Some(Value::String(guard)) = request.remove("of") {
+            request.insert("owner".into(), self.detached(&guard)?.into());
+        }
         let process = self.process_of(ask)?;
         if request.get("do").and_then(Value::as_str) == Some("busy") {
             self.disturbed.push(process.clone());
@@ -157,11 +160,22 @@ impl Run<'_> {
         let made = self.asked.iter().find(|asked| {
             let is = |name: &str| asked.request.get(name).and_then(Value::as_str) == Some(guard);
             match asked.request.get("do").and_then(Value::as_str) {
-                Some("acquire") => is("guard"),
+                Some("acquire" | "adopt") => is("guard"),
                 _ => is("as"),
             }
         });
         made.map(|asked| asked.process.clone()).ok_or_else(|| format!("no guard {guard}").into())
+    }
+
+    /// The owner of a guard that was detached, as the answer named it.
+    fn detached(&self, guard: &str) -> Result<String, Problem> {
+        let is_its = |asked: &&crate::run::Asked| {
+            asked.request.get("do") == Some(&json!("detach"))
+                && asked.request.get("guard") == Some(&json!(guard))
+        };
+        let answer = self.asked.iter().find(is_its).and_then(|asked| asked.answer.as_ref());
+        let owner = answer.and_then(|answer| answer.fields.get("owner")).and_then(Value::as_str);
+        owner.map(str::to_string).ok_or_else(|| format!("{guard} was not detached").into())
     }
 
     fn named(&self, name: &str) -> Result<u64, Problem> {
