@@ -174,18 +174,16 @@ impl<K: Kind> Guard<K> {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a guard that is not the only one of its hold, which stays as it is. [`Error::LockLost`] if the lock was no
+    /// [`Error::Invalid`] for a guard that is not the only one of its hold: it is released, and the others stay. [`Error::LockLost`] if the lock was no
     /// longer held; [`Error::OutcomeUnknown`] if there was no reply in time.
     pub async fn detach(mut self) -> Result<Detached, Error> {
         let hold = self.held.hold.clone();
-        hold.check()?;
-        if hold.guards() > 1 {
-            return Err(Error::invalid("the lock has other guards: release them before you detach it"));
-        }
+        hold.detach()?;
         self.armed = false;
         let (shared, key) = (&hold.all.shared, &hold.claim.key);
-        let ended = shared.clock.until(Some(shared.answer_by(key)), hold.detach()).await;
-        let until = ended.unwrap_or_else(|| Err(Error::unknown(key, shared.trouble(key))))?;
+        let ended = shared.clock.until(Some(shared.answer_by(key)), hold.released()).await;
+        ended.unwrap_or_else(|| Err(Error::unknown(key, shared.trouble(key))))?;
+        let until = hold.lease_end();
         let left = until.since(shared.clock.now());
         Ok(Detached { owner: hold.claim.owner.clone(), token: hold.token(), left })
     }

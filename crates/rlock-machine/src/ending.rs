@@ -14,7 +14,10 @@ impl Machine {
     pub(super) fn end(&mut self, ending: Ending, out: &mut Vec<Output>) {
         match self.state {
             // Its lease will end, and that is not too soon.
-            State::Lost if ending != Ending::Release => self.finish(out),
+            State::Lost if ending != Ending::Release => {
+                self.ending = ending;
+                self.finish(out);
+            }
             // The server may have the hold still, and others wait for it.
             State::Lost => {
                 self.state = State::Cancelling;
@@ -33,6 +36,11 @@ impl Machine {
             }
             _ => (),
         }
+    }
+
+    /// Whether the hold outlasts its release: nothing may end it, whether or not the server has answered.
+    pub fn is_kept(&self) -> bool {
+        self.ending != Ending::Release
     }
 
     pub(super) fn send_end(&mut self, out: &mut Vec<Output>) {
@@ -58,8 +66,6 @@ impl Machine {
                 if self.ending == Ending::Elsewhere {
                     self.deadline = super::holding::end_of(sent, self.plan.lease);
                 }
-                // A stray request may prolong what is kept, and its clean-up would release that.
-                self.stray &= self.ending == Ending::Release;
                 self.settle(Outcome::Ok, out);
             }
             _ if self.repeated => self.settle(Outcome::Unknown, out),
@@ -69,6 +75,8 @@ impl Machine {
 
     pub(super) fn settle(&mut self, outcome: Outcome, out: &mut Vec<Output>) {
         out.push(Output::Released(outcome));
+        // A stray request may prolong what is kept, and its clean-up would release that.
+        self.stray &= outcome == Outcome::Lost || !self.is_kept();
         self.done(out);
     }
 

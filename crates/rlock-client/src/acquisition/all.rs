@@ -1,7 +1,7 @@
 //! The acquisitions of a client.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -21,6 +21,9 @@ use crate::shared::Shared;
 /// How many claims are remembered whose acquisitions ended without a connection.
 const BEHIND: usize = 10_000;
 
+/// How many claims are remembered whose holds outlast their release. A message is late by seconds at most.
+const KEPT: usize = 1_000;
+
 /// The acquisitions of a client: each from its first request until nothing of it is left.
 pub(crate) struct Acquisitions {
     pub(crate) shared: Shared,
@@ -33,6 +36,8 @@ pub(crate) struct Acquisitions {
     left: Notify,
     /// The claims of acquisitions that ended while there was no connection: the server may carry out their requests late.
     behind: Mutex<Vec<Arc<Claim>>>,
+    /// The claims of the last holds that outlast their release: a message that comes late must not end them.
+    kept: Mutex<VecDeque<Arc<Claim>>>,
 }
 
 impl Acquisitions {
@@ -50,6 +55,7 @@ impl Acquisitions {
             graces,
             left: Notify::new(),
             behind: Mutex::default(),
+            kept: Mutex::default(),
         });
         tokio::spawn(watch(all.clone()));
         all
@@ -97,6 +103,20 @@ impl Acquisitions {
         if behind.len() < BEHIND {
             behind.push(claim);
         }
+    }
+
+    /// The hold of this claim outlasts its release.
+    pub(super) fn keep(&self, claim: Arc<Claim>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT {
+            kept.pop_front();
+        }
+        kept.push_back(claim);
+    }
+
+    /// Whether the hold of this claim may go on without an acquisition here.
+    fn may_outlast(&self, claim: &Claim) -> bool {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|kept| **kept == *claim)
     }
 
     /// Clears up what was left behind, now that there is a connection.
@@ -230,7 +250,9 @@ impl Watch for Acquisitions {
         match (acquisition, message) {
             (Some(acquisition), _) => acquisition.heard(node, message),
             // The acquisition has ended, and the server has granted a repeat of its requests.
-            (None, rlock_machine::Message::Granted { .. }) if self.shared.identity.is_mine(&claim.owner) => {
+            (None, rlock_machine::Message::Granted { .. })
+                if self.shared.identity.is_mine(&claim.owner) && !self.may_outlast(&claim) =>
+            {
                 let commands = vec![command::release(&claim, 0)];
                 let response = self.shared.config.response();
                 node.order(Order { commands, response, answered: Box::new(|_, _| ()) });

@@ -146,19 +146,28 @@ impl Acquisition {
         checked.map_err(|why| Error::lost(&self.claim.key, why))
     }
 
-    /// Leaves the lock to another process, and waits until the server knows: until when it is held. The guard must be the only one.
-    pub(crate) async fn detach(self: &Arc<Self>) -> Result<Instant, Error> {
+    /// Leaves the lock to another process, unless the guard is not the only one.
+    pub(crate) fn detach(self: &Arc<Self>) -> Result<(), Error> {
         self.check()?;
-        let standing = self.change(|state, now, out| {
+        let outcome = self.change(|state, now, out| {
             let standing = self.standing(state);
-            state.guards = 0;
-            state.machine.input(now, Input::Detach, out);
-            self.leave_if_gone(state);
-            standing
+            let is_only = state.guards == 1;
+            if standing.is_ok() && is_only {
+                state.guards = 0;
+                state.machine.input(now, Input::Detach, out);
+            }
+            standing.map(|_| is_only)
         });
-        standing.map_err(|why| Error::lost(&self.claim.key, why))?;
-        self.released().await?;
-        Ok(Instant::of(self.state().machine.lease_end()))
+        match outcome {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::invalid("the lock has other guards: release them before you detach it")),
+            Err(why) => Err(Error::lost(&self.claim.key, why)),
+        }
+    }
+
+    /// When the lease ends by the local clock.
+    pub(crate) fn lease_end(&self) -> Instant {
+        Instant::of(self.state().machine.lease_end())
     }
 
     /// The hold is lost for a reason that the machine does not know: the server may have it still.

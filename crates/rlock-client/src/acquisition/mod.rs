@@ -257,8 +257,12 @@ impl Acquisition {
                 state.released = Some(self.outcome(state, outcome));
             }
             Output::Ended => {
-                if state.machine.is_down() && !self.terms.named {
-                    self.all.leave_behind(self.claim.clone());
+                match state.machine.is_kept() {
+                    true => self.all.keep(self.claim.clone()),
+                    false if state.machine.is_down() && !self.terms.named => {
+                        self.all.leave_behind(self.claim.clone());
+                    }
+                    false => (),
                 }
                 self.leave_if_gone(state);
             }

@@ -1,6 +1,6 @@
 //! A connection that is up, and its requests.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -63,7 +63,6 @@ pub(crate) struct Live {
 struct Listener {
     /// The channel, which no other connection has: a half-open one before it must not pass for a receiver.
     channel: OnceLock<Vec<u8>>,
-    asked: AtomicBool,
     outcome: OnceLock<Result<(), Error>>,
 }
 
@@ -180,32 +179,36 @@ impl Live {
         self.identity.get_or_init(ask).await.as_deref()
     }
 
-    /// Subscribes by `word` to a channel of this connection's own, once unless the server refuses it for now; an order behind this one is carried out after it. `name`
-    /// makes the channel, `done` receives the outcome.
+    /// Subscribes by `word` to a channel of this connection's own, once. `name` makes the channel, `done` receives the outcome.
+    ///
+    /// When it returns there is a channel, and an order behind it is carried out after the subscription: whoever comes second waits
+    /// for the first.
     pub(crate) fn listen(
         self: &Arc<Self>,
         word: &str,
         name: impl FnOnce(String) -> String,
         done: impl FnOnce(&Result<(), Error>) + Send + 'static,
     ) {
-        if self.listener.asked.swap(true, Ordering::Relaxed) {
+        self.listener.channel.get_or_init(|| {
+            let random = uuid::Uuid::new_v4().simple();
+            let channel = name(format!("rlock:grants:{random}")).into_bytes();
+            let commands = vec![about(word, &channel, None)];
+            let live = self.clone();
+            let answered: Answered = Box::new(move |_, answers| live.listening(answers, done));
+            self.order(Order { commands, response: self.pace.response, answered });
+            channel
+        });
+    }
+
+    /// The subscription was answered. Without an answer the connection ends, and its subscription with it.
+    fn listening(&self, answers: Result<Vec<Value>, NoAnswer>, done: impl FnOnce(&Result<(), Error>)) {
+        let Ok(answers) = answers else { return };
+        let refused = answers.into_iter().find_map(|value| answer(b"", value).err());
+        if refused.as_ref().is_some_and(Refusal::passes) {
+            self.suspect("its subscription was refused for now");
             return;
         }
-        let random = uuid::Uuid::new_v4().simple();
-        let named = || name(format!("rlock:grants:{random}")).into_bytes();
-        let commands = vec![about(word, self.listener.channel.get_or_init(named), None)];
-        let live = self.clone();
-        let answered: Answered = Box::new(move |_, answers| {
-            // Without an answer the connection ends, and its subscription with it.
-            let Ok(answers) = answers else { return };
-            let refused = answers.into_iter().find_map(|value| answer(b"", value).err());
-            if refused.as_ref().is_some_and(Refusal::passes) {
-                live.suspect("its subscription was refused for now");
-                return;
-            }
-            done(live.listener.outcome.get_or_init(|| refused.map_or(Ok(()), |refusal| Err(refusal.error))));
-        });
-        self.order(Order { commands, response: self.pace.response, answered });
+        done(self.listener.outcome.get_or_init(|| refused.map_or(Ok(()), |refusal| Err(refusal.error))));
     }
 
     /// The channel of [`Live::listen`], empty before.
@@ -231,4 +234,56 @@ fn run_id(info: Value) -> Option<String> {
 /// SUNSUBSCRIBE. A server that gives a slot away says it unasked, and every later reply goes to the wrong request.
 fn is_unasked(value: &Value) -> bool {
     matches!(value, Value::Push { kind: PushKind::SUnsubscribe, .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::link::transport::BoxFuture;
+
+    struct Mute;
+
+    impl Connection for Mute {
+        fn send<'a>(&'a self, _: &'a [Cmd]) -> BoxFuture<'a, Result<Vec<Value>, String>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// The second of two waits that began at one moment found no channel yet, sent nothing, and slept for ever.
+    #[test]
+    fn the_second_to_listen_has_a_channel_too() {
+        let (orders, mut ordered) = unbounded_channel();
+        let (response, clock) = (Duration::from_secs(1), Clock::System);
+        let process = std::process::id();
+        let pace = Pace { response, first: response, blocking: Duration::ZERO, clock, process };
+        let dialled = Dialled { connection: Box::new(Mute), server: "mute".into() };
+        let live = Arc::new(Live::new(dialled, orders, unbounded_channel().0, pace));
+        let ((begun, begins), (go, goes)) = (mpsc::channel(), mpsc::channel());
+        let first = live.clone();
+        let first = thread::spawn(move || {
+            let name = |name| {
+                begun.send(()).unwrap();
+                goes.recv_timeout(Duration::from_secs(20)).unwrap();
+                name
+            };
+            first.listen("SUBSCRIBE", name, |_| ());
+        });
+        begins.recv_timeout(Duration::from_secs(20)).unwrap();
+        let second = live.clone();
+        let second = thread::spawn(move || {
+            second.listen("SUBSCRIBE", |name| name, |_| ());
+            second.channel().to_vec()
+        });
+        thread::sleep(Duration::from_millis(50));
+        go.send(()).unwrap();
+        first.join().unwrap();
+        assert!(!second.join().unwrap().is_empty());
+        assert!(ordered.try_recv().is_ok() && ordered.try_recv().is_err(), "one subscription");
+    }
 }

@@ -134,6 +134,37 @@ async fn a_try_during_a_release_waits_for_no_other_acquisition() {
     release.await.unwrap().unwrap();
 }
 
+/// The lock was released at the next connection, though one RENEW of `at_least` had reached the server.
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_is_not_cleared_up_after_an_outage() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    let lock = client.lock("lock").lease(3 * SECOND).at_least(60 * SECOND);
+    let guard = lock.acquire().await.unwrap();
+    server.set(Mood::Silent);
+    assert!(matches!(guard.release().await, Err(Error::OutcomeUnknown { .. })));
+    server.set(Mood::Down);
+    sleep(10 * SECOND).await;
+    server.set(Mood::Answers(Duration::ZERO));
+    sleep(10 * SECOND).await;
+    assert!(server.times("RLOCK.RELEASE").is_empty() && server.holder("lock").is_some());
+    sleep(60 * SECOND).await;
+    assert_eq!(server.holder("lock"), None);
+}
+
+/// In a cluster messages have a connection of their own: one that came late ended what its release had kept.
+#[tokio::test(start_paused = true)]
+async fn a_late_message_does_not_end_what_is_kept() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    let guard = client.lock("lock").at_least(60 * SECOND).acquire().await.unwrap();
+    let owner = String::from_utf8(guard.owner().to_vec()).unwrap();
+    guard.release().await.unwrap();
+    server.say(&format!("granted 0 {owner} lock 1 5000 0"));
+    sleep(SECOND).await;
+    assert!(server.times("RLOCK.RELEASE").is_empty() && server.holder("lock").is_some());
+}
+
 /// Holds that were never answered kept a client alive that was closed, with all its memory.
 #[tokio::test(start_paused = true)]
 async fn a_closed_client_leaves_nothing_behind() {

@@ -51,7 +51,7 @@ pub async fn lock_all<K: Kind>(locks: impl IntoIterator<Item = Lock<K>>) -> Resu
 /// Each lock keeps its settings, such as lease and durability, and is renewed by its own client, also while another one is waited for.
 /// A lock that is lost during the wait for another one is acquired again; if it is not free, the locks after it are released first. So
 /// a lock that is not renewed ([`Lock::renew`]) need not outlast the wait. Its lease counts from its own acquisition: `check` says
-/// how much is left.
+/// how much is left. A lock with [`Lock::at_least`] stays held for that time also if it is released for the sake of the order.
 ///
 /// Dropping the future of an acquisition leaves no lock and no waiter behind.
 #[must_use = "locks are not held until they are acquired: `let guard = locks.acquire().await?`"]
