@@ -36,7 +36,7 @@ pub(crate) struct Acquisitions {
     left: Notify,
     /// The claims of acquisitions that ended while there was no connection: the server may carry out their requests late.
     behind: Mutex<Vec<Arc<Claim>>>,
-    /// The claims of the last holds that outlast their release: a message that comes late must not end them.
+    /// The claims of the last holds that outlast their release: a late message must not end them.
     kept: Mutex<VecDeque<Arc<Claim>>>,
 }
 
@@ -114,7 +114,7 @@ impl Acquisitions {
         kept.push_back(claim);
     }
 
-    /// Whether the hold of this claim may go on without an acquisition here.
+    /// Whether the hold of this claim may last without an acquisition here.
     fn may_outlast(&self, claim: &Claim) -> bool {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|kept| **kept == *claim)
     }

@@ -181,8 +181,8 @@ impl Live {
 
     /// Subscribes by `word` to a channel of this connection's own, once. `name` makes the channel, `done` receives the outcome.
     ///
-    /// When it returns there is a channel, and an order behind it is carried out after the subscription: whoever comes second waits
-    /// for the first.
+    /// When it returns there is a channel, and an order behind it is carried out after the subscription: a second caller waits for
+    /// the first.
     pub(crate) fn listen(
         self: &Arc<Self>,
         word: &str,

@@ -152,7 +152,7 @@ async fn what_is_kept_is_not_cleared_up_after_an_outage() {
     assert_eq!(server.holder("lock"), None);
 }
 
-/// In a cluster messages have a connection of their own: one that came late ended what its release had kept.
+/// In a cluster messages have a connection of their own: a late one ended what its release had kept.
 #[tokio::test(start_paused = true)]
 async fn a_late_message_does_not_end_what_is_kept() {
     let server = VirtualServer::start();
