@@ -158,6 +158,14 @@ impl Acquisition {
         self.changed.notify_waiters();
     }
 
+    /// Gives the lock up, and waits until the server has answered, or for as long as a call waits for that.
+    pub(crate) async fn give_back(self: &Arc<Self>) {
+        self.abandon();
+        let shared = &self.all.shared;
+        let answered = self.when(|state| (state.released.is_some() || self.is_gone(state)).then_some(()));
+        shared.clock.until(Some(shared.answer_by(&self.claim.key)), answered).await;
+    }
+
     /// Waits until the caller has the lock, or an error.
     pub(crate) async fn settled(&self) -> Result<(), Error> {
         self.when(|state| state.settled.clone()).await

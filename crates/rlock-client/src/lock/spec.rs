@@ -39,8 +39,14 @@ impl Caller {
     async fn guard(mut self, durability: Durability) -> Result<Option<Guard<Any>>, Error> {
         let Some(acquisition) = &self.acquisition else { return Ok(None) };
         acquisition.settled().await?;
-        if !durability::ensure(acquisition, durability).await? {
-            return Ok(None);
+        match durability::ensure(acquisition, durability).await {
+            Ok(true) => (),
+            Ok(false) => return Ok(None),
+            Err(error) => {
+                // Who asks again must not meet the lock that this error gave back.
+                acquisition.give_back().await;
+                return Err(error);
+            }
         }
         acquisition.tell_acquired();
         Ok(self.acquisition.take().map(|acquisition| Guard::new(self.handle.clone(), acquisition)))
