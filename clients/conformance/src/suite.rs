@@ -107,6 +107,7 @@ pub fn suite(client: &str, launch: Launch, choice: Choice<'_>) -> Result<Report,
         serde_json::from_str(&text).map_err(|error| format!("unsupported.json: {error}"))?;
     let list = lists.get(client).cloned().unwrap_or_default();
     let scenarios = load(&home().join("scenarios"))?;
+    let beside = launch.clone();
     let mut pool = Pool::new(launch);
     let hello = greet(&mut pool)?;
     println!(
@@ -128,18 +129,50 @@ pub fn suite(client: &str, launch: Launch, choice: Choice<'_>) -> Result<Report,
         let named = |only| scenario.name.contains(only) || scenario.file.contains(only);
         choice.only.is_none_or(named) && (choice.long || !scenario.long)
     };
-    for scenario in scenarios.iter().filter(chosen) {
-        let missing = scenario.needs.iter().find(|need| !capabilities.contains(&need.as_str()));
-        match missing {
-            Some(need) if list.contains_key(need) => report.skipped.push(scenario.name.clone()),
-            Some(need) => {
-                let text = format!("the driver lacks {need}, and unsupported.json does not say so");
-                report.failed.push((scenario.name.clone(), text));
-            }
-            None => one(client, &mut pool, scenario, list.contains_key(&scenario.name), &mut report),
-        }
-    }
+    // What only some clients can do takes time that the others do not need: it goes beside the rest.
+    let (usual, others): (Vec<_>, Vec<_>) =
+        scenarios.iter().filter(chosen).partition(|scenario| scenario.needs.is_empty());
+    let runs = Runs { client, list: &list, capabilities: &capabilities };
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| runs.each(&others, &mut Pool::new(beside)));
+        report.extend(runs.each(&usual, &mut pool));
+        report.extend(beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+    });
     Ok(report)
+}
+
+/// The runs of one client's scenarios.
+struct Runs<'a> {
+    client: &'a str,
+    /// What it does not support.
+    list: &'a BTreeMap<String, String>,
+    capabilities: &'a [&'a str],
+}
+
+impl Runs<'_> {
+    fn each(&self, scenarios: &[&Scenario], pool: &mut Pool) -> Report {
+        let mut report = Report::default();
+        for scenario in scenarios {
+            let missing = scenario.needs.iter().find(|need| !self.capabilities.contains(&need.as_str()));
+            match missing {
+                Some(need) if self.list.contains_key(need) => report.skipped.push(scenario.name.clone()),
+                Some(need) => {
+                    let text = format!("the driver lacks {need}, and unsupported.json does not say so");
+                    report.failed.push((scenario.name.clone(), text));
+                }
+                None => one(self.client, pool, scenario, self.list.contains_key(&scenario.name), &mut report),
+            }
+        }
+        report
+    }
+}
+
+impl Report {
+    fn extend(&mut self, other: Report) {
+        self.passed.extend(other.passed);
+        self.failed.extend(other.failed);
+        self.skipped.extend(other.skipped);
+    }
 }
 
 fn shown<'a>(hello: &'a serde_json::Map<String, Value>, name: &str) -> &'a str {

@@ -21,7 +21,7 @@ import (
 	rlock "rlock.invalid/client"
 )
 
-var capabilities = strings.Fields("read_write downgrade fair fenced reenter owner cancel info force_release hook busy sentinel cluster session semaphore")
+var capabilities = strings.Fields("read_write downgrade fair fenced reenter owner cancel info force_release hook busy threads sentinel cluster session semaphore")
 
 // fields are those of each request; ?: optional.
 var fields = map[string]string{
@@ -37,6 +37,7 @@ var fields = map[string]string{
 	"info":          "client:string lock:string kind?:string",
 	"force_release": "client:string lock:string kind?:string",
 	"busy":          "ms:number",
+	"threads":       "",
 	"close":         "client:string within_ms?:number",
 	"exit":          "",
 }
@@ -465,6 +466,8 @@ func (r request) serve(ctx context.Context) (answer, error) {
 		return tell(ctx, r)
 	case "busy":
 		busy(r.ms("ms"))
+	case "threads":
+		return answer{"count": runtime.NumGoroutine()}, nil
 	case "close":
 		return shutdown(ctx, r)
 	}

@@ -41,6 +41,7 @@ fn fields_of(request: &str) -> &'static [&'static str] {
         "reenter" => &["token"],
         "locked" | "force_release" => &["value"],
         "info" => &["holders", "waiters"],
+        "threads" => &["count"],
         "fork" => &["check", "acquire"],
         _ => &[],
     }

@@ -175,8 +175,13 @@ impl Run<'_> {
 
     /// Whether the client says that it holds a grant by message at once.
     pub(crate) fn one_trip(&self) -> bool {
+        self.has("one_trip")
+    }
+
+    /// Whether the driver has this capability.
+    fn has(&self, capability: &str) -> bool {
         let capabilities = self.pool.hello.as_ref().and_then(|hello| hello.get("capabilities"));
-        capabilities.and_then(Value::as_array).is_some_and(|all| all.contains(&"one_trip".into()))
+        capabilities.and_then(Value::as_array).is_some_and(|all| all.contains(&capability.into()))
     }
 
     fn log(&self) -> String {
