@@ -24,6 +24,27 @@ struct Transfer {
     to: String,
 }
 
+/// The accounts in the server.
+struct Accounts(redis::Connection);
+
+impl Accounts {
+    fn set(&mut self, account: &str, balance: i64) -> Result<(), Problem> {
+        redis::cmd("SET").arg(account).arg(balance).exec(&mut self.0).map_err(failed)
+    }
+
+    fn balance(&mut self, account: &str) -> Result<i64, Problem> {
+        redis::cmd("GET").arg(account).query(&mut self.0).map_err(failed)
+    }
+}
+
+fn failed(error: redis::RedisError) -> Problem {
+    format!("an account: {error}").into()
+}
+
+fn account(number: usize) -> String {
+    format!("account:{number}")
+}
+
 impl Run<'_> {
     /// Each transfer reads both accounts as soon as it has the locks, and writes them after the next transfer has read its own: two
     /// holders of one account would lose a transfer. Whether names are given in order is left to chance.
@@ -33,57 +54,46 @@ impl Run<'_> {
         accounts: usize,
         count: usize,
     ) -> Result<(), Problem> {
-        let mut server = self.server.as_ref().ok_or("no server")?.connect();
-        let failed = |error: redis::RedisError| Problem::from(format!("an account: {error}"));
-        for account in 0..accounts {
-            redis::cmd("SET")
-                .arg(format!("account:{account}"))
-                .arg(BEGINS)
-                .exec(&mut server)
-                .map_err(failed)?;
+        let mut bank = Accounts(self.server.as_ref().ok_or("no server")?.connect());
+        for number in 0..accounts {
+            bank.set(&account(number), BEGINS)?;
         }
         let mut random = fastrand::Rng::with_seed(120);
         let (mut waiting, mut asked, mut read) = (BTreeMap::new(), 0, None);
         for client in clients.iter().cycle().take(clients.len() * AT_A_TIME) {
             self.begin_transfer(client, accounts, &mut random, &mut asked, &mut waiting)?;
         }
-        // Each step takes a transfer that has its locks, and ends the one before.
         while !waiting.is_empty() || read.is_some() {
-            let granted = self.next_transfer(&mut waiting)?;
-            let mut balance = |name: &str| redis::cmd("GET").arg(name).query::<i64>(&mut server);
-            let begun = match granted {
-                Some(transfer) => {
-                    let have =
-                        (balance(&transfer.from).map_err(failed)?, balance(&transfer.to).map_err(failed)?);
-                    Some((transfer, have))
+            let granted = match self.next_transfer(&mut waiting)? {
+                Some(next) => {
+                    let balances = (bank.balance(&next.from)?, bank.balance(&next.to)?);
+                    Some((next, balances))
                 }
                 None => None,
             };
-            let Some((transfer, (from, to))) = std::mem::replace(&mut read, begun) else { continue };
-            for (account, balance) in [(&transfer.from, from - 1), (&transfer.to, to + 1)] {
-                redis::cmd("SET").arg(account).arg(balance).exec(&mut server).map_err(failed)?;
-            }
-            let release = json!({"do": "release", "guard": transfer.guard});
-            let id = self.send(&transfer.process, release.as_object().cloned().unwrap_or_default())?;
-            let released = self.answer(id, DEADLINE)?;
-            self.compare(id, &released, &Default::default())?;
+            let Some((before, (from, to))) = std::mem::replace(&mut read, granted) else { continue };
+            bank.set(&before.from, from - 1)?;
+            bank.set(&before.to, to + 1)?;
+            self.end_transfer(&before)?;
             if asked < count {
-                self.begin_transfer(&transfer.client, accounts, &mut random, &mut asked, &mut waiting)?;
+                self.begin_transfer(&before.client, accounts, &mut random, &mut asked, &mut waiting)?;
             }
         }
-        let mut sum = 0;
-        for account in 0..accounts {
-            sum += redis::cmd("GET")
-                .arg(format!("account:{account}"))
-                .query::<i64>(&mut server)
-                .map_err(failed)?;
-        }
-        let all = BEGINS * i64::try_from(accounts).unwrap_or_default();
+        let balances: Result<Vec<i64>, Problem> =
+            (0..accounts).map(|number| bank.balance(&account(number))).collect();
+        let (sum, all) = (balances?.iter().sum::<i64>(), BEGINS * accounts as i64);
         if sum == all {
             Ok(())
         } else {
             Err(format!("the accounts have {sum} together, and had {all}").into())
         }
+    }
+
+    fn end_transfer(&mut self, transfer: &Transfer) -> Result<(), Problem> {
+        let release = json!({"do": "release", "guard": transfer.guard});
+        let id = self.send(&transfer.process, release.as_object().cloned().unwrap_or_default())?;
+        let released = self.answer(id, DEADLINE)?;
+        self.compare(id, &released, &Default::default())
     }
 
     /// Asks for the locks of two accounts.
@@ -97,7 +107,7 @@ impl Run<'_> {
     ) -> Result<(), Problem> {
         let from = random.usize(..accounts);
         let to = (from + random.usize(1..accounts)) % accounts;
-        let locks = [from, to].map(|account| format!("lock:{account}"));
+        let locks = [from, to].map(|number| format!("lock:{number}"));
         let guard = format!("transfer-{asked}");
         *asked += 1;
         let process = self.party(client)?.process.clone();
@@ -108,7 +118,7 @@ impl Run<'_> {
             ("locks".to_string(), json!(locks)),
         ]);
         let id = self.send(&process, request)?;
-        let [from, to] = [from, to].map(|account| format!("account:{account}"));
+        let [from, to] = [from, to].map(account);
         waiting.insert(id, Transfer { process, client: client.to_string(), guard, from, to });
         Ok(())
     }
