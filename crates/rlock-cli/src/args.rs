@@ -190,7 +190,7 @@ pub(crate) enum Action {
     /// refused writes, for RLOCK.CANCEL on the keys rlock:probe*.
     Exporter {
         /// The address and the port to listen on; there is no login and no encryption
-        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9121")]
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9821")]
         listen: String,
         #[command(flatten)]
         metrics: MetricsArgs,

@@ -73,7 +73,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) at_least: Option<Duration>,
 
-    /// End the command in time to give the lock back after this time at most
+    /// End the command in time to release the lock after this time at most
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) max_hold: Option<Duration>,
 
@@ -101,8 +101,8 @@ pub(crate) struct LeadArgs {
     #[command(flatten)]
     pub(crate) under: CommandArgs,
 
-    /// A file that exists while this process leads, with the owner of the lock: for probes, and for whoever wants to know. It is
-    /// removed before the lock is given back
+    /// A file that exists while this process leads, and contains the owner of the lock: for probes. It is removed before the lock is
+    /// released
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) lead_file: Option<PathBuf>,
 }

@@ -187,7 +187,7 @@ impl Running<'_> {
             Err(error) => {
                 ended();
                 // On another machine it may run.
-                self.keeper.give_back(guard);
+                self.keeper.release_fully(guard);
                 return Err(error);
             }
         };

@@ -61,7 +61,7 @@ impl Timing {
             )),
             Some(grace) if max_hold.is_some_and(|time| grace > time / 2) => Err(Error::Usage(
                 "the grace is longer than half of --max-hold".to_string(),
-                "lengthen --max-hold or shorten --grace: the command needs time before it is told to end",
+                "lengthen --max-hold or shorten --grace: the command needs time before it must end",
             )),
             Some(grace) if grace > longest => Err(Error::Usage(
                 "the grace is longer than half of the lease".to_string(),

@@ -21,7 +21,7 @@ fn of_several_starts_one_runs_the_job() {
     let client = &mut server.connect();
     let left: i64 = ask(client, "PTTL job");
     assert!((20_000..=30_000).contains(&left), "{left}");
-    // What keeps it is the lease alone: a connection that ended takes nothing with it.
+    // The lease alone keeps it, and no process: it can be forced.
     assert_eq!(ask::<i64>(client, "RLOCK.FORCERELEASE job"), 1);
     rlock(&server, &words).is(0, "");
     assert_eq!(fs::read_to_string(files.path("log")).unwrap(), "ran\nran\n");
