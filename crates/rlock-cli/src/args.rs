@@ -110,13 +110,23 @@ pub(crate) enum Action {
         /// The lock
         key: OsString,
     },
-    /// Release all holds of an owner
+    /// Release all holds of an owner of a lock, or of all owners that match a pattern
+    ///
+    /// `rlock release --holder 'shop@web-2:*'` releases what the program shop held on the machine web-2, after it died: it finds the locks on
+    /// all primaries as `rlock ls` does, shows them, and asks first.
     Release {
         /// The lock
-        key: OsString,
+        #[arg(required_unless_present = "holder")]
+        key: Option<OsString>,
         /// The owner, as `rlock status` shows it
-        #[arg(long)]
-        owner: OsString,
+        #[arg(long, requires = "key", required_unless_present = "holder")]
+        owner: Option<OsString>,
+        /// All owners that match this pattern, of all locks: `*` is any text, `?` any character
+        #[arg(long, value_name = "PATTERN", conflicts_with_all = ["key", "owner"])]
+        holder: Option<OsString>,
+        /// Do not ask about the locks of --holder
+        #[arg(long, short, conflicts_with = "key")]
+        yes: bool,
     },
     /// Release a lock without its holder; asks first
     ///
@@ -145,8 +155,11 @@ pub(crate) enum Action {
         #[arg(default_value = "*")]
         pattern: OsString,
         /// List the locks with waiters, held or just free; the servers keep this list and scan no key
-        #[arg(long, conflicts_with = "pattern")]
+        #[arg(long, conflicts_with_all = ["pattern", "holder"])]
         waiting: bool,
+        /// Only locks with a holder whose owner matches this pattern, and only these holders: shop@web-2:*
+        #[arg(long, value_name = "PATTERN")]
+        holder: Option<OsString>,
     },
     /// Show the changes of a lock until Ctrl-C
     ///
