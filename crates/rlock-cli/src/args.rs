@@ -21,7 +21,8 @@ pub(crate) use sort::Sort;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done; `run`: the command's own code
-  1    the answer is no: free, not held, nothing released, a server without the module
+  1    the answer is no: free, not held, nothing released, a server without the module; `doctor`: warnings
+  2    `doctor`: locks are refused or may be lost
   123  `run`: the lock was lost, and the command was ended or may have run without the lock
   124  `run`: the lock was not acquired in time, or an outer run holds it
   125  rlock itself failed: wrong arguments, no server, also until the end of --wait, no module; `run` without --wait or --no-wait:
@@ -193,6 +194,15 @@ pub(crate) enum Action {
     /// The user needs the permission for INFO, in a cluster also for CLUSTER NODES, and to see refused writes for RLOCK.CANCEL
     /// on the keys rlock:probe*.
     Ping,
+    /// Show faults of the servers, and what may become one, each with what to do
+    ///
+    /// rlock starts at the server of the URL (also a Sentinel or any node of a cluster) and asks all servers that it discovers:
+    /// the module and its options, refused writes, memory and eviction, AOF and snapshots, replicas and their lag, clocks, and what this
+    /// user may do. Nothing is written.
+    ///
+    /// The exit code is 0, 1 with warnings, or 2 where locks are refused or may be lost. Questions that the user may not ask (CONFIG GET, TIME,
+    /// ACL DRYRUN) are left out.
+    Doctor,
     /// Serve metrics of all servers to Prometheus until TERM or INT
     ///
     /// rlock serves http://ADDRESS/metrics: all servers that it discovers from the URL, as `rlock ping` does. Each server gets a few

@@ -43,7 +43,7 @@ use clap::Parser;
 use args::{Action, Cli};
 use command::holders::{self, Holders};
 use command::release::Doubts;
-use command::{generate, ls, ping, release, status, watch};
+use command::{doctor, generate, ls, ping, release, status, watch};
 use error::{Error, FAILED};
 use names::bytes;
 use output::{Notes, Output};
@@ -109,6 +109,7 @@ fn perform(cli: &Cli) -> Result<u8, Error> {
         Action::Watch { key } => watch::watch(&place()?, &bytes(key), output),
         Action::Top(arguments) => top::top(&place()?, arguments, output),
         Action::Ping => ping::ping(&place()?, output),
+        Action::Doctor => doctor::doctor(&place()?, output),
         Action::Exporter { listen, metrics } => metrics::serve(place()?, metrics.hot_locks, listen, output),
         Action::Metrics { metrics } => metrics::print(place()?, metrics.hot_locks, output),
         Action::Completions { shell } => generate::completions(*shell),

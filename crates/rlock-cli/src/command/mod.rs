@@ -1,5 +1,6 @@
 //! The subcommands that look and change once; a file each.
 
+pub(crate) mod doctor;
 mod frame;
 pub(crate) mod generate;
 pub(crate) mod holders;
