@@ -7,10 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,18 +19,20 @@ import (
 	rlock "rlock.invalid/client"
 )
 
-var capabilities = strings.Fields("read_write downgrade fair fenced reenter owner cancel info force_release hook busy threads sentinel cluster session semaphore")
+var capabilities = strings.Fields("read_write downgrade fair fenced reenter owner cancel info force_release hook busy threads sentinel cluster session semaphore one_trip cluster_waits at_least max_hold detach")
 
 // fields are those of each request; ?: optional.
 var fields = map[string]string{
 	"hello":         "protocol:number",
 	"connect":       "client:string url:string name?:string lease_ms?:number response_ms?:number",
-	"acquire":       "client:string guard:string lock:string kind?:string try?:bool timeout_ms?:number lease_ms?:number fair?:bool fenced?:bool permits?:number session_ms?:number owner?:string",
+	"acquire":       "client:string guard:string lock:string kind?:string try?:bool timeout_ms?:number lease_ms?:number fair?:bool fenced?:bool permits?:number session_ms?:number owner?:string at_least_ms?:number max_hold_ms?:number",
 	"cancel":        "acquire:number",
 	"check":         "guard:string",
 	"reenter":       "guard:string as:string",
 	"release":       "guard:string",
 	"downgrade":     "guard:string as:string",
+	"detach":        "guard:string",
+	"adopt":         "client:string guard:string lock:string owner:string kind?:string session_ms?:number",
 	"locked":        "client:string lock:string kind?:string",
 	"info":          "client:string lock:string kind?:string",
 	"force_release": "client:string lock:string kind?:string",
@@ -173,21 +173,21 @@ func keep(handle string, guard any, held *rlock.Held) {
 	})
 }
 
-func options(r request) []rlock.ReadOption {
-	var all []rlock.ReadOption
+func options(r request) []rlock.Option {
+	var all []rlock.Option
 	if _, there := r["lease_ms"]; there {
 		all = append(all, rlock.Lease(r.ms("lease_ms")), rlock.NoRenewal())
 	}
 	if _, there := r["session_ms"]; there {
 		all = append(all, rlock.SessionGrace(r.ms("session_ms")))
 	}
-	if owner := r.text("owner"); owner != "" {
+	if owner := r.text("owner"); owner != "" && r["do"] == "acquire" {
 		all = append(all, rlock.Owner(owner))
 	}
-	return all
+	return append(all, rlock.AtLeast(r.ms("at_least_ms")), rlock.MaxHold(r.ms("max_hold_ms")))
 }
 
-func convert[To any](all []rlock.ReadOption, also ...To) []To {
+func convert[To any](all []rlock.Option, also ...To) []To {
 	for _, each := range all {
 		also = append(also, each.(To))
 	}
@@ -241,42 +241,12 @@ func (r request) teller() (teller, error) {
 	return lock, err
 }
 
-// dial connects by a URL; redis+sentinel://[user:password@]host:port,…/service[/database] and redis+cluster://… are the suite's.
-func dial(ctx context.Context, address string, options rlock.Options) (*rlock.Client, error) {
-	scheme, rest, _ := strings.Cut(address, "://")
-	if scheme != "redis+sentinel" && scheme != "redis+cluster" {
-		return rlock.Connect(ctx, address, options)
-	}
-	login, hosts, found := strings.Cut(rest, "@")
-	if !found {
-		login, hosts = "", rest
-	}
-	user, password, _ := strings.Cut(login, ":")
-	user, _ = url.PathUnescape(user)
-	password, _ = url.PathUnescape(password)
-	parts := strings.Split(hosts, "/")
-	nodes := strings.Split(parts[0], ",")
-	if scheme == "redis+cluster" {
-		app := redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes, Username: user, Password: password})
-		defer app.Close()
-		return rlock.ConnectLike(ctx, app, options)
-	}
-	failover := &redis.FailoverOptions{SentinelAddrs: nodes, Username: user, Password: password}
-	if len(parts) > 1 {
-		failover.MasterName = parts[1]
-	}
-	if len(parts) > 2 {
-		failover.DB, _ = strconv.Atoi(parts[2])
-	}
-	return rlock.ConnectSentinel(ctx, failover, options)
-}
-
 func connect(ctx context.Context, r request) (answer, error) {
 	name := r.text("client")
 	if err := fresh(name); err != nil {
 		return nil, err
 	}
-	client, err := dial(ctx, r.text("url"), rlock.Options{
+	client, err := rlock.Connect(ctx, r.text("url"), rlock.Options{
 		Name: r.text("name"), Lease: r.ms("lease_ms"), ResponseTimeout: r.ms("response_ms"),
 		OnEvent: func(event rlock.Event) {
 			told := answer{"event": "hook", "client": name, "name": event.Kind, "at": stamp()}
@@ -383,6 +353,37 @@ func downgrade(ctx context.Context, r request) (answer, error) {
 	return answer{}, nil
 }
 
+func detach(ctx context.Context, r request) (answer, error) {
+	held, _, err := r.guard(true)
+	if err != nil {
+		return nil, err
+	}
+	left, err := held.Detach(ctx)
+	return answer{"owner": held.Owner(), "left_ms": left.Milliseconds()}, err
+}
+
+func adopt(ctx context.Context, r request) (answer, error) {
+	lock, write, err := r.lock()
+	if err == nil {
+		err = fresh(r.text("guard"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if write != nil {
+		held, err := write.Adopt(ctx, r.text("owner"))
+		if err == nil {
+			keep(r.text("guard"), held, held.Held)
+		}
+		return answer{}, err
+	}
+	held, err := lock.Adopt(ctx, r.text("owner"))
+	if err == nil {
+		keep(r.text("guard"), held, held)
+	}
+	return answer{}, err
+}
+
 func shutdown(ctx context.Context, r request) (answer, error) {
 	client, err := r.client()
 	if err != nil {
@@ -462,6 +463,10 @@ func (r request) serve(ctx context.Context) (answer, error) {
 		return answer{}, held.Release(ctx)
 	case "downgrade":
 		return downgrade(ctx, r)
+	case "detach":
+		return detach(ctx, r)
+	case "adopt":
+		return adopt(ctx, r)
 	case "locked", "info", "force_release":
 		return tell(ctx, r)
 	case "busy":
