@@ -133,6 +133,7 @@ func (a *acquisition) receiver(what output, l *link) receiver {
 			if what.command == cmdEnqueue {
 				what.command = cmdAcquire
 			}
+			a.machine.tied = false
 			once.send([]string{"ASKING"}, o.response, ignore)
 			once.send(o.words(what, ""), o.response, a.receiver(what, once))
 			return
@@ -144,7 +145,7 @@ func (a *acquisition) receiver(what output, l *link) receiver {
 			l.unsubscribed()
 		}
 		switch {
-		case told.kind == answeredNull && l != a.link && a.order.wait != 0:
+		case what.command == cmdAcquire && told.kind == answeredNull && l != a.link && o.wait != 0:
 			told.kind = failedPassing // it asks for a place in the queue
 		case told.kind == answeredQueued && channel != l.channel && l.refused != nil:
 			a.cancel(l.refused) // no grant would arrive

@@ -264,6 +264,15 @@ func (c *Client) shortestGrace() time.Duration {
 	return shortest
 }
 
+func (c *Client) any(which func(*acquisition) bool) bool {
+	for _, a := range c.acquisitions {
+		if which(a) {
+			return true
+		}
+	}
+	return false
+}
+
 // each works on those that are held first: their leases are running.
 func (c *Client) each(which func(*acquisition) bool, work func(*acquisition)) {
 	var held, others []*acquisition

@@ -118,6 +118,12 @@ func (c *Client) leaveNode(l *link) {
 		}
 	})
 	c.at(l, (*acquisition).follow)
+	uses := func(a *acquisition) bool { return a.link == l || a.tied == l }
+	if now()-l.downAt > longestAbsence && l.address != c.endpoint.seeds[0] && !c.any(uses) {
+		delete(c.links, l.address)
+		l.end()
+		c.reconnected()
+	}
 }
 
 // slotFor is a slot of the node for the channel of a wait: one that other locks do not leave with, if it is known.

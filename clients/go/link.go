@@ -47,6 +47,8 @@ type dialing = func(ctx context.Context) (conn net.Conn, server string, err erro
 type link struct {
 	address string
 	client  *Client
+	ended   context.Context // once it is of no more use
+	end     context.CancelFunc
 	// For the client: makes a connection; it is up; it is lost, or not to be reached; a message.
 	dial    dialing
 	came    func()
@@ -64,7 +66,8 @@ type link struct {
 	outbox  []*sent
 	waiting []*sent
 	trouble *Error // why it is down
-	broken  error  // why the connection is of no more use
+	downAt  time.Duration
+	broken  error // why the connection is of no more use
 	woken   chan struct{}
 	heart   *time.Timer
 }
@@ -180,6 +183,9 @@ func (l *link) use(ctx context.Context, conn net.Conn) {
 
 func (l *link) down(ctx context.Context, err *Error) {
 	wasUp, waiting, outbox := l.up(), l.waiting, l.outbox
+	if wasUp {
+		l.downAt = now()
+	}
 	if ctx.Err() != nil {
 		err = closed()
 	}

@@ -25,8 +25,10 @@ func (c *Client) open(address string) *link {
 	// The grace of a session has room for a pause, an answer, and a quarter in which its holds are tied to the next connection.
 	l.pace = func() time.Duration { return min(c.response, c.shortestGrace()/4) }
 	l.came, l.went = func() {}, func(bool, *Error) {}
+	l.ended, l.end = context.WithCancel(c.ended)
+	l.downAt = now()
 	c.running.Add(1)
-	go l.keep(c.ended)
+	go l.keep(l.ended)
 	return l
 }
 

@@ -185,7 +185,7 @@ func TestACluster(t *testing.T) {
 	defer closeNow(client)
 	var all []*Held
 	for number := range 20 {
-		all = append(all, must[*Held](t)(client.Lock(fmt.Sprint("lock-", number), Fenced()).TryAcquire(ctx)))
+		all = append(all, must[*Held](t)(client.Lock(fmt.Sprint("lock-", number), Fenced(), SessionGrace(time.Second)).TryAcquire(ctx)))
 	}
 	_, err = client.Lock("lock-0").TryAcquire(ctx)
 	wantError(t, err, ErrDenied)
