@@ -43,7 +43,7 @@ public final class Driver {
   private static final List<String> CAPABILITIES =
       List.of(
           ("read_write downgrade fair fenced reenter owner cancel info force_release hook busy sentinel cluster"
-                  + " session semaphore")
+                  + " session semaphore one_trip cluster_waits at_least max_hold detach")
               .split(" "));
 
   /** The fields of each request and their types; `?`: optional. */
@@ -54,12 +54,14 @@ public final class Driver {
           Map.entry(
               "acquire",
               "client:s guard:s lock:s kind:s? try:b? timeout_ms:n? lease_ms:n? fair:b? fenced:b? permits:n?"
-                  + " session_ms:n? owner:s?"),
+                  + " session_ms:n? owner:s? at_least_ms:n? max_hold_ms:n?"),
           Map.entry("cancel", "acquire:n"),
           Map.entry("check", "guard:s"),
           Map.entry("reenter", "guard:s as:s"),
           Map.entry("release", "guard:s"),
           Map.entry("downgrade", "guard:s as:s"),
+          Map.entry("detach", "guard:s"),
+          Map.entry("adopt", "client:s guard:s lock:s owner:s kind:s? session_ms:n?"),
           Map.entry("locked", "client:s lock:s kind:s?"),
           Map.entry("info", "client:s lock:s kind:s?"),
           Map.entry("force_release", "client:s lock:s kind:s?"),
@@ -238,6 +240,21 @@ public final class Driver {
         keep(request.text("as"), writer.downgrade());
         return Map.of();
       }
+      case "detach" -> {
+        Guard held = guard(request.text("guard"));
+        guards.remove(request.text("guard"));
+        Guard.Detached detached = held.detach();
+        return Map.of("owner", detached.owner(), "left_ms", detached.left().toMillis());
+      }
+      case "adopt" -> {
+        fresh(request.text("guard"));
+        try {
+          keep(request.text("guard"), handle(request).adopt(request.text("owner")));
+        } catch (InterruptedException never) {
+          throw new IllegalStateException(never);
+        }
+        return Map.of();
+      }
       case "locked" -> {
         return Map.of("value", handle(request).locked());
       }
@@ -346,8 +363,11 @@ public final class Driver {
     if (request.has("lease_ms")) {
       handle = handle.withLease(request.ms("lease_ms")).withoutRenewal();
     }
-    if (request.has("session_ms")) {
-      handle = handle.withSessionGrace(request.ms("session_ms"));
+    if (request.has("at_least_ms")) {
+      handle = handle.withAtLeast(request.ms("at_least_ms"));
+    }
+    if (request.has("max_hold_ms")) {
+      handle = handle.withMaxHold(request.ms("max_hold_ms"));
     }
     if (request.has("owner")) {
       handle = handle.withOwner(request.text("owner"));
@@ -389,6 +409,11 @@ public final class Driver {
   }
 
   private Handle<?, ?> handle(Request request) {
+    Handle<?, ?> handle = plain(request);
+    return request.has("session_ms") ? handle.withSessionGrace(request.ms("session_ms")) : handle;
+  }
+
+  private Handle<?, ?> plain(Request request) {
     Client client = client(request.text("client"));
     String name = request.text("lock");
     switch (request.has("kind") ? request.text("kind") : "lock") {
