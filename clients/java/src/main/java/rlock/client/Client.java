@@ -2,6 +2,7 @@ package rlock.client;
 
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -136,6 +137,16 @@ public final class Client implements AutoCloseable {
       throw new Invalid("a semaphore has from 1 to 2147483647 permits, not " + permits);
     }
     return new Semaphore(this, plan(name, Mode.PERMIT).with(plan -> plan.permits = permits));
+  }
+
+  /**
+   * Several locks as one: they are acquired, held and released together.
+   *
+   * @param names the keys in the server, in any order and in any slots
+   * @return a handle, which does no I/O until it is acquired
+   */
+  public LockAll lockAll(Collection<String> names) {
+    return new LockAll(this, names);
   }
 
   /**

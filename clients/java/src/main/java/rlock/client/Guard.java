@@ -146,9 +146,14 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
   /** Releases the lock, unless this was done before. */
   @Override
   public final void close() {
-    if (!over.get()) {
+    if (!over()) {
       release();
     }
+  }
+
+  /** Released, detached or downgraded. */
+  final boolean over() {
+    return over.get();
   }
 
   private CompletableFuture<Void> end() {

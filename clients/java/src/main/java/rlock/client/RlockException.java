@@ -109,7 +109,7 @@ public abstract sealed class RlockException extends RuntimeException {
   public static final class Timeout extends RlockException {
     private static final long serialVersionUID = 1;
 
-    Timeout(String lock, long waitedMs, RlockException cause) {
+    Timeout(String lock, long waitedMs, Throwable cause) {
       super(
           "the lock %s was not acquired within %s ms%s"
               .formatted(
