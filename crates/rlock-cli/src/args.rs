@@ -14,7 +14,7 @@ use clap_complete::Shell;
 
 use crate::duration;
 
-pub(crate) use run::RunArgs;
+pub(crate) use run::{CommandArgs, LeadArgs, RunArgs};
 pub(crate) use signal::EndSignal;
 pub(crate) use sort::Sort;
 
@@ -93,6 +93,18 @@ pub(crate) enum Action {
     /// connections keeps the lock until lease end.
     #[command(after_help = EXIT_CODES)]
     Run(RunArgs),
+    /// Run a command while this process leads: of all processes that call it with this name, one at a time
+    ///
+    /// It waits for the lock, runs the command while it holds it, and ends the command before the lock could be lost, as `rlock run` does.
+    /// Then it waits again, for ever, also while no server answers: another process leads meanwhile. If the command ends by
+    /// itself, the lead is given up, and sought again a second later.
+    ///
+    /// It exits by TERM, INT, HUP or QUIT, which the command gets too: with the command's code, or 128 and the number of the signal where it
+    /// did not lead. It exits with an error where the command cannot be executed, or the server refuses the lock.
+    ///
+    /// How soon another process leads after this one crashed is what --session-grace says, or the lease: after `kill -9`
+    /// of rlock at once with a session of 1s a second later, after the loss of the machine at lease end.
+    Lead(LeadArgs),
     /// Show a lock's holders, lease and waiters
     Status {
         /// The lock
@@ -178,7 +190,7 @@ pub(crate) enum Action {
     /// refused writes, for RLOCK.CANCEL on the keys rlock:probe*.
     Exporter {
         /// The address and the port to listen on; there is no login and no encryption
-        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9121")]
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9821")]
         listen: String,
         #[command(flatten)]
         metrics: MetricsArgs,

@@ -85,6 +85,7 @@ fn perform(cli: &Cli) -> Result<u8, Error> {
     let place = || Place::parse(&cli.shared.url);
     match &cli.action {
         Action::Run(arguments) => run::run(place()?, arguments, Notes::new(cli.shared.json)),
+        Action::Lead(arguments) => run::lead(place()?, arguments, Notes::new(cli.shared.json)),
         Action::Status { key } => status::status(&place()?, &bytes(key), output),
         Action::Release { key, owner } => release::release(&place()?, &bytes(key), &bytes(owner), output),
         Action::ForceRelease { key, yes, any } => {
