@@ -16,7 +16,7 @@ from ._errors import Error, Permission, Unreachable
 from ._events import Event
 from ._machine import MS, Failed
 from ._version import __version__
-from ._wire import HELLO, Words, is_replica, parse, refusal
+from ._wire import HELLO, Words, is_replica, parse, release_of
 
 if TYPE_CHECKING:
     from ._engine import Acquisition, Engine
@@ -71,7 +71,7 @@ class Link:
         return str(self.place)
 
     def came(self) -> None: ...
-    def went(self) -> None: ...
+    def went(self) -> None: ...  # or did not come
     def message(self, payload: bytes) -> None: ...
     def lives(self, value: Any, sent_at: int) -> None: ...
 
@@ -111,7 +111,7 @@ class Link:
     def send(self, words: Words, receive: Receiver, within: int | None = None) -> None:
         """Sends a command; a connection that does not answer it within this time (in ns) is given up."""
         if not self.up:
-            receive(Failed("unsent", self.trouble), now())
+            receive(Failed("passing", self.trouble), now())
             return
         if not self._outbox:
             self.loop.call_soon(self._flush)
@@ -219,8 +219,11 @@ class Link:
             value = await self.connection.read_response(disconnect_on_error=False)
         except REPLIES as error:
             value = error
-        if isinstance(value, list) and value and value[0] == b"message":
+        kind = value[0] if isinstance(value, list) and value else None
+        if kind in (b"message", b"smessage"):
             self.message(value[2])
+        elif kind == b"sunsubscribe":
+            self.drop(self.place.silent("the slot of its channel has moved"))
         elif self._waiting:
             sent = self._waiting.popleft()
             sent.alarm.cancel()
@@ -252,34 +255,47 @@ class Commands(PrimaryLink):
     """For the commands of locks; sessions end with it."""
 
     looks = True  # for how long another owner still holds a lock, as far as this user may
+    surveys = True  # the slots of a cluster, as far as this user may
 
     def __init__(self, engine: Engine, address: Address) -> None:
-        self.address = address
+        self.address, self.used_at = address, 0
+        self.subscription: Subscription | None = None
         super().__init__(engine, engine.endpoint.at(address))
 
     def users(self) -> list[Acquisition]:
         return [one for one in self.engine.acquisitions.values() if one.link is self]
 
+    def listen(self) -> None:
+        """Sees to it that messages arrive."""
+        if self.subscription is None:
+            self.subscription = Subscription(self)
+        elif self.subscription.hearing == "no" and self.subscription.up:
+            self.subscription.came()
+
     def came(self) -> None:
-        self.looks = True
+        self.looks = self.surveys = True
         # Renewals first: their locks have a deadline.
-        for one in sorted(self.engine.acquisitions.values(), key=lambda one: one.machine.phase != "held"):
-            if not one.waits and self.engine.link_for(one.spec.key) is self:
-                self.engine.give(one, one.machine.link_up)
-        subscription = self.engine.subscription
+        for one in sorted(self.users(), key=lambda one: one.machine.phase != "held"):
+            if not one.waits:
+                self.engine.match(one)
+        subscription = self.subscription
         if subscription is not None and subscription.hearing in ("heard", "sure"):
             subscription.count()
+        self.engine.survey()
 
     def went(self) -> None:
-        """In a cluster, the slots of a server that is gone are asked for at another one."""
-        engine, seeds = self.engine, self.engine.endpoint.seeds
-        engine.slots = {slot: address for slot, address in engine.slots.items() if address != self.address}
-        if self.address == seeds[0]:
-            seeds.append(seeds.pop(0))
-        for one in self.users():
-            engine.give(one, one.machine.link_down)
-            if engine.link_for(one.spec.key).up:
-                engine.give(one, one.machine.link_up)
+        engine = self.engine
+        for one in list(engine.acquisitions.values()):
+            if one.link is self:
+                engine.match(one)
+            elif one.tied is self and one.spec.plan.grace:
+                engine.give(one, one.machine.link_down)
+        if engine.endpoint.cluster:
+            if self.address == engine.endpoint.seeds[0]:
+                engine.endpoint.seeds.append(engine.endpoint.seeds.pop(0))
+            engine.survey()
+            for one in self.users():
+                engine.follow(one)
 
     def grace(self) -> int:
         return min((grace for grace, count in self.engine.graces.items() if grace and count), default=NO_GRACE)
@@ -294,24 +310,41 @@ class Commands(PrimaryLink):
 
 
 class Subscription(PrimaryLink):
-    """For the messages to waiters."""
+    """For the messages to those who wait at the server of a link for commands."""
 
-    hearing = "no"  # asking, heard: the server has confirmed it, sure: so has that of the commands
+    # asking; heard: the server has confirmed it; sure: it is the server of the commands. The latter makes the grants.
+    hearing = "no"
 
-    def __init__(self, engine: Engine) -> None:
-        # All that may be said there, and by a user without more permissions.
-        self.pulses = ((b"PING",), (b"SUBSCRIBE", engine.channel))
-        super().__init__(engine, engine.endpoint.at(None))
+    def __init__(self, commands: Commands) -> None:
+        self.commands, self.channel = commands, b""
+        super().__init__(commands.engine, commands.engine.endpoint.at(commands.address))
 
     def users(self) -> list[Acquisition]:
-        return [one for one in self.engine.acquisitions.values() if one.waits]
+        return [one for one in self.commands.users() if one.waits]
 
     def came(self) -> None:
+        # Each connection has a channel of its own: one that is half-open must not count as its receiver.
+        engine, tag = self.engine, ""
+        if engine.endpoint.cluster:
+            number = engine.tag(self.commands.address)
+            if number is None and self.commands.surveys:
+                engine.survey()
+                return
+            tag = f":{{{number or 0}}}"
+        self.channel = f"rlock:grants:{engine.random}:{next(engine.numbers)}{tag}".encode()
         self.hearing = "asking"
-        self.send((b"SUBSCRIBE", self.engine.channel), self._subscribed)
+        subscribe = (b"SSUBSCRIBE" if tag else b"SUBSCRIBE", self.channel)
+        # All that may be said there, and by a user without more permissions.
+        self._pulses = [(b"PING",), subscribe]
+        self.send(subscribe, self._subscribed)
 
     def went(self) -> None:
         self.hearing = "no"
+        self._match()
+
+    def _match(self) -> None:
+        for one in self.users():
+            self.engine.match(one)
 
     def _subscribed(self, value: Any, sent_at: int) -> None:
         if isinstance(value, Exception):
@@ -320,25 +353,31 @@ class Subscription(PrimaryLink):
             self.count()
 
     def count(self) -> None:
-        """The server of the command link must know the subscription: that server makes the grants."""
+        """The server of the command link must know the subscription. In a cluster, both have the same address."""
         self.hearing = "heard"
-        self.engine.link(None).send((b"PUBSUB", b"NUMSUB", self.engine.channel), self._counted)
+        if self.engine.endpoint.cluster:
+            self._sure()
+        else:
+            self.commands.send((b"PUBSUB", b"NUMSUB", self.channel), self._counted)
 
     def _counted(self, value: Any, sent_at: int) -> None:
         if isinstance(value, Exception):
             self._unheard(value)
-        elif isinstance(value, Failed) or self.hearing != "heard":
+        elif isinstance(value, Failed) or self.hearing != "heard" or value[0] != self.channel:
             return
         elif value[1] == 0:
             self.drop(self.place.silent("the subscription is on another server"))
         else:
-            self.hearing = "sure"
-            for one in self.users():
-                self.engine.give(one, one.machine.link_up)
+            self._sure()
+
+    def _sure(self) -> None:
+        self.hearing = "sure"
+        self._match()
 
     def _unheard(self, error: Exception) -> None:
         """No messages for this user: waits end. The next one subscribes again, for the rules may have changed."""
-        refused, self.hearing = refusal(error, self.server), "no"
+        _, _, refused = self.engine.refusal(error, self.commands)
+        self.hearing = "no"
         if refused.failure == "passing":
             self.drop(refused.error)  # the next connection subscribes again
             return
@@ -346,7 +385,13 @@ class Subscription(PrimaryLink):
             self.engine.give(one, one.machine.cancel, refused.error)
 
     def message(self, payload: bytes) -> None:
-        word, whose, token = parse(payload) or ("", (b"", b"", b""), 0)
-        one = self.engine.acquisitions.get(whose)
+        engine, message = self.engine, parse(payload)
+        one = engine.acquisitions.get(message.claim) if message else None
+        if message is None:
+            return
         if one is not None:
-            self.engine.give(one, one.machine.message, word, token)
+            current = self.hearing == "sure" and self.commands.up and one.link is self.commands
+            engine.give(one, one.machine.message, message.word, message.token, message.lease, current)
+        elif message.word == "granted" and engine.may_release(message.claim):
+            # Of an acquisition that has ended: the server has granted a repeat of its requests.
+            self.commands.send(release_of(message.claim), ignore)
