@@ -115,6 +115,12 @@ pub(crate) enum Step {
     Pause {
         ms: u64,
     },
+    /// Transfers between accounts, each under both accounts' locks.
+    Transfers {
+        clients: Vec<String>,
+        accounts: usize,
+        count: usize,
+    },
     Signal {
         process: String,
         signal: Signal,

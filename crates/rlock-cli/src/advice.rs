@@ -33,7 +33,7 @@ impl Error {
             }
             Error::System { .. } => "check the limits of this user and of the container (ulimit -a)",
             Error::Listen { .. } => {
-                "choose an address of this machine and a free port: --listen 127.0.0.1:9121"
+                "choose an address of this machine and a free port: --listen 127.0.0.1:9821"
             }
             Error::Output(_) => "check the file or the program that receives the output",
         };

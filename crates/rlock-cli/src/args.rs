@@ -14,7 +14,7 @@ use clap_complete::Shell;
 
 use crate::duration;
 
-pub(crate) use run::RunArgs;
+pub(crate) use run::{CommandArgs, LeadArgs, RunArgs};
 pub(crate) use signal::EndSignal;
 pub(crate) use sort::Sort;
 
@@ -93,18 +93,40 @@ pub(crate) enum Action {
     /// connections keeps the lock until lease end.
     #[command(after_help = EXIT_CODES)]
     Run(RunArgs),
+    /// Run a command while this process leads: of all processes that call it with this name, one at a time
+    ///
+    /// It waits for the lock, runs the command while it holds it, and ends the command before the lock could be lost, as `rlock run` does.
+    /// Then it waits again, for ever, also while no server answers: another process leads meanwhile. If the command ends by
+    /// itself, the lead is given up, and sought again a second later.
+    ///
+    /// It exits by TERM, INT, HUP or QUIT, which the command gets too: with the command's code, or 128 and the number of the signal where it
+    /// did not lead. It exits with an error where the command cannot be executed, or the server refuses the lock.
+    ///
+    /// How soon another process leads after this one crashed is what --session-grace says, or the lease: after `kill -9`
+    /// of rlock at once with a session of 1s a second later, after the loss of the machine at lease end.
+    Lead(LeadArgs),
     /// Show a lock's holders, lease and waiters
     Status {
         /// The lock
         key: OsString,
     },
-    /// Release all holds of an owner
+    /// Release all holds of an owner of a lock, or of all owners that match a pattern
+    ///
+    /// `rlock release --holder 'shop@web-2:*'` releases what the program shop held on the machine web-2, after it died: it finds the locks on
+    /// all primaries as `rlock ls` does, shows them, and asks first.
     Release {
         /// The lock
-        key: OsString,
+        #[arg(required_unless_present = "holder")]
+        key: Option<OsString>,
         /// The owner, as `rlock status` shows it
-        #[arg(long)]
-        owner: OsString,
+        #[arg(long, requires = "key", required_unless_present = "holder")]
+        owner: Option<OsString>,
+        /// All owners that match this pattern, of all locks: `*` is any text, `?` any character
+        #[arg(long, value_name = "PATTERN", conflicts_with_all = ["key", "owner"])]
+        holder: Option<OsString>,
+        /// Do not ask about the locks of --holder
+        #[arg(long, short, conflicts_with = "key")]
+        yes: bool,
     },
     /// Release a lock without its holder; asks first
     ///
@@ -133,8 +155,11 @@ pub(crate) enum Action {
         #[arg(default_value = "*")]
         pattern: OsString,
         /// List the locks with waiters, held or just free; the servers keep this list and scan no key
-        #[arg(long, conflicts_with = "pattern")]
+        #[arg(long, conflicts_with_all = ["pattern", "holder"])]
         waiting: bool,
+        /// Only locks with a holder whose owner matches this pattern, and only these holders: shop@web-2:*
+        #[arg(long, value_name = "PATTERN")]
+        holder: Option<OsString>,
     },
     /// Show the changes of a lock until Ctrl-C
     ///
@@ -178,7 +203,7 @@ pub(crate) enum Action {
     /// refused writes, for RLOCK.CANCEL on the keys rlock:probe*.
     Exporter {
         /// The address and the port to listen on; there is no login and no encryption
-        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9121")]
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9821")]
         listen: String,
         #[command(flatten)]
         metrics: MetricsArgs,

@@ -34,12 +34,14 @@ mod terminal;
 mod top;
 
 use std::env::args_os;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use args::{Action, Cli};
+use command::holders::{self, Holders};
 use command::release::Doubts;
 use command::{generate, ls, ping, release, status, watch};
 use error::{Error, FAILED};
@@ -85,14 +87,25 @@ fn perform(cli: &Cli) -> Result<u8, Error> {
     let place = || Place::parse(&cli.shared.url);
     match &cli.action {
         Action::Run(arguments) => run::run(place()?, arguments, Notes::new(cli.shared.json)),
+        Action::Lead(arguments) => run::lead(place()?, arguments, Notes::new(cli.shared.json)),
         Action::Status { key } => status::status(&place()?, &bytes(key), output),
-        Action::Release { key, owner } => release::release(&place()?, &bytes(key), &bytes(owner), output),
+        Action::Release { key, owner, holder: None, .. } => {
+            // Without a pattern both are required.
+            let name = |name: &Option<OsString>| name.as_ref().map(bytes).unwrap_or_default();
+            release::release(&place()?, &name(key), &name(owner), output)
+        }
+        Action::Release { holder: Some(holder), yes, .. } => {
+            holders::release(&place()?, &Holders::new(&bytes(holder)), *yes, output)
+        }
         Action::ForceRelease { key, yes, any } => {
             let doubts = Doubts { ask: !yes, locks_only: !any };
             release::force_release(&place()?, &bytes(key), doubts, output)
         }
         Action::Ls { waiting: true, .. } => ls::waiting(&place()?, output),
-        Action::Ls { pattern, waiting: false } => ls::ls(&place()?, &bytes(pattern), output),
+        Action::Ls { pattern, holder, .. } => {
+            let holders = holder.as_ref().map(|holder| Holders::new(&bytes(holder)));
+            ls::ls(&place()?, &bytes(pattern), holders.as_ref(), output)
+        }
         Action::Watch { key } => watch::watch(&place()?, &bytes(key), output),
         Action::Top(arguments) => top::top(&place()?, arguments, output),
         Action::Ping => ping::ping(&place()?, output),

@@ -141,7 +141,7 @@ impl Client {
             let up = shared.clock.until(Some(by), node.main.up()).await;
             // Without its arguments: the answer is an error of one kind or another.
             let answers = match up.unwrap_or_else(|| Err(node.main.trouble())) {
-                Ok(live) => live.request(&[cmd("RLOCK.RENEW")]).await,
+                Ok(live) => live.request(vec![cmd("RLOCK.RENEW")]).await,
                 Err(error) => Err(error),
             };
             let refusal = answers.map(|values| values.into_iter().find_map(|value| answer(b"", value).err()));

@@ -75,10 +75,10 @@ pub(crate) async fn all(
         let left = by.since(shared.clock.now()).max(Duration::from_millis(1));
         let values = if asks {
             let asking = commands.iter().flat_map(|command| [cmd("ASKING"), command.clone()]);
-            let values = live.request_within(&asking.collect::<Vec<_>>(), left).await;
+            let values = live.request_within(asking.collect(), left).await;
             values.map(|values| values.into_iter().skip(1).step_by(2).collect())
         } else {
-            live.request_within(commands, left).await
+            live.request_within(commands.to_vec(), left).await
         };
         let values: Vec<Value> = values.map_err(|error| Failed::Silent(NoAnswer::Unanswered(error)))?;
         let answers: Result<Vec<Value>, Refusal> =

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use rlock_client::{CancellationToken, Client, Error, Guard, Kind as Kinds, Lock};
+use rlock_client::{CancellationToken, Client, Error, Guard, Kind as Kinds, Lock, Lost};
+use rlock_multi::LockAll;
+use tokio::task::AbortHandle;
 
 use super::answers::{Fault, Fields, fields, lost, reason, write};
 use super::raw;
-use super::request::{Acquire, Adopt, Kind};
+use super::request::{Acquire, AcquireAll, Adopt, Kind};
 use super::serve::{Driver, Holding, Kept, Outcome};
 use super::wrong::Wrong;
 use crate::clock::boot_ns;
@@ -32,7 +34,7 @@ impl Driver {
             Kept::Guard(guard) => (guard.token(), String::from_utf8_lossy(guard.owner()).into_owned()),
             Kept::Writer(guard) => (guard.token(), String::from_utf8_lossy(guard.owner()).into_owned()),
             Kept::Raw(guard) => (None, guard.owner.clone()),
-            Kept::Over(_) => return Err(Error::Closed.into()),
+            Kept::All(_) | Kept::Over(_) | Kept::AllOver(_) => return Err(Error::Closed.into()),
         };
         let lease_ms = match ask.lease_ms {
             Some(lease) => lease,
@@ -95,25 +97,61 @@ impl Driver {
         }
     }
 
-    fn keep(&self, guard: String, client: String, lock: String, kept: Kept, lease_ms: u64) {
-        let held = match &kept {
-            Kept::Guard(guard) => Some(guard.held()),
-            Kept::Writer(guard) => Some(guard.held()),
-            Kept::Raw(_) | Kept::Over(_) => None,
+    /// Acquires several locks as one.
+    pub(super) async fn acquire_all(&self, ask: AcquireAll) -> Outcome {
+        if ask.r#try && ask.timeout_ms.is_some() {
+            return Err(Fault::invalid("try and timeout_ms exclude each other"));
+        }
+        let (client, _, lease_ms) = self.client(&ask.client)?;
+        if self.wrong == Some(Wrong::LocksAsNamed) {
+            let mut guards = Vec::new();
+            for name in &ask.locks {
+                guards.push(client.lock(name).acquire().await?);
+            }
+            guards.clear();
+        }
+        let all = LockAll::new(ask.locks.iter().map(|name| client.lock(name)))?;
+        let guard = match (ask.r#try, ask.timeout_ms) {
+            (true, _) => all.try_acquire().await,
+            (_, None) => all.acquire().await,
+            (_, Some(wait)) => all.acquire_timeout(Duration::from_millis(wait)).await,
         };
-        let (called, late) = (guard.clone(), self.wrong == Some(Wrong::LateLoss));
-        let watcher = held.map(|held| {
-            let watch = async move {
-                let why = held.lost().await;
-                if late {
-                    tokio::time::sleep(Duration::from_secs(2)).await;
-                }
-                write(&lost(&called, reason(why)));
-            };
-            tokio::task::spawn_local(watch).abort_handle()
-        });
+        self.keep(ask.guard, ask.client, String::new(), Kept::All(guard?), lease_ms);
+        Ok(Fields::new())
+    }
+
+    fn keep(&self, guard: String, client: String, lock: String, kept: Kept, lease_ms: u64) {
+        let called = guard.clone();
+        let watcher = match &kept {
+            Kept::Guard(guard) => {
+                let held = guard.held();
+                Some(self.watch(called, async move { held.lost().await }))
+            }
+            Kept::Writer(guard) => {
+                let held = guard.held();
+                Some(self.watch(called, async move { held.lost().await }))
+            }
+            Kept::All(guard) => {
+                let held = guard.held();
+                Some(self.watch(called, async move { held.lost().await }))
+            }
+            Kept::Raw(_) | Kept::Over(_) | Kept::AllOver(_) => None,
+        };
         let holding = Holding { kept, client, lock, watcher, since: boot_ns(), lease_ms };
         self.state.guards.borrow_mut().insert(guard, holding);
+    }
+
+    /// Reports a loss.
+    fn watch(&self, guard: String, loss: impl Future<Output = Lost> + 'static) -> AbortHandle {
+        let late = self.wrong == Some(Wrong::LateLoss);
+        let watch = async move {
+            let why = loss.await;
+            if late {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+            }
+            write(&lost(&guard, reason(why)));
+        };
+        tokio::task::spawn_local(watch).abort_handle()
     }
 
     pub(super) fn cancel(&self, acquire: u64) -> Outcome {
@@ -130,7 +168,9 @@ impl Driver {
         let left = match &holding.kept {
             Kept::Guard(guard) => guard.check(),
             Kept::Writer(guard) => guard.check(),
+            Kept::All(guard) => guard.check(),
             Kept::Over(held) => held.check(),
+            Kept::AllOver(held) => held.check(),
             Kept::Raw(guard) => return Ok(fields([("left_ms", guard.check()?.into())])),
         };
         let left = match (self.wrong, left) {
@@ -158,7 +198,7 @@ impl Driver {
         let again = match &holding.kept {
             Kept::Guard(guard) => guard.reenter().await.map(Kept::Guard),
             Kept::Writer(guard) => guard.reenter().await.map(Kept::Writer),
-            Kept::Raw(_) | Kept::Over(_) => Err(Error::Closed),
+            Kept::All(_) | Kept::Raw(_) | Kept::Over(_) | Kept::AllOver(_) => Err(Error::Closed),
         };
         let (client, lock, lease_ms) = (holding.client.clone(), holding.lock.clone(), holding.lease_ms);
         self.state.guards.borrow_mut().insert(guard.to_string(), holding);
@@ -166,7 +206,7 @@ impl Driver {
         let token = match &kept {
             Kept::Guard(guard) => guard.token(),
             Kept::Writer(guard) => guard.token(),
-            Kept::Raw(_) | Kept::Over(_) => None,
+            Kept::All(_) | Kept::Raw(_) | Kept::Over(_) | Kept::AllOver(_) => None,
         };
         self.keep(r#as, client, lock, kept, lease_ms);
         Ok(fields([("token", token.unwrap_or_default().into())]))
@@ -183,6 +223,8 @@ impl Driver {
                     .map(|()| Fields::new());
             }
             Kept::Over(held) => return held.check().map(|_| Fields::new()).map_err(Fault::from),
+            Kept::AllOver(held) => return held.check().map(|_| Fields::new()).map_err(Fault::from),
+            Kept::All(guard) => return guard.release().await.map(|()| Fields::new()).map_err(Fault::from),
             Kept::Guard(guard) => (guard.owner().to_vec(), guard.release().await),
             Kept::Writer(guard) => (guard.owner().to_vec(), guard.release().await),
         };
@@ -209,7 +251,9 @@ impl Driver {
         let detached = match holding.kept {
             Kept::Guard(guard) => guard.detach().await?,
             Kept::Writer(guard) => guard.detach().await?,
-            Kept::Raw(_) => return Err(Fault::invalid("a raw guard cannot be detached")),
+            Kept::All(_) | Kept::Raw(_) | Kept::AllOver(_) => {
+                return Err(Fault::invalid("only the guard of one lock can be detached"));
+            }
             Kept::Over(held) => return held.check().map(|_| Fields::new()).map_err(Fault::from),
         };
         let owner = String::from_utf8_lossy(&detached.owner).into_owned();
@@ -250,12 +294,12 @@ impl Driver {
                 // The guards are lost by now; their watchers report it before the guards are gone.
                 tokio::task::yield_now().await;
                 for holding in self.state.guards.borrow_mut().values_mut().filter(|holding| holding.client == client) {
-                    let held = match &holding.kept {
-                        Kept::Guard(guard) => guard.held(),
-                        Kept::Writer(guard) => guard.held(),
-                        Kept::Raw(_) | Kept::Over(_) => continue,
+                    holding.kept = match &holding.kept {
+                        Kept::Guard(guard) => Kept::Over(guard.held()),
+                        Kept::Writer(guard) => Kept::Over(guard.held()),
+                        Kept::All(guard) => Kept::AllOver(guard.held()),
+                        Kept::Raw(_) | Kept::Over(_) | Kept::AllOver(_) => continue,
                     };
-                    holding.kept = Kept::Over(held);
                 }
                 closing.await?;
             }

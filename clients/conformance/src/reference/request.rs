@@ -27,6 +27,7 @@ pub(super) enum Request {
         response_ms: Option<u64>,
     },
     Acquire(Acquire),
+    AcquireAll(AcquireAll),
     Cancel {
         acquire: u64,
     },
@@ -98,6 +99,17 @@ pub(super) struct Acquire {
     pub(super) owner: Option<String>,
     pub(super) at_least_ms: Option<u64>,
     pub(super) max_hold_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AcquireAll {
+    pub(super) client: String,
+    pub(super) guard: String,
+    pub(super) locks: Vec<String>,
+    #[serde(default)]
+    pub(super) r#try: bool,
+    pub(super) timeout_ms: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rlock_client::{Any, CancellationToken, Client, Guard, Held, Lock, Write};
+use rlock_multi::{AllGuard, AllHeld};
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::{AbortHandle, LocalSet};
@@ -19,7 +20,7 @@ use super::request::{Kind, Request, read};
 use super::wrong::Wrong;
 use crate::clock::boot_ns;
 
-const CAPABILITIES: [&str; 20] = [
+const CAPABILITIES: [&str; 21] = [
     "read_write",
     "downgrade",
     "fair",
@@ -40,6 +41,7 @@ const CAPABILITIES: [&str; 20] = [
     "at_least",
     "max_hold",
     "detach",
+    "lock_all",
 ];
 
 pub(super) type Outcome = Result<Fields, Fault>;
@@ -47,9 +49,12 @@ pub(super) type Outcome = Result<Fields, Fault>;
 pub(super) enum Kept {
     Guard(Guard<Any>),
     Writer(Guard<Write>),
+    All(AllGuard),
     Raw(RawGuard),
     /// Its client is closed.
     Over(Held),
+    /// Of several locks.
+    AllOver(AllHeld),
 }
 
 pub(super) struct Holding {
@@ -139,6 +144,7 @@ impl Driver {
                 self.connect(client, &url, name, lease_ms, response_ms).await
             }
             Request::Acquire(ask) => self.acquire(id, ask).await,
+            Request::AcquireAll(ask) => self.acquire_all(ask).await,
             Request::Cancel { acquire } => self.cancel(acquire),
             Request::Check { guard } => self.check(&guard),
             Request::Reenter { guard, r#as } => self.reenter(&guard, r#as).await,

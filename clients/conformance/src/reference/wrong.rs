@@ -53,10 +53,12 @@ pub enum Wrong {
     RenewsWhatItLeft,
     /// An adoption acquires the lock if it is free.
     AdoptsByAcquiring,
+    /// Several locks are waited for in the order in which the caller named them.
+    LocksAsNamed,
 }
 
 /// Each wrong client, and its switch.
-const SWITCHES: [(Wrong, &str); 24] = [
+const SWITCHES: [(Wrong, &str); 25] = [
     (Wrong::LeaseFromReply, "lease-from-reply"),
     (Wrong::NoConfirmation, "no-confirmation"),
     (Wrong::NoRepeat, "no-repeat"),
@@ -81,6 +83,7 @@ const SWITCHES: [(Wrong, &str); 24] = [
     (Wrong::RenewsForEver, "renews-for-ever"),
     (Wrong::RenewsWhatItLeft, "renews-what-it-left"),
     (Wrong::AdoptsByAcquiring, "adopts-by-acquiring"),
+    (Wrong::LocksAsNamed, "locks-as-named"),
 ];
 
 impl FromStr for Wrong {

@@ -7,7 +7,7 @@ use rlock_testkit::TestServer;
 use serde_json::{Map, Value, json};
 
 use super::answers::check_event;
-use super::{DEADLINE, Problem, Run};
+use super::{Asked, DEADLINE, Problem, Run};
 use crate::judge;
 
 /// How long the connections of a closed client, and its locks, may still be seen.
@@ -93,8 +93,8 @@ impl Run<'_> {
         }
         let mut connections: Vec<redis::Connection> =
             self.servers().into_iter().map(TestServer::connect).collect();
-        let locks: BTreeSet<&str> =
-            self.asked.iter().filter_map(|asked| asked.request.get("lock").and_then(Value::as_str)).collect();
+        let named = self.asked.iter().filter_map(|asked| asked.request.get("lock")?.as_str());
+        let locks: BTreeSet<String> = named.map(str::to_string).chain(self.several()).collect();
         let end = Instant::now() + GONE;
         loop {
             let mut left = Vec::new();
@@ -123,6 +123,12 @@ impl Run<'_> {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// The locks that were asked for as one with others.
+    pub(crate) fn several(&self) -> impl Iterator<Item = String> {
+        let names = |asked: &'_ Asked| asked.request.get("locks").and_then(Value::as_array).cloned();
+        self.asked.iter().filter_map(names).flatten().filter_map(|name| name.as_str().map(str::to_string))
     }
 
     /// A closed client reports no events. The processes get no `exit`: they serve the next scenarios.

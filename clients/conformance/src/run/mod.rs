@@ -4,6 +4,7 @@ mod answers;
 mod cluster;
 mod finish;
 mod steps;
+mod transfers;
 mod world;
 
 use std::collections::{BTreeMap, HashMap};

@@ -47,6 +47,7 @@ impl Run<'_> {
             Step::MoveSlot { lock, half_way_ms } => self.move_slot(lock, Duration::from_millis(*half_way_ms)),
             Step::KillPrimary { lock } => self.kill_primary(lock),
             Step::Sent { client, commands } => self.sent(client, commands),
+            Step::Transfers { clients, accounts, count } => self.transfers(clients, *accounts, *count),
             step => self.proxy_step(step),
         }
     }
@@ -160,7 +161,7 @@ impl Run<'_> {
         let made = self.asked.iter().find(|asked| {
             let is = |name: &str| asked.request.get(name).and_then(Value::as_str) == Some(guard);
             match asked.request.get("do").and_then(Value::as_str) {
-                Some("acquire" | "adopt") => is("guard"),
+                Some("acquire" | "acquire_all" | "adopt") => is("guard"),
                 _ => is("as"),
             }
         });

@@ -2,6 +2,7 @@
 
 mod frame;
 pub(crate) mod generate;
+pub(crate) mod holders;
 pub(crate) mod ls;
 pub(crate) mod ping;
 pub(crate) mod release;

@@ -5,8 +5,9 @@ use std::process::Command;
 
 use crate::support::{Ended, Files, Running, bare};
 
-const SUBCOMMANDS: [&str; 12] = [
+const SUBCOMMANDS: [&str; 13] = [
     "run",
+    "lead",
     "status",
     "release",
     "force-release",

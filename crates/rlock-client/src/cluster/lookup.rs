@@ -131,12 +131,12 @@ impl Source {
         question.arg("SLOTS");
         let replies = match self {
             Self::Linked(node) => match node.main.live() {
-                Some(live) => live.request(&[question]).await,
+                Some(live) => live.request(vec![question]).await,
                 None => Err(Error::transport(address, "the connection was lost")),
             },
             Self::Dialled(connector) => {
                 let (unheard, _) = unbounded_channel();
-                let replies = connector.dial(unheard).await?.send(&[question]).await;
+                let replies = connector.dial(unheard).await?.send(vec![question]).await;
                 replies.map_err(|why| Error::transport(address, why))
             }
         };

@@ -1,20 +1,16 @@
 //! Keeping a connection up: connect, listen, PING, and connect again, for ever.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
-use redis::{Cmd, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::DropGuard;
 
 use super::links::Links;
-use super::live::{Live, NoAnswer, Order, Suspicion};
+use super::live::{Live, Suspicion};
 use super::role::pulse;
 use super::transport::{Connector, Dialled, Incoming};
 use crate::clock::Instant as Moment;
@@ -26,9 +22,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
 /// … up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// How many orders go in one piece.
-const BATCH: usize = 500;
 
 /// Why the connection to a demoted server is left.
 pub(crate) const DEMOTED: &str = "it is no longer a primary";
@@ -92,7 +85,9 @@ impl Link {
                 () = keeper.run() => (),
             }
             // Views of holds may outlive their client; its connection must not.
-            keeper.publish.send_replace(State::Down(Error::Closed));
+            if let State::Up(live) = keeper.publish.send_replace(State::Down(Error::Closed)) {
+                live.end.set("the client was closed".into());
+            }
         });
         Link { connector, state, was_up, _ends: ends }
     }
@@ -208,8 +203,7 @@ impl Keeper {
         mut events: UnboundedReceiver<Incoming>,
         lost_at: &mut Option<Instant>,
     ) {
-        let (orders, mut ordered) = unbounded_channel();
-        let live = Arc::new(Live::new(dialled, orders, self.suspicions.clone(), self.links.pace));
+        let live = Arc::new(Live::new(dialled, self.suspicions.clone(), self.links.clone()));
         self.was_up.store(true, Ordering::Relaxed);
         self.publish.send_replace(State::Up(live.clone()));
         if let Some(lost_at) = lost_at.take() {
@@ -217,95 +211,35 @@ impl Keeper {
             self.links.events.tell(Event::Reconnected { server, after });
         }
         (self.reports)(Report::Up(&live));
-        let mut under_way = FuturesUnordered::new();
-        let why = self.serve(&live, &mut events, &mut ordered, &mut under_way).await;
+        let why = self.serve(&live, &mut events).await;
         let error = Error::transport(live.server.as_str(), why.clone());
         live.end.set(why);
         *lost_at = Some(Instant::now());
         self.publish.send_replace(State::Down(error.clone()));
-        while let Some(batch) = under_way.next().await {
-            batch.conclude();
-        }
-        ordered.close();
-        let sent = self.links.pace.clock.now();
-        while let Ok(order) = ordered.try_recv() {
-            (order.answered)(sent, Err(NoAnswer::Unsent(error.clone())));
-        }
+        live.under_way.closed().await;
         (self.reports)(Report::Down);
         self.links.events.tell(Event::Disconnected { server: &live.server, error: &error });
     }
 
-    /// Sends orders and listens until the connection is gone or given up; says why.
-    async fn serve(
-        &mut self,
-        live: &Arc<Live>,
-        events: &mut UnboundedReceiver<Incoming>,
-        ordered: &mut UnboundedReceiver<Order>,
-        under_way: &mut FuturesUnordered<Sending>,
-    ) -> String {
+    /// Listens until the connection is gone or given up; says why.
+    async fn serve(&mut self, live: &Live, events: &mut UnboundedReceiver<Incoming>) -> String {
         let connector = self.connector.clone();
         let alive = keep_asking(live, connector.as_ref(), &self.links, &self.reports);
         let moved = connector.moved(&live.server);
         tokio::pin!(alive, moved);
-        let mut batch = Vec::new();
         loop {
             tokio::select! {
-                // A batch is on its way before the next one is made: orders are carried out in their order.
                 biased;
                 Some(suspected) = self.doubts.recv() => if suspected.epoch == live.epoch {
                     return suspected.why.into();
                 },
-                Some(batch) = under_way.next() => batch.conclude(),
                 event = events.recv() => match event {
                     Some(Incoming::Message(message)) => (self.reports)(Report::Message(live, &message)),
                     Some(Incoming::Unsubscribed) => return "its subscription was ended".into(),
                     Some(Incoming::Closed) | None => return "it was closed".into(),
                 },
-                _ = ordered.recv_many(&mut batch, BATCH) => {
-                    under_way.push(Box::pin(send(live.clone(), std::mem::take(&mut batch))));
-                }
                 why = &mut alive => return why,
                 why = &mut moved => return why,
-            }
-        }
-    }
-}
-
-type Sending = Pin<Box<dyn Future<Output = Batch> + Send>>;
-
-/// Orders that were sent in one piece, and what came of it.
-struct Batch {
-    sent: Moment,
-    outcome: Result<Vec<Value>, Error>,
-    orders: Vec<Order>,
-    /// How many commands each order had.
-    lengths: Vec<usize>,
-}
-
-async fn send(live: Arc<Live>, mut orders: Vec<Order>) -> Batch {
-    let lengths: Vec<usize> = orders.iter().map(|order| order.commands.len()).collect();
-    let response = orders.iter().map(|order| order.response).min().unwrap_or_default();
-    let commands: Vec<Cmd> = orders.iter_mut().flat_map(|order| order.commands.drain(..)).collect();
-    let sent = live.now();
-    let outcome = live.ask(&commands, response, response).await;
-    let outcome = outcome.map_err(|why| Error::transport(live.server.as_str(), why));
-    Batch { sent, outcome, orders, lengths }
-}
-
-impl Batch {
-    /// Tells each order what came of it.
-    fn conclude(self) {
-        match self.outcome {
-            Ok(values) => {
-                let mut values = values.into_iter();
-                for (order, length) in self.orders.into_iter().zip(self.lengths) {
-                    (order.answered)(self.sent, Ok(values.by_ref().take(length).collect()));
-                }
-            }
-            Err(error) => {
-                for order in self.orders {
-                    (order.answered)(self.sent, Err(NoAnswer::Unanswered(error.clone())));
-                }
             }
         }
     }
@@ -324,7 +258,7 @@ async fn keep_asking(live: &Live, connector: &dyn Connector, links: &Links, repo
             Ok(()) = shortest.changed() => continue,
         }
         let sent = live.now();
-        match live.ask(&[pulse()], patience, pace.response.saturating_add(pace.blocking)).await {
+        match live.ask(vec![pulse()], patience, pace.response.saturating_add(pace.blocking)).await {
             Ok(answers) if answers.iter().all(|answer| connector.is_well(answer)) => {
                 reports(Report::Alive(sent))
             }

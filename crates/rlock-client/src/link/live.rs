@@ -1,17 +1,21 @@
 //! A connection that is up, and its requests.
 
+use std::future::ready;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use redis::{Cmd, PushKind, Value, cmd};
-use tokio::sync::OnceCell;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{OnceCell, watch};
+use tokio::task::unconstrained;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::links::Pace;
-use super::transport::{Connection, Dialled};
+use super::links::Links;
+use super::transport::{Connection, Dialled, Reply};
 use crate::clock::Instant;
 use crate::command::{Refusal, about, answer};
 use crate::error::Error;
@@ -50,10 +54,11 @@ pub(crate) struct Live {
     pub(crate) server: String,
     /// Why the connection ended.
     pub(super) end: End,
+    /// Each order that has no answers yet has a receiver of it.
+    pub(super) under_way: watch::Sender<()>,
     connection: Box<dyn Connection>,
-    orders: UnboundedSender<Order>,
+    links: Links,
     suspicions: UnboundedSender<Suspicion>,
-    pace: Pace,
     listener: Listener,
     identity: OnceCell<Option<String>>,
 }
@@ -80,6 +85,10 @@ impl End {
         self.ended.cancel();
     }
 
+    fn is_set(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
     async fn wait(&self) -> &str {
         self.ended.cancelled().await;
         self.why.get().map_or("", String::as_str)
@@ -87,34 +96,50 @@ impl End {
 }
 
 impl Live {
-    /// Puts a connection to use. `suspicions` is notified if it turns out to be unusable; what comes from `orders` is sent on it.
-    pub(super) fn new(
-        dialled: Dialled,
-        orders: UnboundedSender<Order>,
-        suspicions: UnboundedSender<Suspicion>,
-        pace: Pace,
-    ) -> Live {
+    /// Puts a connection to use. `suspicions` is notified if it turns out to be unusable.
+    pub(super) fn new(dialled: Dialled, suspicions: UnboundedSender<Suspicion>, links: Links) -> Live {
         let Dialled { connection, server } = dialled;
         static EPOCHS: AtomicU64 = AtomicU64::new(1);
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
-        let (end, listener, identity) = (End::default(), Listener::default(), OnceCell::new());
-        Live { epoch, server, end, connection, orders, suspicions, pace, listener, identity }
+        let (end, under_way) = (End::default(), watch::Sender::default());
+        let (listener, identity) = (Listener::default(), OnceCell::new());
+        Live { epoch, server, end, under_way, connection, links, suspicions, listener, identity }
     }
 
-    /// Sends an order. Its answers come before the link reports that it is down. An order that comes after that is dropped.
-    pub(crate) fn order(&self, order: Order) {
-        // Without a receiver the connection has ended, which the link reports.
-        let _ = self.orders.send(order);
+    /// Sends an order, behind those before it. Its answers come before the link reports that it is down. An order that comes after that
+    /// is dropped.
+    pub(crate) fn order(self: &Arc<Self>, order: Order) {
+        if self.end.is_set() {
+            return;
+        }
+        let Order { commands, response, answered } = order;
+        let (sent, expected) = (self.now(), commands.len());
+        let reply = self.send_now(commands);
+        let (live, counted) = (self.clone(), self.under_way.subscribe());
+        let task = async move {
+            let outcome = live.await_reply(reply, expected, response, response).await;
+            // A client that was closed hears nothing any more.
+            if !live.links.stop.is_cancelled() {
+                let unanswered = |why| NoAnswer::Unanswered(Error::transport(live.server.as_str(), why));
+                answered(sent, outcome.map_err(unanswered));
+            }
+            drop(counted);
+        };
+        self.links.runtime.spawn(task);
     }
 
     /// Sends commands in one piece. A connection that does not answer within the link's response time is given up.
-    pub(crate) async fn request(&self, commands: &[Cmd]) -> Result<Vec<Value>, Error> {
-        self.request_within(commands, self.pace.response).await
+    pub(crate) async fn request(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, Error> {
+        self.request_within(commands, self.links.pace.response).await
     }
 
     /// As [`Live::request`], but waits for `time` at most. If that is less than the response time, the connection stays in use.
-    pub(crate) async fn request_within(&self, commands: &[Cmd], time: Duration) -> Result<Vec<Value>, Error> {
-        self.ask(commands, time, self.pace.response)
+    pub(crate) async fn request_within(
+        &self,
+        commands: Vec<Cmd>,
+        time: Duration,
+    ) -> Result<Vec<Value>, Error> {
+        self.ask(commands, time, self.links.pace.response)
             .await
             .map_err(|why| Error::transport(self.server.as_str(), why))
     }
@@ -122,17 +147,38 @@ impl Live {
     /// As [`Live::request`], within this time. A connection that is silent for `response` is given up.
     pub(super) async fn ask(
         &self,
-        commands: &[Cmd],
+        commands: Vec<Cmd>,
         time: Duration,
         response: Duration,
     ) -> Result<Vec<Value>, String> {
-        if std::process::id() != self.pace.process {
-            return Err("the connection is that of the process before a fork".into());
-        }
         let expected = commands.len();
+        self.await_reply(self.send_now(commands), expected, time, response).await
+    }
+
+    /// Sends commands before it returns: requests go out in the order of the first polls.
+    fn send_now(&self, commands: Vec<Cmd>) -> Reply {
+        if std::process::id() != self.links.pace.process {
+            return Box::pin(ready(Err("the connection is that of the process before a fork".into())));
+        }
+        let mut reply = self.connection.send(commands);
+        // Whether or not the task that is running has used up its share of time.
+        let polled = pin!(unconstrained(reply.as_mut())).poll(&mut Context::from_waker(Waker::noop()));
+        match polled {
+            Poll::Ready(outcome) => Box::pin(ready(outcome)),
+            Poll::Pending => reply,
+        }
+    }
+
+    async fn await_reply(
+        &self,
+        reply: Reply,
+        expected: usize,
+        time: Duration,
+        response: Duration,
+    ) -> Result<Vec<Value>, String> {
         let answers = tokio::select! {
             biased;
-            answers = timeout(time, self.connection.send(commands)) => answers,
+            answers = timeout(time, reply) => answers,
             // There will be no answers: the callers must not wait for them, but ask on the next connection.
             why = self.end.wait() => return Err(format!("the connection is no longer used: {why}")),
         };
@@ -153,7 +199,7 @@ impl Live {
     }
 
     pub(super) fn now(&self) -> Instant {
-        self.pace.clock.now()
+        self.links.pace.clock.now()
     }
 
     /// The error of a request that the caller waits for no longer.
@@ -173,7 +219,7 @@ impl Live {
         let ask = || async {
             let mut question = cmd("INFO");
             question.arg("server");
-            let answers = self.request(&[question]).await.ok()?;
+            let answers = self.request(vec![question]).await.ok()?;
             answers.into_iter().next().and_then(run_id)
         };
         self.identity.get_or_init(ask).await.as_deref()
@@ -195,7 +241,7 @@ impl Live {
             let commands = vec![about(word, &channel, None)];
             let live = self.clone();
             let answered: Answered = Box::new(move |_, answers| live.listening(answers, done));
-            self.order(Order { commands, response: self.pace.response, answered });
+            self.order(Order { commands, response: self.links.pace.response, answered });
             channel
         });
     }
@@ -238,6 +284,7 @@ fn is_unasked(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
     use std::thread;
 
@@ -245,25 +292,36 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::link::transport::BoxFuture;
+    use crate::events::Hook;
+    use crate::link::{Graces, Pace};
 
-    struct Mute;
+    /// Counts requests, and answers none.
+    struct Mute(Arc<AtomicUsize>);
 
     impl Connection for Mute {
-        fn send<'a>(&'a self, _: &'a [Cmd]) -> BoxFuture<'a, Result<Vec<Value>, String>> {
+        fn send(&self, _: Vec<Cmd>) -> Reply {
+            self.0.fetch_add(1, Ordering::Relaxed);
             Box::pin(std::future::pending())
         }
     }
 
     /// The second of two waits that began at one moment found no channel yet, sent nothing, and slept for ever.
-    #[test]
-    fn the_second_to_listen_has_a_channel_too() {
-        let (orders, mut ordered) = unbounded_channel();
+    #[tokio::test]
+    async fn the_second_to_listen_has_a_channel_too() {
         let (response, clock) = (Duration::from_secs(1), Clock::System);
         let process = std::process::id();
-        let pace = Pace { response, first: response, blocking: Duration::ZERO, clock, process };
-        let dialled = Dialled { connection: Box::new(Mute), server: "mute".into() };
-        let live = Arc::new(Live::new(dialled, orders, unbounded_channel().0, pace));
+        let links = Links {
+            pace: Pace { response, first: response, blocking: Duration::ZERO, clock, process },
+            events: Hook(None),
+            durability_wait: response,
+            busy: Arc::default(),
+            graces: Arc::new(Graces::default()),
+            runtime: tokio::runtime::Handle::current(),
+            stop: CancellationToken::new(),
+        };
+        let requests = Arc::<AtomicUsize>::default();
+        let dialled = Dialled { connection: Box::new(Mute(requests.clone())), server: "mute".into() };
+        let live = Arc::new(Live::new(dialled, unbounded_channel().0, links));
         let ((begun, begins), (go, goes)) = (mpsc::channel(), mpsc::channel());
         let first = live.clone();
         let first = thread::spawn(move || {
@@ -284,6 +342,6 @@ mod tests {
         go.send(()).unwrap();
         first.join().unwrap();
         assert!(!second.join().unwrap().is_empty());
-        assert!(ordered.try_recv().is_ok() && ordered.try_recv().is_err(), "one subscription");
+        assert_eq!(requests.load(Ordering::Relaxed), 1, "one subscription");
     }
 }

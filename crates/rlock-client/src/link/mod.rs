@@ -19,5 +19,5 @@ pub(crate) use live::{Live, NoAnswer, Order};
 pub(crate) use redis::{Login, RedisConnector};
 pub(crate) use sentinel::{SentinelConnector, Service, Template, in_url};
 #[cfg(test)]
-pub(crate) use transport::{BoxFuture, Dialled, Incoming};
+pub(crate) use transport::{BoxFuture, Dialled, Incoming, Reply};
 pub(crate) use transport::{Connection, Connector};

@@ -10,7 +10,7 @@ use redis::{
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::role::{is_replica, pulse};
-use super::transport::{BoxFuture, Connection, Connector, Dialled, Incoming};
+use super::transport::{BoxFuture, Connection, Connector, Dialled, Incoming, Reply};
 use crate::error::{Cause, Error};
 use crate::identity::called;
 
@@ -111,12 +111,11 @@ impl RedisConnector {
         name.arg("SETNAME").arg(&self.name);
         // In parallel: the reply would add a round trip to the time that connecting may take, and nothing
         // depends on it. A user without the right to set a name has none.
-        let name = [name];
-        let named = Multiplexed(connection.0.clone());
+        let named = connection.send(vec![name]);
         tokio::spawn(async move {
             tokio::select! {
                 biased;
-                _ = named.send(&name) => (),
+                _ = named => (),
                 () = unused.closed() => (),
             }
         });
@@ -138,7 +137,7 @@ impl Connector for RedisConnector {
             let server = self.server();
             let connection = self.dial(events).await?;
             if self.leads {
-                let answers = connection.send(&[pulse()]).await;
+                let answers = connection.send(vec![pulse()]).await;
                 let answers = answers.map_err(|why| Error::transport(server.as_str(), why))?;
                 if answers.iter().any(is_replica) {
                     return Err(Error::transport(server, "it is a replica, not a primary"));
@@ -157,21 +156,24 @@ impl Connector for RedisConnector {
 pub(crate) struct Multiplexed(MultiplexedConnection);
 
 impl Connection for Multiplexed {
-    fn send<'a>(&'a self, commands: &'a [Cmd]) -> BoxFuture<'a, Result<Vec<Value>, String>> {
+    fn send(&self, mut commands: Vec<Cmd>) -> Reply {
         let mut connection = self.0.clone();
         // Two futures, as one that can do either is larger than what allocators are quick with.
-        if let [command] = commands {
+        if commands.len() == 1
+            && let Some(command) = commands.pop()
+        {
             return Box::pin(async move {
-                let outcome = connection.send_packed_command(command).await;
+                let outcome = connection.send_packed_command(&command).await;
                 outcome.map(|value| vec![value]).map_err(|error| error.to_string())
             });
         }
+        let count = commands.len();
+        let mut pipeline = redis::Pipeline::with_capacity(count);
+        commands.into_iter().for_each(|command| {
+            pipeline.add_command(command);
+        });
         Box::pin(async move {
-            let mut pipeline = redis::Pipeline::with_capacity(commands.len());
-            for command in commands {
-                pipeline.add_command(command.clone());
-            }
-            let outcome = connection.send_packed_commands(&pipeline, 0, commands.len()).await;
+            let outcome = connection.send_packed_commands(&pipeline, 0, count).await;
             outcome.map_err(|error| error.to_string())
         })
     }

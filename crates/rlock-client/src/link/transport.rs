@@ -10,6 +10,9 @@ use crate::error::Error;
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// The replies to commands, once they are there.
+pub(crate) type Reply = BoxFuture<'static, Result<Vec<Value>, String>>;
+
 /// What comes from a connection unasked.
 #[derive(Debug)]
 pub(crate) enum Incoming {
@@ -58,5 +61,5 @@ pub(crate) trait Connection: Send + Sync {
     ///
     /// An `Err` says nothing about whether they were carried out. Requests are carried out in the order in
     /// which these futures were first polled. There is no limit of time.
-    fn send<'a>(&'a self, commands: &'a [Cmd]) -> BoxFuture<'a, Result<Vec<Value>, String>>;
+    fn send(&self, commands: Vec<Cmd>) -> Reply;
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::link::{BoxFuture, Connection, Connector, Dialled, Incoming};
+use crate::link::{BoxFuture, Connection, Connector, Dialled, Incoming, Reply};
 
 /// What the server does with its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,10 +212,11 @@ impl Connector for VirtualServer {
 }
 
 impl Connection for VirtualServer {
-    fn send<'a>(&'a self, commands: &'a [Cmd]) -> BoxFuture<'a, Result<Vec<Value>, String>> {
+    fn send(&self, commands: Vec<Cmd>) -> Reply {
+        let server = self.clone();
         Box::pin(async move {
             let (mood, values) = {
-                let mut state = self.state();
+                let mut state = server.state();
                 let mood = state.mood;
                 if mood == Mood::Down {
                     return Err("the connection is closed".into());

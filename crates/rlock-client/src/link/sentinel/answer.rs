@@ -70,7 +70,7 @@ impl Question {
         if !self.no_others {
             commands.push(about("SENTINELS"));
         }
-        let replies = connection.send(&commands).await.map_err(|why| Error::transport(sentinel, why))?;
+        let replies = connection.send(commands).await.map_err(|why| Error::transport(sentinel, why))?;
         let mut replies = replies.into_iter().map(|reply| answer(b"", reply));
         let mut next = || replies.next().unwrap_or(Ok(Value::Nil));
         let epoch = if self.no_epoch { Value::Nil } else { allowed(next(), &mut self.no_epoch) };

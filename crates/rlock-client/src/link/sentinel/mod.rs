@@ -84,7 +84,7 @@ impl SentinelConnector {
         let (belief, by) = sentinels.ask_all(after(within / 2)).await?;
         let Belief { address, .. } = &belief;
         let primary = (sentinels.service.primary)(address)?.dial(events).await?;
-        let answers = primary.send(&[pulse()]).await;
+        let answers = primary.send(vec![pulse()]).await;
         let answers = answers.map_err(|why| Error::transport(address.as_str(), why))?;
         // A Sentinel may name a server that was demoted or that is not promoted yet.
         if answers.iter().any(is_replica) {

@@ -58,7 +58,9 @@ async fn listen(
     let mut subscribe = cmd("SUBSCRIBE");
     subscribe.arg(CHANNEL);
     // A user that may not subscribe can ask.
-    let Ok(Ok(_)) = timeout(links.pace.response, connection.send(&[subscribe])).await else { return false };
+    let Ok(Ok(_)) = timeout(links.pace.response, connection.send(vec![subscribe])).await else {
+        return false;
+    };
     let mut question = Question::default();
     let mut asked: Option<Instant> = None;
     while std::process::id() == links.pace.process {
