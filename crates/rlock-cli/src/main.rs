@@ -59,8 +59,16 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and the version are not failures. Without a reader they are lost.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { FAILED } else { command::YES });
+            if !error.use_stderr() {
+                let _ = error.print();
+                return ExitCode::from(command::YES);
+            }
+            if args_os().take_while(|word| word != "--").any(|word| word == "--json") {
+                output::tell(&wrong_arguments(&error), true);
+            } else {
+                let _ = error.print();
+            }
+            return ExitCode::from(FAILED);
         }
     };
     // Only the first call can fail, and there is one.
@@ -80,6 +88,15 @@ fn main() -> ExitCode {
             ExitCode::from(error.code())
         }
     }
+}
+
+/// What is wrong with the arguments, in one line.
+fn wrong_arguments(error: &clap::Error) -> Error {
+    let text = error.render().to_string();
+    let words =
+        text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let what = words.strip_prefix("error: ").unwrap_or(&words).to_string();
+    Error::Usage(what, "`rlock --help` and `rlock COMMAND --help` show the arguments")
 }
 
 fn perform(cli: &Cli) -> Result<u8, Error> {
