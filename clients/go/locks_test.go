@@ -77,7 +77,7 @@ func TestTheContextBoundsTheWait(t *testing.T) {
 	cancelled, stop := context.WithCancelCause(ctx)
 	time.AfterFunc(100*time.Millisecond, func() { stop(because) })
 	_, err = lock.Acquire(cancelled)
-	wantError(t, err, because)
+	wantError(t, err, because, context.Canceled)
 	eventually(t, "it left the queue", func() bool { return s.waiters(t, "a") == 0 })
 	check(t, held.Release(ctx) == nil, "released")
 

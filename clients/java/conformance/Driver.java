@@ -19,6 +19,8 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Executors;
+import java.util.function.Supplier;
+import rlock.client.AllGuard;
 import rlock.client.Client;
 import rlock.client.Event;
 import rlock.client.Guard;
@@ -26,6 +28,7 @@ import rlock.client.Handle;
 import rlock.client.Info;
 import rlock.client.Json;
 import rlock.client.Lock;
+import rlock.client.LockAll;
 import rlock.client.LostReason;
 import rlock.client.RlockException;
 import rlock.client.RlockException.LockLost;
@@ -43,7 +46,7 @@ public final class Driver {
   private static final List<String> CAPABILITIES =
       List.of(
           ("read_write downgrade fair fenced reenter owner cancel info force_release hook busy sentinel cluster"
-                  + " session semaphore")
+                  + " session semaphore one_trip cluster_waits at_least max_hold detach lock_all")
               .split(" "));
 
   /** The fields of each request and their types; `?`: optional. */
@@ -54,12 +57,15 @@ public final class Driver {
           Map.entry(
               "acquire",
               "client:s guard:s lock:s kind:s? try:b? timeout_ms:n? lease_ms:n? fair:b? fenced:b? permits:n?"
-                  + " session_ms:n? owner:s?"),
+                  + " session_ms:n? owner:s? at_least_ms:n? max_hold_ms:n?"),
+          Map.entry("acquire_all", "client:s guard:s locks:l try:b? timeout_ms:n?"),
           Map.entry("cancel", "acquire:n"),
           Map.entry("check", "guard:s"),
           Map.entry("reenter", "guard:s as:s"),
           Map.entry("release", "guard:s"),
           Map.entry("downgrade", "guard:s as:s"),
+          Map.entry("detach", "guard:s"),
+          Map.entry("adopt", "client:s guard:s lock:s owner:s kind:s? session_ms:n?"),
           Map.entry("locked", "client:s lock:s kind:s?"),
           Map.entry("info", "client:s lock:s kind:s?"),
           Map.entry("force_release", "client:s lock:s kind:s?"),
@@ -68,7 +74,7 @@ public final class Driver {
           Map.entry("exit", ""));
 
   private static final Map<String, Class<?>> TYPES =
-      Map.of("s", String.class, "n", Long.class, "b", Boolean.class);
+      Map.of("s", String.class, "n", Long.class, "b", Boolean.class, "l", List.class);
 
   private static final class Invalid extends RuntimeException {
     private static final long serialVersionUID = 1;
@@ -130,6 +136,7 @@ public final class Driver {
   private final PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
   private final Map<String, Client> clients = new ConcurrentHashMap<>();
   private final Map<String, Guard> guards = new ConcurrentHashMap<>();
+  private final Map<String, AllGuard> several = new ConcurrentHashMap<>();
   private final Map<Long, CompletableFuture<? extends Guard>> acquiring = new ConcurrentHashMap<>();
   private final Set<String> used = ConcurrentHashMap.newKeySet();
   private final Executor workers =
@@ -182,23 +189,33 @@ public final class Driver {
           }
           say(request, from, Map.of());
         }
-        case "check" ->
-            say(request, from, Map.of("left_ms", guard(request.text("guard")).check().toMillis()));
-        case "release" -> release(request, from);
+        case "check" -> {
+          AllGuard all = several.get(request.text("guard"));
+          Duration left = all == null ? guard(request.text("guard")).check() : all.check();
+          say(request, from, Map.of("left_ms", left.toMillis()));
+        }
+        case "release" -> {
+          AllGuard all = several.remove(request.text("guard"));
+          if (all == null) {
+            release(request, from);
+          } else {
+            workers.execute(() -> answerLater(request, from, () -> releaseAll(all)));
+          }
+        }
         case "exit" -> {
           say(request, from, Map.of());
           Runtime.getRuntime().halt(0);
         }
-        default -> workers.execute(() -> answerLater(request, from));
+        default -> workers.execute(() -> answerLater(request, from, () -> done(request)));
       }
     } catch (RuntimeException error) {
       fail(request, from, error);
     }
   }
 
-  private void answerLater(Request request, long from) {
+  private void answerLater(Request request, long from, Supplier<Map<String, Object>> work) {
     try {
-      say(request, from, done(request));
+      say(request, from, work.get());
     } catch (RuntimeException error) {
       fail(request, from, error);
     }
@@ -222,6 +239,9 @@ public final class Driver {
       case "connect" -> {
         return connect(request);
       }
+      case "acquire_all" -> {
+        return acquireAll(request);
+      }
       case "reenter" -> {
         Guard outer = guard(request.text("guard"));
         fresh(request.text("as"));
@@ -236,6 +256,21 @@ public final class Driver {
         fresh(request.text("as"));
         guards.remove(request.text("guard"));
         keep(request.text("as"), writer.downgrade());
+        return Map.of();
+      }
+      case "detach" -> {
+        Guard held = guard(request.text("guard"));
+        guards.remove(request.text("guard"));
+        Guard.Detached detached = held.detach();
+        return Map.of("owner", detached.owner(), "left_ms", detached.left().toMillis());
+      }
+      case "adopt" -> {
+        fresh(request.text("guard"));
+        try {
+          keep(request.text("guard"), handle(request).adopt(request.text("owner")));
+        } catch (InterruptedException never) {
+          throw new IllegalStateException(never);
+        }
         return Map.of();
       }
       case "locked" -> {
@@ -263,6 +298,35 @@ public final class Driver {
       }
       default -> throw new Invalid("unknown request");
     }
+  }
+
+  private Map<String, Object> acquireAll(Request request) {
+    if (request.is("try") && request.has("timeout_ms")) {
+      throw new Invalid("try and timeout_ms exclude each other");
+    }
+    List<String> names = new ArrayList<>();
+    ((List<?>) request.fields.get("locks")).forEach(name -> names.add((String) name));
+    LockAll locks = client(request.text("client")).lockAll(names);
+    String name = request.text("guard");
+    fresh(name);
+    try {
+      AllGuard held =
+          request.is("try")
+              ? locks.tryAcquire()
+              : request.has("timeout_ms")
+                  ? locks.acquire(request.ms("timeout_ms"))
+                  : locks.acquire();
+      several.put(name, held);
+      held.lost().thenAccept(why -> lost(name, why, several.get(name) == held, held::close));
+      return Map.of();
+    } catch (InterruptedException never) {
+      throw new IllegalStateException(never);
+    }
+  }
+
+  private static Map<String, Object> releaseAll(AllGuard held) {
+    held.release();
+    return Map.of();
   }
 
   private Map<String, Object> connect(Request request) {
@@ -346,8 +410,11 @@ public final class Driver {
     if (request.has("lease_ms")) {
       handle = handle.withLease(request.ms("lease_ms")).withoutRenewal();
     }
-    if (request.has("session_ms")) {
-      handle = handle.withSessionGrace(request.ms("session_ms"));
+    if (request.has("at_least_ms")) {
+      handle = handle.withAtLeast(request.ms("at_least_ms"));
+    }
+    if (request.has("max_hold_ms")) {
+      handle = handle.withMaxHold(request.ms("max_hold_ms"));
     }
     if (request.has("owner")) {
       handle = handle.withOwner(request.text("owner"));
@@ -389,6 +456,11 @@ public final class Driver {
   }
 
   private Handle<?, ?> handle(Request request) {
+    Handle<?, ?> handle = plain(request);
+    return request.has("session_ms") ? handle.withSessionGrace(request.ms("session_ms")) : handle;
+  }
+
+  private Handle<?, ?> plain(Request request) {
     Client client = client(request.text("client"));
     String name = request.text("lock");
     switch (request.has("kind") ? request.text("kind") : "lock") {
@@ -415,17 +487,17 @@ public final class Driver {
   private void keep(String name, Guard held) {
     guards.put(name, held);
     held.lost()
-        .thenAccept(
-            why -> {
-              if (guards.get(name) == held) {
-                write(line("event", "lost", "guard", name, "why", word(why), "at", stamp()));
-              }
-              // A closing client waits until the work under its guards has ended: here, with the
-              // client.
-              if (why == LostReason.CLOSED) {
-                held.releaseAsync();
-              }
-            });
+        .thenAccept(why -> lost(name, why, guards.get(name) == held, () -> held.releaseAsync()));
+  }
+
+  private void lost(String name, LostReason why, boolean kept, Runnable release) {
+    if (kept) {
+      write(line("event", "lost", "guard", name, "why", word(why), "at", stamp()));
+    }
+    // A closing client waits until the work under its guards has ended: here, with the client.
+    if (why == LostReason.CLOSED) {
+      release.run();
+    }
   }
 
   private Client client(String name) {

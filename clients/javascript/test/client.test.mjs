@@ -40,9 +40,9 @@ test("the clock goes on in suspend, and never back", () => {
 });
 
 test("messages are read, and unknown ones skipped", () => {
-  const told = (notice, lock, owner, mode = "", token = 0) => ({ notice, claim: { owner, lock, mode }, token });
-  assert.deepEqual(message("granted 0 me:1 invoice:7 1 5000 9"), told("granted", "invoice:7", "me:1", "", 9));
-  assert.deepEqual(message("granted 3 a%20b%25 %C3%BC{x} 1 1 0 read more"), told("granted", "ü{x}", "a b%", "READ"));
+  const told = (notice, lock, owner, mode = "", lease = 0, token = 0) => ({ notice, claim: { owner, lock, mode }, lease, token });
+  assert.deepEqual(message("granted 0 me:1 invoice:7 1 5000 9"), told("granted", "invoice:7", "me:1", "", 5_000, 9));
+  assert.deepEqual(message("granted 3 a%20b%25 %C3%BC{x} 1 1 0 read more"), told("granted", "ü{x}", "a b%", "READ", 1));
   assert.deepEqual(message("timeout 0 me:1 k write"), told("timeout", "k", "me:1", "WRITE"));
   assert.deepEqual(message("dropped 0 me:1 k moved read"), told("dropped", "k", "me:1", "READ"));
   for (const other of ["later 0 me:1 k", "granted 0 me:1", "granted 0 m%2 k", "granted 0 m%zz k", "granted 0 %FF k 1 1 0", ""]) {
@@ -150,11 +150,11 @@ test("a grant whose acquisition is over is given back", async () => {
   const raw = new Raw(server.port);
   const lock = client.lock("late");
   const held = await lock.acquire();
+  const [channel] = await raw.send("PUBSUB", "CHANNELS", `rlock:grants:${client.identity.split(":").at(-1)}:*`);
   // It leads to this process: docs/OPERATIONS.md.
   assert.match(held.owner, new RegExp(`^[\\w.-]+@[\\w.-]+:${process.pid}:[0-9a-f]{32}:\\d+$`));
   // As a request that the server reads late from a broken connection.
   const owner = `${client.identity}:999`;
-  const channel = `rlock:grants:${client.identity.split(":").at(-1)}`;
   assert.deepEqual(await raw.send("RLOCK.ACQUIRE", "late", owner, "30000", "HOLDS", "1", "ENQUEUE", "30000", channel), [0, 0, 0]);
   await held.release();
   await until("it is given back", async () => !(await lock.locked()), 4_000);

@@ -21,7 +21,8 @@ pub(crate) use sort::Sort;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done; `run`: the command's own code
-  1    the answer is no: free, not held, nothing released, a server without the module
+  1    the answer is no: free, not held, nothing released, a server without the module; `doctor`: warnings
+  2    `doctor`: locks are refused or may be lost
   123  `run`: the lock was lost, and the command was ended or may have run without the lock
   124  `run`: the lock was not acquired in time, or an outer run holds it
   125  rlock itself failed: wrong arguments, no server, also until the end of --wait, no module; `run` without --wait or --no-wait:
@@ -110,13 +111,23 @@ pub(crate) enum Action {
         /// The lock
         key: OsString,
     },
-    /// Release all holds of an owner
+    /// Release all holds of an owner of a lock, or of all owners that match a pattern
+    ///
+    /// `rlock release --holder 'shop@web-2:*'` releases what the program shop held on the machine web-2, after it died: it finds the locks on
+    /// all primaries as `rlock ls` does, shows them, and asks first.
     Release {
         /// The lock
-        key: OsString,
+        #[arg(required_unless_present = "holder")]
+        key: Option<OsString>,
         /// The owner, as `rlock status` shows it
-        #[arg(long)]
-        owner: OsString,
+        #[arg(long, requires = "key", required_unless_present = "holder")]
+        owner: Option<OsString>,
+        /// All owners that match this pattern, of all locks: `*` is any text, `?` any character
+        #[arg(long, value_name = "PATTERN", conflicts_with_all = ["key", "owner"])]
+        holder: Option<OsString>,
+        /// Do not ask about the locks of --holder
+        #[arg(long, short, conflicts_with = "key")]
+        yes: bool,
     },
     /// Release a lock without its holder; asks first
     ///
@@ -145,8 +156,11 @@ pub(crate) enum Action {
         #[arg(default_value = "*")]
         pattern: OsString,
         /// List the locks with waiters, held or just free; the servers keep this list and scan no key
-        #[arg(long, conflicts_with = "pattern")]
+        #[arg(long, conflicts_with_all = ["pattern", "holder"])]
         waiting: bool,
+        /// Only locks with a holder whose owner matches this pattern, and only these holders: shop@web-2:*
+        #[arg(long, value_name = "PATTERN")]
+        holder: Option<OsString>,
     },
     /// Show the changes of a lock until Ctrl-C
     ///
@@ -180,6 +194,15 @@ pub(crate) enum Action {
     /// The user needs the permission for INFO, in a cluster also for CLUSTER NODES, and to see refused writes for RLOCK.CANCEL
     /// on the keys rlock:probe*.
     Ping,
+    /// Show faults of the servers, and what may become one, each with what to do
+    ///
+    /// rlock starts at the server of the URL (also a Sentinel or any node of a cluster) and asks all servers that it discovers:
+    /// the module and its options, refused writes, memory and eviction, AOF and snapshots, replicas and their lag, clocks, and what this
+    /// user may do. Nothing is written.
+    ///
+    /// The exit code is 0, 1 with warnings, or 2 where locks are refused or may be lost. Questions that the user may not ask (CONFIG GET, TIME,
+    /// ACL DRYRUN) are left out.
+    Doctor,
     /// Serve metrics of all servers to Prometheus until TERM or INT
     ///
     /// rlock serves http://ADDRESS/metrics: all servers that it discovers from the URL, as `rlock ping` does. Each server gets a few

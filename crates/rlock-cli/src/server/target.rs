@@ -90,6 +90,11 @@ impl Place {
         }
     }
 
+    /// Whether the URL names one server, and not Sentinels or a cluster.
+    pub(crate) fn is_one_server(&self) -> bool {
+        matches!(self.kind, Kind::Server)
+    }
+
     /// The servers and the database, the same text for every user.
     pub(crate) fn identity(&self) -> String {
         let mut addresses: Vec<String> = self.starts.iter().map(Target::address).collect();

@@ -160,3 +160,22 @@ fn tls() {
     }
     at(&format!("{url}/#insecure"), &["status", "free"]).fails(125, &[]);
 }
+
+/// Programs that read JSON got clap's text.
+#[test]
+fn wrong_arguments_are_json_too_where_that_is_asked_for() {
+    let failed = |words: &[&str]| {
+        let mut command = bare();
+        command.args(words);
+        let ended = Running::start(command).ended();
+        assert_eq!((ended.code, ended.stdout.as_str()), (Some(125), ""), "{ended:?}");
+        ended.stderr
+    };
+    for words in [&["--json", "status"][..], &["run", "job", "--json", "--lease", "1parsec", "--", "true"]] {
+        let error: serde_json::Value = serde_json::from_str(&failed(words)).unwrap();
+        let text = error["error"].as_str().unwrap();
+        assert!(text.contains("<KEY>") || text.contains("1parsec"), "{error}");
+        assert!(error["advice"].as_str().unwrap().contains("--help") && error["code"] == 125, "{error}");
+    }
+    assert!(failed(&["run", "job", "--lease", "1parsec", "--", "sh", "--json"]).starts_with("error: "));
+}

@@ -4,6 +4,7 @@
 
 mod alerts;
 mod diagnosis;
+mod doctor;
 mod errors;
 mod exporter;
 mod generate;

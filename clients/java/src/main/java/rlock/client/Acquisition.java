@@ -1,5 +1,6 @@
 package rlock.client;
 
+import io.lettuce.core.cluster.SlotHash;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.List;
@@ -10,11 +11,14 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import rlock.client.Engine.Answered;
+import rlock.client.Engine.Refused;
 import rlock.client.Event.Kind;
 import rlock.client.Link.Refusal;
 import rlock.client.Machine.Answer;
+import rlock.client.Machine.Command;
 import rlock.client.Machine.Count;
 import rlock.client.Machine.Failed;
+import rlock.client.Machine.Failure;
 import rlock.client.Machine.Granted;
 import rlock.client.Machine.Outcome;
 import rlock.client.Machine.Output;
@@ -23,15 +27,17 @@ import rlock.client.Machine.Send;
 import rlock.client.Machine.Told;
 import rlock.client.RlockException.Closed;
 import rlock.client.RlockException.Denied;
+import rlock.client.RlockException.Invalid;
 import rlock.client.RlockException.LockLost;
 import rlock.client.RlockException.OutcomeUnknown;
 import rlock.client.RlockException.Timeout;
 import rlock.client.Wire.Claim;
 import rlock.client.Wire.Mode;
-import rlock.client.Wire.Spec;
 
 /** One owner, from its first request to its last: the shell of a machine. */
 final class Acquisition {
+  private static final long SETTLES = 100 * Machine.MS;
+
   final Engine engine;
   final Claim claim;
 
@@ -63,51 +69,55 @@ final class Acquisition {
   private final ReentrantLock deciding = new ReentrantLock();
   private final Machine machine;
   private final long response;
-  private volatile Spec spec;
+  private volatile Plan plan;
+  private final int slot;
   private final long began;
   private long heldSince;
+  private boolean detached;
   private Commands link; // of the last command
-  private Commands tied; // of the last one that the server confirmed
+  private long followed; // when a refusal led it to another server
   private boolean heard; // the server has answered a command
-  private Commands asking; // where the next command goes, in a cluster whose slot moves
+  private RlockException last; // why the last command failed, if it did
   private Loop.Timer timer;
   private Object holderLease;
 
-  Acquisition(Engine engine, Spec spec, String owner) {
+  Acquisition(Engine engine, Plan plan, String owner) {
     this.engine = engine;
-    this.spec = spec;
-    this.claim = new Claim(spec.lock(), owner, spec.mode());
+    this.plan = plan;
+    this.slot = SlotHash.getSlot(plan.lock);
+    this.claim = new Claim(plan.lock, owner, plan.mode);
     // Asking once ends after two of its times.
-    this.machine = new Machine(spec.plan().withResponse(engine.patience / 2), false);
-    this.response = spec.plan().response();
+    this.machine = new Machine(plan.with(one -> one.response = engine.patience() / 2), false);
+    this.response = plan.response;
     this.began = engine.now();
   }
 
   // In any thread.
 
-  Spec spec() {
-    return spec;
+  Plan plan() {
+    return plan;
   }
 
   String lock() {
-    return spec.lock();
+    return plan.lock;
   }
 
-  long grace() {
-    return spec.plan().grace();
+  int slot() {
+    return slot;
   }
 
   /** What is left by the local clock; throws LockLost if nothing is. */
   long check() {
     deciding.lock();
     try {
-      boolean held = machine.phase() == Phase.HELD;
-      long left = held ? machine.end() - engine.now() : 0;
+      boolean held = machine.phase == Phase.HELD;
+      long now = engine.now();
+      long left = held ? machine.end() - now : 0;
       if (left > 0) {
         return left;
       }
-      LostReason otherwise = held ? LostReason.EXPIRED : LostReason.RELEASED;
-      throw new LockLost(spec, machine.why() == null ? otherwise : machine.why());
+      LostReason otherwise = held ? machine.whyAtEnd(now) : LostReason.RELEASED;
+      throw new LockLost(plan, machine.why == null ? otherwise : machine.why);
     } finally {
       deciding.unlock();
     }
@@ -117,7 +127,7 @@ final class Acquisition {
   LostReason why() {
     deciding.lock();
     try {
-      return machine.why();
+      return machine.why;
     } finally {
       deciding.unlock();
     }
@@ -125,12 +135,12 @@ final class Acquisition {
 
   /** The application works under it. */
   boolean works() {
-    return machine.phase() == Phase.HELD || machine.phase() == Phase.LOST;
+    return machine.phase == Phase.HELD || machine.phase == Phase.LOST;
   }
 
   /** It was held, and the server has not answered a release. */
   boolean unreleased() {
-    return heldSince > 0 && !machine.answered();
+    return heldSince > 0 && !machine.answered;
   }
 
   boolean orphaned() {
@@ -138,23 +148,26 @@ final class Acquisition {
     return holder != null && !holder.isAlive();
   }
 
-  void begin() {
-    engine.post(this::start);
+  /** `adopt`: with the hold that another process has detached. */
+  void begin(boolean adopt) {
+    engine.post(() -> start(adopt));
   }
 
   /**
-   * A guard has ended, or no caller waits for one any more: completes with its release, within the
-   * time for a call. The release goes on.
+   * A guard has ended: completes with its release, within the time for a call. The release goes on.
    */
   CompletableFuture<Void> drop() {
+    return drop(Machine::release);
+  }
+
+  /** No caller waits for a guard any more. */
+  void abandon() {
+    drop(Machine::cancel);
+  }
+
+  private CompletableFuture<Void> drop(Consumer<Machine> ending) {
     if (guards.decrementAndGet() == 0) {
-      CompletableFuture<Void> answer = released.copy();
-      engine.loop.execute(
-          () -> {
-            engine.limit(answer, () -> new OutcomeUnknown(lock(), trouble()));
-            dropped();
-          });
-      return answer;
+      return ended(ending);
     }
     return inTurn(
             () -> {
@@ -165,9 +178,32 @@ final class Acquisition {
         .exceptionally(closed -> null);
   }
 
+  private CompletableFuture<Void> ended(Consumer<Machine> ending) {
+    CompletableFuture<Void> answer = released.copy();
+    engine.loop.execute(
+        () -> {
+          engine.limit(answer, () -> new OutcomeUnknown(lock(), trouble()));
+          dropped(ending);
+        });
+    return answer;
+  }
+
+  /** Leaves the lock to another process; null if there are other guards. */
+  CompletableFuture<Long> detach() {
+    if (!guards.compareAndSet(1, 0)) {
+      return null;
+    }
+    return ended(
+            machine -> {
+              detached = true;
+              machine.detach();
+            })
+        .thenApply(done -> machine.deadline - engine.now());
+  }
+
   /** Ends the wait, if it is not over. */
   void cancel() {
-    engine.loop.execute(() -> give(machine -> machine.cancel(null)));
+    engine.loop.execute(() -> cancel(null));
   }
 
   /** Adds a guard, unless the last one has ended. */
@@ -177,15 +213,14 @@ final class Acquisition {
 
   /** A hold for a guard that was added: its token. */
   CompletableFuture<Long> reenter() {
-    if (spec.mode() == Mode.PERMIT) {
+    if (plan.mode == Mode.PERMIT) {
       // The server counts one permit, however many guards there are here.
       return CompletableFuture.completedFuture(0L);
     }
-    Plan plan = spec.plan();
     return inTurn(
             () -> {
-              List<String> words = Wire.acquire(spec, claim.owner(), holds + 1, plan.lease());
-              return extend(words, plan.lease(), plan.renew()).thenApply(this::counted);
+              List<String> words = Wire.acquire(plan, claim.owner(), holds + 1);
+              return extend(words, plan.lease, plan.renew).thenApply(this::counted);
             })
         .whenComplete(
             (token, error) -> {
@@ -212,7 +247,7 @@ final class Acquisition {
 
   /** Another lease from now on. */
   CompletableFuture<Long> prolong(long lease, boolean renew) {
-    return extend(Wire.renew(spec, claim.owner(), lease), lease, renew);
+    return extend(Wire.renew(plan, claim.owner(), lease), lease, renew);
   }
 
   private CompletableFuture<Long> extend(List<String> words, long lease, boolean renew) {
@@ -224,7 +259,7 @@ final class Acquisition {
   // In the engine's thread.
 
   Phase phase() {
-    return machine.phase();
+    return machine.phase;
   }
 
   Commands link() {
@@ -232,11 +267,23 @@ final class Acquisition {
   }
 
   boolean waits() {
-    return spec.plan().limit() != 0 && machine.phase().waits();
+    return plan.limit != 0 && machine.phase.waits();
+  }
+
+  /** The caller waits no longer, for this reason. */
+  void cancel(RlockException error) {
+    if (machine.phase.waits()) {
+      last = error == null ? last : error;
+      give(Machine::cancel);
+    }
+  }
+
+  void lose(LostReason why) {
+    give(machine -> machine.lose(why));
   }
 
   /** An input for the machine, and what is to be done then. */
-  void give(Consumer<Machine> input) {
+  private void give(Consumer<Machine> input) {
     List<Output> outputs;
     deciding.lock();
     try {
@@ -246,49 +293,89 @@ final class Acquisition {
     }
     for (Output output : outputs) {
       if (output instanceof Send send) {
-        send(send);
+        send(send, link, false);
       } else if (output instanceof Told told) {
         tell(told);
       }
     }
     setTimer();
-    if (machine.down() && !waits() && link != null && link.up() && !orphaned()) {
-      // It only lacked the subscription, which it needs no more.
+    advance();
+  }
+
+  /** Goes on, if there are the links that it needs. */
+  void advance() {
+    if (machine.down && ready() && !orphaned()) {
       give(Machine::linkUp);
     }
   }
 
-  void alive(Commands by, long sentAt) {
-    if (tied == by && grace() > 0) {
+  private boolean ready() {
+    return link != null && link.up() && (!waits() || link.hears());
+  }
+
+  /** A link to its server has ended. */
+  void lostLink() {
+    if (!machine.down && !ready()) {
+      give(Machine::linkDown);
+    }
+    follow(0);
+  }
+
+  /**
+   * Goes to the server that has the lock by now: for the machine that is another connection. Only
+   * if this command is under way, which that server has not carried out, or none and the server is
+   * another one.
+   */
+  void follow(int underWay) {
+    Commands there = engine.linkFor(slot);
+    if (link != null && machine.pending == underWay && (underWay > 0 || there != link)) {
+      give(
+          machine -> {
+            machine.linkDown();
+            link = there;
+          });
+    }
+  }
+
+  void alive(long sentAt) {
+    if (plan.grace > 0) {
       give(machine -> machine.alive(sentAt));
     }
   }
 
+  /** `by`: the server of the present subscription by which the message came, else null. */
+  void heard(Wire.Message message, Commands by) {
+    give(
+        machine ->
+            machine.message(
+                message.notice(), message.token(), message.lease(), by != null && by == link));
+  }
+
   void look() {
-    if (machine.phase() == Phase.HELD && engine.now() >= machine.end()) {
+    if (machine.phase == Phase.HELD && engine.now() >= machine.end()) {
       give(Machine::tick);
     }
   }
 
   /** The client is closed: no answer will come any more. */
-  void abandon() {
+  void end() {
     engine.loop.cancel(timer);
     acquired.completeExceptionally(new Closed());
     released.completeExceptionally(new OutcomeUnknown(lock(), new Closed()));
     gone.complete(null);
   }
 
-  private void start() {
-    give(Machine::start); // its wait has begun, with or without a link
-    enter();
+  private void start(boolean adopt) {
+    give(machine -> machine.start(adopt)); // its wait has begun, with or without a link
+    enter(adopt);
   }
 
   /**
    * A named owner has one acquisition of a lock at a time: the next one re-enters it, or waits for
    * its end. While it is lost and has guards, there is no next: their release would end its hold.
    */
-  private void enter() {
-    Acquisition other = spec.owner() == null ? null : engine.acquisition(claim);
+  private void enter(boolean adopt) {
+    Acquisition other = plan.owner == null ? null : engine.acquisition(claim);
     if (other != null) {
       other.look();
     }
@@ -296,25 +383,25 @@ final class Acquisition {
       refuse(new Closed()); // nothing, if its wait is over
     } else if (other == null) {
       engine.enter(this);
-      link = engine.linkFor(lock());
-      if ((spec.plan().limit() == 0 || engine.hears()) && link.up()) {
-        give(Machine::linkUp);
-      }
+      link = engine.linkFor(slot);
+      advance();
+    } else if (adopt) {
+      refuse(new Invalid("this client has a guard of the owner " + claim.owner() + " already"));
     } else if (engine.named.get(claim) == other && other.why() != null) {
-      refuse(new LockLost(spec, other.why()));
+      refuse(new LockLost(plan, other.why()));
     } else if (other.phase() == Phase.HELD && other.share()) {
       other.reenter().whenComplete((token, error) -> reentered(other, token, error));
-    } else if (spec.plan().limit() == 0) {
+    } else if (plan.limit == 0) {
       refuse(new Denied(lock()));
     } else {
       // Not for longer than its own wait: the other one may last, and would keep all that asked.
       CompletableFuture.anyOf(acquired, other.acquired.isDone() ? other.gone : other.acquired)
-          .whenComplete((done, error) -> enter());
+          .whenComplete((done, error) -> enter(false));
     }
   }
 
   private void refuse(RlockException error) {
-    give(machine -> machine.cancel(error));
+    cancel(error);
   }
 
   private void reentered(Acquisition other, Long token, Throwable error) {
@@ -333,24 +420,23 @@ final class Acquisition {
   /** A courtesy, whatever comes of it: the last guard releases them all. */
   private void releaseOthers(CompletableFuture<Void> answered) {
     holds = Math.min(holds, guards.get());
-    if (holds > 0 && spec.mode() != Mode.PERMIT && phase() == Phase.HELD && link.up()) {
-      List<String> words = Wire.release(spec, claim.owner(), holds);
-      link.send(words, (value, sentAt) -> answered.complete(null));
+    if (holds > 0 && plan.mode != Mode.PERMIT && phase() == Phase.HELD && link.up()) {
+      link.send(Wire.release(claim, holds), (value, sentAt) -> answered.complete(null));
     } else {
       answered.complete(null);
     }
   }
 
-  private void dropped() {
+  private void dropped(Consumer<Machine> ending) {
     if (entered != this) {
       entered.drop(); // the caller did not receive the guard
     } else {
       engine.named.remove(claim, this);
-      if (machine.phase() == Phase.LOST) {
+      if (machine.phase == Phase.LOST) {
         engine.enter(this);
       }
-      give(machine -> machine.cancel(null));
-      give(Machine::release);
+      cancel(null);
+      give(ending);
     }
   }
 
@@ -363,23 +449,33 @@ final class Acquisition {
     }
     boolean confirmed = answer instanceof Granted || answer.equals(new Count(1));
     if (confirmed) {
-      give(machine -> machine.extend(answered.sentAt(), lease, renew));
-      spec = spec.with(machine.plan());
+      if (lease > plan.lease || renew) {
+        plan =
+            plan.with(
+                next -> {
+                  next.lease = lease;
+                  next.renew = renew;
+                });
+      }
+      give(
+          machine -> {
+            machine.plan = plan;
+            machine.prolong(answered.sentAt(), lease);
+          });
     } else {
-      give(machine -> machine.lose(LostReason.TAKEN));
+      lose(LostReason.TAKEN);
     }
     check();
     return answer instanceof Granted granted ? granted.token() : 0;
   }
 
-  private void send(Send send) {
-    Commands to = asking != null ? asking : engine.linkFor(lock());
-    link = to;
-    if (asking != null) {
-      asking = null;
+  /** `asking`: to a server that gets the slot, once. It sends no grants before it has the slot. */
+  private void send(Send send, Commands to, boolean asking) {
+    boolean queues = send.command() == Command.ENQUEUE && !asking;
+    if (asking) {
       to.send(List.of("ASKING"), Link.IGNORE);
     }
-    if (send.look() && !engine.unreadable) {
+    if (queues && send.look() && !engine.unreadable) {
       to.send(
           List.of("PTTL", lock()),
           (value, sentAt) -> {
@@ -388,23 +484,41 @@ final class Acquisition {
           });
     }
     to.send(
-        Wire.words(send, spec, claim.owner(), engine.channel),
+        Wire.words(send, plan, claim, queues ? to.messages.channel : null),
         (value, sentAt) -> {
-          Answer answer;
           if (value instanceof Refusal refusal) {
-            answer = engine.refusal(refusal, lock(), to, next -> asking = next);
+            refused(send, sentAt, engine.refusal(refusal, lock(), to));
           } else if (value instanceof Failed failed) {
-            answer = failed;
+            reply(send, sentAt, failed);
+          } else if (value == null && asking && send.command() == Command.ENQUEUE) {
+            reply(send, sentAt, new Failed(Failure.PASSING, new Denied(lock())));
           } else {
-            answer = Wire.answer(send.command(), value, holderLease);
+            reply(send, sentAt, Wire.answer(send.command(), value, holderLease));
           }
-          heard |= !(answer instanceof Failed);
-          if (answer instanceof Granted || answer.equals(new Count(1))) {
-            tied = to;
-          }
-          give(machine -> machine.reply(send.number(), sentAt, answer));
         },
         response);
+  }
+
+  private void refused(Send send, long sentAt, Refused refused) {
+    long now = engine.now();
+    boolean waited = machine.pending == send.number();
+    if (waited && refused.asks() != null && refused.asks().up()) {
+      send(send, refused.asks(), true);
+    } else if (waited && refused.moved() && now - followed > SETTLES) {
+      // Servers that disagree need a moment.
+      followed = now;
+      follow(send.number());
+    } else {
+      reply(send, sentAt, refused.failed());
+    }
+  }
+
+  private void reply(Send send, long sentAt, Answer answer) {
+    heard |= !(answer instanceof Failed);
+    if (machine.pending == send.number()) {
+      last = answer instanceof Failed failed ? failed.error() : null;
+    }
+    give(machine -> machine.reply(send.number(), sentAt, answer));
   }
 
   private void tell(Told told) {
@@ -414,68 +528,75 @@ final class Acquisition {
     switch (told.what()) {
       case ACQUIRED -> {
         heldSince = now;
-        if (spec.owner() != null) {
+        if (plan.owner != null) {
           engine.named.put(claim, this);
         }
         acquired.complete(told.token());
         tell(Kind.ACQUIRED, waited, null, null);
       }
       case TIMED_OUT -> {
-        acquired.completeExceptionally(new Timeout(lock(), waited.toMillis(), kept(told.error())));
+        acquired.completeExceptionally(new Timeout(lock(), waited.toMillis(), kept()));
         tell(Kind.TIMED_OUT, waited, null, null);
       }
       case DENIED -> {
         acquired.completeExceptionally(new Denied(lock()));
         tell(Kind.DENIED, Duration.ZERO, null, null);
       }
-      case ERROR -> acquired.completeExceptionally(told.error() == null ? trouble() : told.error());
+      case ERROR -> acquired.completeExceptionally(failure());
+      case NOT_HELD -> acquired.completeExceptionally(new LockLost(plan, LostReason.TAKEN));
       case RENEWED -> tell(Kind.RENEWED, Duration.ZERO, null, null);
-      case RENEWAL_FAILED -> tell(Kind.RENEWAL_FAILED, Duration.ZERO, null, told.error());
+      case RENEWAL_FAILED -> tell(Kind.RENEWAL_FAILED, Duration.ZERO, null, failure());
       case LOST -> {
-        if (machine.why() == LostReason.EXPIRED) {
+        if (machine.why == LostReason.EXPIRED || machine.why == LostReason.OVERDUE) {
           // It needs no release; one that is released all the same enters again.
           engine.leave(this);
+          engine.keep(plan.atLeast > 0, claim);
         }
-        lose(machine.why(), held);
+        lose(machine.why, held);
       }
       case RELEASED -> {
         if (told.outcome() == Outcome.OK) {
           released.complete(null);
-          tell(Kind.RELEASED, held, null, null);
+          if (!detached) {
+            tell(Kind.RELEASED, held, null, null);
+          }
         } else if (told.outcome() == Outcome.LOST) {
           lose(LostReason.TAKEN, held);
         } else {
-          RlockException error =
-              told.outcome() == Outcome.UNKNOWN
-                  ? new OutcomeUnknown(lock(), told.error() == null ? trouble() : told.error())
-                  : told.error();
-          released.completeExceptionally(error);
+          RlockException error = failure();
+          released.completeExceptionally(
+              told.outcome() == Outcome.UNKNOWN ? new OutcomeUnknown(lock(), error) : error);
         }
       }
       case ENDED -> {
         engine.leave(this);
+        engine.keep(machine.kept(), claim);
         gone.complete(null);
       }
     }
   }
 
+  private RlockException failure() {
+    return last == null ? trouble() : last;
+  }
+
   private RlockException trouble() {
-    return (link == null ? engine.linkFor(lock()) : link).kept();
+    return (link == null ? engine.linkFor(slot) : link).kept();
   }
 
   /** What has kept the server from answering, or null if it has answered. */
-  private RlockException kept(RlockException last) {
+  private RlockException kept() {
     if (link == null) {
-      return engine.linkFor(lock()).up() ? null : trouble(); // it waited for another acquisition
+      return engine.linkFor(slot).up() ? null : trouble(); // it waited for another acquisition
     } else if (!link.up() || (last == null && (!heard || link.silent()))) {
-      RlockException deaf = link.up() && machine.down() ? engine.deaf() : null;
+      RlockException deaf = link.up() && machine.down ? link.deaf() : null;
       return deaf == null ? trouble() : deaf;
     }
     return last;
   }
 
   private void lose(LostReason why, Duration held) {
-    LockLost error = new LockLost(spec, why);
+    LockLost error = new LockLost(plan, why);
     lost.completeAsync(() -> why);
     released.completeExceptionally(error);
     if (why != LostReason.CLOSED) {
@@ -491,20 +612,20 @@ final class Acquisition {
   private void setTimer() {
     engine.loop.cancel(timer);
     timer = null;
-    long at = orphaned() && machine.phase() == Phase.HELD ? machine.end() : machine.timer();
+    long at = orphaned() && machine.phase == Phase.HELD ? machine.end() : machine.timer;
     if (at == Machine.NEVER) {
       return;
     }
-    if (machine.phase() == Phase.HELD && at < machine.end()) {
+    if (machine.phase == Phase.HELD && at < machine.end()) {
       // Renewals that are due at nearly the same time go in one piece.
-      long early = at - at % Machine.window(spec.plan().lease());
+      long early = at - at % Machine.window(plan.lease);
       at = early > engine.now() ? early : at;
     }
     timer = engine.loop.at(at, this::tick);
   }
 
   private void tick() {
-    if (orphaned() && machine.phase() == Phase.HELD && engine.now() < machine.end()) {
+    if (orphaned() && machine.phase == Phase.HELD && engine.now() < machine.end()) {
       setTimer();
     } else {
       give(Machine::tick);

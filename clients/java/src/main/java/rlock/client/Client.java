@@ -2,6 +2,7 @@ package rlock.client;
 
 import io.lettuce.core.RedisURI;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -9,11 +10,11 @@ import rlock.client.RlockException.Invalid;
 import rlock.client.RlockException.Unflushed;
 import rlock.client.RlockException.Unreachable;
 import rlock.client.Wire.Mode;
-import rlock.client.Wire.Spec;
 
 /**
- * Locks on one server, behind Sentinels, or, without waiting, in a cluster. One per process. It has
- * two connections of its own: one for commands, and one for messages when it first waits.
+ * Locks on one server, behind Sentinels, or in a cluster. One per process. It has two connections
+ * of its own, in a cluster to each node that it uses: one for commands, and one for messages when
+ * it first waits.
  *
  * <p>All methods may be called in all threads, virtual ones too.
  */
@@ -60,7 +61,7 @@ public final class Client implements AutoCloseable {
   }
 
   /**
-   * A client of a cluster. There it does not wait: {@code tryAcquire}, renewals and releases work.
+   * A client of a cluster.
    *
    * @param nodes some of its servers
    * @param settings of the client
@@ -99,7 +100,7 @@ public final class Client implements AutoCloseable {
    * @return a handle, which does no I/O until it is acquired
    */
   public Lock lock(String name) {
-    return new Lock(this, spec(name, Mode.LOCK, 0));
+    return new Lock(this, plan(name, Mode.LOCK));
   }
 
   /**
@@ -120,8 +121,7 @@ public final class Client implements AutoCloseable {
    */
   public ReadWriteLock readWriteLock(String name) {
     return new ReadWriteLock(
-        new ReadLock(this, spec(name, Mode.READ, 0)),
-        new WriteLock(this, spec(name, Mode.WRITE, 0)));
+        new ReadLock(this, plan(name, Mode.READ)), new WriteLock(this, plan(name, Mode.WRITE)));
   }
 
   /**
@@ -136,7 +136,17 @@ public final class Client implements AutoCloseable {
     if (permits < 1) {
       throw new Invalid("a semaphore has from 1 to 2147483647 permits, not " + permits);
     }
-    return new Semaphore(this, spec(name, Mode.PERMIT, permits));
+    return new Semaphore(this, plan(name, Mode.PERMIT).with(plan -> plan.permits = permits));
+  }
+
+  /**
+   * Several locks as one: they are acquired, held and released together.
+   *
+   * @param names the keys in the server, in any order and in any slots
+   * @return a handle, which does no I/O until it is acquired
+   */
+  public LockAll lockAll(Collection<String> names) {
+    return new LockAll(this, names);
   }
 
   /**
@@ -183,15 +193,16 @@ public final class Client implements AutoCloseable {
         .value();
   }
 
-  private Spec spec(String name, Mode mode, int permits) {
+  private Plan plan(String name, Mode mode) {
     if (name == null || name.isEmpty()) {
       throw new Invalid("the name of a lock is a text that is not empty, not " + name);
     }
-    long lease = settings.lease.toNanos() / Machine.MS * Machine.MS;
-    long wait = settings.wait == null ? Machine.NEVER : settings.wait.toNanos();
-    long grace = settings.sessionGrace == null ? 0 : settings.sessionGrace.toNanos();
-    long slack = Clock.SYSTEM.slack();
-    Plan plan = new Plan(lease, wait, true, false, settings.response(lease), grace, slack);
-    return new Spec(name, plan, mode, permits, false, null);
+    Plan plan = new Plan(name, mode);
+    plan.lease = Settings.lease(settings.lease);
+    plan.limit = settings.wait == null ? Machine.NEVER : settings.wait.toNanos();
+    plan.response = settings.response(plan.lease);
+    plan.grace = settings.sessionGrace == null ? 0 : settings.sessionGrace.toNanos();
+    plan.slack = Clock.SYSTEM.slack();
+    return plan;
   }
 }

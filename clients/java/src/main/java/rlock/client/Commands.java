@@ -7,26 +7,47 @@ import rlock.client.Machine.Failed;
 import rlock.client.Machine.Phase;
 import rlock.client.RlockException.Unreachable;
 
-/** The link for the commands of locks; sessions end with it. */
+/** The link for the commands of locks at one server; sessions end with it. */
 final class Commands extends Link {
+  /** Made for the first wait. */
+  Subscription messages;
+
   Commands(Engine engine, Endpoint.Address address) {
     super(engine, address, null);
     open();
   }
 
+  /** Whether messages arrive. */
+  boolean hears() {
+    if (messages == null) {
+      messages = new Subscription(this);
+    }
+    return messages.hears();
+  }
+
+  /** Why waits hear nothing; null if they do. */
+  RlockException deaf() {
+    return messages == null || messages.hears() ? null : messages.kept();
+  }
+
+  List<Acquisition> waiting() {
+    return mine().stream().filter(Acquisition::waits).toList();
+  }
+
   @Override
   void came() {
     // Renewals first: their locks have a deadline.
-    List<Acquisition> mine = new ArrayList<>(engine.acquisitions());
-    mine.removeIf(one -> one.waits() || one.orphaned() || engine.linkFor(one.lock()) != this);
+    List<Acquisition> mine = new ArrayList<>(mine());
     mine.sort(Comparator.comparing(one -> one.phase() != Phase.HELD));
-    mine.forEach(one -> one.give(Machine::linkUp));
-    engine.count();
+    mine.forEach(Acquisition::advance);
+    if (messages != null) {
+      messages.count();
+    }
   }
 
   @Override
   void went() {
-    mine().forEach(one -> one.give(Machine::linkDown));
+    mine().forEach(Acquisition::lostLink);
     elsewhere();
   }
 
@@ -52,7 +73,7 @@ final class Commands extends Link {
     if (!engine.endpoint.cluster && Wire.demoted(value)) {
       engine.drop(Unreachable.replica(server));
     } else if (!(value instanceof Failed)) {
-      engine.acquisitions().forEach(one -> one.alive(this, sentAt));
+      mine().forEach(one -> one.alive(sentAt));
     }
   }
 
@@ -64,9 +85,7 @@ final class Commands extends Link {
   private void elsewhere() {
     if (engine.endpoint.cluster) {
       engine.forget(address);
-      mine().stream()
-          .filter(one -> engine.linkFor(one.lock()).up())
-          .forEach(one -> one.give(Machine::linkUp));
+      mine().forEach(one -> one.follow(0));
     }
   }
 }

@@ -133,6 +133,13 @@ final class Endpoint {
     return target;
   }
 
+  /** A server of the cluster. */
+  void know(Address address) {
+    if (!seeds.contains(address)) {
+      seeds.add(address);
+    }
+  }
+
   /** After a failure: another node of a cluster may be there. */
   void rotate() {
     Collections.rotate(seeds, -1);

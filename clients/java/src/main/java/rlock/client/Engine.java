@@ -13,6 +13,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -44,16 +45,16 @@ final class Engine {
   private static final long AGAIN = 5 * Machine.MS;
   // Of those that the receiver has not received yet, the latest are kept.
   private static final int MOST_EVENTS = 1_000;
+  // A message is late by seconds at most.
+  private static final int MOST_KEPT = 1_000;
 
   final Endpoint endpoint;
   final long response;
 
-  /** How long a call takes that does not wait for a lock. */
-  final long patience;
+  private final Settings settings;
 
   final String called;
   final String identity;
-  final String channel;
   final Loop loop = new Loop(Clock.SYSTEM, this::flush);
 
   private final Consumer<? super Event> receiver;
@@ -79,9 +80,10 @@ final class Engine {
 
   private final Map<Address, Commands> links = new HashMap<>();
   private final Map<Integer, Address> slots = new HashMap<>();
+  private final Set<Claim> kept = new LinkedHashSet<>();
+  private int channels;
   private final TreeMap<Long, Integer> graces = new TreeMap<>();
   private final Set<CompletableFuture<?>> promises = new HashSet<>();
-  private Subscription subscription;
   final List<Link> all = new ArrayList<>();
   final Sentinels sentinels = new Sentinels(this);
   boolean closing;
@@ -95,7 +97,7 @@ final class Engine {
   Engine(Endpoint endpoint, Settings settings) {
     this.endpoint = endpoint;
     this.response = settings.responseTimeout();
-    this.patience = settings.patience();
+    this.settings = settings;
     this.receiver = settings.onEvent;
     byte[] random = new byte[16];
     new SecureRandom().nextBytes(random);
@@ -103,7 +105,6 @@ final class Engine {
     String name = settings.name == null ? Endpoint.LIBRARY : plain(settings.name);
     called = name + "@" + plain(host()) + ":" + ProcessHandle.current().pid();
     identity = called + ":" + hex;
-    channel = "rlock:grants:" + hex;
     BlockingQueue<Runnable> queue = new ArrayBlockingQueue<>(MOST_EVENTS);
     ThreadFactory threads = work -> daemon(work, "rlock-client-events");
     DiscardOldestPolicy latest = new DiscardOldestPolicy();
@@ -158,6 +159,11 @@ final class Engine {
     }
   }
 
+  /** How long a call takes that does not wait for a lock. */
+  long patience() {
+    return settings.patience();
+  }
+
   String owner() {
     return identity + ":" + numbers.incrementAndGet();
   }
@@ -167,11 +173,10 @@ final class Engine {
 
   CompletableFuture<Answered> ask(String lock, List<String> words) {
     CompletableFuture<Answered> promise = new CompletableFuture<>();
-    long by = now() + patience - AGAIN;
     post(
         () -> {
           limit(promise, () -> linkFor(lock).kept());
-          ask(promise, lock, words, by);
+          ask(promise, linkFor(lock), lock, words, now() + patience() - AGAIN);
         });
     return promise;
   }
@@ -246,20 +251,17 @@ final class Engine {
     return acquisitions.getOrDefault(claim, named.get(claim));
   }
 
-  List<Acquisition> waiting() {
-    return acquisitions.values().stream().filter(Acquisition::waits).toList();
-  }
-
   void enter(Acquisition one) {
-    if (acquisitions.put(one.claim, one) == null && one.grace() > 0) {
-      graces.merge(one.grace(), 1, Integer::sum);
+    long grace = one.plan().grace;
+    if (acquisitions.put(one.claim, one) == null && grace > 0) {
+      graces.merge(grace, 1, Integer::sum);
       links.values().forEach(Link::beat);
     }
   }
 
   void leave(Acquisition one) {
-    if (acquisitions.remove(one.claim, one) && one.grace() > 0) {
-      graces.computeIfPresent(one.grace(), (grace, count) -> count == 1 ? null : count - 1);
+    if (acquisitions.remove(one.claim, one) && one.plan().grace > 0) {
+      graces.computeIfPresent(one.plan().grace, (grace, count) -> count == 1 ? null : count - 1);
     }
   }
 
@@ -278,8 +280,12 @@ final class Engine {
   }
 
   Commands linkFor(String lock) {
+    return linkFor(SlotHash.getSlot(lock));
+  }
+
+  Commands linkFor(int slot) {
     Address seed = endpoint.seeds.get(0);
-    return link(endpoint.cluster ? slots.getOrDefault(SlotHash.getSlot(lock), seed) : seed);
+    return link(endpoint.cluster ? slots.getOrDefault(slot, seed) : seed);
   }
 
   /** In a cluster, the slots of a server that is gone are asked for at another one. */
@@ -287,12 +293,21 @@ final class Engine {
     slots.values().removeIf(address::equals);
   }
 
-  /** Whether messages arrive. Subscribes before the first wait. */
-  boolean hears() {
-    if (subscription == null) {
-      subscription = new Subscription(this);
+  /** For the next connection of a subscription. */
+  String channel() {
+    return "rlock:grants:" + identity.substring(called.length() + 1) + ":" + ++channels;
+  }
+
+  /** The hold of this claim outlasts its acquisition. */
+  void keep(boolean lasts, Claim claim) {
+    if (lasts && kept.add(claim) && kept.size() > MOST_KEPT) {
+      kept.remove(kept.iterator().next());
     }
-    return subscription.hears();
+  }
+
+  /** Nothing of this claim should be left: its owner is never used again. */
+  boolean ended(Claim claim) {
+    return claim.owner().startsWith(identity + ":") && !kept.contains(claim);
   }
 
   /** Where the next connection leads: to this server, or to the one that the Sentinels name. */
@@ -320,14 +335,9 @@ final class Engine {
         .forEach(link -> link.drop(link.unreachable("the primary is " + primary + " now")));
   }
 
-  /** Why waits hear nothing; null if they do. */
-  RlockException deaf() {
-    return subscription == null || subscription.hears() ? null : subscription.kept();
-  }
-
   /** This ends after the time for a call. */
   void limit(CompletableFuture<?> promise, Supplier<RlockException> late) {
-    Loop.Timer timer = loop.at(now() + patience, () -> promise.completeExceptionally(late.get()));
+    Loop.Timer timer = loop.at(now() + patience(), () -> promise.completeExceptionally(late.get()));
     promises.add(promise);
     promise.whenComplete(
         (value, error) ->
@@ -338,66 +348,79 @@ final class Engine {
                 }));
   }
 
-  void count() {
-    if (subscription != null) {
-      subscription.count();
-    }
-  }
-
   /**
    * No connection. A wrong password stays wrong, and an address where nothing was ever found may be
    * wrong.
    */
   void unreachable(List<Acquisition> those, RlockException error) {
     if (error instanceof Permission || !(reached || endpoint.cluster)) {
-      those.forEach(one -> one.give(machine -> machine.cancel(error)));
+      those.forEach(one -> one.cancel(error));
     }
   }
 
   /**
-   * What a refusal means. In a cluster it may say where the slot is; `asking`: for the next command
-   * only.
+   * What a refusal means.
+   *
+   * @param moved the slot is at another server by now
+   * @param asks the server for this command alone, or null
    */
-  Failed refusal(Refusal refusal, String lock, Commands link, Consumer<Commands> asking) {
-    String[] words = refusal.text().split(" ");
-    if (endpoint.cluster
-        && words.length > 2
-        && (words[0].equals("MOVED") || words[0].equals("ASK"))) {
-      int colon = words[2].lastIndexOf(':');
-      Address address =
-          new Address(
-              words[2].substring(0, colon), Integer.parseInt(words[2].substring(colon + 1)));
-      if (words[0].equals("ASK")) {
-        asking.accept(link(address));
-      } else {
-        slots.put(Integer.parseInt(words[1]), address);
-      }
-    }
-    Failed failed = Wire.refusal(refusal.text(), lock, link.server, endpoint.cluster);
+  record Refused(Failed failed, boolean moved, Commands asks) {}
+
+  /** What the refusal of this server means. In a cluster it may say where the slot is. */
+  Refused refusal(Refusal refusal, String lock, Commands link) {
+    String text = refusal.text();
+    String[] words = text.split(" ");
+    Failed failed = Wire.refusal(text, lock, link.server, endpoint.cluster);
     if (words[0].equals("READONLY") && !endpoint.cluster) {
       drop(failed.error());
     }
-    return failed;
+    if (Wire.elsewhere(text) && link.messages != null) {
+      link.messages.slotMoved();
+    }
+    boolean moved = words[0].equals("MOVED");
+    if (!endpoint.cluster || words.length < 3 || !(moved || words[0].equals("ASK"))) {
+      return new Refused(failed, false, null);
+    }
+    int colon = words[2].lastIndexOf(':');
+    // A server that does not know its own address leaves the host out.
+    String host = colon == 0 ? link.address.host() : words[2].substring(0, colon);
+    Address address = new Address(host, Integer.parseInt(words[2].substring(colon + 1)));
+    if (!moved) {
+      return new Refused(failed, false, link(address));
+    }
+    int slot = Integer.parseInt(words[1]);
+    Address before = slots.put(slot, address);
+    endpoint.know(address);
+    if (before != null && !before.equals(address)) {
+      acquisitions().stream().filter(one -> one.slot() == slot).forEach(one -> one.follow(0));
+    }
+    return new Refused(failed, true, null);
   }
 
-  private void ask(CompletableFuture<Answered> promise, String lock, List<String> words, long by) {
+  private void ask(
+      CompletableFuture<Answered> promise,
+      Commands link,
+      String lock,
+      List<String> words,
+      long by) {
     if (promise.isDone()) {
       return;
     }
-    Commands link = linkFor(lock);
     link.send(
         words,
         (value, sentAt) -> {
-          Object answer =
-              value instanceof Refusal refusal ? refusal(refusal, lock, link, to -> {}) : value;
+          Refused refused = value instanceof Refusal refusal ? refusal(refusal, lock, link) : null;
+          Object answer = refused == null ? value : refused.failed;
           if (!(answer instanceof Failed failed)) {
             promise.complete(new Answered(answer, sentAt));
           } else if (closing) {
             promise.completeExceptionally(new Closed());
-          } else if ((failed.failure() == Failure.UNSENT || failed.failure() == Failure.PASSING)
-              && now() < by) {
+          } else if (refused != null && refused.asks != null) {
+            refused.asks.send(List.of("ASKING"), Link.IGNORE);
+            ask(promise, refused.asks, lock, words, by);
+          } else if (failed.failure() == Failure.PASSING && now() < by) {
             // It was surely not carried out.
-            loop.at(now() + AGAIN, () -> ask(promise, lock, words, by));
+            loop.at(now() + AGAIN, () -> ask(promise, linkFor(lock), lock, words, by));
           } else {
             promise.completeExceptionally(failed.error());
           }
@@ -420,8 +443,8 @@ final class Engine {
       closing = true;
       workEnded = now;
       for (Acquisition one : acquisitions()) {
-        one.give(machine -> machine.cancel(new Closed()));
-        one.give(machine -> machine.lose(LostReason.CLOSED));
+        one.cancel(new Closed());
+        one.lose(LostReason.CLOSED);
       }
     }
     // The lock of a thread that has ended is never released.
@@ -429,7 +452,7 @@ final class Engine {
     if (left.stream().anyMatch(Acquisition::works)) {
       workEnded = now;
     }
-    if (left.isEmpty() || now >= closeBy || now >= workEnded + patience) {
+    if (left.isEmpty() || now >= closeBy || now >= workEnded + patience()) {
       end((int) left.stream().filter(Acquisition::unreleased).count());
     } else {
       loop.at(now + AGAIN, this::closing);
@@ -439,7 +462,7 @@ final class Engine {
   private void end(int left) {
     List<CompletableFuture<?>> lastOnes = new ArrayList<>(sentinels.asking);
     all.forEach(link -> lastOnes.add(link.close()));
-    acquisitions().forEach(Acquisition::abandon);
+    acquisitions().forEach(Acquisition::end);
     promises.forEach(promise -> promise.completeExceptionally(new Closed()));
     loop.end();
     try {

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
+import rlock.client.RlockException.Invalid;
 import rlock.client.RlockException.LockLost;
 import rlock.client.RlockException.OutcomeUnknown;
 
@@ -73,7 +74,7 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
    */
   public final Duration check() {
     if (over.get() && one.why() == null) {
-      throw new LockLost(one.spec(), LostReason.RELEASED);
+      throw new LockLost(one.plan(), LostReason.RELEASED);
     }
     return Duration.ofNanos(one.check());
   }
@@ -86,7 +87,7 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
   public final Guard reenter() {
     check();
     if (!one.share()) {
-      throw new LockLost(one.spec(), LostReason.RELEASED);
+      throw new LockLost(one.plan(), LostReason.RELEASED);
     }
     return new Guard(one, RlockException.join(one.reenter()));
   }
@@ -112,21 +113,56 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
     return end().thenApplyAsync(Function.identity());
   }
 
+  /**
+   * A lock that was left to another process.
+   *
+   * @param name of the lock
+   * @param owner whom the other process names in {@code adopt}
+   * @param left how long the lock is held, unless it is adopted
+   */
+  public record Detached(String name, String owner, Duration left) {}
+
+  /**
+   * Leaves the lock to another process, which adopts it. This guard ends. Nobody renews the lock
+   * until it is adopted.
+   *
+   * @return what the other process must know
+   * @throws Invalid if there are other guards
+   * @throws LockLost if it was lost before
+   * @throws OutcomeUnknown if that is unknown, because no answer came
+   */
+  public final Detached detach() {
+    check();
+    CompletableFuture<Long> left = one.detach();
+    if (left == null) {
+      throw new Invalid("the lock has other guards; release them before you detach it");
+    }
+    over.set(true);
+    Function<InterruptedException, RlockException> unknown =
+        interruption -> new OutcomeUnknown(name(), interruption);
+    return new Detached(name(), owner(), Duration.ofNanos(RlockException.join(left, unknown)));
+  }
+
   /** Releases the lock, unless this was done before. */
   @Override
   public final void close() {
-    if (!over.get()) {
+    if (!over()) {
       release();
     }
+  }
+
+  /** Released, detached or downgraded. */
+  final boolean over() {
+    return over.get();
   }
 
   private CompletableFuture<Void> end() {
     LostReason why = over.getAndSet(true) ? LostReason.RELEASED : one.why();
     if (why == LostReason.RELEASED) {
-      return CompletableFuture.failedFuture(new LockLost(one.spec(), why));
+      return CompletableFuture.failedFuture(new LockLost(one.plan(), why));
     }
     CompletableFuture<Void> released = one.drop();
-    return why == null ? released : CompletableFuture.failedFuture(new LockLost(one.spec(), why));
+    return why == null ? released : CompletableFuture.failedFuture(new LockLost(one.plan(), why));
   }
 
   @Override

@@ -5,9 +5,8 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import java.util.function.Consumer;
 import rlock.client.RlockException.Invalid;
-import rlock.client.RlockException.Unsupported;
-import rlock.client.Wire.Spec;
 
 /**
  * A lock by its name. It does no I/O until it is acquired; each acquisition is another owner,
@@ -19,19 +18,19 @@ import rlock.client.Wire.Spec;
 public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
     permits Lock, ReadLock, WriteLock, Semaphore {
   final Client client;
-  final Spec spec;
+  final Plan plan;
 
-  Handle(Client client, Spec spec) {
+  Handle(Client client, Plan plan) {
     this.client = client;
-    this.spec = spec;
+    this.plan = plan;
   }
 
-  abstract H with(Spec spec);
+  abstract H with(Plan plan);
 
   abstract G guard(Acquisition one, long token);
 
-  final H with(Plan plan) {
-    return with(spec.with(plan));
+  final H with(Consumer<Plan> change) {
+    return with(plan.with(change));
   }
 
   /**
@@ -40,19 +39,22 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    * @return the key in the server
    */
   public final String name() {
-    return spec.lock();
+    return plan.lock;
   }
 
   /**
    * How long a hold lasts unless it is renewed.
    *
-   * @param lease from 1 ms
+   * @param lease from 100 ms
    * @return a copy
    */
   public final H withLease(Duration lease) {
-    long nanos = Settings.nanos("a lease", lease, 1);
+    long nanos = Settings.lease(lease);
     return with(
-        spec.plan().withLease(nanos / Machine.MS * Machine.MS, client.settings.response(nanos)));
+        plan -> {
+          plan.lease = nanos;
+          plan.response = client.settings.response(nanos);
+        });
   }
 
   /**
@@ -62,7 +64,8 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    * @return a copy
    */
   public final H withWait(Duration wait) {
-    return with(spec.plan().withWait(Settings.nanos("a wait", wait, 0)));
+    long nanos = Settings.nanos("a wait", wait, 0);
+    return with(plan -> plan.limit = nanos);
   }
 
   /**
@@ -73,7 +76,31 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    * @return a copy
    */
   public final H withSessionGrace(Duration grace) {
-    return with(spec.plan().withGrace(Settings.nanos("a session grace", grace, 100)));
+    long nanos = Settings.nanos("a session grace", grace, 100);
+    return with(plan -> plan.grace = nanos);
+  }
+
+  /**
+   * How long the lock stays held from the guard on, also if it is released sooner: for work that
+   * must not run twice in that time.
+   *
+   * @param time from 0
+   * @return a copy
+   */
+  public final H withAtLeast(Duration time) {
+    long nanos = Settings.nanos("at least", time, 0);
+    return with(plan -> plan.atLeast = nanos);
+  }
+
+  /**
+   * How long the lock is renewed from the guard on: for work that could hang.
+   *
+   * @param time from 1 ms
+   * @return a copy
+   */
+  public final H withMaxHold(Duration time) {
+    long nanos = Settings.nanos("max hold", time, 1);
+    return with(plan -> plan.maxHold = nanos);
   }
 
   /**
@@ -82,7 +109,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    * @return a copy
    */
   public final H withoutRenewal() {
-    return with(spec.plan().withRenew(false));
+    return with(plan -> plan.renew = false);
   }
 
   /**
@@ -98,7 +125,11 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
     if (bytes < 1 || bytes > 512) {
       throw new Invalid("an owner has 1 to 512 bytes, not " + bytes);
     }
-    return with(new Spec(name(), spec.plan(), spec.mode(), spec.permits(), spec.fair(), owner));
+    return with(
+        plan -> {
+          plan.owner = owner;
+          plan.confirmFirst = true; // a message may be about an earlier grant of this owner
+        });
   }
 
   /**
@@ -109,7 +140,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    * @throws InterruptedException after it has left the queue
    */
   public final G acquire() throws InterruptedException {
-    return acquire(spec.plan().limit(), true, spec.owner());
+    return acquire(plan.limit, true, plan.owner);
   }
 
   /**
@@ -121,7 +152,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    * @throws InterruptedException after it has left the queue
    */
   public final G acquire(Duration timeout) throws InterruptedException {
-    return acquire(Settings.nanos("a timeout", timeout, 0), true, spec.owner());
+    return acquire(Settings.nanos("a timeout", timeout, 0), true, plan.owner);
   }
 
   /**
@@ -132,7 +163,20 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    * @throws InterruptedException after it has left nothing in the server
    */
   public final G tryAcquire() throws InterruptedException {
-    return acquire(0, true, spec.owner());
+    return acquire(0, true, plan.owner);
+  }
+
+  /**
+   * The guard of a hold that another process has left to this one by {@code detach}.
+   *
+   * @param owner whom that process names
+   * @return a guard to release
+   * @throws RlockException.LockLost if that owner does not hold the lock
+   * @throws InterruptedException before the server has answered: the lock may be renewed once
+   */
+  public final G adopt(String owner) throws InterruptedException {
+    H named = withOwner(owner);
+    return named.received(named.begin(0, owner, true), true);
   }
 
   /**
@@ -142,7 +186,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    * @return a guard to release
    */
   public final CompletableFuture<G> acquireAsync() {
-    return acquireAsync(spec.plan().limit());
+    return acquireAsync(plan.limit);
   }
 
   /**
@@ -226,11 +270,14 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
 
   /** `owner`: null for a new one. */
   final G acquire(long wait, boolean interruptible, String owner) throws InterruptedException {
-    Acquisition one = begin(wait, owner);
+    return received(begin(wait, owner, false), interruptible);
+  }
+
+  final G received(Acquisition one, boolean interruptible) throws InterruptedException {
     try {
       return guard(one, interruptible ? one.acquired.get() : RlockException.join(one.acquired));
     } catch (InterruptedException error) {
-      one.drop();
+      one.abandon();
       throw error;
     } catch (ExecutionException error) {
       throw RlockException.here(error);
@@ -238,7 +285,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
   }
 
   private CompletableFuture<G> acquireAsync(long wait) {
-    Acquisition one = begin(wait, spec.owner());
+    Acquisition one = begin(wait, plan.owner, false);
     CompletableFuture<G> result = new CompletableFuture<>();
     one.acquired.whenCompleteAsync(
         (token, error) -> {
@@ -246,22 +293,18 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
             result.completeExceptionally(error);
           } else if (!result.complete(guard(one, token))) {
             // The caller does not receive the guard.
-            one.drop();
+            one.abandon();
           }
         });
     result.whenComplete((guard, error) -> one.cancel());
     return result;
   }
 
-  private Acquisition begin(long wait, String owner) {
-    if (wait != 0 && client.engine.endpoint.cluster) {
-      throw new Unsupported(
-          "this package does not wait in a cluster; use tryAcquire, or a server without a cluster");
-    }
-    Spec asked = spec.with(spec.plan().withWait(wait));
+  final Acquisition begin(long wait, String owner, boolean adopt) {
+    Plan asked = plan.with(plan -> plan.limit = wait);
     Acquisition one =
         new Acquisition(client.engine, asked, owner == null ? client.engine.owner() : owner);
-    one.begin();
+    one.begin(adopt);
     return one;
   }
 

@@ -23,7 +23,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
   private final Handle<?, ?> handle;
 
   JavaLock(Client client, Handle<?, ?> handle) {
-    if (handle.spec.owner() != null) {
+    if (handle.plan.owner != null) {
       throw new Invalid("a JavaLock makes its own owners; leave withOwner out");
     }
     this.client = client;
@@ -236,9 +236,9 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
       Duration left = hold.guard.check();
       Acquisition one = hold.guard.one;
       // The inner call gets at least what it asks for; the outer one keeps what it has.
-      if (!one.spec().plan().renew() && lease == -1) {
-        RlockException.join(one.prolong(handle.spec.plan().lease(), true));
-      } else if (!one.spec().plan().renew() && left.toNanos() < unit.toNanos(lease)) {
+      if (!one.plan().renew && lease == -1) {
+        RlockException.join(one.prolong(handle.plan.lease, true));
+      } else if (!one.plan().renew && left.toNanos() < unit.toNanos(lease)) {
         RlockException.join(one.prolong(unit.toNanos(lease), false));
       }
       hold.count++;
@@ -257,7 +257,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
 
   /** A thread that writes also reads, as the same owner. */
   private String owner() {
-    Mode mode = handle.spec.mode();
+    Mode mode = handle.plan.mode;
     if (mode == Mode.LOCK) {
       return null;
     }
@@ -266,7 +266,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
   }
 
   private Key key() {
-    return key(handle.spec.mode());
+    return key(handle.plan.mode);
   }
 
   private Key key(Mode mode) {

@@ -80,7 +80,7 @@ abstract class Link {
   // Also those of attempts that took too long.
   private final Set<CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>>> making =
       new HashSet<>();
-  private int attempt; // numbers connections: what concerns an older one is ignored
+  int attempt; // numbers connections: what concerns an older one is ignored
   private long pause = FIRST_PAUSE;
   private long beganAt;
   private long wentAt;
@@ -106,7 +106,7 @@ abstract class Link {
   }
 
   CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> connect(
-      RedisURI to, long within) {
+      RedisURI to, long within, int mine) {
     return engine.endpoint.connect(to, within);
   }
 
@@ -189,7 +189,7 @@ abstract class Link {
               server = new Address(to.getHost(), to.getPort()).toString();
             }
             String name = server;
-            return connect(to, within).thenCompose(made -> greeted(made, name, within));
+            return connect(to, within, mine).thenCompose(made -> greeted(made, name, within));
           });
     } catch (RuntimeException error) {
       return CompletableFuture.failedStage(error);
@@ -301,7 +301,7 @@ abstract class Link {
     outbox = new ArrayList<>();
     unanswered.removeAll(unsent);
     unanswered.forEach(sent -> settle(sent, new Failed(Failure.UNANSWERED, trouble)));
-    unsent.forEach(sent -> settle(sent, new Failed(Failure.UNSENT, trouble)));
+    unsent.forEach(sent -> settle(sent, new Failed(Failure.PASSING, trouble)));
   }
 
   /** The driver closes the connection, if there is one; those that it is making come after this. */
@@ -340,7 +340,7 @@ abstract class Link {
   final void send(List<String> words, Receiver receiver, long within) {
     long now = engine.now();
     if (!up()) {
-      Failed failed = new Failed(Failure.UNSENT, trouble);
+      Failed failed = new Failed(Failure.PASSING, trouble);
       loop.execute(() -> receiver.receive(failed, now));
       return;
     }

@@ -9,26 +9,32 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.CompletionStage;
+import java.util.function.Supplier;
 
 /** A link for messages of one channel. */
 abstract class Listening extends Link {
-  final List<String> subscribe;
+  List<String> subscribe;
   // A user of a subscription may subscribe again, but maybe not PING.
-  private final Deque<List<String>> pulses = new ArrayDeque<>();
+  private final Deque<Supplier<List<String>>> pulses = new ArrayDeque<>();
 
-  /** `sentinel`: null for the server of the locks. */
-  Listening(Engine engine, Endpoint.Address sentinel, String channel) {
-    super(engine, null, sentinel);
-    subscribe = List.of("SUBSCRIBE", channel);
-    pulses.add(List.of("PING"));
-    pulses.add(subscribe);
+  /** `sentinel`: null for a server of the locks. */
+  Listening(Engine engine, Endpoint.Address address, Endpoint.Address sentinel) {
+    super(engine, address, sentinel);
+    pulses.add(() -> List.of("PING"));
+    pulses.add(() -> subscribe);
   }
 
-  abstract void heard(String message);
+  /** `present`: by the present connection. */
+  abstract void heard(String message, boolean present);
+
+  /** The server has ended the subscription: the slot of its channel is elsewhere. */
+  void slotMoved() {
+    drop(unreachable("the slot of its channel has moved"));
+  }
 
   @Override
   CompletionStage<? extends StatefulRedisConnection<byte[], byte[]>> connect(
-      RedisURI to, long within) {
+      RedisURI to, long within, int mine) {
     return engine
         .endpoint
         .listen(to, within)
@@ -38,7 +44,23 @@ abstract class Listening extends Link {
                   new RedisPubSubAdapter<byte[], byte[]>() {
                     @Override
                     public void message(byte[] channel, byte[] payload) {
-                      loop.execute(() -> heard(new String(payload, UTF_8)));
+                      String text = new String(payload, UTF_8);
+                      loop.execute(() -> heard(text, mine == attempt));
+                    }
+
+                    @Override
+                    public void smessage(byte[] channel, byte[] payload) {
+                      message(channel, payload);
+                    }
+
+                    @Override
+                    public void sunsubscribed(byte[] channel, long count) {
+                      loop.execute(
+                          () -> {
+                            if (mine == attempt) {
+                              slotMoved();
+                            }
+                          });
                     }
                   });
               return made;
@@ -47,11 +69,11 @@ abstract class Listening extends Link {
 
   @Override
   void pulse(long within) {
-    List<String> way = pulses.peek();
-    if (way != null) {
+    Supplier<List<String>> way = pulses.peek();
+    if (way != null && way.get() != null) {
       // A refused one is not repeated.
       send(
-          way,
+          way.get(),
           (value, sentAt) -> pulses.removeIf(each -> each == way && Wire.denied(value)),
           within);
     }

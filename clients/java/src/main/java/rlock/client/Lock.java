@@ -2,13 +2,13 @@ package rlock.client;
 
 /** A plain lock: one holder at a time. */
 public final class Lock extends Handle<Lock, Guard> {
-  Lock(Client client, Wire.Spec spec) {
-    super(client, spec);
+  Lock(Client client, Plan plan) {
+    super(client, plan);
   }
 
   @Override
-  Lock with(Wire.Spec spec) {
-    return new Lock(client, spec);
+  Lock with(Plan plan) {
+    return new Lock(client, plan);
   }
 
   @Override
@@ -23,7 +23,7 @@ public final class Lock extends Handle<Lock, Guard> {
    * @return a copy
    */
   public Lock fair() {
-    return with(new Wire.Spec(name(), spec.plan(), spec.mode(), 0, true, spec.owner()));
+    return with(plan -> plan.fair = true);
   }
 
   /**
@@ -32,7 +32,7 @@ public final class Lock extends Handle<Lock, Guard> {
    * @return a copy
    */
   public Lock fenced() {
-    return with(spec.plan().withFenced(true));
+    return with(plan -> plan.fenced = true);
   }
 
   /**

@@ -5,6 +5,8 @@ public enum LostReason {
   /** No renewal was confirmed before its lease or session ended, or a fixed lease ended. */
   EXPIRED(
       "no renewal was confirmed before its lease or session ended (server unreachable or process paused)"),
+  /** It was held for as long as {@code withMaxHold} allows, and not renewed any more. */
+  OVERDUE("it was held for longer than its max hold"),
   /** The server no longer has it. */
   TAKEN("the server no longer has it (forced release, deletion or fail-over)"),
   /** Its client was closed. */

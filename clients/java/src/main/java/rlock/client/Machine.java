@@ -25,6 +25,7 @@ final class Machine {
   private static final long LONGEST_PAUSE = 1_000 * MS;
   private static final long WINDOW = 100 * MS;
   private static final int DOUBLINGS = 6;
+  private static final Answer ONE = new Count(1);
   // A request without an answer can be carried out late: a release is repeated after this time.
   private static final long STRAY = 1_000 * MS;
 
@@ -48,6 +49,8 @@ final class Machine {
     ENQUEUE,
     ACQUIRE,
     RENEW,
+    /** RENEW without a session: the hold then ends by itself. */
+    KEEP,
     CANCEL,
     RELEASE
   }
@@ -62,13 +65,12 @@ final class Machine {
   enum Failure {
     /** Refused, and the same would be refused again. */
     FINAL,
-    /** Refused for now. */
+    /** Refused for now, or not sent. */
     PASSING,
     /** Refused until another server takes over. */
     DRAINING,
     /** The key holds something else. */
     GONE,
-    UNSENT,
     /** The server may have carried it out. */
     UNANSWERED
   }
@@ -94,22 +96,22 @@ final class Machine {
   /**
    * A command to send.
    *
-   * @param waitMs of ENQUEUE; 0 is for ever
+   * @param ms the wait of ENQUEUE, where 0 is for ever; the lease of RENEW, where 0 is the plan's
    * @param look also ask for the holder's lease
-   * @param leaseMs of RENEW, where it is not the whole lease; else 0
    */
-  record Send(int number, Command command, long waitMs, boolean look, long leaseMs)
-      implements Output {}
+  record Send(int number, Command command, long ms, boolean look) implements Output {}
 
   record Timer(long at) implements Output {}
 
-  record Told(What what, RlockException error, long token, Outcome outcome) implements Output {}
+  record Told(What what, long token, Outcome outcome) implements Output {}
 
   enum What {
     ACQUIRED,
     TIMED_OUT,
     DENIED,
     ERROR,
+    /** There is nothing to adopt. */
+    NOT_HELD,
     RENEWED,
     RENEWAL_FAILED,
     LOST,
@@ -125,33 +127,50 @@ final class Machine {
     ERROR
   }
 
-  private Plan plan;
-  private Phase phase = Phase.NEW;
-  private LostReason why;
-  private boolean down;
+  Plan plan;
+  Phase phase = Phase.NEW;
+
+  /** Why the lock was lost; null if it was not. */
+  LostReason why;
+
+  boolean down;
+
+  /** The request whose reply counts, or 0. */
+  int pending;
+
+  /** When to tick. */
+  long timer = NEVER;
+
+  /** When the lease ends by the local clock. */
+  long deadline;
+
+  /** The server has answered the release. */
+  boolean answered;
+
   private List<Output> out = new ArrayList<>();
   private long now;
   private int number;
-  private int pending; // the request whose reply counts
   private long end = NEVER; // of the wait
   private long next = NEVER; // when the next request is due
   private int asks;
   private int looks;
   private long pause = FIRST_PAUSE;
   private long token;
-  private long deadline;
+  private long firstSent; // no grant of this owner is older
   private long renewAt;
-  // With a session the hold ends with this connection, which lived at `proven`.
+  private long unconfirmed; // the lease of a grant that no RENEW has confirmed, else 0
+  // All requests went by this connection, or it confirmed the hold. It lived at `proven`.
   private boolean tied;
   private long proven;
   private int failures;
-  private boolean stray; // a request was not answered
-  private boolean repeated; // nor a release
+  private boolean stray; // a request was not answered, and may be carried out late
+  private boolean overtaken; // nor was one when a message ended the wait
+  private boolean repeated; // a release was not answered
   private boolean queued;
+  private long heldAt;
+  private long keptUntil; // after the release: 0 no longer, NEVER in another process
+  private boolean adopts;
   private long giveUp;
-  private long timer = NEVER;
-  private RlockException error;
-  private boolean answered;
 
   Machine(Plan plan, boolean up) {
     this.plan = plan;
@@ -163,38 +182,19 @@ final class Machine {
     return Math.max(1, Math.min(WINDOW, lease / 30));
   }
 
-  Plan plan() {
-    return plan;
+  /** The hold outlasts its release: nothing may end it. */
+  boolean kept() {
+    return keptUntil > 0;
   }
 
-  Phase phase() {
-    return phase;
-  }
-
-  /** Why the lock was lost; null if it was not. */
-  LostReason why() {
-    return why;
-  }
-
-  boolean down() {
-    return down;
-  }
-
-  /** The server has answered its release. */
-  boolean answered() {
-    return answered;
-  }
-
-  long timer() {
-    return timer;
-  }
-
-  /**
-   * Of a held lock, by the local clock: by its lease, and with a session by the life of the
-   * connection.
-   */
+  /** When the hold ends by the local clock: with a session also by the life of the connection. */
   long end() {
-    return plan.grace() == 0 ? deadline : Math.min(deadline, plan.endOf(proven, plan.grace()));
+    return plan.grace == 0 ? deadline : Math.min(deadline, plan.endOf(proven, plan.grace));
+  }
+
+  /** Why a hold is lost whose end has come. */
+  LostReason whyAtEnd(long now) {
+    return overdue(now) ? LostReason.OVERDUE : LostReason.EXPIRED;
   }
 
   /** One input at this time: what is to be done. */
@@ -203,7 +203,7 @@ final class Machine {
     this.now = now;
     // Before anything else: a reply that comes too late must not bring a lost lock back.
     if (phase == Phase.HELD && now >= end()) {
-      lost(LostReason.EXPIRED);
+      lost(whyAtEnd(now));
     }
     input.accept(this);
     long at = wakeAt();
@@ -216,16 +216,21 @@ final class Machine {
 
   // The inputs.
 
-  void start() {
-    if (plan.limit() != NEVER) {
-      end = now + (plan.limit() == 0 ? 2 * plan.response() : plan.limit());
+  /** `adopt`: begins with the hold of an owner that another process has detached. */
+  void start(boolean adopt) {
+    adopts = adopt;
+    if (plan.limit != NEVER) {
+      end = now + (plan.limit == 0 ? 2 * plan.response : plan.limit);
     }
     ask();
   }
 
-  void cancel(RlockException error) {
+  /** Of a lock that is held: the caller is gone, and has not received it. */
+  void cancel() {
     if (phase.waits()) {
-      leave(What.ERROR, error);
+      leave(What.ERROR);
+    } else {
+      end(0);
     }
   }
 
@@ -233,17 +238,6 @@ final class Machine {
     if (phase == Phase.HELD) {
       lost(why);
     }
-  }
-
-  /** The server has confirmed this lease by a command of another kind, sent at this time. */
-  void extend(long sentAt, long lease, boolean renew) {
-    if (phase != Phase.HELD) {
-      return;
-    }
-    if (lease > plan.lease() || renew) {
-      plan = plan.withLease(lease, plan.response()).withRenew(renew);
-    }
-    extend(sentAt);
   }
 
   /** A command that was sent on the link at this time was answered. */
@@ -254,35 +248,59 @@ final class Machine {
   }
 
   void reply(int number, long sentAt, Answer answer) {
-    if (answer instanceof Failed failed && failed.failure == Failure.UNANSWERED) {
-      stray = true;
-    }
+    stray |= answer instanceof Failed failed && failed.failure == Failure.UNANSWERED;
     if (number != pending) {
       return;
     }
     pending = 0;
     switch (phase) {
-      case ASKING -> asked(sentAt, answer);
-      case CONFIRMING -> confirmed(sentAt, answer);
+      case ASKING, CONFIRMING -> asked(sentAt, answer);
       case HELD -> renewed(sentAt, answer);
-      case RELEASING -> released(answer);
-      case CANCELLING -> left(answer);
+      case RELEASING -> released(sentAt, answer);
+      case CANCELLING -> {
+        if (passes(answer)) {
+          rest();
+        } else {
+          done();
+        }
+      }
       default -> {}
     }
   }
 
-  void message(Notice notice, long token) {
+  /**
+   * A message to the waiter.
+   *
+   * @param lease in the message; 0 if it is not to be relied on
+   * @param current it came by the subscription at the server to which the last ENQUEUE went, while
+   *     the command link to that server was up
+   */
+  void message(Notice notice, long token, long lease, boolean current) {
     if (phase != Phase.ASKING && phase != Phase.QUEUED) {
       return;
     }
-    if (notice == Notice.GRANTED) {
-      confirm(token);
-    } else {
-      // DROPPED or TIMEOUT, maybe of an earlier wait of this owner: only the clock ends this one.
+    if (notice != Notice.GRANTED) {
+      // Maybe of an earlier wait of this owner: only the clock ends this one.
       phase = Phase.ASKING;
+      overtaken |= pending != 0;
       pending = 0;
       rest();
+      return;
     }
+    // After a broken link the message may be older than a restart that lost the lock, and of an
+    // owner that was used before it may be one of an earlier grant.
+    boolean proved = current && !plan.confirmFirst && tied && (!plan.fenced || asks == 1);
+    deadline = proved ? plan.endOf(firstSent, lease) : 0;
+    if (!proved || deadline - now < lease / 2 || end() <= now) {
+      confirm(token);
+      return;
+    }
+    // A repeat without an answer may be carried out after this grant has ended.
+    stray |= asks > 1 && (pending != 0 || overtaken);
+    this.token = token;
+    unconfirmed = lease;
+    renewAt = now + lease / 10;
+    held();
   }
 
   void linkDown() {
@@ -297,13 +315,11 @@ final class Machine {
     switch (phase) {
       case ASKING, QUEUED, CONFIRMING -> ask();
       case HELD -> {
-        if (plan.renew() || plan.grace() > 0) {
+        if (wantsWholeLease() || plan.grace > 0) {
           renew();
         }
       }
-      case RELEASING -> sendRelease();
-      case CANCELLING -> depart();
-      default -> {}
+      default -> goOn();
     }
   }
 
@@ -312,87 +328,84 @@ final class Machine {
     switch (phase) {
       case NEW, ASKING, QUEUED, CONFIRMING -> {
         if (now >= end) {
-          leave(plan.limit() == 0 ? What.ERROR : What.TIMED_OUT, error);
+          leave(plan.limit == 0 ? What.ERROR : What.TIMED_OUT);
         } else if (due) {
           looks += phase == Phase.QUEUED ? 1 : 0;
           ask();
         }
       }
       case HELD -> {
-        if (renews() && now >= renewAt - window(plan.lease())) {
+        if (renews() && now >= renewAt - window(plan.lease)) {
           renew();
         }
       }
-      case RELEASING -> {
-        if (now >= giveUp) {
-          settle(Outcome.UNKNOWN, error);
-        } else if (due) {
-          sendRelease();
-        }
-      }
-      case CANCELLING -> {
-        if (now >= giveUp) {
+      default -> {
+        if (now < giveUp && due) {
+          goOn();
+        } else if (now >= giveUp && phase == Phase.RELEASING) {
+          settle(Outcome.UNKNOWN);
+        } else if (now >= giveUp && phase == Phase.CANCELLING) {
           finish();
-        } else if (due) {
-          depart();
         }
       }
-      default -> {}
     }
   }
 
   void release() {
-    if (phase == Phase.LOST) {
-      // The server may have the hold still, and others wait for it.
-      phase = Phase.CANCELLING;
-      queued = false;
-      giveUp = now + plan.lease();
-      depart();
-    } else if (phase == Phase.HELD) {
-      phase = Phase.RELEASING;
-      giveUp = deadline;
-      next = NEVER;
-      if (!down) {
-        sendRelease();
-      }
-    }
+    long until = heldAt + plan.atLeast;
+    end(now < until ? until : 0);
+  }
+
+  /** The caller leaves the lock to another process. */
+  void detach() {
+    end(NEVER);
   }
 
   // Asking.
 
   private void ask() {
-    phase = Phase.ASKING;
+    phase = adopts ? Phase.CONFIRMING : Phase.ASKING;
     next = NEVER;
     pending = 0;
     if (down) {
       return;
     }
-    asks++;
-    giveUp = now + plan.lease() + STRAY;
-    if (plan.limit() == 0) {
-      send(Command.ACQUIRE, 0, false, 0);
-      return;
+    if (!adopts && asks++ == 0) {
+      firstSent = now;
+      proven = now;
+      tied = true;
     }
-    queued = true;
-    // Rounded up, since 0 is for ever.
-    long left = end == NEVER ? 0 : Math.max(1, (end - now + MS - 1) / MS);
-    send(Command.ENQUEUE, left, looks > 0, 0);
+    giveUp = now + plan.lease + STRAY;
+    if (adopts || plan.limit == 0) {
+      send(adopts ? Command.RENEW : Command.ACQUIRE, 0, false);
+    } else {
+      queued = true;
+      // Rounded up, since 0 is for ever.
+      long left = end == NEVER ? 0 : Math.max(1, (end - now + MS - 1) / MS);
+      send(Command.ENQUEUE, left, looks > 0);
+    }
   }
 
+  /** The answer to a request for the lock, or to one that confirms a grant. */
   private void asked(long sentAt, Answer answer) {
+    boolean confirming = phase == Phase.CONFIRMING;
     if (answer instanceof Granted granted) {
       token = granted.token;
       hold(sentAt);
+    } else if (confirming && answer.equals(ONE)) {
+      hold(sentAt);
+    } else if (answer instanceof Failed failed) {
+      failed(failed);
+    } else if (confirming && !adopts) {
+      ask();
     } else if (answer instanceof Waits waits) {
       phase = Phase.QUEUED;
       pause = FIRST_PAUSE;
-      error = null;
       long look = Math.min(Math.max(waits.holderLease, FIRST_LOOK), LONGEST_LOOK);
       next = now + (looks > 0 ? look : FIRST_LOOK);
-    } else if (answer instanceof Failed failed) {
-      failed(failed);
+      alive(sentAt);
     } else {
-      refuse(What.DENIED, null);
+      refuse(adopts ? What.NOT_HELD : What.DENIED);
     }
   }
 
@@ -400,56 +413,41 @@ final class Machine {
     phase = Phase.CONFIRMING;
     this.token = token;
     next = NEVER;
-    giveUp = now + plan.lease() + STRAY;
+    giveUp = now + plan.lease + STRAY;
     // The token of the message may be one of an earlier grant.
-    send(plan.fenced() ? Command.ACQUIRE : Command.RENEW, 0, false, 0);
-  }
-
-  private void confirmed(long sentAt, Answer answer) {
-    if (answer instanceof Granted granted) {
-      token = granted.token;
-      hold(sentAt);
-    } else if (isOne(answer)) {
-      hold(sentAt);
-    } else if (answer instanceof Failed failed) {
-      failed(failed);
-    } else {
-      ask();
-    }
+    send(plan.fenced ? Command.ACQUIRE : Command.RENEW, 0, false);
   }
 
   private void hold(long sentAt) {
-    extend(sentAt);
-    proven = sentAt;
+    deadline = plan.endOf(sentAt, plan.lease);
+    confirmed(sentAt, plan.lease);
     if (end() <= now) {
       // The reply lay in a buffer for longer than the lease: only the server can tell.
       confirm(token);
       return;
     }
+    held();
+  }
+
+  private void held() {
     phase = Phase.HELD;
-    tied = true;
+    heldAt = now;
+    adopts = false;
     pending = 0;
     next = NEVER;
-    out.add(new Told(What.ACQUIRED, null, token, null));
+    out.add(new Told(What.ACQUIRED, token, null));
   }
 
   /** A request for the lock failed: it is made again, unless that is pointless. */
   private void failed(Failed answer) {
-    error = answer.error;
-    boolean pointless =
-        switch (answer.failure) {
-          case FINAL, GONE -> true;
-          case DRAINING -> plan.limit() == 0;
-          default -> false;
-        };
-    if (!pointless) {
-      phase = Phase.ASKING;
+    if (passes(answer) && (answer.failure != Failure.DRAINING || plan.limit != 0)) {
+      phase = adopts ? phase : Phase.ASKING;
       rest();
     } else if (asks > 1 || phase == Phase.CONFIRMING) {
       // It was not carried out, but those before it may have been.
-      leave(What.ERROR, error);
+      leave(What.ERROR);
     } else {
-      refuse(What.ERROR, error);
+      refuse(What.ERROR);
     }
   }
 
@@ -460,88 +458,140 @@ final class Machine {
 
   // Holding.
 
+  private boolean overdue(long now) {
+    return plan.maxHold != NEVER && now >= heldAt + plan.maxHold;
+  }
+
+  /** Whether a RENEW asks for the whole lease. */
+  private boolean wantsWholeLease() {
+    return plan.renew && !overdue(now) || unconfirmed > 0;
+  }
+
   private boolean renews() {
-    return (plan.renew() || (plan.grace() > 0 && !tied)) && pending == 0 && !down;
+    return (wantsWholeLease() || (plan.grace > 0 && !tied)) && pending == 0 && !down;
   }
 
   private void renew() {
     long left = deadline - now;
     // A fixed lease is only tied to another connection: it ends when it would have.
-    send(Command.RENEW, 0, false, plan.renew() ? 0 : (left + left / 99 + plan.slack()) / MS + 4);
+    send(Command.RENEW, wantsWholeLease() ? 0 : (left + left / 99 + plan.slack) / MS + 4, false);
   }
 
   private void renewed(long sentAt, Answer answer) {
-    if (answer instanceof Failed failed && failed.failure != Failure.GONE) {
+    if (passes(answer) || answer instanceof Failed failed && failed.failure == Failure.FINAL) {
       // Short pauses first: most failures are over soon.
-      renewAt = now + (plan.lease() / 12 >> DOUBLINGS - Math.min(failures, DOUBLINGS));
+      long lease = unconfirmed > 0 ? unconfirmed : plan.lease;
+      renewAt = now + (lease / 12 >> DOUBLINGS - Math.min(failures, DOUBLINGS));
       failures++;
-      out.add(new Told(What.RENEWAL_FAILED, failed.error, 0, null));
-    } else if (isOne(answer)) {
-      failures = 0;
-      tied = true;
-      proven = Math.max(proven, sentAt);
-      if (plan.renew()) {
-        extend(sentAt);
-      }
-      out.add(new Told(What.RENEWED, null, 0, null));
+      out.add(new Told(What.RENEWAL_FAILED, 0, null));
+    } else if (answer.equals(ONE)) {
+      confirmed(sentAt, wantsWholeLease() ? plan.lease : 0);
+      out.add(new Told(What.RENEWED, 0, null));
     } else {
       lost(LostReason.TAKEN);
     }
   }
 
-  private void extend(long sentAt) {
-    deadline = Math.max(deadline, plan.endOf(sentAt, plan.lease()));
-    renewAt = sentAt + plan.lease() / 3;
+  /** The server has confirmed the hold; `lease` counts from the sending, unless it is 0. */
+  private void confirmed(long sentAt, long lease) {
+    failures = 0;
+    tied = true;
+    proven = Math.max(proven, sentAt);
+    prolong(sentAt, lease);
+  }
+
+  /** The server has confirmed this lease, by a command that was sent at this time. */
+  void prolong(long sentAt, long lease) {
+    deadline = Math.max(deadline, lease == 0 ? 0 : plan.endOf(sentAt, lease));
+    unconfirmed = 0;
+    renewAt = sentAt + plan.lease / 3;
   }
 
   private void lost(LostReason why) {
     phase = Phase.LOST;
     this.why = why;
     pending = 0;
-    out.add(new Told(What.LOST, null, 0, null));
+    out.add(new Told(What.LOST, 0, null));
     if (why == LostReason.TAKEN) {
       // The server has nothing left to release.
-      finish();
+      done();
     }
   }
 
   // Releasing.
 
-  private void sendRelease() {
-    next = NEVER;
-    send(Command.RELEASE, 0, false, 0);
-  }
-
-  private void released(Answer answer) {
-    if (answer instanceof Failed failed && failed.failure != Failure.GONE) {
-      error = failed.error;
-      if (failed.failure == Failure.FINAL) {
-        settle(Outcome.ERROR, error);
-        return;
+  /** The caller has the lock no longer; `keep`: how long it stays held. */
+  private void end(long keep) {
+    if (phase == Phase.LOST && keep > 0) {
+      // Its lease will end, and that is not too soon.
+      keptUntil = keep;
+      finish();
+    } else if (phase == Phase.LOST) {
+      // The server may have the hold still, and others wait for it.
+      phase = Phase.CANCELLING;
+      queued = false;
+      giveUp = now + plan.lease;
+      depart();
+    } else if (phase == Phase.HELD) {
+      phase = Phase.RELEASING;
+      keptUntil = keep;
+      giveUp = deadline;
+      next = NEVER;
+      if (!down) {
+        sendEnd();
       }
-      repeated |= failed.failure == Failure.UNANSWERED;
-      rest();
-    } else if (answer instanceof Count) {
-      settle(Outcome.OK, null);
-    } else {
-      settle(repeated ? Outcome.UNKNOWN : Outcome.LOST, error);
     }
   }
 
-  private void settle(Outcome outcome, RlockException error) {
+  private void goOn() {
+    if (phase == Phase.RELEASING) {
+      sendEnd();
+    } else if (phase == Phase.CANCELLING) {
+      depart();
+    }
+  }
+
+  private void sendEnd() {
+    next = NEVER;
+    if (now < keptUntil) {
+      long lease = keptUntil == NEVER ? plan.lease : keptUntil - now;
+      send(Command.KEEP, (lease + MS - 1) / MS, false);
+    } else {
+      send(Command.RELEASE, 0, false);
+    }
+  }
+
+  private void released(long sentAt, Answer answer) {
+    if (passes(answer)) {
+      repeated |= ((Failed) answer).failure == Failure.UNANSWERED;
+      rest();
+    } else if (answer instanceof Failed failed && failed.failure == Failure.FINAL) {
+      settle(Outcome.ERROR);
+    } else if (answer instanceof Count count && (count.value > 0 || !kept())) {
+      deadline = keptUntil == NEVER ? plan.endOf(sentAt, plan.lease) : deadline;
+      settle(Outcome.OK);
+    } else {
+      // What is kept is asked for by RENEW only: 0 is certain, whatever came before.
+      settle(repeated && !(answer instanceof Count) ? Outcome.UNKNOWN : Outcome.LOST);
+    }
+  }
+
+  private void settle(Outcome outcome) {
     why = outcome == Outcome.LOST ? LostReason.TAKEN : null;
-    out.add(new Told(What.RELEASED, error, 0, outcome));
+    out.add(new Told(What.RELEASED, 0, outcome));
+    // A stray request may prolong what is kept, and its clean-up would release that.
+    stray &= outcome == Outcome.LOST || !kept();
     done();
   }
 
   // Leaving without the lock.
 
-  private void leave(What what, RlockException error) {
-    if (asks == 0) {
-      refuse(what, error);
+  private void leave(What what) {
+    if (asks == 0 || adopts) {
+      refuse(what);
       return;
     }
-    out.add(new Told(what, error == null ? this.error : error, 0, null));
+    out.add(new Told(what, 0, null));
     phase = Phase.CANCELLING;
     pause = FIRST_PAUSE;
     depart();
@@ -549,23 +599,12 @@ final class Machine {
 
   private void depart() {
     next = NEVER;
-    if (down) {
-      return;
-    }
     // In this order: a grant between the two is released by the second.
-    if (queued) {
-      send(Command.CANCEL, 0, false, 0);
+    if (!down && queued) {
+      send(Command.CANCEL, 0, false);
     }
-    send(Command.RELEASE, 0, false, 0);
-  }
-
-  private void left(Answer answer) {
-    if (answer instanceof Failed failed
-        && failed.failure != Failure.FINAL
-        && failed.failure != Failure.GONE) {
-      rest();
-    } else {
-      done();
+    if (!down) {
+      send(Command.RELEASE, 0, false);
     }
   }
 
@@ -583,25 +622,28 @@ final class Machine {
     giveUp = now + 3 * STRAY;
   }
 
-  private void refuse(What what, RlockException error) {
-    out.add(new Told(what, error == null ? this.error : error, 0, null));
+  private void refuse(What what) {
+    out.add(new Told(what, 0, null));
     finish();
   }
 
   private void finish() {
     phase = Phase.ENDED;
     pending = 0;
-    out.add(new Told(What.ENDED, null, 0, null));
+    out.add(new Told(What.ENDED, 0, null));
   }
 
-  private void send(Command command, long waitMs, boolean look, long leaseMs) {
+  private void send(Command command, long ms, boolean look) {
     number++;
     pending = number;
-    out.add(new Send(number, command, waitMs, look, leaseMs));
+    out.add(new Send(number, command, ms, look));
   }
 
-  private static boolean isOne(Answer answer) {
-    return answer instanceof Count count && count.value == 1;
+  /** A failure after which the same command may succeed. */
+  private static boolean passes(Answer answer) {
+    return answer instanceof Failed failed
+        && failed.failure != Failure.FINAL
+        && failed.failure != Failure.GONE;
   }
 
   private long wakeAt() {

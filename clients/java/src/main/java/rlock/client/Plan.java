@@ -1,38 +1,60 @@
 package rlock.client;
 
-/**
- * What is asked for.
- *
- * @param limit of the wait: NEVER waits without end, 0 asks once
- * @param response how long the server may take to answer a command
- * @param grace of a session; 0 without one
- * @param slack what the clock may miss
- */
-record Plan(
-    long lease, long limit, boolean renew, boolean fenced, long response, long grace, long slack) {
+import java.util.function.Consumer;
+import rlock.client.Wire.Mode;
 
-  Plan withLease(long lease, long response) {
-    return new Plan(lease, limit, renew, fenced, response, grace, slack);
+/** What is asked for. Times are in nanoseconds. Nothing changes a plan that is in use. */
+final class Plan implements Cloneable {
+  final String lock;
+  Mode mode;
+
+  /** Null for a new one. */
+  String owner;
+
+  /** Of a semaphore, else 0. */
+  int permits;
+
+  boolean fair;
+  boolean fenced;
+
+  /** Confirm a grant by message before the caller has the lock, whatever can be proved. */
+  boolean confirmFirst;
+
+  long lease;
+  boolean renew = true;
+
+  /** Of the wait: NEVER waits without end, 0 asks once. */
+  long limit = Machine.NEVER;
+
+  /** How long the server may take to answer a command. */
+  long response;
+
+  /** Of a session; 0 without one. */
+  long grace;
+
+  /** How long the lock stays held from the guard on, also if it is released sooner. */
+  long atLeast;
+
+  /** How long the lock is renewed from the guard on. */
+  long maxHold = Machine.NEVER;
+
+  /** What the clock may miss. */
+  long slack;
+
+  Plan(String lock, Mode mode) {
+    this.lock = lock;
+    this.mode = mode;
   }
 
-  Plan withWait(long limit) {
-    return new Plan(lease, limit, renew, fenced, response, grace, slack);
-  }
-
-  Plan withResponse(long response) {
-    return new Plan(lease, limit, renew, fenced, response, grace, slack);
-  }
-
-  Plan withRenew(boolean renew) {
-    return new Plan(lease, limit, renew, fenced, response, grace, slack);
-  }
-
-  Plan withFenced(boolean fenced) {
-    return new Plan(lease, limit, renew, fenced, response, grace, slack);
-  }
-
-  Plan withGrace(long grace) {
-    return new Plan(lease, limit, renew, fenced, response, grace, slack);
+  /** A changed copy. */
+  Plan with(Consumer<Plan> change) {
+    try {
+      Plan copy = (Plan) clone();
+      change.accept(copy);
+      return copy;
+    } catch (CloneNotSupportedException never) {
+      throw new IllegalStateException(never);
+    }
   }
 
   /**

@@ -2,13 +2,13 @@ package rlock.client;
 
 /** The read side of a read/write lock. */
 public final class ReadLock extends Handle<ReadLock, Guard> {
-  ReadLock(Client client, Wire.Spec spec) {
-    super(client, spec);
+  ReadLock(Client client, Plan plan) {
+    super(client, plan);
   }
 
   @Override
-  ReadLock with(Wire.Spec spec) {
-    return new ReadLock(client, spec);
+  ReadLock with(Plan plan) {
+    return new ReadLock(client, plan);
   }
 
   @Override

@@ -6,7 +6,6 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Function;
-import rlock.client.Wire.Spec;
 
 /** Every error of this package: what is wrong, then what to do. */
 public abstract sealed class RlockException extends RuntimeException {
@@ -78,19 +77,19 @@ public abstract sealed class RlockException extends RuntimeException {
     /** In a stream of objects, too. */
     private final LostReason why;
 
-    LockLost(Spec spec, LostReason why) {
-      super(text(spec, why));
+    LockLost(Plan plan, LostReason why) {
+      super(text(plan, why));
       this.why = why;
     }
 
-    private static String text(Spec spec, LostReason why) {
+    private static String text(Plan plan, LostReason why) {
       if (why == LostReason.RELEASED) {
-        return "the lock " + spec.lock() + " is no longer held: it was released; acquire it again";
+        return "the lock " + plan.lock + " is no longer held: it was released; acquire it again";
       }
-      boolean fixed = !spec.plan().renew() && spec.plan().grace() == 0;
+      boolean fixed = !plan.renew && plan.grace == 0;
       String reason = fixed && why == LostReason.EXPIRED ? "its lease ended" : why.text;
       return "the lock %s was lost: %s; stop the work and check its results"
-          .formatted(spec.lock(), reason);
+          .formatted(plan.lock, reason);
     }
 
     /**
@@ -110,7 +109,7 @@ public abstract sealed class RlockException extends RuntimeException {
   public static final class Timeout extends RlockException {
     private static final long serialVersionUID = 1;
 
-    Timeout(String lock, long waitedMs, RlockException cause) {
+    Timeout(String lock, long waitedMs, Throwable cause) {
       super(
           "the lock %s was not acquired within %s ms%s"
               .formatted(

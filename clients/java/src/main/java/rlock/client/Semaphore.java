@@ -2,13 +2,13 @@ package rlock.client;
 
 /** A lock that as many owners may hold at once as it has permits. */
 public final class Semaphore extends Handle<Semaphore, Guard> {
-  Semaphore(Client client, Wire.Spec spec) {
-    super(client, spec);
+  Semaphore(Client client, Plan plan) {
+    super(client, plan);
   }
 
   @Override
-  Semaphore with(Wire.Spec spec) {
-    return new Semaphore(client, spec);
+  Semaphore with(Plan plan) {
+    return new Semaphore(client, plan);
   }
 
   @Override

@@ -285,7 +285,8 @@ final class Sentinels {
   /** Listens to a Sentinel for as long as the client lives. */
   private final class News extends Listening {
     News(Address sentinel) {
-      super(Sentinels.this.engine, sentinel, "+switch-master");
+      super(Sentinels.this.engine, null, sentinel);
+      subscribe = List.of("SUBSCRIBE", "+switch-master");
       open();
     }
 
@@ -295,7 +296,7 @@ final class Sentinels {
     }
 
     @Override
-    void heard(String message) {
+    void heard(String message, boolean present) {
       // The service, the old address and the new one.
       String[] words = message.split(" ");
       if (words.length == 5 && words[0].equals(engine.endpoint.service())) {

@@ -61,11 +61,11 @@ public final class Settings {
    * How long a lock outlives its process; it is renewed every third of it. To survive a fail-over
    * it must be longer than one and a half times as long as that takes.
    *
-   * @param lease from 1 ms
+   * @param lease from 100 ms
    * @return a copy
    */
   public Settings withLease(Duration lease) {
-    nanos("a lease", lease, 1);
+    lease(lease);
     return new Settings(name, lease, wait, sessionGrace, responseTimeout, onEvent, driver);
   }
 
@@ -145,6 +145,15 @@ public final class Settings {
     return responseTimeout == null
         ? 2_000 * Machine.MS
         : nanos("a response timeout", responseTimeout, 1);
+  }
+
+  /** In whole ms. */
+  static long lease(Duration lease) {
+    if (lease != null && lease.compareTo(Duration.ofMillis(100)) < 0) {
+      throw new Invalid(
+          "a lease is at least 100 ms, not " + lease + ": a shorter one ends before it is renewed");
+    }
+    return nanos("a lease", lease, 100) / Machine.MS * Machine.MS;
   }
 
   static long nanos(String what, Duration time, long leastMs) {

@@ -1,9 +1,15 @@
 package rlock.client;
 
+import io.lettuce.core.cluster.SlotHash;
 import java.util.List;
+import java.util.Optional;
 import rlock.client.Machine.Failed;
+import rlock.client.Machine.Notice;
 
-/** The link for the messages to waiters. */
+/**
+ * The link for the messages to waiters at one server. Each connection has a channel of its own, so
+ * that no grant goes to one before it.
+ */
 final class Subscription extends Listening {
   private enum Hearing {
     NO,
@@ -14,10 +20,18 @@ final class Subscription extends Listening {
     SURE
   }
 
+  private final Commands node;
   private Hearing hearing = Hearing.NO;
 
-  Subscription(Engine engine) {
-    super(engine, null, engine.channel);
+  // Of a slot that the server should have; else the lock's own is taken.
+  private boolean beside = true;
+
+  /** For ENQUEUE. */
+  String channel;
+
+  Subscription(Commands node) {
+    super(node.engine, node.address, null);
+    this.node = node;
     open();
   }
 
@@ -31,6 +45,16 @@ final class Subscription extends Listening {
 
   @Override
   void came() {
+    Optional<Acquisition> first = node.waiting().stream().findFirst();
+    if (first.isEmpty()) {
+      return;
+    }
+    channel = engine.channel();
+    if (engine.endpoint.cluster) {
+      // The slot beside the lock's, if it is there: the lock's own may move and leave the others.
+      channel += ":{" + tag(beside ? first.get().slot() ^ 1 : first.get().slot()) + "}";
+    }
+    subscribe = List.of(engine.endpoint.cluster ? "SSUBSCRIBE" : "SUBSCRIBE", channel);
     hearing = Hearing.ASKING;
     send(
         subscribe,
@@ -44,58 +68,94 @@ final class Subscription extends Listening {
         });
   }
 
-  /** The server of the command link must know the subscription: that server makes the grants. */
+  /** The smallest number that has this slot as a hash tag. */
+  private static int tag(int slot) {
+    int tag = 0;
+    while (SlotHash.getSlot(Integer.toString(tag)) != slot) {
+      tag++;
+    }
+    return tag;
+  }
+
+  /**
+   * The server of the command link must know the subscription: that server makes the grants. Nodes
+   * of a cluster have addresses of their own.
+   */
   void count() {
     if (hearing.compareTo(Hearing.HEARD) < 0) {
       return;
     }
     hearing = Hearing.HEARD;
-    engine.link(null).send(List.of("PUBSUB", "NUMSUB", engine.channel), this::counted);
+    if (engine.endpoint.cluster) {
+      sure();
+    } else {
+      String counted = channel;
+      node.send(List.of("PUBSUB", "NUMSUB", channel), (value, sentAt) -> counted(value, counted));
+    }
   }
 
-  private void counted(Object value, long sentAt) {
+  private void counted(Object value, String counted) {
+    if (hearing != Hearing.HEARD || !counted.equals(channel)) {
+      return;
+    }
     if (value instanceof Refusal refusal) {
       unheard(refusal);
-    } else if (hearing == Hearing.HEARD && value instanceof List<?> list) {
-      // A connection before it that the server has not given up yet counts too.
+    } else if (value instanceof List<?> list) {
       if (list.size() < 2 || list.get(1).equals(0L)) {
         drop(unreachable("the subscription is on another server"));
-        return;
+      } else {
+        sure();
       }
-      hearing = Hearing.SURE;
-      engine.waiting().forEach(one -> one.give(Machine::linkUp));
     }
+  }
+
+  private void sure() {
+    hearing = Hearing.SURE;
+    node.waiting().forEach(Acquisition::advance);
   }
 
   /** No messages for this user: waits end. */
   private void unheard(Refusal refusal) {
     hearing = Hearing.NO;
-    Failed refused = Wire.refusal(refusal.text(), "", server, engine.endpoint.cluster);
-    if (refused.failure() == Machine.Failure.PASSING) {
+    Failed refused = engine.refusal(refusal, "", node).failed();
+    if (refused.failure() == Machine.Failure.PASSING && beside && engine.endpoint.cluster) {
+      beside = false;
+      came();
+      return;
+    } else if (refused.failure() == Machine.Failure.PASSING) {
       drop(refused.error()); // the next connection subscribes again
       return;
     }
-    engine.waiting().forEach(one -> one.give(machine -> machine.cancel(refused.error())));
+    node.waiting().forEach(one -> one.cancel(refused.error()));
   }
 
   @Override
-  void heard(String payload) {
+  void heard(String payload, boolean present) {
     Wire.Message message = Wire.message(payload);
-    Acquisition one = message == null ? null : engine.acquisition(message.claim());
-    if (one != null) {
-      one.give(machine -> machine.message(message.notice(), message.token()));
-    } else if (message == null) {
+    if (message == null) {
       Loop.LOG.log(System.Logger.Level.DEBUG, "unknown message: {0}", payload);
+      return;
+    }
+    Acquisition one = engine.acquisition(message.claim());
+    boolean current = present && hearing == Hearing.SURE && node.up();
+    if (one != null) {
+      one.heard(message, current ? node : null);
+    } else if (message.notice() == Notice.GRANTED && engine.ended(message.claim())) {
+      // The server has carried out a request late.
+      node.send(Wire.release(message.claim(), 0), IGNORE);
     }
   }
 
   @Override
   void went() {
     hearing = Hearing.NO;
+    subscribe = null;
+    beside = true;
+    node.waiting().forEach(Acquisition::lostLink);
   }
 
   @Override
   void refused(RlockException error) {
-    engine.unreachable(engine.waiting(), error);
+    engine.unreachable(node.waiting(), error);
   }
 }

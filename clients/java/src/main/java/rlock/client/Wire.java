@@ -59,74 +59,64 @@ final class Wire {
     }
   }
 
-  /**
-   * What is asked for.
-   *
-   * @param permits of a semaphore, else 0
-   * @param owner null for a new one
-   */
-  record Spec(String lock, Plan plan, Mode mode, int permits, boolean fair, String owner) {
-    Spec with(Plan plan) {
-      return new Spec(lock, plan, mode, permits, fair, owner);
-    }
-  }
-
   /** Whose an acquisition is. */
   record Claim(String lock, String owner, Mode mode) {}
 
-  record Message(Notice notice, Claim claim, long token) {}
+  record Message(Notice notice, Claim claim, long token, long lease) {}
 
   // Commands.
 
-  static List<String> acquire(Spec spec, String owner, int holds, long lease) {
+  static List<String> acquire(Plan plan, String owner, int holds) {
     List<String> words = new ArrayList<>();
-    words.addAll(List.of("RLOCK.ACQUIRE", spec.lock, owner, ms(lease), "HOLDS", "" + holds));
-    words.addAll(spec.mode.words());
-    if (spec.permits > 0) {
-      words.addAll(List.of("PERMITS", "" + spec.permits));
+    words.addAll(List.of("RLOCK.ACQUIRE", plan.lock, owner, ms(plan.lease), "HOLDS", "" + holds));
+    words.addAll(plan.mode.words());
+    if (plan.permits > 0) {
+      words.addAll(List.of("PERMITS", "" + plan.permits));
     }
-    if (spec.fair) {
+    if (plan.fair) {
       words.add("FAIR");
     }
-    if (spec.plan.fenced()) {
+    if (plan.fenced) {
       words.add("FENCED");
     }
-    return session(words, spec);
+    return session(words, plan);
   }
 
   /** Leaves this number of holds. */
-  static List<String> release(Spec spec, String owner, int holds) {
-    List<String> words = new ArrayList<>(List.of("RLOCK.RELEASE", spec.lock, owner));
+  static List<String> release(Claim claim, int holds) {
+    List<String> words = new ArrayList<>(List.of("RLOCK.RELEASE", claim.lock, claim.owner));
     words.addAll(holds == 0 ? List.of("ALL") : List.of("HOLDS", "" + holds));
-    words.addAll(spec.mode.words());
+    words.addAll(claim.mode.words());
     return words;
   }
 
-  static List<String> words(Machine.Send send, Spec spec, String owner, String channel) {
-    long lease = spec.plan.lease();
+  /** `channel`: null where there are no messages, and ENQUEUE asks once. */
+  static List<String> words(Machine.Send send, Plan plan, Claim claim, String channel) {
+    String owner = claim.owner;
     return switch (send.command()) {
-      case ACQUIRE -> acquire(spec, owner, 1, lease);
+      case ACQUIRE -> acquire(plan, owner, 1);
       case ENQUEUE -> {
-        List<String> words = acquire(spec, owner, 1, lease);
-        words.addAll(List.of("ENQUEUE", "" + send.waitMs(), channel));
+        List<String> words = acquire(plan, owner, 1);
+        words.addAll(channel == null ? List.of() : List.of("ENQUEUE", "" + send.ms(), channel));
         yield words;
       }
-      case RENEW -> renew(spec, owner, send.leaseMs() > 0 ? send.leaseMs() * Machine.MS : lease);
-      case CANCEL -> List.of("RLOCK.CANCEL", spec.lock, owner);
-      case RELEASE -> release(spec, owner, 0);
+      case RENEW -> renew(plan, owner, send.ms() > 0 ? send.ms() * Machine.MS : plan.lease);
+      case KEEP -> renew(plan.with(one -> one.grace = 0), owner, send.ms() * Machine.MS);
+      case CANCEL -> List.of("RLOCK.CANCEL", plan.lock, owner);
+      case RELEASE -> release(claim, 0);
     };
   }
 
-  static List<String> renew(Spec spec, String owner, long lease) {
-    List<String> words = new ArrayList<>(List.of("RLOCK.RENEW", spec.lock, owner, ms(lease)));
-    words.addAll(spec.mode.words());
-    return session(words, spec);
+  static List<String> renew(Plan plan, String owner, long lease) {
+    List<String> words = new ArrayList<>(List.of("RLOCK.RENEW", plan.lock, owner, ms(lease)));
+    words.addAll(plan.mode.words());
+    return session(words, plan);
   }
 
   /** In each command of an owner, or in none: the last one decides. */
-  private static List<String> session(List<String> words, Spec spec) {
-    if (spec.plan.grace() > 0) {
-      words.addAll(List.of("SESSION", ms(spec.plan.grace())));
+  private static List<String> session(List<String> words, Plan plan) {
+    if (plan.grace > 0) {
+      words.addAll(List.of("SESSION", ms(plan.grace)));
     }
     return words;
   }
@@ -141,7 +131,7 @@ final class Wire {
     words.stream().skip(1).forEach(word -> arguments.add(word.getBytes(UTF_8)));
     Keyword keyword = new Keyword(words.get(0));
     // By its own output the driver knows that it is subscribed.
-    return keyword.name.equals("SUBSCRIBE")
+    return keyword.name.endsWith("SUBSCRIBE")
         ? new AsyncCommand<>(new Command<>(keyword, new PubSubOutput<>(CODEC), arguments))
         : new AsyncCommand<>(new Command<>(keyword, new Reply(), arguments));
   }
@@ -225,7 +215,7 @@ final class Wire {
     if (code.equals("READONLY") && !cluster) {
       return new Failed(Failure.PASSING, Unreachable.replica(server));
     }
-    if (PASSING.contains(code) || (moved && cluster)) {
+    if (PASSING.contains(code) || (moved && cluster) || elsewhere(text)) {
       return new Failed(Failure.PASSING, new Refused(server, text));
     }
     if (moved) {
@@ -245,6 +235,11 @@ final class Wire {
       case "WRONGTYPE", "WRONGLOCK" -> new Failed(Failure.GONE, new NotALock(server, lock, text));
       default -> new Failed(Failure.FINAL, new Refused(server, text));
     };
+  }
+
+  /** The slot of the channel in an ENQUEUE is not one of the server's. */
+  static boolean elsewhere(String text) {
+    return text.contains("does not serve the channel's slot");
   }
 
   static boolean unknown(String text) {
@@ -377,9 +372,12 @@ final class Wire {
     Notice notice = Notice.valueOf(fields[0].toUpperCase(Locale.ROOT));
     String word = fields.length > at ? fields[at].toUpperCase(Locale.ROOT) : "LOCK";
     try {
-      long token = notice == Notice.GRANTED && fields.length > 6 ? Long.parseLong(fields[6]) : 0;
+      boolean full = notice == Notice.GRANTED && fields.length > 6;
+      // Other clients can publish as well: no number may overflow.
+      long lease = full ? Math.max(0, Math.min(Long.parseLong(fields[5]), Settings.LONGEST)) : 0;
       Claim claim = new Claim(decoded(fields[3]), decoded(fields[2]), Mode.valueOf(word));
-      return new Message(notice, claim, token);
+      long token = full ? Long.parseLong(fields[6]) : 0;
+      return new Message(notice, claim, token, lease * Machine.MS);
     } catch (IllegalArgumentException unknown) {
       return null;
     }

@@ -13,11 +13,17 @@ public final class WriteGuard extends Guard {
    */
   public Guard downgrade() {
     check();
-    Wire.Spec spec = one.spec();
-    Plan plan = spec.plan().withWait(0).withFenced(false);
-    Wire.Spec read = new Wire.Spec(spec.lock(), plan, Wire.Mode.READ, 0, false, spec.owner());
+    Plan read =
+        one.plan()
+            .with(
+                plan -> {
+                  plan.mode = Wire.Mode.READ;
+                  plan.limit = 0;
+                  plan.fenced = false;
+                  plan.fair = false;
+                });
     Acquisition reader = new Acquisition(one.engine, read, owner());
-    reader.begin();
+    reader.begin(false);
     Guard guard = new Guard(reader, RlockException.join(reader.acquired));
     try {
       release();

@@ -2,13 +2,13 @@ package rlock.client;
 
 /** The write side of a read/write lock. */
 public final class WriteLock extends Handle<WriteLock, WriteGuard> {
-  WriteLock(Client client, Wire.Spec spec) {
-    super(client, spec);
+  WriteLock(Client client, Plan plan) {
+    super(client, plan);
   }
 
   @Override
-  WriteLock with(Wire.Spec spec) {
-    return new WriteLock(client, spec);
+  WriteLock with(Plan plan) {
+    return new WriteLock(client, plan);
   }
 
   @Override
@@ -22,7 +22,7 @@ public final class WriteLock extends Handle<WriteLock, WriteGuard> {
    * @return a copy
    */
   public WriteLock fenced() {
-    return with(spec.plan().withFenced(true));
+    return with(plan -> plan.fenced = true);
   }
 
   /**

@@ -140,6 +140,35 @@ class LocksTest {
   }
 
   @Test
+  void severalLocksAreHeldAndGivenBackTogether() throws Exception {
+    try (Client client = client()) {
+      LockAll all = client.lockAll(List.of("c", "a", "b", "a"));
+      AllGuard held = all.acquire();
+      assertEquals(3L, server.commands.exists("a", "b", "c"));
+      assertTrue(held.check().compareTo(Duration.ofSeconds(1)) > 0);
+      assertThrows(Denied.class, client.lock("b")::tryAcquire);
+      held.close();
+      held.close();
+      assertThrows(LockLost.class, held::release);
+      assertEquals(0L, server.commands.exists("a", "b", "c"));
+
+      Guard other = client.lock("b").acquire();
+      assertThrows(Denied.class, all::tryAcquire);
+      Timeout late = assertThrows(Timeout.class, () -> all.acquire(Duration.ofMillis(200)));
+      assertTrue(late.getMessage().startsWith("the lock b was not acquired within 2"));
+      FutureTask<AllGuard> waits = new FutureTask<>(all::acquire);
+      Thread thread = new Thread(waits);
+      thread.start();
+      Server.until("it waits with the lock before", () -> server.waiters("b") == 1);
+      assertEquals(1L, server.commands.exists("a", "c"));
+      thread.interrupt();
+      Server.until("it has left", () -> server.waiters("b") == 0);
+      Server.until("nothing is kept", () -> server.commands.exists("a", "c") == 0);
+      other.release();
+    }
+  }
+
+  @Test
   void aFutureThatBlocksStopsNoRenewals() throws Exception {
     try (Client client = client()) {
       CompletableFuture<Boolean> kept =

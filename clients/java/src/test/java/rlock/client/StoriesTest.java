@@ -1,7 +1,7 @@
 package rlock.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -33,12 +33,13 @@ import rlock.client.RlockException.Refused;
  */
 class StoriesTest {
   private static final Path STORIES = Path.of("../conformance/machine");
+  private static final Object FOR_EVER = Double.POSITIVE_INFINITY;
   private static final RlockException WHY = new Refused("server", "test");
 
   @TestFactory
   List<DynamicTest> stories() throws IOException {
     List<DynamicTest> tests = new ArrayList<>();
-    try (Stream<Path> files = Files.list(STORIES)) {
+    try (Stream<Path> files = Files.walk(STORIES)) {
       files
           .filter(file -> file.toString().endsWith(".jsonl"))
           .sorted()
@@ -47,20 +48,28 @@ class StoriesTest {
                   tests.add(
                       DynamicTest.dynamicTest(file.getFileName().toString(), () -> follow(file))));
     }
-    assertFalse(tests.isEmpty());
+    assertTrue(tests.size() > 70, tests.size() + " stories");
     return tests;
   }
 
   private static void follow(Path file) throws IOException {
     List<String> lines = Files.readAllLines(file);
     Map<String, Object> told = fields(fields(Json.read(lines.get(0))).get("plan"));
-    long wait = told.containsKey("wait") ? ns(told.get("wait")) : Machine.NEVER;
-    long response = told.containsKey("response") ? ns(told.get("response")) : 5_000 * Machine.MS;
-    long grace = told.containsKey("grace") ? ns(told.get("grace")) : 0;
-    boolean renew = !Boolean.FALSE.equals(told.get("renew"));
-    boolean fenced = Boolean.TRUE.equals(told.get("fenced"));
-    Machine machine =
-        new Machine(new Plan(ns(told.get("lease")), wait, renew, fenced, response, grace, 0), true);
+    Plan plan =
+        new Plan("a", Wire.Mode.LOCK)
+            .with(
+                plain -> {
+                  plain.lease = ns(told.get("lease"));
+                  plain.limit = ns(told.getOrDefault("wait", FOR_EVER));
+                  plain.response = ns(told.getOrDefault("response", 5_000));
+                  plain.grace = ns(told.getOrDefault("grace", 0));
+                  plain.renew = !Boolean.FALSE.equals(told.get("renew"));
+                  plain.fenced = Boolean.TRUE.equals(told.get("fenced"));
+                  plain.confirmFirst = Boolean.TRUE.equals(told.get("confirm_first"));
+                  plain.atLeast = ns(told.getOrDefault("at_least", 0));
+                  plain.maxHold = ns(told.getOrDefault("max_hold", FOR_EVER));
+                });
+    Machine machine = new Machine(plan, true);
     for (String text : lines.subList(1, lines.size())) {
       Map<String, Object> line = fields(Json.read(text));
       List<Object> shown = new ArrayList<>();
@@ -70,25 +79,29 @@ class StoriesTest {
       List<Object> expected = new ArrayList<>();
       ((List<?>) line.get("out")).forEach(each -> expected.add(normal(each)));
       assertEquals(expected, shown, text);
-      assertEquals(line.get("state"), machine.phase().name().toLowerCase(Locale.ROOT), text);
+      assertEquals(line.get("state"), machine.phase.name().toLowerCase(Locale.ROOT), text);
     }
   }
 
   private static void give(Machine machine, Map<String, Object> line) {
     switch ((String) line.get("in")) {
-      case "start" -> machine.start();
+      case "start" -> machine.start(false);
+      case "adopt" -> machine.start(true);
       case "reply" ->
           machine.reply(((Long) line.get("n")).intValue(), ns(line.get("sent")), answer(line));
       case "message" ->
           machine.message(
               Notice.valueOf(((String) line.get("word")).toUpperCase(Locale.ROOT)),
-              (Long) line.get("token"));
+              (Long) line.getOrDefault("token", 0L),
+              ns(line.getOrDefault("lease", 0)),
+              !Boolean.FALSE.equals(line.get("current")));
       case "alive" -> machine.alive(ns(line.get("sent")));
       case "down" -> machine.linkDown();
       case "up" -> machine.linkUp();
       case "tick" -> machine.tick();
-      case "cancel" -> machine.cancel(WHY);
+      case "cancel" -> machine.cancel();
       case "release" -> machine.release();
+      case "detach" -> machine.detach();
       case "close" -> machine.lose(LostReason.CLOSED);
       default -> throw new AssertionError(line);
     }
@@ -111,13 +124,18 @@ class StoriesTest {
       shown.put("send", send.command().name());
       shown.put("n", (double) send.number());
       if (send.command() == Command.ENQUEUE) {
-        shown.put("wait", (double) send.waitMs());
+        shown.put("wait", (double) send.ms());
       }
       if (send.look()) {
         shown.put("look", true);
       }
-      if (send.leaseMs() > 0) {
-        shown.put("lease", (double) send.leaseMs());
+      if (send.command() == Command.RENEW && send.ms() > 0) {
+        shown.put("lease", (double) send.ms());
+      }
+      if (send.command() == Command.KEEP) {
+        shown.put("send", "RENEW");
+        shown.put("lease", (double) send.ms());
+        shown.put("session", false);
       }
     } else if (output instanceof Timer timer) {
       shown.put("timer", timer.at() == Machine.NEVER ? null : timer.at() / (double) Machine.MS);
@@ -126,8 +144,9 @@ class StoriesTest {
         case ACQUIRED -> shown.put("guard", (double) told.token());
         case TIMED_OUT -> shown.put("refused", "timeout");
         case DENIED, ERROR -> shown.put("refused", told.what().name().toLowerCase(Locale.ROOT));
+        case NOT_HELD -> shown.put("refused", "lost");
         case RELEASED -> shown.put("released", told.outcome().name().toLowerCase(Locale.ROOT));
-        case LOST -> shown.put("lost", machine.why().name().toLowerCase(Locale.ROOT));
+        case LOST -> shown.put("lost", machine.why.name().toLowerCase(Locale.ROOT));
         default -> shown.put(told.what().name().toLowerCase(Locale.ROOT), true);
       }
     }
@@ -145,7 +164,7 @@ class StoriesTest {
   }
 
   private static long ns(Object ms) {
-    return Math.round(((Number) ms).doubleValue() * Machine.MS);
+    return ms == FOR_EVER ? Machine.NEVER : Math.round(((Number) ms).doubleValue() * Machine.MS);
   }
 
   @SuppressWarnings("unchecked")
