@@ -10,10 +10,8 @@ import sys
 import threading
 import time
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import redis
-from redis import sentinel
 
 from rlock_client import AsyncClient, Error, Event, Invalid, Timeout, Unreachable, __version__
 from rlock_client import _client as sync
@@ -100,23 +98,6 @@ def check_fields(request: dict[str, Any]) -> None:
         kind = {**needed, **optional}.get(name)
         if kind is None or not has_type(value, kind):
             raise Invalid(f"the field {name} is unknown or of another type")
-
-
-def server_of(url: str) -> Any:
-    """The client of the driver that a URL of the suite means, or the URL."""
-    parts = urlsplit(url)
-    login, _, hosts = parts.netloc.rpartition("@")
-    user, _, password = (unquote(part) or None for part in login.partition(":"))
-    places = [(host.rpartition(":")[0], int(host.rpartition(":")[2])) for host in hosts.split(",") if ":" in host]
-    if parts.scheme == "redis+sentinel":
-        service, _, database = parts.path.strip("/").partition("/")
-        make: Any = sentinel.Sentinel
-        return make(places).master_for(service, db=int(database or 0), username=user, password=password)
-    if parts.scheme == "redis+cluster":
-        node: Any = redis.cluster.ClusterNode
-        nodes = [node(*place) for place in places]
-        return redis.RedisCluster(startup_nodes=nodes, username=user, password=password)
-    return url
 
 
 class Driver:
@@ -234,7 +215,7 @@ class Driver:
 
         options = {"lease": request.get("lease_ms"), "response_timeout": request.get("response_ms")}
         seconds = {name: value / 1000 for name, value in options.items() if value is not None}
-        client = AsyncClient(server_of(request["url"]), name=request.get("name"), on_event=hook, **seconds)
+        client = AsyncClient(request["url"], name=request.get("name"), on_event=hook, **seconds)
         self.clients[handle] = client
         return {"identity": client.identity}
 

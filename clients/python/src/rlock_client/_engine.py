@@ -67,6 +67,7 @@ class Acquisition:
         self.tied: Link | None = None  # of the last command that the server answered by a place or a hold
         self.followed_at = 0
         self.timer: asyncio.TimerHandle | None = None
+        self.timer_at = 0
         self.holder_lease: Any = None
 
     @property
@@ -128,8 +129,10 @@ class Engine:
         self.slots: dict[int, Address] = {}
         self.sentinels: Sentinels | None = None
         self.numbers = itertools.count(1)
+        self.flushes = False  # what is sent now is flushed
+        self.ending = False  # no new links
         self._kept: deque[Claim] = deque(maxlen=KEPT)
-        self._survey_at = 0
+        self._survey_at, self._survey_due = 0, False
         self._closing: deque[asyncio.Task[None]] = deque(maxlen=KEPT)
         self._start = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -173,7 +176,7 @@ class Engine:
                 threading.Thread(target=self._run, args=(self._ready,), name="rlock-client", daemon=True).start()
                 self._ready.wait()
             assert self._loop is not None
-            self._loop.call_soon_threadsafe(lambda: work(*arguments, **named))
+            self._loop.call_soon_threadsafe(self._do, lambda: work(*arguments, **named))
 
     def acquire(self, spec: Spec) -> Acquisition:
         """A new one; of an owner that the caller named, its earlier one of this lock while anything of that is left."""
@@ -201,7 +204,7 @@ class Engine:
         """A guard has ended. For finalizers too: it does not block."""
         if self._loop is not None and one.pid == os.getpid():
             try:  # noqa: SIM105, a signal has less to interrupt
-                self._loop.call_soon_threadsafe(self._drop, one)
+                self._loop.call_soon_threadsafe(self._do, self._drop, one)
             except RuntimeError:
                 pass  # the engine has ended
 
@@ -238,6 +241,16 @@ class Engine:
 
     # In the engine's thread.
 
+    def _do(self, work: Callable[..., object], *arguments: Any) -> None:
+        """What it sends goes at once: somebody waits for it."""
+        self.flushes = True
+        try:
+            work(*arguments)
+        finally:
+            self.flushes = False
+            for link in self._links():
+                link.flush()
+
     def _run(self, ready: Flag) -> None:
         if not self._once.acquire(blocking=False):
             return
@@ -271,6 +284,7 @@ class Engine:
             if now() >= self._end_by or (phases == {"lost"} and now() >= blocks_end_by):
                 break
             await asyncio.sleep(0.005)
+        self.ending = True
         await asyncio.gather(*(link.close() for link in self._links()), *self._closing, return_exceptions=True)
 
     def _look(self) -> None:
@@ -351,8 +365,14 @@ class Engine:
 
     def survey(self) -> None:
         """Asks a server of the cluster where the slots are."""
-        if not self.endpoint.cluster or now() < self._survey_at:
+        if not self.endpoint.cluster or self.ending:
             return
+        if (early := self._survey_at - now()) > 0:
+            if not self._survey_due:
+                self._survey_due = True
+                asyncio.get_running_loop().call_later(early / 1e9, self.survey)
+            return
+        self._survey_due = False
         if links := [link for link in self.links.values() if link.up and link.surveys]:
             self._survey_at = now() + SETTLES // 5
             link = random.choice(links)
@@ -365,7 +385,7 @@ class Engine:
         link.surveys &= not isinstance(value, Exception)
         if isinstance(value, list) and value:
             self._map(link, value)
-        for each in self.links.values():
+        for each in list(self.links.values()):
             if each.subscription is not None:
                 each.listen()
 
@@ -422,9 +442,12 @@ class Engine:
             self.give(one, one.machine.link_up)
 
     def _set_timer(self, one: Acquisition) -> None:
+        at = one.machine.wake_at
         if one.timer is not None:
+            if at is not None and one.timer_at <= at:
+                return  # it looks again then
             one.timer.cancel()
-        one.timer, at = None, one.machine.wake_at
+            one.timer = None
         if at is None:
             return
         if one.machine.phase == "held" and at < one.machine.end:
@@ -432,7 +455,11 @@ class Engine:
             early = at - at % max(1, min(WINDOW, one.spec.plan.lease // 30))
             at = early if early > now() else at
         delay = max(0, at - now()) / 1e9
-        one.timer = asyncio.get_running_loop().call_later(delay, self.give, one, one.machine.tick)
+        one.timer_at, one.timer = at, asyncio.get_running_loop().call_later(delay, self._tick, one)
+
+    def _tick(self, one: Acquisition) -> None:
+        one.timer = None
+        self.give(one, one.machine.tick)
 
     def _send(self, one: Acquisition, send: Send, asking: Commands | None = None) -> None:
         """`asking`: a server that gets the slot of the lock, and is asked once."""

@@ -7,7 +7,8 @@ import contextlib
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ._clock import now
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 1.0
-GRACE = 0.02
+GRACE = 20 * MS
 # A connection has at least this time, whatever the lease is: it takes several round trips.
 LEAST_TO_CONNECT = 1_000 * MS
 NO_GRACE = 2**62
@@ -38,7 +39,7 @@ class Sent:
 
     receive: Receiver
     at: int
-    alarm: asyncio.TimerHandle = field(init=False)
+    until: int
 
 
 class Link:
@@ -61,9 +62,15 @@ class Link:
         self._outbox: list[Words] = []
         self._waiting: deque[Sent] = deque()
         self._heart: asyncio.TimerHandle | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0
         self._pulses = list(self.pulses)
         self._again = asyncio.Event()
         self._task = self.loop.create_task(self._keep())
+
+    @property
+    def trusted(self) -> bool:
+        return self.up and self._doubt is None
 
     @property
     def server(self) -> str:
@@ -113,21 +120,38 @@ class Link:
         if not self.up:
             receive(Failed("passing", self.trouble), now())
             return
-        if not self._outbox:
-            self.loop.call_soon(self._flush)
+        if not self._outbox and not self.engine.flushes:
+            self.loop.call_soon(self.flush)
         self._outbox.append(words)
-        sent = Sent(receive, now())
-        sent.alarm = self.loop.call_later((within or self.engine.response) / 1e9, self._late, sent)
+        at = now()
+        sent = Sent(receive, at, at + (within or self.engine.response))
         self._waiting.append(sent)
+        if self._alarm is None or sent.until < self._alarm_at:
+            self._set_alarm(sent.until, self._late)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         batch, self._outbox = self._outbox, []
-        if self.up:
+        if self.up and batch:
             self.connection._writer.writelines(self.connection.pack_commands(batch))
 
-    def _late(self, sent: Sent) -> None:
-        # The reply may have arrived while this thread stood still.
-        sent.alarm = self.loop.call_later(GRACE, self.drop, self.place.silent("no reply in time"))
+    def _set_alarm(self, at: int, work: Callable[[], None]) -> None:
+        """One for all commands, since most are answered long before."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at, self._alarm = at, self.loop.call_later(max(0, at - now()) / 1e9, work)
+
+    def _late(self, again: bool = False) -> None:
+        self._alarm, at = None, now()
+        first = min((sent.until for sent in self._waiting), default=None)
+        if first is None:
+            return
+        if again and first + GRACE <= at:
+            self.drop(self.place.silent("no reply in time"))
+        elif first <= at:
+            # The reply may have arrived while this thread stood still.
+            self._set_alarm(at + GRACE, partial(self._late, True))
+        else:
+            self._set_alarm(first, self._late)
 
     def kept(self) -> Error:
         """Why it does not answer."""
@@ -206,8 +230,10 @@ class Link:
             self.beat()
             self.trouble = why
             waiting, self._waiting, self._outbox = self._waiting, deque(), []
+            if self._alarm is not None:
+                self._alarm.cancel()
+                self._alarm = None
             for sent in waiting:
-                sent.alarm.cancel()
                 sent.receive(Failed("unanswered", why), sent.at)
             self._gone(why)
             self.went()
@@ -226,7 +252,6 @@ class Link:
             self.drop(self.place.silent("the slot of its channel has moved"))
         elif self._waiting:
             sent = self._waiting.popleft()
-            sent.alarm.cancel()
             sent.receive(value, sent.at)
         else:
             self.drop(self.place.silent(f"a reply that nobody asked for: {value!r}"))
@@ -274,6 +299,8 @@ class Commands(PrimaryLink):
 
     def came(self) -> None:
         self.looks = self.surveys = True
+        if self.engine.ending:
+            return
         # Renewals first: their locks have a deadline.
         for one in sorted(self.users(), key=lambda one: one.machine.phase != "held"):
             if not one.waits:
@@ -290,7 +317,7 @@ class Commands(PrimaryLink):
                 engine.match(one)
             elif one.tied is self and one.spec.plan.grace:
                 engine.give(one, one.machine.link_down)
-        if engine.endpoint.cluster:
+        if engine.endpoint.cluster and not engine.ending:
             if self.address == engine.endpoint.seeds[0]:
                 engine.endpoint.seeds.append(engine.endpoint.seeds.pop(0))
             engine.survey()
@@ -390,7 +417,8 @@ class Subscription(PrimaryLink):
         if message is None:
             return
         if one is not None:
-            current = self.hearing == "sure" and self.commands.up and one.link is self.commands
+            # What a connection that is given up still brings may be older than a fail-over.
+            current = self.hearing == "sure" and self.trusted and self.commands.trusted and one.link is self.commands
             engine.give(one, one.machine.message, message.word, message.token, message.lease, current)
         elif message.word == "granted" and engine.may_release(message.claim):
             # Of an acquisition that has ended: the server has granted a repeat of its requests.
