@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::Book;
 use super::holds::text;
-use crate::proxy::transcript::Entry;
+use crate::proxy::resp::Frame;
+use crate::proxy::transcript::{Entry, What};
 use crate::run::{Asked, Problem, Run};
 
 pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
@@ -91,9 +92,17 @@ fn tied_before_anything_else(book: &Book, graces: &[Grace]) -> Result<(), Proble
     for entry in &book.entries {
         let Some(name) = entry.name().filter(|name| name.starts_with("RLOCK.")) else { continue };
         let Some((owner, words)) = tying(entry) else {
-            others.insert(entry.connection);
+            // A command without arguments, by which a client finds the module, is about no lock.
+            if matches!(&entry.what, What::Request { words, .. } if words.len() > 1) {
+                others.insert(entry.connection);
+            }
             continue;
         };
+        // A server that names another one ties nothing.
+        if matches!(&entry.what, What::Request { reply: Some(reply), .. } if matches!(reply.value, Frame::Error(_)))
+        {
+            continue;
+        }
         let before = confirmed.get(owner).is_some_and(|connection| *connection != entry.connection);
         let late = name == "RLOCK.RENEW" && before && others.contains(&entry.connection);
         if late && session(words).is_some() && grace(graces, book, owner, entry.at).is_some() {

@@ -180,6 +180,14 @@ impl Acquisitions {
         self.list().into_iter().filter(|acquisition| Arc::ptr_eq(&acquisition.state().node, node))
     }
 
+    /// Those whose sessions this server ties to its connection.
+    fn tied_to(&self, node: &Arc<Node>) -> impl Iterator<Item = Arc<Acquisition>> {
+        let is_tied = |acquisition: &Arc<Acquisition>| {
+            acquisition.terms.extras.session.is_some() && Arc::ptr_eq(&acquisition.state().tied_to, node)
+        };
+        self.list().into_iter().filter(is_tied)
+    }
+
     fn entries(&self) -> MutexGuard<'_, BTreeMap<Arc<Claim>, Arc<Acquisition>>> {
         self.by_claim.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -227,6 +235,9 @@ impl Watch for Acquisitions {
             });
             acquisition.follow(None);
         }
+        if line == Line::Main {
+            self.tied_to(node).for_each(|acquisition| acquisition.untie(node));
+        }
         self.shared.router.doubt();
     }
 
@@ -262,8 +273,6 @@ impl Watch for Acquisitions {
     }
 
     fn alive(&self, node: &Arc<Node>, sent: Instant) {
-        for acquisition in self.at(node).filter(|acquisition| acquisition.terms.extras.session.is_some()) {
-            acquisition.input(Input::Alive(sent.nanos()));
-        }
+        self.tied_to(node).for_each(|acquisition| acquisition.input(Input::Alive(sent.nanos())));
     }
 }

@@ -67,6 +67,8 @@ struct AcquisitionState {
     machine: Machine,
     /// The server that has the lock, as far as it is known.
     node: Arc<Node>,
+    /// The server that answered last, to which a session is tied: another one while the slot moves.
+    tied_to: Arc<Node>,
     /// The place in the agenda.
     wake_at: Option<Instant>,
     guards: u64,
@@ -98,6 +100,7 @@ impl Acquisition {
         let began = shared.clock.now();
         let state = AcquisitionState {
             machine,
+            tied_to: node.clone(),
             node,
             wake_at: None,
             guards: 1,

@@ -142,7 +142,7 @@ impl Acquisition {
         }
     }
 
-    fn replied(self: &Arc<Self>, node: &Node, n: u64, at: Instant, reply: Reply) {
+    fn replied(self: &Arc<Self>, node: &Arc<Node>, n: u64, at: Instant, reply: Reply) {
         if matches!(reply, Reply::Waits { .. })
             && let Some(error) = node.unheard()
         {
@@ -152,6 +152,7 @@ impl Acquisition {
         self.change(|state, now, out| {
             if state.machine.pending() == Some(n) {
                 state.last = Last::Answered;
+                state.tied_to = node.clone();
             }
             state.machine.input(now, Input::Reply { n, sent: at.nanos(), reply }, out);
         });
@@ -167,6 +168,17 @@ impl Acquisition {
         });
     }
 
+    /// The connection to this server is gone. If it was the target of a moving slot, the session has ended with it: the machine ties the
+    /// hold anew.
+    pub(super) fn untie(self: &Arc<Self>, from: &Arc<Node>) {
+        self.change(|state, now, out| {
+            if Arc::ptr_eq(&state.tied_to, from) && !Arc::ptr_eq(&state.node, from) {
+                state.tied_to = state.node.clone();
+                state.machine.input(now, Input::Down, out);
+            }
+        });
+    }
+
     /// Goes to the server that has the lock by now: for the machine that is another connection. Only if this command is under way, which
     /// that server has not carried out, or none and the server is another one: else the answer of that command will say so.
     pub(super) fn follow(self: &Arc<Self>, under_way: Option<u64>) {
@@ -175,6 +187,7 @@ impl Acquisition {
             let is_other = under_way.is_some() || !Arc::ptr_eq(&state.node, &node);
             if state.machine.pending() == under_way && is_other {
                 state.machine.input(now, Input::Down, out);
+                state.tied_to = node.clone();
                 state.node = node;
             }
         });
