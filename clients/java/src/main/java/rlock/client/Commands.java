@@ -47,6 +47,9 @@ final class Commands extends Link {
 
   @Override
   void went() {
+    if (messages != null) {
+      messages.doubt();
+    }
     mine().forEach(Acquisition::lostLink);
     elsewhere();
   }
