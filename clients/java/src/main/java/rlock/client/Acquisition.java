@@ -76,7 +76,7 @@ final class Acquisition {
   private boolean detached;
   private Commands link; // of the last command
   private long followed; // when a refusal led it to another server
-  private boolean elsewhere; // a session was tied to a server that gets the slot
+  private boolean tiedByAsking; // a session was tied to a server that gets the slot
   private boolean heard; // the server has answered a command
   private RlockException last; // why the last command failed, if it did
   private Loop.Timer timer;
@@ -339,7 +339,7 @@ final class Acquisition {
   }
 
   void alive(long sentAt) {
-    if (plan.grace > 0 && !elsewhere) {
+    if (plan.grace > 0 && !tiedByAsking) {
       give(machine -> machine.alive(sentAt));
     }
   }
@@ -474,7 +474,7 @@ final class Acquisition {
   private void send(Send send, Commands to, boolean asking) {
     boolean queues = send.command() == Command.ENQUEUE && !asking;
     if (asking) {
-      elsewhere = true;
+      tiedByAsking = true;
       to.send(List.of("ASKING"), Link.IGNORE);
     }
     if (queues && send.look() && !engine.unreadable) {
@@ -488,7 +488,7 @@ final class Acquisition {
     to.send(
         Wire.words(send, plan, claim, queues ? to.messages.channel : null),
         (value, sentAt) -> {
-          elsewhere &= asking || value instanceof Failed || value instanceof Refusal;
+          tiedByAsking &= asking || value instanceof Failed || value instanceof Refusal;
           if (value instanceof Refusal refusal) {
             refused(send, sentAt, engine.refusal(refusal, lock(), to));
           } else if (value instanceof Failed failed) {

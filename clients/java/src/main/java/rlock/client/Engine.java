@@ -377,7 +377,7 @@ final class Engine {
     if (words[0].equals("READONLY") && !endpoint.cluster) {
       drop(failed.error());
     }
-    if (Wire.elsewhere(text) && link.messages != null) {
+    if (Wire.channelRefused(text) && link.messages != null) {
       link.messages.slotMoved();
     }
     boolean moved = words[0].equals("MOVED");

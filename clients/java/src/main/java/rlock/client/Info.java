@@ -14,7 +14,7 @@ import java.util.Map;
  * @param token the last fencing token, or 0
  * @param holderCount how many hold it
  * @param waiterCount how many wait for it
- * @param holders those who hold it
+ * @param holders the owners that hold it
  * @param queue the waiters in order
  */
 public record Info(
