@@ -5,7 +5,7 @@
 #   docker run -p 6379:6379 rlock
 #
 #   docker build --target exporter -t rlock-exporter .
-#   docker run -p 9121:9121 -e REDIS_URL=redis://exporter:PASSWORD@server:6379 rlock-exporter
+#   docker run -p 9821:9821 -e REDIS_URL=redis://exporter:PASSWORD@server:6379 rlock-exporter
 #
 # packaging/compose.yml starts both, and Prometheus.
 #
@@ -34,9 +34,9 @@ RUN apt-get update \
 COPY --from=build /src/target/release/rlock /usr/bin/
 COPY --from=build /src/LICENSE /src/target/third-party-licences /usr/share/doc/rlock/
 USER 65534:65534
-EXPOSE 9121
+EXPOSE 9821
 # Your arguments follow: --hot-locks 0.
-ENTRYPOINT ["rlock", "exporter", "--listen", "0.0.0.0:9121"]
+ENTRYPOINT ["rlock", "exporter", "--listen", "0.0.0.0:9821"]
 
 # The last one, so that a build without --target makes it.
 # hadolint ignore=DL3006

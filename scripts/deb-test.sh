@@ -165,7 +165,7 @@ exporter() { # ROOT
     for line in EnvironmentFile=/etc/default/rlock-exporter 'ExecStart=/usr/bin/rlock exporter $ARGS' DynamicUser=yes; do
         grep -qxF "$line" "$unit" || die "the unit of the exporter has no $line"
     done
-    expect "ARGS" "--listen 127.0.0.1:9121" "$(sed -n 's/^ARGS="\(.*\)"$/\1/p' "$1/etc/default/rlock-exporter")"
+    expect "ARGS" "--listen 127.0.0.1:9821" "$(sed -n 's/^ARGS="\(.*\)"$/\1/p' "$1/etc/default/rlock-exporter")"
     if [ -e "$1/etc/systemd/system/multi-user.target.wants/rlock-exporter.service" ]; then die "the exporter is on"; fi
     # Exposure in tenths: 12 in systemd 252, most of it for the network. Versions before 250 do not look at files.
     if [ -n "$analyze" ] && "$analyze" --help | grep -q -e --offline; then

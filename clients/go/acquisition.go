@@ -16,11 +16,11 @@ type acquisition struct {
 	named   bool // its owner is one of the caller's
 	machine *machine
 	began   time.Duration
-	heldAt  time.Duration
-	link    *link // of the last command
-	tied    *link // of the last command that the server confirmed
-	heard   bool  // the server has answered a command
-	asking  *link // where the next command goes, in a cluster whose slot moves
+	link    *link         // to the server that has the lock, as far as it is known
+	tied    *link         // of the last ENQUEUE, or command that the server confirmed
+	channel string        // of the last ENQUEUE
+	heard   bool          // the server has answered a command
+	moved   time.Duration // when it last followed its lock to another server
 	timer   *time.Timer
 	// How long the holder's lease can last, as far as it is known.
 	holderLease time.Duration
@@ -43,6 +43,7 @@ func (c *Client) acquisition(o order, named bool) *acquisition {
 		settled: make(chan struct{}), released: make(chan struct{}), gone: make(chan struct{}), levels: make(chan struct{}, 1),
 	}
 	plan := o.plan
+	plan.confirmFirst = named
 	plan.response = c.patience / 2 // asking once ends after two of them
 	a.machine = newMachine(plan)
 	a.loss, a.lose = context.WithCancelCause(context.Background())
@@ -51,23 +52,39 @@ func (c *Client) acquisition(o order, named bool) *acquisition {
 
 // begin makes the first request, as soon as the links are there.
 func (a *acquisition) begin() {
-	c := a.client
-	c.enter(a)
-	a.link = c.linkFor(a.order.lock)
-	if a.waits() {
-		c.listen()
-	}
-	if !a.link.up() || a.waits() && c.hearing != hears {
+	a.client.enter(a)
+	a.link = a.client.linkFor(a.order.lock)
+	if !a.link.up() {
 		a.machine.linkDown()
 	}
-	a.feed(a.machine.start)
+	if a.order.adopts {
+		a.feed(a.machine.adopt)
+	} else {
+		a.feed(a.machine.start)
+	}
 }
-
-func (a *acquisition) waits() bool { return a.machine.waits() }
 
 func (a *acquisition) linkUp() { a.feed(a.machine.linkUp) }
 
 func (a *acquisition) linkDown() { a.feed(a.machine.linkDown) }
+
+// cancel ends the wait, for this reason.
+func (a *acquisition) cancel(why error) {
+	if a.machine.undecided() {
+		a.feed(func() { a.machine.cancel(why) })
+	}
+}
+
+// follow goes to the server that has the lock by now: for the machine that is another connection.
+func (a *acquisition) follow() {
+	if l := a.client.linkFor(a.order.lock); l != a.link {
+		a.linkDown()
+		a.link, a.moved = l, now()
+		if l.up() {
+			a.linkUp()
+		}
+	}
+}
 
 // feed gives the machine an input, and carries out what it decides.
 func (a *acquisition) feed(input func()) {
@@ -78,47 +95,77 @@ func (a *acquisition) feed(input func()) {
 			a.told(what)
 		}
 	}
-	if a.machine.down && !a.waits() && a.link.up() && a.machine.phase != phaseEnded {
-		// It lacked the subscription, which it needs no more.
-		a.linkUp()
-		return
-	}
 	a.setTimer()
 }
 
 func (a *acquisition) send(what output) {
-	c, o := a.client, &a.order
-	link := a.asking
-	if link == nil {
-		link = c.linkFor(o.lock)
-	} else {
-		link.send([]string{"ASKING"}, o.response, ignore)
-	}
-	a.link, a.asking = link, nil
+	c, o, l := a.client, &a.order, a.link
 	if what.look && !c.unreadable {
-		link.send([]string{"PTTL", o.lock}, o.response, func(reply any, _ time.Duration) {
+		l.send([]string{"PTTL", o.lock}, o.response, func(reply any, _ time.Duration) {
 			a.holderLease = readLease(reply)
 			c.unreadable = c.unreadable || denies(reply)
 		})
 	}
-	link.send(o.words(what, c.channel), o.response, func(reply any, sentAt time.Duration) {
-		told := c.failure(reply, o.lock, link, a)
-		if !told.failed() {
+	if what.command == cmdEnqueue {
+		a.channel, a.tied = l.listen(o.lock), l
+	}
+	l.send(o.words(what, a.channel), o.response, a.receiver(what, l))
+}
+
+// receiver takes the reply to a command that went by this link.
+func (a *acquisition) receiver(what output, l *link) receiver {
+	c, o, channel := a.client, &a.order, a.channel
+	return func(reply any, sentAt time.Duration) {
+		told := c.failure(reply, o.lock, l)
+		refused, _ := reply.(serverError)
+		moved, once := c.redirected(refused, o.lock, l)
+		waits := a.machine.pending == what.number
+		if moved {
+			told.kind = failedPassing
+		}
+		switch {
+		case !told.failed():
 			told = readAnswer(what.command, reply, a.holderLease)
+		case moved && !waits:
+		case once != nil:
+			// Only a command that the machine waits for: a request behind its CANCEL would leave a lock behind. The node that gets the
+			// slot sends no grants before it has it.
+			if what.command == cmdEnqueue {
+				what.command = cmdAcquire
+			}
+			a.machine.tied = false
+			once.send([]string{"ASKING"}, o.response, ignore)
+			once.send(o.words(what, ""), o.response, a.receiver(what, once))
+			return
+		case moved && now()-a.moved > settles:
+			if a.follow(); a.link != l {
+				return
+			}
+		case refused.ofChannel() && channel == l.channel:
+			l.unsubscribed()
+		}
+		switch {
+		case what.command == cmdAcquire && told.kind == answeredNull && l != a.link && o.wait != 0:
+			told.kind = failedPassing // it asks for a place in the queue
+		case told.kind == answeredQueued && channel != l.channel && l.refused != nil:
+			a.cancel(l.refused) // no grant would arrive
+			return
+		case told.kind == answeredQueued && channel != l.channel:
+			told.kind = failedPassing
 		}
 		a.heard = a.heard || !told.failed()
 		if told.kind == answeredHeld || told == one {
-			a.tied = link
+			a.tied = l
 		}
 		a.feed(func() { a.machine.reply(what.number, sentAt, told) })
-	})
+	}
 }
 
 func (a *acquisition) told(what output) {
 	c, lock, at := a.client, a.order.lock, now()
 	switch what.kind {
 	case outHeld:
-		a.token, a.heldAt = what.token, at
+		a.token = what.token
 		if a.named {
 			c.named[a.order.claim()] = a
 		}
@@ -130,6 +177,8 @@ func (a *acquisition) told(what output) {
 	case outDenied:
 		c.tell(Event{Kind: Denied, Lock: lock})
 		a.refuse(denied(lock))
+	case outNotAdopted:
+		a.refuse(a.order.lost(WhyTaken))
 	case outRefused:
 		if what.err == nil {
 			what.err = a.link.kept()
@@ -142,7 +191,7 @@ func (a *acquisition) told(what output) {
 	case outLost:
 		a.lost(what.why)
 	case outReleased:
-		c.tell(Event{Kind: Released, Lock: lock, Took: at - a.heldAt})
+		c.tell(Event{Kind: Released, Lock: lock, Took: at - a.machine.heldAt})
 		a.end(nil)
 	case outReleaseLost:
 		a.lost(WhyTaken)
@@ -155,6 +204,9 @@ func (a *acquisition) told(what output) {
 	case outReleaseRefused:
 		a.end(what.err)
 	case outEnded:
+		if a.machine.kept() {
+			c.keep(a.order.claim())
+		}
 		c.leave(a)
 		close(a.gone)
 	}
@@ -162,13 +214,11 @@ func (a *acquisition) told(what output) {
 
 // kept is what has kept the server from answering, or nil if it has answered.
 func (a *acquisition) kept(last error) error {
-	switch messages := a.client.messages; {
+	switch {
 	case !a.link.up():
 		return a.link.kept()
 	case last != nil:
 		return last
-	case a.machine.down && messages != nil:
-		return messages.kept()
 	case !a.heard || a.link.silent():
 		return a.link.kept()
 	}
@@ -186,10 +236,13 @@ func (a *acquisition) end(err error) {
 }
 
 func (a *acquisition) lost(why Why) {
-	a.client.tell(Event{Kind: Lost, Lock: a.order.lock, Why: why, Took: now() - a.heldAt})
-	if why == WhyExpired {
+	a.client.tell(Event{Kind: Lost, Lock: a.order.lock, Why: why, Took: now() - a.machine.heldAt})
+	if why == WhyExpired || why == WhyOverdue {
 		// A lost lock needs no release. Its release would enter it again.
 		a.client.leave(a)
+		if a.order.atLeast > 0 {
+			a.client.keep(a.order.claim())
+		}
 	}
 	a.lose(a.order.lost(why))
 }

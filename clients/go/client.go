@@ -7,8 +7,6 @@ package rlock
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -24,7 +22,7 @@ import (
 // Version is that of this package.
 const Version = "0.1.0"
 
-const longestTime = 1 << 43 * time.Millisecond
+const longestTime time.Duration = 1 << 43 * time.Millisecond
 
 var started = time.Now()
 
@@ -32,8 +30,8 @@ var started = time.Now()
 type Options struct {
 	// Name is for owners and CLIENT LIST; the program's name by default.
 	Name string
-	// Lease is how long a lock outlives its process: 30 s by default. The client renews it every third of it. To survive a fail-over
-	// it must be longer than one and a half times as long as that takes.
+	// Lease is how long a lock outlives its process: 30 s by default, from 100 ms. The client renews it every third of it. To
+	// survive a fail-over it must be longer than one and a half times as long as that takes.
 	Lease time.Duration
 	// Wait is the limit of Acquire and Run; none by default.
 	Wait time.Duration
@@ -47,12 +45,11 @@ type Options struct {
 	OnEvent func(Event)
 }
 
-// Client makes locks on one server: one per process. Its methods may be used by many goroutines at a time.
+// Client makes locks on one server or cluster: one per process. Its methods may be used by many goroutines at a time.
 type Client struct {
 	endpoint *endpoint
 	called   string // in CLIENT LIST
 	identity string
-	channel  string
 	defaults order
 	response time.Duration // for one answer
 	patience time.Duration // for a call that does not wait for a lock
@@ -72,33 +69,39 @@ type Client struct {
 	graces       map[time.Duration]int  // how many sessions there are of each
 	links        map[string]*link       // for commands, by address
 	slots        map[int]string         // of a cluster: the addresses that are known
-	messages     *link
+	surveyed     time.Duration          // when a node of the cluster was asked for them
+	blind        bool                   // this user may not ask for them
+	kept         []claim                // of the last holds that outlast their release
 	sentinels    sentinels
-	hearing      hearing
 	unreadable   bool // this user may not ask for the lease of a holder
 	failures     int  // to connect
-	counts       int  // of the subscription
 	numbers      int  // of owners
 	closing      bool
 	lostAt       time.Duration // when the first link was lost; 0 while all are up
 	events       chan Event
 }
 
-// Connect connects by a URL: redis://[user:password@]host[:port][/database], rediss://… or unix://…. It fails if the server
-// cannot be reached, refuses the user, or has no rlock module.
+// Connect connects by a URL, and fails if the server cannot be reached, refuses the user, or has no rlock module:
+//
+//   - redis://[user:password@]host[:port][/database], and rediss:// for TLS;
+//   - unix://[user:password@]/path[?db=database];
+//   - redis+sentinel://[user:password@]host[:port],…/service[/database]: the primary that the Sentinels name;
+//   - redis+cluster://[user:password@]host[:port],…: a cluster.
+//
+// It takes valkey for redis, too. The limit is ctx; without one, an attempt to connect has ResponseTimeout, and at least 1 s.
 func Connect(ctx context.Context, url string, options Options) (*Client, error) {
 	endpoint, err := endpointOfURL(url)
 	return connect(ctx, endpoint, err, options)
 }
 
-// ConnectLike connects with the settings of your redis.Client or redis.ClusterClient; the connections are its own. In a cluster it
-// does not wait for locks.
+// ConnectLike connects with the settings of your redis.Client or redis.ClusterClient; the connections are its own. The limit
+// is that of Connect.
 func ConnectLike(ctx context.Context, app redis.UniversalClient, options Options) (*Client, error) {
 	endpoint, err := endpointLike(app)
 	return connect(ctx, endpoint, err, options)
 }
 
-// ConnectSentinel connects to the primary that the Sentinels name, and follows it.
+// ConnectSentinel connects to the primary that the Sentinels name, and follows it. The limit is that of Connect.
 func ConnectSentinel(ctx context.Context, failover *redis.FailoverOptions, options Options) (*Client, error) {
 	endpoint, err := endpointBySentinels(failover)
 	return connect(ctx, endpoint, err, options)
@@ -139,16 +142,11 @@ func newClient(endpoint *endpoint, options Options) (*Client, error) {
 	if err := errors.Join(defaults.check(), checkTime("a response timeout", response, time.Millisecond)); err != nil {
 		return nil, err
 	}
-	var random [16]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return nil, unsupported(fmt.Sprintf("the system has no random numbers (%v); repair that", err))
-	}
 	host, _ := os.Hostname()
 	name := cmp.Or(options.Name, strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe"))
 	c := &Client{
 		endpoint:     endpoint,
 		called:       fmt.Sprintf("%s@%s:%d", plain(name, "rlock-client"), plain(host, "localhost"), os.Getpid()),
-		channel:      "rlock:grants:" + hex.EncodeToString(random[:]),
 		defaults:     defaults,
 		response:     response,
 		patience:     patience,
@@ -164,13 +162,13 @@ func newClient(endpoint *endpoint, options Options) (*Client, error) {
 	if c.onEvent != nil {
 		c.events = make(chan Event, mostEvents)
 	}
-	c.identity = c.called + ":" + hex.EncodeToString(random[:])
+	c.identity = c.called + ":" + random()
 	c.emptied, c.empty = context.WithCancel(context.Background())
 	c.ended, c.end = context.WithCancel(context.Background())
 	go c.tellEvents()
 	c.do(func() {
 		c.know(endpoint.sentinels...)
-		c.link(endpoint.seeds[0])
+		c.linkFor("")
 	})
 	return c, nil
 }
@@ -200,7 +198,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		c.closing = true
 		// Waiters leave the queue; holders are notified, and release when their work has ended.
 		c.each(func(*acquisition) bool { return true }, func(a *acquisition) {
-			a.feed(func() { a.machine.cancel(closed()) })
+			a.cancel(closed())
 			a.feed(func() { a.machine.lose(WhyClosed) })
 		})
 		if len(c.acquisitions) == 0 {
@@ -213,7 +211,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	left := 0
 	c.do(func() {
 		for _, a := range c.acquisitions {
-			if a.heldAt > 0 && !a.machine.answered {
+			if a.machine.heldAt > 0 && !a.machine.answered {
 				left++
 			}
 			a.abandon()

@@ -32,10 +32,23 @@ type endpoint struct {
 // follows is whether another server may become the primary.
 func (e *endpoint) follows() bool { return e.service != "" }
 
-const forms = "write redis://[user:password@]host[:port][/database], rediss://… or unix://[user:password@]/path[?db=database]"
+const forms = "write redis://[user:password@]host[:port][/database], rediss://… for TLS, unix://[user:password@]/path[?db=database], " +
+	"redis+sentinel://[user:password@]host[:port],…/service[/database] or redis+cluster://[user:password@]host[:port],…"
 
+// endpointOfURL reads a URL. The driver knows those of one server.
 func endpointOfURL(address string) (*endpoint, error) {
-	options, err := redis.ParseURL(address)
+	scheme, rest, _ := strings.Cut(address, "://")
+	base, kind, several := strings.Cut(strings.Replace(scheme, "valkey", "redis", 1), "+")
+	servers, path, _ := strings.Cut(rest, "/")
+	login := servers[:strings.LastIndexByte(servers, '@')+1]
+	hosts := strings.Split(servers[len(login):], ",")
+	service, database, _ := strings.Cut(path, "/")
+	if kind == "cluster" && path == "" || kind == "sentinel" && service != "" {
+		rest = login + hosts[0] + "/" + database
+	} else if several {
+		return nil, invalid("not the URL of a server; %s", forms)
+	}
+	options, err := redis.ParseURL(base + "://" + rest)
 	var bad *url.Error
 	if errors.As(err, &bad) {
 		// Its own text has the whole URL, with the password.
@@ -44,7 +57,24 @@ func endpointOfURL(address string) (*endpoint, error) {
 	if err != nil {
 		return nil, invalid("not the URL of a server (%v); %s", err, forms)
 	}
-	return &endpoint{options: private(*options), dial: dialerOf(nil, options.TLSConfig), seeds: []string{options.Addr}}, nil
+	seeds := []string{options.Addr}
+	if several {
+		seeds = nil
+		for _, host := range hosts {
+			if _, _, err := net.SplitHostPort(host); err != nil {
+				host = net.JoinHostPort(strings.Trim(host, "[]"), map[string]string{"cluster": "6379", "sentinel": "26379"}[kind])
+			}
+			seeds = append(seeds, host)
+		}
+		if options.TLSConfig != nil {
+			options.TLSConfig.ServerName = "" // that of each host
+		}
+	}
+	if kind == "sentinel" {
+		return endpointBySentinels(&redis.FailoverOptions{MasterName: service, SentinelAddrs: seeds, Username: options.Username,
+			Password: options.Password, DB: options.DB, TLSConfig: options.TLSConfig})
+	}
+	return &endpoint{options: private(*options), dial: dialerOf(nil, options.TLSConfig), cluster: kind == "cluster", seeds: seeds}, nil
 }
 
 func endpointLike(app redis.UniversalClient) (*endpoint, error) {
@@ -114,8 +144,8 @@ func (l *lent) Close() error {
 	return l.Conn.Close()
 }
 
-// HELLO without arguments needs no permission, and says whether the server is a primary.
-var hello = []any{"HELLO"}
+// HELLO needs no permission, and says whether the server is a primary. In the third protocol, messages and replies share a connection.
+var hello = []any{"HELLO", "3"}
 
 // demoted is whether a server that answers HELLO like this is a replica.
 func demoted(told any) bool {

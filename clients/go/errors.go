@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +36,8 @@ type Why string
 const (
 	// WhyExpired: no renewal was confirmed in time.
 	WhyExpired Why = "expired"
+	// WhyOverdue: it was held for as long as MaxHold allows, and then not renewed any more.
+	WhyOverdue Why = "overdue"
 	// WhyTaken: the server no longer has the hold.
 	WhyTaken Why = "taken"
 	// WhyClosed: the client was closed.
@@ -130,6 +133,11 @@ func brief(err error) string {
 		return "it closed the connection"
 	}
 	return err.Error()
+}
+
+// interrupted: the caller's context ended. It is the cause that the caller gave, and also a context.Canceled or DeadlineExceeded.
+func interrupted(ctx context.Context) *Error {
+	return &Error{kind: ctx.Err(), cause: context.Cause(ctx), text: fmt.Sprintf("the call has ended: %v", context.Cause(ctx))}
 }
 
 func invalid(format string, arguments ...any) *Error {

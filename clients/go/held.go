@@ -39,8 +39,12 @@ func (h *Held) Lost() <-chan struct{} { return h.acquisition.loss.Done() }
 // Context is for the work that the lock protects: it ends with parent, at the loss of the lock, with the cause ErrLost, and at
 // the release.
 func (h *Held) Context(parent context.Context) context.Context {
+	return workContext(parent, h.over)
+}
+
+func workContext(parent, over context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
-	stop := context.AfterFunc(h.over, func() { cancel(context.Cause(h.over)) })
+	stop := context.AfterFunc(over, func() { cancel(context.Cause(over)) })
 	context.AfterFunc(ctx, func() { stop() })
 	return ctx
 }
@@ -53,7 +57,7 @@ func (h *Held) Check() (time.Duration, error) {
 	return h.acquisition.check()
 }
 
-// Reenter adds a hold for the same owner. The lock is free when all its guards are released.
+// Reenter adds a hold for the same owner. The lock is free when all its guards are released. The limit is ctx, and ResponseTimeout.
 func (h *Held) Reenter(ctx context.Context) (*Held, error) {
 	if _, err := h.Check(); err != nil {
 		return nil, err
@@ -70,25 +74,51 @@ func (h *Held) Reenter(ctx context.Context) (*Held, error) {
 func (h *Held) Release(ctx context.Context) error {
 	h.once.Do(func() {
 		h.end(h.acquisition.order.lost(WhyReleased))
-		h.outcome = h.acquisition.leave(ctx)
+		h.outcome = h.acquisition.leave(ctx, false)
 	})
 	return h.outcome
+}
+
+// Detach leaves the lock to another process, which calls Adopt with Owner: it renews the lock once, without a session, and ends this
+// guard without a release. Nothing renews the lock until it is adopted; it returns for how long it is held at least. It is an
+// ErrInvalid, and a release, for a guard that is not the only one. ctx and ResponseTimeout bound the wait for the answer.
+func (h *Held) Detach(ctx context.Context) (left time.Duration, err error) {
+	if _, err := h.Check(); err != nil {
+		return 0, err
+	}
+	a := h.acquisition
+	h.once.Do(func() {
+		h.end(a.order.lost(WhyReleased))
+		h.outcome = a.leave(ctx, true)
+	})
+	if h.outcome == nil {
+		a.client.do(func() { left = max(0, a.machine.lease-now()) })
+	}
+	return left, h.outcome
 }
 
 // WriteHeld is a held write lock.
 type WriteHeld struct{ *Held }
 
 // Downgrade reads instead of writing, without letting another writer in between. This guard is released.
+// The limit is ctx, and ResponseTimeout for each of the two.
 func (h *WriteHeld) Downgrade(ctx context.Context) (*Held, error) {
 	if _, err := h.Check(); err != nil {
 		return nil, err
 	}
-	o := h.acquisition.order
-	o.mode, o.wait, o.fenced = modeRead, 0, false
-	a, err := h.acquisition.client.acquire(ctx, o)
+	writer := h.acquisition
+	o := writer.order
+	o.mode, o.wait, o.fenced, o.adopts = modeRead, 0, false, false
+	// What is left of these times is the reader's.
+	since := now() - writer.machine.heldAt
+	if o.atLeast = max(0, o.atLeast-since); o.maxHold > 0 {
+		o.maxHold = max(1, o.maxHold-since)
+	}
+	a, err := writer.client.acquire(ctx, o)
 	if err != nil {
 		return nil, err
 	}
+	writer.client.do(func() { writer.machine.plan.atLeast = 0 })
 	reader := newHeld(a)
 	if err := h.Release(ctx); err != nil {
 		_ = reader.Release(ctx)

@@ -23,12 +23,12 @@ func (a *acquisition) check() (left time.Duration, err error) {
 	return left, err
 }
 
-// leave releases one of the guards.
-func (a *acquisition) leave(ctx context.Context) error {
+// leave releases one of the guards, or detaches the only one.
+func (a *acquisition) leave(ctx context.Context, detaches bool) error {
 	left := 0
 	a.client.do(func() {
 		a.feed(a.machine.tick) // a deadline that has passed unseen is a loss
-		a.drop()
+		a.drop(detaches)
 		left = a.guards
 	})
 	if err := context.Cause(a.loss); err != nil {
@@ -38,6 +38,9 @@ func (a *acquisition) leave(ctx context.Context) error {
 	defer cancel()
 	if left > 0 {
 		a.leaveOthers(limited)
+		if detaches {
+			return invalid("the lock %s has other guards; release them before you detach it", shown(a.order.lock))
+		}
 		return nil
 	}
 	select {
@@ -56,7 +59,7 @@ func (a *acquisition) leave(ctx context.Context) error {
 	return outcomeUnknown(a.order.lock, kept)
 }
 
-func (a *acquisition) release() {
+func (a *acquisition) release(detaches bool) {
 	if a.machine.phase == phaseLost {
 		a.client.enter(a)
 		if a.link = a.client.linkFor(a.order.lock); a.link.up() {
@@ -65,7 +68,11 @@ func (a *acquisition) release() {
 			a.linkDown()
 		}
 	}
-	a.feed(a.machine.release)
+	if detaches {
+		a.feed(a.machine.detach)
+	} else {
+		a.feed(a.machine.release)
+	}
 }
 
 // level waits for its turn to change the number of holds.
@@ -74,7 +81,7 @@ func (a *acquisition) level(ctx context.Context) (done func(), err error) {
 	case a.levels <- struct{}{}:
 		return func() { <-a.levels }, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, interrupted(ctx)
 	}
 }
 
@@ -117,17 +124,17 @@ func (a *acquisition) reenter(ctx context.Context) error {
 		_, err = a.check()
 	}
 	if err != nil {
-		a.client.do(a.drop)
+		a.client.do(func() { a.drop(false) })
 	}
 	return err
 }
 
 // drop ends a guard, and the hold with the last one.
-func (a *acquisition) drop() {
+func (a *acquisition) drop(detaches bool) {
 	a.guards--
 	if a.guards == 0 {
 		delete(a.client.named, a.order.claim())
-		a.release()
+		a.release(detaches)
 	}
 }
 

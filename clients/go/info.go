@@ -1,6 +1,9 @@
 package rlock
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Info is a lock, as its server sees it.
 type Info struct {
@@ -41,6 +44,10 @@ type fields map[string]any
 func readFields(reply any) fields {
 	list, _ := reply.([]any)
 	read := fields{}
+	pairs, _ := reply.(map[any]any) // as the driver reads it
+	for name, value := range pairs {
+		read[fmt.Sprint(name)] = value
+	}
 	for i := 0; i+1 < len(list); i += 2 {
 		name, _ := list[i].(string)
 		read[name] = list[i+1]

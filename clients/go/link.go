@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -46,21 +47,27 @@ type dialing = func(ctx context.Context) (conn net.Conn, server string, err erro
 type link struct {
 	address string
 	client  *Client
+	ended   context.Context // once it is of no more use
+	end     context.CancelFunc
 	// For the client: makes a connection; it is up; it is lost, or not to be reached; a message.
 	dial    dialing
 	came    func()
 	went    func(wasUp bool, err *Error)
-	message func(text string)
+	message func(channel, text string)
 	// Asks whether it lives, again and again with these pauses.
 	pulse func(within time.Duration)
 	pace  func() time.Duration
 
+	channel string   // of the subscription, or ""
+	refused error    // why there is none
+	wanders bool     // the slot of the last channel was elsewhere
 	server  string   // of the last attempt
 	conn    net.Conn // nil while it is down
 	outbox  []*sent
 	waiting []*sent
 	trouble *Error // why it is down
-	broken  error  // why the connection is of no more use
+	downAt  time.Duration
+	broken  error // why the connection is of no more use
 	woken   chan struct{}
 	heart   *time.Timer
 }
@@ -70,7 +77,7 @@ func (l *link) up() bool { return l.conn != nil }
 // send sends a command. A connection that does not answer it within this time is given up.
 func (l *link) send(words []string, within time.Duration, receive receiver) {
 	if !l.up() {
-		receive(undelivered{failedUnsent, l.trouble}, now())
+		receive(undelivered{failedPassing, l.trouble}, now())
 		return
 	}
 	l.outbox = append(l.outbox, &sent{words: words, within: within, receive: receive})
@@ -88,10 +95,10 @@ func (l *link) kept() *Error {
 // overdue is why a call ends that has not been answered: what its caller says, or what has kept the server.
 func (l *link) overdue(ctx context.Context) error {
 	if err := ctx.Err(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return context.Cause(ctx)
+		return interrupted(ctx)
 	}
 	late := *l.kept()
-	late.cause = errors.Join(context.Cause(ctx), late.cause)
+	late.cause = errors.Join(ctx.Err(), context.Cause(ctx), late.cause)
 	return &late
 }
 
@@ -176,6 +183,9 @@ func (l *link) use(ctx context.Context, conn net.Conn) {
 
 func (l *link) down(ctx context.Context, err *Error) {
 	wasUp, waiting, outbox := l.up(), l.waiting, l.outbox
+	if wasUp {
+		l.downAt = now()
+	}
 	if ctx.Err() != nil {
 		err = closed()
 	}
@@ -187,7 +197,7 @@ func (l *link) down(ctx context.Context, err *Error) {
 		each.end(undelivered{failedUnanswered, err})
 	}
 	for _, each := range outbox {
-		each.receive(undelivered{failedUnsent, err}, now())
+		each.receive(undelivered{failedPassing, err}, now())
 	}
 	l.went(wasUp, err)
 }
@@ -217,10 +227,23 @@ func (l *link) read(conn net.Conn) {
 }
 
 func (l *link) deliver(reply any) error {
-	if list, _ := reply.([]any); len(list) == 3 && list[0] == "message" && l.message != nil {
-		text, _ := list[2].(string)
-		l.message(text)
-		return nil
+	if l.broken != nil {
+		return l.broken // nothing counts that such a server says
+	}
+	if pushed, isPush := reply.(push); isPush && len(pushed) == 3 {
+		kind, _ := pushed[0].(string)
+		channel, _ := pushed[1].(string)
+		text, _ := pushed[2].(string)
+		switch {
+		case kind == "message" || kind == "smessage":
+			l.message(channel, text)
+			return nil
+		case strings.HasSuffix(kind, "unsubscribe"):
+			if channel == l.channel {
+				l.unsubscribed()
+			}
+			return nil
+		}
 	}
 	if len(l.waiting) == 0 {
 		return errors.New("a reply without a command")

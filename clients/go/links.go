@@ -2,25 +2,18 @@ package rlock
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 )
 
-// The links of a client: one for commands, or one for each node of a cluster, and one for messages. All this is called with the
-// client's mutex.
-
-// hearing is whether messages arrive.
-type hearing int
-
-const (
-	deaf hearing = iota
-	subscribing
-	subscribed // as the server of the subscription says
-	hears      // and as the server says that makes the grants
-)
+// The links of a client: one, or one for each node of a cluster that is used. Messages come by the link of the commands. All this is
+// called with the client's mutex.
 
 func (c *Client) open(address string) *link {
 	l := &link{address: address, server: address, client: c, woken: make(chan struct{}, 1)}
@@ -32,8 +25,10 @@ func (c *Client) open(address string) *link {
 	// The grace of a session has room for a pause, an answer, and a quarter in which its holds are tied to the next connection.
 	l.pace = func() time.Duration { return min(c.response, c.shortestGrace()/4) }
 	l.came, l.went = func() {}, func(bool, *Error) {}
+	l.ended, l.end = context.WithCancel(c.ended)
+	l.downAt = now()
 	c.running.Add(1)
-	go l.keep(c.ended)
+	go l.keep(l.ended)
 	return l
 }
 
@@ -51,7 +46,9 @@ func (c *Client) reach(ctx context.Context, server string) (net.Conn, string, er
 	conn, told, err := c.endpoint.open(ctx, &c.endpoint.options, server)
 	if err == nil && !c.endpoint.cluster {
 		c.do(func() {
-			if demoted(told[0]) {
+			if field[string](readFields(told[0]), "mode") == "cluster" {
+				err = unsupported(fmt.Sprintf("the server %s is one of a cluster; connect with redis+cluster://%s", server, server))
+			} else if demoted(told[0]) {
 				err = replica(server, nil)
 			} else if news := &c.sentinels; moves != news.moves && server != news.primary {
 				err = fmt.Errorf("the primary is %s now", news.primary)
@@ -64,71 +61,57 @@ func (c *Client) reach(ctx context.Context, server string) (net.Conn, string, er
 	return conn, server, err
 }
 
-// link is the one for commands to this address.
+// link is the one to this address.
 func (c *Client) link(address string) *link {
 	if l := c.links[address]; l != nil {
 		return l
 	}
 	l := c.open(address)
 	c.links[address] = l
-	l.came = func() { c.commandsCame(l) }
-	l.went = func(wasUp bool, err *Error) { c.commandsWent(l, wasUp, err) }
+	l.came = func() { c.came(l) }
+	l.went = func(wasUp bool, err *Error) { c.went(l, wasUp, err) }
+	l.message = func(channel, text string) { c.hear(l, channel, text) }
 	// A server may be demoted without a word to its clients.
 	l.pulse = func(within time.Duration) {
-		l.send([]string{"HELLO"}, within, func(reply any, sentAt time.Duration) { c.commandsLive(l, reply, sentAt) })
+		l.send([]string{"HELLO"}, within, func(reply any, sentAt time.Duration) { c.alive(l, reply, sentAt) })
 	}
 	return l
 }
 
-func (c *Client) linkFor(lock string) *link {
-	if c.endpoint.cluster {
-		if address, known := c.slots[slotOf(lock)]; known {
-			return c.link(address)
-		}
-	}
-	return c.link(c.endpoint.seeds[0])
+// at works on the acquisitions whose commands go to this link.
+func (c *Client) at(l *link, work func(*acquisition)) {
+	c.each(func(a *acquisition) bool { return a.link == l }, work)
 }
 
-func (c *Client) commandsCame(l *link) {
+func (c *Client) came(l *link) {
 	// Before anything else, held locks are renewed, and tied to this connection.
-	c.each(func(a *acquisition) bool { return !a.machine.waits() && c.linkFor(a.order.lock) == l }, (*acquisition).linkUp)
+	c.at(l, (*acquisition).linkUp)
 	c.introduce(l)
+	if c.endpoint.cluster {
+		c.survey(l)
+		c.each(func(a *acquisition) bool { return !a.link.up() }, (*acquisition).follow)
+	}
 	offer(c.settled, nil)
 	c.reconnected()
-	if c.hearing >= subscribed {
-		c.count()
-	}
 }
 
-func (c *Client) commandsWent(l *link, wasUp bool, err *Error) {
+func (c *Client) went(l *link, wasUp bool, err *Error) {
 	if c.failures++; c.failures >= len(c.endpoint.seeds) {
 		offer(c.settled, error(err))
 	}
+	l.channel = ""
 	c.disconnected(wasUp, err)
-	mine := func(a *acquisition) bool { return a.link == l }
-	c.each(mine, (*acquisition).linkDown)
-	c.refuse(mine, err)
-	if !c.endpoint.cluster {
-		return
+	c.at(l, (*acquisition).linkDown)
+	// The server does not let this user in.
+	if errors.Is(err, ErrPermission) {
+		c.at(l, func(a *acquisition) { a.cancel(err) })
 	}
-	// The slots of a node that is gone are asked for at another one.
-	for slot, address := range c.slots {
-		if address == l.address {
-			delete(c.slots, slot)
-		}
+	if c.endpoint.cluster {
+		c.leaveNode(l)
 	}
-	if seeds := c.endpoint.seeds; seeds[0] == l.address {
-		c.endpoint.seeds = append(seeds[1:], seeds[0])
-		c.link(c.endpoint.seeds[0])
-	}
-	c.each(mine, func(a *acquisition) {
-		if c.linkFor(a.order.lock).up() {
-			a.linkUp()
-		}
-	})
 }
 
-func (c *Client) commandsLive(l *link, reply any, sentAt time.Duration) {
+func (c *Client) alive(l *link, reply any, sentAt time.Duration) {
 	if _, failed := reply.(undelivered); failed {
 		return
 	}
@@ -141,104 +124,72 @@ func (c *Client) commandsLive(l *link, reply any, sentAt time.Duration) {
 	})
 }
 
-// listen subscribes, before the first wait.
-func (c *Client) listen() {
-	if c.messages != nil {
-		if c.hearing == deaf && c.messages.up() {
-			c.subscribe()
-		}
-		return
+// listen subscribes before the first wait on a connection, and returns the channel for an ENQUEUE that is sent now. Each subscription
+// has a channel of its own: a half-open one before it is nobody's receiver.
+func (l *link) listen(lock string) string {
+	if l.channel != "" {
+		return l.channel
 	}
-	l := c.open(c.endpoint.seeds[0])
-	c.messages = l
-	l.pulse = l.pings(c.channel)
-	l.came = func() {
-		c.introduce(l)
-		c.subscribe()
-		c.reconnected()
+	word, channel := "SUBSCRIBE", "rlock:grants:"+random()
+	if l.client.endpoint.cluster {
+		word, channel = "SSUBSCRIBE", fmt.Sprintf("%s:{%d}", channel, tagOf(l.client.slotFor(l, lock)))
 	}
-	l.went = func(wasUp bool, err *Error) {
-		c.hearing = deaf
-		c.disconnected(wasUp, err)
-		c.refuse((*acquisition).waits, err)
-	}
-	l.message = func(text string) {
-		told, known := readMessage(text)
-		if a := c.acquisitions[told.claim]; known && a != nil {
-			a.feed(func() { a.machine.message(told.word, told.token) })
-		}
-	}
-}
-
-// pings ask by PING, and after its refusal by another SUBSCRIBE: users of a subscription may do that.
-func (l *link) pings(channel string) func(within time.Duration) {
-	ways := [][]string{{"PING"}, {"SUBSCRIBE", channel}}
-	return func(within time.Duration) {
-		if len(ways) == 0 {
-			return
-		}
-		way := ways[0]
-		l.send(way, within, func(reply any, _ time.Duration) {
-			if denies(reply) && len(ways) > 0 && way[0] == ways[0][0] {
-				ways = ways[1:]
+	l.channel, l.refused = channel, nil
+	l.send([]string{word, channel}, l.client.response, func(reply any, _ time.Duration) {
+		refused, isRefused := reply.(serverError)
+		l.wanders = isRefused
+		if isRefused && l.channel == channel {
+			// The next wait subscribes again, since the rules may have changed.
+			l.channel = ""
+			if told := refused.refusal("", l.server); told.kind == failedFinal && refused.code() != "MOVED" {
+				l.refused = told.err
 			}
-		})
-	}
+		}
+	})
+	return l.channel
 }
 
-func (c *Client) subscribe() {
-	c.hearing = subscribing
-	c.messages.send([]string{"SUBSCRIBE", c.channel}, c.response, func(reply any, _ time.Duration) {
-		switch refused := reply.(type) {
-		case undelivered:
-		case serverError:
-			c.unheard(refused)
-		default:
-			c.count()
+// unsubscribed: the slot of the channel has left the server. Who waits asks again, with another channel.
+func (l *link) unsubscribed() {
+	l.channel, l.wanders = "", true
+	l.client.at(l, func(a *acquisition) {
+		if a.machine.undecided() {
+			a.linkDown()
+			a.linkUp()
 		}
 	})
 }
 
-// count asks the server of the commands, which makes the grants, whether it knows the subscription.
-func (c *Client) count() {
-	c.hearing = subscribed
-	c.counts++
-	number := c.counts
-	c.link(c.endpoint.seeds[0]).send([]string{"PUBSUB", "NUMSUB", c.channel}, c.response, func(reply any, _ time.Duration) {
-		if number != c.counts || c.hearing != subscribed {
-			return
-		}
-		switch reply := reply.(type) {
-		case undelivered:
-		case serverError:
-			c.unheard(reply)
-		case []any:
-			if len(reply) != 2 || reply[1] == int64(0) {
-				c.messages.drop(errors.New("the subscription is on another server"))
-				return
-			}
-			c.hearing = hears
-			c.each((*acquisition).waits, (*acquisition).linkUp)
-		}
-	})
+func random() string {
+	var bytes [16]byte
+	if _, err := rand.Read(bytes[:]); err != nil {
+		panic(err) // from Go 1.24 on it does so itself
+	}
+	return hex.EncodeToString(bytes[:])
 }
 
-// unheard: this user gets no messages, so waits end. The next one subscribes again, since the rules may have changed.
-func (c *Client) unheard(refused serverError) {
-	told := refused.refusal("", c.messages.server)
-	if told.kind == failedPassing {
-		c.messages.drop(told.err) // the next connection subscribes again
-		return
+// hear takes a message.
+func (c *Client) hear(l *link, channel, text string) {
+	told, known := readMessage(text)
+	a := c.acquisitions[told.claim]
+	switch {
+	case !known:
+	case a != nil:
+		current := a.link == l && channel == l.channel && channel == a.channel
+		a.feed(func() { a.machine.message(told.word, told.token, told.lease, current) })
+	case told.word == "granted" && strings.HasPrefix(told.claim.owner, c.identity+":") && !slices.Contains(c.kept, told.claim):
+		// The acquisition has ended, and the server has granted a repeat of its requests.
+		o := order{lock: told.claim.lock, owner: told.claim.owner, mode: told.claim.mode}
+		l.send(o.releaseBut(0), c.response, ignore)
 	}
-	c.hearing = deaf
-	c.each((*acquisition).waits, func(a *acquisition) { a.feed(func() { a.machine.cancel(told.err) }) })
 }
 
-// refuse: the server does not let this user in.
-func (c *Client) refuse(which func(*acquisition) bool, err *Error) {
-	if errors.Is(err, ErrPermission) {
-		c.each(which, func(a *acquisition) { a.feed(func() { a.machine.cancel(err) }) })
-	}
+// mostKept is how many holds are remembered that outlast their release. A message is late by seconds at most.
+const mostKept = 1000
+
+// keep: nothing may end this hold, not even a late message.
+func (c *Client) keep(which claim) {
+	c.kept = append(c.kept[max(0, len(c.kept)-mostKept+1):], which)
 }
 
 func (c *Client) introduce(l *link) {
@@ -258,7 +209,7 @@ func (c *Client) disconnected(wasUp bool, err *Error) {
 }
 
 func (c *Client) reconnected() {
-	if c.lostAt == 0 || c.messages != nil && !c.messages.up() {
+	if c.lostAt == 0 {
 		return
 	}
 	for _, l := range c.links {
@@ -268,22 +219,4 @@ func (c *Client) reconnected() {
 	}
 	c.tell(Event{Kind: Reconnected, Took: now() - c.lostAt})
 	c.lostAt = 0
-}
-
-// slotOf is the slot of a key in a cluster: CRC16 (XMODEM) of its hash tag, or of all of it.
-func slotOf(key string) int {
-	if open := strings.IndexByte(key, '{'); open >= 0 {
-		if length := strings.IndexByte(key[open+1:], '}'); length > 0 {
-			key = key[open+1 : open+1+length]
-		}
-	}
-	crc := uint16(0)
-	for i := range len(key) {
-		crc ^= uint16(key[i]) << 8
-		for range 8 {
-			carry := crc >> 15
-			crc = crc<<1 ^ carry*0x1021
-		}
-	}
-	return int(crc % 16384)
 }

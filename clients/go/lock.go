@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ func (c *Client) handle(name string, mode mode, set func(*order)) handle {
 	h.err = h.order.check()
 	if len(h.order.owner) > 512 {
 		h.err = invalid("an owner has 1 to 512 bytes")
+	} else if len(name) < 1 || len(name) > 1024 {
+		h.err = invalid("the name of a lock has 1 to 1024 bytes, not %d", len(name))
 	}
 	// The lease on the wire is in whole ms.
 	h.order.lease = h.order.lease.Truncate(time.Millisecond)
@@ -55,14 +58,14 @@ func (c *Client) Lock(name string, options ...LockOption) *Lock {
 func (c *Client) ReadWriteLock(name string) *ReadWriteLock { return &ReadWriteLock{c, name} }
 
 // Read is the side of the readers.
-func (l *ReadWriteLock) Read(options ...ReadOption) *Lock {
+func (l *ReadWriteLock) Read(options ...Option) *Lock {
 	return &Lock{l.client.readers(l.name, modeRead, options)}
 }
 
-func (c *Client) readers(name string, mode mode, options []ReadOption) handle {
+func (c *Client) readers(name string, mode mode, options []Option) handle {
 	return c.handle(name, mode, func(o *order) {
 		for _, each := range options {
-			each.ofRead(o)
+			each.ofAll(o)
 		}
 	})
 }
@@ -77,7 +80,7 @@ func (l *ReadWriteLock) Write(options ...WriteOption) *WriteLock {
 }
 
 // Semaphore is held by at most permits owners at once. The server does not store the number: use the same one everywhere.
-func (c *Client) Semaphore(name string, permits int, options ...ReadOption) *Lock {
+func (c *Client) Semaphore(name string, permits int, options ...Option) *Lock {
 	h := c.readers(name, modePermit, options)
 	if h.order.permits = permits; permits < 1 || permits > math.MaxInt32 {
 		h.err = invalid("a semaphore has from 1 to %d permits, not %d", math.MaxInt32, permits)
@@ -85,16 +88,23 @@ func (c *Client) Semaphore(name string, permits int, options ...ReadOption) *Loc
 	return &Lock{h}
 }
 
-// Acquire waits for the lock. When ctx is done, the wait ends, and not the hold: a deadline is an ErrTimeout.
+// Acquire waits for the lock. When ctx is done, the wait ends, and not the hold: a deadline is an ErrTimeout. The limit is ctx, and
+// Wait; without both it waits for ever.
 func (l *Lock) Acquire(ctx context.Context) (*Held, error) { return l.acquire(ctx, false) }
 
-// TryAcquire asks once. The error is ErrDenied if another owner holds the lock.
+// TryAcquire asks once. The error is ErrDenied if another owner holds the lock. The limit is ctx, and ResponseTimeout.
 func (l *Lock) TryAcquire(ctx context.Context) (*Held, error) { return l.acquire(ctx, true) }
 
+// Adopt takes over the hold of an owner that another process has detached, and renews it. It does not wait for the lock: the error
+// is ErrLost if the owner does not hold it. A fencing token stays with the other process: Token is 0. The limit is ctx, and ResponseTimeout.
+func (l *Lock) Adopt(ctx context.Context, owner string) (*Held, error) { return l.adopt(ctx, owner) }
+
 // Run holds the lock while work runs. The context of work ends when the lock is lost, with the cause ErrLost. Run returns that
-// loss unless work has failed otherwise. When ctx is done, both the wait and the context of work end.
+// loss unless work has failed otherwise. When ctx is done, both the wait and the context of work end. The limits are those of Acquire
+// and of Held.Release; work has none but ctx.
 func (l *Lock) Run(ctx context.Context, work func(ctx context.Context, held *Held) error) error {
-	return l.run(ctx, work)
+	held, err := l.Acquire(ctx)
+	return run(ctx, held, err, work)
 }
 
 // Acquire is Lock.Acquire.
@@ -107,9 +117,15 @@ func (l *WriteLock) TryAcquire(ctx context.Context) (*WriteHeld, error) {
 	return writeHeld(l.acquire(ctx, true))
 }
 
+// Adopt is Lock.Adopt.
+func (l *WriteLock) Adopt(ctx context.Context, owner string) (*WriteHeld, error) {
+	return writeHeld(l.adopt(ctx, owner))
+}
+
 // Run is Lock.Run.
 func (l *WriteLock) Run(ctx context.Context, work func(ctx context.Context, held *WriteHeld) error) error {
-	return l.run(ctx, func(ctx context.Context, held *Held) error { return work(ctx, &WriteHeld{held}) })
+	held, err := l.Acquire(ctx)
+	return run(ctx, held, err, work)
 }
 
 func writeHeld(held *Held, err error) (*WriteHeld, error) {
@@ -122,13 +138,13 @@ func writeHeld(held *Held, err error) (*WriteHeld, error) {
 // Name is the key in the server.
 func (h *handle) Name() string { return h.order.lock }
 
-// Locked is whether the lock is held.
+// Locked is whether the lock is held. The limit is ctx, and ResponseTimeout.
 func (h *handle) Locked(ctx context.Context) (bool, error) {
 	info, err := h.Info(ctx)
 	return err == nil && info.Kind != "none", err
 }
 
-// Info is the lock, as the server sees it.
+// Info is the lock, as the server sees it. The limit is ctx, and ResponseTimeout.
 func (h *handle) Info(ctx context.Context) (Info, error) {
 	reply, err := h.client.request(ctx, h.order.lock, "RLOCK.INFO", h.order.lock)
 	if err != nil {
@@ -137,7 +153,8 @@ func (h *handle) Info(ctx context.Context) (Info, error) {
 	return readInfo(reply)
 }
 
-// ForceRelease removes all holds; the holders notice it at their next renewal. It reports whether there were any.
+// ForceRelease removes all holds; the holders notice it at their next renewal. It reports whether there were any. The limit
+// is ctx, and ResponseTimeout.
 func (h *handle) ForceRelease(ctx context.Context) (bool, error) {
 	reply, err := h.client.request(ctx, h.order.lock, "RLOCK.FORCERELEASE", h.order.lock)
 	return reply == int64(1), err
@@ -168,8 +185,34 @@ func (h *handle) acquire(ctx context.Context, once bool) (*Held, error) {
 	return newHeld(a), nil
 }
 
-func (h *handle) run(ctx context.Context, work func(context.Context, *Held) error) error {
-	held, err := h.acquire(ctx, false)
+func (h *handle) adopt(ctx context.Context, owner string) (*Held, error) {
+	o := h.order
+	o.owner, o.adopts, o.wait = owner, true, 0
+	if h.err != nil || owner == "" || len(owner) > 512 {
+		return nil, cmp.Or(h.err, error(invalid("an owner has 1 to 512 bytes")))
+	}
+	var a *acquisition
+	var next <-chan struct{}
+	var err error
+	h.client.do(func() { a, next, err = h.client.begin(o) })
+	if err == nil && next != nil {
+		err = invalid("this client has an acquisition of this owner; use its guard")
+	} else if err == nil {
+		err = a.await(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newHeld(a), nil
+}
+
+// guard is one held lock, or several.
+type guard interface {
+	Context(parent context.Context) context.Context
+	Release(ctx context.Context) error
+}
+
+func run[G guard](ctx context.Context, held G, err error, work func(context.Context, G) error) error {
 	if err != nil {
 		return err
 	}
@@ -190,10 +233,13 @@ func (c *Client) acquire(ctx context.Context, o order) (*acquisition, error) {
 		if err := ctx.Err(); wait != 0 && (waited >= wait || errors.Is(err, context.DeadlineExceeded)) {
 			return nil, timedOut(o.lock, waited, c.trouble(o.lock))
 		} else if err != nil {
-			return nil, context.Cause(ctx)
+			return nil, interrupted(ctx)
 		}
 		o.wait = wait - min(waited, wait)
-		a, next, err := c.begin(o)
+		var a *acquisition
+		var next <-chan struct{}
+		var err error
+		c.do(func() { a, next, err = c.begin(o) })
 		switch {
 		case err != nil:
 			return nil, err
@@ -226,39 +272,34 @@ func (c *Client) trouble(lock string) (err error) {
 }
 
 // begin begins an acquisition. If its owner has another one, that is returned instead, or what must end before. While a lost one
-// has guards, there is no next: their release would end its hold.
+// has guards, there is no next: their release would end its hold. The caller holds the mutex.
 func (c *Client) begin(o order) (a *acquisition, next <-chan struct{}, err error) {
-	c.do(func() {
-		named := o.owner != ""
-		switch {
-		case c.closing:
-			err = closed()
-			return
-		case c.endpoint.cluster && o.wait != 0:
-			err = unsupported("this client does not wait for locks in a cluster; use TryAcquire")
-			return
-		case c.endpoint.cluster && o.grace != 0:
-			err = unsupported("this client has no sessions in a cluster; leave SessionGrace out")
-			return
-		case !named:
-			c.numbers++
-			o.owner = fmt.Sprintf("%s:%d", c.identity, c.numbers)
-		}
-		if other := c.acquisitions[o.claim()]; other != nil {
-			other.feed(other.machine.tick) // a deadline that has passed unseen is a loss
-		}
-		if before := c.named[o.claim()]; before != nil && before.loss.Err() != nil {
-			err = context.Cause(before.loss)
-		} else if other := c.acquisitions[o.claim()]; other == nil {
-			a = c.acquisition(o, named)
-			a.begin()
-		} else if other.machine.undecided() {
-			next = other.settled
-		} else if next = other.gone; other.machine.phase == phaseHeld {
-			a = other
-		}
-	})
-	return a, next, err
+	named := o.owner != ""
+	if c.closing {
+		return nil, nil, closed()
+	} else if !named {
+		c.numbers++
+		o.owner = fmt.Sprintf("%s:%d", c.identity, c.numbers)
+	}
+	if other := c.acquisitions[o.claim()]; other != nil {
+		other.feed(other.machine.tick) // a deadline that has passed unseen is a loss
+	}
+	if before := c.named[o.claim()]; before != nil && before.loss.Err() != nil {
+		return nil, nil, context.Cause(before.loss)
+	}
+	other := c.acquisitions[o.claim()]
+	switch {
+	case other == nil:
+		a = c.acquisition(o, named)
+		a.begin()
+	case other.machine.undecided():
+		next = other.settled
+	case other.machine.phase == phaseHeld:
+		a, next = other, other.gone
+	default:
+		next = other.gone
+	}
+	return a, next, nil
 }
 
 // await waits until the lock is held, or refused. The machine removes the rest from the server.
@@ -267,7 +308,7 @@ func (a *acquisition) await(ctx context.Context) error {
 		if _, bounded := ctx.Deadline(); bounded && a.order.wait != 0 && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return // that is the end of the wait, and so a time-out
 		}
-		a.client.do(func() { a.feed(func() { a.machine.cancel(a.link.overdue(ctx)) }) })
+		a.client.do(func() { a.cancel(a.link.overdue(ctx)) })
 	})
 	defer stop()
 	<-a.settled

@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"cmp"
 	"math"
 	"time"
 )
@@ -15,58 +16,27 @@ const forever = time.Duration(math.MaxInt64 / 4)
 type plan struct {
 	lease, wait   time.Duration // a wait of 0 asks once
 	renew, fenced bool
-	grace         time.Duration // of a session; 0 for none
-	response      time.Duration // how long the server may take to answer a command
+	// A grant by message is confirmed before the caller has the lock, whatever can be proved: the owner was used before.
+	confirmFirst bool
+	grace        time.Duration // of a session; 0 for none
+	response     time.Duration // how long the server may take to answer a command
+	// From the guard on: how long the lock stays held, also if the caller releases it; how long it is renewed, 0 for as long as it is held.
+	atLeast, maxHold time.Duration
 }
 
-// The commands. ENQUEUE is an ACQUIRE that waits.
-const cmdEnqueue, cmdAcquire, cmdRenew, cmdCancel, cmdRelease = "ENQUEUE", "ACQUIRE", "RENEW", "CANCEL", "RELEASE"
-
-type answerKind int
-
-const (
-	answeredNull answerKind = iota
-	answeredHeld
-	answeredQueued
-	answeredNumber
-	// The following are failures.
-	failedFinal      // the server refused the command, and will again
-	failedPassing    // the server refused it for now
-	failedDraining   // the server refuses new owners until another one takes over
-	failedGone       // the key holds something else
-	failedUnsent     // there was no connection
-	failedUnanswered // the server may have carried it out
-)
-
-// answer is what became of a command.
-type answer struct {
-	kind        answerKind
-	value       int64         // a number, or the token of a hold
-	holderLease time.Duration // if queued: how long the holder's lease can last
-	err         error         // of a failure
-}
-
-var one = answer{kind: answeredNumber, value: 1}
-
-func (a answer) failed() bool { return a.kind >= failedFinal }
+// The commands. ENQUEUE is an ACQUIRE that waits, KEEP a RENEW without a session: the hold then ends by itself.
+const cmdEnqueue, cmdAcquire, cmdRenew = "ENQUEUE", "ACQUIRE", "RENEW"
+const cmdKeep, cmdCancel, cmdRelease = "KEEP", "CANCEL", "RELEASE"
 
 type outputKind string
 
-const (
-	outSend           outputKind = "send"
-	outHeld           outputKind = "guard"
-	outTimedOut       outputKind = "timeout"
-	outDenied         outputKind = "denied"
-	outRefused        outputKind = "error"
-	outRenewed        outputKind = "renewed"
-	outRenewalFailed  outputKind = "renewal_failed"
-	outLost           outputKind = "lost"
-	outReleased       outputKind = "released ok"
-	outReleaseLost    outputKind = "released lost"
-	outReleaseUnknown outputKind = "released unknown"
-	outReleaseRefused outputKind = "released error"
-	outEnded          outputKind = "ended" // nothing is left here nor, as far as it is known, in the server
-)
+const outSend, outHeld, outRenewed, outRenewalFailed, outLost outputKind = "send", "guard", "renewed", "renewal_failed", "lost"
+const outTimedOut, outDenied, outRefused, outNotAdopted outputKind = "timeout", "denied", "error", "not adopted"
+const outReleased, outReleaseLost, outReleaseUnknown outputKind = "released ok", "released lost", "released unknown"
+const outReleaseRefused outputKind = "released error"
+
+// outEnded: nothing is left here nor, as far as it is known, in the server.
+const outEnded outputKind = "ended"
 
 // output is what the machine wants of its shell.
 type output struct {
@@ -74,31 +44,32 @@ type output struct {
 	number  int    // of a command
 	command string // to send
 	look    bool   // whether to ask for the holder's lease too, which is 30 s if it is unknown
-	// In ms: of ENQUEUE, where 0 is for ever, and of RENEW, where it is not the whole lease.
+	// In ms: of ENQUEUE, where 0 is for ever; of KEEP, and of RENEW where it is not the whole lease.
 	wait, lease int64
 	token       int64 // of a hold
 	why         Why   // of a loss
 	err         error // why, or the last failure before
 }
 
-type phase string
+type phase int
 
-const phaseNew, phaseAsking, phaseQueued, phaseConfirming phase = "new", "asking", "queued", "confirming"
-const phaseHeld, phaseReleasing, phaseLost, phaseCancelling, phaseEnded phase = "held", "releasing", "lost", "cancelling", "ended"
+const phaseNew, phaseAsking, phaseQueued, phaseConfirming phase = 0, 1, 2, 3 // there is neither a lock nor a refusal
+const phaseHeld, phaseReleasing, phaseLost, phaseCancelling, phaseEnded phase = 4, 5, 6, 7, 8
 
-const (
-	// A waiter that has heard nothing asks again after the first of these, and then as often as the holder's lease lasts.
-	firstLook   = time.Second
-	longestLook = 30 * time.Second
-	// The pause after a request that failed; each next one is twice as long.
-	firstPause   = 20 * time.Millisecond
-	longestPause = time.Second
-	// Renewals that are due so soon go along with those that are due now.
-	renewalWindow = 100 * time.Millisecond
-	doublings     = 6
-	// How long after the last answer a stray request is released.
-	strayPause = time.Second
-)
+// A waiter that has heard nothing asks again after the first of these, and then as often as the holder's lease lasts.
+const firstLook, longestLook = time.Second, 30 * time.Second
+
+// The pause after a request that failed; each next one is twice as long.
+const firstPause, longestPause = 20 * time.Millisecond, time.Second
+
+// Renewals that are due so soon go along with those that are due now.
+const renewalWindow = 100 * time.Millisecond
+
+// After a renewal that failed, the first pause is doubled so often.
+const doublings = 6
+
+// How long after the last answer a stray request is released.
+const strayPause = time.Second
 
 // endOf is when a lease or a grace ends by the local clock: before the server's, whose clock may run faster.
 func endOf(sentAt, lasts time.Duration) time.Duration {
@@ -116,13 +87,19 @@ type machine struct {
 	number, pending int // of the last command, and of the one whose reply counts; 0 for none
 	// When the wait ends, the next request is due, the lease ends, a renewal is due, and a release is given up.
 	end, next, lease, renewAt, giveUp time.Duration
-	asks, looks, failures             int
-	pause                             time.Duration
-	token                             int64
-	proven                            time.Duration // when the connection lived that a session ties the hold to
-	// Whether it is tied, ENQUEUE was sent, a request was not answered, nor a release; whether the last release was.
-	tied, queued, stray, unheard, answered bool
-	lastError                              error
+	// When the first request was sent, than which no grant of this owner is older; when the caller got the lock; when the connection
+	// lived that tied is about; until when the hold outlasts its release, for ever if it was detached.
+	firstSent, heldAt, proven, keepUntil time.Duration
+	unconfirmed                          time.Duration // the lease of a grant by message that no RENEW has confirmed, or 0
+	pause                                time.Duration
+	asks, looks, failures                int
+	token                                int64
+	// Whether all requests went by the present connection, or the hold was confirmed by it: a session ends with it.
+	tied bool
+	// Whether ENQUEUE was sent, a request was not answered, nor a release; whether a request was not answered yet when a message
+	// ended the wait; whether the last release was answered; whether it begins with the hold of another process.
+	queued, stray, unheard, overtaken, answered, adopts bool
+	lastError                                           error
 }
 
 func newMachine(p plan) *machine {
@@ -149,26 +126,33 @@ func (m *machine) deadline() time.Duration {
 }
 
 // undecided is whether there is neither a lock nor a refusal.
-func (m *machine) undecided() bool {
-	return m.phase == phaseNew || m.phase == phaseAsking || m.phase == phaseQueued || m.phase == phaseConfirming
-}
+func (m *machine) undecided() bool { return m.phase <= phaseConfirming }
 
-// waits is whether it needs messages.
-func (m *machine) waits() bool { return m.plan.wait != 0 && m.undecided() }
+// departs is whether the caller is done with the lock, and the server may not be.
+func (m *machine) departs() bool { return m.phase == phaseReleasing || m.phase == phaseCancelling }
+
+// kept is whether the hold outlasts its release: nothing may end it, whether or not the server has answered.
+func (m *machine) kept() bool { return m.keepUntil > 0 }
 
 func (m *machine) tell(o output) { m.out = append(m.out, o) }
 
 func (m *machine) start() {
-	m.end = m.now + m.plan.wait
-	if m.plan.wait == 0 {
-		m.end += 2 * m.plan.response
-	}
+	m.end = m.now + cmp.Or(m.plan.wait, 2*m.plan.response)
 	m.ask()
 }
 
+// adopt begins with the hold of another process.
+func (m *machine) adopt() {
+	m.adopts = true
+	m.start()
+}
+
+// cancel: the caller is gone without the lock.
 func (m *machine) cancel(err error) {
 	if m.undecided() {
 		m.refuse(outRefused, err, true)
+	} else {
+		m.endHold(0)
 	}
 }
 
@@ -188,8 +172,17 @@ func (m *machine) send(o output) {
 
 func (m *machine) ask() {
 	m.phase, m.next, m.pending = phaseAsking, forever, 0
-	if m.down {
+	switch {
+	case m.adopts:
+		m.phase = phaseConfirming
+		if !m.down {
+			m.send(output{command: cmdRenew})
+		}
 		return
+	case m.down:
+		return
+	case m.asks == 0:
+		m.firstSent, m.proven, m.tied = m.now, m.now, true
 	}
 	m.asks++
 	m.giveUp = m.now + m.plan.lease + strayPause
@@ -198,42 +191,35 @@ func (m *machine) ask() {
 		return
 	}
 	m.queued = true
-	var wait int64 // on the wire, 0 is for ever
-	if m.end < forever {
-		wait = max(1, int64((m.end-m.now+time.Millisecond-1)/time.Millisecond))
-	}
-	m.send(output{command: cmdEnqueue, wait: wait, look: m.looks > 0})
+	m.send(output{command: cmdEnqueue, wait: waitMS(m.end - m.now), look: m.looks > 0})
 }
 
 func (m *machine) confirm(token int64) {
 	m.phase, m.token, m.next = phaseConfirming, token, forever
 	m.giveUp = m.now + m.plan.lease + strayPause
-	confirmation := output{command: cmdRenew}
+	confirmation := cmdRenew
 	if m.plan.fenced {
 		// The token of the message may be one of an earlier grant.
-		confirmation.command = cmdAcquire
+		confirmation = cmdAcquire
 	}
-	m.send(confirmation)
+	m.send(output{command: confirmation})
 }
 
+// hold: a reply says that the owner holds the lock.
 func (m *machine) hold(sentAt time.Duration) {
-	m.extend(sentAt)
+	m.lease, m.proven, m.tied = endOf(sentAt, m.plan.lease), sentAt, true
+	m.renewAt = sentAt + m.plan.lease/3
 	if m.deadline() <= m.now {
 		// The reply lay in a buffer for longer than the lease: only the server can tell.
 		m.confirm(m.token)
 		return
 	}
-	m.phase, m.pending, m.next = phaseHeld, 0, forever
-	m.tell(output{kind: outHeld, token: m.token})
+	m.beginHold()
 }
 
-// extend: the server confirmed the hold. From now on, each answer on the same link proves that the server still has it.
-func (m *machine) extend(sentAt time.Duration) {
-	m.tied, m.proven = !m.down, max(m.proven, sentAt)
-	m.renewAt = sentAt + m.plan.lease/3
-	if m.plan.renew || m.phase != phaseHeld {
-		m.lease = max(m.lease, endOf(sentAt, m.plan.lease))
-	}
+func (m *machine) beginHold() {
+	m.phase, m.heldAt, m.adopts, m.pending, m.next = phaseHeld, m.now, false, 0, forever
+	m.tell(output{kind: outHeld, token: m.token})
 }
 
 func (m *machine) reply(number int, sentAt time.Duration, a answer) {
@@ -242,39 +228,36 @@ func (m *machine) reply(number int, sentAt time.Duration, a answer) {
 		return
 	}
 	m.pending = 0
-	m.down = m.down || a.kind == failedUnsent
 	switch m.phase {
 	case phaseAsking, phaseConfirming:
 		m.asked(sentAt, a)
 	case phaseHeld:
 		m.renewed(sentAt, a)
-	case phaseReleasing:
-		m.released(a)
-	case phaseCancelling:
-		if a.failed() && a.kind != failedFinal && a.kind != failedGone {
-			m.rest()
-		} else {
-			m.done()
-		}
+	case phaseReleasing, phaseCancelling:
+		m.released(sentAt, a)
 	}
 }
 
 func (m *machine) asked(sentAt time.Duration, a answer) {
+	confirming := m.phase == phaseConfirming
 	switch {
 	case a.failed():
 		m.failed(a)
 	case a.kind == answeredHeld:
 		m.token = a.value
 		m.hold(sentAt)
-	case m.phase == phaseConfirming && a == one:
+	case confirming && a == one:
 		m.hold(sentAt)
-	case m.phase == phaseConfirming:
+	case confirming && m.adopts:
+		m.refuse(outNotAdopted, nil, false)
+	case confirming:
 		m.ask()
 	case a.kind == answeredQueued:
 		m.phase, m.pause, m.next, m.lastError = phaseQueued, firstPause, m.now+firstLook, nil
 		if m.looks > 0 {
 			m.next = m.now + min(max(a.holderLease, firstLook), longestLook)
 		}
+		m.alive(sentAt)
 	default:
 		m.refuse(outDenied, nil, false)
 	}
@@ -283,12 +266,14 @@ func (m *machine) asked(sentAt time.Duration, a answer) {
 // failed: a request for the lock failed. It is made again, unless that is pointless.
 func (m *machine) failed(a answer) {
 	m.lastError = a.err
-	if a.kind == failedFinal || a.kind == failedGone || (a.kind == failedDraining && m.plan.wait == 0) {
+	if !a.passes() || a.kind == failedDraining && m.plan.wait == 0 {
 		// It was not carried out, but those before it may have been.
 		m.refuse(outRefused, a.err, m.asks > 1 || m.phase == phaseConfirming)
 		return
 	}
-	m.phase = phaseAsking
+	if !m.adopts {
+		m.phase = phaseAsking
+	}
 	m.rest()
 }
 
@@ -296,89 +281,101 @@ func (m *machine) rest() {
 	m.next, m.pause = m.now+m.pause, min(2*m.pause, longestPause)
 }
 
-func (m *machine) message(word string, token int64) {
-	if m.phase != phaseAsking && m.phase != phaseQueued {
-		return
-	}
-	switch word {
-	case "granted":
-		m.confirm(token)
-	case "dropped", "timeout":
+// message: current says that it came by the present subscription at the server of the last ENQUEUE, while the link to it was up.
+func (m *machine) message(word string, token int64, lease time.Duration, current bool) {
+	switch {
+	case m.phase != phaseAsking && m.phase != phaseQueued:
+	case word == "granted":
+		// The owner was never used before, and all its requests went by one connection: the grant is not older than the first one.
+		// Half of its lease must be left: a RENEW must reach the server before it ends.
+		m.lease = endOf(m.firstSent, lease)
+		proves := current && m.tied && m.asks > 0 && !m.plan.confirmFirst && (!m.plan.fenced || m.asks == 1)
+		if !proves || m.lease-m.now < lease/2 || m.deadline() <= m.now {
+			m.confirm(token)
+			return
+		}
+		// A repeat without an answer may be carried out after this grant has ended.
+		m.stray = m.stray || m.asks > 1 && (m.pending != 0 || m.overtaken)
+		m.token, m.unconfirmed, m.renewAt = token, lease, m.now+lease/10
+		m.beginHold()
+	case word == "dropped" || word == "timeout":
 		// Either may be about an earlier wait of this owner: only the clock ends this one.
+		m.overtaken = m.overtaken || m.pending != 0
 		m.phase, m.pending = phaseAsking, 0
 		m.rest()
 	}
 }
 
-func (m *machine) linkDown() { m.down, m.tied = true, false }
+// linkDown: what was under way has been answered.
+func (m *machine) linkDown() { m.down, m.tied, m.pending = true, false, 0 }
 
 func (m *machine) linkUp() {
 	m.down, m.pause = false, firstPause
-	switch m.phase {
-	case phaseAsking, phaseQueued, phaseConfirming:
+	switch {
+	case m.undecided() && m.phase != phaseNew:
 		m.ask()
-	case phaseHeld:
-		if m.plan.renew || m.plan.grace > 0 {
-			m.sendRenewal()
-		}
-	case phaseReleasing, phaseCancelling:
+	case m.phase == phaseHeld && (m.prolongs() || m.plan.grace > 0):
+		m.sendRenewal()
+	case m.departs():
 		m.depart()
 	}
 }
 
 func (m *machine) tick() {
 	due := m.now >= m.next && !m.down
-	switch m.phase {
-	case phaseAsking, phaseQueued, phaseConfirming:
-		if m.now >= m.end && m.plan.wait == 0 {
-			m.refuse(outRefused, m.lastError, true)
-		} else if m.now >= m.end {
-			m.refuse(outTimedOut, m.lastError, true)
-		} else if due {
-			if m.phase == phaseQueued {
-				m.looks++
-			}
-			m.ask()
+	switch {
+	case m.undecided() && m.now >= m.end && m.plan.wait == 0:
+		m.cancel(m.lastError)
+	case m.undecided() && m.now >= m.end:
+		m.refuse(outTimedOut, m.lastError, true)
+	case m.undecided() && due:
+		if m.phase == phaseQueued {
+			m.looks++
 		}
-	case phaseHeld:
-		if m.mayRenew() && m.now >= m.renewAt-min(renewalWindow, m.plan.lease/30) {
-			m.sendRenewal()
-		}
-	case phaseReleasing, phaseCancelling:
-		if m.now >= m.giveUp && m.phase == phaseReleasing {
-			m.settle(outReleaseUnknown, m.lastError)
-		} else if m.now >= m.giveUp {
-			m.finish()
-		} else if due {
-			m.depart()
-		}
+		m.ask()
+	case m.phase == phaseHeld && m.mayRenew() && m.now >= m.renewAt-min(renewalWindow, m.plan.lease/30):
+		m.sendRenewal()
+	case m.phase == phaseReleasing && m.now >= m.giveUp:
+		m.settle(outReleaseUnknown, m.lastError)
+	case m.phase == phaseCancelling && m.now >= m.giveUp:
+		m.finish()
+	case m.departs() && due:
+		m.depart()
 	}
 }
 
+// overdue is whether the lock was held for as long as the plan allows.
+func (m *machine) overdue() bool { return m.plan.maxHold > 0 && m.now >= m.heldAt+m.plan.maxHold }
+
+// prolongs is whether a renewal moves the end of the lease: that of a fixed lease does not, once it is confirmed.
+func (m *machine) prolongs() bool { return m.plan.renew && !m.overdue() || m.unconfirmed > 0 }
+
 func (m *machine) mayRenew() bool {
-	return m.pending == 0 && !m.down && (m.plan.renew || m.plan.grace > 0 && !m.tied)
+	return m.pending == 0 && !m.down && (m.prolongs() || m.plan.grace > 0 && !m.tied)
 }
 
 // sendRenewal: a lease that is not renewed keeps its end, and only its tie is new.
 func (m *machine) sendRenewal() {
-	renewal := output{command: cmdRenew}
-	if !m.plan.renew {
-		left := m.lease - m.now
-		renewal.lease = int64((left+left/99)/time.Millisecond) + 4
+	var lease int64
+	if left := m.lease - m.now; !m.prolongs() {
+		lease = int64((left+left/99)/time.Millisecond) + 4
 	}
-	m.send(renewal)
+	m.send(output{command: cmdRenew, lease: lease})
 }
 
 func (m *machine) renewed(sentAt time.Duration, a answer) {
 	switch {
 	case a.failed() && a.kind != failedGone:
 		// Short pauses first: most failures are over soon.
-		m.renewAt = m.now + m.plan.lease/12>>(doublings-min(m.failures, doublings))
+		m.renewAt = m.now + cmp.Or(m.unconfirmed, m.plan.lease)/12>>(doublings-min(m.failures, doublings))
 		m.failures++
 		m.tell(output{kind: outRenewalFailed, err: a.err})
 	case a == one:
-		m.failures = 0
-		m.extend(sentAt)
+		if m.prolongs() {
+			m.lease = max(m.lease, endOf(sentAt, m.plan.lease))
+		}
+		m.failures, m.unconfirmed, m.tied, m.proven = 0, 0, true, max(m.proven, sentAt)
+		m.renewAt = sentAt + m.plan.lease/3
 		m.tell(output{kind: outRenewed})
 	default:
 		m.lose(WhyTaken)
@@ -388,45 +385,69 @@ func (m *machine) renewed(sentAt time.Duration, a answer) {
 func (m *machine) lose(why Why) {
 	if m.phase != phaseHeld {
 		return
+	} else if why == WhyExpired && m.overdue() {
+		why = WhyOverdue
 	}
 	m.phase, m.pending = phaseLost, 0
 	m.tell(output{kind: outLost, why: why})
 	if why == WhyTaken {
 		// The server has nothing left to release.
-		m.finish()
+		m.done()
 	}
 }
 
 func (m *machine) release() {
-	switch m.phase {
-	case phaseLost:
+	if until := m.heldAt + m.plan.atLeast; m.now < until {
+		m.endHold(until)
+		return
+	}
+	m.endHold(0)
+}
+
+// detach leaves the lock to another process, which adopts it.
+func (m *machine) detach() { m.endHold(forever) }
+
+// endHold: the caller has the lock no longer.
+func (m *machine) endHold(keepUntil time.Duration) {
+	switch {
+	case m.phase == phaseLost && keepUntil > 0:
+		// Its lease will end, and that is not too soon.
+		m.keepUntil = keepUntil
+		m.finish()
+	case m.phase == phaseLost:
 		// The server may have the hold still, and others wait for it.
 		m.phase, m.queued, m.giveUp = phaseCancelling, false, m.now+m.plan.lease
 		m.depart()
-	case phaseHeld:
-		m.phase, m.giveUp = phaseReleasing, m.lease
+	case m.phase == phaseHeld:
+		m.phase, m.keepUntil, m.giveUp = phaseReleasing, keepUntil, m.lease
 		m.depart()
 	}
 }
 
-func (m *machine) released(a answer) {
+func (m *machine) released(sentAt time.Duration, a answer) {
 	switch {
-	case a.kind == failedFinal:
-		m.settle(outReleaseRefused, a.err)
-	case a.failed() && a.kind != failedGone:
+	case a.passes():
 		m.lastError, m.unheard = a.err, m.unheard || a.kind == failedUnanswered
 		m.rest()
-	case a.kind == answeredNumber:
+	case m.phase == phaseCancelling:
+		m.done()
+	case a.kind == failedFinal:
+		m.settle(outReleaseRefused, a.err)
+	case a.kind == answeredNumber && (a.value > 0 || !m.kept()):
+		m.lease = endOf(sentAt, m.plan.lease) // of what was detached
 		m.settle(outReleased, nil)
-	case m.unheard:
+	case m.unheard && a.kind != answeredNumber:
 		m.settle(outReleaseUnknown, m.lastError)
 	default:
+		// 0 is certain after a repeat too: only RENEW was sent.
 		m.settle(outReleaseLost, nil)
 	}
 }
 
 func (m *machine) settle(kind outputKind, err error) {
-	m.tell(output{kind: kind, err: err, why: WhyTaken})
+	m.tell(output{kind: kind, err: err})
+	// A stray request may prolong what is kept, and its clean-up would release that.
+	m.stray = m.stray && (kind == outReleaseLost || !m.kept())
 	m.done()
 }
 
@@ -453,15 +474,22 @@ func (m *machine) refuse(kind outputKind, err error, leave bool) {
 }
 
 func (m *machine) depart() {
+	left := m.keepUntil - m.now
+	if m.keepUntil == forever {
+		left = m.plan.lease
+	}
 	m.next = forever
-	if m.down {
-		return
-	}
-	// In this order: a grant between the two is released by the second.
-	if m.queued && m.phase == phaseCancelling {
+	switch {
+	case m.down:
+	case m.phase == phaseReleasing && left > 0:
+		m.send(output{command: cmdKeep, lease: wholeMS(left)})
+	case m.phase == phaseCancelling && m.queued:
+		// In this order: a grant between the two is released by the second.
 		m.send(output{command: cmdCancel})
+		fallthrough
+	default:
+		m.send(output{command: cmdRelease})
 	}
-	m.send(output{command: cmdRelease})
 }
 
 func (m *machine) finish() {
@@ -476,14 +504,14 @@ func (m *machine) timer() time.Duration {
 		next = forever
 	}
 	switch {
-	case m.phase == phaseNew || m.phase == phaseLost || m.phase == phaseEnded:
-		return forever
+	case m.undecided():
+		return min(m.end, next)
+	case m.departs():
+		return min(m.giveUp, next)
 	case m.phase == phaseHeld && m.mayRenew():
 		return min(m.deadline(), m.renewAt)
 	case m.phase == phaseHeld:
 		return m.deadline()
-	case m.undecided():
-		return min(m.end, next)
 	}
-	return min(m.giveUp, next)
+	return forever
 }

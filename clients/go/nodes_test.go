@@ -171,8 +171,8 @@ func TestACluster(t *testing.T) {
 	for _, node := range nodes {
 		eventually(t, "the cluster is up", func() bool { return strings.Contains(node.ClusterInfo(ctx).Val(), "cluster_state:ok") })
 	}
-	_, err := connectTo(t, nodes[0].url(), Options{}).Lock("123456789").TryAcquire(ctx)
-	check(t, errors.Is(err, ErrUnsupported) && strings.Contains(err.Error(), "ClusterClient"), err)
+	_, err := Connect(ctx, nodes[0].url(), Options{})
+	check(t, errors.Is(err, ErrUnsupported) && strings.Contains(err.Error(), "redis+cluster://"), err)
 	dead := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	app := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{dead, fmt.Sprintf("127.0.0.1:%d", nodes[0].port)}})
 	defer app.Close()
@@ -185,14 +185,15 @@ func TestACluster(t *testing.T) {
 	defer closeNow(client)
 	var all []*Held
 	for number := range 20 {
-		all = append(all, must[*Held](t)(client.Lock(fmt.Sprint("lock-", number), Fenced()).TryAcquire(ctx)))
+		all = append(all, must[*Held](t)(client.Lock(fmt.Sprint("lock-", number), Fenced(), SessionGrace(time.Second)).TryAcquire(ctx)))
 	}
 	_, err = client.Lock("lock-0").TryAcquire(ctx)
 	wantError(t, err, ErrDenied)
-	_, err = client.Lock("x").Acquire(ctx)
-	wantError(t, err, ErrUnsupported)
-	_, err = client.Lock("x", SessionGrace(time.Second)).TryAcquire(ctx)
-	wantError(t, err, ErrUnsupported)
+	var waits []<-chan error
+	for number := range 4 {
+		lock := client.Lock(fmt.Sprint("lock-", number))
+		waits = append(waits, nodes[slotOf(lock.Name())/8192].waitThenRelease(ctx, t, lock))
+	}
 	again := must[*Held](t)(all[7].Reenter(ctx))
 	time.Sleep(2500 * time.Millisecond)
 
@@ -219,6 +220,9 @@ func TestACluster(t *testing.T) {
 		_, err := held.Check()
 		check(t, err == nil, number, err)
 		check(t, held.Release(ctx) == nil, number)
+		if number < len(waits) {
+			check(t, <-waits[number] == nil, "handed over")
+		}
 	}
 	forced, err := client.Lock("lock-3").ForceRelease(ctx)
 	check(t, err == nil && !forced, err)

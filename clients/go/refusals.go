@@ -13,7 +13,7 @@ func (e serverError) Error() string { return string(e) }
 
 func (e serverError) code() string { return strings.SplitN(string(e), " ", 2)[0] }
 
-const permissions = "+@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, +subscribe +pubsub|numsub &rlock:grants:*"
+const permissions = "+@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, +subscribe (in a cluster +ssubscribe) &rlock:grants:*"
 
 // refusals are the server's errors by their codes. The formats have the text and the lock's name.
 var refusals = []struct {
@@ -41,6 +41,11 @@ func denies(reply any) bool {
 	return refused.code() == "NOPERM"
 }
 
+// ofChannel: the slot of the channel has left the node.
+func (e serverError) ofChannel() bool {
+	return strings.Contains(string(e), "does not serve the channel's slot")
+}
+
 // refusal is what the server's error means.
 func (e serverError) refusal(lock, server string) answer {
 	kind, err, format := failedFinal, ErrRefused, refused
@@ -55,6 +60,8 @@ func (e serverError) refusal(lock, server string) answer {
 		err, format = ErrModuleMissing, without
 	case strings.Contains(text, "rlock.accept is no"):
 		kind = failedDraining
+	case e.ofChannel():
+		kind = failedPassing
 	}
 	return answer{kind: kind, err: &Error{kind: err, Lock: lock, cause: e, text: fmt.Sprintf(format, shown(text), shown(lock), shown(server))}}
 }

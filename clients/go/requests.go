@@ -2,8 +2,6 @@ package rlock
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 )
 
@@ -11,15 +9,24 @@ import (
 func (c *Client) request(ctx context.Context, lock string, words ...string) (any, error) {
 	limited, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
+	var once *link // where the next attempt goes, in a cluster whose slot moves
 	for {
 		told := make(chan answer, 1)
 		var reply any
 		var link *link
 		c.do(func() {
-			link = c.linkFor(lock)
+			if link = c.linkFor(lock); once != nil {
+				link = once
+				link.send([]string{"ASKING"}, c.response, ignore)
+			}
 			link.send(words, c.response, func(received any, _ time.Duration) {
 				reply = received
-				told <- c.failure(received, lock, link, nil)
+				refused, _ := received.(serverError)
+				failed, moved := c.failure(received, lock, link), false
+				if moved, once = c.redirected(refused, lock, link); moved {
+					failed.kind = failedPassing
+				}
+				told <- failed
 			})
 		})
 		failed := answer{kind: failedUnanswered}
@@ -37,7 +44,7 @@ func (c *Client) request(ctx context.Context, lock string, words ...string) (any
 			var overdue error
 			c.do(func() { overdue = link.overdue(ctx) })
 			return nil, overdue
-		case late || failed.kind != failedUnsent && failed.kind != failedPassing:
+		case late || failed.kind != failedPassing:
 			return nil, failed.err
 		}
 		// It was surely not carried out.
@@ -51,50 +58,24 @@ func (c *Client) request(ctx context.Context, lock string, words ...string) (any
 // The caller of the following holds the mutex.
 
 // failure is what became of a command that did not get the reply it was for, and the reader of a lock's reply otherwise.
-func (c *Client) failure(reply any, lock string, from *link, a *acquisition) answer {
+func (c *Client) failure(reply any, lock string, from *link) answer {
 	switch reply := reply.(type) {
 	case undelivered:
 		return answer{kind: reply.kind, err: reply.err}
 	case serverError:
-		return c.refusal(reply, lock, from, a)
+		if reply.code() == "READONLY" && !c.endpoint.cluster {
+			failed := replica(from.server, reply)
+			c.dropAll(failed)
+			return answer{kind: failedPassing, err: failed}
+		}
+		return reply.refusal(lock, from.server)
 	}
 	return answer{}
-}
-
-// refusal is what the server's refusal means, and where a cluster sends the next command.
-func (c *Client) refusal(refused serverError, lock string, from *link, a *acquisition) answer {
-	meant := refused.refusal(lock, from.server)
-	code := refused.code()
-	switch words := strings.Split(string(refused), " "); {
-	case code == "READONLY" && !c.endpoint.cluster:
-		failed := replica(from.server, refused)
-		meant = answer{kind: failedPassing, err: failed}
-		c.dropAll(failed)
-	case code != "MOVED" && code != "ASK" || len(words) < 3:
-	case !c.endpoint.cluster:
-		meant.err = unsupported(fmt.Sprintf("this server is one of a cluster (%s); use ConnectLike with a redis.ClusterClient", shown(string(refused))))
-	default:
-		address := words[2]
-		if strings.HasPrefix(address, ":") {
-			// The same host.
-			address = from.address[:max(0, strings.LastIndex(from.address, ":"))] + address
-		}
-		meant.kind = failedPassing
-		if code == "MOVED" {
-			c.slots[slotOf(lock)] = address
-		} else if a != nil {
-			a.asking = c.link(address)
-		}
-	}
-	return meant
 }
 
 // dropAll: the server is no longer a primary. The next connections find the one that is.
 func (c *Client) dropAll(why error) {
 	for _, link := range c.links {
 		link.drop(why)
-	}
-	if c.messages != nil {
-		c.messages.drop(why)
 	}
 }

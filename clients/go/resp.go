@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// The protocol of the connections, RESP2. go-redis sends a command only when the reply to the one before has arrived, and its
+// The protocol of the connections, RESP3, as far as it is used. go-redis sends a command only when the reply to the one before has arrived, and its
 // PubSub connects again by itself. Here a connection carries many commands at a time, and its end is known at once.
 
 const (
@@ -16,6 +16,9 @@ const (
 	longestBulk  = 16 << 20
 	deepestReply = 8
 )
+
+// push is what the server says unasked, and the reply to a subscription.
+type push []any
 
 var errProtocol = errors.New("the server's reply is not understood")
 
@@ -45,6 +48,8 @@ func readReply(from *bufio.Reader, depth int) (any, error) {
 		return text, nil
 	case '-':
 		return serverError(text), nil
+	case '_':
+		return nil, nil
 	}
 	number, err := strconv.ParseInt(text, 10, 64)
 	switch {
@@ -58,6 +63,11 @@ func readReply(from *bufio.Reader, depth int) (any, error) {
 		return readBulk(from, int(number))
 	case kind == '*' && number >= 0:
 		return readList(from, number, depth)
+	case kind == '>' && number >= 0:
+		list, err := readList(from, number, depth)
+		return push(list), err
+	case kind == '%' && number >= 0 && number <= longestBulk:
+		return readList(from, 2*number, depth) // as RESP2 has it
 	}
 	return nil, errProtocol
 }
@@ -73,7 +83,7 @@ func readBulk(from io.Reader, length int) (any, error) {
 	return string(bulk[:length]), nil
 }
 
-func readList(from *bufio.Reader, length int64, depth int) (any, error) {
+func readList(from *bufio.Reader, length int64, depth int) ([]any, error) {
 	// The length is the server's word: memory is taken for what arrives.
 	list := []any{}
 	for range length {

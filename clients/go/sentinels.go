@@ -213,36 +213,30 @@ func (c *Client) know(addresses ...string) {
 	}
 }
 
-// watch listens to a Sentinel for as long as the client lives, and asks it by another connection: a subscribed one cannot ask.
+// watch listens to a Sentinel for as long as the client lives, and asks it while there are acquisitions.
 func (c *Client) watch(address string) {
 	e := c.endpoint
 	dial := func(ctx context.Context) (net.Conn, string, error) {
 		conn, _, err := e.open(ctx, &e.sentinel, address)
 		return conn, address, err
 	}
-	news, asks := c.open(address), c.open(address)
-	news.dial, asks.dial = dial, dial
-	news.pulse = news.pings("+switch-master")
-	news.came = func() {
-		c.introduce(news)
-		news.send([]string{"SUBSCRIBE", "+switch-master"}, c.response, ignore)
+	l := c.open(address)
+	l.dial = dial
+	l.came = func() {
+		c.introduce(l)
+		l.send([]string{"SUBSCRIBE", "+switch-master"}, c.response, ignore)
 	}
-	news.message = func(text string) {
+	l.message = func(_, text string) {
 		// The service, the old address and the new one.
 		if words := strings.Fields(text); len(words) == 5 && words[0] == e.service {
 			c.moved(net.JoinHostPort(words[3], words[4]))
 		}
 	}
-	asks.came = func() { c.introduce(asks) }
-	news.pace = func() time.Duration { return c.response }
-	asks.pace = func() time.Duration { return sentinelPace }
-	asks.pulse = c.asksFor(asks)
-}
-
-func (c *Client) asksFor(l *link) func(within time.Duration) {
+	l.pace = func() time.Duration { return sentinelPace }
 	epoch, denied := int64(0), false
-	return func(within time.Duration) {
+	l.pulse = func(within time.Duration) {
 		if len(c.acquisitions) == 0 || denied {
+			l.send([]string{"HELLO"}, within, ignore)
 			return
 		}
 		l.send([]string{"SENTINEL", "MASTER", c.endpoint.service}, within, func(reply any, _ time.Duration) {
@@ -263,9 +257,7 @@ func (c *Client) moved(primary string) {
 		s.primary = primary
 		s.moves++
 	}
-	for _, l := range []*link{c.link(""), c.messages} {
-		if l != nil && l.server != primary {
-			l.drop(fmt.Errorf("the primary of %s is %s now", c.endpoint.service, primary))
-		}
+	if l := c.link(""); l.server != primary {
+		l.drop(fmt.Errorf("the primary of %s is %s now", c.endpoint.service, primary))
 	}
 }

@@ -198,21 +198,6 @@ func TestAStaleSentinelIsOutvoted(t *testing.T) {
 	check(t, held.Release(ctx) == nil, "it stays there")
 }
 
-// The first wait opened the second connection at the new primary, and the first one stayed at the old.
-func TestBothConnectionsAreAtTheSameServer(t *testing.T) {
-	ctx, old, now := within(t, 30*time.Second), startServer(t), startServer(t)
-	one := startTeller(t, stale(old))
-	client := must[*Client](t)(ConnectSentinel(ctx, &redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{one.address}}, Options{Name: "both"}))
-	defer closeNow(client)
-	one.says(now, 1, 0)
-	short, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	held := must[*Held](t)(client.Lock("a").Acquire(short))
-	check(t, now.exists("a") && !old.exists("a"), "at the new one")
-	eventually(t, "both are there", func() bool { return !old.serves("both@") })
-	check(t, held.Release(ctx) == nil, "released")
-}
-
 // Each second it said that there is another primary, and was too late when the client looked for that one.
 func TestASentinelThatAnswersLateIsHeard(t *testing.T) {
 	ctx, old, now := within(t, 30*time.Second), startServer(t), startServer(t)

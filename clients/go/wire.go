@@ -25,6 +25,7 @@ type order struct {
 	mode        mode
 	permits     int // of a semaphore
 	fair        bool
+	adopts      bool // the hold of another process
 }
 
 // claim names an acquisition among those of its client.
@@ -34,6 +35,17 @@ type claim struct {
 }
 
 func (o *order) claim() claim { return claim{o.lock, o.owner, o.mode} }
+
+// wholeMS is rounded up: less is too little, or nothing.
+func wholeMS(time time.Duration) int64 { return int64((time + 999_999) / 1_000_000) }
+
+// waitMS is what is left of a wait: on the wire, 0 is for ever.
+func waitMS(left time.Duration) int64 {
+	if left > forever/2 {
+		return 0
+	}
+	return max(1, wholeMS(left))
+}
 
 func milliseconds(time time.Duration) string { return strconv.FormatInt(time.Milliseconds(), 10) }
 
@@ -84,17 +96,53 @@ func (o *order) words(send output, channel string) []string {
 		return append(o.acquire(1), "ENQUEUE", strconv.FormatInt(send.wait, 10), channel)
 	case cmdAcquire:
 		return o.acquire(1)
-	case cmdRenew:
+	case cmdRenew, cmdKeep:
 		lease := milliseconds(o.lease)
 		if send.lease > 0 {
 			lease = strconv.FormatInt(send.lease, 10)
 		}
 		words := []string{"RLOCK.RENEW", o.lock, o.owner, lease}
-		return append(append(words, o.modeWord()...), o.session()...)
+		words = append(words, o.modeWord()...)
+		if send.command == cmdRenew {
+			words = append(words, o.session()...)
+		}
+		return words
 	case cmdCancel:
 		return []string{"RLOCK.CANCEL", o.lock, o.owner}
 	}
 	return o.releaseBut(0)
+}
+
+type answerKind int
+
+const (
+	answeredNull answerKind = iota
+	answeredHeld
+	answeredQueued
+	answeredNumber
+	// The following are failures.
+	failedFinal      // the server refused the command, and will again
+	failedPassing    // the server refused it for now, or it was not sent
+	failedDraining   // the server refuses new owners until another one takes over
+	failedGone       // the key holds something else
+	failedUnanswered // the server may have carried it out
+)
+
+// answer is what became of a command.
+type answer struct {
+	kind        answerKind
+	value       int64         // a number, or the token of a hold
+	holderLease time.Duration // if queued: how long the holder's lease can last
+	err         error         // of a failure
+}
+
+var one = answer{kind: answeredNumber, value: 1}
+
+func (a answer) failed() bool { return a.kind >= failedFinal }
+
+// passes is whether the command failed, and may not fail again.
+func (a answer) passes() bool {
+	return a.kind == failedPassing || a.kind == failedDraining || a.kind == failedUnanswered
 }
 
 // readAnswer is what a reply means to the machine. Replies may get more fields.
@@ -142,6 +190,7 @@ type message struct {
 	word  string
 	claim claim
 	token int64
+	lease time.Duration
 }
 
 // readMessage reports whether it is one that is understood.
@@ -161,6 +210,9 @@ func readMessage(text string) (message, bool) {
 	}
 	if told.word == "granted" && len(fields) > 6 {
 		told.token, _ = strconv.ParseInt(fields[6], 10, 64)
+		// Other clients can publish as well.
+		lease, _ := strconv.ParseInt(fields[5], 10, 64)
+		told.lease = time.Duration(max(0, min(lease, longestTime.Milliseconds()))) * time.Millisecond
 	}
 	return told, errors.Join(failed[:]...) == nil
 }

@@ -11,14 +11,14 @@ import (
 func TestReplies(t *testing.T) {
 	for text, wanted := range map[string]any{
 		"+OK\r\n": "OK", "-ERR no\r\n": serverError("ERR no"), ":-7\r\n": int64(-7), "$-1\r\n": nil, "*-1\r\n": nil, "$0\r\n\r\n": "",
-		"*3\r\n:1\r\n$2\r\n\r\n\r\n*1\r\n-E x\r\n": []any{int64(1), "\r\n", []any{serverError("E x")}}, "*0\r\n": []any{},
+		"*3\r\n:1\r\n$2\r\n\r\n\r\n*1\r\n-E x\r\n": []any{int64(1), "\r\n", []any{serverError("E x")}}, "*0\r\n": []any{}, "_\r\n": nil, ">2\r\n+a\r\n:1\r\n": push{"a", int64(1)}, "%1\r\n+a\r\n%0\r\n": []any{"a", []any{}},
 	} {
 		got, err := readReply(bufio.NewReader(strings.NewReader(text)), 0)
 		check(t, err == nil && reflect.DeepEqual(got, wanted), text, got, err)
 	}
 	for _, text := range []string{
 		"", "\r\n", "+OK\n", "+OK", "?\r\n", ":x\r\n", "$-2\r\n", "*-2\r\n", "$5\r\nabc", "$1\r\nabc", "$99999999999999999999\r\n",
-		"$16777217\r\n", "*99999999999\r\n:1\r\n", strings.Repeat("*1\r\n", 20) + ":1\r\n", "+" + strings.Repeat("x", longestLine) + "\r\n",
+		"$16777217\r\n", "*99999999999\r\n:1\r\n", "%99999999999\r\n", "%9223372036854775807\r\n:1\r\n", strings.Repeat("*1\r\n", 20) + ":1\r\n", "+" + strings.Repeat("x", longestLine) + "\r\n",
 	} {
 		got, err := readReply(bufio.NewReaderSize(strings.NewReader(text), longestLine), 0)
 		check(t, err != nil, text, got)
@@ -40,11 +40,11 @@ func FuzzReplies(f *testing.F) {
 
 func TestMessages(t *testing.T) {
 	for text, wanted := range map[string]message{
-		"granted 0 me:1 a%20b 1 30000 7":             {"granted", claim{"a b", "me:1", ""}, 7},
-		"granted 0 me:1 a 1 30000 7 read more":       {"granted", claim{"a", "me:1", modeRead}, 7},
-		"timeout 0 me:1 %00%FF write":                {"timeout", claim{"\x00\xff", "me:1", modeWrite}, 0},
-		"dropped 0 me:1 a drained permit":            {"dropped", claim{"a", "me:1", modePermit}, 0},
-		"granted 0 me:1 a 1 30000 99999999999999999": {"granted", claim{"a", "me:1", ""}, 99999999999999999},
+		"granted 0 me:1 a%20b 1 30000 7":        {"granted", claim{"a b", "me:1", ""}, 7, 30 * time.Second},
+		"granted 0 me:1 a 1 30000 7 read more":  {"granted", claim{"a", "me:1", modeRead}, 7, 30 * time.Second},
+		"timeout 0 me:1 %00%FF write":           {"timeout", claim{"\x00\xff", "me:1", modeWrite}, 0, 0},
+		"dropped 0 me:1 a drained permit":       {"dropped", claim{"a", "me:1", modePermit}, 0, 0},
+		"granted 0 me:1 a 1 9999999999999999 9": {"granted", claim{"a", "me:1", ""}, 9, longestTime},
 	} {
 		got, known := readMessage(text)
 		check(t, known && got == wanted, text, got)

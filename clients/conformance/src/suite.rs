@@ -129,7 +129,7 @@ pub fn suite(client: &str, launch: Launch, choice: Choice<'_>) -> Result<Report,
         let named = |only| scenario.name.contains(only) || scenario.file.contains(only);
         choice.only.is_none_or(named) && (choice.long || !scenario.long)
     };
-    // What only some clients can do takes time that the others do not need: it goes beside the rest.
+    // Scenarios of some clients only take time that the others do not need: they go beside the rest.
     let (usual, others): (Vec<_>, Vec<_>) =
         scenarios.iter().filter(chosen).partition(|scenario| scenario.needs.is_empty());
     let runs = Runs { client, list: &list, capabilities: &capabilities };

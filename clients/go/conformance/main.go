@@ -7,10 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,18 +19,21 @@ import (
 	rlock "rlock.invalid/client"
 )
 
-var capabilities = strings.Fields("read_write downgrade fair fenced reenter owner cancel info force_release hook busy threads sentinel cluster session semaphore")
+var capabilities = strings.Fields("read_write downgrade fair fenced reenter owner cancel info force_release hook busy threads sentinel cluster session semaphore one_trip cluster_waits at_least max_hold detach lock_all")
 
 // fields are those of each request; ?: optional.
 var fields = map[string]string{
 	"hello":         "protocol:number",
 	"connect":       "client:string url:string name?:string lease_ms?:number response_ms?:number",
-	"acquire":       "client:string guard:string lock:string kind?:string try?:bool timeout_ms?:number lease_ms?:number fair?:bool fenced?:bool permits?:number session_ms?:number owner?:string",
+	"acquire":       "client:string guard:string lock:string kind?:string try?:bool timeout_ms?:number lease_ms?:number fair?:bool fenced?:bool permits?:number session_ms?:number owner?:string at_least_ms?:number max_hold_ms?:number",
+	"acquire_all":   "client:string guard:string locks:names try?:bool timeout_ms?:number",
 	"cancel":        "acquire:number",
 	"check":         "guard:string",
 	"reenter":       "guard:string as:string",
 	"release":       "guard:string",
 	"downgrade":     "guard:string as:string",
+	"detach":        "guard:string",
+	"adopt":         "client:string guard:string lock:string owner:string kind?:string session_ms?:number",
 	"locked":        "client:string lock:string kind?:string",
 	"info":          "client:string lock:string kind?:string",
 	"force_release": "client:string lock:string kind?:string",
@@ -47,10 +48,17 @@ var (
 	out          sync.Mutex
 	mutex        sync.Mutex // for what follows
 	clients      = map[string]*rlock.Client{}
-	guards       = map[string]any{}
+	guards       = map[string]holding{}
 	used         = map[string]bool{}
 	acquiring    = map[int64]context.CancelCauseFunc{}
 )
+
+// holding is one held lock, or several.
+type holding interface {
+	Check() (time.Duration, error)
+	Context(parent context.Context) context.Context
+	Release(ctx context.Context) error
+}
 
 type (
 	request map[string]any
@@ -91,6 +99,15 @@ func (r request) ms(name string) time.Duration {
 	return time.Duration(r.number(name)) * time.Millisecond
 }
 
+func names(value any) (all []string, ok bool) {
+	list, ok := value.([]any)
+	for _, each := range list {
+		name, isText := each.(string)
+		all, ok = append(all, name), ok && isText
+	}
+	return all, ok
+}
+
 func (r request) check() error {
 	wanted, known := fields[r.text("do")]
 	if !known {
@@ -105,9 +122,13 @@ func (r request) check() error {
 		_, isText := value.(string)
 		_, isNumber := value.(float64)
 		_, isBool := value.(bool)
-		if right := map[string]bool{"string": isText, "number": isNumber, "bool": isBool}[kind]; !right && (there || !optional) {
+		_, isNames := names(value)
+		if right := map[string]bool{"string": isText, "number": isNumber, "bool": isBool, "names": isNames}[kind]; !right && (there || !optional) {
 			return invalid(name + " is a " + kind)
 		}
+	}
+	if _, bounded := r["timeout_ms"]; bounded && r["try"] == true {
+		return invalid("try and timeout_ms exclude each other")
 	}
 	for name := range r {
 		if !allowed[name] {
@@ -136,27 +157,38 @@ func fresh(handle string) error {
 	return nil
 }
 
-// guard is a held lock: its methods are the same for all kinds.
-func (r request) guard(end bool) (held *rlock.Held, write *rlock.WriteHeld, err error) {
+// holding is what a guard holds.
+func (r request) holding(end bool) (holding, error) {
 	mutex.Lock()
 	defer mutex.Unlock()
-	switch found := guards[r.text("guard")].(type) {
-	case *rlock.Held:
-		held = found
-	case *rlock.WriteHeld:
-		held, write = found.Held, found
-	default:
-		return nil, nil, invalid("no guard " + r.text("guard"))
+	found := guards[r.text("guard")]
+	if found == nil {
+		return nil, invalid("no guard " + r.text("guard"))
 	}
 	if end {
 		delete(guards, r.text("guard"))
 	}
-	return held, write, nil
+	return found, nil
 }
 
-func keep(handle string, guard any, held *rlock.Held) {
+// guard is one held lock: its methods are the same for all kinds.
+func (r request) guard(end bool) (held *rlock.Held, write *rlock.WriteHeld, err error) {
+	found, err := r.holding(end)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch found := found.(type) {
+	case *rlock.Held:
+		return found, nil, nil
+	case *rlock.WriteHeld:
+		return found.Held, found, nil
+	}
+	return nil, nil, invalid(r.text("guard") + " is the guard of several locks")
+}
+
+func keep(handle string, held holding) {
 	mutex.Lock()
-	guards[handle] = guard
+	guards[handle] = held
 	mutex.Unlock()
 	context.AfterFunc(held.Context(context.Background()), func() {
 		at := stamp()
@@ -173,21 +205,21 @@ func keep(handle string, guard any, held *rlock.Held) {
 	})
 }
 
-func options(r request) []rlock.ReadOption {
-	var all []rlock.ReadOption
+func options(r request) []rlock.Option {
+	var all []rlock.Option
 	if _, there := r["lease_ms"]; there {
 		all = append(all, rlock.Lease(r.ms("lease_ms")), rlock.NoRenewal())
 	}
 	if _, there := r["session_ms"]; there {
 		all = append(all, rlock.SessionGrace(r.ms("session_ms")))
 	}
-	if owner := r.text("owner"); owner != "" {
+	if owner := r.text("owner"); owner != "" && r["do"] == "acquire" {
 		all = append(all, rlock.Owner(owner))
 	}
-	return all
+	return append(all, rlock.AtLeast(r.ms("at_least_ms")), rlock.MaxHold(r.ms("max_hold_ms")))
 }
 
-func convert[To any](all []rlock.ReadOption, also ...To) []To {
+func convert[To any](all []rlock.Option, also ...To) []To {
 	for _, each := range all {
 		also = append(also, each.(To))
 	}
@@ -241,42 +273,12 @@ func (r request) teller() (teller, error) {
 	return lock, err
 }
 
-// dial connects by a URL; redis+sentinel://[user:password@]host:port,…/service[/database] and redis+cluster://… are the suite's.
-func dial(ctx context.Context, address string, options rlock.Options) (*rlock.Client, error) {
-	scheme, rest, _ := strings.Cut(address, "://")
-	if scheme != "redis+sentinel" && scheme != "redis+cluster" {
-		return rlock.Connect(ctx, address, options)
-	}
-	login, hosts, found := strings.Cut(rest, "@")
-	if !found {
-		login, hosts = "", rest
-	}
-	user, password, _ := strings.Cut(login, ":")
-	user, _ = url.PathUnescape(user)
-	password, _ = url.PathUnescape(password)
-	parts := strings.Split(hosts, "/")
-	nodes := strings.Split(parts[0], ",")
-	if scheme == "redis+cluster" {
-		app := redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes, Username: user, Password: password})
-		defer app.Close()
-		return rlock.ConnectLike(ctx, app, options)
-	}
-	failover := &redis.FailoverOptions{SentinelAddrs: nodes, Username: user, Password: password}
-	if len(parts) > 1 {
-		failover.MasterName = parts[1]
-	}
-	if len(parts) > 2 {
-		failover.DB, _ = strconv.Atoi(parts[2])
-	}
-	return rlock.ConnectSentinel(ctx, failover, options)
-}
-
 func connect(ctx context.Context, r request) (answer, error) {
 	name := r.text("client")
 	if err := fresh(name); err != nil {
 		return nil, err
 	}
-	client, err := dial(ctx, r.text("url"), rlock.Options{
+	client, err := rlock.Connect(ctx, r.text("url"), rlock.Options{
 		Name: r.text("name"), Lease: r.ms("lease_ms"), ResponseTimeout: r.ms("response_ms"),
 		OnEvent: func(event rlock.Event) {
 			told := answer{"event": "hook", "client": name, "name": event.Kind, "at": stamp()}
@@ -295,11 +297,26 @@ func connect(ctx context.Context, r request) (answer, error) {
 	return answer{"identity": client.Identity()}, nil
 }
 
-func acquire(ctx context.Context, r request) (answer, error) {
-	timeout, bounded := r["timeout_ms"]
-	if r["try"] == true && bounded {
-		return nil, invalid("try and timeout_ms exclude each other")
+// cancellable is the context of an acquire: it ends with its cancel, and after its time-out.
+func (r request) cancellable(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	mutex.Lock()
+	acquiring[r.number("id")] = cancel
+	mutex.Unlock()
+	done := func() {}
+	if timeout, bounded := r["timeout_ms"].(float64); bounded {
+		ctx, done = context.WithTimeout(ctx, time.Duration(timeout*float64(time.Millisecond)))
 	}
+	return ctx, func() {
+		mutex.Lock()
+		defer mutex.Unlock()
+		delete(acquiring, r.number("id"))
+		done()
+		cancel(nil)
+	}
+}
+
+func acquire(ctx context.Context, r request) (answer, error) {
 	lock, write, err := r.lock()
 	if err == nil {
 		err = fresh(r.text("guard"))
@@ -307,18 +324,10 @@ func acquire(ctx context.Context, r request) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	mutex.Lock()
-	acquiring[r.number("id")] = cancel
-	mutex.Unlock()
-	if bounded {
-		var done context.CancelFunc
-		ctx, done = context.WithTimeout(ctx, time.Duration(timeout.(float64)*float64(time.Millisecond)))
-		defer done()
-	}
+	ctx, cancel := r.cancellable(ctx)
+	defer cancel()
 	var held *rlock.Held
-	var guard any
+	var guard holding
 	switch {
 	case write != nil:
 		var writes *rlock.WriteHeld
@@ -337,14 +346,33 @@ func acquire(ctx context.Context, r request) (answer, error) {
 		held, err = lock.Acquire(ctx)
 		guard = held
 	}
-	mutex.Lock()
-	delete(acquiring, r.number("id"))
-	mutex.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	keep(r.text("guard"), guard, held)
+	keep(r.text("guard"), guard)
 	return answer{"token": held.Token(), "owner": held.Owner()}, nil
+}
+
+func acquireAll(ctx context.Context, r request) (answer, error) {
+	client, err := r.client()
+	if err == nil {
+		err = fresh(r.text("guard"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, _ := names(r["locks"])
+	ctx, cancel := r.cancellable(ctx)
+	defer cancel()
+	acquire := client.LockAll(all).Acquire
+	if r["try"] == true {
+		acquire = client.LockAll(all).TryAcquire
+	}
+	held, err := acquire(ctx)
+	if err == nil {
+		keep(r.text("guard"), held)
+	}
+	return answer{}, err
 }
 
 func reenter(ctx context.Context, r request) (answer, error) {
@@ -359,7 +387,7 @@ func reenter(ctx context.Context, r request) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	keep(r.text("as"), held, held)
+	keep(r.text("as"), held)
 	return answer{"token": held.Token()}, nil
 }
 
@@ -379,8 +407,39 @@ func downgrade(ctx context.Context, r request) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	keep(r.text("as"), held, held)
+	keep(r.text("as"), held)
 	return answer{}, nil
+}
+
+func detach(ctx context.Context, r request) (answer, error) {
+	held, _, err := r.guard(true)
+	if err != nil {
+		return nil, err
+	}
+	left, err := held.Detach(ctx)
+	return answer{"owner": held.Owner(), "left_ms": left.Milliseconds()}, err
+}
+
+func adopt(ctx context.Context, r request) (answer, error) {
+	lock, write, err := r.lock()
+	if err == nil {
+		err = fresh(r.text("guard"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if write != nil {
+		held, err := write.Adopt(ctx, r.text("owner"))
+		if err == nil {
+			keep(r.text("guard"), held)
+		}
+		return answer{}, err
+	}
+	held, err := lock.Adopt(ctx, r.text("owner"))
+	if err == nil {
+		keep(r.text("guard"), held)
+	}
+	return answer{}, err
 }
 
 func shutdown(ctx context.Context, r request) (answer, error) {
@@ -439,6 +498,8 @@ func (r request) serve(ctx context.Context) (answer, error) {
 		return connect(ctx, r)
 	case "acquire":
 		return acquire(ctx, r)
+	case "acquire_all":
+		return acquireAll(ctx, r)
 	case "cancel":
 		mutex.Lock()
 		defer mutex.Unlock()
@@ -446,7 +507,7 @@ func (r request) serve(ctx context.Context) (answer, error) {
 			cancel(errCancelled)
 		}
 	case "check":
-		held, _, err := r.guard(false)
+		held, err := r.holding(false)
 		if err != nil {
 			return nil, err
 		}
@@ -455,13 +516,17 @@ func (r request) serve(ctx context.Context) (answer, error) {
 	case "reenter":
 		return reenter(ctx, r)
 	case "release":
-		held, _, err := r.guard(true)
+		held, err := r.holding(true)
 		if err != nil {
 			return nil, err
 		}
 		return answer{}, held.Release(ctx)
 	case "downgrade":
 		return downgrade(ctx, r)
+	case "detach":
+		return detach(ctx, r)
+	case "adopt":
+		return adopt(ctx, r)
 	case "locked", "info", "force_release":
 		return tell(ctx, r)
 	case "busy":

@@ -12,7 +12,7 @@ const peer = entry === "ioredis" ? "ioredis" : "redis";
 
 const CAPABILITIES = [
   ...["read_write", "downgrade", "fair", "fenced", "reenter", "owner", "cancel", "info", "force_release", "hook", "busy"],
-  ...["sentinel", "cluster", "semaphore", "session"],
+  ...["sentinel", "cluster", "semaphore", "session", "one_trip", "cluster_waits", "at_least", "max_hold", "detach", "lock_all"],
 ];
 
 /** The fields of each request; `?`: optional. */
@@ -22,12 +22,16 @@ const FIELDS = {
   acquire: {
     ...{ client: "string", guard: "string", lock: "string", kind: "string?", try: "boolean?", timeout_ms: "number?" },
     ...{ lease_ms: "number?", fair: "boolean?", fenced: "boolean?", owner: "string?", permits: "number?", session_ms: "number?" },
+    ...{ at_least_ms: "number?", max_hold_ms: "number?" },
   },
+  acquire_all: { client: "string", guard: "string", locks: "object", try: "boolean?", timeout_ms: "number?" },
   cancel: { acquire: "number" },
   check: { guard: "string" },
   reenter: { guard: "string", as: "string" },
   release: { guard: "string" },
   downgrade: { guard: "string", as: "string" },
+  detach: { guard: "string" },
+  adopt: { client: "string", guard: "string", lock: "string", owner: "string", kind: "string?", session_ms: "number?" },
   locked: { client: "string", lock: "string", kind: "string?" },
   info: { client: "string", lock: "string", kind: "string?" },
   force_release: { client: "string", lock: "string", kind: "string?" },
@@ -98,23 +102,18 @@ function handle({ client: name, lock, kind = "lock", permits = 1 }, options = {}
   return kind === "write" ? client(name).readWriteLock(lock).write(options) : invalid(`unknown kind ${kind}`);
 }
 
-/** `redis+sentinel://[user:password@]host:port,…/service[/database]` and `redis+cluster://…` as the settings of the driver. */
-async function target(url) {
-  const parts = /^redis\+(sentinel|cluster):\/\/(?:([^:@]*):([^@]*)@)?([^/]+)\/?([^/]*)\/?(\d*)$/.exec(url);
-  if (!parts) return url;
-  const [, kind, username, password, hosts, service, database] = parts;
-  const access = {
-    ...(username && { username: decodeURIComponent(username) }),
-    ...(password && { password: decodeURIComponent(password) }),
-  };
-  const nodes = hosts.split(",").map((host) => ({ host: host.split(":")[0], port: Number(host.split(":")[1] ?? 6379) }));
-  const driver = await import(peer);
-  if (kind === "cluster") {
-    if (peer === "ioredis") return new driver.Cluster(nodes, { redisOptions: access, lazyConnect: true });
-    return driver.createCluster({ rootNodes: nodes.map((socket) => ({ socket })), defaults: access });
-  }
-  if (peer === "ioredis") return { sentinels: nodes, name: service, db: Number(database), ...access };
-  return { sentinelRootNodes: nodes, name: service, nodeClientOptions: { ...access, database: Number(database) } };
+const OPTIONS = {
+  fair: "fair",
+  fenced: "fenced",
+  owner: "owner",
+  session_ms: "sessionGrace",
+  at_least_ms: "atLeast",
+  max_hold_ms: "maxHold",
+};
+
+function options(request) {
+  const given = Object.entries(OPTIONS).filter(([field]) => field in request);
+  return Object.fromEntries(given.map(([field, option]) => [option, request[field]]));
 }
 
 const DO = {
@@ -131,16 +130,14 @@ const DO = {
       say({ event: "hook", client: name, name: snake(type), ...(lock !== undefined && { lock }), at: stamp() });
     const settings = { name: called, lease, responseTimeout };
     const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
-    const made = await Client.connect(await target(url), { ...given, onEvent });
+    const made = await Client.connect(url, { ...given, onEvent });
     clients.set(name, made);
     return { identity: made.identity };
   },
   async acquire(request) {
     if (request.try && request.timeout_ms !== undefined) invalid("try and timeout_ms exclude each other");
-    const options = Object.fromEntries(["fair", "fenced", "owner"].filter((name) => name in request).map((name) => [name, request[name]]));
-    if (request.lease_ms !== undefined) Object.assign(options, { lease: request.lease_ms, renew: false });
-    if (request.session_ms !== undefined) options.sessionGrace = request.session_ms;
-    const lock = handle(request, options);
+    const fixed = request.lease_ms === undefined ? {} : { lease: request.lease_ms, renew: false };
+    const lock = handle(request, { ...options(request), ...fixed });
     fresh(request.guard);
     const stop = new AbortController();
     acquiring.set(request.id, stop);
@@ -153,6 +150,13 @@ const DO = {
     } finally {
       acquiring.delete(request.id);
     }
+  },
+  async acquire_all({ client: name, guard: held, locks, try: once, timeout_ms: timeout }) {
+    if (once && timeout !== undefined) invalid("try and timeout_ms exclude each other");
+    if (!Array.isArray(locks) || locks.some((lock) => typeof lock !== "string")) invalid("locks is a list of names");
+    const all = client(name).lockAll(locks);
+    fresh(held);
+    keep(held, await (once ? all.tryAcquire() : all.acquire(timeout === undefined ? {} : { timeout })));
   },
   cancel: ({ acquire }) => void acquiring.get(acquire)?.abort(CANCELLED),
   check: ({ guard: name }) => ({ left_ms: Math.floor(guard(name).check()) }),
@@ -168,6 +172,17 @@ const DO = {
     if (!guard(name).downgrade) invalid(`${name} is not the guard of a write lock`);
     fresh(as);
     keep(as, await end(name, (held) => held.downgrade()));
+  },
+  detach: ({ guard: name }) =>
+    end(name, async (held) => {
+      const { owner, left } = await held.detach();
+      return { owner, left_ms: Math.floor(left) };
+    }),
+  async adopt(request) {
+    const { owner, ...rest } = request;
+    const lock = handle(request, options(rest));
+    fresh(request.guard);
+    keep(request.guard, await lock.adopt(owner));
   },
   locked: async (request) => ({ value: await handle(request).locked() }),
   async info(request) {

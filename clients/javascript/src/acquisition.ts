@@ -1,12 +1,36 @@
 /** The shell of a machine: carries out what it decides, and tells it what came of that. */
 import type { Client } from "./client.js";
-import { Closed, Denied, LockLost, OutcomeUnknown, Timeout, Unreachable, type LostReason } from "./errors.js";
-import { Machine, type Output } from "./machine.js";
-import { Unsent, address, answer, words, type Order } from "./wire.js";
+import { Closed, Denied, Invalid, LockLost, OutcomeUnknown, Timeout, Unreachable, type LostReason } from "./errors.js";
+import { Link } from "./link.js";
+import { Machine, type Failure, type Output } from "./machine.js";
+import { ServerError, address, answer, words, type Order } from "./wire.js";
+
+/** The longest time of a timer. */
+export const LONGEST_TIMER = 2 ** 31 - 1;
+
+/** Those that a signal ends: each signal has one listener here, since more than ten are reported as a leak. */
+const ended = new WeakMap<AbortSignal, Set<() => void>>();
+
+/** Calls this when the signal is aborted. Returns what takes that back. */
+export function whenAborted(signal: AbortSignal | undefined, act: () => void): () => void {
+  if (!signal) return () => undefined;
+  const acts = ended.get(signal) ?? new Set();
+  const all = () => acts.forEach((each) => each());
+  if (!ended.has(signal)) signal.addEventListener("abort", all, { once: true });
+  ended.set(signal, acts.add(act));
+  return () => void acts.delete(act);
+}
+
+type Sent = Extract<Output, { type: "send" }>;
 
 /** One owner's acquisition of one lock, from the first request to the last. */
 export class Acquisition {
   readonly machine: Machine;
+  /** The server that has the lock, as far as it is known. */
+  link: Link;
+  /** When it is woken, and its place among those that are. */
+  wakeAt = Infinity;
+  place = -1;
   readonly loss = new AbortController();
   token = 0;
   /** Guards that were not released yet. */
@@ -16,6 +40,7 @@ export class Acquisition {
   #acquired = 0;
   /** The caller that waits, for the lock or the end of its release. */
   #caller: { resolve(): void; reject(error: unknown): void } | undefined;
+  readonly #changes = new Set<() => void>();
   /** Commands that change the number of holds, one after the other. */
   #levels: Promise<unknown> = Promise.resolve();
 
@@ -25,23 +50,76 @@ export class Acquisition {
   ) {
     this.#response = Math.min(client.response, Math.max(order.lease / 6, 50));
     // Asked once, it is given up after two response times, which are the caller's limit here.
-    this.machine = new Machine({ ...order, response: client.limit / 2, slack: client.clock.slack });
+    const named = !order.owner.startsWith(`${client.identity}:`);
+    this.machine = new Machine({ ...order, confirmFirst: named, response: client.limit / 2, slack: client.clock.slack });
+    this.link = client.link(order.lock);
     this.#began = client.clock.now();
   }
 
-  /** Resolves when the lock is held; rejects without a trace in the server otherwise. */
-  start(): Promise<void> {
+  /** Resolves when the lock is held; rejects without a trace in the server otherwise. With `adopt`, another process held it. */
+  start(signal: AbortSignal | undefined, adopt = false): Promise<void> {
     this.client.enter(this);
-    return this.#call((machine) => machine.start());
+    const forget = whenAborted(signal, () => this.cancel(signal?.reason));
+    const started = this.#call((machine) => {
+      if (this.order.wait !== 0) this.link.listen();
+      if (!this.link.ready(this.order.wait !== 0)) machine.linkDown();
+      if (adopt) machine.adopt();
+      else machine.start();
+    });
+    return started.finally(forget);
   }
 
   /** An input for the machine, and what is to be done then. */
   feed(input: (machine: Machine) => void): void {
     const { client, machine } = this;
-    for (const output of machine.take(client.clock.now(), input)) this.#carryOut(output);
-    client.timers.plan(machine.wakeAt);
-    // It waited for both connections, and needs one from now on.
-    if (machine.down && !machine.waits && client.link.commands.connection) this.feed((it) => it.linkUp());
+    const outputs = machine.take(client.clock.now(), input);
+    for (const output of outputs) this.#carryOut(output);
+    client.timers.plan(this, machine.wakeAt);
+    if (outputs.length > 0) for (const each of this.#changes) each();
+    // A lock that is lost or given up needs no messages any more.
+    if (machine.down && machine.phase !== "new" && this.link.ready(machine.waits)) this.feed((it) => it.linkUp());
+  }
+
+  /** The caller waits no longer, for this reason. */
+  cancel(error: unknown): void {
+    if (this.machine.asks) this.feed((machine) => machine.cancel(error));
+  }
+
+  /** The link is down, at least as far as it is needed. */
+  unlink(): void {
+    if (!this.machine.down && !this.link.ready(this.machine.waits)) this.feed((machine) => machine.linkDown());
+    this.follow();
+  }
+
+  /**
+   * Goes to the server that has the lock by now. Only if this command is under way, which its server has refused, or none and the
+   * server is another one: else the answer of that command will say so.
+   */
+  follow(underWay?: number): void {
+    const { client, machine } = this;
+    const link = client.link(this.order.lock);
+    if (machine.pending !== underWay || (underWay === undefined && link === this.link)) return;
+    this.feed(() => {
+      machine.moved();
+      this.link = link;
+      if (machine.waits) link.listen();
+    });
+    if (this.order.grace !== 0) link.commands.beat(this.order.grace);
+  }
+
+  /** Until something changes here, for so long at most. */
+  changed(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        forget();
+        this.#changes.delete(done);
+        resolve();
+      };
+      const timer = setTimeout(done, Math.min(ms, LONGEST_TIMER));
+      const forget = whenAborted(signal, done);
+      this.#changes.add(done);
+    });
   }
 
   tick(): void {
@@ -71,17 +149,30 @@ export class Acquisition {
   release(): Promise<void> {
     // A deadline that has passed unseen is a loss.
     this.tick();
-    if (!this.lostBy) {
-      const { client, order } = this;
-      const released = this.#call((machine) => machine.release());
-      // The release goes on until the lease ends, and nobody waits for it.
-      const unknown = () => this.#caller?.reject(new OutcomeUnknown("", order.lock, client.link.kept(false)));
-      const late = setTimeout(unknown, client.limit);
-      return released.finally(() => clearTimeout(late));
-    }
+    if (!this.lostBy) return this.#end((machine) => machine.release());
     if (this.machine.phase === "lost") this.client.enter(this);
     this.feed((machine) => machine.release());
     return Promise.reject(this.lostBy);
+  }
+
+  /** Leaves the lock to another process. Resolves to how long it is certainly held. */
+  async detach(): Promise<number> {
+    const { client, machine, order } = this;
+    this.check();
+    if (this.guards > 1) throw new Invalid(`the lock ${order.lock} has other guards: release them before you detach it`);
+    this.guards = 0;
+    client.named.delete(address(order));
+    await this.#end((it) => it.detach());
+    return Math.max(0, machine.leaseEnd - client.clock.now());
+  }
+
+  #end(input: (machine: Machine) => void): Promise<void> {
+    const { client, order } = this;
+    const ending = this.#call(input);
+    // It goes on until the lease ends, and nobody waits for it.
+    const unknown = () => this.#caller?.reject(new OutcomeUnknown("", order.lock, this.link.kept(false)));
+    const late = setTimeout(unknown, client.limit);
+    return ending.finally(() => clearTimeout(late));
   }
 
   /** Whether the server still holds the lock for it, as far as it is known. */
@@ -161,12 +252,13 @@ export class Acquisition {
         if (output.outcome !== "ok")
           return this.#caller?.reject(
             output.outcome === "unknown"
-              ? new OutcomeUnknown("", lock, output.error ?? client.link.kept(false))
+              ? new OutcomeUnknown("", lock, output.error ?? this.link.kept(false))
               : (output.error ?? this.lostBy),
           );
         client.tell({ type: "released", lock, held: now - this.#acquired });
         return this.#caller?.resolve();
       case "ended":
+        if (this.machine.kept) client.keep(order);
         client.leave(this);
     }
   }
@@ -174,8 +266,9 @@ export class Acquisition {
   #lost(why: LostReason, ended = false): void {
     const { lock } = this.order;
     this.client.tell({ type: "lost", lock, why, held: this.client.clock.now() - this.#acquired });
+    if (this.order.atLeast > 0) this.client.keep(this.order);
     // A lost lock needs no release; one that is released all the same enters again.
-    if (why === "expired") this.client.leave(this);
+    if (why === "expired" || why === "overdue") this.client.leave(this);
     this.loss.abort(new LockLost(lock, why, ended));
   }
 
@@ -183,27 +276,58 @@ export class Acquisition {
     const { lock, wait } = this.order;
     const { client } = this;
     // The newest reason.
-    const why = silent && (error === undefined || error instanceof Unreachable) ? client.link.kept(wait !== 0) : error;
-    if (kind === "error") return why ?? client.link.kept(wait !== 0);
+    const why = silent && (error === undefined || error instanceof Unreachable) ? this.link.kept(wait !== 0) : error;
+    if (kind === "error") return why ?? this.link.kept(wait !== 0);
     const waited = client.clock.now() - this.#began;
+    if (kind === "lost") return new LockLost(lock, "taken");
     client.tell(kind === "denied" ? { type: "denied", lock } : { type: "timedOut", lock, waited });
     return kind === "denied" ? new Denied("", lock) : new Timeout(waited.toFixed(), lock, why);
   }
 
-  #send({ id, command, wait = 0, look, lease }: Extract<Output, { type: "send" }>): void {
-    const { client, order } = this;
-    const { commands, heard } = client.link;
+  #send(output: Sent): void {
+    const { client, link, order } = this;
+    const { id, command, wait = 0, look, lease, session } = output;
     const sentAt = client.clock.now();
-    const request = words(command, order, { ...(lease !== undefined && { lease }), enqueue: [wait, client.channel] });
-    const requested =
-      command === "ENQUEUE" && !heard ? Promise.reject(new Unsent(client.link.kept(true))) : commands.request(request, this.#response);
+    const request = words(command, order, { lease, session, enqueue: [wait, link.channel] });
     // A repeat also asks how long the holder's lease can last, which not every user may.
-    const holder = look === true ? client.link.look(order.lock) : undefined;
-    Promise.all([requested, holder]).then(
+    const replies = Promise.all([link.commands.request(request, this.#response), look ? link.look(order.lock) : undefined]);
+    replies.then(
       ([reply, holderLease]) => this.feed((machine) => machine.reply(id, sentAt, answer(command, reply, holderLease))),
+      (cause: unknown) => this.#failed(output, sentAt, link, cause),
+    );
+  }
+
+  #failed(output: Sent, sentAt: number, link: Link, cause: unknown): void {
+    const { client, machine, order } = this;
+    const { id } = output;
+    const next = client.redirection(cause);
+    if (next === "moved") return this.follow(id);
+    // Behind its CANCEL a request would leave a lock behind.
+    if (next instanceof Link && next.commands.connection && machine.pending === id) return this.#ask(output, sentAt, next);
+    const moved = cause instanceof ServerError && cause.message.includes("does not serve the channel's slot");
+    if (moved) link.listenAnew(cause);
+    const { failure, error } = client.failure(order.lock, cause, link);
+    this.#fail(id, sentAt, moved || next !== undefined ? "passing" : failure, error);
+  }
+
+  #fail(id: number, sentAt: number, failure: Failure, error: Error): void {
+    this.feed((machine) => machine.reply(id, sentAt, { kind: "error", failure, error }));
+  }
+
+  /** Once, at a server that is given the slot. It sends no messages before it has it: the owner cannot be queued there. */
+  #ask({ id, command, lease, session }: Sent, sentAt: number, { commands }: Link): void {
+    const { client, link, order } = this;
+    const once = command === "ENQUEUE" ? "ACQUIRE" : command;
+    const replies = Promise.all([["ASKING"], words(once, order, { lease, session })].map((each) => commands.request(each, this.#response)));
+    replies.then(
+      ([, reply]) => {
+        const told = answer(once, reply);
+        if (told.kind !== "null" || command !== "ENQUEUE") return this.feed((machine) => machine.reply(id, sentAt, told));
+        this.#fail(id, sentAt, "passing", new Denied("", order.lock));
+      },
       (cause: unknown) => {
-        const { failure: kind, error } = client.failure(order.lock, cause);
-        this.feed((machine) => machine.reply(id, sentAt, { kind: "error", failure: kind, error }));
+        const { failure, error } = client.failure(order.lock, cause, link);
+        this.#fail(id, sentAt, client.redirection(cause) === undefined ? failure : "passing", error);
       },
     );
   }

@@ -3,6 +3,7 @@
 const REASONS = {
   expired: "no renewal was confirmed before its lease or session ended (server unreachable or process paused)",
   ended: "its lease ended, and it is not renewed",
+  overdue: "it was held for as long as its maxHold allows, and then not renewed any more",
   taken: "the server no longer has it (forced release, deletion or fail-over)",
   closed: "its client was closed",
   released: "it was released",

@@ -3,8 +3,8 @@ import type { Redis as Full, RedisOptions } from "ioredis";
 import { Client as AnyClient, type ClientOptions } from "./client.js";
 import { Unsupported } from "./errors.js";
 import type { Connection, Driver } from "./link.js";
-import type { Place, Watch } from "./sentinels.js";
-import { addressOf } from "./wire.js";
+import type { Watch } from "./sentinels.js";
+import { addressOf, endpoint, plain, text, type Place } from "./wire.js";
 
 export * from "./index.js";
 
@@ -17,12 +17,20 @@ export interface Like {
 type Target = string | RedisOptions | Like;
 
 /** What is used of a connection: the same in all versions. */
-type Raw = Pick<Full, "connect" | "disconnect" | "call" | "subscribe" | "on"> & { readonly stream?: Full["stream"] };
+type Raw = Pick<Full, "connect" | "disconnect" | "call" | "subscribe" | "ssubscribe" | "on"> & { readonly stream?: Full["stream"] };
 
 type Class = new (...settings: (string | object)[]) => Raw;
 
 // `Redis` is named only in later versions; the default export is the class itself, or has it.
-const { Redis, default: loaded } = ioredis as unknown as { Redis?: Class; default: Class & { default?: Class } };
+const {
+  Redis,
+  Command,
+  default: loaded,
+} = ioredis as unknown as {
+  Redis?: Class;
+  Command?: { FLAGS?: { ENTER_SUBSCRIBER_MODE?: string[] } };
+  default: Class & { default?: Class };
+};
 const Constructor = Redis ?? loaded.default ?? loaded;
 
 /** Nothing is sent twice, late, or under another name. */
@@ -47,7 +55,14 @@ function isLike(target: Target): target is Like {
   return typeof target === "object" && "duplicate" in target;
 }
 
-function isCluster(target: Target): target is Like {
+interface ClusterSettings {
+  readonly redisOptions?: RedisOptions;
+  readonly natMap?: RedisOptions["natMap"];
+}
+
+type Seed = string | number | { readonly host?: string; readonly port?: number };
+
+function isCluster(target: Target): target is Like & { readonly startupNodes: readonly Seed[]; readonly options: ClusterSettings } {
   return isLike(target) && "isCluster" in target && target.isCluster === true;
 }
 
@@ -56,15 +71,10 @@ function named(place: Place | undefined, { enableTLSForSentinelMode, tls }: Redi
   return place ? { ...place, sentinels: undefined, name: undefined, tls: enableTLSForSentinelMode ? tls : undefined } : {};
 }
 
-function make(target: Target, timeout: number, more: object): Raw {
-  const ours = { ...OURS, connectTimeout: timeout, ...more };
-  if (typeof target === "string") return new Constructor(target, ours);
-  if (!isLike(target)) return new Constructor({ ...target, ...ours });
-  const duplicate = target.duplicate.bind(target) as (...settings: object[]) => Raw;
-  if (!isCluster(target)) return duplicate(ours);
-  const { redisOptions } = target.options as { redisOptions?: object };
-  // The cluster's own nodes are found by its own retries; commands in it are not repeated, except to follow a slot.
-  return duplicate([], { keyPrefix: "", lazyConnect: true, enableAutoPipelining: false, redisOptions: { ...redisOptions, ...ours } });
+function make(target: Target, more: object): Raw {
+  if (typeof target === "string") return new Constructor(target, { ...OURS, ...more });
+  if (!isLike(target)) return new Constructor({ ...target, ...OURS, ...more });
+  return (target.duplicate.bind(target) as (settings: object) => Raw)({ ...OURS, ...more });
 }
 
 function connection(redis: Raw): Connection {
@@ -73,11 +83,17 @@ function connection(redis: Raw): Connection {
   return {
     connect: () => redis.connect(),
     send: ([command = "", ...words]) => redis.call(command, ...words),
-    subscribe(channel, receive) {
-      redis.on("message", (_, message) => receive(message));
-      return redis.subscribe(channel);
+    subscribe(channel, receive, sharded) {
+      redis.on(sharded ? "smessage" : "message", (_: string, message: string) => receive(message));
+      if (!sharded) return redis.subscribe(channel);
+      if (Command?.FLAGS?.ENTER_SUBSCRIBER_MODE?.includes("ssubscribe")) return redis.ssubscribe(channel);
+      throw new Unsupported("this ioredis is too old to wait in a cluster; update it, or use tryAcquire");
     },
-    on: (event, told) => redis.on(event as "error", told),
+    on(event, told) {
+      redis.on(event as "error", told);
+      // Its channel is elsewhere.
+      if (event === "end") redis.on("moved" as "end", told);
+    },
     unref: () => redis.stream?.unref(),
     close() {
       redis.disconnect();
@@ -104,23 +120,55 @@ function watch(options: RedisOptions): Watch | undefined {
   };
 }
 
+/** Of a cluster, with these servers to ask first. */
+function cluster(seeds: readonly Place[], { redisOptions = {}, natMap }: ClusterSettings): Driver {
+  return {
+    server: seeds.map(text).join(", "),
+    seeds,
+    map: (place) => (typeof natMap === "function" ? natMap(text(place)) : natMap?.[text(place)]) ?? place,
+    open: (connectTimeout, place) => connection(make(redisOptions, { ...place, connectTimeout })),
+  };
+}
+
+/** The server that a cluster of ioredis asks first. */
+function seed(node: Seed): Place {
+  if (typeof node === "object") return { host: node.host ?? "127.0.0.1", port: node.port ?? 6_379 };
+  const [host = "", port = "6379"] = addressOf(typeof node === "number" ? `127.0.0.1:${String(node)}` : node).split(/:(?=\d+$)/);
+  return { host: host.replace(/[[\]]/g, ""), port: Number(port) };
+}
+
+/** The settings in a URL. */
+function settings(url: string): string | RedisOptions | Driver {
+  const read = endpoint(url);
+  if (!read) return plain(url);
+  const { kind, nodes, name, tls, database: db, access, sentinelPassword } = read;
+  const all = { ...access, ...(tls && { tls: {} }) };
+  if (kind === "cluster") return cluster(nodes, { redisOptions: all });
+  if (kind === "socket") return { path: name, db, ...access };
+  const secure = tls && { enableTLSForSentinelMode: true, sentinelTLS: {} };
+  return { sentinels: [...nodes], name, db, ...all, ...secure, ...(sentinelPassword && { sentinelPassword }) };
+}
+
 function driver(target: Target): Driver {
-  const options: RedisOptions = typeof target === "string" ? {} : isLike(target) ? target.options : target;
+  if (isCluster(target)) return cluster(target.startupNodes.map(seed), target.options);
+  const given = typeof target === "string" ? settings(target) : target;
+  if (typeof given === "object" && "open" in given) return given;
+  const options: RedisOptions = typeof given === "string" ? {} : isLike(given) ? given.options : given;
   const { path, host = "localhost", port = 6_379 } = options;
   return {
-    cluster: isCluster(target),
-    server: typeof target === "string" ? addressOf(target) : (path ?? `${host}:${String(port)}`),
+    server: typeof given === "string" ? addressOf(given) : (path ?? `${host}:${String(port)}`),
     watch: watch(options),
-    open: (timeout, place) => connection(make(target, timeout, named(place, options))),
+    open: (connectTimeout, place) => connection(make(given, { connectTimeout, ...named(place, options) })),
   };
 }
 
 export class Client extends AnyClient {
   /**
    * Connects by a URL, by settings, or by those of a client of ioredis that you have; the connections are its own. Behind
-   * Sentinels, give settings with `sentinels` and `name`. In a cluster, give the `Cluster`: there it does not wait.
+   * Sentinels, give settings with `sentinels` and `name`, or `redis+sentinel://host:port,host:port/name`. In a cluster, give the
+   * `Cluster`, or `redis+cluster://host:port,host:port`.
    */
-  static connect(target: Target, options: ClientOptions = {}): Promise<Client> {
+  static async connect(target: Target, options: ClientOptions = {}): Promise<Client> {
     return new Client(driver(target), options).probe();
   }
 }

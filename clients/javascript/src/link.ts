@@ -1,28 +1,30 @@
-/** Connections of the client's own, kept up for ever: one for commands, one for the messages of the server. */
-import type { Acquisition } from "./acquisition.js";
+/** Connections of the client's own to a server, kept up for ever: one for commands, one for the messages of the server. */
 import type { Client } from "./client.js";
-import { Closed, Permission, Unreachable, type RlockError } from "./errors.js";
-import type { Machine } from "./machine.js";
-import { Sentinels, type Place, type Watch } from "./sentinels.js";
-import { ServerError, Unsent, demoted, failure, isReplica, silent } from "./wire.js";
+import { Closed, Permission, Unreachable, Unsupported, type RlockError } from "./errors.js";
+import { Sentinels, type Watch } from "./sentinels.js";
+import { ServerError, Unsent, demoted, failure, isReplica, silent, type Place } from "./wire.js";
 
 /** A connection of the driver that repeats nothing and queues nothing while it is down. */
 export interface Connection {
   connect(): Promise<unknown>;
   send(words: string[]): Promise<unknown>;
-  subscribe(channel: string, receive: (message: string) => void): Promise<unknown>;
-  /** `error` or `end`: it is of no more use. */
+  /** `sharded`: by SSUBSCRIBE. */
+  subscribe(channel: string, receive: (message: string) => void, sharded: boolean): Promise<unknown>;
+  /** `error` or `end`: it is of no more use, or its channel has moved. */
   on(event: string, told: (error?: unknown) => void): unknown;
   unref(): void;
   close(): void;
 }
 
 export interface Driver {
-  readonly cluster: boolean;
+  /** Of a cluster, some of its servers. */
+  readonly seeds?: readonly Place[] | undefined;
+  /** Where a server of a cluster is that gives this address. */
+  map?(place: Place): Place;
   /** The address of the settings. */
   readonly server: string;
   readonly watch?: Watch | undefined;
-  /** To this address, where Sentinels name it. */
+  /** To this address, where Sentinels or a cluster name it. */
   open(timeout: number, place?: Place): Connection;
 }
 
@@ -34,7 +36,7 @@ export const LEAST_TO_CONNECT = 1_000;
 const IDLE = ["PING", "HELLO", "PUBSUB", "SENTINEL"];
 
 /** Servers' replies, whatever class a copy of the driver has for them, begin with a word in capitals. */
-function asReply(error: unknown): unknown {
+export function asReply(error: unknown): unknown {
   return error instanceof Error && /^[A-Z]{2,} /.test(error.message) ? new ServerError(error.message) : error;
 }
 
@@ -44,7 +46,7 @@ export async function introduce(line: Line): Promise<void> {
     line.request(["CLIENT", ...words]).catch((error: unknown) => {
       if (!(error instanceof ServerError) || !/^(ERR|NOPERM) /.test(error.message)) throw error;
     });
-  await Promise.all([tell("SETNAME", line.client.link.name), tell("SETINFO", "LIB-NAME", "rlock-client")]);
+  await Promise.all([tell("SETNAME", line.client.name), tell("SETINFO", "LIB-NAME", "rlock-client")]);
 }
 
 interface On {
@@ -83,7 +85,7 @@ export class Line {
     /** How long a reply may take. */
     readonly response = client.response,
   ) {
-    this.#error = silent(server, new Error("no connection yet"));
+    this.#error = silent(server, new Error("no answer while connecting"));
     void this.#open();
   }
 
@@ -116,9 +118,9 @@ export class Line {
     }
   }
 
-  async subscribe(channel: string, receive: (message: string) => void): Promise<void> {
+  async subscribe(channel: string, receive: (message: string) => void, sharded = false): Promise<void> {
     if (!this.connection) throw new Unsent(this.#error);
-    await this.#within(this.response, this.connection.subscribe(channel, receive), "SUBSCRIBE", true);
+    await this.#within(this.response, this.connection.subscribe(channel, receive, sharded), "SUBSCRIBE", true);
   }
 
   /**
@@ -165,7 +167,7 @@ export class Line {
     const late = new Promise<never>((_, reject) => {
       const expire = () => {
         const error = new Error(`${what}: no reply within ${String(ms)} ms`);
-        if (!over && !this.client.link.driver.cluster) fail(error);
+        if (!over) fail(error);
         reject(error);
       };
       // After a loop that was blocked, timers run before what has arrived is read.
@@ -237,12 +239,11 @@ export class Line {
   }
 }
 
-const waits = (each: Acquisition) => each.machine.waits;
-const up = (machine: Machine) => machine.linkUp();
-
-/** Both connections, and those to Sentinels. */
+/** A server and both connections to it, and those to Sentinels. */
 export class Link {
   readonly commands: Line;
+  /** The channel of the present subscription. */
+  channel = "";
   /** Whether the server that grants is the one whose messages are heard. */
   heard = false;
   /** Whether a server was found at the address, if not the primary. */
@@ -257,48 +258,66 @@ export class Link {
   readonly settled: Promise<void>;
 
   constructor(
-    readonly driver: Driver,
     readonly client: Client,
-    readonly name: string,
+    readonly server: string,
+    /** In a cluster, its place, the hash tag of a slot that it has, and whether it has that of a channel. */
+    readonly node?: { readonly place: Place; tag(): string; has(channel: string): boolean },
   ) {
     this.settled = new Promise((resolve, reject) => {
       this.#settle = (error) => (error ? reject(error) : resolve());
     });
     this.settled.catch(() => undefined);
-    this.commands = new Line(client, driver.server, driver.cluster ? ["PING"] : ["HELLO", "PING"], (...how) => this.#open(...how), {
+    this.commands = new Line(client, server, ["HELLO", "PING"], (...how) => this.#open(...how), {
       up: (line) => {
         // Before anything else: what is held is tied to this connection.
-        client.each((each) => !each.machine.waits, up);
-        return this.#introduce(line);
+        client.wake(this);
+        return introduce(line);
       },
       ready: () => this.#verify(),
       alive: (sentAt, reply) => {
-        if (!driver.cluster && isReplica(reply)) return this.leave(demoted(this.commands.server));
-        client.each(
-          ({ order }) => order.grace > 0,
-          (machine) => machine.alive(sentAt),
-        );
+        if (isReplica(reply)) return this.leave(demoted(this.commands.server));
+        client.alive(this, sentAt);
       },
-      down: (error) => this.#down(error, () => true),
+      down: (error) => this.#down(error),
     });
+  }
+
+  /** The server of all locks. */
+  link(): this {
+    return this;
+  }
+
+  /** Whether a machine can send, and if it `waits`, hear. */
+  ready(waits: boolean): boolean {
+    return this.commands.connection !== undefined && (!waits || this.heard);
   }
 
   /** Opens the connection for messages, once. */
   listen(): void {
-    const { client } = this;
-    this.#messages ??= new Line(client, this.driver.server, ["PING"], (...how) => this.#open(...how), {
+    const { client, node, server } = this;
+    this.#messages ??= new Line(client, server, ["PING"], (...how) => this.#open(...how), {
       up: async (line) => {
-        await this.#introduce(line);
-        await line.subscribe(client.channel, (text) => client.receive(text));
+        const { connection } = line;
+        await introduce(line);
+        // Of each connection its own: nothing that is sent to an earlier one is taken for heard.
+        const channel = client.channel() + (node ? `:{${node.tag()}}` : "");
+        const receive = (text: string) => client.receive(this, text, this.heard && this.#messages?.connection === connection);
+        await line.subscribe(channel, receive, node !== undefined);
+        this.channel = channel;
       },
       ready: () => this.#verify(),
-      down: (error) => this.#down(error, waits),
+      down: (error) => this.#down(error),
     });
   }
 
   /** The server is not, or no longer, the primary: its address is asked for and resolved anew. */
   leave(error: RlockError): void {
     this.commands.fail(error);
+    this.listenAnew(error);
+  }
+
+  /** The channel is of no more use here; the next subscription has another one. */
+  listenAnew(error: unknown): void {
     this.#messages?.fail(error);
   }
 
@@ -330,14 +349,14 @@ export class Link {
     return (deaf ?? this.commands).kept();
   }
 
-  /** To a server that says it is the primary, wherever its address comes from; in a cluster to its nodes. */
+  /** To a server that says it is the primary, wherever its address comes from. */
   async #open(timeout: number, line: Line): Promise<Connection> {
-    const { driver, client } = this;
-    if (driver.watch) this.#sentinels ??= new Sentinels(client, driver.watch);
-    const { place, at, by } = (await this.#sentinels?.primary(timeout / 2)) ?? {};
+    const { client, node } = this;
+    const { driver } = client;
+    if (driver.watch) this.#sentinels ??= new Sentinels(client, this, driver.watch);
+    const { place = node?.place, at, by } = (await this.#sentinels?.primary(timeout / 2)) ?? {};
     if (at !== undefined) line.server = at;
     const connection = driver.open(timeout, place);
-    if (driver.cluster) return connection;
     const connect = async () => {
       await connection.connect();
       const role = await connection.send(["HELLO"]).catch((error: unknown) => {
@@ -356,18 +375,16 @@ export class Link {
     this.#sentinels?.close();
   }
 
-  async #introduce(line: Line): Promise<void> {
-    if (!this.driver.cluster) await introduce(line);
-  }
-
-  #down(error: RlockError, concerns: (each: Acquisition) => boolean): void {
+  #down(error: RlockError): void {
+    const { client } = this;
     if (!this.reached || error instanceof Permission) this.#settle(error);
     this.heard = false;
-    if (this.#lostAt === undefined) this.client.tell({ type: "disconnected", error });
+    if (this.#lostAt === undefined) client.tell({ type: "disconnected", error });
     this.#lostAt ??= performance.now();
-    this.client.each(concerns, (machine) => machine.linkDown());
-    // The server will not let this user wait, or in at all.
-    if (error instanceof Permission) this.client.each(concerns, (machine) => machine.cancel(error));
+    client.unlink(this);
+    // The server will not let this user wait, or in at all; or the driver cannot.
+    if (error instanceof Permission || error instanceof Unsupported)
+      client.at(this, (each) => !this.ready(each.machine.waits) && each.cancel(error));
   }
 
   #verify(): void {
@@ -378,22 +395,21 @@ export class Link {
     if (this.#messages) void this.#hear(this.#messages);
   }
 
-  /** After a fail-over the two connections may lead to two servers, and a subscription may be half-open. */
+  /** After a fail-over the two connections may lead to two servers; in a cluster the server knows whether it has the channel's slot. */
   async #hear(messages: Line): Promise<void> {
     const { client, commands } = this;
     const pair = [commands.connection, messages.connection];
     const same = () => commands.connection === pair[0] && messages.connection === pair[1];
     try {
-      const reply = await commands.request(["PUBSUB", "NUMSUB", client.channel]);
+      const reply = this.node ? [this.channel, 1] : await commands.request(["PUBSUB", "NUMSUB", this.channel]);
       if (!same()) return;
-      // A connection before it that the server has not given up yet counts too.
       if (!Array.isArray(reply) || Number(reply[1]) < 1) throw new Error("the subscription is on another server");
       this.heard = true;
-      client.each(waits, up);
+      client.wake(this);
     } catch (cause) {
       if (!same()) return;
-      const { failure: kind, error } = client.failure("", cause);
-      if (kind === "final") client.each(waits, (machine) => machine.cancel(error));
+      const { failure: kind, error } = client.failure("", cause, this);
+      if (kind === "final") client.at(this, (each) => each.machine.waits && each.cancel(error));
       messages.fail(cause);
     }
   }

@@ -17,6 +17,13 @@ export interface ReadOptions {
    * if the connection is away, or the event loop blocked, for longer.
    */
   readonly sessionGrace?: number;
+  /**
+   * In ms: a release before this time keeps the lock held for the rest of it, as for a job that must not run twice a minute. It counts
+   * from the acquisition.
+   */
+  readonly atLeast?: number;
+  /** In ms: after this time the lock is no longer renewed, and lost at the end of its lease. It counts from the acquisition. */
+  readonly maxHold?: number;
   /** The owner, instead of a new one for each acquisition: acquiring a lock that it holds in this client re-enters it. */
   readonly owner?: string;
 }
@@ -45,7 +52,7 @@ export function known(what: string, options: object, names: readonly string[]): 
 }
 
 /** A time to wait, in ms. */
-function waiting(word: string, value: number): number {
+export function waiting(word: string, value: number): number {
   return value === Infinity ? value : milliseconds(word, value, 0);
 }
 
@@ -55,13 +62,19 @@ export type Times = Pick<Order, "lease" | "wait" | "grace">;
 export function times(options: Pick<ReadOptions, "lease" | "wait" | "sessionGrace">, defaults: Times): Times {
   const { lease = defaults.lease, wait = defaults.wait, sessionGrace } = options;
   return {
-    lease: milliseconds("lease", lease, 1),
+    // A renewal needs a round trip.
+    lease: milliseconds("lease", lease, 100),
     wait: waiting("wait", wait),
     grace: sessionGrace === undefined ? defaults.grace : milliseconds("sessionGrace", sessionGrace, 100),
   };
 }
 
-const READ = ["lease", "wait", "renew", "sessionGrace", "owner"];
+function checkOwner(owner: string): void {
+  const bytes = Buffer.byteLength(owner);
+  if (bytes < 1 || bytes > 512) throw new Invalid("an owner has 1 to 512 bytes");
+}
+
+const READ = ["lease", "wait", "renew", "sessionGrace", "atLeast", "maxHold", "owner"];
 const OPTIONS = { READ, PERMIT: READ, WRITE: [...READ, "fenced"], "": [...READ, "fenced", "fair"] };
 
 /** A held lock. It is renewed until it is released or lost; one that is forgotten stays held while the process lives. */
@@ -112,6 +125,18 @@ export class Guard {
     return (this.#released ??= this.acquisition.leave());
   }
 
+  /**
+   * Leaves the lock to another process, which adopts it with this owner: nothing renews or releases it from now on, and no session ends
+   * it. Resolves to the owner, and to how long the lock is certainly held, in ms.
+   */
+  async detach(): Promise<{ owner: string; left: number }> {
+    this.check();
+    const left = this.acquisition.detach();
+    if (this.acquisition.guards === 0) this.#released = left.then(() => undefined);
+    this.#released?.catch(() => undefined);
+    return { owner: this.owner, left: await left };
+  }
+
   [Symbol.asyncDispose](): Promise<void> {
     return this.release();
   }
@@ -134,6 +159,19 @@ export class WriteGuard extends Guard {
   }
 }
 
+/** Runs work and releases what is held for it. */
+export async function hold<G extends { release(): Promise<void> }, T>(held: G, work: (held: G) => Promise<T> | T): Promise<T> {
+  let result: T;
+  try {
+    result = await work(held);
+  } catch (error) {
+    await held.release().catch(() => undefined);
+    throw error;
+  }
+  await held.release();
+  return result;
+}
+
 /** A lock by its name, of a kind whose guards are `G`. */
 export class Handle<G extends Guard> {
   readonly #client: Client;
@@ -150,13 +188,13 @@ export class Handle<G extends Guard> {
     guard: new (acquisition: Acquisition) => G,
     permits?: number,
   ) {
-    if (typeof name !== "string") throw new Invalid(`the name of a lock is a string, not ${String(name)}`);
+    if (typeof name !== "string" || name === "") throw new Invalid("the name of a lock is a string that is not empty");
     known("this lock", options, OPTIONS[mode]);
-    const { renew = true, fair = false, fenced = false, owner } = options;
-    const bytes = Buffer.byteLength(owner ?? "x");
-    if (bytes < 1 || bytes > 512) throw new Invalid("an owner has 1 to 512 bytes");
+    const { renew = true, fair = false, fenced = false, atLeast = 0, maxHold = Infinity, owner } = options;
+    checkOwner(owner ?? "x");
     this.#client = client;
-    this.#order = { lock: name, mode, ...times(options, client.defaults), renew, fair, fenced, permits };
+    const hold = { atLeast: milliseconds("atLeast", atLeast, 0), maxHold: waiting("maxHold", maxHold) };
+    this.#order = { lock: name, mode, ...times(options, client.defaults), ...hold, renew, fair, fenced, permits };
     this.#owner = owner;
     this.#guard = guard;
   }
@@ -172,18 +210,15 @@ export class Handle<G extends Guard> {
     return this.#acquire(0, options.signal);
   }
 
+  /** Adopts the lock of an owner that another process has detached. Rejects with `LockLost` if the owner no longer holds it. */
+  async adopt(owner: string): Promise<G> {
+    checkOwner(owner);
+    return new this.#guard(await this.#client.acquire({ ...this.#order, wait: 0, owner }, undefined, true));
+  }
+
   /** Holds the lock while `work` runs, and rejects with `LockLost` if it was lost by the end, unless `work` failed itself. */
   async run<T>(work: (held: G) => Promise<T> | T, options: AcquireOptions = {}): Promise<T> {
-    const held = await this.acquire(options);
-    let result: T;
-    try {
-      result = await work(held);
-    } catch (error) {
-      await held.release().catch(() => undefined);
-      throw error;
-    }
-    await held.release();
-    return result;
+    return hold(await this.acquire(options), work);
   }
 
   /** Whether the lock is held. */

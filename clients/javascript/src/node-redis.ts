@@ -1,34 +1,47 @@
 import * as noderedis from "redis";
-import type { RedisClientOptions, RedisSentinelOptions } from "redis";
+import type { createClient } from "redis";
 import { Client as AnyClient, type ClientOptions } from "./client.js";
 import { Unsupported } from "./errors.js";
 import type { Connection, Driver } from "./link.js";
-import type { Place, Watch } from "./sentinels.js";
-import { addressOf } from "./wire.js";
+import type { Watch } from "./sentinels.js";
+import { addressOf, endpoint, plain, text, type Place } from "./wire.js";
 
 export * from "./index.js";
 
-/** The result of `createClient` or `createCluster`, of any copy of node-redis and with any modules. */
+/** The result of `createClient`, `createCluster` or `createSentinel`, of any copy of node-redis and with any modules. */
 export interface Like {
   duplicate(overrides?: never): unknown;
 }
 
-type Sentinels = Pick<
-  RedisSentinelOptions,
-  "name" | "sentinelRootNodes" | "nodeClientOptions" | "sentinelClientOptions" | "nodeAddressMap"
->;
-type Target = string | RedisClientOptions | Sentinels | Like;
+type Mapping = Readonly<Record<string, Place>> | ((address: string) => Place | undefined);
+
+/** The settings of `createSentinel`, as far as they count here. */
+export interface SentinelSettings {
+  readonly name: string;
+  readonly sentinelRootNodes: readonly Place[];
+  readonly nodeClientOptions?: Settings;
+  readonly sentinelClientOptions?: Settings;
+  readonly nodeAddressMap?: Mapping;
+}
+
+/** The settings of `createCluster`, as far as they count here. */
+export interface ClusterSettings {
+  readonly rootNodes: readonly Settings[];
+  readonly defaults?: Settings;
+  readonly nodeAddressMap?: Mapping;
+}
+
+/** Settings of a connection: not all versions export their type, nor with the same parameters. */
+type Settings = Omit<NonNullable<Parameters<typeof createClient>[0]>, "modules" | "functions" | "scripts" | "RESP" | "commandOptions">;
+type Target = string | Settings | SentinelSettings | ClusterSettings | Like;
 
 /** What is used of a connection: the same in all versions. */
-interface Raw extends Pick<Connection, "connect" | "subscribe" | "on" | "unref"> {
+interface Raw extends Pick<Connection, "connect" | "on" | "unref"> {
   readonly isOpen: boolean;
   destroy(): void;
   sendCommand(words: string[]): Promise<unknown>;
-}
-
-interface RawCluster extends Pick<Connection, "connect" | "on"> {
-  destroy(): void;
-  sendCommand(key: string | undefined, readonly: boolean, words: string[]): Promise<unknown>;
+  subscribe(channel: string, receive: (message: string) => void): Promise<unknown>;
+  sSubscribe(channel: string, receive: (message: string) => void): Promise<unknown>;
 }
 
 /** Nothing is sent twice, late, or under another name. */
@@ -48,12 +61,19 @@ function isLike(target: Target): target is Like {
   return typeof target === "object" && "duplicate" in target;
 }
 
-function isSentinels(target: Target): target is Sentinels {
-  return typeof target === "object" && "sentinelRootNodes" in target;
+/** The settings that a cluster or a Sentinel client of node-redis has: what it would make a copy of itself with. */
+function settingsOf(target: Like): SentinelSettings | ClusterSettings {
+  let found: SentinelSettings | ClusterSettings | undefined;
+  const constructor = function (settings: SentinelSettings | ClusterSettings) {
+    found = settings;
+  };
+  target.duplicate.call(Object.create(Object.create(target, { constructor: { value: constructor } }) as object));
+  if (!found) throw new Unsupported("the settings of this client are unknown; give its settings instead of it");
+  return found;
 }
 
 /** A client of these settings, or of those of the application's client, for this address. */
-function single(settings: RedisClientOptions, timeout: number, address: object, like?: Like): Connection {
+function single(settings: Settings, timeout: number, address: object, like?: Like): Connection {
   const socket = { ...settings.socket, ...address, connectTimeout: timeout, reconnectStrategy: false, socketTimeout: undefined };
   const ours = { ...OURS, socket } as object;
   const redis = (like ? like.duplicate(ours as never) : noderedis.createClient({ ...settings, ...ours })) as Raw;
@@ -63,72 +83,89 @@ function single(settings: RedisClientOptions, timeout: number, address: object, 
   return {
     connect: () => redis.connect(),
     send: (words) => redis.sendCommand(words),
-    subscribe: (channel, receive) => redis.subscribe(channel, receive),
-    on: (event, told) => redis.on(event, told),
+    subscribe: (channel, receive, sharded) => (sharded ? redis.sSubscribe(channel, receive) : redis.subscribe(channel, receive)),
+    on(event, told) {
+      redis.on(event, told);
+      // Its channel is elsewhere.
+      if (event === "end") redis.on("sharded-channel-moved", () => told());
+    },
     unref: () => redis.unref(),
     // Destroyed while its socket connects, it would stay open.
     close: () => (made ? end() : redis.on("connect", end)),
   };
 }
 
-function clustered(target: Like): Connection {
-  const cluster = target.duplicate() as RawCluster;
-  return {
-    connect: () => cluster.connect(),
-    send: (words) => cluster.sendCommand(words[1], false, words),
-    subscribe: () => Promise.reject(new Error("no messages in a cluster")),
-    // It replaces the connections to its nodes itself.
-    on: (event) => cluster.on(event, () => undefined),
-    unref: () => undefined,
-    close: () => cluster.destroy(),
-  };
-}
-
-function watch({ name, sentinelRootNodes, sentinelClientOptions: settings = {}, nodeAddressMap: map }: Sentinels): Watch {
-  return {
-    name,
-    nodes: sentinelRootNodes as Place[],
-    open: (place, timeout) => single(settings as RedisClientOptions, timeout, place),
-    map(place) {
-      const at = `${place.host}:${String(place.port)}`;
-      return (typeof map === "function" ? map(at) : map?.[at]) ?? place;
-    },
-  };
-}
+const mapped = (map: Mapping | undefined, place: Place) => (typeof map === "function" ? map(text(place)) : map?.[text(place)]) ?? place;
 
 /** The address of these settings. */
-function place(target: Target): string {
-  if (typeof target === "string") return addressOf(target);
-  const { url, socket = {} } = ((isLike(target) ? (target as { options?: object }).options : target) ?? {}) as RedisClientOptions;
+function place({ url, socket = {} }: Settings): Place & { readonly path?: string } {
   const { host = "localhost", port = 6_379, path } = socket as { host?: string; port?: number; path?: string };
-  return path ?? (url === undefined ? `${host}:${String(port)}` : addressOf(url));
+  if (path !== undefined) return { path, host, port };
+  const [name = host, number = port] = url === undefined ? [] : addressOf(url).split(/:(?=\d+$)/);
+  return { host: name.replace(/[[\]]/g, ""), port: Number(number) };
+}
+
+/** The settings in a URL. */
+function settings(url: string): Settings | SentinelSettings | ClusterSettings {
+  const read = endpoint(url);
+  if (!read) return { url: plain(url) };
+  const { kind, nodes, name, tls, database, access, sentinelPassword: password } = read;
+  if (kind === "socket") return { ...access, database, socket: { path: name, tls: false } };
+  const secure = tls && { socket: { tls: true as const } };
+  const client = { ...access, database, ...secure };
+  if (kind === "cluster") return { rootNodes: nodes.map((node) => ({ socket: { ...node } })), defaults: client };
+  const sentinelClientOptions = { ...secure, ...(password && { password }) };
+  return { name, sentinelRootNodes: nodes, nodeClientOptions: client, sentinelClientOptions };
+}
+
+/** Whose connections these settings describe. */
+function read(target: Target): Exclude<Target, string> {
+  if (typeof target === "string") return settings(target);
+  if (isLike(target))
+    return "slots" in target || "sentinelRootNodes" in target || "getSentinelNode" in target ? settingsOf(target) : target;
+  // A Sentinel client of the first versions.
+  if ("sendCommand" in target) throw new Unsupported("this client has no settings to use; give the settings of createSentinel instead");
+  return target;
 }
 
 function driver(target: Target): Driver {
-  const cluster = isLike(target) && "slots" in target;
-  return {
-    cluster,
-    server: cluster ? "of the cluster" : isSentinels(target) ? target.name : place(target),
-    watch: isSentinels(target) ? watch(target) : undefined,
-    open(timeout, at = {} as Place) {
-      // Version 4 has neither. Version 3 would connect as soon as it is made.
-      if (isLike(target) ? !("destroy" in target) : !("createSentinel" in noderedis)) {
-        throw new Unsupported("this node-redis is too old; update it to 5 or later");
-      }
-      if (typeof target === "string") return single({ url: target }, timeout, {});
-      if (isSentinels(target)) return single(target.nodeClientOptions ?? {}, timeout, at);
-      if (!isLike(target)) return single(target, timeout, {});
-      return cluster ? clustered(target) : single((target as { options?: RedisClientOptions }).options ?? {}, timeout, {}, target);
-    },
-  };
+  // Version 4 has neither. Version 3 would connect as soon as it is made.
+  if (typeof target === "object" && isLike(target) ? !("destroy" in target) : !("createSentinel" in noderedis)) {
+    throw new Unsupported("this node-redis is too old; update it to 5 or later");
+  }
+  const given = read(target);
+  if ("sentinelRootNodes" in given) {
+    const { name, sentinelRootNodes: nodes, nodeClientOptions = {}, sentinelClientOptions = {}, nodeAddressMap } = given;
+    const watch: Watch = {
+      name,
+      nodes,
+      open: (at, timeout) => single(sentinelClientOptions, timeout, at),
+      map: (at) => mapped(nodeAddressMap, at),
+    };
+    return { server: name, watch, open: (timeout, at) => single(nodeClientOptions, timeout, at ?? {}) };
+  }
+  if ("rootNodes" in given) {
+    const { rootNodes, defaults = {}, nodeAddressMap } = given;
+    const seeds = rootNodes.map(place);
+    return {
+      server: seeds.map(text).join(", "),
+      seeds,
+      map: (at) => mapped(nodeAddressMap, at),
+      open: (timeout, at) => single(defaults, timeout, at ?? {}),
+    };
+  }
+  const options = (isLike(given) ? (given as { options?: Settings }).options : given) ?? {};
+  const at = place(options);
+  return { server: at.path ?? text(at), open: (timeout) => single(options, timeout, {}, isLike(given) ? given : undefined) };
 }
 
 export class Client extends AnyClient {
   /**
    * Connects by a URL, by settings, or by those of a client of node-redis that you have; the connections are its own. Behind
-   * Sentinels, give the settings of `createSentinel`. In a cluster, give the cluster: there it does not wait.
+   * Sentinels, give the client or the settings of `createSentinel`, or `redis+sentinel://host:port,host:port/name`. In a cluster, give
+   * the client or the settings of `createCluster`, or `redis+cluster://host:port,host:port`.
    */
-  static connect(target: Target, options: ClientOptions = {}): Promise<Client> {
+  static async connect(target: Target, options: ClientOptions = {}): Promise<Client> {
     return new Client(driver(target), options).probe();
   }
 }

@@ -1,13 +1,8 @@
 /** Which server is the primary, by all Sentinels that are known: those of the settings, and those that they name. */
 import type { Client } from "./client.js";
 import { Permission, Unreachable } from "./errors.js";
-import { Line, introduce, type Connection } from "./link.js";
-import { ServerError, failure, read } from "./wire.js";
-
-export interface Place {
-  readonly host: string;
-  readonly port: number;
-}
+import { Line, introduce, type Connection, type Link } from "./link.js";
+import { ServerError, failure, read, text, type Place } from "./wire.js";
 
 /** What a driver knows of Sentinels. */
 export interface Watch {
@@ -46,18 +41,18 @@ const MOST = 32;
 const LATE = 250;
 const SWITCH = "+switch-master";
 
-const text = ({ host, port }: Place) => `${host}:${String(port)}`;
-
 export class Sentinels {
   readonly #client: Client;
+  readonly #link: Link;
   readonly #watch: Watch;
   readonly #known = new Map<string, Sentinel>();
   readonly #timer: NodeJS.Timeout;
   #believed: Answer = { epoch: 0, at: undefined, place: undefined };
   #search: Promise<Named> | undefined;
 
-  constructor(client: Client, watch: Watch) {
+  constructor(client: Client, link: Link, watch: Watch) {
     this.#client = client;
+    this.#link = link;
     this.#watch = watch;
     for (const { host, port } of watch.nodes) this.#add({ host, port });
     this.#timer = setInterval(() => {
@@ -69,7 +64,7 @@ export class Sentinels {
   primary(timeout: number): Promise<Named> {
     const believe = (best: Named) => {
       this.#believed = best;
-      this.#client.link.follow(best.at, best.by, true);
+      this.#link.follow(best.at, best.by, true);
       return best;
     };
     return (this.#search ??= this.#find(timeout)
@@ -105,7 +100,7 @@ export class Sentinels {
 
   #heard(message: string, by: string): void {
     const [name, , , host = "", port] = message.split(" ");
-    if (name === this.#watch.name && port !== undefined) this.#client.link.follow(text(this.#watch.map({ host, port: Number(port) })), by);
+    if (name === this.#watch.name && port !== undefined) this.#link.follow(text(this.#watch.map({ host, port: Number(port) })), by);
   }
 
   /** Asks all of them whether the primary is another one. */
@@ -114,7 +109,7 @@ export class Sentinels {
       const told = (answer: Answer) => {
         const { epoch, at } = answer;
         if (epoch <= this.#believed.epoch || at === undefined) return;
-        this.#client.link.follow(at, one.at);
+        this.#link.follow(at, one.at);
         this.#believed = answer;
       };
       this.#ask(one).then(told, () => undefined);
@@ -189,14 +184,13 @@ export class Sentinels {
   }
 
   #choose(asked: Map<Sentinel, Answer | Error | undefined>): Named {
-    const { link } = this.#client;
     const answers = [...asked].flatMap(([one, answer]) =>
       answer === undefined || answer instanceof Error ? [] : [{ ...answer, by: one.at }],
     );
     const votes = (at: string | undefined) => answers.filter((each) => each.at === at).length;
     const [best] = answers.filter(({ at }) => at !== undefined).sort((a, b) => b.epoch - a.epoch || votes(b.at) - votes(a.at));
     if (best?.place === undefined || best.at === undefined) throw this.#trouble(asked, answers.length);
-    link.reached = true;
+    this.#link.reached = true;
     // Sentinels that were set up anew have lower epochs, and so has one that was cut off: the others decide.
     if (best.epoch < this.#believed.epoch && 2 * answers.length <= asked.size) {
       throw new Unreachable(`is the primary of an earlier time (named by the Sentinel ${best.by})`, "", undefined, best.at);

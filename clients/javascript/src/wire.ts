@@ -1,7 +1,14 @@
 /** Words of commands, replies and messages. */
 import { Invalid, ModuleMissing, NotALock, Permission, QueueFull, Refused, RlockError, Unreachable, Unsupported } from "./errors.js";
 import type { RlockErrorClass } from "./errors.js";
-import type { Answer, Command, Failure, Notice } from "./machine.js";
+import type { Answer, Command, Failure, Message as Told } from "./machine.js";
+
+export interface Place {
+  readonly host: string;
+  readonly port: number;
+}
+
+export const text = ({ host, port }: Place): string => `${host}:${String(port)}`;
 
 export type Mode = "" | "READ" | "WRITE" | "PERMIT";
 
@@ -17,6 +24,9 @@ export interface Order {
   readonly renew: boolean;
   readonly fair: boolean;
   readonly fenced: boolean;
+  /** Of a hold, in ms: at least, and at most. */
+  readonly atLeast: number;
+  readonly maxHold: number;
   /** The grace of its session in ms, 0 for none. */
   readonly grace: number;
   /** Of a semaphore, how many owners may hold it at once. */
@@ -29,12 +39,16 @@ export function address({ mode, owner, lock }: Pick<Order, "mode" | "owner" | "l
 }
 
 /** The words of a command; in each of an owner, or in none, is its session: without it the last one would end the tie. */
-export function words(command: Command, order: Order, more: { lease?: number; holds?: number; enqueue?: [number, string] } = {}): string[] {
+export function words(
+  command: Command,
+  order: Order,
+  more: { lease?: number | undefined; session?: boolean | undefined; holds?: number; enqueue?: [number, string] } = {},
+): string[] {
   const { lease = order.lease, holds, enqueue = [] } = more;
   const key = [`RLOCK.${command === "ENQUEUE" ? "ACQUIRE" : command}`, order.lock, order.owner];
   // The server knows permits by the key.
   const mode = order.mode === "READ" || order.mode === "WRITE" ? [order.mode] : [];
-  const session = order.grace === 0 ? [] : ["SESSION", order.grace];
+  const session = order.grace === 0 || more.session === false ? [] : ["SESSION", order.grace];
   const all = {
     ACQUIRE: [
       ...[lease, "HOLDS", holds ?? 1, ...mode, ...session],
@@ -90,13 +104,13 @@ export function demoted(server: string): RlockError {
 }
 
 /** What a failed request means. */
-export function failure(lock: string, error: unknown, server: string): { failure: Failure; error: RlockError } {
+export function failure(lock: string, error: unknown, server: string, cluster = false): { failure: Failure; error: RlockError } {
   if (error instanceof Unsent) return { failure: "unsent", error: error.because };
   if (!(error instanceof ServerError)) return { failure: "unanswered", error: silent(server, error) };
   const text = error.message;
   if (text.startsWith("READONLY ")) return { failure: "passing", error: demoted(server) };
   const [, kind, Class] = REFUSALS.find(([beginning]) => beginning.test(text)) ?? OTHERWISE;
-  const hint = /^(MOVED|ASK) /.test(text) ? " (this server is one of a cluster: connect with a cluster client)" : "";
+  const hint = !cluster && /^(MOVED|ASK) /.test(text) ? " (this server is one of a cluster: connect with a cluster client)" : "";
   return { failure: kind, error: new Class(text + hint, lock, undefined, server) };
 }
 
@@ -116,10 +130,8 @@ function unexpected(command: string, reply: unknown): RlockError {
   return new Unsupported(`${command} was answered with ${JSON.stringify(reply)}; update the server's module, or this client`);
 }
 
-export interface Message {
-  readonly notice: Notice;
+export interface Message extends Omit<Told, "current"> {
   readonly claim: { readonly lock: string; readonly owner: string; readonly mode: Mode };
-  readonly token: number;
 }
 
 const MODES: Record<string, Mode> = { read: "READ", write: "WRITE", permit: "PERMIT" };
@@ -133,7 +145,7 @@ export function message(text: string): Message | undefined {
   const word = fields[{ granted: 7, timeout: 4, dropped: 5 }[notice]];
   try {
     const claim = { owner: decodeURIComponent(owner), lock: decodeURIComponent(lock), mode: MODES[word ?? ""] ?? "" } as const;
-    return { notice, claim, token: notice === "granted" ? Number(fields[6]) : 0 };
+    return { notice, claim, ...(notice === "granted" ? { lease: Number(fields[5]), token: Number(fields[6]) } : { lease: 0, token: 0 }) };
   } catch {
     // Not UTF-8: not a name of this client.
     return undefined;
@@ -148,6 +160,61 @@ export function addressOf(url: string): string {
   } catch {
     return url.replace(/.*@/, "");
   }
+}
+
+/** What a URL says of several servers, or of a socket. */
+export interface Endpoint {
+  readonly kind: "socket" | "sentinel" | "cluster";
+  readonly nodes: readonly Place[];
+  /** Of the socket; or what the Sentinels name the primary. */
+  readonly name: string;
+  readonly tls: boolean;
+  readonly database: number;
+  readonly access: { readonly username?: string; readonly password?: string };
+  /** For the Sentinels themselves. */
+  readonly sentinelPassword: string | undefined;
+}
+
+const FORMS =
+  "unix://[user:password@]/path[?db=database], redis+sentinel://[user:password@]host:port,host:port/name[/database] or " +
+  "redis+cluster://[user:password@]host:port,host:port";
+const URLS = /^(?:(?:redis|valkey)(s?)\+(sentinel|cluster)|unix):\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^/?]*)(\/[^?]*)?(?:\?(.*))?$/i;
+
+/** Reads a URL that drivers do not know; nothing for another. */
+export function endpoint(url: string): Endpoint | undefined {
+  if (!/^(unix|[a-z]+\+[a-z]+):/i.test(url)) return undefined;
+  const found = URLS.exec(url);
+  const [, s, several = "socket", username, password, hosts = "", path = "", query] = found ?? [];
+  const kind = several.toLowerCase() as Endpoint["kind"];
+  const options = new URLSearchParams(query);
+  const [name = "", database = "", ...more] =
+    kind === "socket" ? [path, options.get("db") ?? ""] : kind === "cluster" ? ["", path.slice(1)] : path.slice(1).split("/");
+  const complete = found && (kind === "socket") === (hosts === "") && (kind === "cluster") === (name === "");
+  // Not the URL itself: it may have a password.
+  if (!complete || !/^\d*$/.test(database) || more.length > 0) throw new Invalid(`this is not the URL of servers: write ${FORMS}`);
+  const node = (host: string): Place => {
+    const [, name = "", port] = /^\[?(.*?)\]?(?::(\d+))?$/.exec(host) ?? [];
+    return { host: name, port: Number(port ?? (kind === "sentinel" ? 26_379 : 6_379)) };
+  };
+  const access = {
+    ...(username && { username: decodeURIComponent(username) }),
+    ...(password && { password: decodeURIComponent(password) }),
+  };
+  const sentinelPassword = options.get("sentinel_password") ?? undefined;
+  return {
+    kind,
+    nodes: hosts.split(",").map(node),
+    name: decodeURIComponent(name),
+    tls: !!s,
+    database: Number(database),
+    access,
+    sentinelPassword,
+  };
+}
+
+/** A URL that drivers know: Valkey's are the same. */
+export function plain(url: string): string {
+  return url.replace(/^valkey(s?):/i, "redis$1:");
 }
 
 /** A lock, as its server sees it. Times are in ms; -1 is a lease without end, or a wait without one. */

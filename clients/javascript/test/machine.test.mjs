@@ -3,9 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { Machine, leaseEnd } from "../dist/esm/machine.js";
+import { Machine, endOf } from "../dist/esm/machine.js";
 
-const PLAN = { lease: 3_000, wait: 10_000, renew: true, fenced: false, grace: 0, response: 500, slack: 0 };
+const USUAL = { renew: true, fenced: false, confirmFirst: false, atLeast: 0, maxHold: Infinity, grace: 0, slack: 0 };
+const PLAN = { ...USUAL, lease: 3_000, wait: 10_000, response: 500 };
 const HELD = { kind: "held", token: 0 };
 const QUEUED = { kind: "queued" };
 const NULL = { kind: "null" };
@@ -50,13 +51,13 @@ function machine(plan = {}) {
     it,
     feed,
     reply: (answer, now, sentAt = now, id = sent.id) => feed("reply", now, id, sentAt, answer),
-    message: (notice, now, token = 0) => feed("message", now, notice, token),
+    message: (notice, now, token = 0, lease = 0) => feed("message", now, { notice, token, lease, current: true }),
     sent: () => sent,
   };
 }
 
 const START = "ENQUEUE 10000, timer 10000";
-const deadline = (sentAt) => leaseEnd(sentAt, PLAN);
+const deadline = (sentAt) => endOf(sentAt, PLAN.lease, 0);
 
 test("a free lock is held from the moment of sending", () => {
   const m = machine();
@@ -152,8 +153,8 @@ test("a wait that times out tells a silent server from another owner", () => {
   assert.equal(ends(queued, [500, "linkDown"]), true);
   // Asked again, or told by a message, a moment before the end.
   assert.equal(ends(queued, [9_950, "tick"]), false);
-  assert.equal(ends(queued, [9_999, "message", "timeout", 0]), false);
-  assert.equal(ends(queued, [4_000, "message", "dropped", 0]), true);
+  assert.equal(ends(queued, [9_999, "message", { notice: "timeout" }]), false);
+  assert.equal(ends(queued, [4_000, "message", { notice: "dropped" }]), true);
 });
 
 test("asking once", () => {
@@ -230,7 +231,7 @@ test("cancelled at each step", () => {
   const held = machine();
   held.feed("start", 0);
   held.reply(HELD, 1);
-  assert.equal(cancel(held, 2), "");
+  assert.equal(cancel(held, 2), `RELEASE, timer ${deadline(1)}`);
 });
 
 test("renewals: every third of the lease, retried soon, and a loss only by the deadline or the server", () => {
@@ -361,7 +362,7 @@ function storyAnswer({ value, error, holder_lease: holderLease }) {
 function storyInput(line) {
   const inputs = {
     reply: () => ["reply", line.n, line.sent, storyAnswer(line)],
-    message: () => ["message", line.word, line.token ?? 0],
+    message: () => ["message", { notice: line.word, token: line.token ?? 0, lease: line.lease ?? 0, current: line.current ?? true }],
     alive: () => ["alive", line.sent],
     down: () => ["linkDown"],
     up: () => ["linkUp"],
@@ -373,13 +374,15 @@ function storyInput(line) {
 
 function storyOutput(output) {
   const outputs = {
-    send: ({ command, id, wait, look, lease }) => ({
+    send: ({ command, id, wait, look, lease, session }) => ({
       ...{ send: command, n: id },
       ...(wait !== undefined && { wait }),
       ...(look && { look }),
       ...(lease !== undefined && { lease }),
+      ...(session !== undefined && { session }),
     }),
-    timer: ({ at }) => ({ timer: at ?? null }),
+    // In whole ns, as the stories have them.
+    timer: ({ at }) => ({ timer: at === undefined ? null : Math.round(at * 1e6) / 1e6 }),
     held: ({ token }) => ({ guard: token }),
     refused: ({ kind }) => ({ refused: kind }),
     renewed: () => ({ renewed: true }),
@@ -395,12 +398,16 @@ function storyOutput(output) {
 const suite = existsSync(join(stories, ".."));
 if (suite)
   test("the stories of all clients' machines", () => {
-    const files = readdirSync(stories).filter((name) => name.endsWith(".jsonl"));
-    assert(files.length >= 56, `${files.length} stories`);
+    const files = ["", "one_trip", "holds"].flatMap((folder) => {
+      const names = readdirSync(join(stories, folder)).filter((name) => name.endsWith(".jsonl"));
+      return names.map((name) => join(folder, name));
+    });
+    assert(files.length >= 99, `${files.length} stories`);
     for (const file of files) {
       const lines = readFileSync(join(stories, file), "utf8").trim().split("\n");
       const [{ plan }, ...steps] = lines.map((line) => JSON.parse(line));
-      const it = new Machine({ wait: Infinity, renew: true, fenced: false, grace: 0, response: 5_000, slack: 0, ...plan });
+      const { confirm_first: confirmFirst = false, at_least: atLeast = 0, max_hold: maxHold = Infinity, ...rest } = plan;
+      const it = new Machine({ ...USUAL, wait: Infinity, response: 5_000, confirmFirst, atLeast, maxHold, ...rest });
       const play = player(it);
       for (const [number, step] of steps.entries()) {
         const out = play(step.at, ...storyInput(step)).map(storyOutput);

@@ -7,7 +7,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { Raw, answers, freePort, packages, peers, serverProgram, sleep, startServer, until } from "./kit.mjs";
+import { Raw, answers, freePort, oldest, packages, peers, serverProgram, sleep, startServer, until } from "./kit.mjs";
 
 const unhandled = [];
 process.on("unhandledRejection", (error) => unhandled.push(error));
@@ -55,6 +55,20 @@ test("a fail-over by Sentinel: what is held stays held, what waits goes on waiti
     await packages.ioredis.Client.connect({ sentinels: nodes, name: "locks" }, { lease: 20_000, responseTimeout: 2_000 }),
     await packages.redis.Client.connect({ sentinelRootNodes: nodes, name: "locks" }, { lease: 20_000, responseTimeout: 2_000 }),
   ];
+  for (const { Client } of Object.values(packages)) {
+    const client = await Client.connect(`redis+sentinel://127.0.0.1:${watch.port}/locks/2`);
+    await client.lock("by:url").run(async () => {
+      assert.equal(await look.send("SELECT", "2"), "OK");
+      assert.equal(await look.send("EXISTS", "by:url"), 1);
+      assert.equal(await look.send("SELECT", "0"), "OK");
+    });
+    await client.close();
+  }
+  const application = peers.redis.createSentinel({ name: "locks", sentinelRootNodes: nodes });
+  const same = packages.redis.Client.connect(application);
+  if ("duplicate" in application) await (await same).close();
+  else await assert.rejects(same, { name: "Unsupported", message: /settings of createSentinel/ });
+
   const held = [];
   const waiting = [];
   for (const [number, client] of clients.entries()) {
@@ -89,7 +103,7 @@ test("a fail-over by Sentinel: what is held stays held, what waits goes on waiti
   await Promise.all([first.stop(), second.stop()]);
 });
 
-test("a cluster: asked once, renewed, released; waiting is not supported, and says so", { timeout: 120_000 }, async () => {
+test("a cluster: asked once, waited for, renewed, released, with a session, and several at once", { timeout: 120_000 }, async () => {
   const servers = await Promise.all([1, 2].map(() => startServer("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")));
   const looks = servers.map((server) => new Raw(server.port));
   await looks[0].send("CLUSTER", "ADDSLOTSRANGE", "0", "8191");
@@ -101,9 +115,12 @@ test("a cluster: asked once, renewed, released; waiting is not supported, and sa
 
   const nodes = servers.map((server) => ({ host: "127.0.0.1", port: server.port }));
   const Cluster = peers.ioredis.Cluster ?? peers.ioredis.default.Cluster;
-  const applications = [new Cluster(nodes), peers.redis.createCluster({ rootNodes: nodes.map((socket) => ({ socket })) })];
-  const connect = [packages.ioredis.Client, packages.redis.Client];
+  const url = `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join(",")}`;
+  const rootNodes = nodes.map((socket) => ({ socket }));
+  const applications = [new Cluster(nodes), peers.redis.createCluster({ rootNodes }), url, url, { rootNodes }];
+  const connect = [packages.ioredis.Client, packages.redis.Client, packages.ioredis.Client, packages.redis.Client, packages.redis.Client];
   for (const [number, application] of applications.entries()) {
+    if (oldest && connect[number] === packages.ioredis.Client) continue;
     const client = await connect[number].connect(application, { lease: 1_500, responseTimeout: 400 });
     for (let lock = 0; lock < 8; lock++) {
       const handle = client.lock(`lock:${number}:${lock}`);
@@ -113,8 +130,17 @@ test("a cluster: asked once, renewed, released; waiting is not supported, and sa
       await held.release();
       assert.equal(await handle.locked(), false);
     }
-    await assert.rejects(client.lock("a").acquire(), { name: "Unsupported" });
-    await assert.rejects(client.lock("a", { sessionGrace: 1_000 }).tryAcquire(), { name: "Unsupported" });
+    const names = Array.from({ length: 6 }, (_, lock) => `waited:${number}:${lock}`);
+    const all = await client.lockAll(names).acquire();
+    assert.deepEqual(all.names, names);
+    const waiting = names.map((name) => client.lock(name, { sessionGrace: 1_000 }).acquire({ timeout: 5_000 }));
+    await until("all wait", async () => {
+      const infos = await Promise.all(names.map((name) => client.lock(name).info()));
+      return infos.every((info) => info.waiterCount === 1);
+    });
+    assert(all.check() > 0 && !all.signal.aborted);
+    await all.release();
+    for (const next of await Promise.all(waiting)) await next.release();
     const held = await client.lock(`renewed:${number}`).tryAcquire();
     const end = performance.now() + 4_000;
     await until("some leases are over", () => held.check() > 0 && performance.now() > end);

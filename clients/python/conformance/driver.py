@@ -10,10 +10,8 @@ import sys
 import threading
 import time
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import redis
-from redis import sentinel
 
 from rlock_client import AsyncClient, Error, Event, Invalid, Timeout, Unreachable, __version__
 from rlock_client import _client as sync
@@ -32,8 +30,9 @@ CAPABILITIES = [
     "hook",
     "busy",
 ]
-CAPABILITIES += ["fork", "sentinel", "cluster", "semaphore", "session"]
-TEXT, NUMBER, TRUTH = "text", "number", "truth"
+CAPABILITIES += ["fork", "sentinel", "cluster", "semaphore", "session", "one_trip", "at_least", "max_hold", "detach"]
+CAPABILITIES += ["cluster_waits", "lock_all"]
+TEXT, TEXTS, NUMBER, TRUTH = "text", "texts", "number", "truth"
 FIELDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "hello": ({"protocol": NUMBER}, {}),
     "connect": ({"client": TEXT, "url": TEXT}, {"name": TEXT, "lease_ms": NUMBER, "response_ms": NUMBER}),
@@ -49,13 +48,18 @@ FIELDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             "permits": NUMBER,
             "session_ms": NUMBER,
             "owner": TEXT,
+            "at_least_ms": NUMBER,
+            "max_hold_ms": NUMBER,
         },
     ),
+    "acquire_all": ({"client": TEXT, "guard": TEXT, "locks": TEXTS}, {"try": TRUTH, "timeout_ms": NUMBER}),
     "cancel": ({"acquire": NUMBER}, {}),
     "check": ({"guard": TEXT}, {}),
     "reenter": ({"guard": TEXT, "as": TEXT}, {}),
     "release": ({"guard": TEXT}, {}),
     "downgrade": ({"guard": TEXT, "as": TEXT}, {}),
+    "detach": ({"guard": TEXT}, {}),
+    "adopt": ({"client": TEXT, "guard": TEXT, "lock": TEXT, "owner": TEXT}, {"kind": TEXT, "session_ms": NUMBER}),
     "locked": ({"client": TEXT, "lock": TEXT}, {"kind": TEXT}),
     "info": ({"client": TEXT, "lock": TEXT}, {"kind": TEXT}),
     "force_release": ({"client": TEXT, "lock": TEXT}, {"kind": TEXT}),
@@ -75,6 +79,8 @@ def write(**fields: Any) -> None:
 
 
 def has_type(value: Any, kind: str) -> bool:
+    if kind == TEXTS:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
     if kind == NUMBER:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     return isinstance(value, str if kind == TEXT else bool)
@@ -92,23 +98,6 @@ def check_fields(request: dict[str, Any]) -> None:
         kind = {**needed, **optional}.get(name)
         if kind is None or not has_type(value, kind):
             raise Invalid(f"the field {name} is unknown or of another type")
-
-
-def server_of(url: str) -> Any:
-    """The client of the driver that a URL of the suite means, or the URL."""
-    parts = urlsplit(url)
-    login, _, hosts = parts.netloc.rpartition("@")
-    user, _, password = (unquote(part) or None for part in login.partition(":"))
-    places = [(host.rpartition(":")[0], int(host.rpartition(":")[2])) for host in hosts.split(",") if ":" in host]
-    if parts.scheme == "redis+sentinel":
-        service, _, database = parts.path.strip("/").partition("/")
-        make: Any = sentinel.Sentinel
-        return make(places).master_for(service, db=int(database or 0), username=user, password=password)
-    if parts.scheme == "redis+cluster":
-        node: Any = redis.cluster.ClusterNode
-        nodes = [node(*place) for place in places]
-        return redis.RedisCluster(startup_nodes=nodes, username=user, password=password)
-    return url
 
 
 class Driver:
@@ -142,7 +131,7 @@ class Driver:
         async def watch() -> None:
             nonlocal guard
             await guard.lost.wait()
-            why = guard._one.machine.why
+            why = next(one.machine.why for one in guard._ones if one.lost.is_set())
             if why == "closed":
                 # A guard that is dropped is released.
                 del guard
@@ -165,7 +154,10 @@ class Driver:
             options = {"lease": request["lease_ms"] / 1000, "renew": False}
         if "session_ms" in request:
             options["session_grace"] = request["session_ms"] / 1000
-        if "owner" in request:
+        for name in ("at_least", "max_hold"):
+            if f"{name}_ms" in request:
+                options[name] = request[f"{name}_ms"] / 1000
+        if "owner" in request and request["do"] != "adopt":
             options["owner"] = request["owner"]
         fair, fenced = request.get("fair", False), request.get("fenced", False)
         if kind == "lock":
@@ -181,7 +173,7 @@ class Driver:
 
     def hear(self, request: dict[str, Any], started: int) -> None:
         task = self.start(self.serve(request, started))
-        if request.get("do") == "acquire":
+        if request.get("do") in ("acquire", "acquire_all"):
             self.acquires[request["id"]] = task
             task.add_done_callback(lambda _: self.acquires.pop(request["id"], None))
 
@@ -223,12 +215,19 @@ class Driver:
 
         options = {"lease": request.get("lease_ms"), "response_timeout": request.get("response_ms")}
         seconds = {name: value / 1000 for name, value in options.items() if value is not None}
-        client = AsyncClient(server_of(request["url"]), name=request.get("name"), on_event=hook, **seconds)
+        client = AsyncClient(request["url"], name=request.get("name"), on_event=hook, **seconds)
         self.clients[handle] = client
         return {"identity": client.identity}
 
     async def do_acquire(self, request: dict[str, Any]) -> Any:
-        lock = self.lock(request)
+        guard, at = await self.acquired(request, self.lock(request))
+        return {"at": at, "token": guard.token, "owner": guard.owner.decode()}
+
+    async def do_acquire_all(self, request: dict[str, Any]) -> Any:
+        _, at = await self.acquired(request, self.client(request).lock_all(request["locks"]))
+        return {"at": at}
+
+    async def acquired(self, request: dict[str, Any], lock: Any) -> tuple[Any, int]:
         self.new(request["guard"])
         if request.get("try") and "timeout_ms" in request:
             raise Invalid("try and timeout_ms exclude each other")
@@ -236,7 +235,7 @@ class Driver:
         guard = await (lock.try_acquire() if request.get("try") else lock.acquire(timeout))
         at = now()
         self.keep(request["guard"], guard)
-        return {"at": at, "token": guard.token, "owner": guard.owner.decode()}
+        return guard, at
 
     async def do_cancel(self, request: dict[str, Any]) -> None:
         task = self.acquires.get(request["acquire"])
@@ -265,6 +264,17 @@ class Driver:
             raise Invalid("only a writer's guard can be downgraded")
         self.keep(request["as"], await guard.downgrade())
         self.released.add(request["guard"])
+
+    async def do_detach(self, request: dict[str, Any]) -> Any:
+        guard = self.guard(request, end=True)
+        self.released.add(request["guard"])
+        left = await guard.detach()
+        return {"owner": guard.owner.decode(), "left_ms": int(left * 1000)}
+
+    async def do_adopt(self, request: dict[str, Any]) -> None:
+        lock = self.lock(request)
+        self.new(request["guard"])
+        self.keep(request["guard"], await lock.adopt(request["owner"]))
 
     async def do_locked(self, request: dict[str, Any]) -> Any:
         return {"value": await self.lock(request).locked()}
@@ -311,7 +321,7 @@ def in_child(client: AsyncClient, guard: Any, lock: str) -> dict[str, Any]:
         told["check"] = type(error).__name__
     try:
         # The face for threads, on the same engine: the child has no event loop.
-        held = sync.Lock(client, client._spec(lock)).try_acquire()
+        held = sync.Lock(client, client._spec(lock, client._plan, None)).try_acquire()
         told["owner"] = held.owner.decode()
     except Error as error:
         told["acquire"] = type(error).__name__

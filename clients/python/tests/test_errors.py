@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+import typing
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
 
-from rlock_client import Client, Error, ModuleMissing, NotALock, Permission, QueueFull, Refused, Timeout, Unreachable
+import rlock_client
+from rlock_client import (
+    Client,
+    Error,
+    Invalid,
+    ModuleMissing,
+    NotALock,
+    Permission,
+    QueueFull,
+    Refused,
+    Timeout,
+    Unreachable,
+)
+from rlock_client._endpoint import of
 from support import Server
 
 
@@ -136,3 +152,51 @@ def test_a_server_that_drains(own_server: Server) -> None:
 def test_a_database_that_is_not_there(server: Server) -> None:
     error = error_of(Client(server.url + "/99"))
     assert isinstance(error, Refused)
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("redis+sentinel://one", "lacks the name that the Sentinels have for the primary"),
+        ("redis+cluster://", "names no host"),
+        ("redis+other://one", "must specify one of"),
+        ("unix://?db=1", "names no path"),
+        ("", "must specify one of"),
+    ],
+)
+def test_urls_that_are_none(url: str, text: str) -> None:
+    with pytest.raises(Invalid, match=text):
+        Client(url)
+
+
+def test_urls() -> None:
+    place = of("redis+sentinel://app:pw@one,two:5000/main/3?sentinel_password=x")
+    assert (place.service, [str(one) for one in place.sentinels]) == ("main", ["one:26379", "two:5000"])
+    assert (place.settings["username"], place.settings["db"]) == ("app", 3)
+    assert place.sentinels[0].settings["password"] == "x"
+    place = of("valkeys+cluster://one:7,[::1]")
+    assert (place.cluster, place.tls, place.seeds) == (True, True, [("one", 7), ("::1", 6379)])
+    assert of("valkey://one/2").settings["db"] == 2
+    assert of("valkey+unix:///run/s?db=2").settings["db"] == 2
+
+
+def test_type_hints_of_what_is_public() -> None:
+    for name in rlock_client.__all__:
+        kind = getattr(rlock_client, name)
+        for one in [kind, *vars(kind).values()] if isinstance(kind, type) else []:
+            if isinstance(one, type) or inspect.isfunction(one):
+                typing.get_type_hints(one)
+
+
+def test_options_that_are_none() -> None:
+    with Client("redis://localhost:1") as client:
+        make: Any = client
+        with pytest.raises(TypeError, match=r"semaphore\(\) got an unexpected keyword argument 'fenced'"):
+            make.semaphore("a", 2, fenced=True)
+        with pytest.raises(TypeError, match=r"read_write_lock\(\) got an unexpected keyword argument 'fair'"):
+            make.read_write_lock("a", fair=True)
+        for name in ("", b"", "x" * 1025):
+            with pytest.raises(Invalid, match="1 to 1024 bytes"):
+                client.lock(name)
+        with pytest.raises(Invalid, match=r"from 0\.1 .*ends between two renewals"):
+            client.lock("a", lease=0.099)

@@ -14,7 +14,7 @@ import pytest
 import redis
 from redis import sentinel as driver_sentinel
 
-from rlock_client import Client, LockLost, Unreachable, Unsupported
+from rlock_client import Client, LockLost, Timeout, Unreachable
 from support import SERVER, Server, eventually, free_port
 
 make_sentinel: Any = driver_sentinel.Sentinel
@@ -98,8 +98,27 @@ def test_locks_in_a_cluster(cluster: list[Server], name: str) -> None:
             guard.check()
             assert client.lock(guard.name).locked()
             guard.release()
-        with pytest.raises(Unsupported, match="does not wait in a cluster; use try_acquire"):
-            client.lock(name).acquire()
+    driver.close()
+
+
+def test_waits_in_a_cluster(cluster: list[Server], name: str) -> None:
+    """Each node that is used has one subscription, and each grant is at its own node."""
+    driver = redis.RedisCluster(host="127.0.0.1", port=cluster[0].port)
+    names = [f"{name}:{number}" for number in range(9)]
+    with Client(driver) as one, Client(driver) as two, ThreadPoolExecutor(9) as pool:
+        guards = [one.lock(each).acquire() for each in names]
+        waits = [pool.submit(two.lock(each).acquire, 20) for each in names]
+        eventually(lambda: all(one.lock(each).info().waiter_count for each in names))
+        shards = [node.do("PUBSUB", "SHARDCHANNELS") for node in cluster]
+        assert all(len(channels) == 2 for channels in shards), shards
+        for guard in guards:
+            guard.release()
+        for wait in waits:
+            wait.result().release()
+        with two.lock_all(names, wait=5) as held:
+            assert held.check() > 20
+        with pytest.raises(Timeout), two.lock(names[0]), one.lock(names[0], wait=0.1):
+            pass
     driver.close()
 
 

@@ -33,38 +33,37 @@ def give(machine: Machine, line: dict[str, Any]) -> list[Output]:
     if what == "reply":
         return machine.take(at, machine.reply, line["n"], ns(line["sent"]), answer(line))
     if what == "message":
-        return machine.take(at, machine.message, line["word"], line["token"])
+        token, lease = line.get("token", 0), ns(line.get("lease", 0))
+        return machine.take(at, machine.message, line["word"], token, lease, line.get("current", True))
     if what == "alive":
         return machine.take(at, machine.alive, ns(line["sent"]))
     if what == "close":
         return machine.take(at, machine.lose, "closed")
-    if what == "cancel":
-        return machine.take(at, machine.cancel, WHY)
-    return machine.take(at, getattr(machine, {"down": "link_down", "up": "link_up"}.get(what, what)))
+    names = {"down": "link_down", "up": "link_up", "cancel": "abandon"}
+    return machine.take(at, getattr(machine, names.get(what, what)))
 
 
 def shown(output: Output, machine: Machine) -> dict[str, Any]:
     if isinstance(output, Send):
         more: dict[str, Any] = {"wait": output.wait_ms} if output.command == "ENQUEUE" else {}
         more |= ({"look": True} if output.look else {}) | ({"lease": output.lease_ms} if output.lease_ms else {})
+        more |= {"session": False} if output.keep else {}
         return {"send": output.command, "n": output.number, **more}
     if output.what == "acquired":
         return {"guard": output.token}
-    if output.what in ("timed_out", "denied", "error"):
-        return {"refused": output.what.replace("d_out", "out")}
+    if output.what in ("timed_out", "denied", "error", "unheld"):
+        return {"refused": {"timed_out": "timeout", "unheld": "lost"}.get(output.what, output.what)}
     if output.what == "released":
         return {"released": output.outcome}
     return {output.what: machine.why if output.what == "lost" else True}
 
 
-@pytest.mark.parametrize("story", sorted(STORIES.glob("*.jsonl")) or [STORIES], ids=lambda path: path.stem)
+@pytest.mark.parametrize("story", sorted(STORIES.rglob("*.jsonl")) or [STORIES], ids=lambda path: path.stem)
 def test_story(story: Path) -> None:
     plan, *lines = (json.loads(line) for line in story.read_text().splitlines())
     plan = plan["plan"]
-    wait = ns(plan["wait"]) if "wait" in plan else None
-    grace = ns(plan["grace"]) if "grace" in plan else None
-    flags = {name: plan[name] for name in ("renew", "fenced") if name in plan}
-    machine = Machine(Plan(ns(plan["lease"]), wait, response=ns(plan.get("response", 5_000)), grace=grace, **flags))
+    terms: Any = {name: value if isinstance(value, bool) else ns(value) for name, value in plan.items()}
+    machine = Machine(Plan(**terms))
     timer = None
     for line in lines:
         told = [shown(output, machine) for output in give(machine, line)]

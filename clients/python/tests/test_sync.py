@@ -158,6 +158,18 @@ def test_a_lock_that_is_taken_is_lost(server: Server, name: str) -> None:
         assert (caught.value.why, caught.value.lock) == ("taken", name)
 
 
+def test_the_event_of_a_loss_is_a_whole_one(client: Client, name: str) -> None:
+    with pytest.raises(LockLost), client.lock(name) as held:
+        event = held.lost
+        assert isinstance(event, threading.Event)
+        assert "unset" in repr(event)
+        event.clear()
+        client.close(0)
+        assert event.wait(5)
+        event.clear()
+        assert event.is_set()
+
+
 def test_leaving_a_block_whose_lock_was_lost(client: Client, name: str) -> None:
     lock = client.lock(name, lease=1)
     with pytest.raises(LockLost), lock as held:

@@ -14,14 +14,15 @@ use clap_complete::Shell;
 
 use crate::duration;
 
-pub(crate) use run::RunArgs;
+pub(crate) use run::{CommandArgs, LeadArgs, RunArgs};
 pub(crate) use signal::EndSignal;
 pub(crate) use sort::Sort;
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done; `run`: the command's own code
-  1    the answer is no: free, not held, nothing released, a server without the module
+  1    the answer is no: free, not held, nothing released, a server without the module; `doctor`: warnings
+  2    `doctor`: locks are refused or may be lost
   123  `run`: the lock was lost, and the command was ended or may have run without the lock
   124  `run`: the lock was not acquired in time, or an outer run holds it
   125  rlock itself failed: wrong arguments, no server, also until the end of --wait, no module; `run` without --wait or --no-wait:
@@ -56,9 +57,33 @@ pub(crate) struct Shared {
     #[arg(value_hint = ValueHint::Url)]
     pub(crate) url: String,
 
+    /// A file that contains the URL, in place of --url: for one with a password, which `ps` would show
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) url_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+
     /// Print JSON, one object per line; errors too, on standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+/// Files in PEM for rediss://
+#[derive(Debug, Args)]
+pub(crate) struct TlsArgs {
+    /// The authorities to trust in place of the platform's, in PEM
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) cacert: Option<PathBuf>,
+
+    /// The certificate of this client, in PEM: servers ask for one unless `tls-auth-clients no`
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "key_file")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// The key of --cert, in PEM
+    #[arg(id = "key_file", long = "key", global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
 }
 
 /// The subcommands.
@@ -93,18 +118,40 @@ pub(crate) enum Action {
     /// connections keeps the lock until lease end.
     #[command(after_help = EXIT_CODES)]
     Run(RunArgs),
+    /// Run a command while this process leads: of all processes that call it with this name, one at a time
+    ///
+    /// It waits for the lock, runs the command while it holds it, and ends the command before the lock could be lost, as `rlock run` does.
+    /// Then it waits again, for ever, also while no server answers: another process leads meanwhile. If the command ends by
+    /// itself, the lead is given up, and sought again a second later.
+    ///
+    /// It exits by TERM, INT, HUP or QUIT, which the command gets too: with the command's code, or 128 and the number of the signal where it
+    /// did not lead. It exits with an error where the command cannot be executed, or the server refuses the lock.
+    ///
+    /// How soon another process leads after this one crashed is what --session-grace says, or the lease: after `kill -9`
+    /// of rlock at once with a session of 1s a second later, after the loss of the machine at lease end.
+    Lead(LeadArgs),
     /// Show a lock's holders, lease and waiters
     Status {
         /// The lock
         key: OsString,
     },
-    /// Release all holds of an owner
+    /// Release all holds of an owner of a lock, or of all owners that match a pattern
+    ///
+    /// `rlock release --holder 'shop@web-2:*'` releases what the program shop held on the machine web-2, after it died: it finds the locks on
+    /// all primaries as `rlock ls` does, shows them, and asks first.
     Release {
         /// The lock
-        key: OsString,
+        #[arg(required_unless_present = "holder")]
+        key: Option<OsString>,
         /// The owner, as `rlock status` shows it
-        #[arg(long)]
-        owner: OsString,
+        #[arg(long, requires = "key", required_unless_present = "holder")]
+        owner: Option<OsString>,
+        /// All owners that match this pattern, of all locks: `*` is any text, `?` any character
+        #[arg(long, value_name = "PATTERN", conflicts_with_all = ["key", "owner"])]
+        holder: Option<OsString>,
+        /// Do not ask about the locks of --holder
+        #[arg(long, short, conflicts_with = "key")]
+        yes: bool,
     },
     /// Release a lock without its holder; asks first
     ///
@@ -133,8 +180,11 @@ pub(crate) enum Action {
         #[arg(default_value = "*")]
         pattern: OsString,
         /// List the locks with waiters, held or just free; the servers keep this list and scan no key
-        #[arg(long, conflicts_with = "pattern")]
+        #[arg(long, conflicts_with_all = ["pattern", "holder"])]
         waiting: bool,
+        /// Only locks with a holder whose owner matches this pattern, and only these holders: shop@web-2:*
+        #[arg(long, value_name = "PATTERN")]
+        holder: Option<OsString>,
     },
     /// Show the changes of a lock until Ctrl-C
     ///
@@ -168,6 +218,15 @@ pub(crate) enum Action {
     /// The user needs the permission for INFO, in a cluster also for CLUSTER NODES, and to see refused writes for RLOCK.CANCEL
     /// on the keys rlock:probe*.
     Ping,
+    /// Show faults of the servers, and what may become one, each with what to do
+    ///
+    /// rlock starts at the server of the URL (also a Sentinel or any node of a cluster) and asks all servers that it discovers:
+    /// the module and its options, refused writes, memory and eviction, AOF and snapshots, replicas and their lag, clocks, and what this
+    /// user may do. Nothing is written.
+    ///
+    /// The exit code is 0, 1 with warnings, or 2 where locks are refused or may be lost. Questions that the user may not ask (CONFIG GET, TIME,
+    /// ACL DRYRUN) are left out.
+    Doctor,
     /// Serve metrics of all servers to Prometheus until TERM or INT
     ///
     /// rlock serves http://ADDRESS/metrics: all servers that it discovers from the URL, as `rlock ping` does. Each server gets a few
@@ -178,7 +237,7 @@ pub(crate) enum Action {
     /// refused writes, for RLOCK.CANCEL on the keys rlock:probe*.
     Exporter {
         /// The address and the port to listen on; there is no login and no encryption
-        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9121")]
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9821")]
         listen: String,
         #[command(flatten)]
         metrics: MetricsArgs,

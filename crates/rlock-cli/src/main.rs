@@ -34,18 +34,20 @@ mod terminal;
 mod top;
 
 use std::env::args_os;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use args::{Action, Cli};
+use command::holders::{self, Holders};
 use command::release::Doubts;
-use command::{generate, ls, ping, release, status, watch};
+use command::{doctor, generate, ls, ping, release, status, watch};
 use error::{Error, FAILED};
 use names::bytes;
 use output::{Notes, Output};
-use server::{Place, explain};
+use server::{Certificates, Place, content, explain};
 
 fn main() -> ExitCode {
     // Before the command line is read: the launcher has no help.
@@ -57,8 +59,16 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and the version are not failures. Without a reader they are lost.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { FAILED } else { command::YES });
+            if !error.use_stderr() {
+                let _ = error.print();
+                return ExitCode::from(command::YES);
+            }
+            if args_os().take_while(|word| word != "--").any(|word| word == "--json") {
+                output::tell(&wrong_arguments(&error), true);
+            } else {
+                let _ = error.print();
+            }
+            return ExitCode::from(FAILED);
         }
     };
     // Only the first call can fail, and there is one.
@@ -70,7 +80,7 @@ fn main() -> ExitCode {
         // The reader has seen enough and closed the pipe, as `head` does.
         Err(Error::Output(cause)) if cause.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            let error = match Place::parse(&cli.shared.url) {
+            let error = match place(&cli) {
                 Ok(place) => explain(&place, error),
                 Err(_) => error,
             };
@@ -80,22 +90,51 @@ fn main() -> ExitCode {
     }
 }
 
+/// What is wrong with the arguments, in one line.
+fn wrong_arguments(error: &clap::Error) -> Error {
+    let text = error.render().to_string();
+    let words =
+        text.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let what = words.strip_prefix("error: ").unwrap_or(&words).to_string();
+    Error::Usage(what, "`rlock --help` and `rlock COMMAND --help` show the arguments")
+}
+
+/// The servers that the arguments name.
+fn place(cli: &Cli) -> Result<Place, Error> {
+    let certificates = Certificates::read(&cli.shared.tls)?;
+    let Some(file) = &cli.shared.url_file else { return Place::parse(&cli.shared.url, certificates) };
+    let url = content(file)?;
+    Place::parse(String::from_utf8_lossy(&url).trim(), certificates)
+}
+
 fn perform(cli: &Cli) -> Result<u8, Error> {
     let output = Output::new(cli.shared.json);
-    let place = || Place::parse(&cli.shared.url);
+    let place = || place(cli);
     match &cli.action {
         Action::Run(arguments) => run::run(place()?, arguments, Notes::new(cli.shared.json)),
+        Action::Lead(arguments) => run::lead(place()?, arguments, Notes::new(cli.shared.json)),
         Action::Status { key } => status::status(&place()?, &bytes(key), output),
-        Action::Release { key, owner } => release::release(&place()?, &bytes(key), &bytes(owner), output),
+        Action::Release { key, owner, holder: None, .. } => {
+            // Without a pattern both are required.
+            let name = |name: &Option<OsString>| name.as_ref().map(bytes).unwrap_or_default();
+            release::release(&place()?, &name(key), &name(owner), output)
+        }
+        Action::Release { holder: Some(holder), yes, .. } => {
+            holders::release(&place()?, &Holders::new(&bytes(holder)), *yes, output)
+        }
         Action::ForceRelease { key, yes, any } => {
             let doubts = Doubts { ask: !yes, locks_only: !any };
             release::force_release(&place()?, &bytes(key), doubts, output)
         }
         Action::Ls { waiting: true, .. } => ls::waiting(&place()?, output),
-        Action::Ls { pattern, waiting: false } => ls::ls(&place()?, &bytes(pattern), output),
+        Action::Ls { pattern, holder, .. } => {
+            let holders = holder.as_ref().map(|holder| Holders::new(&bytes(holder)));
+            ls::ls(&place()?, &bytes(pattern), holders.as_ref(), output)
+        }
         Action::Watch { key } => watch::watch(&place()?, &bytes(key), output),
         Action::Top(arguments) => top::top(&place()?, arguments, output),
         Action::Ping => ping::ping(&place()?, output),
+        Action::Doctor => doctor::doctor(&place()?, output),
         Action::Exporter { listen, metrics } => metrics::serve(place()?, metrics.hot_locks, listen, output),
         Action::Metrics { metrics } => metrics::print(place()?, metrics.hot_locks, output),
         Action::Completions { shell } => generate::completions(*shell),

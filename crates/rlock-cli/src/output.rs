@@ -99,6 +99,7 @@ pub(crate) struct Notes {
     json: bool,
     /// The standard error is a terminal on which a line can be written anew.
     terminal: bool,
+    quiet: bool,
 }
 
 /// A note in JSON.
@@ -111,12 +112,17 @@ impl Notes {
     /// Checks the standard error and TERM.
     pub(crate) fn new(json: bool) -> Notes {
         let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
-        Notes { json, terminal: io::stderr().is_terminal() && !dumb }
+        Notes { json, terminal: io::stderr().is_terminal() && !dumb, quiet: false }
+    }
+
+    /// Writes nothing.
+    pub(crate) fn quiet(self) -> Notes {
+        Notes { quiet: true, ..self }
     }
 
     /// Whether to show the progress of a wait.
     pub(crate) fn show_progress(self) -> bool {
-        self.terminal && !self.json
+        self.terminal && !self.json && !self.quiet
     }
 
     /// Writes a line in place of the last one of this kind; the next note, or the end, leaves it as it is.
@@ -135,6 +141,9 @@ impl Notes {
 
     /// Writes a note without waiting for its reader; without a reader it is lost.
     pub(crate) fn say(self, text: &str) {
+        if self.quiet {
+            return;
+        }
         let line = if self.json {
             serde_json::to_string(&Note { note: text }).unwrap_or_default()
         } else {

@@ -113,7 +113,7 @@ fn owners(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
     // The child of a fork acquires one, too.
     let acquires = |kind: Option<&str>| matches!(kind, Some("acquire" | "fork"));
     let most = run.asked.iter().filter(|asked| acquires(text(asked, "do").as_deref())).count();
-    // Of several locks as one, those that were given back for the sake of the order are asked for by further owners.
+    // Of several locks as one, those that were released for the sake of the order are asked for by further owners.
     let several: HashSet<String> = run.several().collect();
     let owners = users.values().filter(|(_, lock)| !several.contains(lock)).count();
     if owners > most {

@@ -1,4 +1,4 @@
-//! Transfers between accounts in the server: whoever moves something holds the locks of both accounts.
+//! Transfers between accounts in the server: each holds the locks of both accounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::driver::Line;
 /// How many transfers of a client are under way at a time.
 const AT_A_TIME: usize = 4;
 
-/// What an account has at first.
+/// The first balance of an account.
 const BEGINS: i64 = 1_000;
 
 /// A transfer whose locks were asked for.
@@ -123,7 +123,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The next one that has its locks. `None` if none has them soon: who has read its accounts must write them first.
+    /// The next one that has its locks. `None` if none has them soon: the one that has read its accounts must write them first.
     fn next_transfer(&mut self, waiting: &mut BTreeMap<u64, Transfer>) -> Result<Option<Transfer>, Problem> {
         let processes: BTreeSet<String> = waiting.values().map(|transfer| transfer.process.clone()).collect();
         let id_of = |line: &Line| line.fields.get("id").and_then(Value::as_u64);

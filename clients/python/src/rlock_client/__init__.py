@@ -3,8 +3,8 @@
 from . import _driver as _driver
 
 # isort: split
-from ._aio import AsyncClient, AsyncGuard, AsyncLock, AsyncWriteGuard, AsyncWriteLock
-from ._client import Client, Guard, Lock, WriteGuard, WriteLock
+from ._aio import AsyncClient, AsyncGuard, AsyncGuardAll, AsyncLock, AsyncLockAll, AsyncWriteGuard, AsyncWriteLock
+from ._client import Client, Guard, GuardAll, Lock, LockAll, WriteGuard, WriteLock
 
 # isort: split
 from ._errors import Closed, Denied, Error, Invalid, LockLost, ModuleMissing, NotALock, OutcomeUnknown
@@ -18,9 +18,9 @@ from ._wire import Info
 
 # fmt: off
 __all__ = [
-    "AsyncClient", "AsyncGuard", "AsyncLock", "AsyncWriteGuard", "AsyncWriteLock", "Client", "Closed", "Denied",
-    "Error", "Event", "Guard", "Info", "Invalid", "Lock", "LockLost", "ModuleMissing", "NotALock", "OutcomeUnknown",
-    "Permission", "QueueFull", "ReadWriteLock", "Refused", "Timeout", "Unreachable", "Unsupported", "WriteGuard",
-    "WriteLock",
+    "AsyncClient", "AsyncGuard", "AsyncGuardAll", "AsyncLock", "AsyncLockAll", "AsyncWriteGuard", "AsyncWriteLock",
+    "Client", "Closed", "Denied", "Error", "Event", "Guard", "GuardAll", "Info", "Invalid", "Lock", "LockAll",
+    "LockLost", "ModuleMissing", "NotALock", "OutcomeUnknown", "Permission", "QueueFull", "ReadWriteLock", "Refused",
+    "Timeout", "Unreachable", "Unsupported", "WriteGuard", "WriteLock",
     "__version__",
 ]

@@ -10,35 +10,53 @@ from typing import Any, Generic, TypeVar
 
 from ._clock import now
 from ._engine import Acquisition
-from ._faces import BRIEF, BaseClient, BaseGuard, BaseLock, Seconds
+from ._errors import Error, LockLost
+from ._faces import BRIEF, BaseClient, BaseGuard, BaseGuardAll, BaseLock, BaseLockAll, Seconds, leave
 from ._promise import Promise
 from ._wire import Info
 
 T = TypeVar("T")
+H = TypeVar("H", bound="AsyncHeld")
 G = TypeVar("G", bound="AsyncGuard")
 
 
-async def outcome(promise: Promise[T], unheard: Callable[[], object] = lambda: None) -> T:
-    """Waits for the engine. `unheard` is called in its thread where this loop has been closed."""
+async def settled(
+    promise: Promise[Any], within: float | None = None, unheard: Callable[[], object] = lambda: None
+) -> None:
+    """Waits for the engine, at most so long. Where this loop has been closed, `unheard` is called in its thread."""
     loop = asyncio.get_running_loop()
     done = loop.create_future()
 
+    def over() -> None:
+        if not done.done():
+            done.set_result(None)
+
     def tell() -> None:
         try:
-            loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(None))
+            loop.call_soon_threadsafe(over)
         except RuntimeError:
             unheard()
 
     promise.then(tell)
+    timer = loop.call_later(within, over) if within is not None else None
     await done
+    if timer is not None:
+        timer.cancel()
+
+
+async def outcome(promise: Promise[T]) -> T:
+    await settled(promise)
     return promise.result()
 
 
-class AsyncGuard(BaseGuard):
-    __doc__ = BaseGuard.__doc__
+class AsyncHeld:
+    """What is held until it is released, or its block ends."""
 
-    def __init__(self, lock: BaseLock, one: Acquisition) -> None:
-        super().__init__(lock, one)
+    _over: bool
+    _ones: list[Acquisition]
+    _drop: Callable[[], list[Promise[None]]]
+
+    def _watch(self) -> None:
         self.lost = asyncio.Event()  # set as soon as others may hold the lock
         self._task: asyncio.Task[Any] | None = None
         self._requests = 0  # to cancel the task, before it entered the block
@@ -48,11 +66,15 @@ class AsyncGuard(BaseGuard):
         def tell() -> None:
             # Unless the loop has been closed.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(lambda: guard._lose() if (guard := me()) else None)
+                loop.call_soon_threadsafe(lambda: held._lose() if (held := me()) else None)
 
-        one.on_lost[id(self)] = tell
-        if one.lost.is_set():
+        for one in self._ones:
+            one.on_lost[id(self)] = tell
+        if self._loss() is not None:
             tell()
+
+    def _loss(self) -> LockLost | None:
+        return next((one.loss("expired") for one in self._ones if one.lost.is_set()), None)
 
     def _lose(self) -> None:
         self.lost.set()
@@ -62,17 +84,19 @@ class AsyncGuard(BaseGuard):
 
     async def release(self) -> None:
         """Raises LockLost if the lock was lost before, OutcomeUnknown if nobody can know."""
-        if self._drop():
-            await outcome(self._one.released)
+        errors: list[Error] = []
+        for promise in self._drop():
+            try:
+                await outcome(promise)
+            except Error as error:
+                errors.append(error)
+        if errors:
+            raise min(errors, key=lambda error: not isinstance(error, LockLost))
 
-    async def reenter(self: G) -> G:
-        """Another guard of the same hold. The lock is held until all of them are released."""
-        return await type(self)(self._lock, self._one)._acquired(self)
-
-    async def __aenter__(self: G) -> G:
+    async def __aenter__(self: H) -> H:
         self._task = asyncio.current_task()
         self._requests = requests(self._task)
-        if self._one.lost.is_set():
+        if self._loss() is not None:
             self._lose()
         return self
 
@@ -98,21 +122,53 @@ class AsyncGuard(BaseGuard):
             # Else somebody else wants the task to end.
             interrupted = interrupted and requests(task) > self._requests
             if not interrupted and (kind is None or kind is asyncio.CancelledError):
-                raise failure or self._one.loss("expired") from None
+                raise failure or self._loss() or self._ones[0].loss("expired") from None
         if kind is None and interrupted:
             raise asyncio.CancelledError
         if kind is None and failure is not None:
             raise failure
 
+
+class AsyncGuard(BaseGuard, AsyncHeld):
+    __doc__ = BaseGuard.__doc__
+
+    def __init__(self, lock: BaseLock, one: Acquisition) -> None:
+        super().__init__(lock, one)
+        self._watch()
+
+    async def detach(self) -> float:
+        """Leaves the lock to another process, which adopts it by the name of its owner.
+
+        Returns for how many seconds the lock is certainly held. Raises LockLost if it was lost before.
+        """
+        self._detach()
+        await outcome(self._one.released)
+        return self._left()
+
+    async def reenter(self: G) -> G:
+        """Another guard of the same hold. The lock is held until all of them are released."""
+        return await type(self)(self._lock, self._one)._acquired(self)
+
     async def _acquired(self: G, entered: BaseGuard | None = None) -> G:
         # The engine's promise must not keep this guard alive in a loop that has been closed.
         me = weakref.ref(self)
         try:
-            self.token = await outcome(self._begin(entered), lambda: (guard := me()) and guard._end())
+            promise = self._begin(entered)
+            await settled(promise, unheard=lambda: (guard := me()) and guard._end())
+            if error := self._settled(promise):
+                raise error
         except BaseException:
             self._end()
             raise
         return self
+
+
+class AsyncGuardAll(BaseGuardAll, AsyncHeld):
+    __doc__ = BaseGuardAll.__doc__
+
+    def __init__(self, guards: list[AsyncGuard]) -> None:
+        super().__init__(guards)
+        self._watch()
 
 
 def requests(task: asyncio.Task[Any] | None) -> int:
@@ -144,6 +200,10 @@ class AnyAsyncLock(BaseLock, Generic[G]):
         """Asks once. Raises Denied if another owner holds the lock."""
         return await self.acquire(0)
 
+    async def adopt(self, owner: str | bytes) -> G:
+        """Continues a hold that another process has detached. Raises LockLost if the owner holds nothing."""
+        return await self._adopt(self._guard, owner)._acquired()
+
     async def locked(self) -> bool:
         return (await self.info()).kind != "none"
 
@@ -161,7 +221,7 @@ class AnyAsyncLock(BaseLock, Generic[G]):
         return await guard.__aenter__()
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
-        await self._exit(id(asyncio.current_task())).__aexit__(kind, error, trace)
+        await leave(self._entered, id(asyncio.current_task())).__aexit__(kind, error, trace)
 
 
 class AsyncLock(AnyAsyncLock[AsyncGuard]):
@@ -174,9 +234,35 @@ class AsyncWriteLock(AnyAsyncLock[AsyncWriteGuard]):
     _guard = AsyncWriteGuard
 
 
-class AsyncClient(BaseClient[AsyncLock, AsyncWriteLock]):
+class AsyncLockAll(BaseLockAll):
+    __doc__ = BaseLockAll.__doc__
+
+    async def acquire(self, timeout: Seconds | None = None) -> AsyncGuardAll:
+        """Waits for all locks, for at most `timeout`; 0 asks once, as `try_acquire` does."""
+        with contextlib.closing(self._steps(AsyncGuard, timeout)) as steps:
+            try:
+                while True:
+                    promise, within = next(steps)
+                    await settled(promise, within)
+            except StopIteration as end:
+                return AsyncGuardAll(end.value)
+
+    async def try_acquire(self) -> AsyncGuardAll:
+        """Asks once. Raises Denied if another owner holds one of the locks."""
+        return await self.acquire(0)
+
+    async def __aenter__(self) -> AsyncGuardAll:
+        guard = await self.acquire()
+        self._entered.append((id(asyncio.current_task()), guard))
+        return await guard.__aenter__()
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        await leave(self._entered, id(asyncio.current_task())).__aexit__(kind, error, trace)
+
+
+class AsyncClient(BaseClient[AsyncLock, AsyncWriteLock, AsyncLockAll]):
     __doc__ = BaseClient.__doc__
-    _lock, _write_lock = AsyncLock, AsyncWriteLock
+    _lock, _write_lock, _lock_all = AsyncLock, AsyncWriteLock, AsyncLockAll
 
     async def close(self, timeout: Seconds | None = None) -> None:
         """Ends all waits, marks held locks as lost, and sends releases for at most a response timeout."""

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from ._clock import now
-from ._faces import BRIEF, BaseClient, BaseGuard, BaseLock, Seconds
-from ._promise import Promise
+from ._errors import Error, LockLost
+from ._faces import BRIEF, BaseClient, BaseGuard, BaseGuardAll, BaseLock, BaseLockAll, Seconds, leave
+from ._promise import Flag, Promise
 from ._wire import Info
 
+H = TypeVar("H", bound="Held")
 G = TypeVar("G", bound="Guard")
 
 
-class Guard(BaseGuard):
-    __doc__ = BaseGuard.__doc__
+class Held:
+    """What is held until it is released, or its block ends."""
 
-    @property
-    def lost(self) -> threading.Event:
-        """Set as soon as others may hold the lock."""
-        return self._one.lost
+    _over: bool
+    _drop: Callable[[], list[Promise[None]]]
 
     def release(self) -> None:
         """Raises LockLost if the lock was lost before, OutcomeUnknown if nobody can know."""
-        if self._drop():
-            self._one.released.result()
+        errors: list[Error] = []
+        for outcome in self._drop():
+            try:
+                outcome.result()
+            except Error as error:
+                errors.append(error)
+        if errors:
+            raise min(errors, key=lambda error: not isinstance(error, LockLost))
 
-    def reenter(self: G) -> G:
-        """Another guard of the same hold. The lock is held until all of them are released."""
-        return type(self)(self._lock, self._one)._acquired(self)
-
-    def __enter__(self: G) -> G:
+    def __enter__(self: H) -> H:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -39,20 +43,56 @@ class Guard(BaseGuard):
                 return
             if kind is None or issubclass(kind, Exception):
                 self.release()
-            elif self._drop():
+            else:
                 # Ctrl-C and the like end now. A server that is well answers in this time.
-                self._one.released.wait(BRIEF)
+                for outcome in self._drop():
+                    outcome.wait(BRIEF)
         except Exception:
             if kind is None:
                 raise
 
+
+class Guard(BaseGuard, Held):
+    __doc__ = BaseGuard.__doc__
+
+    @property
+    def lost(self) -> threading.Event:
+        """Set as soon as others may hold the lock."""
+        return self._one.lost
+
+    def detach(self) -> float:
+        """Leaves the lock to another process, which adopts it by the name of its owner.
+
+        Returns for how many seconds the lock is certainly held. Raises LockLost if it was lost before.
+        """
+        self._detach()
+        self._one.released.result()
+        return self._left()
+
+    def reenter(self: G) -> G:
+        """Another guard of the same hold. The lock is held until all of them are released."""
+        return type(self)(self._lock, self._one)._acquired(self)
+
     def _acquired(self: G, entered: BaseGuard | None = None) -> G:
         try:
-            self.token = self._begin(entered).result()
+            if error := self._settled(self._begin(entered)):
+                raise error
         except BaseException:
             self._end()
             raise
         return self
+
+
+class GuardAll(BaseGuardAll, Held):
+    __doc__ = BaseGuardAll.__doc__
+
+    def __init__(self, guards: list[Guard]) -> None:
+        super().__init__(guards)
+        self.lost: threading.Event = Flag()  # set as soon as others may hold one of the locks
+        for one in self._ones:
+            one.on_lost[id(self)] = self.lost.set
+            if one.lost.is_set():
+                self.lost.set()
 
 
 class WriteGuard(Guard):
@@ -79,6 +119,10 @@ class AnyLock(BaseLock, Generic[G]):
         """Asks once. Raises Denied if another owner holds the lock."""
         return self.acquire(0)
 
+    def adopt(self, owner: str | bytes) -> G:
+        """Continues a hold that another process has detached. Raises LockLost if the owner holds nothing."""
+        return self._adopt(self._guard, owner)._acquired()
+
     def locked(self) -> bool:
         return self.info().kind != "none"
 
@@ -96,7 +140,7 @@ class AnyLock(BaseLock, Generic[G]):
         return guard
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self._exit(threading.get_ident()).__exit__(kind, error, trace)
+        leave(self._entered, threading.get_ident()).__exit__(kind, error, trace)
 
 
 class Lock(AnyLock[Guard]):
@@ -109,9 +153,35 @@ class WriteLock(AnyLock[WriteGuard]):
     _guard = WriteGuard
 
 
-class Client(BaseClient[Lock, WriteLock]):
+class LockAll(BaseLockAll):
+    __doc__ = BaseLockAll.__doc__
+
+    def acquire(self, timeout: Seconds | None = None) -> GuardAll:
+        """Waits for all locks, for at most `timeout`; 0 asks once, as `try_acquire` does."""
+        with contextlib.closing(self._steps(Guard, timeout)) as steps:
+            try:
+                while True:
+                    promise, within = next(steps)
+                    promise.wait(within)
+            except StopIteration as end:
+                return GuardAll(end.value)
+
+    def try_acquire(self) -> GuardAll:
+        """Asks once. Raises Denied if another owner holds one of the locks."""
+        return self.acquire(0)
+
+    def __enter__(self) -> GuardAll:
+        guard = self.acquire()
+        self._entered.append((threading.get_ident(), guard))
+        return guard
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        leave(self._entered, threading.get_ident()).__exit__(kind, error, trace)
+
+
+class Client(BaseClient[Lock, WriteLock, LockAll]):
     __doc__ = BaseClient.__doc__
-    _lock, _write_lock = Lock, WriteLock
+    _lock, _write_lock, _lock_all = Lock, WriteLock, LockAll
 
     def close(self, timeout: Seconds | None = None) -> None:
         """Ends all waits, marks held locks as lost, and sends releases for at most a response timeout."""

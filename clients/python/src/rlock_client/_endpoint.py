@@ -9,6 +9,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from redis import connection as sync
 from redis.asyncio import connection as driver
@@ -19,7 +20,11 @@ from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseErro
 from ._errors import Error, Invalid, Unreachable, Unsupported
 from ._wire import HELLO, REPLICA, is_replica, refusal
 
-FORMS = "write redis://[user:password@]host[:port][/database], rediss://… or unix://[user:password@]/path[?db=database]"
+FORMS = (
+    "write redis://[user:password@]host[:port][/database], rediss://… for TLS, "
+    "unix://[user:password@]/path[?db=database], redis+sentinel://[user:password@]host:port,host:port/service[/database]"
+    "[?sentinel_password=…], or redis+cluster://[user:password@]host:port,host:port"
+)
 # What is taken from the driver's settings. Its retries, time-outs, codecs and pools are not: the machine repeats.
 TAKEN = {"host", "port", "path", "db", "username", "password", "credential_provider"}
 TAKEN |= {"socket_keepalive", "socket_keepalive_options", "socket_type"}
@@ -115,14 +120,49 @@ async def says_replica(connection: Any) -> bool:
         return False
 
 
+def of_url(url: str) -> Endpoint:
+    scheme, _, rest = url.partition("://")
+    base, _, kind = scheme.lower().partition("+")
+    base = "unix" if kind == "unix" else base.replace("valkey", "redis")
+    if kind not in ("sentinel", "cluster"):
+        settings = dict(driver.parse_url(f"{base}://{rest}" if kind in ("", "unix") else url))
+        if base == "unix" and "path" not in settings:
+            raise ValueError("it names no path")
+        return Endpoint(settings, settings.get("connection_class"))
+    parts = urlsplit(f"//{rest}")
+    login, at, hosts = parts.netloc.rpartition("@")
+    service, _, database = parts.path.strip("/").partition("/")
+    if kind == "sentinel" and not service:
+        raise ValueError("it lacks the name that the Sentinels have for the primary")
+    # The driver reads the rest as that of one server.
+    path = f"/{database}" if kind == "sentinel" else ""
+    settings = dict(driver.parse_url(f"{base}://{login}{at}localhost{path}?{parts.query}"))
+    secure = settings.get("connection_class")
+    addresses = []
+    for host in hosts.split(","):
+        one = urlsplit(f"//{host}")
+        if not one.hostname:
+            raise ValueError("it names no host")
+        addresses.append((one.hostname, one.port or (26379 if kind == "sentinel" else 6379)))
+    endpoint = Endpoint(settings, secure)
+    if kind == "cluster":
+        endpoint.cluster, endpoint.seeds = True, [*addresses]
+        endpoint.settings.pop("db", None)
+        return endpoint
+    tls = {name: value for name, value in settings.items() if name.startswith("ssl_")}
+    users = {name: settings.get(f"sentinel_{name}") for name in ("username", "password")}
+    endpoint.sentinels = [Endpoint({"host": host, "port": port, **users, **tls}, secure) for host, port in addresses]
+    endpoint.service = service
+    return endpoint
+
+
 def of(server: Any) -> Endpoint:
     """From a URL, or the settings of a Redis client of the driver, for asyncio or not, or of a RedisCluster."""
     if isinstance(server, str):
         try:
-            settings = dict(driver.parse_url(server))
+            return of_url(server)
         except ValueError as error:
             raise Invalid(f"not the URL of a server ({error}); {FORMS}") from None
-        return Endpoint(settings, settings.get("connection_class"))
     if hasattr(server, "nodes_manager"):
         manager = server.nodes_manager
         settings = dict(getattr(manager, "connection_kwargs", None) or server.connection_kwargs)

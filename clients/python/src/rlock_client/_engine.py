@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import itertools
 import os
+import random
 import re
 import secrets
 import socket
 import sys
 import threading
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -25,8 +26,8 @@ from ._clock import now
 from ._endpoint import Address, Endpoint
 from ._errors import Closed, Denied, Error, Invalid, LockLost, OutcomeUnknown, Permission, Timeout, Unreachable
 from ._events import Event
-from ._link import LEAST_TO_CONNECT, Commands, Link, Subscription, ignore
-from ._machine import MS, WAITING, WINDOW, Failed, Granted, Machine, Send, Tell
+from ._link import LEAST_TO_CONNECT, Commands, Link, ignore
+from ._machine import ELSEWHERE, MS, WAITING, WINDOW, Failed, Granted, Machine, Send, Tell, Waits
 from ._promise import Flag, Promise
 from ._sentinels import Sentinels
 from ._wire import Claim, Spec
@@ -35,6 +36,9 @@ T = TypeVar("T")
 P = ParamSpec("P")
 NAP = 1.0  # timers stand still in suspend: while locks are held, the deadlines are looked at so often
 BLOCKS_END = 250 * MS  # the time that blocks have, after a close, to end and release their locks
+SETTLES = 250 * MS  # servers that name each other for a slot need a moment
+KEEP = 60_000 * MS  # how long a link to a server without slots is kept: it may be given some
+KEPT = 1_000  # how many holds are remembered that outlast their release: a message is late by seconds at most
 engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 inherited: list[Any] = []
 
@@ -58,31 +62,37 @@ class Acquisition:
         self.level = 1  # how many holds the server has at least, while no re-entry is under way
         self.entry: Promise[int] = self.acquired  # the last re-entry
         self.began, self.held_since = now(), 0
-        self.link: Commands | None = None  # of the last command
-        self.tied: Link | None = None  # of the last one that the server confirmed
-        self.asking: Commands | None = None  # where the next command goes, in a cluster whose slot moves
+        self.received = self.detached = False  # by the caller
+        self.link: Commands | None = None  # to the server of the lock, as far as it is known
+        self.tied: Link | None = None  # of the last command that the server answered by a place or a hold
+        self.followed_at = 0
         self.timer: asyncio.TimerHandle | None = None
+        self.timer_at = 0
         self.holder_lease: Any = None
 
     @property
     def waits(self) -> bool:
         return self.spec.plan.wait != 0 and self.machine.phase in WAITING
 
+    def is_held(self) -> bool:
+        return self.machine.phase == "held" and now() < self.machine.end
+
     def check(self) -> float:
         """The seconds that are left by the local clock; raises LockLost if there are none."""
         if self.pid != os.getpid():
             raise self.loss("forked")
         with self.mutex:
-            held, left = self.machine.phase == "held", self.machine.end - now()
+            at = now()
+            held, left = self.machine.phase == "held", self.machine.end - at
         if held and left > 0:
             return left / 1e9
-        raise self.loss("expired" if held else "released")
+        raise self.loss("released" if not held else "overdue" if self.machine.overdue(at) else "expired")
 
     def leave(self) -> None:
         """An input: the last guard has ended. Under the mutex, since a guard of a named owner can come meanwhile."""
         if not self.guards:
-            self.machine.cancel(None)
-            self.machine.release()
+            machine = self.machine
+            (machine.detach if self.detached else machine.release if self.received else machine.abandon)()
 
     def lose(self, error: LockLost) -> None:
         self.lost.set()
@@ -112,15 +122,18 @@ class Engine:
         """A new identity, without thread and links: of a new client, and in the child of a fork."""
         self.pid, self.random = os.getpid(), secrets.token_hex(16)
         self.called = f"{plain(self.name) or 'rlock-client'}@{plain(socket.gethostname()) or 'localhost'}:{self.pid}"
-        self.channel = f"rlock:grants:{self.random}".encode()
         self.acquisitions: dict[Claim, Acquisition] = {}
         # Of owners that the caller named. Guards keep theirs here, lost or not.
         self.named: weakref.WeakValueDictionary[Claim, Acquisition] = weakref.WeakValueDictionary()
         self.links: dict[Address, Commands] = {}
         self.slots: dict[int, Address] = {}
-        self.subscription: Subscription | None = None
         self.sentinels: Sentinels | None = None
-        self._numbers = itertools.count(1)
+        self.numbers = itertools.count(1)
+        self.flushes = False  # what is sent now is flushed
+        self.ending = False  # no new links
+        self._kept: deque[Claim] = deque(maxlen=KEPT)
+        self._survey_at, self._survey_due = 0, False
+        self._closing: deque[asyncio.Task[None]] = deque(maxlen=KEPT)
         self._start = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -163,13 +176,13 @@ class Engine:
                 threading.Thread(target=self._run, args=(self._ready,), name="rlock-client", daemon=True).start()
                 self._ready.wait()
             assert self._loop is not None
-            self._loop.call_soon_threadsafe(lambda: work(*arguments, **named))
+            self._loop.call_soon_threadsafe(self._do, lambda: work(*arguments, **named))
 
     def acquire(self, spec: Spec) -> Acquisition:
         """A new one; of an owner that the caller named, its earlier one of this lock while anything of that is left."""
         self._check_caller()
         if not spec.owner:
-            return Acquisition(spec, f"{self.called}:{self.random}:{next(self._numbers)}".encode(), self.limit)
+            return Acquisition(spec, f"{self.called}:{self.random}:{next(self.numbers)}".encode(), self.limit)
         new = Acquisition(spec, spec.owner, self.limit)
         with self._start:
             if self.closed:
@@ -191,7 +204,7 @@ class Engine:
         """A guard has ended. For finalizers too: it does not block."""
         if self._loop is not None and one.pid == os.getpid():
             try:  # noqa: SIM105, a signal has less to interrupt
-                self._loop.call_soon_threadsafe(self._drop, one)
+                self._loop.call_soon_threadsafe(self._do, self._drop, one)
             except RuntimeError:
                 pass  # the engine has ended
 
@@ -228,6 +241,16 @@ class Engine:
 
     # In the engine's thread.
 
+    def _do(self, work: Callable[..., object], *arguments: Any) -> None:
+        """What it sends goes at once: somebody waits for it."""
+        self.flushes = True
+        try:
+            work(*arguments)
+        finally:
+            self.flushes = False
+            for link in self._links():
+                link.flush()
+
     def _run(self, ready: Flag) -> None:
         if not self._once.acquire(blocking=False):
             return
@@ -261,12 +284,15 @@ class Engine:
             if now() >= self._end_by or (phases == {"lost"} and now() >= blocks_end_by):
                 break
             await asyncio.sleep(0.005)
-        await asyncio.gather(*(link.close() for link in self._links()), return_exceptions=True)
+        self.ending = True
+        await asyncio.gather(*(link.close() for link in self._links()), *self._closing, return_exceptions=True)
 
     def _look(self) -> None:
         asyncio.get_running_loop().call_later(NAP, self._look)
         if self.sentinels is not None and self.acquisitions:
             self.sentinels.look()
+        if any(one.machine.down for one in self.acquisitions.values()):
+            self.survey()
         for one in list(self.acquisitions.values()):
             # A signal can end a finalizer, or a release before it was posted.
             if not one.guards:
@@ -275,7 +301,7 @@ class Engine:
                 self.give(one, one.machine.tick)
 
     def own_links(self) -> list[Link]:
-        return [*self.links.values(), *([self.subscription] if self.subscription else [])]
+        return [*self.links.values(), *(link.subscription for link in self.links.values() if link.subscription)]
 
     def _links(self) -> list[Link]:
         return self.own_links() + (self.sentinels.links() if self.sentinels else [])
@@ -288,6 +314,7 @@ class Engine:
     def link(self, address: Address) -> Commands:
         if address not in self.links:
             self.links[address] = Commands(self, address)
+        self.links[address].used_at = now()
         return self.links[address]
 
     def link_for(self, key: bytes) -> Commands:
@@ -302,22 +329,88 @@ class Engine:
             for link in self.links.values():
                 link.beat()
         one.link = self.link_for(one.spec.key)
-        if (one.spec.plan.wait == 0 or self._hears()) and one.link.up:
-            self.give(one, one.machine.link_up)
-        self.give(one, one.machine.start)
+        if one.waits:
+            one.link.listen()
+        self.match(one)
+        self.give(one, one.machine.adopt if one.spec.adopts else one.machine.start)
 
-    def _hears(self) -> bool:
-        """Whether messages arrive. Subscribes before the first wait."""
-        if self.subscription is None:
-            self.subscription = Subscription(self)
-        elif self.subscription.hearing == "no" and self.subscription.up:
-            self.subscription.came()
-        return self.subscription.hearing == "sure"
+    def _linked(self, one: Acquisition) -> bool:
+        """Whether there are the links that its machine needs. One that does not wait any more needs no messages."""
+        link = one.link
+        if link is None or not link.up:
+            return False
+        return not one.waits or (link.subscription is not None and link.subscription.hearing == "sure")
+
+    def match(self, one: Acquisition) -> None:
+        """Its machine learns of the links."""
+        if (ready := self._linked(one)) == one.machine.down:
+            self.give(one, one.machine.link_up if ready else one.machine.link_down)
+
+    def follow(self, one: Acquisition, under_way: int | None = None) -> None:
+        """Goes to the server that has the lock by now: for the machine, that is another connection.
+
+        Only if this command is under way, which its server refused, or none is: else its answer will say so.
+        """
+        link = self.link_for(one.spec.key)
+        if one.machine.pending == under_way and (under_way is not None or link is not one.link):
+            one.link = link
+            if one.waits:
+                link.listen()
+            self.give(one, one.machine.link_down)
+
+    def tag(self, address: Address) -> int | None:
+        """A hash tag whose slot is at this server of a cluster, as far as it is known."""
+        mine = {slot for slot, at in self.slots.items() if at == address}
+        return next((number for number in range(2**18) if mine and key_slot(b"%d" % number) in mine), None)
+
+    def survey(self) -> None:
+        """Asks a server of the cluster where the slots are."""
+        if not self.endpoint.cluster or self.ending:
+            return
+        if (early := self._survey_at - now()) > 0:
+            if not self._survey_due:
+                self._survey_due = True
+                asyncio.get_running_loop().call_later(early / 1e9, self.survey)
+            return
+        self._survey_due = False
+        if links := [link for link in self.links.values() if link.up and link.surveys]:
+            self._survey_at = now() + SETTLES // 5
+            link = random.choice(links)
+            link.send((b"CLUSTER", b"SLOTS"), partial(self._surveyed, link))
+        else:
+            self.link(self.endpoint.seeds[0])
+
+    def _surveyed(self, link: Commands, value: Any, sent_at: int) -> None:
+        # Not again, where this user may not: it would fill ACL LOG.
+        link.surveys &= not isinstance(value, Exception)
+        if isinstance(value, list) and value:
+            self._map(link, value)
+        for each in list(self.links.values()):
+            if each.subscription is not None:
+                each.listen()
+
+    def _map(self, link: Commands, ranges: list[Any]) -> None:
+        slots: dict[int, Address] = {}
+        for first, last, (host, port, *_), *_ in ranges:
+            at = (str(link.place).rpartition(":")[0] if host in (None, b"", b"?") else host.decode(), int(port))
+            slots |= dict.fromkeys(range(first, last + 1), at)
+        for address, unused in list(self.links.items()):
+            if address not in slots.values() and not unused.users() and unused.used_at + KEEP < now():
+                del self.links[address]
+                for one in (unused, unused.subscription):
+                    if one is not None:
+                        self._closing.append(asyncio.get_running_loop().create_task(one.close()))
+        if slots == self.slots:
+            return
+        self.slots, seeds = slots, self.endpoint.seeds
+        seeds += [address for address in {*slots.values()} if address not in seeds]
+        for each in list(self.acquisitions.values()):
+            self.follow(each)
 
     def kept(self, one: Acquisition) -> Error:
         """What keeps the server from answering."""
         link: Link = one.link or self.link_for(one.spec.key)
-        deaf = self.subscription if link.up and one.spec.plan.wait != 0 else None
+        deaf = one.link.subscription if one.link and link.up and one.spec.plan.wait != 0 else None
         return (deaf if deaf is not None and not deaf.up else link).kept()
 
     def _unknown(self, one: Acquisition) -> None:
@@ -332,7 +425,7 @@ class Engine:
         if 0 < holds < one.level and one.entry.is_set() and one.link is not None and one.machine.phase == "held":
             # A courtesy: the last guard releases them all.
             one.level = holds
-            one.link.send(wire.release(one.spec, one.owner, holds), ignore)
+            one.link.send(wire.release_of(one.claim, holds), ignore)
 
     def give(self, one: Acquisition, work: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
         """An input for a machine, and what is to be done then."""
@@ -344,14 +437,17 @@ class Engine:
             else:
                 self._tell(one, output)
         self._set_timer(one)
-        if one.machine.down and not one.waits and one.link is not None and one.link.up:
-            # It only lacked the subscription, which it needs no more.
+        if one.machine.down and self._linked(one):
+            # It only lacked the subscription, which it needs no more, or went to another server.
             self.give(one, one.machine.link_up)
 
     def _set_timer(self, one: Acquisition) -> None:
+        at = one.machine.wake_at
         if one.timer is not None:
+            if at is not None and one.timer_at <= at:
+                return  # it looks again then
             one.timer.cancel()
-        one.timer, at = None, one.machine.wake_at
+            one.timer = None
         if at is None:
             return
         if one.machine.phase == "held" and at < one.machine.end:
@@ -359,19 +455,25 @@ class Engine:
             early = at - at % max(1, min(WINDOW, one.spec.plan.lease // 30))
             at = early if early > now() else at
         delay = max(0, at - now()) / 1e9
-        one.timer = asyncio.get_running_loop().call_later(delay, self.give, one, one.machine.tick)
+        one.timer_at, one.timer = at, asyncio.get_running_loop().call_later(delay, self._tick, one)
 
-    def _send(self, one: Acquisition, send: Send) -> None:
-        link = one.link = one.asking or self.link_for(one.spec.key)
-        if one.asking is not None:
-            one.asking = None
-            link.send((b"ASKING",), ignore)
+    def _tick(self, one: Acquisition) -> None:
+        one.timer = None
+        self.give(one, one.machine.tick)
+
+    def _send(self, one: Acquisition, send: Send, asking: Commands | None = None) -> None:
+        """`asking`: a server that gets the slot of the lock, and is asked once."""
+        link = asking or one.link or self.link_for(one.spec.key)
 
         def receive(value: Any, sent_at: int) -> None:
             if isinstance(value, Exception):
-                one.asking, value = self._refusal(value, one.spec.lock, link)
+                code, there, value = self.refusal(value, link, one.spec.lock)
+                if there is not None and one.machine.pending == send.number and self._redirect(one, send, code, there):
+                    return
+            elif value is None and asking is not None and send.command == "ENQUEUE":
+                value = Failed("passing", Denied(lock=one.spec.lock))  # of a server that gets the slot
             answer = value if isinstance(value, Failed) else wire.answer(send.command, value, one.holder_lease)
-            if answer == 1 or isinstance(answer, Granted):
+            if answer == 1 or isinstance(answer, (Granted, Waits)):
                 one.tied = link
             self.give(one, one.machine.reply, send.number, sent_at, answer)
 
@@ -381,22 +483,49 @@ class Engine:
                 # Not again, where this user may not: it would fill ACL LOG.
                 link.looks &= not isinstance(wire.refusal(value, "").error, Permission)
 
-        if send.look and link.looks:
+        if asking is not None:
+            link.send((b"ASKING",), ignore)
+            # That server sends no grants before it has the slot.
+            words = wire.acquire(one.spec, one.owner) if send.command == "ENQUEUE" else None
+        else:
+            words = None
+        if send.look and link.looks and asking is None:
             link.send((b"PTTL", one.spec.key), looked)
-        link.send(wire.words_of(send, one.spec, one.owner, self.channel), receive, one.spec.plan.response)
+        channel = link.subscription.channel if link.subscription else b""
+        words = words or wire.words_of(send, one.spec, one.owner, channel)
+        link.send(words, receive, one.spec.plan.response)
 
-    def _refusal(self, error: Exception, lock: str, link: Link) -> tuple[Commands | None, Failed]:
-        """What a refusal means, and where a cluster sends the next command, unless it is all commands of the slot."""
-        asking, (code, *words) = None, wire.text_of(error).split(" ")
-        if self.endpoint.cluster and code in ("MOVED", "ASK"):
-            host, _, port = words[1].rpartition(":")
-            if code == "ASK":
-                asking = self.link((host, int(port)))
-            else:
-                self.slots[int(words[0])] = (host, int(port))
-        elif code == "READONLY" and not self.endpoint.cluster:
+    def _redirect(self, one: Acquisition, send: Send, code: str, there: Commands) -> bool:
+        """Sends a command where a server of the cluster says."""
+        if code == "ASK":
+            if there.up:
+                self._send(one, send, there)
+            return there.up
+        if now() < one.followed_at + SETTLES:
+            return False
+        one.followed_at = now()
+        self.follow(one, send.number)
+        return True
+
+    def refusal(self, error: Exception, link: Link, lock: str = "") -> tuple[str, Commands | None, Failed]:
+        """Its code, where a cluster sends the command, and what a refusal means."""
+        there, (code, *words) = None, wire.text_of(error).split(" ")
+        if code == "READONLY" and not self.endpoint.cluster:
             self.leave(link.place.demoted())
-        return asking, wire.refusal(error, link.server, lock)
+        elif self.endpoint.cluster and code in ("MOVED", "ASK", "CLUSTERDOWN", "TRYAGAIN"):
+            if code in ("MOVED", "ASK"):
+                host, _, port = words[1].rpartition(":")
+                there = self.link((host or str(link.place).rpartition(":")[0], int(port)))
+            if there is not None and code == "MOVED":
+                self.slots[int(words[0])] = there.address
+            self.survey()
+        elif isinstance(link, Commands) and link.subscription and wire.NOT_SERVED in str(error):
+            link.subscription.drop(link.place.silent("the slot of its channel has moved"))
+        return code, there, wire.refusal(error, link.server, lock)
+
+    def may_release(self, claim: Claim) -> bool:
+        """Whether a grant that came late is one of this client's, and no hold that outlasts its release."""
+        return claim[1].startswith(f"{self.called}:{self.random}:".encode()) and claim not in self._kept
 
     def _tell(self, one: Acquisition, told: Tell) -> None:
         lock, at, what, error, why = one.spec.lock, now(), told.what, told.error, one.machine.why or ""
@@ -404,6 +533,8 @@ class Engine:
             error = self.kept(one)  # the newest reason
         waited, held = (at - one.began) / 1e9, (at - one.held_since) / 1e9
         if what == "ended":
+            if one.machine.kept is not None:
+                self._kept.append(one.claim)
             if self.acquisitions.pop(one.claim, None):
                 self.graces[one.spec.plan.grace] -= 1
             one.ended.settle()
@@ -413,6 +544,8 @@ class Engine:
             one.acquired.settle(told.token)
         elif what == "timed_out":
             one.acquired.settle(error=Timeout(lock=lock, waited=waited, cause=error))
+        elif what == "unheld":
+            one.acquired.settle(error=LockLost(lock=lock, why="taken"))
         elif what == "denied":
             one.acquired.settle(error=Denied(lock=lock))
         elif what == "error":
@@ -424,7 +557,7 @@ class Engine:
             one.released.settle(error=OutcomeUnknown(lock=lock, cause=error))
         elif what == "released":
             one.released.settle(error=error)
-        if what != "error" and told.outcome in ("ok", "lost"):
+        if what != "error" and what != "unheld" and told.outcome in ("ok", "lost") and one.machine.kept != ELSEWHERE:
             seconds = {"acquired": waited, "timed_out": waited, "released": held, "lost": held}.get(what, 0.0)
             failed = error if what == "renewal_failed" else None
             self.hook(Event(what, lock, seconds, why if what == "lost" else "", failed))
@@ -441,11 +574,11 @@ class Engine:
 
         def receive(value: Any, sent_at: int) -> None:
             if isinstance(value, Exception):
-                _, value = self._refusal(value, wire.shown(key), link)
+                _, _, value = self.refusal(value, link, wire.shown(key))
             try:
                 if not isinstance(value, Failed):
                     promise.settle(read(value, sent_at))
-                elif value.failure not in ("unsent", "passing") or self.closed:
+                elif value.failure != "passing" or self.closed:
                     promise.settle(error=Closed() if self.closed else value.error)
                 elif promise in self._promises:
                     # It was surely not carried out.

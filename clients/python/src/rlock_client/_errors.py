@@ -4,6 +4,7 @@ from __future__ import annotations
 
 REASONS = {
     "expired": "no renewal was confirmed before its lease or session ended (server unreachable or process paused)",
+    "overdue": "it was held for max_hold, and then not renewed any more",
     "ended": "its lease ended, and it is not renewed",
     "taken": "the server no longer has it (forced release, deletion or fail-over)",
     "closed": "its client was closed",
@@ -33,7 +34,7 @@ class Error(Exception):
 
 
 class LockLost(Error):
-    """The lock was acquired and is no longer held. `why` is expired, taken, closed, forked or released."""
+    """The lock was acquired and is no longer held. `why` is expired, overdue, taken, closed, forked or released."""
 
     text = "the lock {lock} {message}"
 

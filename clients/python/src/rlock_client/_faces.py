@@ -3,75 +3,77 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, TypeVar
 
 from . import _endpoint
 from ._clock import now
 from ._engine import Acquisition, Engine
-from ._errors import Denied, Invalid, Timeout, Unsupported
+from ._errors import Denied, Error, Invalid, LockLost, Timeout
 from ._events import Event, hook
 from ._machine import MS, Plan
 from ._promise import Promise
 from ._wire import LONGEST_MS, Info, Spec, info
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 RESPONSE = 2_000 * MS
 BRIEF = 0.1  # how long an end that is in a hurry waits for a release, in s
 Seconds = float | timedelta
 L = TypeVar("L", bound="BaseLock")
 W = TypeVar("W", bound="BaseLock")
+A = TypeVar("A", bound="BaseLockAll")
 B = TypeVar("B", bound="BaseGuard")
 
 
-def nanoseconds(what: str, time: Seconds, least_ms: int = 0) -> int:
+def nanoseconds(what: str, time: Seconds, least_ms: int = 0, reason: str = "") -> int:
     value = time.total_seconds() if isinstance(time, timedelta) else time
     if not isinstance(value, (int, float)) or not least_ms / 1000 <= value <= LONGEST_MS / 1000:
-        raise Invalid(f"{what} is a number of seconds from {least_ms / 1000:g} to {LONGEST_MS // 1000}, not {time!r}")
+        least = f"{least_ms / 1000:g}{reason}"
+        raise Invalid(f"{what} is a number of seconds from {least} to {LONGEST_MS // 1000}, not {time!r}")
     return round(value * 1e9)
-
-
-class Times(TypedDict, total=False):
-    """Of each lock: `lease`, `wait` and `session_grace` are those of the client by default; `renew` is true."""
-
-    lease: Seconds | None
-    wait: Seconds | None
-    renew: bool
-    session_grace: Seconds | None
-
-
-class Options(Times, total=False):
-    """`owner`: not a new one for each acquisition; acquiring a lock that it holds in this client re-enters it."""
-
-    owner: str | bytes | None
 
 
 def planned(
     plan: Plan,
-    lease: Seconds | None = None,
-    wait: Seconds | None = None,
-    session_grace: Seconds | None = None,
-    renew: bool = True,
-    fenced: bool = False,
+    lease: Seconds | None,
+    wait: Seconds | None,
+    session_grace: Seconds | None,
+    at_least: Seconds | None = None,
+    max_hold: Seconds | None = None,
 ) -> Plan:
     """The plan with these settings instead of its own."""
     if lease is not None:
-        time = nanoseconds("a lease", lease, 1) // MS * MS
+        time = nanoseconds("a lease", lease, 100, " (a shorter one ends between two renewals)") // MS * MS
         plan = plan._replace(lease=time, response=min(plan.response, max(50 * MS, time // 6)))
     if wait is not None:
         plan = plan._replace(wait=nanoseconds("a wait", wait))
     if session_grace is not None:
         plan = plan._replace(grace=nanoseconds("a session grace", session_grace, 100))
-    return plan._replace(renew=renew, fenced=fenced)
+    if at_least is not None:
+        plan = plan._replace(at_least=nanoseconds("at_least", at_least))
+    if max_hold is not None:
+        plan = plan._replace(max_hold=nanoseconds("max_hold", max_hold))
+    return plan
+
+
+def named(owner: str | bytes) -> bytes:
+    name = owner.encode() if isinstance(owner, str) else owner
+    if not (isinstance(name, bytes) and 1 <= len(name) <= 512):
+        raise Invalid(f"an owner is a text or bytes, of 1 to 512 bytes, not {owner!r}")
+    return name
+
+
+def leave(entered: list[tuple[int, Any]], who: int) -> Any:
+    """The last guard that this thread or task entered by a handle."""
+    entry = next((entry for entry in reversed(entered) if entry[0] == who), entered[-1])
+    entered.remove(entry)
+    return entry[1]
 
 
 class BaseLock:
     """A lock by its name. It does no I/O until it is acquired; unless named, each acquisition is another owner."""
 
-    def __init__(self, client: BaseClient[Any, Any], spec: Spec) -> None:
+    def __init__(self, client: BaseClient[Any, Any, Any], spec: Spec) -> None:
         # The client lives as long as its handles and guards.
         self._client, self._spec, self._engine, self.name = client, spec, client._engine, spec.key
         self._entered: list[tuple[int, Any]] = []
@@ -79,18 +81,10 @@ class BaseLock:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._spec.lock}>"
 
-    def _exit(self, who: int) -> Any:
-        """The last guard that this thread or task entered by this handle."""
-        entry = next((entry for entry in reversed(self._entered) if entry[0] == who), self._entered[-1])
-        self._entered.remove(entry)
-        return entry[1]
-
     def _ask(self, guard: type[B], timeout: Seconds | None, began: int) -> B | Promise[None]:
         """A guard that can begin; or what to wait for, if its owner has an earlier acquisition."""
         plan, waited = self._spec.plan, now() - began
         wait = plan.wait if timeout is None else nanoseconds("a timeout", timeout)
-        if wait != 0 and self._engine.endpoint.cluster:
-            raise Unsupported("this client does not wait in a cluster; use try_acquire, or a server without a cluster")
         spec = self._spec._replace(plan=plan._replace(wait=wait and max(1, wait - waited)))
         one = self._engine.acquire(spec)
         if one.spec is spec:
@@ -110,6 +104,14 @@ class BaseLock:
             raise Timeout(lock=spec.lock, waited=waited / 1e9, cause=cause) if wait else Denied(lock=spec.lock)
         return self._engine.turn(change, spec.plan.wait)
 
+    def _adopt(self, guard: type[B], owner: str | bytes) -> B:
+        plan = self._spec.plan._replace(wait=0, confirm_first=True)
+        spec = self._spec._replace(plan=plan, owner=named(owner), adopts=True)
+        one = self._engine.acquire(spec)
+        if one.spec is not spec:
+            raise Invalid(f"this client uses the owner {owner!r} of the lock {spec.lock} already")
+        return guard(self, one)
+
     def _info(self) -> Promise[Info]:
         return self._engine.ask(self.name, (b"RLOCK.INFO", self.name), lambda value, _: info(value))
 
@@ -120,7 +122,7 @@ class BaseLock:
 class ReadWriteLock(Generic[L, W]):
     """Many readers hold it together, or one writer alone."""
 
-    def __init__(self, client: BaseClient[L, W], spec: Spec) -> None:
+    def __init__(self, client: BaseClient[L, W, Any], spec: Spec) -> None:
         self._client, self._spec = client, spec
 
     def read(self) -> L:
@@ -131,7 +133,76 @@ class ReadWriteLock(Generic[L, W]):
         return self._client._write_lock(self._client, self._spec._replace(mode=b"WRITE", plan=plan))
 
 
-class BaseClient(Generic[L, W]):
+class BaseLockAll:
+    """Several locks, acquired together, in an order that all clients share: by name.
+
+    Free ones take one round trip. If another owner holds one of them, those before it stay held, those after it are
+    released, and the client waits for that one. Two of these never wait for each other.
+    """
+
+    def __init__(self, locks: list[Any], wait: int | None) -> None:
+        self._locks, self._wait = locks, wait
+        self._entered: list[tuple[int, Any]] = []
+
+    def _steps(
+        self, kind: type[B], timeout: Seconds | None
+    ) -> Generator[tuple[Promise[int], float | None], None, list[B]]:
+        """Yields what to wait for, and for how long at most."""
+        limit, began = self._wait if timeout is None else nanoseconds("a timeout", timeout), now()
+        guards: dict[int, B] = {}
+
+        def left() -> int | None:
+            return None if limit is None else max(1, limit - (now() - began))
+
+        def begin(number: int, wait: int | None) -> Promise[int]:
+            lock = self._locks[number]
+            spec = lock._spec._replace(plan=lock._spec.plan._replace(wait=wait))
+            guards[number] = kind(lock, lock._engine.acquire(spec))
+            return guards[number]._begin(None)
+
+        def settled(number: int, promise: Promise[int], error: BaseException | None = None) -> BaseException | None:
+            if promise.is_set():
+                error = guards[number]._settled(promise)
+            if error is not None or not promise.is_set():
+                guards.pop(number)._end()
+            return error
+
+        try:
+            while True:
+                for number in [number for number, guard in guards.items() if not guard._one.is_held()]:
+                    guards.pop(number)._end()
+                missing = [number for number in range(len(self._locks)) if number not in guards]
+                if not missing:
+                    return [guards[number] for number in range(len(self._locks))]
+                # All at once. None of these requests waits, so that none is part of a deadlock.
+                batch = [(number, begin(number, 0)) for number in missing]
+                errors: list[BaseException] = []
+                for number, promise in batch:
+                    bound = left() if limit else None
+                    yield promise, None if bound is None else bound / 1e9
+                    if error := settled(number, promise):
+                        errors.append(error)
+                if limit == 0 and errors:
+                    raise errors[0]
+                number = min((number for number in missing if number not in guards), default=len(self._locks))
+                for later in [other for other in guards if other > number]:
+                    guards.pop(later)._end()
+                if number < len(self._locks):
+                    promise = begin(number, left())
+                    yield promise, None
+                    error = settled(number, promise)
+                    if isinstance(error, Timeout):
+                        cause = error.__cause__ if isinstance(error.__cause__, Exception) else None
+                        raise Timeout(lock=error.lock, waited=(now() - began) / 1e9, cause=cause)
+                    if error is not None:
+                        raise error
+        except BaseException:
+            for guard in guards.values():
+                guard._end()
+            raise
+
+
+class BaseClient(Generic[L, W, A]):
     """One per process. `server` is a URL, or a client of redis-py, whose settings are taken and not its connections.
 
     `name`: for owners and connections; the program's by default. `lease`: how long a lock is held unless renewed, as
@@ -144,6 +215,7 @@ class BaseClient(Generic[L, W]):
 
     _lock: type[L]
     _write_lock: type[W]
+    _lock_all: type[A]
 
     def __init__(
         self,
@@ -172,29 +244,83 @@ class BaseClient(Generic[L, W]):
         """The owners of this client begin with it."""
         return f"{self._engine.called}:{self._engine.random}"
 
-    def lock(self, name: str | bytes, *, fair: bool = False, fenced: bool = False, **options: Unpack[Options]) -> L:
-        """`fair`: one order with Redisson's fair waiters. `fenced`: guards have a token that grows with each holder."""
-        return self._lock(self, self._spec(name, fenced, **options)._replace(fair=fair))
+    def lock(
+        self,
+        name: str | bytes,
+        *,
+        fair: bool = False,
+        fenced: bool = False,
+        lease: Seconds | None = None,
+        wait: Seconds | None = None,
+        renew: bool = True,
+        session_grace: Seconds | None = None,
+        at_least: Seconds | None = None,
+        max_hold: Seconds | None = None,
+        owner: str | bytes | None = None,
+    ) -> L:
+        """`fair`: one order with Redisson's fair waiters. `fenced`: guards have a token that grows with each holder.
 
-    def read_write_lock(self, name: str | bytes, **options: Unpack[Options]) -> ReadWriteLock[L, W]:
-        return ReadWriteLock(self, self._spec(name, **options))
+        `lease`, `wait` and `session_grace` are those of the client by default. `at_least`: a release before this time,
+        from the guard on, keeps the lock held for the rest of it. `max_hold`: after this time it is not renewed.
+        `owner`: not a new one for each acquisition; acquiring a lock that it holds in this client re-enters it.
+        """
+        plan = planned(self._plan, lease, wait, session_grace, at_least, max_hold)
+        return self._lock(self, self._spec(name, plan._replace(renew=renew, fenced=fenced), owner)._replace(fair=fair))
 
-    def semaphore(self, name: str | bytes, permits: int, **options: Unpack[Options]) -> L:
-        """At most `permits` owners hold it at once. Use the same number everywhere: the server does not store it."""
+    def read_write_lock(
+        self,
+        name: str | bytes,
+        *,
+        lease: Seconds | None = None,
+        wait: Seconds | None = None,
+        renew: bool = True,
+        session_grace: Seconds | None = None,
+        at_least: Seconds | None = None,
+        max_hold: Seconds | None = None,
+        owner: str | bytes | None = None,
+    ) -> ReadWriteLock[L, W]:
+        """The options are those of `lock`."""
+        plan = planned(self._plan, lease, wait, session_grace, at_least, max_hold)
+        return ReadWriteLock(self, self._spec(name, plan._replace(renew=renew), owner))
+
+    def semaphore(
+        self,
+        name: str | bytes,
+        permits: int,
+        *,
+        lease: Seconds | None = None,
+        wait: Seconds | None = None,
+        renew: bool = True,
+        session_grace: Seconds | None = None,
+        at_least: Seconds | None = None,
+        max_hold: Seconds | None = None,
+        owner: str | bytes | None = None,
+    ) -> L:
+        """At most `permits` owners hold it at once. Use the same number everywhere: the server does not store it.
+
+        The options are those of `lock`.
+        """
         if not isinstance(permits, int) or not 1 <= permits < 2**31:
             raise Invalid(f"a semaphore has from 1 to {2**31 - 1} permits, not {permits!r}")
-        return self._lock(self, self._spec(name, **options)._replace(mode=b"PERMIT", permits=permits))
+        plan = planned(self._plan, lease, wait, session_grace, at_least, max_hold)
+        spec = self._spec(name, plan._replace(renew=renew), owner)
+        return self._lock(self, spec._replace(mode=b"PERMIT", permits=permits))
 
-    def _spec(
-        self, lock: str | bytes, fenced: bool = False, owner: str | bytes | None = None, **times: Unpack[Times]
-    ) -> Spec:
-        if not isinstance(lock, (str, bytes)) or not lock:
-            raise Invalid(f"the name of a lock is a text or bytes, not {lock!r}")
-        named = owner.encode() if isinstance(owner, str) else owner
-        if named is not None and not (isinstance(named, bytes) and 1 <= len(named) <= 512):
-            raise Invalid(f"an owner is a text or bytes, of 1 to 512 bytes, not {owner!r}")
-        plan = planned(self._plan, **times, fenced=fenced)
-        return Spec(lock.encode() if isinstance(lock, str) else lock, plan, owner=named or b"")
+    def lock_all(self, names: Iterable[str | bytes], *, lease: Seconds | None = None, wait: Seconds | None = None) -> A:
+        """All these locks as one: acquired together, lost as soon as one is lost, released together."""
+        plan = planned(self._plan, lease, wait, None)
+        # Text and bytes name the same locks.
+        specs = {spec.key: spec for spec in (self._spec(name, plan, None) for name in names)}
+        if isinstance(names, (str, bytes)) or not specs:
+            raise Invalid(f"lock_all takes the names of at least one lock, not {names!r}")
+        return self._lock_all([self._lock(self, specs[key]) for key in sorted(specs)], plan.wait)
+
+    def _spec(self, lock: str | bytes, plan: Plan, owner: str | bytes | None) -> Spec:
+        key = lock.encode() if isinstance(lock, str) else lock
+        if not isinstance(key, bytes) or not 1 <= len(key) <= 1024:
+            raise Invalid(f"the name of a lock is a text or bytes, of 1 to 1024 bytes, not {lock!r}")
+        # An owner that was used before may have earlier grants.
+        return Spec(key, plan._replace(confirm_first=owner is not None), owner=b"" if owner is None else named(owner))
 
 
 class BaseGuard:
@@ -204,6 +330,7 @@ class BaseGuard:
 
     def __init__(self, lock: BaseLock, one: Acquisition) -> None:
         self._lock, self._one, self._engine = lock, one, lock._engine
+        self._ones: list[Acquisition] = [one]
         one.guards.add(self)
         self.token = 0  # the fencing token; 0 without `fenced`
         self.name, self.owner = one.spec.key, one.owner
@@ -224,14 +351,34 @@ class BaseGuard:
         self._engine.post(self._engine.begin, self._one)
         return self._one.acquired
 
-    def _drop(self) -> bool:
-        """Begins the release; whether there is an outcome to wait for."""
+    def _detach(self) -> None:
+        with self._one.mutex:
+            self.check()
+            if len(self._one.guards) > 1:
+                raise Invalid(f"the lock {self._one.spec.lock} has other guards: release them before you detach it")
+            self._one.detached = True
+        self._end()
+
+    def _left(self) -> float:
+        return max(0.0, (self._one.machine.lease_end - now()) / 1e9)
+
+    def _settled(self, acquired: Promise[int]) -> BaseException | None:
+        """Takes what the engine has answered."""
+        try:
+            self.token = acquired.result()
+            self._one.received = True
+        except Error as error:
+            return error
+        return None
+
+    def _drop(self) -> list[Promise[None]]:
+        """Begins the release: the outcomes to wait for."""
         if self._over:
             raise self._one.loss("released")
         self._end()
         if self._one.machine.why is not None:
             raise self._one.loss("released")
-        return not self._one.guards
+        return [] if self._one.guards else [self._one.released]
 
     def _end(self) -> None:
         if not self._over:
@@ -250,3 +397,28 @@ class BaseGuard:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._one.spec.lock}>"
+
+
+class BaseGuardAll:
+    """Holds of several locks, lost as soon as one of them is. Keep a reference to it, as to each guard."""
+
+    def __init__(self, guards: list[Any]) -> None:
+        self._guards, self._over = guards, False
+        self._ones: list[Acquisition] = [guard._one for guard in guards]
+
+    def check(self) -> float:
+        """The seconds left of the first to end. Raises LockLost if others may hold one of the locks. Sends nothing."""
+        return min(float(guard.check()) for guard in self._guards)
+
+    def _drop(self) -> list[Promise[None]]:
+        self._over = True
+        outcomes: list[Promise[None]] = []
+        lost: list[LockLost] = []
+        for guard in self._guards:
+            try:
+                outcomes += guard._drop()
+            except LockLost as error:
+                lost.append(error)
+        if lost:
+            raise lost[0]
+        return outcomes

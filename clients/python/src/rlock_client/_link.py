@@ -7,7 +7,8 @@ import contextlib
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ._clock import now
@@ -16,14 +17,14 @@ from ._errors import Error, Permission, Unreachable
 from ._events import Event
 from ._machine import MS, Failed
 from ._version import __version__
-from ._wire import HELLO, Words, is_replica, parse, refusal
+from ._wire import HELLO, Words, is_replica, parse, release_of
 
 if TYPE_CHECKING:
     from ._engine import Acquisition, Engine
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 1.0
-GRACE = 0.02
+GRACE = 20 * MS
 # A connection has at least this time, whatever the lease is: it takes several round trips.
 LEAST_TO_CONNECT = 1_000 * MS
 NO_GRACE = 2**62
@@ -38,7 +39,7 @@ class Sent:
 
     receive: Receiver
     at: int
-    alarm: asyncio.TimerHandle = field(init=False)
+    until: int
 
 
 class Link:
@@ -61,9 +62,15 @@ class Link:
         self._outbox: list[Words] = []
         self._waiting: deque[Sent] = deque()
         self._heart: asyncio.TimerHandle | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0
         self._pulses = list(self.pulses)
         self._again = asyncio.Event()
         self._task = self.loop.create_task(self._keep())
+
+    @property
+    def trusted(self) -> bool:
+        return self.up and self._doubt is None
 
     @property
     def server(self) -> str:
@@ -71,7 +78,7 @@ class Link:
         return str(self.place)
 
     def came(self) -> None: ...
-    def went(self) -> None: ...
+    def went(self) -> None: ...  # or did not come
     def message(self, payload: bytes) -> None: ...
     def lives(self, value: Any, sent_at: int) -> None: ...
 
@@ -111,23 +118,40 @@ class Link:
     def send(self, words: Words, receive: Receiver, within: int | None = None) -> None:
         """Sends a command; a connection that does not answer it within this time (in ns) is given up."""
         if not self.up:
-            receive(Failed("unsent", self.trouble), now())
+            receive(Failed("passing", self.trouble), now())
             return
-        if not self._outbox:
-            self.loop.call_soon(self._flush)
+        if not self._outbox and not self.engine.flushes:
+            self.loop.call_soon(self.flush)
         self._outbox.append(words)
-        sent = Sent(receive, now())
-        sent.alarm = self.loop.call_later((within or self.engine.response) / 1e9, self._late, sent)
+        at = now()
+        sent = Sent(receive, at, at + (within or self.engine.response))
         self._waiting.append(sent)
+        if self._alarm is None or sent.until < self._alarm_at:
+            self._set_alarm(sent.until, self._late)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         batch, self._outbox = self._outbox, []
-        if self.up:
+        if self.up and batch:
             self.connection._writer.writelines(self.connection.pack_commands(batch))
 
-    def _late(self, sent: Sent) -> None:
-        # The reply may have arrived while this thread stood still.
-        sent.alarm = self.loop.call_later(GRACE, self.drop, self.place.silent("no reply in time"))
+    def _set_alarm(self, at: int, work: Callable[[], None]) -> None:
+        """One for all commands, since most are answered long before."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at, self._alarm = at, self.loop.call_later(max(0, at - now()) / 1e9, work)
+
+    def _late(self, again: bool = False) -> None:
+        self._alarm, at = None, now()
+        first = min((sent.until for sent in self._waiting), default=None)
+        if first is None:
+            return
+        if again and first + GRACE <= at:
+            self.drop(self.place.silent("no reply in time"))
+        elif first <= at:
+            # The reply may have arrived while this thread stood still.
+            self._set_alarm(at + GRACE, partial(self._late, True))
+        else:
+            self._set_alarm(first, self._late)
 
     def kept(self) -> Error:
         """Why it does not answer."""
@@ -206,8 +230,10 @@ class Link:
             self.beat()
             self.trouble = why
             waiting, self._waiting, self._outbox = self._waiting, deque(), []
+            if self._alarm is not None:
+                self._alarm.cancel()
+                self._alarm = None
             for sent in waiting:
-                sent.alarm.cancel()
                 sent.receive(Failed("unanswered", why), sent.at)
             self._gone(why)
             self.went()
@@ -219,11 +245,13 @@ class Link:
             value = await self.connection.read_response(disconnect_on_error=False)
         except REPLIES as error:
             value = error
-        if isinstance(value, list) and value and value[0] == b"message":
+        kind = value[0] if isinstance(value, list) and value else None
+        if kind in (b"message", b"smessage"):
             self.message(value[2])
+        elif kind == b"sunsubscribe":
+            self.drop(self.place.silent("the slot of its channel has moved"))
         elif self._waiting:
             sent = self._waiting.popleft()
-            sent.alarm.cancel()
             sent.receive(value, sent.at)
         else:
             self.drop(self.place.silent(f"a reply that nobody asked for: {value!r}"))
@@ -252,34 +280,49 @@ class Commands(PrimaryLink):
     """For the commands of locks; sessions end with it."""
 
     looks = True  # for how long another owner still holds a lock, as far as this user may
+    surveys = True  # the slots of a cluster, as far as this user may
 
     def __init__(self, engine: Engine, address: Address) -> None:
-        self.address = address
+        self.address, self.used_at = address, 0
+        self.subscription: Subscription | None = None
         super().__init__(engine, engine.endpoint.at(address))
 
     def users(self) -> list[Acquisition]:
         return [one for one in self.engine.acquisitions.values() if one.link is self]
 
+    def listen(self) -> None:
+        """Sees to it that messages arrive."""
+        if self.subscription is None:
+            self.subscription = Subscription(self)
+        elif self.subscription.hearing == "no" and self.subscription.up:
+            self.subscription.came()
+
     def came(self) -> None:
-        self.looks = True
+        self.looks = self.surveys = True
+        if self.engine.ending:
+            return
         # Renewals first: their locks have a deadline.
-        for one in sorted(self.engine.acquisitions.values(), key=lambda one: one.machine.phase != "held"):
-            if not one.waits and self.engine.link_for(one.spec.key) is self:
-                self.engine.give(one, one.machine.link_up)
-        subscription = self.engine.subscription
+        for one in sorted(self.users(), key=lambda one: one.machine.phase != "held"):
+            if not one.waits:
+                self.engine.match(one)
+        subscription = self.subscription
         if subscription is not None and subscription.hearing in ("heard", "sure"):
             subscription.count()
+        self.engine.survey()
 
     def went(self) -> None:
-        """In a cluster, the slots of a server that is gone are asked for at another one."""
-        engine, seeds = self.engine, self.engine.endpoint.seeds
-        engine.slots = {slot: address for slot, address in engine.slots.items() if address != self.address}
-        if self.address == seeds[0]:
-            seeds.append(seeds.pop(0))
-        for one in self.users():
-            engine.give(one, one.machine.link_down)
-            if engine.link_for(one.spec.key).up:
-                engine.give(one, one.machine.link_up)
+        engine = self.engine
+        for one in list(engine.acquisitions.values()):
+            if one.link is self:
+                engine.match(one)
+            elif one.tied is self and one.spec.plan.grace:
+                engine.give(one, one.machine.link_down)
+        if engine.endpoint.cluster and not engine.ending:
+            if self.address == engine.endpoint.seeds[0]:
+                engine.endpoint.seeds.append(engine.endpoint.seeds.pop(0))
+            engine.survey()
+            for one in self.users():
+                engine.follow(one)
 
     def grace(self) -> int:
         return min((grace for grace, count in self.engine.graces.items() if grace and count), default=NO_GRACE)
@@ -294,24 +337,41 @@ class Commands(PrimaryLink):
 
 
 class Subscription(PrimaryLink):
-    """For the messages to waiters."""
+    """For the messages to those who wait at the server of a link for commands."""
 
-    hearing = "no"  # asking, heard: the server has confirmed it, sure: so has that of the commands
+    # asking; heard: the server has confirmed it; sure: it is the server of the commands. The latter makes the grants.
+    hearing = "no"
 
-    def __init__(self, engine: Engine) -> None:
-        # All that may be said there, and by a user without more permissions.
-        self.pulses = ((b"PING",), (b"SUBSCRIBE", engine.channel))
-        super().__init__(engine, engine.endpoint.at(None))
+    def __init__(self, commands: Commands) -> None:
+        self.commands, self.channel = commands, b""
+        super().__init__(commands.engine, commands.engine.endpoint.at(commands.address))
 
     def users(self) -> list[Acquisition]:
-        return [one for one in self.engine.acquisitions.values() if one.waits]
+        return [one for one in self.commands.users() if one.waits]
 
     def came(self) -> None:
+        # Each connection has a channel of its own: one that is half-open must not count as its receiver.
+        engine, tag = self.engine, ""
+        if engine.endpoint.cluster:
+            number = engine.tag(self.commands.address)
+            if number is None and self.commands.surveys:
+                engine.survey()
+                return
+            tag = f":{{{number or 0}}}"
+        self.channel = f"rlock:grants:{engine.random}:{next(engine.numbers)}{tag}".encode()
         self.hearing = "asking"
-        self.send((b"SUBSCRIBE", self.engine.channel), self._subscribed)
+        subscribe = (b"SSUBSCRIBE" if tag else b"SUBSCRIBE", self.channel)
+        # All that may be said there, and by a user without more permissions.
+        self._pulses = [(b"PING",), subscribe]
+        self.send(subscribe, self._subscribed)
 
     def went(self) -> None:
         self.hearing = "no"
+        self._match()
+
+    def _match(self) -> None:
+        for one in self.users():
+            self.engine.match(one)
 
     def _subscribed(self, value: Any, sent_at: int) -> None:
         if isinstance(value, Exception):
@@ -320,25 +380,31 @@ class Subscription(PrimaryLink):
             self.count()
 
     def count(self) -> None:
-        """The server of the command link must know the subscription: that server makes the grants."""
+        """The server of the command link must know the subscription. In a cluster, both have the same address."""
         self.hearing = "heard"
-        self.engine.link(None).send((b"PUBSUB", b"NUMSUB", self.engine.channel), self._counted)
+        if self.engine.endpoint.cluster:
+            self._sure()
+        else:
+            self.commands.send((b"PUBSUB", b"NUMSUB", self.channel), self._counted)
 
     def _counted(self, value: Any, sent_at: int) -> None:
         if isinstance(value, Exception):
             self._unheard(value)
-        elif isinstance(value, Failed) or self.hearing != "heard":
+        elif isinstance(value, Failed) or self.hearing != "heard" or value[0] != self.channel:
             return
         elif value[1] == 0:
             self.drop(self.place.silent("the subscription is on another server"))
         else:
-            self.hearing = "sure"
-            for one in self.users():
-                self.engine.give(one, one.machine.link_up)
+            self._sure()
+
+    def _sure(self) -> None:
+        self.hearing = "sure"
+        self._match()
 
     def _unheard(self, error: Exception) -> None:
         """No messages for this user: waits end. The next one subscribes again, for the rules may have changed."""
-        refused, self.hearing = refusal(error, self.server), "no"
+        _, _, refused = self.engine.refusal(error, self.commands)
+        self.hearing = "no"
         if refused.failure == "passing":
             self.drop(refused.error)  # the next connection subscribes again
             return
@@ -346,7 +412,14 @@ class Subscription(PrimaryLink):
             self.engine.give(one, one.machine.cancel, refused.error)
 
     def message(self, payload: bytes) -> None:
-        word, whose, token = parse(payload) or ("", (b"", b"", b""), 0)
-        one = self.engine.acquisitions.get(whose)
+        engine, message = self.engine, parse(payload)
+        one = engine.acquisitions.get(message.claim) if message else None
+        if message is None:
+            return
         if one is not None:
-            self.engine.give(one, one.machine.message, word, token)
+            # What a connection that is given up still brings may be older than a fail-over.
+            current = self.hearing == "sure" and self.trusted and self.commands.trusted and one.link is self.commands
+            engine.give(one, one.machine.message, message.word, message.token, message.lease, current)
+        elif message.word == "granted" and engine.may_release(message.claim):
+            # Of an acquisition that has ended: the server has granted a repeat of its requests.
+            self.commands.send(release_of(message.claim), ignore)

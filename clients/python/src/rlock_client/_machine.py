@@ -7,7 +7,7 @@ Times are in nanoseconds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, ParamSpec
+from typing import Any, Literal, NamedTuple, ParamSpec
 
 from ._errors import Error
 
@@ -25,14 +25,16 @@ DOUBLINGS = 6
 # A request without an answer can be carried out late: a release is repeated after this time.
 STRAY = 1_000 * MS
 
+ELSEWHERE = -1  # where a hold ends that was detached
+
 Command = Literal["ENQUEUE", "ACQUIRE", "RENEW", "CANCEL", "RELEASE"]
-Why = Literal["expired", "taken", "closed", "forked"]
+Why = Literal["expired", "overdue", "taken", "closed", "forked"]
 Phase = Literal["new", "asking", "queued", "confirming", "held", "releasing", "lost", "cancelling", "ended"]
 WAITING = ("new", "asking", "queued", "confirming")
 # What a failure means for the next command. Final: refused, and the same would be refused again. Passing: refused for
-# now. Draining: refused until another server takes over. Gone: the key holds something else. Unanswered: the server may
-# have carried it out.
-Failure = Literal["final", "passing", "draining", "gone", "unsent", "unanswered"]
+# now, or not sent. Draining: refused until another server takes over. Gone: the key holds something else. Unanswered:
+# the server may have carried it out.
+Failure = Literal["final", "passing", "draining", "gone", "unanswered"]
 
 
 class Plan(NamedTuple):
@@ -40,8 +42,11 @@ class Plan(NamedTuple):
     wait: int | None = None  # None waits for ever, 0 asks once
     renew: bool = True
     fenced: bool = False
+    confirm_first: bool = False  # whatever a message proves: the owner may have been used before
     response: int = 5_000 * MS  # how long the server may take to answer a command
     grace: int | None = None  # of a session
+    at_least: int = 0  # how long the lock stays held from the guard on, also if it is released sooner
+    max_hold: int | None = None  # how long the lock is renewed from the guard on
 
 
 class Granted(NamedTuple):
@@ -71,12 +76,15 @@ class Send(NamedTuple):
     wait_ms: int = 0  # of ENQUEUE; 0 is for ever
     look: bool = False  # also ask for the holder's lease
     lease_ms: int | None = None  # of RENEW, where it is not the whole lease
+    keep: bool = False  # RENEW without a session: the hold then ends by itself
 
 
 class Tell(NamedTuple):
     """`ended`: nothing of the acquisition is left here nor, as far as it is known, in the server."""
 
-    what: Literal["acquired", "timed_out", "denied", "error", "renewed", "renewal_failed", "lost", "released", "ended"]
+    what: Literal[
+        "acquired", "timed_out", "denied", "error", "unheld", "renewed", "renewal_failed", "lost", "released", "ended"
+    ]
     error: Error | None = None
     token: int = 0
     outcome: Literal["ok", "lost", "unknown", "error"] = "ok"  # of released
@@ -93,27 +101,38 @@ def end_of(sent_at: int, time: int) -> int:
 
 
 class Machine:
-    """The inputs are its public methods, given by `take`."""
+    """The inputs are its public methods, given by `take`.
+
+    A grant by message is held at once if it cannot be older than the first request: the owner was never used before.
+    A RENEW confirms it later, or never if the lock is released before. Where that is not proved, RENEW comes first.
+    """
 
     def __init__(self, plan: Plan, up: bool = True) -> None:
         self.phase: Phase = "new"
         self.down = not up
         self.why: Why | None = None
         self.ended = False  # lost since a lease that is not renewed came to its end
+        self.pending: int | None = None  # the request whose reply counts
+        self.kept: int | None = None  # until when the hold outlasts its release, or ELSEWHERE
+        self.lease_end = 0  # by the local clock
         self._plan = plan
         self._out: list[Output] = []
-        self._now = self._number = self._token = self._deadline = 0
-        self._pending: int | None = None  # the request whose reply counts
+        self._now = self._number = self._token = 0
         self._next: int | None = None  # when the next request is due
         self._until: int | None = None  # when the wait ends, or a release or a cancellation is given up
         self._pause = FIRST_PAUSE
         self._asked_at = self._asks = self._looks = self._failures = 0
+        self._first_sent = 0  # no grant of this owner is older
+        self._renew_at = self._held_at = 0
         self._heard_at = 0  # the last message
-        # With a session the hold ends with this connection, which lived at `proven`.
+        self._unconfirmed: int | None = None  # the lease of a grant by message that no RENEW has confirmed
+        # Whether all requests went by this connection, or it confirmed the hold: with a session the hold ends with it.
+        # It lived at `proven`.
         self._tied, self._proven = False, 0
         self._stray = False  # a request was not answered
-        self._repeated = False  # nor a release
-        self._queued = False
+        self._overtaken = False  # a request was under way when a message ended the wait
+        self._repeated = False  # a release was not answered
+        self._queued = self._adopts = False
         self._error: Error | None = None
 
     def take(self, now: int, work: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> list[Output]:
@@ -121,7 +140,7 @@ class Machine:
         self._out, self._now = [], now
         # Before anything else: a reply that comes too late must not bring a lost lock back.
         if self.phase == "held" and now >= self.end:
-            self._lose("expired")
+            self._lose("overdue" if self.overdue(now) else "expired")
         work(*arguments, **named)
         return self._out
 
@@ -129,12 +148,14 @@ class Machine:
     def end(self) -> int:
         """Of a held lock, by the local clock: by its lease, and with a session by the life of the connection."""
         grace = self._plan.grace
-        return self._deadline if grace is None else min(self._deadline, end_of(self._proven, grace))
+        return self.lease_end if grace is None else min(self.lease_end, end_of(self._proven, grace))
 
     @property
     def wake_at(self) -> int | None:
         """When it needs a tick."""
-        times = (self.end if self.phase == "held" else self._until, None if self.down else self._next)
+        if self.phase == "held":
+            return min(self.end, self._renew_at) if self._renews() else self.end
+        times = (self._until, None if self.down else self._next)
         return min((at for at in times if at is not None), default=None)
 
     def start(self) -> None:
@@ -142,9 +163,19 @@ class Machine:
         self._until = None if wait is None else self._now + (wait or 2 * self._plan.response)
         self._ask()
 
+    def adopt(self) -> None:
+        """Instead of `start`: with a hold that another process has detached."""
+        self._adopts = True
+        self.start()
+
     def cancel(self, error: Error | None) -> None:
         if self.phase in WAITING:
             self._leave("error", error)
+
+    def abandon(self) -> None:
+        """The caller is gone, and has not received the lock."""
+        self.cancel(None)
+        self._end(None)
 
     def lose(self, why: Why) -> None:
         if self.phase == "held":
@@ -153,9 +184,7 @@ class Machine:
     def extend(self, sent_at: int) -> None:
         """A request that was sent at this time renewed the lease."""
         if self.phase == "held":
-            self._deadline = max(self._deadline, end_of(sent_at, self._plan.lease))
-            if self._plan.renew and self._pending is None:
-                self._next = sent_at + self._plan.lease // 3
+            self._confirmed(sent_at)
 
     def alive(self, sent_at: int) -> None:
         """A command that was sent on the link at this time was answered."""
@@ -163,56 +192,71 @@ class Machine:
             self._proven = max(self._proven, sent_at)
 
     def link_down(self) -> None:
-        self.down, self._pending, self._tied = True, None, False
+        self.down, self.pending, self._tied = True, None, False
 
     def link_up(self) -> None:
         self.down, self._pause = False, FIRST_PAUSE
-        if self.phase != "held" or self._plan.renew or self._plan.grace:
+        if self.phase == "held" and (self._renewed_now() or self._plan.grace):
+            self._renew()
+        else:
             self._request()
 
     def tick(self) -> None:
         late = self._until is not None and self._now >= self._until
-        early = min(WINDOW, self._plan.lease // 30) if self.phase == "held" else 0
-        if late and self.phase in WAITING:
+        if self.phase == "held":
+            if self._renews() and self._now >= self._renew_at - min(WINDOW, self._plan.lease // 30):
+                self._renew()
+        elif late and self.phase in WAITING:
             self._leave("error" if self._plan.wait == 0 else "timed_out", self._error)
         elif late and self.phase == "releasing":
             self._settle("unknown", self._error)
         elif late and self.phase == "cancelling":
             self._finish()
-        elif self._next is not None and self._now >= self._next - early and not self.down:
+        elif self._next is not None and self._now >= self._next and not self.down:
             self._looks += self.phase == "queued"
             self._request()
 
-    def message(self, word: str, token: int) -> None:
+    def message(self, word: str, token: int = 0, lease: int = 0, current: bool = False) -> None:
+        """`current`: by the channel of the last ENQUEUE, from its server, while the command link is up."""
         if self.phase not in ("asking", "queued"):
             return
         self._heard_at = self._now
-        if word == "granted":
-            self._confirm(token)
-        else:
+        if word != "granted":
             # "dropped" or "timeout", maybe of an earlier wait of this owner: only the clock ends this one.
-            self.phase, self._pending = "asking", None
+            self._overtaken |= self.pending is not None
+            self.phase, self.pending = "asking", None
             self._rest()
+            return
+        self._token, self.lease_end = token, end_of(self._first_sent, lease)
+        # After a repeat, the token may be that of an earlier grant.
+        proved = current and self._tied and not self._plan.confirm_first and (self._asks == 1 or not self._plan.fenced)
+        # Half of the lease must be left: a RENEW must reach the server before it ends.
+        if not proved or self.lease_end - self._now < lease // 2 or self.end <= self._now:
+            self._confirm()
+            return
+        # A repeat without an answer may be carried out after this grant has ended.
+        self._stray |= self._asks > 1 and (self.pending is not None or self._overtaken)
+        self._unconfirmed, self._renew_at = lease, self._now + lease // 10
+        self._begin_hold()
 
     def release(self) -> None:
-        if self.phase == "lost":
-            # The server may have the hold still, and others wait for it.
-            self.phase, self._queued, self._until = "cancelling", False, self._now + self._plan.lease
-            self._request()
-        elif self.phase == "held":
-            self.phase, self._until = "releasing", self._deadline
-            self._request()
+        until = self._held_at + self._plan.at_least
+        self._end(until if self._now < until else None)
+
+    def detach(self) -> None:
+        """Leaves the hold to another process."""
+        self._end(ELSEWHERE)
 
     def reply(self, number: int, sent_at: int, answer: Answer) -> None:
         if isinstance(answer, Failed) and answer.failure == "unanswered":
             self._stray = True
-        if number != self._pending:
+        if number != self.pending:
             return
-        self._pending = None
+        self.pending = None
         if self.phase == "held":
             self._renewed(sent_at, answer)
         elif self.phase == "releasing":
-            self._released(answer)
+            self._released(sent_at, answer)
         elif self.phase != "cancelling":
             self._asked(sent_at, answer)
         elif isinstance(answer, Failed) and answer.failure not in ("final", "gone"):
@@ -220,31 +264,40 @@ class Machine:
         else:
             self._done()
 
-    def _send(self, command: Command, wait_ms: int = 0, look: bool = False, lease_ms: int | None = None) -> None:
+    def _send(self, command: Command, *more: Any, **named: Any) -> None:
         self._number += 1
-        self._pending, self._next = self._number, None
-        self._out.append(Send(self._number, command, wait_ms, look, lease_ms))
+        self.pending, self._next = self._number, None
+        self._out.append(Send(self._number, command, *more, **named))
 
     def _request(self) -> None:
         """Sends what the phase needs, for the first time or again."""
+        self._next = None
         if self.phase in ("asking", "queued", "confirming"):
             self._ask()
         elif self.down:
             return
-        elif self.phase == "held":
-            left = self._deadline - self._now
-            # A fixed lease is only tied to another connection: it ends when it would have.
-            self._send("RENEW", lease_ms=None if self._plan.renew else (left + left // 99) // MS + 4)
-        elif self.phase in ("releasing", "cancelling"):
+        elif self.phase == "cancelling":
             # In this order: a grant between the two is released by the second.
-            if self.phase == "cancelling" and self._queued:
+            if self._queued:
                 self._send("CANCEL")
             self._send("RELEASE")
+        elif self.phase == "releasing":
+            left = self._plan.lease if self.kept == ELSEWHERE else (self.kept or 0) - self._now
+            if left > 0:
+                self._send("RENEW", lease_ms=-(-left // MS), keep=True)
+            else:
+                self._send("RELEASE")
 
     def _ask(self) -> None:
-        self.phase = "asking"
+        self.phase, self._next, self.pending = "confirming" if self._adopts else "asking", None, None
         if self.down:
             return
+        if self._adopts:
+            self._send("RENEW")
+            return
+        if self._asks == 0:
+            self._first_sent = self._proven = self._now
+            self._tied = True
         self._asks, self._asked_at = self._asks + 1, self._now
         if self._plan.wait == 0:
             self._send("ACQUIRE")
@@ -253,34 +306,36 @@ class Machine:
         left = 0 if self._until is None else max(1, -(-(self._until - self._now) // MS))
         self._send("ENQUEUE", left, self._looks > 0)
 
-    def _confirm(self, token: int) -> None:
-        self.phase, self._token, self._asked_at = "confirming", token, self._now
-        # The token of the message may be one of an earlier grant.
+    def _confirm(self) -> None:
+        self.phase, self._asked_at = "confirming", self._now
         self._send("ACQUIRE" if self._plan.fenced else "RENEW")
-
-    def _hold(self, sent_at: int) -> None:
-        self.phase, self._tied, self._proven = "held", True, sent_at
-        self.extend(sent_at)
-        if self.end <= self._now:
-            # The reply lay in a buffer for longer than the lease: only the server can tell.
-            self._confirm(self._token)
-        else:
-            self._out.append(Tell("acquired", token=self._token))
 
     def _asked(self, sent_at: int, answer: Answer) -> None:
         if isinstance(answer, Failed):
             self._failed(answer)
-        elif isinstance(answer, Granted):
-            self._token = answer.token
-            self._hold(sent_at)
+        elif isinstance(answer, Granted) or (self.phase == "confirming" and answer == 1):
+            self._token = answer.token if isinstance(answer, Granted) else self._token
+            self.lease_end, self._tied, self._proven = end_of(sent_at, self._plan.lease), True, sent_at
+            self._renew_at = sent_at + self._plan.lease // 3
+            if self.end <= self._now:
+                # The reply lay in a buffer for longer than the lease: only the server can tell.
+                self._confirm()
+            else:
+                self._begin_hold()
         elif self.phase == "confirming":
-            self._hold(sent_at) if answer == 1 else self._ask()
+            self._leave("unheld") if self._adopts else self._ask()
         elif isinstance(answer, Waits):
             self.phase, self._pause, self._error = "queued", FIRST_PAUSE, None
             lease = LONGEST_LOOK if answer.holder_lease is None else answer.holder_lease
             self._next = self._now + (min(max(lease, FIRST_LOOK), LONGEST_LOOK) if self._looks else FIRST_LOOK)
+            self.alive(sent_at)
         else:
             self._leave("denied", clean=True)
+
+    def _begin_hold(self) -> None:
+        self.phase, self._held_at = "held", self._now
+        self._adopts, self.pending, self._next, self._until = False, None, None, None
+        self._out.append(Tell("acquired", token=self._token))
 
     def _failed(self, answer: Failed) -> None:
         """A request for the lock failed: it is made again, unless that is pointless."""
@@ -289,37 +344,75 @@ class Machine:
             # It was not carried out, but those before it may have been.
             self._leave("error", clean=self._asks == 1 and self.phase == "asking")
         else:
-            self.phase = "asking"
+            self.phase = "confirming" if self._adopts else "asking"
             self._rest()
 
     def _rest(self) -> None:
         self._next = self._now + self._pause
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
+    def overdue(self, now: int) -> bool:
+        """Whether the lock was held for as long as the plan allows."""
+        return self._plan.max_hold is not None and now >= self._held_at + self._plan.max_hold
+
+    def _renewed_now(self) -> bool:
+        """Whether the lease is renewed now: a fixed one is not, once it is confirmed."""
+        return (self._plan.renew and not self.overdue(self._now)) or self._unconfirmed is not None
+
+    def _renews(self) -> bool:
+        wanted = self._renewed_now() or (self._plan.grace is not None and not self._tied)
+        return wanted and self.pending is None and not self.down
+
+    def _renew(self) -> None:
+        left = self.lease_end - self._now
+        # A lease that is not renewed keeps its end: only its tie is new.
+        self._send("RENEW", lease_ms=None if self._renewed_now() else (left + left // 99) // MS + 4)
+
+    def _confirmed(self, sent_at: int) -> None:
+        """The server has confirmed the hold: the lease counts from the sending of that command."""
+        if self._renewed_now():
+            self.lease_end = max(self.lease_end, end_of(sent_at, self._plan.lease))
+        self._unconfirmed, self._renew_at = None, sent_at + self._plan.lease // 3
+
     def _renewed(self, sent_at: int, answer: Answer) -> None:
         if isinstance(answer, Failed) and answer.failure != "gone":
             # Short pauses first: most failures are over soon.
-            self._next = self._now + self._plan.lease // 12 // 2 ** (DOUBLINGS - min(self._failures, DOUBLINGS))
+            lease = self._unconfirmed or self._plan.lease
+            self._renew_at = self._now + lease // 12 // 2 ** (DOUBLINGS - min(self._failures, DOUBLINGS))
             self._failures += 1
             self._out.append(Tell("renewal_failed", answer.error))
         elif answer == 1:
             self._failures, self._tied, self._proven = 0, True, max(self._proven, sent_at)
-            if self._plan.renew:
-                self.extend(sent_at)
+            self._confirmed(sent_at)
             self._out.append(Tell("renewed"))
         else:
             self._lose("taken")
 
     def _lose(self, why: Why) -> None:
         self.phase, self.why = "lost", why
-        self.ended = not self._plan.renew and self._now >= self._deadline
-        self._pending = self._next = self._until = None
+        self.ended = not self._plan.renew and self._now >= self.lease_end
+        self.pending = None
         self._out.append(Tell("lost"))
         if why == "taken":
             # The server has nothing left to release.
-            self._finish()
+            self._done()
 
-    def _released(self, answer: Answer) -> None:
+    def _end(self, kept: int | None) -> None:
+        """The caller has the lock no longer; until `kept` nobody has."""
+        if self.phase == "lost":
+            self.phase, self._queued, self._until = "cancelling", False, self._now + self._plan.lease
+            self.kept = kept
+            if kept is not None:
+                # Its lease will end, and that is not too soon.
+                self._finish()
+                return
+            # The server may have the hold still, and others wait for it.
+            self._request()
+        elif self.phase == "held":
+            self.phase, self._until, self.kept = "releasing", self.lease_end, kept
+            self._request()
+
+    def _released(self, sent_at: int, answer: Answer) -> None:
         if isinstance(answer, Failed) and answer.failure != "gone":
             self._error = answer.error
             if answer.failure == "final":
@@ -327,7 +420,12 @@ class Machine:
                 return
             self._repeated |= answer.failure == "unanswered"
             self._rest()
+        elif answer == 0 and self.kept is not None:
+            # Of RENEW. It is asked for again by RENEW only, so that 0 is certain.
+            self._settle("lost")
         elif isinstance(answer, int):
+            if self.kept == ELSEWHERE:
+                self.lease_end = end_of(sent_at, self._plan.lease)
             self._settle("ok")
         else:
             self._settle("unknown" if self._repeated else "lost", self._error)
@@ -335,10 +433,12 @@ class Machine:
     def _settle(self, outcome: Literal["ok", "lost", "unknown", "error"], error: Error | None = None) -> None:
         self.why = "taken" if outcome == "lost" else None
         self._out.append(Tell("released", error, outcome=outcome))
+        # A stray request may prolong what is kept, and its clean-up would release that.
+        self._stray &= outcome == "lost" or self.kept is None
         self._done()
 
     def _done(self) -> None:
-        """The server has answered the release; a request that is still under way would come after it."""
+        """The server has nothing of the hold; a request that is still under way would come after that."""
         if not self._stray or self.down:
             self._finish()
             return
@@ -346,12 +446,15 @@ class Machine:
         self._next, self._until = self._now + STRAY, self._now + 3 * STRAY
 
     def _leave(
-        self, kind: Literal["timed_out", "denied", "error"], error: Error | None = None, clean: bool = False
+        self,
+        kind: Literal["timed_out", "denied", "error", "unheld"],
+        error: Error | None = None,
+        clean: bool = False,
     ) -> None:
         """Ends the acquisition without the lock, and leaves nothing of it in the server, which is `clean` at times."""
         unanswered = self.phase != "queued" and self._now > max(self._asked_at, self._heard_at) + WINDOW
         self._out.append(Tell(kind, error or self._error, silent=self.down or unanswered))
-        if clean or self._asks == 0:
+        if clean or self._asks == 0 or self._adopts:
             self._finish()
             return
         self.phase, self._pause = "cancelling", FIRST_PAUSE
@@ -360,5 +463,5 @@ class Machine:
 
     def _finish(self) -> None:
         self.phase = "ended"
-        self._pending = self._next = self._until = None
+        self.pending = self._next = self._until = None
         self._out.append(Tell("ended"))

@@ -22,14 +22,21 @@ class Flag(threading.Event):
     """An event that is set once."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._flag = False
         self._gate = threading.Lock()
         self._gate.acquire()
+
+    def is_set(self) -> bool:
+        return self._flag
 
     def set(self) -> None:
         if not self._flag:
             self._flag = True
             self._gate.release()
+
+    def clear(self) -> None:
+        """Does nothing: what is lost stays lost."""
 
     def wait(self, timeout: float | None = None) -> bool:
         end = None if timeout is None else time.monotonic() + timeout

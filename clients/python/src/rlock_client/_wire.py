@@ -26,6 +26,7 @@ class Spec(NamedTuple):
     permits: int = 0  # of a semaphore
     fair: bool = False
     owner: bytes = b""  # one that the caller named
+    adopts: bool = False  # what that owner holds
 
     @property
     def lock(self) -> str:
@@ -38,9 +39,9 @@ def shown(key: bytes) -> str:
     return text if text.isprintable() else repr(text)[1:-1]
 
 
-def mode_of(spec: Spec) -> Words:
+def mode_of(mode: bytes) -> Words:
     """As RELEASE and RENEW say it: the server knows permits by the key."""
-    return (spec.mode,) if spec.mode in (b"READ", b"WRITE") else ()
+    return (mode,) if mode in (b"READ", b"WRITE") else ()
 
 
 def session(plan: Plan) -> Words:
@@ -49,13 +50,14 @@ def session(plan: Plan) -> Words:
 
 def acquire(spec: Spec, owner: bytes, holds: int = 1) -> Words:
     words: Words = (b"RLOCK.ACQUIRE", spec.key, owner, b"%d" % (spec.plan.lease // MS), b"HOLDS", b"%d" % holds)
-    words += mode_of(spec) + ((b"PERMITS", b"%d" % spec.permits) if spec.permits else ())
+    words += mode_of(spec.mode) + ((b"PERMITS", b"%d" % spec.permits) if spec.permits else ())
     return words + (b"FAIR",) * spec.fair + (b"FENCED",) * spec.plan.fenced + session(spec.plan)
 
 
-def release(spec: Spec, owner: bytes, holds: int = 0) -> Words:
+def release_of(claim: Claim, holds: int = 0) -> Words:
+    key, owner, mode = claim
     left = (b"HOLDS", b"%d" % holds) if holds else (b"ALL",)
-    return (b"RLOCK.RELEASE", spec.key, owner, *left, *mode_of(spec))
+    return (b"RLOCK.RELEASE", key, owner, *left, *mode_of(mode))
 
 
 def words_of(send: Send, spec: Spec, owner: bytes, channel: bytes) -> Words:
@@ -65,13 +67,15 @@ def words_of(send: Send, spec: Spec, owner: bytes, channel: bytes) -> Words:
         return acquire(spec, owner)
     if send.command == "RENEW":
         lease = b"%d" % (send.lease_ms or spec.plan.lease // MS)
-        return (b"RLOCK.RENEW", spec.key, owner, lease, *mode_of(spec), *session(spec.plan))
-    return (b"RLOCK.CANCEL", spec.key, owner) if send.command == "CANCEL" else release(spec, owner)
+        return (b"RLOCK.RENEW", spec.key, owner, lease, *mode_of(spec.mode), *(() if send.keep else session(spec.plan)))
+    claim = (spec.key, owner, spec.mode)
+    return (b"RLOCK.CANCEL", spec.key, owner) if send.command == "CANCEL" else release_of(claim)
 
 
 # Every user may say this, whatever the ACL. A reply has the role of the server.
 HELLO: Words = (b"HELLO",)
 REPLICA = "is a replica"
+NOT_SERVED = "does not serve the channel's slot"
 
 # The driver takes the codes that it knows off the text.
 CODES = {kind: code for code, kind in DefaultParser.EXCEPTION_CLASSES.items() if isinstance(kind, type)}
@@ -79,6 +83,7 @@ CODES = {kind: code for code, kind in DefaultParser.EXCEPTION_CLASSES.items() if
 REFUSALS: list[tuple[str, Failure, type[errors.Error]]] = [
     (r"(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|UNBLOCKED|MOVED|ASK) ", "passing", errors.Refused),
     (r".*rlock\.accept is no", "draining", errors.Refused),
+    (rf".*{NOT_SERVED}", "passing", errors.Refused),
     (r".*unknown command", "final", errors.ModuleMissing),
     (r"(NOPERM|NOAUTH|WRONGPASS) ", "final", errors.Permission),
     (r"QUEUEFULL ", "final", errors.QueueFull),
@@ -130,8 +135,15 @@ def unexpected(command: str, value: Any) -> Failed:
     return Failed("final", errors.Unsupported(text))
 
 
-def parse(payload: bytes) -> tuple[str, Claim, int] | None:
-    """Reads a message: its word, whose it is, and a token. None for an unknown first word."""
+class Message(NamedTuple):
+    word: str
+    claim: Claim
+    token: int
+    lease: int
+
+
+def parse(payload: bytes) -> Message | None:
+    """Reads a message; None for an unknown first word."""
     fields = payload.split(b" ")
     word = fields[0].decode("ascii", "replace")
     # Before the mode a grant has holds, lease and token, and a drop its reason.
@@ -139,8 +151,10 @@ def parse(payload: bytes) -> tuple[str, Claim, int] | None:
     if at is None or len(fields) < 4:
         return None
     mode = fields[at].upper() if len(fields) > at else b""
-    token = int(fields[6]) if word == "granted" and len(fields) > 6 and fields[6].isdigit() else 0
-    return word, (unquote_to_bytes(fields[3]), unquote_to_bytes(fields[2]), mode), token
+    # Other clients can publish as well.
+    lease, token = (int(field) if field.isdigit() and len(field) < 20 else 0 for field in (*fields[5:7], b"", b"")[:2])
+    claim = (unquote_to_bytes(fields[3]), unquote_to_bytes(fields[2]), mode)
+    return Message(word, claim, token, min(lease, LONGEST_MS) * MS)
 
 
 class Info(NamedTuple):

@@ -1,6 +1,7 @@
-//! The arguments of `rlock run`.
+//! The arguments of `rlock run` and `rlock lead`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,9 +10,9 @@ use clap::builder::{OsStringValueParser, TypedValueParser, ValueHint};
 use super::signal::{self, EndSignal};
 use crate::duration;
 
-/// What `rlock run` takes.
+/// A command and the lock that it runs under.
 #[derive(Debug, Args)]
-pub(crate) struct RunArgs {
+pub(crate) struct CommandArgs {
     /// The lock
     #[arg(value_parser = OsStringValueParser::new().try_map(lock))]
     pub(crate) key: OsString,
@@ -21,20 +22,12 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = lease)]
     pub(crate) lease: Duration,
 
-    /// Wait at most this time for the lock, also for a server that is out of reach [default: for ever; for a first contact
-    /// to the server 60s]
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "no_wait")]
-    pub(crate) wait: Option<Duration>,
-
-    /// Do not wait: exit at once with 124 if the lock is held
-    #[arg(long)]
-    pub(crate) no_wait: bool,
-
     /// The signal that ends the command when the lock is lost
     #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = signal::parse)]
     pub(crate) signal: EndSignal,
 
-    /// The time between that signal and KILL [default: a third of the lease, or a sixth of the session grace; at most 10s]
+    /// The time between that signal and KILL [default: a third of the lease or of --max-hold, or a sixth of the session grace; at most
+    /// 10s]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) grace: Option<Duration>,
 
@@ -46,6 +39,43 @@ pub(crate) struct RunArgs {
     /// variable
     #[arg(long, value_name = "VARIABLE", value_parser = variable)]
     pub(crate) fence_env: Option<OsString>,
+
+    /// Write no notes: only errors of rlock itself
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What `rlock run` takes.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) under: CommandArgs,
+
+    /// Wait at most this time for the lock, also for a server that is out of reach [default: for ever; for a first contact
+    /// to the server 60s]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "no_wait")]
+    pub(crate) wait: Option<Duration>,
+
+    /// Do not wait: exit at once with 124 if the lock is held
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+
+    /// Exit with this code instead of 124 if another holder kept the lock: 0 where that is a success
+    #[arg(long, value_name = "N", default_value = "124", hide_default_value = true)]
+    pub(crate) conflict_exit_code: u8,
+
+    /// Keep the lock for this time at least, counted from its acquisition, also if the command ends or fails sooner: of several
+    /// machines that start a job at about the same time, one runs it. rlock itself does not stay
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) at_least: Option<Duration>,
+
+    /// End the command in time to release the lock after this time at most
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) max_hold: Option<Duration>,
 
     /// Hold a read/write lock together with other readers
     #[arg(long, conflicts_with_all = ["write", "fair", "fence_env"])]
@@ -63,10 +93,18 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     #[arg(conflicts_with_all = ["read", "write", "fair", "fence_env"])]
     pub(crate) permits: Option<u32>,
+}
 
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
-    pub(crate) command: Vec<OsString>,
+/// What `rlock lead` takes.
+#[derive(Debug, Args)]
+pub(crate) struct LeadArgs {
+    #[command(flatten)]
+    pub(crate) under: CommandArgs,
+
+    /// A file that exists while this process leads, and contains the owner of the lock: for probes. It is removed before the lock is
+    /// released
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) lead_file: Option<PathBuf>,
 }
 
 /// The longest name of a lock in bytes.

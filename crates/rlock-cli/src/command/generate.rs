@@ -44,5 +44,7 @@ pub(crate) fn man(directory: Option<&Path>) -> Result<u8, Error> {
 fn page(command: clap::Command) -> Result<Vec<u8>, Error> {
     let mut page = Vec::new();
     Man::new(command).render(&mut page)?;
-    Ok(page)
+    // The generator leaves out that the command comes behind two hyphens.
+    let (before, after) = (r"<\fICOMMAND\fR>", r"\-\- <\fICOMMAND\fR>...");
+    Ok(String::from_utf8_lossy(&page).replacen(before, after, 1).into_bytes())
 }

@@ -1,8 +1,11 @@
 //! `rlock ls`: the locks that are held, found by the shape of their keys, or those that are waited for.
 
+use std::rc::Rc;
+
 use redis::{Cmd, Value, cmd, pipe};
 
 use super::YES;
+use super::holders::Holders;
 use super::status::{holder_text, lease, state};
 use crate::error::Error;
 use crate::names;
@@ -13,16 +16,38 @@ use crate::server::{Link, LockInfo, Locks, PATIENCE, Place, fields, integer, tex
 /// How many keys, or entries of RLOCK.LIST, the server reads for one page.
 const STEP: u32 = 1_000;
 
-/// Lists the locks on all primaries: one server, or those of a cluster.
-pub(crate) fn ls(place: &Place, pattern: &[u8], output: Output) -> Result<u8, Error> {
+/// Lists the locks on all primaries: one server, or those of a cluster. With a pattern of holders only theirs.
+pub(crate) fn ls(
+    place: &Place,
+    pattern: &[u8],
+    holders: Option<&Holders>,
+    output: Output,
+) -> Result<u8, Error> {
+    each_held(place, pattern, holders, |_, info| output.either(&info, || line(&info)))?;
+    Ok(YES)
+}
+
+/// Calls `found` with each lock that is held, of these holders if a pattern is given, and the client of its server.
+pub(crate) fn each_held(
+    place: &Place,
+    pattern: &[u8],
+    holders: Option<&Holders>,
+    mut found: impl FnMut(&Rc<Locks>, LockInfo) -> Result<(), Error>,
+) -> Result<(), Error> {
     for (kind, candidates) in [("hash", hashes as Candidates), ("zset", sorted_sets)] {
         let page = |link: &mut Link, cursor: &[u8]| {
             let (next, keys) = scan(link, cursor, pattern, kind)?;
             Ok((next, candidates(link, &keys)?))
         };
-        each_page(place, output, |info| info.held, page)?;
+        each_page(place, page, |locks, mut info| {
+            if let Some(wanted) = holders {
+                info.holders.retain(|holder| wanted.match_it(&holder.owner));
+            }
+            let is_meant = info.held && (holders.is_none() || !info.holders.is_empty());
+            if is_meant { found(locks, info) } else { Ok(()) }
+        })?;
     }
-    Ok(YES)
+    Ok(())
 }
 
 /// Which of these keys of one type may be locks: the module would count a question about any other key as an error.
@@ -30,24 +55,27 @@ type Candidates = fn(&mut Link, &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error>;
 
 /// Lists the locks that are waited for, on all primaries.
 pub(crate) fn waiting(place: &Place, output: Output) -> Result<u8, Error> {
-    each_page(place, output, |info| info.waiter_count > 0, waited_for)
+    each_page(place, waited_for, |_, info| match info.waiter_count {
+        0 => Ok(()),
+        _ => output.either(&info, || line(&info)),
+    })?;
+    Ok(YES)
 }
 
-/// Shows the wanted locks of each page; `page` takes a cursor, and returns the next cursor and keys.
+/// Calls `found` with the locks of each page; `page` takes a cursor, and returns the next cursor and keys.
 fn each_page(
     place: &Place,
-    output: Output,
-    wanted: impl Fn(&LockInfo) -> bool,
     mut page: impl FnMut(&mut Link, &[u8]) -> Result<(Vec<u8>, Vec<Vec<u8>>), Error>,
-) -> Result<u8, Error> {
+    mut found: impl FnMut(&Rc<Locks>, LockInfo) -> Result<(), Error>,
+) -> Result<(), Error> {
     for primary in primaries(place)? {
-        let locks = Locks::on(primary.clone())?;
+        let locks = Rc::new(Locks::on(primary.clone())?);
         let mut link = Link::new(primary);
         let mut cursor = b"0".to_vec();
         loop {
             let (next, keys) = page(&mut link, &cursor)?;
-            for info in locks.infos(&keys)?.into_iter().filter(|info| wanted(info)) {
-                output.either(&info, || line(&info))?;
+            for info in locks.infos(&keys)? {
+                found(&locks, info)?;
             }
             if next == b"0" {
                 break;
@@ -55,7 +83,7 @@ fn each_page(
             cursor = next;
         }
     }
-    Ok(YES)
+    Ok(())
 }
 
 fn line(info: &LockInfo) -> String {

@@ -1,7 +1,9 @@
 //! The subcommands that look and change once; a file each.
 
+pub(crate) mod doctor;
 mod frame;
 pub(crate) mod generate;
+pub(crate) mod holders;
 pub(crate) mod ls;
 pub(crate) mod ping;
 pub(crate) mod release;

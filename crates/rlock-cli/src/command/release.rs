@@ -42,10 +42,7 @@ pub(crate) fn force_release(place: &Place, key: &[u8], doubts: Doubts, output: O
         return force(&locks, key, None, output);
     }
     if !stdin().is_terminal() {
-        return Err(Error::Usage(
-            "the release needs a confirmation, but there is no terminal".to_string(),
-            "add --yes if you know that the holder no longer works",
-        ));
+        return Err(needs_terminal());
     }
     let locks = Locks::with(place, key)?;
     let info = locks.info(key)?;
@@ -55,18 +52,30 @@ pub(crate) fn force_release(place: &Place, key: &[u8], doubts: Doubts, output: O
     if doubts.locks_only {
         check(&info)?;
     }
-    let mut terminal = stderr();
-    write!(terminal, "{}", status::text(&info, output.on_stderr()))?;
-    write!(terminal, "The holder may still be at work. Release the lock? [y/N] ")?;
-    terminal.flush()?;
-    let mut answer = String::new();
-    stdin().read_line(&mut answer)?;
-    if !["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) {
+    write!(stderr(), "{}", status::text(&info, output.on_stderr()))?;
+    if !is_confirmed("The holder may still be at work. Release the lock?")? {
         return report(key, None, false, output);
     }
     // Only from the holder that was shown: another owner may have acquired the lock since.
     let shown = (info.holder_count == 1).then_some(holder.owner.as_slice());
     force(&locks, key, shown, output)
+}
+
+pub(super) fn needs_terminal() -> Error {
+    Error::Usage(
+        "the release needs a confirmation, but there is no terminal".to_string(),
+        "add --yes if you know that the holder no longer works",
+    )
+}
+
+/// Asks on the terminal.
+pub(super) fn is_confirmed(question: &str) -> Result<bool, Error> {
+    let mut terminal = stderr();
+    write!(terminal, "{question} [y/N] ")?;
+    terminal.flush()?;
+    let mut answer = String::new();
+    stdin().read_line(&mut answer)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
 }
 
 /// Refuses what is probably no lock: it may be data of another program.
@@ -89,7 +98,7 @@ fn force(locks: &Locks, key: &[u8], owner: Option<&[u8]>, output: Output) -> Res
     report(key, owner, locks.force_release(key, owner)?, output)
 }
 
-fn report(key: &[u8], owner: Option<&[u8]>, released: bool, output: Output) -> Result<u8, Error> {
+pub(super) fn report(key: &[u8], owner: Option<&[u8]>, released: bool, output: Output) -> Result<u8, Error> {
     let outcome = Outcome { key: names::json(key), owner: owner.map(names::json), released };
     output.either(&outcome, || {
         let name = names::shown(key);

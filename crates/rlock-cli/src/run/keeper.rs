@@ -111,6 +111,22 @@ impl Keeper {
         }
     }
 
+    /// Releases the lock of a command that did not run, at once: the hold is taken over by one that need not last.
+    pub(super) fn release_fully(&self, guard: Guard<Any>) {
+        let lock = client_of(&self.client).map(|client| self.request.lock(&client).at_least(Duration::ZERO));
+        let Some(lock) = lock.filter(|_| !self.request.at_least.is_zero()) else {
+            self.release(guard);
+            return;
+        };
+        let given_back = async {
+            let owner = guard.detach().await?.owner;
+            lock.adopt(owner).await?.release().await
+        };
+        // Else the lock is free at its lease end.
+        _ = self.runtime.block_on(async { timeout(PATIENCE, given_back).await });
+        self.end();
+    }
+
     /// Leaves the queue, or releases a lock that was granted at this very moment.
     pub(super) fn abandon(&self) {
         self.work.abort();

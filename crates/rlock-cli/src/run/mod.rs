@@ -1,10 +1,11 @@
-//! `rlock run`: a command under a lock.
+//! `rlock run` and `rlock lead`: a command under a lock.
 
 mod event;
 mod group;
 mod keeper;
 mod kind;
 mod launch;
+mod lead;
 mod nesting;
 mod progress;
 mod request;
@@ -25,15 +26,16 @@ use rustix::process::Signal;
 pub(crate) use launch::launcher;
 
 use event::{Event, LockEvent};
-use group::{ExitCode, Group};
+use group::Group;
 use keeper::{Keeper, Release};
 use kind::Kind;
+pub(crate) use lead::lead;
 use progress::Progress;
 use request::{Request, Wait};
 use supervisor::Supervisor;
 use timing::Timing;
 
-use crate::args::RunArgs;
+use crate::args::{CommandArgs, RunArgs};
 use crate::clock::Moment;
 use crate::error::Error;
 use crate::names;
@@ -42,9 +44,6 @@ use crate::server::Place;
 
 /// The lock was lost.
 const LOST: u8 = 123;
-
-/// The lock was not acquired in time.
-const NOT_ACQUIRED: u8 = 124;
 
 /// The answer to Ctrl-Z. rlock must continue for its renewals, so the shell would never take a `fg`; and a suspended
 /// command must not keep a lock.
@@ -60,39 +59,43 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
         (_, Some(wait)) => Wait::AtMost(wait),
         (_, None) => Wait::ForEver,
     };
-    let timing = Timing::new(arguments.lease, arguments.session_grace, arguments.grace)?;
-    let key = names::bytes(&arguments.key);
+    let CommandArgs { lease, session_grace, grace, quiet, .. } = arguments.under;
+    let notes = if quiet { notes.quiet() } else { notes };
+    let timing = Timing::new(lease, session_grace, arguments.max_hold, grace)?;
+    let key = names::bytes(&arguments.under.key);
     let (events, inbox) = channel();
     signals::listen(events.clone())?;
-    let (kind, fenced) = (Kind::of(arguments), arguments.fence_env.is_some());
-    let keeper = Keeper::start(Request { place, key, timing, wait, kind, fenced }, events)?;
-    let progress = Progress::new(&keeper, notes, &names::bytes(&arguments.key));
+    let (kind, fenced) = (Kind::of(arguments), arguments.under.fence_env.is_some());
+    let at_least = arguments.at_least.unwrap_or_default();
+    let request = Request { place, key, timing, wait, kind, fenced, at_least };
+    let keeper = Keeper::start(request, events)?;
+    let progress = Progress::new(&keeper, notes, &names::bytes(&arguments.under.key));
     let awaited = match await_lock(&keeper, &inbox, notes, progress) {
         // A limited wait would time out: it ends at once, with the reason.
         Err(error @ Error::Nested { .. }) if wait != Wait::ForEver => Ok(Awaited::Nested(error)),
         awaited => awaited.inspect_err(|_| keeper.abandon()),
     };
-    match awaited? {
-        Awaited::Held(guard) => Running { keeper, inbox, timing, notes }.run(arguments, guard),
-        Awaited::NotAcquired(why) => {
-            let key = names::shown(&names::bytes(&arguments.key));
-            let why = why.map_or("; `rlock status` shows its holder".to_string(), |why| format!(": {why}"));
-            notes.say(&format!("the lock {key} was not acquired in time{why}"));
-            keeper.abandon();
-            Ok(NOT_ACQUIRED)
-        }
-        Awaited::Nested(error) => {
-            notes.say(&format!("{error}; it cannot be acquired"));
-            keeper.abandon();
-            Ok(NOT_ACQUIRED)
+    let missed = match awaited? {
+        Awaited::Held(guard) => {
+            let running = Running { keeper, inbox: &inbox, timing, notes };
+            return running.run(&arguments.under, guard, || ()).map(|ended| ended.code);
         }
         Awaited::Signal(signal) => {
             // Without a receiver, the keeper releases a lock that was granted at this very moment.
             drop(inbox);
             keeper.abandon();
-            Ok(group::ended_by(signal.as_raw()).0)
+            return Ok(group::ended_by(signal.as_raw()).0);
         }
-    }
+        Awaited::NotAcquired(why) => {
+            let key = names::shown(&names::bytes(&arguments.under.key));
+            let why = why.map_or("; `rlock status` shows its holder".to_string(), |why| format!(": {why}"));
+            format!("the lock {key} was not acquired in time{why}")
+        }
+        Awaited::Nested(error) => format!("{error}; it cannot be acquired"),
+    };
+    notes.say(&missed);
+    keeper.abandon();
+    Ok(arguments.conflict_exit_code)
 }
 
 /// How the wait for the lock ended.
@@ -144,21 +147,32 @@ fn gone() -> Error {
 }
 
 /// What a command under a lock needs.
-struct Running {
+struct Running<'a> {
     keeper: Keeper,
-    inbox: Receiver<Event>,
+    inbox: &'a Receiver<Event>,
     timing: Timing,
     notes: Notes,
 }
 
-impl Running {
-    fn run(self, arguments: &RunArgs, guard: Guard<Any>) -> Result<u8, Error> {
+/// How a command under a lock ended.
+struct Ended {
+    /// The code to exit with.
+    code: u8,
+    /// Whether a signal to rlock has ended it.
+    by_signal: bool,
+}
+
+impl Running<'_> {
+    /// Runs the command; `ended` is called when it has ended, or could not be started, before the lock is released.
+    fn run(self, arguments: &CommandArgs, guard: Guard<Any>, ended: impl FnOnce()) -> Result<Ended, Error> {
+        let limit = self.timing.max_hold.map(|time| Moment::now().after(time));
         // This process may have been stopped since it acquired the lock.
         let until = until(&guard.held());
         if until.is_none_or(|until| Moment::now() >= self.timing.end_at(until)) {
             self.notes.say("the lock was lost before the command was started");
+            ended();
             self.keeper.release(guard);
-            return Ok(LOST);
+            return Ok(Ended { code: LOST, by_signal: false });
         }
         let token = guard.token().map(|token| token.to_string().into());
         let variables =
@@ -171,15 +185,19 @@ impl Running {
         let (suspension, group) = match start() {
             Ok(started) => started,
             Err(error) => {
-                self.keeper.release(guard);
+                ended();
+                // On another machine it may run.
+                self.keeper.release_fully(guard);
                 return Err(error);
             }
         };
         self.keeper.watch(guard.held());
-        let supervisor = Supervisor::new(group, &self, guard.held(), arguments.signal, suspension);
-        let (ExitCode(code), lost) = supervisor.watch();
+        let supervisor = Supervisor::new(group, &self, guard.held(), limit, arguments.signal, suspension);
+        let supervised = supervisor.watch();
+        ended();
         let release = self.keeper.release(guard);
-        Ok(if lost { LOST } else { self.verdict(code, &release) })
+        let code = if supervised.lost { LOST } else { self.verdict(supervised.code.0, &release) };
+        Ok(Ended { code, by_signal: supervised.by_signal })
     }
 
     /// The code to exit with after a command that ended by itself.

@@ -1,4 +1,4 @@
-//! The line on a terminal during a wait for a lock.
+//! What is said during a wait for a lock: on a terminal by a line that changes, elsewhere once a minute, for logs.
 
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ const QUIET: Duration = Duration::from_secs(1);
 /// How often the server is asked for the holders and waiters of the lock.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// The same where each answer is a line of a log.
+const EVERY_LINE: Duration = Duration::from_secs(60);
+
 /// How long the first words wait for the server's answer.
 const ANSWER: Duration = Duration::from_millis(500);
 
@@ -24,15 +27,36 @@ pub(super) struct Progress<'a> {
     notes: Notes,
     lock: String,
     start: Moment,
+    /// How often a log gets a line.
+    every_line: Duration,
     asked: Option<Moment>,
     seen: Option<Seen>,
     last: String,
+    /// Whether the line that is due was written.
+    said: bool,
 }
 
 impl<'a> Progress<'a> {
     pub(super) fn new(keeper: &'a Keeper, notes: Notes, key: &[u8]) -> Progress<'a> {
         let (start, lock) = (Moment::now(), names::shortened(&names::shown(key), OWNER));
-        Progress { keeper, notes, lock, start, asked: None, seen: None, last: String::new() }
+        Progress {
+            keeper,
+            notes,
+            lock,
+            start,
+            every_line: EVERY_LINE,
+            asked: None,
+            seen: None,
+            last: String::new(),
+            said: false,
+        }
+    }
+
+    /// For a wait that may last for days: a log gets one line.
+    pub(super) fn once(keeper: &'a Keeper, notes: Notes, key: &[u8]) -> Progress<'a> {
+        let mut progress = Progress::new(keeper, notes, key);
+        progress.every_line = Duration::MAX;
+        progress
     }
 
     /// Takes what the server says; `None` where it says nothing.
@@ -43,33 +67,45 @@ impl<'a> Progress<'a> {
 
     /// Asks and shows what is due.
     pub(super) fn tick(&mut self) {
-        if !self.notes.show_progress() || !self.start.after(QUIET).left().is_zero() {
+        if !self.start.after(QUIET).left().is_zero() {
             return;
         }
-        let due = |asked: Moment| asked.after(EVERY).left().is_zero();
-        if self.asked.is_none_or(due) {
-            let first = self.asked.is_none();
-            self.asked = Some(Moment::now());
-            self.keeper.look();
-            if first {
-                return;
+        let (now, is_live) = (Moment::now(), self.notes.show_progress());
+        let every = if is_live { EVERY } else { self.every_line };
+        let asked = match self.asked {
+            Some(asked) if now < asked.after(every) => asked,
+            _ => {
+                if !is_live {
+                    (self.seen, self.said) = (None, false);
+                }
+                self.keeper.look();
+                now
             }
-        }
-        let waited = self.start.after(QUIET).after(ANSWER).left().is_zero();
-        if self.seen.is_some() || waited {
+        };
+        self.asked = Some(asked);
+        if self.seen.is_some() || now >= asked.after(ANSWER) {
             self.show();
         }
     }
 
     fn show(&mut self) {
+        if self.notes.show_progress() {
+            let text = format!("rlock: {}", self.text());
+            if text != self.last {
+                self.notes.progress(&text);
+                self.last = text;
+            }
+        } else if !self.said {
+            self.said = true;
+            self.notes.say(&self.text());
+        }
+    }
+
+    fn text(&self) -> String {
         let seconds = Moment::now().since(self.start).as_secs().saturating_mul(1_000);
         let seconds = shown(ms(Duration::from_millis(seconds)).cast_signed()).replace(".0s", "s");
         let seen = self.seen.as_ref().map(Seen::text).unwrap_or_default();
-        let text = format!("rlock: waiting for the lock {}{seen} ({seconds})", self.lock);
-        if text != self.last {
-            self.notes.progress(&text);
-            self.last = text;
-        }
+        format!("waiting for the lock {}{seen} ({seconds})", self.lock)
     }
 }
 

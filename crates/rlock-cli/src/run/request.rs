@@ -27,6 +27,8 @@ pub(super) struct Request {
     pub(super) kind: Kind,
     /// Whether the lock gets a fencing token.
     pub(super) fenced: bool,
+    /// How long the lock stays held at least.
+    pub(super) at_least: Duration,
 }
 
 impl Request {
@@ -38,6 +40,6 @@ impl Request {
 
     pub(super) fn lock(&self, client: &Client) -> Lock<Any> {
         // The command needs time to end before the lease does.
-        self.kind.lock(client, &self.key, self.fenced).whole_lease()
+        self.kind.lock(client, &self.key, self.fenced).whole_lease().at_least(self.at_least)
     }
 }

@@ -29,6 +29,18 @@ struct Ending {
     kill_at: Moment,
 }
 
+/// How a command ended.
+pub(super) struct Supervised {
+    pub(super) code: ExitCode,
+    /// Whether the lock was lost before.
+    pub(super) lost: bool,
+    /// Whether a signal to rlock told it to end.
+    pub(super) by_signal: bool,
+}
+
+/// The signals that tell a command to end.
+const ENDING: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT];
+
 /// One command under a lock that is held.
 pub(super) struct Supervisor<'a> {
     group: Group,
@@ -40,7 +52,9 @@ pub(super) struct Supervisor<'a> {
     signal: EndSignal,
     /// Set by an attempt to suspend rlock.
     suspension: Arc<AtomicBool>,
-    /// Until when the lock was certainly held, at the last check.
+    /// Until when the lock may be held.
+    limit: Option<Moment>,
+    /// Until when the lock was certainly held, at the last check, and may be held.
     until: Moment,
     /// Whether a note has said that the lock is not renewed.
     troubled: bool,
@@ -49,22 +63,25 @@ pub(super) struct Supervisor<'a> {
     /// Since when only processes in the background are left.
     background: Option<Moment>,
     noticed: bool,
+    by_signal: bool,
 }
 
 impl<'a> Supervisor<'a> {
     pub(super) fn new(
         group: Group,
-        run: &'a Running,
+        run: &'a Running<'_>,
         held: Held,
+        limit: Option<Moment>,
         signal: EndSignal,
         suspension: Arc<AtomicBool>,
     ) -> Supervisor<'a> {
         Supervisor {
             group,
             keeper: &run.keeper,
-            inbox: &run.inbox,
+            inbox: run.inbox,
             until: until(&held).unwrap_or_else(Moment::now),
             held,
+            limit,
             timing: run.timing,
             notes: run.notes,
             signal,
@@ -73,18 +90,19 @@ impl<'a> Supervisor<'a> {
             ending: None,
             background: None,
             noticed: false,
+            by_signal: false,
         }
     }
 
-    /// Returns when the whole group has ended: the command's code, and whether the lock was lost before.
-    pub(super) fn watch(mut self) -> (ExitCode, bool) {
+    /// Returns when the whole group has ended.
+    pub(super) fn watch(mut self) -> Supervised {
         loop {
             while let Ok(event) = self.inbox.try_recv() {
                 self.react(event);
             }
             if self.group.is_gone() {
                 let code = self.group.leader().unwrap_or(ExitCode(u8::MAX));
-                return (code, self.ending.is_some());
+                return Supervised { code, lost: self.ending.is_some(), by_signal: self.by_signal };
             }
             self.look_at_lock();
             self.obey_clock(Moment::now());
@@ -100,7 +118,10 @@ impl<'a> Supervisor<'a> {
 
     fn react(&mut self, event: Event) {
         match event {
-            Event::Signal(signal) => self.group.signal(signal),
+            Event::Signal(signal) => {
+                self.by_signal |= ENDING.contains(&signal);
+                self.group.signal(signal);
+            }
             Event::Lock(_) | Event::ChildChanged => {}
         }
     }
@@ -108,7 +129,7 @@ impl<'a> Supervisor<'a> {
     /// Asks the client crate, which knows without asking the server.
     fn look_at_lock(&mut self) {
         if let Some(until) = until(&self.held) {
-            self.until = until;
+            self.until = self.limit.map_or(until, |limit| limit.min(until));
             let overdue = self.held.state() == State::Renewing && until.left() < self.timing.overdue();
             if overdue && !self.troubled && self.ending.is_none() {
                 let why = self.keeper.failure();
@@ -131,6 +152,9 @@ impl<'a> Supervisor<'a> {
             }
             None => match self.held.check() {
                 Err(ClientError::LockLost { why, .. }) => self.end(&format!("the lock was lost: {why}")),
+                _ if self.limit.is_some_and(|limit| now >= self.timing.end_at(limit)) => {
+                    self.end("the lock is held for as long as --max-hold allows");
+                }
                 _ if now >= self.timing.end_at(self.until) => {
                     self.end("the lock was lost: it could not be renewed before its lease end");
                 }

@@ -8,6 +8,9 @@ use crate::error::Error;
 /// The longest default grace.
 const USUAL_GRACE: Duration = Duration::from_secs(10);
 
+/// A shorter time leaves none to end a command.
+const SHORTEST_HOLD: Duration = Duration::from_secs(1);
+
 /// The longest sleep: timers stand still in a suspended machine, the lease does not.
 const TICK: Duration = Duration::from_millis(500);
 
@@ -30,15 +33,24 @@ pub(super) struct Timing {
     /// How soon after the end of the connection the lock is free.
     pub(super) session: Option<Duration>,
     pub(super) grace: Duration,
+    /// How long the lock is held at most.
+    pub(super) max_hold: Option<Duration>,
 }
 
 impl Timing {
-    /// Takes the lease, the session's grace, and the grace of the command if one was asked for.
+    /// Takes the lease, the session's grace, how long the lock may be held, and the grace of the command if one was asked for.
     pub(super) fn new(
         lease: Duration,
         session: Option<Duration>,
+        max_hold: Option<Duration>,
         grace: Option<Duration>,
     ) -> Result<Timing, Error> {
+        if max_hold.is_some_and(|time| time < SHORTEST_HOLD) {
+            return Err(Error::Usage(
+                "--max-hold below 1s leaves no time to end the command".to_string(),
+                "set 1s or more",
+            ));
+        }
         let span = session.map_or(lease, |session| session.min(lease));
         // A session is proven more often than a lease is renewed, and has as much less to spare.
         let (longest, usual) = if session.is_some() { (span / 4, span / 6) } else { (span / 2, span / 3) };
@@ -47,18 +59,26 @@ impl Timing {
                 "the grace is longer than a quarter of the session grace".to_string(),
                 "lengthen --session-grace or shorten --grace: rlock must notice a broken connection before the grace begins",
             )),
+            Some(grace) if max_hold.is_some_and(|time| grace > time / 2) => Err(Error::Usage(
+                "the grace is longer than half of --max-hold".to_string(),
+                "lengthen --max-hold or shorten --grace: the command needs time before it must end",
+            )),
             Some(grace) if grace > longest => Err(Error::Usage(
                 "the grace is longer than half of the lease".to_string(),
                 "lengthen --lease or shorten --grace: rlock must notice a missed renewal before the grace begins",
             )),
-            Some(grace) => Ok(Timing { lease, session, grace }),
-            None => Ok(Timing { lease, session, grace: usual.min(USUAL_GRACE) }),
+            Some(grace) => Ok(Timing { lease, session, grace, max_hold }),
+            None => {
+                let usual = max_hold.map_or(usual, |time| usual.min(time / 3));
+                Ok(Timing { lease, session, grace: usual.min(USUAL_GRACE), max_hold })
+            }
         }
     }
 
     /// How long the lock stays held without an answer from the server.
     fn span(&self) -> Duration {
-        self.session.map_or(self.lease, |session| session.min(self.lease))
+        let span = self.session.map_or(self.lease, |session| session.min(self.lease));
+        self.max_hold.map_or(span, |time| time.min(span))
     }
 
     /// How long the server may take to answer before the next attempt: a second one must be possible before the command must
@@ -102,7 +122,7 @@ mod tests {
         for seconds in [1, 2, 5, 30, 3_600] {
             let lease = Duration::from_secs(seconds);
             for grace in [None, Some(Duration::ZERO), Some(lease / 2)] {
-                let timing = Timing::new(lease, None, grace).unwrap();
+                let timing = Timing::new(lease, None, None, grace).unwrap();
                 let sent = Moment::now();
                 let until = sent.after(lease).before(lease / 100 + Duration::from_millis(2));
                 assert!(timing.kill_at(until) < until);
@@ -113,7 +133,7 @@ mod tests {
                 assert!(sent.after(second) < until.before(timing.overdue()).after(lease / 4));
             }
         }
-        assert!(Timing::new(Duration::from_secs(2), None, Some(Duration::from_millis(1_001))).is_err());
+        assert!(Timing::new(Duration::from_secs(2), None, None, Some(Duration::from_millis(1_001))).is_err());
     }
 
     #[test]
@@ -122,7 +142,7 @@ mod tests {
         for session in [1, 5, 30, 60].map(Duration::from_secs) {
             let span = session.min(lease);
             for grace in [None, Some(Duration::ZERO), Some(span / 4)] {
-                let timing = Timing::new(lease, Some(session), grace).unwrap();
+                let timing = Timing::new(lease, Some(session), None, grace).unwrap();
                 let proven = Moment::now();
                 let until = proven.after(span).before(span / 100 + Duration::from_millis(2));
                 assert!(timing.kill_at(until) < until);
@@ -131,6 +151,22 @@ mod tests {
             }
         }
         let (lease, session) = (Duration::from_secs(30), Duration::from_secs(4));
-        assert!(Timing::new(lease, Some(session), Some(Duration::from_millis(1_001))).is_err());
+        assert!(Timing::new(lease, Some(session), None, Some(Duration::from_millis(1_001))).is_err());
+    }
+
+    #[test]
+    fn a_hold_has_time_before_its_command_must_end() {
+        let new = |max_hold, grace| Timing::new(Duration::from_secs(60), None, Some(max_hold), grace);
+        for seconds in [1, 5, 20, 60, 600] {
+            let max_hold = Duration::from_secs(seconds);
+            for grace in [None, Some(Duration::ZERO), Some(USUAL_GRACE.min(max_hold / 2))] {
+                let timing = new(max_hold, grace).unwrap();
+                let limit = Moment::now().after(max_hold);
+                assert!(timing.kill_at(limit) < limit);
+                assert!(timing.end_at(limit).left() >= max_hold / 3, "{max_hold:?} {grace:?}");
+            }
+        }
+        assert!(new(Duration::from_millis(999), None).is_err());
+        assert!(new(Duration::from_secs(4), Some(Duration::from_millis(2_001))).is_err());
     }
 }

@@ -38,13 +38,20 @@ pub(crate) struct Described {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What a server answered, and why it gives no locks.
-struct Checked {
-    seen: Seen,
-    hindrance: Option<Hindrance>,
+/// A server of a place: its fields and what else was asked of it, or why it says nothing.
+pub(crate) struct Found<T> {
+    /// Where it was asked.
+    pub(crate) address: String,
+    pub(crate) outcome: Result<(Fields, T), Error>,
 }
 
-impl AsRef<Seen> for Checked {
+/// What a server answered.
+struct Answers<T> {
+    seen: Seen,
+    more: T,
+}
+
+impl<T> AsRef<Seen> for Answers<T> {
     fn as_ref(&self) -> &Seen {
         &self.seen
     }
@@ -52,14 +59,27 @@ impl AsRef<Seen> for Checked {
 
 /// The servers asked first, then all that they and the others know of.
 pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
+    let server = |Found { address, outcome }| match outcome {
+        Ok((fields, hindrance)) => Server { address, state: Ok(described(&fields)), hindrance },
+        Err(error) => Server { address, state: Err(error), hindrance: None },
+    };
+    Ok(ask_all(place, &SECTIONS, hindrance)?.into_iter().map(server).collect())
+}
+
+/// As [`all`], with the fields of these sections of INFO, and what `more` asks of each.
+pub(crate) fn ask_all<T>(
+    place: &Place,
+    sections: &[&str],
+    more: impl Fn(&mut Link, &Fields) -> Result<T, Error>,
+) -> Result<Vec<Found<T>>, Error> {
     let mut walk = Walk::default();
     walk.visit(place.starts.clone(), |targets| {
         let look = |target: &Target| {
             let mut link = Link::new(target.clone());
-            let seen = walk::look(&mut link, place, &SECTIONS);
+            let seen = walk::look(&mut link, place, sections);
             let outcome = seen.and_then(|seen| {
-                let hindrance = hindrance(&mut link, &seen.fields)?;
-                Ok(Checked { seen, hindrance })
+                let more = more(&mut link, &seen.fields)?;
+                Ok(Answers { seen, more })
             });
             outcome.map_err(|error| diagnosis::explain(&Place::only(target.clone()), error))
         };
@@ -72,9 +92,9 @@ pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
         let address = target.address();
         match outcome {
             // One server may have several addresses; a Sentinel holds no locks.
-            Ok(Checked { seen, hindrance }) => {
+            Ok(Answers { seen, more }) => {
                 if ids.insert(id(&address, &seen.fields)) && !is_sentinel(&seen.fields) {
-                    found.push(Server { address, state: Ok(described(&seen.fields)), hindrance });
+                    found.push(Found { address, outcome: Ok((seen.fields, more)) });
                 }
             }
             Err(error) => failed.push((address, walk::is_start(place, &target), error)),
@@ -88,7 +108,7 @@ pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
     for (address, start, error) in failed {
         // A Sentinel holds no locks: where another answers, that is enough.
         if !(start && place.service().is_some() && error.is_transport()) {
-            found.push(Server { address, state: Err(error), hindrance: None });
+            found.push(Found { address, outcome: Err(error) });
         }
     }
     Ok(found)

@@ -144,10 +144,10 @@ fn a_signal_ends_it_after_the_scrapes_that_are_under_way() {
 #[test]
 fn an_address_that_is_taken_is_refused() {
     let server = TestServer::start();
-    for address in [address(&server), "nonsense".to_string(), "192.0.2.1:9121".to_string()] {
+    for address in [address(&server), "nonsense".to_string(), "192.0.2.1:9821".to_string()] {
         let mut command = bare();
         command.env("REDIS_URL", url(&server)).args(["exporter", "--listen", &address]);
         let ended = Running::start(command).ended();
-        ended.fails(125, &[&format!("cannot listen on {address}"), "--listen 127.0.0.1:9121"]);
+        ended.fails(125, &[&format!("cannot listen on {address}"), "--listen 127.0.0.1:9821"]);
     }
 }

@@ -5,8 +5,9 @@ use std::process::Command;
 
 use crate::support::{Ended, Files, Running, bare};
 
-const SUBCOMMANDS: [&str; 12] = [
+const SUBCOMMANDS: [&str; 14] = [
     "run",
+    "lead",
     "status",
     "release",
     "force-release",
@@ -14,6 +15,7 @@ const SUBCOMMANDS: [&str; 12] = [
     "watch",
     "top",
     "ping",
+    "doctor",
     "exporter",
     "metrics",
     "completions",
@@ -65,6 +67,8 @@ fn the_manual_has_a_page_for_every_subcommand() {
         let page = fs::read_to_string(files.path(&format!("man/rlock-{subcommand}.1"))).expect(subcommand);
         let call = format!("rlock {}", subcommand.replace('-', "\\-"));
         assert!(page.contains(".SH SYNOPSIS") && page.contains(&call), "{subcommand}: {page}");
+        let takes_command = ["run", "lead"].contains(&subcommand);
+        assert_eq!(page.contains(r"\-\- <\fICOMMAND\fR>..."), takes_command, "{subcommand}: {page}");
     }
 }
 

@@ -76,6 +76,41 @@ fn release_ends_all_holds_of_an_owner() {
     rlock(&server, &["release", "job"]).fails(125, &["--owner"]);
 }
 
+/// After a machine died, what it held.
+#[test]
+fn holders_are_found_and_released_by_a_pattern() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let held = [("a", "shop@web-2:10:x:1"), ("b", "shop@web-3:10:x:1"), ("c", "report@web-2:7:x:1")];
+    for (lock, owner) in held {
+        ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE {lock} {owner} 100000"));
+    }
+    for owner in ["shop@web-2:10:x:2", "shop@web-2:10:x:3", "shop@web-3:10:x:2"] {
+        ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE pages {owner} 100000 READ"));
+    }
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE seats shop@web-2:10:x:4 100000 PERMITS 3");
+    // Not a lock, though its field matches.
+    ask::<i64>(client, "HSET counter shop@web-2:visits 17");
+    let ls = rlock(&server, &["ls", "--holder", "shop@web-2:*", "--json"]);
+    let mut found: Vec<_> = ls.json().iter().map(|lock| lock["key"].as_str().unwrap().to_string()).collect();
+    found.sort_unstable();
+    assert_eq!(found, ["a", "counter", "pages", "seats"]);
+    let pages = ls.json().into_iter().find(|lock| lock["key"] == "pages").unwrap();
+    assert_eq!(pages["holders"].as_array().unwrap().len(), 2, "{pages}");
+    rlock(&server, &["ls", "--holder", "*@web-9:*"]).is(0, "");
+    rlock(&server, &["release", "--holder", "shop@web-2:*"]).fails(125, &["no terminal", "--yes"]);
+    rlock(&server, &["release", "--holder", "shop@web-9:*", "--yes"]).is(1, "");
+    let ended = rlock(&server, &["release", "--holder", "shop@web-?:10:x:*", "--yes"]);
+    let mut lines: Vec<_> = ended.stdout.lines().collect();
+    lines.sort_unstable();
+    let released = ["a", "b", "pages", "pages", "pages", "seats"].map(|lock| format!("{lock}  released"));
+    assert_eq!((ended.code, lines), (Some(0), released.iter().map(String::as_str).collect()));
+    assert_eq!(ask::<i64>(client, "EXISTS a b pages seats"), 0);
+    assert_eq!(ask::<i64>(client, "EXISTS c counter"), 2);
+    rlock(&server, &["release", "c", "--holder", "*"]).fails(125, &["cannot be used with"]);
+    rlock(&server, &["release", "c", "--owner", "x", "--yes"]).fails(125, &["cannot be used with"]);
+}
+
 #[test]
 fn force_release_wants_a_yes() {
     let server = TestServer::start();

@@ -4,10 +4,12 @@
 
 mod alerts;
 mod diagnosis;
+mod doctor;
 mod errors;
 mod exporter;
 mod generate;
 mod hindrance;
+mod lead;
 mod look;
 mod metrics;
 mod ping;
@@ -16,6 +18,7 @@ mod run;
 mod run_launch;
 mod run_lost;
 mod run_nested;
+mod run_once;
 mod run_session;
 mod run_signals;
 mod run_start;

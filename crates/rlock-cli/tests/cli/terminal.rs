@@ -48,6 +48,22 @@ fn force_release_asks() {
 }
 
 #[test]
+fn the_release_of_holders_shows_them_and_asks() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let owner = "shop@web-2:10:0123456789abcdef:1";
+    for (answer, code, left) in [("n\n", 1, 1), ("y\n", 0, 0)] {
+        ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE job {owner} 100000 HOLDS 1"));
+        let mut terminal = Terminal::start(&server, &["release", "--holder", "shop@web-2:*"], &[]);
+        terminal.shows(&format!("job  {owner}  (shop on web-2, process 10)"));
+        terminal.shows("Release all of these? [y/N] ");
+        terminal.type_text(answer);
+        assert_eq!(terminal.ended().0, Some(code), "{answer:?}");
+        assert_eq!(ask::<i64>(client, "EXISTS job"), left, "{answer:?}");
+    }
+}
+
+#[test]
 fn force_release_asks_for_no_leave_to_delete_what_is_probably_no_lock() {
     let server = TestServer::start();
     let client = &mut server.connect();

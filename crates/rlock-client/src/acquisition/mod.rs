@@ -158,8 +158,8 @@ impl Acquisition {
         self.changed.notify_waiters();
     }
 
-    /// Gives the lock up, and waits until the server has answered, or for as long as a call waits for that.
-    pub(crate) async fn give_back(self: &Arc<Self>) {
+    /// Releases the lock, and waits for the answer as long as a call does.
+    pub(crate) async fn release_now(self: &Arc<Self>) {
         self.abandon();
         let shared = &self.all.shared;
         let answered = self.when(|state| (state.released.is_some() || self.is_gone(state)).then_some(()));

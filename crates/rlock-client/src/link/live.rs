@@ -109,13 +109,15 @@ impl Live {
     /// Sends an order, behind those before it. Its answers come before the link reports that it is down. An order that comes after that
     /// is dropped.
     pub(crate) fn order(self: &Arc<Self>, order: Order) {
+        // In this order: an order that is sent before the end is counted when the link waits for the answers.
+        let counted = self.under_way.subscribe();
         if self.end.is_set() {
             return;
         }
         let Order { commands, response, answered } = order;
         let (sent, expected) = (self.now(), commands.len());
         let reply = self.send_now(commands);
-        let (live, counted) = (self.clone(), self.under_way.subscribe());
+        let live = self.clone();
         let task = async move {
             let outcome = live.await_reply(reply, expected, response, response).await;
             // A client that was closed hears nothing any more.

@@ -43,8 +43,8 @@ impl Caller {
             Ok(true) => (),
             Ok(false) => return Ok(None),
             Err(error) => {
-                // Who asks again must not meet the lock that this error gave back.
-                acquisition.give_back().await;
+                // The next request of the caller must not find this hold.
+                acquisition.release_now().await;
                 return Err(error);
             }
         }

@@ -1,0 +1,94 @@
+package rlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestSeveralLocksAsOne(t *testing.T) {
+	ctx, s := within(t, 60*time.Second), startServer(t)
+	client, other := connectTo(t, s.url(), Options{Lease: 900 * time.Millisecond}), connectTo(t, s.url(), Options{})
+	names := []string{"c", "a", "b", "a"}
+	all := must[*AllHeld](t)(client.LockAll(names, Fenced()).TryAcquire(ctx))
+	check(t, len(all.Locks()) == 3 && all.Locks()[0].Name() == "a" && all.Locks()[2].Token() > 0, all.Locks())
+	time.Sleep(1500 * time.Millisecond)
+	left, err := all.Check()
+	check(t, err == nil && left > 100*time.Millisecond && left < 900*time.Millisecond, left, err)
+	_, err = other.LockAll(names).TryAcquire(ctx)
+	wantError(t, err, ErrDenied)
+	began := time.Now()
+	_, err = other.LockAll(names, Wait(300*time.Millisecond)).Acquire(ctx)
+	check(t, errors.Is(err, ErrTimeout) && time.Since(began) > 299*time.Millisecond && time.Since(began) < time.Second, err)
+	check(t, all.Release(ctx) == nil && !s.exists("a") && !s.exists("b") && !s.exists("c"), "released")
+	_, err = all.Check()
+	check(t, errors.Is(err, ErrLost) && all.Release(ctx) == nil, err)
+
+	// Those before the one that is held stay, those after it do not.
+	held := must[*Held](t)(other.Lock("b").Acquire(ctx))
+	waits := make(chan *AllHeld)
+	go func() {
+		all, err := client.LockAll(names).Acquire(ctx)
+		check(t, err == nil, err)
+		waits <- all
+	}()
+	eventually(t, "it waits", func() bool { return s.waiters(t, "b") == 1 })
+	check(t, s.exists("a") && !s.exists("c"), "in order")
+	s.do(t, "DEL", "a") // it is lost during the wait, and acquired again
+	time.Sleep(time.Second)
+	check(t, held.Release(ctx) == nil, "released")
+	all = <-waits
+	work := all.Context(ctx)
+	_, err = all.Check()
+	check(t, err == nil && s.exists("a") && s.exists("c"), err)
+	s.do(t, "DEL", "c")
+	<-all.Lost()
+	<-work.Done()
+	var lost *Error
+	check(t, errors.As(context.Cause(work), &lost) && lost.Why == WhyTaken && lost.Lock == "c", lost)
+	wantError(t, all.Release(ctx), ErrLost)
+	check(t, !s.exists("a") && !s.exists("b"), "the others are released")
+
+	err = client.LockAll(names).Run(ctx, func(ctx context.Context, held *AllHeld) error { return ctx.Err() })
+	check(t, err == nil && !s.exists("a"), err)
+	for _, bad := range [][]string{nil, {"a", ""}} {
+		_, err = client.LockAll(bad).Acquire(ctx)
+		wantError(t, err, ErrInvalid)
+		_, err = client.LockAll(bad).TryAcquire(ctx)
+		wantError(t, err, ErrInvalid)
+	}
+	check(t, !s.exists("a"), "nothing is left")
+	named := must[*Held](t)(client.Lock("b", Owner("me")).Acquire(ctx))
+	both := must[*AllHeld](t)(client.LockAll(names, Owner("me")).Acquire(ctx))
+	check(t, s.HGet(ctx, "b", "me").Val() == "2", "re-entered")
+	check(t, both.Release(ctx) == nil && s.exists("b") && named.Release(ctx) == nil && !s.exists("b"), "released")
+}
+
+// Many want the same locks in any order, and nobody waits for ever.
+func TestLocksInAnyOrderWithoutDeadlock(t *testing.T) {
+	ctx, s := within(t, 60*time.Second), startServer(t)
+	orders := [][]string{{"a", "b", "c"}, {"c", "a"}, {"b", "c"}, {"c", "b", "a"}}
+	done := make(chan error)
+	inside := map[string]*int{"a": new(int), "b": new(int), "c": new(int)}
+	for number, names := range orders {
+		client := connectTo(t, s.url(), Options{Name: fmt.Sprint(number)})
+		go func() {
+			var err error
+			for range 40 {
+				err = errors.Join(err, client.LockAll(names).Run(ctx, func(context.Context, *AllHeld) error {
+					for _, name := range names {
+						*inside[name]++
+					}
+					return nil
+				}))
+			}
+			done <- err
+		}()
+	}
+	for range orders {
+		check(t, <-done == nil, "each gets them")
+	}
+	check(t, *inside["a"] == 120 && *inside["b"] == 120 && *inside["c"] == 160, *inside["a"], *inside["b"], *inside["c"])
+}

@@ -1,0 +1,69 @@
+//! Holders by a pattern, wherever they hold a lock: after a machine died, what it held.
+
+use std::io::{IsTerminal, Write, stderr, stdin};
+use std::rc::Rc;
+
+use wildmatch::WildMatch;
+
+use super::ls::each_held;
+use super::release::{is_confirmed, needs_terminal, report};
+use super::{NO, YES};
+use crate::error::Error;
+use crate::names;
+use crate::output::Output;
+use crate::owners;
+use crate::server::{Locks, Place};
+
+/// Which owners are meant: `*` is any text, `?` any character.
+#[derive(Debug)]
+pub(crate) struct Holders(WildMatch);
+
+impl Holders {
+    pub(crate) fn new(pattern: &[u8]) -> Holders {
+        Holders(WildMatch::new(&names::shown(pattern)))
+    }
+
+    pub(crate) fn match_it(&self, owner: &[u8]) -> bool {
+        self.0.matches(&names::shown(owner))
+    }
+}
+
+/// A hold of one of the owners.
+struct Hold {
+    locks: Rc<Locks>,
+    key: Vec<u8>,
+    owner: Vec<u8>,
+}
+
+/// Releases everything that these owners hold, on all primaries; asks first, unless `sure`.
+pub(crate) fn release(place: &Place, holders: &Holders, sure: bool, output: Output) -> Result<u8, Error> {
+    if !sure && !stdin().is_terminal() {
+        return Err(needs_terminal());
+    }
+    let mut holds = Vec::new();
+    each_held(place, b"*", Some(holders), |locks, info| {
+        let of_a_lock = info.holders.into_iter().filter(|_| !info.probably_no_lock);
+        holds.extend(of_a_lock.map(|holder| Hold {
+            locks: locks.clone(),
+            key: info.key.clone(),
+            owner: holder.owner,
+        }));
+        Ok(())
+    })?;
+    if holds.is_empty() || !(sure || are_confirmed(&holds)?) {
+        return Ok(NO);
+    }
+    for Hold { locks, key, owner } in &holds {
+        report(key, Some(owner), locks.release_all_of(key, owner)?, output)?;
+    }
+    Ok(YES)
+}
+
+fn are_confirmed(holds: &[Hold]) -> Result<bool, Error> {
+    let mut terminal = stderr();
+    for Hold { key, owner, .. } in holds {
+        let process = owners::described(owner).map(|process| format!("  ({process})")).unwrap_or_default();
+        writeln!(terminal, "{}  {}{process}", names::shown(key), names::shown(owner))?;
+    }
+    is_confirmed("Their processes may still be at work. Release all of these?")
+}
