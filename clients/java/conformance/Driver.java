@@ -1,5 +1,4 @@
 import io.lettuce.core.LettuceVersion;
-import io.lettuce.core.RedisURI;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -27,9 +26,9 @@ import rlock.client.Guard;
 import rlock.client.Handle;
 import rlock.client.Info;
 import rlock.client.Json;
-import rlock.client.Lock;
 import rlock.client.LockAll;
 import rlock.client.LostReason;
+import rlock.client.NamedLock;
 import rlock.client.RlockException;
 import rlock.client.RlockException.LockLost;
 import rlock.client.RlockException.Timeout;
@@ -356,50 +355,9 @@ public final class Driver {
     if (request.has("response_ms")) {
       settings = settings.withResponseTimeout(request.ms("response_ms"));
     }
-    Client client = open(request.text("url"), settings);
+    Client client = new Client(request.text("url"), settings);
     clients.put(name, client);
     return Map.of("identity", client.identity());
-  }
-
-  /**
-   * `redis+sentinel://[user:password@]host:port,…/service[/database]` and `redis+cluster://…`, or a
-   * URL of the driver's.
-   */
-  private static Client open(String url, Settings settings) {
-    String[] parts = url.split("://", 2);
-    if (!parts[0].startsWith("redis+")) {
-      return new Client(url, settings);
-    }
-    String rest = parts[1];
-    String[] access = {};
-    int at = rest.lastIndexOf('@');
-    if (at >= 0) {
-      access = rest.substring(0, at).split(":", 2);
-      rest = rest.substring(at + 1);
-    }
-    String[] path = rest.split("/");
-    List<RedisURI> nodes = new ArrayList<>();
-    for (String host : path[0].split(",")) {
-      String[] each = host.split(":");
-      RedisURI.Builder node =
-          RedisURI.builder().withHost(each[0]).withPort(Integer.parseInt(each[1]));
-      if (access.length == 2 && parts[0].equals("redis+cluster")) {
-        node.withAuthentication(access[0], access[1]);
-      }
-      nodes.add(node.build());
-    }
-    if (parts[0].equals("redis+cluster")) {
-      return Client.cluster(nodes, settings);
-    }
-    RedisURI.Builder uri = RedisURI.builder().withSentinelMasterId(path[1]);
-    nodes.forEach(uri::withSentinel);
-    if (path.length > 2) {
-      uri.withDatabase(Integer.parseInt(path[2]));
-    }
-    if (access.length == 2) {
-      uri.withAuthentication(access[0], access[1]);
-    }
-    return new Client(uri.build(), settings);
   }
 
   private void acquire(Request request, long from) {
@@ -465,7 +423,7 @@ public final class Driver {
     String name = request.text("lock");
     switch (request.has("kind") ? request.text("kind") : "lock") {
       case "lock" -> {
-        Lock lock = client.lock(name);
+        NamedLock lock = client.lock(name);
         lock = request.is("fair") ? lock.fair() : lock;
         return request.is("fenced") ? lock.fenced() : lock;
       }

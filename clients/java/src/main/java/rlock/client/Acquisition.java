@@ -76,6 +76,7 @@ final class Acquisition {
   private boolean detached;
   private Commands link; // of the last command
   private long followed; // when a refusal led it to another server
+  private boolean tiedByAsking; // a session was tied to a server that gets the slot
   private boolean heard; // the server has answered a command
   private RlockException last; // why the last command failed, if it did
   private Loop.Timer timer;
@@ -182,7 +183,7 @@ final class Acquisition {
     CompletableFuture<Void> answer = released.copy();
     engine.loop.execute(
         () -> {
-          engine.limit(answer, () -> new OutcomeUnknown(lock(), trouble()));
+          engine.limit(answer, engine.patience(), () -> new OutcomeUnknown(lock(), trouble()));
           dropped(ending);
         });
     return answer;
@@ -338,7 +339,7 @@ final class Acquisition {
   }
 
   void alive(long sentAt) {
-    if (plan.grace > 0) {
+    if (plan.grace > 0 && !tiedByAsking) {
       give(machine -> machine.alive(sentAt));
     }
   }
@@ -473,6 +474,7 @@ final class Acquisition {
   private void send(Send send, Commands to, boolean asking) {
     boolean queues = send.command() == Command.ENQUEUE && !asking;
     if (asking) {
+      tiedByAsking = true;
       to.send(List.of("ASKING"), Link.IGNORE);
     }
     if (queues && send.look() && !engine.unreadable) {
@@ -486,6 +488,7 @@ final class Acquisition {
     to.send(
         Wire.words(send, plan, claim, queues ? to.messages.channel : null),
         (value, sentAt) -> {
+          tiedByAsking &= asking || value instanceof Failed || value instanceof Refusal;
           if (value instanceof Refusal refusal) {
             refused(send, sentAt, engine.refusal(refusal, lock(), to));
           } else if (value instanceof Failed failed) {

@@ -7,7 +7,7 @@ import rlock.client.RlockException.LockLost;
 import rlock.client.RlockException.OutcomeUnknown;
 
 /** Several locks that are held together, and lost as soon as one of them is. */
-public final class AllGuard implements AutoCloseable {
+public final class AllGuard implements Held {
   private final List<Guard> guards;
   private final CompletableFuture<LostReason> lost;
 
@@ -18,31 +18,17 @@ public final class AllGuard implements AutoCloseable {
             .thenApply(LostReason.class::cast);
   }
 
-  /**
-   * Completes as soon as others may hold one of the locks; never, if they are released before.
-   *
-   * @return why it was lost
-   */
+  @Override
   public CompletableFuture<LostReason> lost() {
     return lost.copy();
   }
 
-  /**
-   * Compares the local deadlines, and sends nothing.
-   *
-   * @return how much longer all the locks are held without another renewal
-   * @throws LockLost if others may hold one of them
-   */
+  @Override
   public Duration check() {
     return guards.stream().map(Guard::check).min(Duration::compareTo).orElseThrow();
   }
 
-  /**
-   * Releases all the locks, and waits for the answers as {@link Guard#release} does.
-   *
-   * @throws LockLost if one was lost before; the others are released
-   * @throws OutcomeUnknown if that is unknown, because no answer came
-   */
+  @Override
   public void release() {
     CompletableFuture<?>[] released =
         guards.stream().map(Guard::releaseAsync).toArray(CompletableFuture[]::new);
@@ -61,7 +47,6 @@ public final class AllGuard implements AutoCloseable {
     }
   }
 
-  /** Releases the locks, unless this was done before. */
   @Override
   public void close() {
     if (!guards.get(0).over()) {

@@ -28,8 +28,10 @@ public final class Client implements AutoCloseable {
   /**
    * A client of this server. It connects in the background; errors come with the first lock.
    *
-   * @param url {@code redis://[user:password@]host[:port][/database]}, {@code rediss://…}, or
-   *     {@code redis-sentinel://host:port,…[/database]#primary}
+   * @param url {@code redis://[user:password@]host[:port][/database]}, {@code rediss://…}, {@code
+   *     redis+sentinel://host:port,…/primary[/database]}, {@code redis+cluster://host:port,…} or
+   *     {@code unix://path[?db=database]}; {@code valkey} for {@code redis} is the same, and the
+   *     URLs of Lettuce are understood
    */
   public Client(String url) {
     this(url, Settings.defaults());
@@ -42,7 +44,7 @@ public final class Client implements AutoCloseable {
    * @param settings of the client
    */
   public Client(String url, Settings settings) {
-    this(uri(url), settings);
+    this(Endpoint.uris(url), Endpoint.isCluster(url), settings);
   }
 
   /**
@@ -74,16 +76,6 @@ public final class Client implements AutoCloseable {
     return new Client(nodes, true, settings);
   }
 
-  private static RedisURI uri(String url) {
-    try {
-      return RedisURI.create(url);
-    } catch (IllegalArgumentException error) {
-      throw new Invalid(
-          "not the URL of a server (%s); write redis://[user:password@]host[:port][/database], rediss://… or redis-sentinel://host:port,…#primary"
-              .formatted(error.getMessage()));
-    }
-  }
-
   /**
    * The owners of this client begin with it.
    *
@@ -99,8 +91,8 @@ public final class Client implements AutoCloseable {
    * @param name the key in the server
    * @return a handle, which does no I/O until it is acquired
    */
-  public Lock lock(String name) {
-    return new Lock(this, plan(name, Mode.LOCK));
+  public NamedLock lock(String name) {
+    return new NamedLock(this, plan(name, Mode.LOCK));
   }
 
   /**
@@ -119,8 +111,8 @@ public final class Client implements AutoCloseable {
    * @param name the key in the server
    * @return two handles
    */
-  public ReadWriteLock readWriteLock(String name) {
-    return new ReadWriteLock(
+  public NamedReadWriteLock readWriteLock(String name) {
+    return new NamedReadWriteLock(
         new ReadLock(this, plan(name, Mode.READ)), new WriteLock(this, plan(name, Mode.WRITE)));
   }
 
@@ -132,11 +124,11 @@ public final class Client implements AutoCloseable {
    * @param permits how many owners may hold it at once
    * @return a handle
    */
-  public Semaphore semaphore(String name, int permits) {
+  public NamedSemaphore semaphore(String name, int permits) {
     if (permits < 1) {
       throw new Invalid("a semaphore has from 1 to 2147483647 permits, not " + permits);
     }
-    return new Semaphore(this, plan(name, Mode.PERMIT).with(plan -> plan.permits = permits));
+    return new NamedSemaphore(this, plan(name, Mode.PERMIT).with(plan -> plan.permits = permits));
   }
 
   /**
@@ -185,12 +177,7 @@ public final class Client implements AutoCloseable {
   }
 
   Object ask(String lock, String... words) {
-    return RlockException.join(
-            engine.ask(lock, List.of(words)),
-            interruption ->
-                new Unreachable("the thread was interrupted before the server answered")
-                    .because(interruption))
-        .value();
+    return RlockException.join(engine.ask(lock, List.of(words)), Unreachable::new).value();
   }
 
   private Plan plan(String name, Mode mode) {

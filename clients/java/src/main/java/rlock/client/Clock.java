@@ -10,11 +10,13 @@ import java.util.function.LongSupplier;
  * Nanoseconds, suspended time included where the system tells it.
  *
  * <p>On Linux the precise clock stops in suspend, and the one that does not, /proc/uptime, has
- * steps of 10 ms: their difference corrects the first. Elsewhere the precise clock counts alone.
+ * steps of 10 ms: their difference corrects the first. It is read once a second, and at once after
+ * the time of day has jumped, as it does after a suspend. Elsewhere the precise clock counts alone.
  */
 final class Clock {
   private static final long STEP = 10 * Machine.MS;
   private static final long PROMPT = Machine.MS;
+  private static final long PACE = 1_000 * Machine.MS;
   private static final int TRIES = 5;
   private static final long UNREADABLE = Long.MIN_VALUE / 2;
 
@@ -22,20 +24,27 @@ final class Clock {
 
   private final LongSupplier precise;
   private final LongSupplier coarse;
+  private final LongSupplier day;
   private final long apart;
   // Not a monitor: it is held during I/O, and virtual threads must not be pinned by that.
   private final ReentrantLock reading = new ReentrantLock();
-  private long suspended;
+  private volatile long suspended;
+
+  /** When the coarse clock was read, and how far the time of day was ahead then. */
+  private record Reading(long at, long ahead) {}
+
+  private volatile Reading last;
 
   Clock() {
-    this(System::nanoTime, uptime());
+    this(System::nanoTime, uptime(), () -> System.currentTimeMillis() * Machine.MS);
   }
 
   /** `coarse`: null where there is none. */
-  Clock(LongSupplier precise, LongSupplier coarse) {
+  Clock(LongSupplier precise, LongSupplier coarse, LongSupplier day) {
     long start = precise.getAsLong();
     this.precise = () -> precise.getAsLong() - start;
     this.coarse = coarse;
+    this.day = day;
     this.apart = coarse == null ? 0 : coarse.getAsLong();
   }
 
@@ -45,23 +54,32 @@ final class Clock {
   }
 
   long now() {
-    if (coarse == null) {
-      return precise.getAsLong();
+    long now = precise.getAsLong();
+    Reading before = last;
+    if (coarse != null
+        && (before == null
+            || now - before.at > PACE
+            || Math.abs(day.getAsLong() - now - before.ahead) >= STEP)) {
+      read();
+      now = precise.getAsLong();
     }
+    return now + suspended;
+  }
+
+  private void read() {
     reading.lock();
     try {
-      long now = 0;
       for (int tries = 0; tries < TRIES; tries++) {
         long before = precise.getAsLong();
         long ahead = coarse.getAsLong() - apart - before;
-        now = precise.getAsLong();
+        long dayAhead = day.getAsLong() - before;
         // A thread that stood still between the two would take that for a suspend.
-        if (now - before <= PROMPT) {
+        if (precise.getAsLong() - before <= PROMPT) {
           suspended = ahead > suspended + STEP ? ahead : suspended;
+          last = new Reading(before, dayAhead);
           break;
         }
       }
-      return now + suspended;
     } finally {
       reading.unlock();
     }

@@ -47,13 +47,16 @@ final class Commands extends Link {
 
   @Override
   void went() {
+    if (messages != null) {
+      messages.doubt();
+    }
     mine().forEach(Acquisition::lostLink);
-    elsewhere();
+    leaveSlots();
   }
 
   @Override
   void refused(RlockException error) {
-    elsewhere();
+    leaveSlots();
     engine.unreachable(mine(), error);
   }
 
@@ -82,7 +85,7 @@ final class Commands extends Link {
   }
 
   /** In a cluster, the slots of a server that is gone are asked for at another one. */
-  private void elsewhere() {
+  private void leaveSlots() {
     if (engine.endpoint.cluster) {
       engine.forget(address);
       mine().forEach(one -> one.follow(0));

@@ -10,12 +10,16 @@ import io.lettuce.core.protocol.ProtocolVersion;
 import io.lettuce.core.pubsub.StatefulRedisPubSubConnection;
 import io.lettuce.core.resource.ClientResources;
 import io.lettuce.core.resource.DefaultClientResources;
+import io.lettuce.core.resource.DefaultEventLoopGroupProvider;
+import io.netty.channel.EventLoopGroup;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
+import rlock.client.RlockException.Invalid;
 
 /**
  * Where the server is, and the driver that connects to it. With sentinels they name the primary; in
@@ -32,8 +36,8 @@ final class Endpoint {
 
   static final String LIBRARY = "rlock-client";
   private static final ByteArrayCodec CODEC = ByteArrayCodec.INSTANCE;
-  // Of an event loop: each connection uses one, and there are two.
-  private static final int THREADS = 2;
+  // The driver's least.
+  private static final int COMPUTING = 2;
 
   final boolean cluster;
 
@@ -48,6 +52,26 @@ final class Endpoint {
   private final RedisURI uri;
   private final RedisClient driver;
   private final ClientResources own; // null if they are the application's
+
+  /**
+   * One thread for all connections: what ended one is noticed before what came later by another.
+   */
+  private static final class OneThread extends DefaultEventLoopGroupProvider {
+    volatile EventLoopGroup group;
+
+    OneThread() {
+      super(1);
+    }
+
+    @Override
+    public <T extends EventLoopGroup> T allocate(Class<T> type) {
+      T allocated = super.allocate(type);
+      group = allocated;
+      return allocated;
+    }
+  }
+
+  private final OneThread thread = new OneThread();
 
   Endpoint(List<RedisURI> uris, boolean cluster, Settings settings) {
     this.uri = uris.get(0);
@@ -66,8 +90,8 @@ final class Endpoint {
     if (settings.driver == null) {
       own =
           DefaultClientResources.builder()
-              .ioThreadPoolSize(THREADS)
-              .computationThreadPoolSize(THREADS)
+              .eventLoopGroupProvider(thread)
+              .computationThreadPoolSize(COMPUTING)
               .build();
     } else {
       own = null;
@@ -84,6 +108,34 @@ final class Endpoint {
             .protocolVersion(ProtocolVersion.RESP2)
             .pingBeforeActivateConnection(false) // not every user may
             .build());
+  }
+
+  static boolean isCluster(String url) {
+    return url.matches("(redis|valkey)s?\\+cluster:.*");
+  }
+
+  /** What a URL names: of a cluster, each of its hosts. */
+  static List<RedisURI> uris(String url) {
+    String known =
+        url.replaceFirst("^valkey(s?)\\b", "redis$1")
+            .replaceFirst("^unix:(.*[?&])db=", "unix:$1database=")
+            .replaceFirst("^unix:", "redis-socket:")
+            .replaceFirst("^(rediss?)\\+sentinel:(//[^/]+)/([^/]+)/?", "$1-sentinel:$2/#$3/")
+            .replaceFirst("#([^/]+)/(\\d*)$", "$2#$1");
+    try {
+      if (!isCluster(known)) {
+        return List.of(RedisURI.create(known));
+      }
+      int hosts = Math.max(known.indexOf("//") + 2, known.lastIndexOf('@') + 1);
+      String access = known.substring(0, hosts).replace("+cluster", "");
+      return Arrays.stream(known.substring(hosts).split(","))
+          .map(host -> RedisURI.create(access + host))
+          .toList();
+    } catch (IllegalArgumentException error) {
+      throw new Invalid(
+          "not the URL of a server (%s); write redis://[user:password@]host[:port][/database], rediss://…, redis+sentinel://host:port,…/primary, redis+cluster://host:port,… or unix://path"
+              .formatted(error.getMessage()));
+    }
   }
 
   @Override
@@ -140,6 +192,16 @@ final class Endpoint {
     }
   }
 
+  /** In a driver's thread: does this after all that has arrived by now. */
+  void afterArrivals(Runnable work) {
+    EventLoopGroup group = thread.group;
+    if (group == null) {
+      work.run();
+    } else {
+      group.execute(work);
+    }
+  }
+
   /** After a failure: another node of a cluster may be there. */
   void rotate() {
     Collections.rotate(seeds, -1);
@@ -150,6 +212,7 @@ final class Endpoint {
     driver.shutdown(0, 2, TimeUnit.SECONDS);
     if (own != null) {
       own.shutdown(0, 2, TimeUnit.SECONDS).awaitUninterruptibly();
+      thread.shutdown(0, 2, TimeUnit.SECONDS).awaitUninterruptibly();
     }
   }
 }

@@ -175,8 +175,11 @@ final class Engine {
     CompletableFuture<Answered> promise = new CompletableFuture<>();
     post(
         () -> {
-          limit(promise, () -> linkFor(lock).kept());
-          ask(promise, linkFor(lock), lock, words, now() + patience() - AGAIN);
+          // A first connection may take longer than an answer.
+          boolean first = !reached && settings.responseTimeout == null;
+          long within = first ? Link.FIRST_TO_CONNECT : patience();
+          limit(promise, within, () -> linkFor(lock).kept());
+          ask(promise, linkFor(lock), lock, words, now() + within - AGAIN);
         });
     return promise;
   }
@@ -335,9 +338,9 @@ final class Engine {
         .forEach(link -> link.drop(link.unreachable("the primary is " + primary + " now")));
   }
 
-  /** This ends after the time for a call. */
-  void limit(CompletableFuture<?> promise, Supplier<RlockException> late) {
-    Loop.Timer timer = loop.at(now() + patience(), () -> promise.completeExceptionally(late.get()));
+  /** This ends after this time. */
+  void limit(CompletableFuture<?> promise, long within, Supplier<RlockException> late) {
+    Loop.Timer timer = loop.at(now() + within, () -> promise.completeExceptionally(late.get()));
     promises.add(promise);
     promise.whenComplete(
         (value, error) ->
@@ -374,7 +377,7 @@ final class Engine {
     if (words[0].equals("READONLY") && !endpoint.cluster) {
       drop(failed.error());
     }
-    if (Wire.elsewhere(text) && link.messages != null) {
+    if (Wire.channelRefused(text) && link.messages != null) {
       link.messages.slotMoved();
     }
     boolean moved = words[0].equals("MOVED");
@@ -418,7 +421,9 @@ final class Engine {
           } else if (refused != null && refused.asks != null) {
             refused.asks.send(List.of("ASKING"), Link.IGNORE);
             ask(promise, refused.asks, lock, words, by);
-          } else if (failed.failure() == Failure.PASSING && now() < by) {
+          } else if (failed.failure() == Failure.PASSING
+              && now() < by
+              && (reached || endpoint.cluster || link.attempt == 1)) {
             // It was surely not carried out.
             loop.at(now() + AGAIN, () -> ask(promise, linkFor(lock), lock, words, by));
           } else {

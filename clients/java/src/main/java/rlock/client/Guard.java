@@ -12,7 +12,7 @@ import rlock.client.RlockException.OutcomeUnknown;
  * A hold of a lock, renewed until it is released or lost. One that is forgotten stays held while
  * the process lives.
  */
-public sealed class Guard implements AutoCloseable permits WriteGuard {
+public sealed class Guard implements Held permits WriteGuard {
   final Acquisition one;
   private final long token;
   private final AtomicBoolean over = new AtomicBoolean();
@@ -41,20 +41,12 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
     return one.claim.owner();
   }
 
-  /**
-   * The fencing token of a fenced lock, larger than those of all earlier holders.
-   *
-   * @return the token; 0 without {@code fenced()}
-   */
+  @Override
   public final long token() {
     return token;
   }
 
-  /**
-   * Completes as soon as others may hold the lock; never, if it is released before.
-   *
-   * @return why it was lost
-   */
+  @Override
   public final CompletableFuture<LostReason> lost() {
     CompletableFuture<LostReason> last = told;
     // Each copy stays in memory until the loss. The caller may have completed the last one.
@@ -65,13 +57,7 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
     return last;
   }
 
-  /**
-   * Compares the local deadline, and sends nothing. Call it before each step that must not happen
-   * twice.
-   *
-   * @return how much longer the lock is held without another renewal
-   * @throws LockLost if others may hold the lock
-   */
+  @Override
   public final Duration check() {
     if (over.get() && one.why() == null) {
       throw new LockLost(one.plan(), LostReason.RELEASED);
@@ -92,13 +78,7 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
     return new Guard(one, RlockException.join(one.reenter()));
   }
 
-  /**
-   * Releases the lock, and waits for the server's answer: at most for the response time-out, and no
-   * longer than until the thread is interrupted. The release goes on in the background.
-   *
-   * @throws LockLost if it was lost before
-   * @throws OutcomeUnknown if that is unknown, because no answer came
-   */
+  @Override
   public final void release() {
     RlockException.join(end(), interruption -> new OutcomeUnknown(name(), interruption));
   }
@@ -143,7 +123,6 @@ public sealed class Guard implements AutoCloseable permits WriteGuard {
     return new Detached(name(), owner(), Duration.ofNanos(RlockException.join(left, unknown)));
   }
 
-  /** Releases the lock, unless this was done before. */
   @Override
   public final void close() {
     if (!over()) {

@@ -15,8 +15,8 @@ import rlock.client.RlockException.Invalid;
  * @param <H> the kind of lock
  * @param <G> its guards
  */
-public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
-    permits Lock, ReadLock, WriteLock, Semaphore {
+public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> implements Lockable<G>
+    permits NamedLock, ReadLock, WriteLock, NamedSemaphore {
   final Client client;
   final Plan plan;
 
@@ -125,43 +125,20 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
     if (bytes < 1 || bytes > 512) {
       throw new Invalid("an owner has 1 to 512 bytes, not " + bytes);
     }
-    return with(
-        plan -> {
-          plan.owner = owner;
-          plan.confirmFirst = true; // a message may be about an earlier grant of this owner
-        });
+    return with(plan -> plan.owner = owner);
   }
 
-  /**
-   * Waits for the lock.
-   *
-   * @return a guard to release
-   * @throws RlockException.Timeout when the wait is over
-   * @throws InterruptedException after it has left the queue
-   */
+  @Override
   public final G acquire() throws InterruptedException {
     return acquire(plan.limit, true, plan.owner);
   }
 
-  /**
-   * Waits for the lock, at most for this time; 0 asks once, as {@code tryAcquire} does.
-   *
-   * @param timeout from 0
-   * @return a guard to release
-   * @throws RlockException.Timeout when the wait is over
-   * @throws InterruptedException after it has left the queue
-   */
+  @Override
   public final G acquire(Duration timeout) throws InterruptedException {
     return acquire(Settings.nanos("a timeout", timeout, 0), true, plan.owner);
   }
 
-  /**
-   * Asks once.
-   *
-   * @return a guard to release
-   * @throws RlockException.Denied if another owner holds the lock
-   * @throws InterruptedException after it has left nothing in the server
-   */
+  @Override
   public final G tryAcquire() throws InterruptedException {
     return acquire(0, true, plan.owner);
   }
@@ -206,39 +183,6 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
    */
   public final CompletableFuture<G> tryAcquireAsync() {
     return acquireAsync(0);
-  }
-
-  /**
-   * Work under a lock.
-   *
-   * @param <G> its guard
-   * @param <X> what it throws
-   */
-  @FunctionalInterface
-  public interface Work<G, X extends Exception> {
-    /**
-     * Works.
-     *
-     * @param held the guard; call {@code check()} before each step that must not happen twice
-     * @throws X whatever it throws
-     */
-    void accept(G held) throws X;
-  }
-
-  /**
-   * Holds the lock while the work runs.
-   *
-   * @param <X> what the work throws
-   * @param work what to do
-   * @throws X what the work throws
-   * @throws RlockException.LockLost if the lock was lost by the end, unless the work failed itself
-   * @throws InterruptedException while it waits for the lock
-   */
-  public final <X extends Exception> void run(Work<? super G, X> work)
-      throws X, InterruptedException {
-    try (G held = acquire()) {
-      work.accept(held);
-    }
   }
 
   /**
@@ -290,7 +234,8 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
     one.acquired.whenCompleteAsync(
         (token, error) -> {
           if (error != null) {
-            result.completeExceptionally(error);
+            result.completeExceptionally(
+                error instanceof RlockException known ? known.own() : error);
           } else if (!result.complete(guard(one, token))) {
             // The caller does not receive the guard.
             one.abandon();
@@ -301,7 +246,13 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard>
   }
 
   final Acquisition begin(long wait, String owner, boolean adopt) {
-    Plan asked = plan.with(plan -> plan.limit = wait);
+    Plan asked =
+        plan.with(
+            plan -> {
+              plan.limit = wait;
+              // A message may be about an earlier grant of an owner that was used before.
+              plan.confirmFirst = owner != null;
+            });
     Acquisition one =
         new Acquisition(client.engine, asked, owner == null ? client.engine.owner() : owner);
     one.begin(adopt);

@@ -39,7 +39,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
   /**
    * Waits for the lock, without a limit.
    *
-   * @param lease how long the lock lasts; -1 renews it
+   * @param lease how long the lock lasts, from 100 ms; 0 or less renews it
    * @param unit of the lease
    */
   public void lock(long lease, TimeUnit unit) {
@@ -58,7 +58,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
   /**
    * Waits for the lock, without a limit.
    *
-   * @param lease how long the lock lasts; -1 renews it
+   * @param lease how long the lock lasts, from 100 ms; 0 or less renews it
    * @param unit of the lease
    * @throws InterruptedException after it has left the queue
    */
@@ -84,7 +84,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
    * Waits for the lock.
    *
    * @param wait for how long; not positive: asks once
-   * @param lease how long the lock lasts; -1 renews it
+   * @param lease how long the lock lasts, from 100 ms; 0 or less renews it
    * @param unit of both
    * @return false: another thread or process holds it
    * @throws RlockException.Timeout if the wait ended while no server answered
@@ -107,9 +107,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
   public void unlock() {
     Hold hold = client.holds.of(key());
     if (hold == null) {
-      throw new IllegalMonitorStateException(
-          "the thread %s does not hold the lock %s; only the one that locked it unlocks it"
-              .formatted(Thread.currentThread().getName(), getName()));
+      throw notHeld();
     }
     try {
       hold.guard.check();
@@ -174,6 +172,19 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
   }
 
   /**
+   * The fencing token of this thread's hold, larger than those of all earlier holders.
+   *
+   * @return the token; 0 unless the lock is {@code fenced()}
+   * @throws IllegalMonitorStateException if this thread does not hold the lock
+   */
+  public long getToken() {
+    if (getHoldCount() == 0) {
+      throw notHeld();
+    }
+    return client.holds.of(key()).guard.token();
+  }
+
+  /**
    * What is left of the lease.
    *
    * @return milliseconds; -2: the lock is free
@@ -202,6 +213,12 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
         "a lock on a server has no conditions; use a queue or a topic of your own");
   }
 
+  private IllegalMonitorStateException notHeld() {
+    return new IllegalMonitorStateException(
+        "the thread %s does not hold the lock %s; only the one that locked it unlocks it"
+            .formatted(Thread.currentThread().getName(), getName()));
+  }
+
   private boolean acquire(long wait, long lease, TimeUnit unit, boolean interruptible)
       throws InterruptedException {
     if (interruptible && Thread.interrupted()) {
@@ -211,7 +228,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
       return true;
     }
     Handle<?, ?> asked = handle;
-    if (lease != -1) {
+    if (lease > 0) {
       asked = handle.withLease(Duration.ofNanos(unit.toNanos(lease))).withoutRenewal();
     }
     try {
@@ -236,7 +253,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
       Duration left = hold.guard.check();
       Acquisition one = hold.guard.one;
       // The inner call gets at least what it asks for; the outer one keeps what it has.
-      if (!one.plan().renew && lease == -1) {
+      if (!one.plan().renew && lease <= 0) {
         RlockException.join(one.prolong(handle.plan.lease, true));
       } else if (!one.plan().renew && left.toNanos() < unit.toNanos(lease)) {
         RlockException.join(one.prolong(unit.toNanos(lease), false));

@@ -30,7 +30,7 @@ abstract class Link {
   private static final long FIRST_PAUSE = 10 * Machine.MS;
   private static final long LONGEST_PAUSE = 1_000 * Machine.MS;
   // The first one loads the driver's classes.
-  private static final long FIRST_TO_CONNECT = 10_000 * Machine.MS;
+  static final long FIRST_TO_CONNECT = 10_000 * Machine.MS;
   // A handshake takes several round trips, with TLS some more, in a process that may be busy.
   private static final long LEAST_TO_CONNECT = 1_000 * Machine.MS;
   private static final long STABLE = 1_000 * Machine.MS;

@@ -45,7 +45,9 @@ abstract class Listening extends Link {
                     @Override
                     public void message(byte[] channel, byte[] payload) {
                       String text = new String(payload, UTF_8);
-                      loop.execute(() -> heard(text, mine == attempt));
+                      // The end of another connection may have come before it.
+                      engine.endpoint.afterArrivals(
+                          () -> loop.execute(() -> heard(text, mine == attempt)));
                     }
 
                     @Override

@@ -26,9 +26,9 @@ import rlock.client.RlockException.Timeout;
  * <p>Work under the guard must not wait for a further lock that comes before one of these: limit
  * the wait where it does.
  */
-public final class LockAll {
+public final class LockAll implements Lockable<AllGuard> {
   private final Client client;
-  private final List<Lock> locks = new ArrayList<>(); // in the order in which all clients wait
+  private final List<NamedLock> locks = new ArrayList<>(); // in the order in which all clients wait
 
   LockAll(Client client, Collection<String> names) {
     this.client = client;
@@ -41,54 +41,19 @@ public final class LockAll {
     }
   }
 
-  /**
-   * Waits for all the locks, as long as the client's settings say.
-   *
-   * @return a guard to release
-   * @throws RlockException.Timeout when the wait is over; nothing is held then
-   * @throws InterruptedException after it has released what it had
-   */
+  @Override
   public AllGuard acquire() throws InterruptedException {
     return acquire(locks.get(0).plan.limit);
   }
 
-  /**
-   * Waits for all the locks, at most for this time.
-   *
-   * @param timeout from 0, which asks once
-   * @return a guard to release
-   * @throws RlockException.Timeout when the wait is over; nothing is held then
-   * @throws InterruptedException after it has released what it had
-   */
+  @Override
   public AllGuard acquire(Duration timeout) throws InterruptedException {
     return acquire(Settings.nanos("a timeout", timeout, 0));
   }
 
-  /**
-   * Asks once for all the locks.
-   *
-   * @return a guard to release
-   * @throws RlockException.Denied if another owner holds one of them; nothing is held then
-   * @throws InterruptedException after it has released what it had
-   */
+  @Override
   public AllGuard tryAcquire() throws InterruptedException {
     return acquire(0);
-  }
-
-  /**
-   * Holds all the locks while the work runs.
-   *
-   * @param <X> what the work throws
-   * @param work what to do
-   * @throws X what the work throws
-   * @throws LockLost if one of the locks was lost by the end, unless the work failed itself
-   * @throws InterruptedException while it waits for the locks
-   */
-  public <X extends Exception> void run(Handle.Work<? super AllGuard, X> work)
-      throws X, InterruptedException {
-    try (AllGuard held = acquire()) {
-      work.accept(held);
-    }
   }
 
   private AllGuard acquire(long limit) throws InterruptedException {
@@ -128,7 +93,7 @@ public final class LockAll {
       }
       // Only locks before it may be held while it is waited for.
       release(guards, missing);
-      Lock lock = locks.get(missing);
+      NamedLock lock = locks.get(missing);
       try {
         guards[missing] = lock.acquire(left(began, limit), true, null);
       } catch (Timeout timeout) {

@@ -8,25 +8,33 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Function;
 
 /** Every error of this package: what is wrong, then what to do. */
-public abstract sealed class RlockException extends RuntimeException {
+public abstract sealed class RlockException extends RuntimeException implements Cloneable {
   private static final long serialVersionUID = 1;
 
   private static final String RULES =
       "+@rlock (or the RLOCK commands by name), the locks' keys and, for waiting, "
-          + "+subscribe +pubsub|numsub &rlock:grants:*";
+          + "+subscribe +pubsub|numsub (in a cluster +ssubscribe) &rlock:grants:*";
 
   /** How long an interrupted call waits for an answer that is on its way, in ms. */
   static final long MOMENT = 50;
 
   private RlockException(String message) {
-    super(message);
+    this(message, null);
   }
 
-  RlockException because(Throwable cause) {
-    if (cause != null) {
-      initCause(cause);
+  private RlockException(String message, Throwable cause) {
+    super(message, cause);
+  }
+
+  /** Several threads may get one error: each has an object of its own, with its own stack. */
+  final RlockException own() {
+    try {
+      RlockException copy = (RlockException) clone();
+      copy.fillInStackTrace();
+      return copy;
+    } catch (CloneNotSupportedException never) {
+      throw new IllegalStateException(never);
     }
-    return this;
   }
 
   /**
@@ -64,8 +72,7 @@ public abstract sealed class RlockException extends RuntimeException {
   static RuntimeException here(Throwable error) {
     Throwable cause = error.getCause();
     if (cause instanceof RlockException known) {
-      known.fillInStackTrace();
-      return known;
+      return known.own();
     }
     return new IllegalStateException("an error in rlock-client: report it", cause);
   }
@@ -86,10 +93,14 @@ public abstract sealed class RlockException extends RuntimeException {
       if (why == LostReason.RELEASED) {
         return "the lock " + plan.lock + " is no longer held: it was released; acquire it again";
       }
-      boolean fixed = !plan.renew && plan.grace == 0;
-      String reason = fixed && why == LostReason.EXPIRED ? "its lease ended" : why.text;
+      boolean fixed = !plan.renew && plan.grace == 0 && why == LostReason.EXPIRED;
+      String text =
+          fixed
+              ? "its lease of %s ms ended, and was not renewed, as asked; take a longer one, or let it renew"
+                  .formatted(plan.lease / Machine.MS)
+              : why.text;
       return "the lock %s was lost: %s; stop the work and check its results"
-          .formatted(plan.lock, reason);
+          .formatted(plan.lock, text);
     }
 
     /**
@@ -117,8 +128,8 @@ public abstract sealed class RlockException extends RuntimeException {
                   waitedMs,
                   cause == null
                       ? "; wait longer, or see its holder: lock.info()"
-                      : ": " + cause.getMessage()));
-      because(cause);
+                      : ": " + cause.getMessage()),
+          cause);
     }
   }
 
@@ -142,8 +153,8 @@ public abstract sealed class RlockException extends RuntimeException {
                   lock,
                   cause instanceof RlockException
                       ? cause.getMessage()
-                      : "the thread was interrupted"));
-      because(cause);
+                      : "the thread was interrupted"),
+          cause);
     }
   }
 
@@ -215,6 +226,10 @@ public abstract sealed class RlockException extends RuntimeException {
 
     Unreachable(String text) {
       super(text);
+    }
+
+    Unreachable(InterruptedException cause) {
+      super("the thread was interrupted before the server answered", cause);
     }
 
     Unreachable(String server, String text) {

@@ -6,36 +6,30 @@ import java.util.function.Consumer;
 import rlock.client.RlockException.Invalid;
 
 /** Settings of a client, and the defaults of its locks. Each method returns a copy. */
-public final class Settings {
+public final class Settings implements Cloneable {
   // The longest time that the server takes, in ms.
   static final long LONGEST = 1L << 43;
 
-  private static final Settings DEFAULTS =
-      new Settings(null, Duration.ofSeconds(30), null, null, null, null, null);
+  private static final Settings DEFAULTS = new Settings();
 
-  final String name;
-  final Duration lease;
-  final Duration wait;
-  final Duration sessionGrace;
-  final Duration responseTimeout;
-  final Consumer<? super Event> onEvent;
-  final AbstractRedisClient driver;
+  String name;
+  Duration lease = Duration.ofSeconds(30);
+  Duration wait;
+  Duration sessionGrace;
+  Duration responseTimeout;
+  Consumer<? super Event> onEvent;
+  AbstractRedisClient driver;
 
-  private Settings(
-      String name,
-      Duration lease,
-      Duration wait,
-      Duration sessionGrace,
-      Duration responseTimeout,
-      Consumer<? super Event> onEvent,
-      AbstractRedisClient driver) {
-    this.name = name;
-    this.lease = lease;
-    this.wait = wait;
-    this.sessionGrace = sessionGrace;
-    this.responseTimeout = responseTimeout;
-    this.onEvent = onEvent;
-    this.driver = driver;
+  private Settings() {}
+
+  private Settings with(Consumer<Settings> change) {
+    try {
+      Settings copy = (Settings) clone();
+      change.accept(copy);
+      return copy;
+    } catch (CloneNotSupportedException never) {
+      throw new IllegalStateException(never);
+    }
   }
 
   /**
@@ -54,7 +48,7 @@ public final class Settings {
    * @return a copy
    */
   public Settings withName(String name) {
-    return new Settings(name, lease, wait, sessionGrace, responseTimeout, onEvent, driver);
+    return with(copy -> copy.name = name);
   }
 
   /**
@@ -66,7 +60,7 @@ public final class Settings {
    */
   public Settings withLease(Duration lease) {
     lease(lease);
-    return new Settings(name, lease, wait, sessionGrace, responseTimeout, onEvent, driver);
+    return with(copy -> copy.lease = lease);
   }
 
   /**
@@ -77,7 +71,7 @@ public final class Settings {
    */
   public Settings withWait(Duration wait) {
     nanos("a wait", wait, 0);
-    return new Settings(name, lease, wait, sessionGrace, responseTimeout, onEvent, driver);
+    return with(copy -> copy.wait = wait);
   }
 
   /**
@@ -89,7 +83,7 @@ public final class Settings {
    */
   public Settings withSessionGrace(Duration grace) {
     nanos("a session grace", grace, 100);
-    return new Settings(name, lease, wait, grace, responseTimeout, onEvent, driver);
+    return with(copy -> copy.sessionGrace = grace);
   }
 
   /**
@@ -102,7 +96,7 @@ public final class Settings {
    */
   public Settings withResponseTimeout(Duration timeout) {
     nanos("a response timeout", timeout, 1);
-    return new Settings(name, lease, wait, sessionGrace, timeout, onEvent, driver);
+    return with(copy -> copy.responseTimeout = timeout);
   }
 
   /**
@@ -113,7 +107,7 @@ public final class Settings {
    * @return a copy
    */
   public Settings withOnEvent(Consumer<? super Event> receiver) {
-    return new Settings(name, lease, wait, sessionGrace, responseTimeout, receiver, driver);
+    return with(copy -> copy.onEvent = receiver);
   }
 
   /**
@@ -125,7 +119,7 @@ public final class Settings {
    * @return a copy
    */
   public Settings withDriver(AbstractRedisClient driver) {
-    return new Settings(name, lease, wait, sessionGrace, responseTimeout, onEvent, driver);
+    return with(copy -> copy.driver = driver);
   }
 
   /** How long the server may take to answer a command of a lock with this lease. */

@@ -94,6 +94,11 @@ final class Subscription extends Listening {
     }
   }
 
+  /** The next connection for commands may lead to another server. */
+  void doubt() {
+    hearing = hearing == Hearing.SURE ? Hearing.HEARD : hearing;
+  }
+
   private void counted(Object value, String counted) {
     if (hearing != Hearing.HEARD || !counted.equals(channel)) {
       return;

@@ -215,7 +215,7 @@ final class Wire {
     if (code.equals("READONLY") && !cluster) {
       return new Failed(Failure.PASSING, Unreachable.replica(server));
     }
-    if (PASSING.contains(code) || (moved && cluster) || elsewhere(text)) {
+    if (PASSING.contains(code) || (moved && cluster) || channelRefused(text)) {
       return new Failed(Failure.PASSING, new Refused(server, text));
     }
     if (moved) {
@@ -238,7 +238,7 @@ final class Wire {
   }
 
   /** The slot of the channel in an ENQUEUE is not one of the server's. */
-  static boolean elsewhere(String text) {
+  static boolean channelRefused(String text) {
     return text.contains("does not serve the channel's slot");
   }
 

@@ -24,6 +24,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import rlock.client.RlockException.Invalid;
 import rlock.client.RlockException.LockLost;
 import rlock.client.RlockException.Refused;
 import rlock.client.RlockException.Unreachable;
@@ -290,6 +291,45 @@ class JavaLockTest {
   @Test
   void thereAreNoConditions() {
     assertThrows(UnsupportedOperationException.class, client.javaLock("a")::newCondition);
+  }
+
+  /** As in Redisson: a lease that is not positive is renewed. */
+  @Test
+  void leasesOfEachKind() throws Exception {
+    JavaLock lock = client.javaLock("a");
+    for (long lease : new long[] {0, -1, -2}) {
+      lock.lock(lease, SECONDS);
+      assertTrue(lock.tryLock(0, lease, SECONDS));
+      assertEquals(2, lock.getHoldCount());
+      assertTrue(lock.remainTimeToLive() > 1_000);
+      lock.unlock();
+      lock.unlock();
+    }
+    assertThrows(Invalid.class, () -> lock.lock(99, MILLISECONDS));
+    JavaLock writer = client.readWriteLock("b").javaLock().writeLock();
+    assertTrue(writer.tryLock(0, 5, SECONDS));
+    writer.unlock();
+    assertThrows(IllegalMonitorStateException.class, writer::getToken);
+    JavaLock fenced = client.lock("c").fenced().javaLock();
+    fenced.lock();
+    long token = fenced.getToken();
+    fenced.unlock();
+    fenced.lock();
+    assertTrue(fenced.getToken() > token && token > 0);
+    fenced.unlock();
+  }
+
+  /** The deadline counted the longer lease of the outer call from the inner one on. */
+  @Test
+  void aLeaseIsNotBelievedToBeLongerThanItIs() throws Exception {
+    JavaLock lock = client.javaLock("a");
+    lock.lock(1_500, MILLISECONDS);
+    Server.pause(1_000);
+    lock.lock(600, MILLISECONDS);
+    assertTrue(lock.remainTimeToLive() <= 600);
+    Server.pause(650);
+    assertFalse(lock.isHeldByCurrentThread());
+    assertTrue(elsewhere(() -> lock.tryLock()));
   }
 
   @Test

@@ -20,6 +20,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
@@ -100,7 +101,7 @@ class LocksTest {
       assertThrows(Timeout.class, () -> client.lock("a").withWait(Duration.ofMillis(30)).acquire());
       assertTrue(held.check().compareTo(Duration.ofSeconds(2)) < 0);
       assertTrue(client.lock("a").locked());
-      assertEquals(held.owner(), client.lock("a").info().holders().get(0).get("owner"));
+      assertEquals(held.owner(), client.lock("a").info().holders().get(0).owner());
     }
   }
 
@@ -276,7 +277,7 @@ class LocksTest {
   void aNamedOwnerReEnters() throws Exception {
     String me = "me \0 %ü";
     try (Client client = client()) {
-      Lock named = client.lock("a").withOwner(me);
+      NamedLock named = client.lock("a").withOwner(me);
       Guard first = named.acquire();
       Guard second = named.tryAcquire();
       assertEquals(me, second.owner());
@@ -293,7 +294,7 @@ class LocksTest {
   @Test
   void anAcquisitionOfAWaitingOwnerWaitsWithTheFirst() throws Exception {
     try (Client client = client()) {
-      Lock named = client.lock("a").withOwner("me");
+      NamedLock named = client.lock("a").withOwner("me");
       Guard held = client.lock("a").acquire();
       CompletableFuture<Guard> one = named.acquireAsync();
       CompletableFuture<Guard> another = named.acquireAsync();
@@ -315,7 +316,7 @@ class LocksTest {
   @Test
   void theNextOneAsksWhenTheFirstGivesUp() throws Exception {
     try (Client client = client()) {
-      Lock named = client.lock("a").withOwner("me");
+      NamedLock named = client.lock("a").withOwner("me");
       Guard held = client.lock("a").acquire();
       CompletableFuture<Guard> brief = named.acquireAsync(Duration.ofMillis(200));
       CompletableFuture<Guard> next = named.acquireAsync();
@@ -347,7 +348,7 @@ class LocksTest {
   @Test
   void aLostHoldOfANamedOwner() throws Exception {
     try (Client client = client()) {
-      Lock named = client.lock("a").withOwner("me");
+      NamedLock named = client.lock("a").withOwner("me");
       Guard lost = named.acquire();
       Guard inner = lost.reenter();
       server.force("a");
@@ -365,7 +366,7 @@ class LocksTest {
   @Test
   void aNamedWriterReadsOn() throws Exception {
     try (Client client = client()) {
-      ReadWriteLock both = client.readWriteLock("a");
+      NamedReadWriteLock both = client.readWriteLock("a");
       WriteGuard writer = both.write().withOwner("me").acquire();
       Guard reader = both.read().withOwner("me").acquire();
       Guard downgraded = writer.downgrade();
@@ -405,7 +406,7 @@ class LocksTest {
   @Test
   void threadsShareANamedOwner() throws Exception {
     try (Client client = client()) {
-      Lock named = client.lock("a").withOwner("me");
+      NamedLock named = client.lock("a").withOwner("me");
       inFourThreads(
           () -> {
             for (int turn = 0; turn < 100; turn++) {
@@ -424,7 +425,7 @@ class LocksTest {
   @Test
   void closeEndsAllWaitsOfANamedOwner() throws Exception {
     Client client = client();
-    Lock named = client.lock("a").withOwner("me");
+    NamedLock named = client.lock("a").withOwner("me");
     try (Client another = client();
         Guard held = another.lock("a").acquire()) {
       CompletableFuture<Guard> one = named.acquireAsync();
@@ -528,18 +529,83 @@ class LocksTest {
   }
 
   @Test
+  void urlsAreUnderstood() {
+    for (String[] each :
+        new String[][] {
+          {"redis://h/4", "redis://h/4"},
+          {"valkey://u:p@h:7/1", "redis://u:p@h:7/1"},
+          {"valkeys://h", "rediss://h"},
+          {"unix:///tmp/x.sock?db=2", "redis-socket:///tmp/x.sock?database=2"},
+          {"redis+sentinel://u:p@h1:1,h2/main/3", "redis-sentinel://u:p@h1:1,h2/3#main"},
+          {"valkeys+sentinel://h1/main", "rediss-sentinel://h1/#main"},
+          {"redis-sentinel://h1:1/3#main", "redis-sentinel://h1:1/3#main"}
+        }) {
+      assertFalse(Endpoint.isCluster(each[0]));
+      assertEquals(List.of(RedisURI.create(each[1])), Endpoint.uris(each[0]), each[0]);
+    }
+    assertTrue(Endpoint.isCluster("valkeys+cluster://h1"));
+    assertEquals(
+        List.of(RedisURI.create("rediss://u:p@h1:1"), RedisURI.create("rediss://u:p@h2")),
+        Endpoint.uris("valkeys+cluster://u:p@h1:1,h2"));
+    for (String wrong : List.of("", "h:1", "http://h", "redis+sentinel://h1", "redis+cluster://")) {
+      assertThrows(Invalid.class, () -> Endpoint.uris(wrong), wrong);
+    }
+  }
+
+  @Test
+  void eachThreadHasAnErrorOfItsOwn() throws Exception {
+    try (Client client = new Client("redis://127.0.0.1:1")) {
+      CompletableFuture<Guard> one = client.lock("a").acquireAsync();
+      CompletableFuture<Guard> two = client.lock("a").acquireAsync();
+      Throwable first =
+          assertThrows(ExecutionException.class, () -> one.get(20, SECONDS)).getCause();
+      Throwable second =
+          assertThrows(ExecutionException.class, () -> two.get(20, SECONDS)).getCause();
+      assertInstanceOf(Unreachable.class, first);
+      assertEquals(first.getMessage(), second.getMessage());
+      assertTrue(first != second);
+      // Nobody waits for a first connection that was refused.
+      assertThrows(Unreachable.class, client.lock("a")::info);
+    }
+  }
+
+  @Test
   void theClockCountsASuspend() {
     long[] precise = {5_000_000_000L};
     long[] coarse = {70_000_000_000L};
-    Clock clock = new Clock(() -> precise[0], () -> coarse[0]);
+    long[] day = {90_000_000_000L};
+    int[] reads = {0};
+    LongSupplier file =
+        () -> {
+          reads[0]++;
+          return coarse[0];
+        };
+    Clock clock = new Clock(() -> precise[0], file, () -> day[0]);
     assertEquals(0, clock.now());
-    precise[0] += 7_000_000;
-    assertEquals(7_000_000, clock.now());
+    int first = reads[0];
+    for (int i = 0; i < 7; i++) {
+      precise[0] += 1_000_000;
+      day[0] += 1_000_000;
+      assertEquals((i + 1) * 1_000_000, clock.now());
+    }
+    assertEquals(first, reads[0]); // it is not read again and again
     // A step of the coarse one is no suspend.
     coarse[0] += 10_000_000;
-    assertEquals(7_000_000, clock.now());
+    precise[0] += 1_500_000_000;
+    coarse[0] += 1_500_000_000;
+    day[0] += 1_500_000_000;
+    assertEquals(1_507_000_000, clock.now());
+    assertEquals(first + 1, reads[0]); // once a second
+    // After a suspend the time of day tells it at once.
     coarse[0] += 60_000_000_000L;
-    assertTrue(clock.now() >= 60_000_000_000L);
+    day[0] += 60_000_000_000L;
+    assertTrue(clock.now() >= 61_500_000_000L);
+    // One that did not change the time of day is noticed within a second.
+    coarse[0] += 60_000_000_000L;
+    precise[0] += 1_001_000_000;
+    coarse[0] += 1_001_000_000;
+    day[0] += 1_001_000_000;
+    assertTrue(clock.now() >= 122_000_000_000L);
     assertEquals(20 * Machine.MS, clock.slack());
   }
 }

@@ -46,7 +46,7 @@ class OutageTest {
     try (Server server = new Server();
         Proxy proxy = new Proxy(server.port)) {
       Client client = new Client("redis://" + proxy.address);
-      Lock lock = client.lock("a");
+      NamedLock lock = client.lock("a");
       List<Guard> held = List.of(client.lock("0").acquire(), client.lock("1").acquire());
       Guard last = client.lock("last").acquire();
       JavaLock java = client.javaLock("java");
@@ -109,7 +109,7 @@ class OutageTest {
     Client client = new Client(server.url);
     Client other = new Client(server.url);
     other.lock("a").acquire();
-    Lock lock = client.lock("a");
+    NamedLock lock = client.lock("a");
     assertNull(assertThrows(Timeout.class, () -> lock.acquire(Duration.ofMillis(200))).getCause());
     assertFalse(client.javaLock("a").tryLock(100, MILLISECONDS));
     server.close();

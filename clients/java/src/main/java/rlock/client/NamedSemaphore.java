@@ -1,14 +1,14 @@
 package rlock.client;
 
 /** A lock that as many owners may hold at once as it has permits. */
-public final class Semaphore extends Handle<Semaphore, Guard> {
-  Semaphore(Client client, Plan plan) {
+public final class NamedSemaphore extends Handle<NamedSemaphore, Guard> {
+  NamedSemaphore(Client client, Plan plan) {
     super(client, plan);
   }
 
   @Override
-  Semaphore with(Plan plan) {
-    return new Semaphore(client, plan);
+  NamedSemaphore with(Plan plan) {
+    return new NamedSemaphore(client, plan);
   }
 
   @Override

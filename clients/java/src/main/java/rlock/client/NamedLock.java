@@ -1,14 +1,14 @@
 package rlock.client;
 
 /** A plain lock: one holder at a time. */
-public final class Lock extends Handle<Lock, Guard> {
-  Lock(Client client, Plan plan) {
+public final class NamedLock extends Handle<NamedLock, Guard> {
+  NamedLock(Client client, Plan plan) {
     super(client, plan);
   }
 
   @Override
-  Lock with(Plan plan) {
-    return new Lock(client, plan);
+  NamedLock with(Plan plan) {
+    return new NamedLock(client, plan);
   }
 
   @Override
@@ -22,7 +22,7 @@ public final class Lock extends Handle<Lock, Guard> {
    *
    * @return a copy
    */
-  public Lock fair() {
+  public NamedLock fair() {
     return with(plan -> plan.fair = true);
   }
 
@@ -31,7 +31,7 @@ public final class Lock extends Handle<Lock, Guard> {
    *
    * @return a copy
    */
-  public Lock fenced() {
+  public NamedLock fenced() {
     return with(plan -> plan.fenced = true);
   }
 
