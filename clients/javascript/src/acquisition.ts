@@ -119,6 +119,7 @@ export class Acquisition {
       const timer = setTimeout(done, Math.min(ms, LONGEST_TIMER));
       const forget = whenAborted(signal, done);
       this.#changes.add(done);
+      if (signal?.aborted) done();
     });
   }
 
@@ -138,18 +139,18 @@ export class Acquisition {
     return this.loss.signal.reason as LockLost | undefined;
   }
 
-  /** Releases one of its guards. */
-  leave(): Promise<void> {
+  /** Releases one of its guards; if `plain`, it is not kept for any time. */
+  leave(plain = false): Promise<void> {
     this.guards -= 1;
     if (this.guards > 0) return this.level(-1).then(() => undefined);
     this.client.named.delete(address(this.order));
-    return this.release();
+    return this.release(plain);
   }
 
-  release(): Promise<void> {
+  release(plain: boolean): Promise<void> {
     // A deadline that has passed unseen is a loss.
     this.tick();
-    if (!this.lostBy) return this.#end((machine) => machine.release());
+    if (!this.lostBy) return this.#end((machine) => (plain ? machine.cancel(undefined) : machine.release()));
     if (this.machine.phase === "lost") this.client.enter(this);
     this.feed((machine) => machine.release());
     return Promise.reject(this.lostBy);
@@ -314,11 +315,16 @@ export class Acquisition {
     this.feed((machine) => machine.reply(id, sentAt, { kind: "error", failure, error }));
   }
 
-  /** Once, at a server that is given the slot. It sends no messages before it has it: the owner cannot be queued there. */
-  #ask({ id, command, lease, session }: Sent, sentAt: number, { commands }: Link): void {
+  /**
+   * Once, at a server that is given the slot. It sends no messages before it has it, so that the owner cannot be queued there; and the
+   * hold is tied to no session, since the link that proves its life is another one.
+   */
+  #ask({ id, command, lease }: Sent, sentAt: number, { commands }: Link): void {
     const { client, link, order } = this;
     const once = command === "ENQUEUE" ? "ACQUIRE" : command;
-    const replies = Promise.all([["ASKING"], words(once, order, { lease, session })].map((each) => commands.request(each, this.#response)));
+    const replies = Promise.all(
+      [["ASKING"], words(once, order, { lease, session: false })].map((each) => commands.request(each, this.#response)),
+    );
     replies.then(
       ([, reply]) => {
         const told = answer(once, reply);

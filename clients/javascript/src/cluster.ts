@@ -1,7 +1,7 @@
 /** Which server of a cluster has a lock: a map of slots, and a link for each server that is used. */
 import type { Client } from "./client.js";
 import { Unreachable } from "./errors.js";
-import { Link, asReply, type Connection } from "./link.js";
+import { Link, asReply } from "./link.js";
 import { ServerError, silent, text, type Place } from "./wire.js";
 
 const SLOTS = 16_384;
@@ -179,23 +179,22 @@ export class Cluster {
 
   /** Asks by a connection for this only. */
   async #dial(at: string): Promise<Slots> {
-    let connection: Connection | undefined;
+    const { response, driver } = this.#client;
     let late: NodeJS.Timeout | undefined;
-    const { response } = this.#client;
+    const connection = driver.open(response, placeOf(at));
     const over = new Promise<never>((_, reject) => {
       late = setTimeout(() => reject(new Error("no reply in time")), response).unref();
-      connection = this.#client.driver.open(response, placeOf(at));
       connection.on("error", reject);
     });
     try {
-      const asked = connection?.connect().then(() => connection?.send(["CLUSTER", "SLOTS"]));
+      const asked = connection.connect().then(() => connection.send(["CLUSTER", "SLOTS"]));
       return this.#read(await Promise.race([asked, over]), at);
     } catch (cause) {
       const error = asReply(cause);
       throw error instanceof ServerError ? this.#client.failure("", error, undefined, at).error : silent(at, error);
     } finally {
       clearTimeout(late);
-      connection?.close();
+      connection.close();
     }
   }
 

@@ -122,7 +122,12 @@ export class Guard {
 
   /** Rejects with `LockLost` if the lock was lost before, with `OutcomeUnknown` if a lost reply leaves that unknown. */
   release(): Promise<void> {
-    return (this.#released ??= this.acquisition.leave());
+    return this.end(false);
+  }
+
+  /** Releases this guard; if `plain`, the lock is not kept for any time. @internal */
+  end(plain: boolean): Promise<void> {
+    return (this.#released ??= this.acquisition.leave(plain));
   }
 
   /**
@@ -150,7 +155,7 @@ export class WriteGuard extends Guard {
     const { client, order } = this.acquisition;
     const reader = new Guard(await client.acquire({ ...order, fenced: false, wait: 0, mode: "READ" }, undefined));
     try {
-      await this.release();
+      await this.end(true);
     } catch (error) {
       await reader.release().catch(() => undefined);
       throw error;

@@ -108,6 +108,12 @@ for (const driver of await drivers()) {
         assert.throws(() => hung.check(), is(LockLost, { why: "overdue" }));
         await assert.rejects(hung.release(), is(LockLost, { why: "overdue" }));
         await next.release();
+        const both = client.readWriteLock(fresh());
+        const reader = await (await both.write({ atLeast: 60_000 }).acquire()).downgrade();
+        // The writer is gone at once, and the reader is kept.
+        await (await both.read().tryAcquire()).release();
+        await reader.release();
+        await assert.rejects(both.write().tryAcquire(), is(Denied));
         assert(events.some((event) => event.type === "lost" && event.why === "overdue"));
         for (const options of [{ atLeast: -1 }, { maxHold: "1" }, { lease: 99 }]) {
           assert.throws(() => client.lock("a", options), is(Invalid));
