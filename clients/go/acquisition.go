@@ -17,7 +17,7 @@ type acquisition struct {
 	machine *machine
 	began   time.Duration
 	link    *link         // to the server that has the lock, as far as it is known
-	tied    *link         // of the last command that the server confirmed
+	tied    *link         // of the last ENQUEUE, or command that the server confirmed
 	channel string        // of the last ENQUEUE
 	heard   bool          // the server has answered a command
 	moved   time.Duration // when it last followed its lock to another server
@@ -107,7 +107,7 @@ func (a *acquisition) send(what output) {
 		})
 	}
 	if what.command == cmdEnqueue {
-		a.channel = l.listen(o.lock)
+		a.channel, a.tied = l.listen(o.lock), l
 	}
 	l.send(o.words(what, a.channel), o.response, a.receiver(what, l))
 }

@@ -10,7 +10,8 @@ import (
 
 // LockAll is several locks of a client as one. Free locks take one round trip. If another owner holds one of them, the locks before it
 // stay held, those after it are released, and the client waits in the queue of that one; before is by name. So two LockAlls never wait
-// for each other. Code that holds one of the locks and waits for an earlier one can: there, set a limit with Wait or a context.
+// for each other. Code that holds one of the locks and waits for an earlier one can: there, set a limit with Wait or a context. A lock
+// with AtLeast stays held for that time, also if it is released for the sake of the order.
 type LockAll struct {
 	client *Client
 	locks  []*Lock

@@ -30,8 +30,8 @@ var started = time.Now()
 type Options struct {
 	// Name is for owners and CLIENT LIST; the program's name by default.
 	Name string
-	// Lease is how long a lock outlives its process: 30 s by default, from 100 ms. The client renews it every third of it. To survive a fail-over
-	// it must be longer than one and a half times as long as that takes.
+	// Lease is how long a lock outlives its process: 30 s by default, from 100 ms. The client renews it every third of it. To
+	// survive a fail-over it must be longer than one and a half times as long as that takes.
 	Lease time.Duration
 	// Wait is the limit of Acquire and Run; none by default.
 	Wait time.Duration
@@ -45,7 +45,7 @@ type Options struct {
 	OnEvent func(Event)
 }
 
-// Client makes locks on one server: one per process. Its methods may be used by many goroutines at a time.
+// Client makes locks on one server or cluster: one per process. Its methods may be used by many goroutines at a time.
 type Client struct {
 	endpoint *endpoint
 	called   string // in CLIENT LIST
@@ -262,15 +262,6 @@ func (c *Client) shortestGrace() time.Duration {
 		shortest = min(shortest, grace)
 	}
 	return shortest
-}
-
-func (c *Client) any(which func(*acquisition) bool) bool {
-	for _, a := range c.acquisitions {
-		if which(a) {
-			return true
-		}
-	}
-	return false
 }
 
 // each works on those that are held first: their leases are running.

@@ -118,8 +118,9 @@ func (c *Client) leaveNode(l *link) {
 		}
 	})
 	c.at(l, (*acquisition).follow)
-	uses := func(a *acquisition) bool { return a.link == l || a.tied == l }
-	if now()-l.downAt > longestAbsence && l.address != c.endpoint.seeds[0] && !c.any(uses) {
+	used := l.address == c.endpoint.seeds[0]
+	c.each(func(a *acquisition) bool { return a.link == l || a.tied == l }, func(*acquisition) { used = true })
+	if now()-l.downAt > longestAbsence && !used {
 		delete(c.links, l.address)
 		l.end()
 		c.reconnected()

@@ -192,22 +192,6 @@ func (c *Client) keep(which claim) {
 	c.kept = append(c.kept[max(0, len(c.kept)-mostKept+1):], which)
 }
 
-// pings ask by PING, and after its refusal by another SUBSCRIBE: users of a subscription may do that.
-func (l *link) pings(channel string) func(within time.Duration) {
-	ways := [][]string{{"PING"}, {"SUBSCRIBE", channel}}
-	return func(within time.Duration) {
-		if len(ways) == 0 {
-			return
-		}
-		way := ways[0]
-		l.send(way, within, func(reply any, _ time.Duration) {
-			if denies(reply) && len(ways) > 0 && way[0] == ways[0][0] {
-				ways = ways[1:]
-			}
-		})
-	}
-}
-
 func (c *Client) introduce(l *link) {
 	// A user without this permission, or an older server, leaves the connection without a name.
 	for _, words := range [][]string{{"SETNAME", c.called}, {"SETINFO", "LIB-NAME", "rlock-client"}, {"SETINFO", "LIB-VER", Version}} {

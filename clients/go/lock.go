@@ -96,7 +96,7 @@ func (l *Lock) Acquire(ctx context.Context) (*Held, error) { return l.acquire(ct
 func (l *Lock) TryAcquire(ctx context.Context) (*Held, error) { return l.acquire(ctx, true) }
 
 // Adopt takes over the hold of an owner that another process has detached, and renews it. It does not wait for the lock: the error
-// is ErrLost if the owner does not hold it. The limit is ctx, and ResponseTimeout.
+// is ErrLost if the owner does not hold it. A fencing token stays with the other process: Token is 0. The limit is ctx, and ResponseTimeout.
 func (l *Lock) Adopt(ctx context.Context, owner string) (*Held, error) { return l.adopt(ctx, owner) }
 
 // Run holds the lock while work runs. The context of work ends when the lock is lost, with the cause ErrLost. Run returns that

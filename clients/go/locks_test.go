@@ -122,6 +122,27 @@ func TestRenewalsAndALossByForce(t *testing.T) {
 	check(t, err == nil && !forced, "nobody held it")
 }
 
+// A grant by message is confirmed later than a session's grace, in which heartbeats prove that the connection lives.
+func TestASessionThatBeginsWithAMessage(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	client, other := connectTo(t, s.url(), Options{}), connectTo(t, s.url(), Options{})
+	for range 3 {
+		held := must[*Held](t)(other.Lock("a").Acquire(ctx))
+		next := make(chan *Held)
+		go func() {
+			held, err := client.Lock("a", SessionGrace(400*time.Millisecond)).Acquire(ctx)
+			check(t, err == nil, err)
+			next <- held
+		}()
+		eventually(t, "it waits", func() bool { return s.waiters(t, "a") == 1 })
+		check(t, held.Release(ctx) == nil, "released")
+		held = <-next
+		time.Sleep(700 * time.Millisecond)
+		_, err := held.Check()
+		check(t, err == nil && held.Release(ctx) == nil, err)
+	}
+}
+
 func TestRun(t *testing.T) {
 	ctx, s := within(t, 30*time.Second), startServer(t)
 	client := connectTo(t, s.url(), Options{Lease: 600 * time.Millisecond})

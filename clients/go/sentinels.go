@@ -233,11 +233,10 @@ func (c *Client) watch(address string) {
 		}
 	}
 	l.pace = func() time.Duration { return sentinelPace }
-	ping := l.pings("+switch-master")
 	epoch, denied := int64(0), false
 	l.pulse = func(within time.Duration) {
 		if len(c.acquisitions) == 0 || denied {
-			ping(within)
+			l.send([]string{"HELLO"}, within, ignore)
 			return
 		}
 		l.send([]string{"SENTINEL", "MASTER", c.endpoint.service}, within, func(reply any, _ time.Duration) {

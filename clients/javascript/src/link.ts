@@ -85,7 +85,7 @@ export class Line {
     /** How long a reply may take. */
     readonly response = client.response,
   ) {
-    this.#error = silent(server, new Error("no connection yet"));
+    this.#error = silent(server, new Error("no answer while connecting"));
     void this.#open();
   }
 

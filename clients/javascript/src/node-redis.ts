@@ -1,5 +1,5 @@
 import * as noderedis from "redis";
-import type { RedisClientOptions } from "redis";
+import type { createClient } from "redis";
 import { Client as AnyClient, type ClientOptions } from "./client.js";
 import { Unsupported } from "./errors.js";
 import type { Connection, Driver } from "./link.js";
@@ -31,8 +31,8 @@ export interface ClusterSettings {
   readonly nodeAddressMap?: Mapping;
 }
 
-/** Settings of a connection: not all versions export their type with the same parameters. */
-type Settings = Omit<RedisClientOptions, "modules" | "functions" | "scripts" | "RESP" | "commandOptions">;
+/** Settings of a connection: not all versions export their type, nor with the same parameters. */
+type Settings = Omit<NonNullable<Parameters<typeof createClient>[0]>, "modules" | "functions" | "scripts" | "RESP" | "commandOptions">;
 type Target = string | Settings | SentinelSettings | ClusterSettings | Like;
 
 /** What is used of a connection: the same in all versions. */

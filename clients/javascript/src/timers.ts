@@ -83,20 +83,28 @@ export class Timers {
 
   #wake(): void {
     const began = this.clock.now();
+    const [first] = this.#heap;
+    const due = first !== undefined && first.wakeAt <= began;
     // Nothing that a tick plans makes it sleep: that comes once, at the end.
     this.#at = -Infinity;
-    const [first] = this.#heap;
-    if (first && first.wakeAt <= began) {
-      const due = this.#due(began + WINDOW, 0).sort((a, b) => a.wakeAt - b.wakeAt);
+    for (let [next] = this.#heap; next && next.wakeAt <= began; [next] = this.#heap) {
+      next.tick();
       // What is left is still due.
-      for (const each of due) if (this.clock.now() < began + SLICE) each.tick();
+      if (this.clock.now() > began + SLICE) break;
     }
+    // Renewals that are due soon go along.
+    const along = due ? this.#until(began + WINDOW) : [];
+    for (const each of along) if (each.machine.phase === "held") each.tick();
     this.#at = Infinity;
     this.#sleep();
   }
 
-  #due(at: number, place: number): Acquisition[] {
+  /** Those that are woken until then. */
+  #until(at: number, place = 0, found: Acquisition[] = []): Acquisition[] {
     const each = this.#heap[place];
-    return each && each.wakeAt <= at ? [each, ...this.#due(at, 2 * place + 1), ...this.#due(at, 2 * place + 2)] : [];
+    if (!each || each.wakeAt > at) return found;
+    found.push(each);
+    this.#until(at, 2 * place + 1, found);
+    return this.#until(at, 2 * place + 2, found);
   }
 }

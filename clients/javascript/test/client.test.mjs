@@ -1,13 +1,15 @@
 // What needs no server, and what a stranger would try.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { Clock } from "../dist/esm/clock.js";
-import { failure, info, message, ServerError } from "../dist/esm/wire.js";
+import { slotOf } from "../dist/esm/cluster.js";
+import { endpoint, failure, info, message, ServerError } from "../dist/esm/wire.js";
 import { Raw, packages, sleep, startServer, until } from "./kit.mjs";
 
 const { Client } = packages.ioredis;
@@ -48,6 +50,53 @@ test("messages are read, and unknown ones skipped", () => {
   for (const other of ["later 0 me:1 k", "granted 0 me:1", "granted 0 m%2 k", "granted 0 m%zz k", "granted 0 %FF k 1 1 0", ""]) {
     assert.equal(message(other), undefined, other);
   }
+});
+
+test("URLs of several servers and of sockets", () => {
+  const read = (url) => {
+    const { kind, nodes, name, tls, database, access } = endpoint(url);
+    return [kind, nodes.map(({ host, port }) => `${host} ${port}`).join(), name, tls, database, ...Object.values(access)];
+  };
+  assert.deepEqual(read("redis+sentinel://u:p%40@a:1,b/main/3"), ["sentinel", "a 1,b 26379", "main", false, 3, "u", "p@"]);
+  assert.deepEqual(read("valkeys+cluster://:p@[::1]:7,b"), ["cluster", "::1 7,b 6379", "", true, 0, "p"]);
+  assert.deepEqual(read("unix://u:p@/run/redis.sock?db=2").slice(2), ["/run/redis.sock", false, 2, "u", "p"]);
+  assert.equal(endpoint("redis://a"), undefined);
+  for (const url of [
+    "redis+sentinel://a",
+    "redis+cluster://",
+    "redis+cluster:///",
+    "unix://host/path",
+    "redis+other://a",
+    "redis+sentinel://a/b/c",
+  ]) {
+    assert.throws(
+      () => endpoint(`${url}?x=secret`),
+      (error) => error.name === "Invalid" && !error.message.includes("secret"),
+    );
+  }
+});
+
+test("keys have the slots that servers say", () => {
+  // CLUSTER KEYSLOT of Redis 7.0.15.
+  const known = { 123456789: 12_739, lock: 8_718, "{lock}2": 8_718, "a{b}c{d}": 3_300, "{}lock": 6_348, "{lock": 4_983, "": 0 };
+  for (const [key, slot] of Object.entries(known)) assert.equal(slotOf(key), slot, key);
+});
+
+test("by a socket with a database, and by Valkey's URL", async () => {
+  const socket = join(tmpdir(), `rlock-js-${process.pid}.sock`);
+  const other = await startServer("--unixsocket", socket);
+  const raw = new Raw(other.port);
+  await raw.send("SELECT", "3");
+  for (const [name, { Client: Any }] of Object.entries(packages)) {
+    const client = await Any.connect(`unix://${socket}?db=3`);
+    await client.lock(name).run(async () => assert.equal(await raw.send("EXISTS", name), 1));
+    await client.close();
+    const second = await Any.connect(`valkey://127.0.0.1:${other.port}/3`);
+    await second.lock(name).run(async () => assert.equal(await raw.send("EXISTS", name), 1));
+    await second.close();
+  }
+  raw.close();
+  await other.stop();
 });
 
 test("replies of INFO in each shape that drivers have", () => {

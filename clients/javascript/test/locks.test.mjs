@@ -94,6 +94,108 @@ for (const driver of await drivers()) {
         await second.release();
       }));
 
+    test("kept for a time after its release, and no longer than a time", () =>
+      using({ lease: 900 }, async (client, events) => {
+        const kept = client.lock(fresh(), { atLeast: 1_200 });
+        await (await kept.acquire()).release();
+        await assert.rejects(kept.tryAcquire(), is(Denied));
+        const start = performance.now();
+        const next = await kept.acquire();
+        assert(performance.now() - start > 800, "it was kept");
+        next.check();
+        const hung = await client.lock(fresh(), { maxHold: 1_000 }).acquire();
+        await until("it is lost", () => hung.signal.aborted);
+        assert.throws(() => hung.check(), is(LockLost, { why: "overdue" }));
+        await assert.rejects(hung.release(), is(LockLost, { why: "overdue" }));
+        await next.release();
+        assert(events.some((event) => event.type === "lost" && event.why === "overdue"));
+        for (const options of [{ atLeast: -1 }, { maxHold: "1" }, { lease: 99 }]) {
+          assert.throws(() => client.lock("a", options), is(Invalid));
+        }
+        for (const name of ["", undefined]) assert.throws(() => client.lock(name), is(Invalid));
+        assert.throws(() => client.semaphore("a", 2, { fenced: true }), is(Invalid));
+      }));
+
+    test("detached, and adopted by another client", () =>
+      using({}, (client) =>
+        using({ lease: 1_500 }, async (other) => {
+          const lock = client.lock(fresh(), { fenced: true, sessionGrace: 500 });
+          const held = await lock.acquire();
+          const inner = await held.reenter();
+          await assert.rejects(held.detach(), is(Invalid));
+          await inner.release();
+          const { owner, left } = await held.detach();
+          assert(left > 29_000 && owner === held.owner);
+          assert.throws(() => held.check(), is(LockLost, { why: "released" }));
+          await held.release();
+          const adopted = await other.lock(lock.name).adopt(owner);
+          assert(adopted.check() > 1_000 && adopted.owner === owner);
+          await sleep(2_000);
+          adopted.check();
+          await assert.rejects(lock.tryAcquire(), is(Denied));
+          await adopted.release();
+          assert.equal(await lock.locked(), false);
+          await assert.rejects(other.lock(lock.name).adopt(owner), is(LockLost, { why: "taken" }));
+          assert.throws(() => other.lock(lock.name, { owner: "" }), is(Invalid));
+        }),
+      ));
+
+    test("several locks as one", () =>
+      using({ lease: 900 }, async (client) => {
+        const names = [fresh(), fresh(), fresh()];
+        const all = client.lockAll([...names].reverse());
+        const [a, b, c] = [...names].sort().map((name) => client.lock(name));
+        const other = await b.acquire();
+        await assert.rejects(all.tryAcquire(), is(Denied, { lock: b.name }));
+        await assert.rejects(all.acquire({ timeout: 200 }), is(Timeout, { lock: b.name }));
+        const stop = new AbortController();
+        const given = all.acquire({ signal: stop.signal });
+        await until("it waits for one", async () => (await waiters(raw, b.name)) === 1);
+        // Those before it are held, those after it are free.
+        assert.deepEqual([await a.locked(), await c.locked()], [true, false]);
+        stop.abort();
+        await assert.rejects(given, { name: "AbortError" });
+        for (const lock of [a, c]) assert.equal(await lock.locked(), false);
+        await until("nobody waits", async () => (await waiters(raw, b.name)) === 0);
+        const waiting = all.run(async (held) => {
+          assert.deepEqual(held.names, [...names].sort());
+          await sleep(1_500);
+          assert(held.check() > 0);
+          await a.forceRelease();
+          await until("it is lost", () => held.signal.aborted);
+          assert.throws(() => held.check(), is(LockLost, { why: "taken" }));
+        });
+        await until("it waits for one", async () => (await waiters(raw, b.name)) === 1);
+        await other.release();
+        await assert.rejects(waiting, is(LockLost, { why: "taken" }));
+        for (const lock of [a, b, c]) assert.equal(await lock.locked(), false);
+        assert.throws(() => client.lockAll([]), is(Invalid));
+      }));
+
+    test("a thousand waits with one signal end together, without a warning and without a stall", () =>
+      using({}, async (client) => {
+        const warnings = [];
+        const warn = (warning) => warnings.push(warning);
+        process.on("warning", warn);
+        const lock = client.lock(fresh());
+        const held = await lock.acquire();
+        const { signal } = new AbortController();
+        const waits = Array.from({ length: 1_000 }, () => lock.acquire({ timeout: 2_000, signal }).catch(({ name }) => name));
+        await sleep(1_000);
+        let worst = 0;
+        let last = performance.now();
+        const timer = setInterval(() => {
+          worst = Math.max(worst, performance.now() - last);
+          last = performance.now();
+        }, 5);
+        assert.deepEqual([...new Set(await Promise.all(waits))], ["Timeout"]);
+        clearInterval(timer);
+        process.off("warning", warn);
+        assert(worst < 250 + stall(), `${worst} ms`);
+        assert.deepEqual(warnings, []);
+        await held.release();
+      }));
+
     test("re-entry by the guard, and by a named owner", () =>
       using({}, async (client) => {
         const lock = client.lock(fresh());

@@ -55,6 +55,20 @@ test("a fail-over by Sentinel: what is held stays held, what waits goes on waiti
     await packages.ioredis.Client.connect({ sentinels: nodes, name: "locks" }, { lease: 20_000, responseTimeout: 2_000 }),
     await packages.redis.Client.connect({ sentinelRootNodes: nodes, name: "locks" }, { lease: 20_000, responseTimeout: 2_000 }),
   ];
+  for (const { Client } of Object.values(packages)) {
+    const client = await Client.connect(`redis+sentinel://127.0.0.1:${watch.port}/locks/2`);
+    await client.lock("by:url").run(async () => {
+      assert.equal(await look.send("SELECT", "2"), "OK");
+      assert.equal(await look.send("EXISTS", "by:url"), 1);
+      assert.equal(await look.send("SELECT", "0"), "OK");
+    });
+    await client.close();
+  }
+  const application = peers.redis.createSentinel({ name: "locks", sentinelRootNodes: nodes });
+  const same = packages.redis.Client.connect(application);
+  if ("duplicate" in application) await (await same).close();
+  else await assert.rejects(same, { name: "Unsupported", message: /settings of createSentinel/ });
+
   const held = [];
   const waiting = [];
   for (const [number, client] of clients.entries()) {

@@ -76,6 +76,9 @@ const ts = (entry, own) => `
   ${entry === "ioredis" ? "app.disconnect();" : ""}
   await client.close();`;
 
+const types = [`typescript@${versions.typescript}`, `@types/node@${versions["@types/node"]}`];
+const tsc = ["node_modules/typescript/bin/tsc", "--strict", "--target", "es2022", "--lib", "es2022,esnext.disposable", "--types", "node"];
+
 const PEERS = [
   { entry: "ioredis", peer: `ioredis@${versions.ioredis}`, own: `import { Redis } from "ioredis";` },
   { entry: "node-redis", peer: `redis@${versions.redis}`, own: `import { createClient } from "redis";` },
@@ -86,7 +89,6 @@ for (const { entry, peer, own } of PEERS) {
     const folder = join(work, entry);
     mkdirSync(folder);
     writeFileSync(join(folder, "package.json"), '{ "private": true }\n');
-    const types = [`typescript@${versions.typescript}`, `@types/node@${versions["@types/node"]}`];
     await run(folder, "npm", "install", "--no-audit", "--no-fund", "--prefer-offline", packed, peer, ...types);
     assert.deepEqual(readdirSync(join(folder, "node_modules/rlock-client")).sort(), ["LICENSE", "README.md", "dist", "package.json"]);
     writeFileSync(join(folder, "a.mjs"), esm(entry));
@@ -94,16 +96,42 @@ for (const { entry, peer, own } of PEERS) {
     writeFileSync(join(folder, "b.cjs"), cjs(entry));
     assert.equal(await run(folder, process.execPath, "b.cjs"), "true\n");
     writeFileSync(join(folder, "c.mts"), ts(entry, own));
-    const tsc = ["node_modules/typescript/bin/tsc", "--strict", "--target", "es2022", "--module", "nodenext", "--types", "node"];
-    // Ours are checked, and the drivers' own not: --skipLibCheck would skip both.
-    const printed = await run(folder, process.execPath, ...tsc, "--skipLibCheck", "c.mts");
+    const printed = await run(folder, process.execPath, ...tsc, "--module", "nodenext", "c.mts");
     assert.equal(printed, "");
     assert.equal(await run(folder, process.execPath, "c.mjs"), "true\nb\n");
-    writeFileSync(
-      join(folder, "d.cts"),
-      `import { Client } from "rlock-client/${entry}";\nexport const client: Promise<Client> = Client.connect("x");\n`,
-    );
-    await run(folder, process.execPath, ...tsc, "--skipLibCheck", "--noEmit", "d.cts");
+  });
+}
+
+const TYPES = {
+  ioredis: `
+    import Redis from "ioredis";
+    export const all = [Client.connect(new Redis()), Client.connect(new Redis.Cluster([{ host: "a", port: 1 }])), Client.connect({ db: 1 })];`,
+  "node-redis": `
+    import { createClient, createCluster } from "redis";
+    const clients = [createClient(), createCluster({ rootNodes: [{ url: "redis://a:1" }], defaults: { password: "p" } })];
+    const Sentinel = { name: "m", sentinelRootNodes: [{ host: "a", port: 1 }], nodeClientOptions: { password: "p" } };
+    const settings = [{ url: "redis://a" }, { socket: { host: "a", port: 1 }, database: 2 }, { rootNodes: [{ url: "redis://a" }] }, Sentinel];
+    export const all = [...clients, ...settings].map((target) => Client.connect(target));`,
+};
+
+for (const { entry, peer } of [
+  { entry: "ioredis", peer: "ioredis@5.0.0" },
+  { entry: "ioredis", peer: `ioredis@${versions.ioredis}` },
+  { entry: "node-redis", peer: "redis@5.0.0" },
+  { entry: "node-redis", peer: "redis@5.9.0" },
+  { entry: "node-redis", peer: `redis@${versions.redis}` },
+]) {
+  test(`types with ${peer}, those of the driver checked too`, { timeout: 300_000 }, async () => {
+    const folder = join(work, peer);
+    mkdirSync(folder);
+    writeFileSync(join(folder, "package.json"), '{ "private": true }\n');
+    await run(folder, "npm", "install", "--no-audit", "--no-fund", "--prefer-offline", packed, peer, ...types);
+    writeFileSync(join(folder, "a.ts"), `import { Client } from "rlock-client/${entry}";\n${TYPES[entry]}\n`);
+    for (const module of [
+      ["--module", "commonjs", "--moduleResolution", "node10"],
+      ["--module", "nodenext"],
+    ])
+      await run(folder, process.execPath, ...tsc, "--esModuleInterop", "--noEmit", ...module, "a.ts");
   });
 }
 

@@ -66,8 +66,8 @@ fn no_answer(address: &str, cause: &str) -> String {
 /// What to do about a TLS connection that failed, by the words of rustls.
 fn tls(cause: &str) -> &'static str {
     if cause.contains("CertificateRequired") {
-        return "the server asks for a client certificate, but this command has none: set `tls-auth-clients optional`, \
-                or use a port without TLS";
+        return "the server asks for a certificate of this client: name it with --cert and --key, or set `tls-auth-clients \
+                optional` on the server";
     }
     if cause.contains("not valid for name") {
         return "use a host name of the server's certificate in the URL";
@@ -76,7 +76,7 @@ fn tls(cause: &str) -> &'static str {
         return "renew the server's certificate, and check this machine's clock";
     }
     "check the host name in the URL, and that this system trusts the authority of the server's certificate \
-     (SSL_CERT_FILE adds authorities)"
+     (--cacert names another, SSL_CERT_FILE adds authorities)"
 }
 
 /// What to do about an error that the server answers, by its first word.

@@ -57,9 +57,33 @@ pub(crate) struct Shared {
     #[arg(value_hint = ValueHint::Url)]
     pub(crate) url: String,
 
+    /// A file that contains the URL, in place of --url: for one with a password, which `ps` would show
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) url_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
+
     /// Print JSON, one object per line; errors too, on standard error
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+/// Files in PEM for rediss://
+#[derive(Debug, Args)]
+pub(crate) struct TlsArgs {
+    /// The authorities to trust in place of the platform's, in PEM
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) cacert: Option<PathBuf>,
+
+    /// The certificate of this client, in PEM: servers ask for one unless `tls-auth-clients no`
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "key_file")]
+    pub(crate) cert: Option<PathBuf>,
+
+    /// The key of --cert, in PEM
+    #[arg(id = "key_file", long = "key", global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
 }
 
 /// The subcommands.

@@ -47,7 +47,7 @@ use command::{doctor, generate, ls, ping, release, status, watch};
 use error::{Error, FAILED};
 use names::bytes;
 use output::{Notes, Output};
-use server::{Place, explain};
+use server::{Certificates, Place, content, explain};
 
 fn main() -> ExitCode {
     // Before the command line is read: the launcher has no help.
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
         // The reader has seen enough and closed the pipe, as `head` does.
         Err(Error::Output(cause)) if cause.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            let error = match Place::parse(&cli.shared.url) {
+            let error = match place(&cli) {
                 Ok(place) => explain(&place, error),
                 Err(_) => error,
             };
@@ -99,9 +99,17 @@ fn wrong_arguments(error: &clap::Error) -> Error {
     Error::Usage(what, "`rlock --help` and `rlock COMMAND --help` show the arguments")
 }
 
+/// The servers that the arguments name.
+fn place(cli: &Cli) -> Result<Place, Error> {
+    let certificates = Certificates::read(&cli.shared.tls)?;
+    let Some(file) = &cli.shared.url_file else { return Place::parse(&cli.shared.url, certificates) };
+    let url = content(file)?;
+    Place::parse(String::from_utf8_lossy(&url).trim(), certificates)
+}
+
 fn perform(cli: &Cli) -> Result<u8, Error> {
     let output = Output::new(cli.shared.json);
-    let place = || Place::parse(&cli.shared.url);
+    let place = || place(cli);
     match &cli.action {
         Action::Run(arguments) => run::run(place()?, arguments, Notes::new(cli.shared.json)),
         Action::Lead(arguments) => run::lead(place()?, arguments, Notes::new(cli.shared.json)),

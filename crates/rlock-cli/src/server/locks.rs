@@ -124,7 +124,7 @@ pub(crate) async fn connect(
     builder: Builder,
     attempt: Duration,
 ) -> Result<Client, Error> {
-    let builder = builder.response_timeout(attempt);
+    let builder = place.certificates.of(builder.response_timeout(attempt));
     let last = Moment::now().after(PATIENCE).before(attempt);
     let mut cluster = None;
     loop {

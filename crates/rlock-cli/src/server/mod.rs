@@ -1,5 +1,6 @@
 //! The servers: which there are, asking them, and asking for one lock by the client crate.
 
+mod certificates;
 mod diagnosis;
 pub(crate) mod facts;
 mod hindrance;
@@ -19,6 +20,7 @@ pub(crate) mod walk;
 
 use std::time::Duration;
 
+pub(crate) use certificates::{Certificates, content};
 pub(crate) use diagnosis::explain;
 pub(crate) use hindrance::{Hindrance, hindrance};
 pub(crate) use hot::{HotLock, hot};

@@ -69,11 +69,12 @@ pub(super) fn slot_of(key: &[u8]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::Certificates;
     use crate::server::Place;
 
     #[test]
     fn lines_of_a_cluster_are_read() {
-        let asked = Place::parse("redis://10.0.0.9:7000").unwrap().starts.remove(0);
+        let asked = Place::parse("redis://10.0.0.9:7000", Certificates::default()).unwrap().starts.remove(0);
         let cases = [
             ("a 10.0.0.1:7000@17000 master - 0 0 1 connected 0-5", Some(("10.0.0.1", 7000, "master", true))),
             ("a :7001@17001,host myself,slave b 0 0 1 connected", Some(("10.0.0.9", 7001, "myself", false))),

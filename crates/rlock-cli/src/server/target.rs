@@ -1,10 +1,12 @@
 //! The servers of a URL, and the login for them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, ProtocolVersion, RedisError};
 use rlock_client::{ServerKind, ServerUrl};
 
+use super::certificates::Certificates;
 use crate::error::Error;
 use crate::names::encoded;
 
@@ -31,6 +33,7 @@ pub(crate) struct Place {
     pub(crate) starts: Vec<Target>,
     /// What these servers are, by the URL.
     pub(crate) kind: Kind,
+    pub(super) certificates: Arc<Certificates>,
 }
 
 /// Host and port.
@@ -42,26 +45,32 @@ pub(crate) struct Target {
     info: ConnectionInfo,
     /// With the user, the password and the database of the servers that it names.
     peers: ConnectionInfo,
+    certificates: Arc<Certificates>,
 }
 
 impl Place {
-    /// Reads a URL.
-    pub(crate) fn parse(url: &str) -> Result<Place, Error> {
+    /// Reads a URL; connections show and check these certificates.
+    pub(crate) fn parse(url: &str, certificates: Certificates) -> Result<Place, Error> {
         let read = ServerUrl::parse(url).map_err(|error| Error::Url(error.to_string()))?;
-        let peers = ready(read.servers());
-        let starts =
-            read.hosts().iter().map(|host| Target { info: ready(host), peers: peers.clone() }).collect();
+        let certificates = Arc::new(certificates);
+        let peers = certificates.on(ready(read.servers()))?;
+        let start = |host: &ConnectionInfo| {
+            let info = certificates.on(ready(host))?;
+            Ok(Target { info, peers: peers.clone(), certificates: certificates.clone() })
+        };
+        let starts = read.hosts().iter().map(start).collect::<Result<_, Error>>()?;
         let kind = match read.kind() {
             ServerKind::Sentinel(service) => Kind::Sentinel(service.clone()),
             ServerKind::Cluster => Kind::Cluster,
             _ => Kind::Server,
         };
-        Ok(Place { url: url.to_string(), starts, kind })
+        Ok(Place { url: url.to_string(), starts, kind, certificates })
     }
 
     /// One of the servers, as a place of its own.
     pub(crate) fn only(target: Target) -> Place {
-        Place { url: target.url(), starts: vec![target], kind: Kind::Server }
+        let certificates = target.certificates.clone();
+        Place { url: target.url(), starts: vec![target], kind: Kind::Server, certificates }
     }
 
     /// The cluster of which this is a node, by another node.
@@ -122,7 +131,7 @@ impl Target {
             _ => ConnectionAddr::Tcp(host.to_string(), port),
         };
         let info = self.peers.clone().set_addr(address);
-        Target { peers: info.clone(), info }
+        Target { peers: info.clone(), info, certificates: self.certificates.clone() }
     }
 
     /// Host and port, or the socket's path: never the password.

@@ -142,6 +142,7 @@ fn is_replica_line(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::Certificates;
 
     #[test]
     fn relatives_are_read() {
@@ -159,7 +160,9 @@ mod tests {
     /// Those that become known together are asked together, and each address once.
     #[test]
     fn a_walk_goes_from_server_to_server() {
-        let target = |port| Place::parse(&format!("redis://a:{port}")).unwrap().starts.remove(0);
+        let target = |port| {
+            Place::parse(&format!("redis://a:{port}"), Certificates::default()).unwrap().starts.remove(0)
+        };
         let mut rounds = Vec::new();
         let mut walk = Walk::default();
         let mut ask = |targets: &[Target]| {

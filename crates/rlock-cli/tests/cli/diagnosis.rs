@@ -150,7 +150,7 @@ fn certificates_that_are_wrong_or_missing() {
     let (_server, asking) = crate::support::tls::server(&files, "yes");
     for (host, port, words) in [
         ("127.0.0.1", port, ["not valid for name", "use a host name of the server's certificate in the URL"]),
-        ("localhost", asking, ["CertificateRequired", "tls-auth-clients optional"]),
+        ("localhost", asking, ["CertificateRequired", "--cert and --key"]),
     ] {
         for arguments in ALL {
             let mut command = bare();

@@ -161,6 +161,49 @@ fn tls() {
     at(&format!("{url}/#insecure"), &["status", "free"]).fails(125, &[]);
 }
 
+/// Servers ask for certificates of clients unless `tls-auth-clients no`; the advice was to turn that off.
+#[test]
+fn client_certificates() {
+    let files = Files::new();
+    let (server, port) = crate::support::tls::server(&files, "yes");
+    let make = files.script(
+        "openssl req -newkey rsa:2048 -nodes -subj /CN=client -keyout client.key -out client.csr &&
+         openssl x509 -req -in client.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out client.crt",
+    );
+    assert!(std::process::Command::new("sh").args(["-c", &make]).output().unwrap().status.success());
+    ask::<redis::Value>(&mut server.connect(), "RLOCK.ACQUIRE job alice:1 100000");
+    let path = |name: &str| files.path(name).display().to_string();
+    let (ca, cert, key) = (path("ca.crt"), path("client.crt"), path("client.key"));
+    let own = ["--cacert", &ca, "--cert", &cert, "--key", &key];
+    let url = format!("rediss://localhost:{port}");
+    let with = |files: &[&str], words: &[&str]| at(&url, &[files, words].concat());
+    let ls = with(&own, &["ls"]);
+    assert!(ls.stdout.starts_with("job  alice:1"), "{ls:?}");
+    with(&own, &["run", "free", "--", "echo", "ran"]).is(0, "ran\n");
+    assert_eq!(with(&own, &["ping"]).code, Some(0));
+    assert!(with(&own, &["status", "job"]).stdout.contains("alice:1"));
+    with(&own[..2], &["status", "job"]).fails(125, &["CertificateRequired", "--cert and --key"]);
+    with(&own[2..], &["status", "job"]).fails(125, &["UnknownIssuer", "--cacert"]);
+    with(&own[..4], &["status", "job"]).fails(125, &["--key"]);
+    with(&["--cert", &cert, "--key", &cert], &["status", "job"]).fails(125, &["cannot be used", "PEM"]);
+    with(&["--cacert", "/no/such/file"], &["status", "job"]).fails(125, &["/no/such/file cannot be read"]);
+    at("redis://127.0.0.1:1", &["--cacert", &ca, "ls"]).fails(125, &["the URL has none", "rediss://"]);
+}
+
+/// `ps` shows the arguments of all processes.
+#[test]
+fn a_url_with_a_password_comes_from_a_file() {
+    let server = TestServer::builder().conf("requirepass", "se@cret").start();
+    let files = Files::new();
+    std::fs::write(files.path("url"), format!("redis://:se%40cret@127.0.0.1:{}\n", server.port())).unwrap();
+    let mut command = bare();
+    command.args(["--url-file", &files.path("url").display().to_string(), "status", "job"]);
+    Running::start(command).ended().is(1, "job  free\n");
+    let mut command = bare();
+    command.args(["--url-file", "/no/such/file", "status", "job"]);
+    Running::start(command).ended().fails(125, &["/no/such/file cannot be read"]);
+}
+
 /// Programs that read JSON got clap's text.
 #[test]
 fn wrong_arguments_are_json_too_where_that_is_asked_for() {

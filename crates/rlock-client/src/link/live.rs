@@ -109,7 +109,7 @@ impl Live {
     /// Sends an order, behind those before it. Its answers come before the link reports that it is down. An order that comes after that
     /// is dropped.
     pub(crate) fn order(self: &Arc<Self>, order: Order) {
-        // In this order: what is sent before the end is counted when the link waits for the answers.
+        // In this order: an order that is sent before the end is counted when the link waits for the answers.
         let counted = self.under_way.subscribe();
         if self.end.is_set() {
             return;

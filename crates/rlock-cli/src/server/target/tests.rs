@@ -12,24 +12,27 @@ fn urls_name_places() {
         ("valkey://a", "a:6379", None),
     ];
     for (url, address, service) in cases {
-        let place = Place::parse(url).unwrap();
+        let place = Place::parse(url, Certificates::default()).unwrap();
         assert_eq!((place.address().as_str(), place.service()), (address, service), "{url}");
         assert_eq!(place.url, url);
     }
     for url in ["nonsense", "http://a", "redis+sentinel://a", "redis+other://a/b", "redis-sentinel://a/b"] {
-        assert!(matches!(Place::parse(url), Err(Error::Url(_))), "{url}");
+        assert!(matches!(Place::parse(url, Certificates::default()), Err(Error::Url(_))), "{url}");
     }
 }
 
 #[test]
 fn a_server_of_either_scheme_leads_to_its_cluster() {
     for scheme in ["redis", "rediss", "valkey", "valkeys"] {
-        let cluster = Place::parse(&format!("{scheme}://u:p@a:1")).unwrap().as_cluster().unwrap();
+        let cluster = Place::parse(&format!("{scheme}://u:p@a:1"), Certificates::default())
+            .unwrap()
+            .as_cluster()
+            .unwrap();
         assert_eq!(cluster.url, format!("{scheme}+cluster://u:p@a:1"));
-        assert_eq!(Place::parse(&cluster.url).unwrap().kind, Kind::Cluster);
+        assert_eq!(Place::parse(&cluster.url, Certificates::default()).unwrap().kind, Kind::Cluster);
     }
     for url in ["unix:///run/redis", "redis+cluster://a"] {
-        assert!(Place::parse(url).unwrap().as_cluster().is_none());
+        assert!(Place::parse(url, Certificates::default()).unwrap().as_cluster().is_none());
     }
 }
 
@@ -46,18 +49,24 @@ fn other_servers_are_reached_as_the_same_user() {
         ("unix:///run/redis?db=2&user=u&pass=p", "redis://u:p@c:5/2"),
     ];
     for (url, other) in cases {
-        let place = Place::parse(url).unwrap();
+        let place = Place::parse(url, Certificates::default()).unwrap();
         assert_eq!(Place::only(place.starts[0].at("c", 5)).url, other);
     }
-    let sentinel = Place::parse("redis+sentinel://u:p@a:1/app").unwrap().starts.remove(0);
+    let sentinel =
+        Place::parse("redis+sentinel://u:p@a:1/app", Certificates::default()).unwrap().starts.remove(0);
     assert_eq!(sentinel.url(), "redis://a:1/0");
     let url = "redis+sentinel://u:p@a:1/app/3?sentinel_username=asker&sentinel_password=p%40/w";
-    let place = Place::parse(url).unwrap();
+    let place = Place::parse(url, Certificates::default()).unwrap();
     assert_eq!(
         (place.starts[0].url(), place.service()),
         ("redis://asker:p%40%2Fw@a:1/0".into(), Some("app"))
     );
     assert_eq!(Place::only(place.starts[0].at("c", 5)).url, "redis://u:p@c:5/3");
-    let socket = Place::only(Place::parse("unix:///run/redis?db=2&user=u&pass=p").unwrap().starts.remove(0));
+    let socket = Place::only(
+        Place::parse("unix:///run/redis?db=2&user=u&pass=p", Certificates::default())
+            .unwrap()
+            .starts
+            .remove(0),
+    );
     assert_eq!(socket.url, "unix:///run/redis?db=2&user=u&pass=p");
 }
