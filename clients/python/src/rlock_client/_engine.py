@@ -386,8 +386,8 @@ class Engine:
         if isinstance(value, list) and value:
             self._map(link, value)
         for each in list(self.links.values()):
-            if each.subscription is not None:
-                each.listen()
+            if each.subscription is not None and each.subscription.hearing == "unmapped":
+                each.subscription.came()
 
     def _map(self, link: Commands, ranges: list[Any]) -> None:
         slots: dict[int, Address] = {}
@@ -463,14 +463,14 @@ class Engine:
 
     def _send(self, one: Acquisition, send: Send, asking: Commands | None = None) -> None:
         """`asking`: a server that gets the slot of the lock, and is asked once."""
-        link = asking or one.link or self.link_for(one.spec.key)
+        link, queues = asking or one.link or self.link_for(one.spec.key), send.command == "ENQUEUE"
 
         def receive(value: Any, sent_at: int) -> None:
             if isinstance(value, Exception):
                 code, there, value = self.refusal(value, link, one.spec.lock)
                 if there is not None and one.machine.pending == send.number and self._redirect(one, send, code, there):
                     return
-            elif value is None and asking is not None and send.command == "ENQUEUE":
+            elif value is None and asking is not None and queues:
                 value = Failed("passing", Denied(lock=one.spec.lock))  # of a server that gets the slot
             answer = value if isinstance(value, Failed) else wire.answer(send.command, value, one.holder_lease)
             if answer == 1 or isinstance(answer, (Granted, Waits)):
@@ -483,17 +483,15 @@ class Engine:
                 # Not again, where this user may not: it would fill ACL LOG.
                 link.looks &= not isinstance(wire.refusal(value, "").error, Permission)
 
+        asked = send
         if asking is not None:
             link.send((b"ASKING",), ignore)
             # That server sends no grants before it has the slot.
-            words = wire.acquire(one.spec, one.owner) if send.command == "ENQUEUE" else None
-        else:
-            words = None
-        if send.look and link.looks and asking is None:
+            asked = send._replace(command="ACQUIRE" if queues else send.command)
+        elif send.look and link.looks:
             link.send((b"PTTL", one.spec.key), looked)
         channel = link.subscription.channel if link.subscription else b""
-        words = words or wire.words_of(send, one.spec, one.owner, channel)
-        link.send(words, receive, one.spec.plan.response)
+        link.send(wire.words_of(asked, one.spec, one.owner, channel), receive, one.spec.plan.response)
 
     def _redirect(self, one: Acquisition, send: Send, code: str, there: Commands) -> bool:
         """Sends a command where a server of the cluster says."""

@@ -339,7 +339,8 @@ class Commands(PrimaryLink):
 class Subscription(PrimaryLink):
     """For the messages to those who wait at the server of a link for commands."""
 
-    # asking; heard: the server has confirmed it; sure: it is the server of the commands. The latter makes the grants.
+    # unmapped: no slot of the server is known; asking; heard: the server has confirmed it; sure: it is the server of
+    # the commands, which makes the grants.
     hearing = "no"
 
     def __init__(self, commands: Commands) -> None:
@@ -355,6 +356,7 @@ class Subscription(PrimaryLink):
         if engine.endpoint.cluster:
             number = engine.tag(self.commands.address)
             if number is None and self.commands.surveys:
+                self.hearing = "unmapped"
                 engine.survey()
                 return
             tag = f":{{{number or 0}}}"
