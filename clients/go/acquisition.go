@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -39,7 +40,7 @@ type acquisition struct {
 
 func (c *Client) acquisition(o order, named bool) *acquisition {
 	a := &acquisition{
-		client: c, order: o, named: named, began: now(), guards: 1, holderLease: longestLook,
+		client: c, order: o, named: named, began: cmp.Or(o.began, now()), guards: 1, holderLease: longestLook,
 		settled: make(chan struct{}), released: make(chan struct{}), gone: make(chan struct{}), levels: make(chan struct{}, 1),
 	}
 	plan := o.plan

@@ -85,7 +85,7 @@ func (l *LockAll) fill(ctx context.Context, held []*Held, once bool) error {
 		_ = releaseAll(ctx, held[missing+1:])
 		clear(held[missing+1:])
 		next := l.locks[missing].handle
-		next.order.wait = max(1, next.order.wait-(now()-began))
+		next.order.began = began
 		if held[missing], err = next.acquire(ctx, false); err != nil {
 			return err
 		}

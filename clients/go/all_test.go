@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -22,6 +23,7 @@ func TestSeveralLocksAsOne(t *testing.T) {
 	began := time.Now()
 	_, err = other.LockAll(names, Wait(300*time.Millisecond)).Acquire(ctx)
 	check(t, errors.Is(err, ErrTimeout) && time.Since(began) > 299*time.Millisecond && time.Since(began) < time.Second, err)
+	check(t, strings.Contains(err.Error(), "a was not acquired within 3"), "the wait of all together", err)
 	check(t, all.Release(ctx) == nil && !s.exists("a") && !s.exists("b") && !s.exists("c"), "released")
 	_, err = all.Check()
 	check(t, errors.Is(err, ErrLost) && all.Release(ctx) == nil, err)
