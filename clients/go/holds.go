@@ -28,7 +28,11 @@ func (a *acquisition) leave(ctx context.Context, detaches bool) error {
 	left := 0
 	a.client.do(func() {
 		a.feed(a.machine.tick) // a deadline that has passed unseen is a loss
-		a.drop(detaches)
+		if detaches {
+			a.drop(a.machine.detach)
+		} else {
+			a.drop(a.machine.release)
+		}
 		left = a.guards
 	})
 	if err := context.Cause(a.loss); err != nil {
@@ -59,7 +63,22 @@ func (a *acquisition) leave(ctx context.Context, detaches bool) error {
 	return outcomeUnknown(a.order.lock, kept)
 }
 
-func (a *acquisition) release(detaches bool) {
+// giveBack releases a guard that its caller did not get, without a wait for the answer.
+func (a *acquisition) giveBack() {
+	a.client.do(func() {
+		a.feed(a.machine.tick)
+		if a.drop(func() { a.machine.cancel(nil) }); a.guards > 0 {
+			go func() {
+				limited, cancel := context.WithTimeout(a.client.ended, a.client.patience)
+				defer cancel()
+				a.leaveOthers(limited)
+			}()
+		}
+	})
+}
+
+// release ends the hold, by this input of the machine.
+func (a *acquisition) release(end func()) {
 	if a.machine.phase == phaseLost {
 		a.client.enter(a)
 		if a.link = a.client.linkFor(a.order.lock); a.link.up() {
@@ -68,11 +87,7 @@ func (a *acquisition) release(detaches bool) {
 			a.linkDown()
 		}
 	}
-	if detaches {
-		a.feed(a.machine.detach)
-	} else {
-		a.feed(a.machine.release)
-	}
+	a.feed(end)
 }
 
 // level waits for its turn to change the number of holds.
@@ -124,17 +139,17 @@ func (a *acquisition) reenter(ctx context.Context) error {
 		_, err = a.check()
 	}
 	if err != nil {
-		a.client.do(func() { a.drop(false) })
+		a.client.do(func() { a.drop(a.machine.release) })
 	}
 	return err
 }
 
 // drop ends a guard, and the hold with the last one.
-func (a *acquisition) drop(detaches bool) {
+func (a *acquisition) drop(end func()) {
 	a.guards--
 	if a.guards == 0 {
 		delete(a.client.named, a.order.claim())
-		a.release(detaches)
+		a.release(end)
 	}
 }
 
