@@ -155,7 +155,7 @@ func (a *acquisition) receiver(what output, l *link) receiver {
 			told.kind = failedPassing
 		}
 		a.heard = a.heard || !told.failed()
-		if told.kind == answeredHeld || told == one {
+		if waits && (told.kind == answeredHeld || told == one) {
 			a.tied = l
 		}
 		a.feed(func() { a.machine.reply(what.number, sentAt, told) })

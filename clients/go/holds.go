@@ -122,7 +122,7 @@ func (a *acquisition) reenter(ctx context.Context) error {
 	// The server counts one permit, however many guards there are here.
 	if _, err = a.check(); err == nil && o.mode != modePermit {
 		var reply any
-		reply, err = a.client.request(ctx, o.lock, o.acquire(holds)...)
+		reply, err = a.client.requestFor(ctx, a.tiedBeside, o.lock, o.acquire(holds)...)
 		told := readAnswer(cmdAcquire, reply, 0)
 		if err == nil && told.failed() {
 			err = told.err
@@ -142,6 +142,20 @@ func (a *acquisition) reenter(ctx context.Context) error {
 		a.client.do(func() { a.drop(a.machine.release) })
 	}
 	return err
+}
+
+// tiedBeside: a command that is not the machine's has tied the session to this link, or may have. The loss of the link is a loss for this
+// acquisition from now on, and a renewal ties the session anew.
+func (a *acquisition) tiedBeside(l *link, sentAt time.Duration, told answer) {
+	m := a.machine
+	if a.order.grace == 0 || a.tied == l || m.phase != phaseHeld || told.failed() && told.kind != failedUnanswered {
+		return
+	}
+	a.tied, m.proven = l, min(m.proven, sentAt)
+	a.linkDown()
+	if a.link.up() {
+		a.linkUp()
+	}
 }
 
 // drop ends a guard, and the hold with the last one.
