@@ -26,7 +26,8 @@ type acquisition struct {
 	// How long the holder's lease can last, as far as it is known.
 	holderLease time.Duration
 	token       int64
-	guards      int // that were not released yet
+	guards      int  // that were not released yet
+	served      bool // a caller had a guard, and has released it
 
 	settled  chan struct{} // it has the lock, or refused says why not
 	refused  error

@@ -32,8 +32,7 @@ func (c *Client) LockAll(names []string, options ...LockOption) *LockAll {
 func (l *LockAll) Acquire(ctx context.Context) (*AllHeld, error) { return l.acquire(ctx, false) }
 
 // TryAcquire asks once. The error is ErrDenied if another owner holds one of the locks, and then none stays held: the others are
-// released in the background. The
-// limit is ctx, and ResponseTimeout.
+// released in the background. The limit is ctx, and ResponseTimeout.
 func (l *LockAll) TryAcquire(ctx context.Context) (*AllHeld, error) { return l.acquire(ctx, true) }
 
 // Run is Lock.Run.

@@ -102,7 +102,19 @@ func TestWhatLockAllGivesBack(t *testing.T) {
 	wantError(t, err, ErrTimeout)
 	eventually(t, "one hold", func() bool { return s.HGet(ctx, "a", "me").Val() == "1" })
 	_, err = me.Check()
-	check(t, err == nil && me.Release(ctx) == nil && held.Release(ctx) == nil && !s.exists("a"), err)
+	check(t, err == nil && me.Release(ctx) == nil && !s.exists("a"), err)
+
+	// The caller had this one, and not by LockAll.
+	me = must[*Held](t)(client.Lock("a", Owner("me"), AtLeast(time.Hour)).Acquire(ctx))
+	waits := make(chan error)
+	go func() {
+		_, err := client.LockAll([]string{"a", "b"}, Owner("me"), Wait(time.Second)).Acquire(ctx)
+		waits <- err
+	}()
+	eventually(t, "it waits", func() bool { return s.waiters(t, "b") == 1 })
+	check(t, me.Release(ctx) == nil, "released")
+	wantError(t, <-waits, ErrTimeout)
+	check(t, held.Release(ctx) == nil && client.Close() == nil && s.exists("a"), "it is kept")
 }
 
 // Many want the same locks in any order, and nobody waits for ever.

@@ -33,7 +33,7 @@ func (a *acquisition) leave(ctx context.Context, detaches bool) error {
 		} else {
 			a.drop(a.machine.release)
 		}
-		left = a.guards
+		left, a.served = a.guards, true
 	})
 	if err := context.Cause(a.loss); err != nil {
 		return err
@@ -67,7 +67,11 @@ func (a *acquisition) leave(ctx context.Context, detaches bool) error {
 func (a *acquisition) giveBack() {
 	a.client.do(func() {
 		a.feed(a.machine.tick)
-		if a.drop(func() { a.machine.cancel(nil) }); a.guards > 0 {
+		end := func() { a.machine.cancel(nil) }
+		if a.served {
+			end = a.machine.release
+		}
+		if a.drop(end); a.guards > 0 {
 			go func() {
 				limited, cancel := context.WithTimeout(a.client.ended, a.client.patience)
 				defer cancel()
@@ -144,8 +148,8 @@ func (a *acquisition) reenter(ctx context.Context) error {
 	return err
 }
 
-// tiedBeside: a command that is not the machine's has tied the session to this link, or may have. The loss of the link is a loss for this
-// acquisition from now on, and a renewal ties the session anew.
+// tiedBeside: a command that is not the machine's has tied the session to this link, or may have. The end of its connection ends the tie
+// from now on, and a renewal ties the session anew.
 func (a *acquisition) tiedBeside(l *link, sentAt time.Duration, told answer) {
 	m := a.machine
 	if a.order.grace == 0 || a.tied == l || m.phase != phaseHeld || told.failed() && told.kind != failedUnanswered {
