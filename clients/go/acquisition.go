@@ -1,6 +1,7 @@
 package rlock
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -25,7 +26,8 @@ type acquisition struct {
 	// How long the holder's lease can last, as far as it is known.
 	holderLease time.Duration
 	token       int64
-	guards      int // that were not released yet
+	guards      int  // that were not released yet
+	served      bool // a caller had a guard, and has released it
 
 	settled  chan struct{} // it has the lock, or refused says why not
 	refused  error
@@ -39,7 +41,7 @@ type acquisition struct {
 
 func (c *Client) acquisition(o order, named bool) *acquisition {
 	a := &acquisition{
-		client: c, order: o, named: named, began: now(), guards: 1, holderLease: longestLook,
+		client: c, order: o, named: named, began: cmp.Or(o.began, now()), guards: 1, holderLease: longestLook,
 		settled: make(chan struct{}), released: make(chan struct{}), gone: make(chan struct{}), levels: make(chan struct{}, 1),
 	}
 	plan := o.plan
@@ -154,7 +156,7 @@ func (a *acquisition) receiver(what output, l *link) receiver {
 			told.kind = failedPassing
 		}
 		a.heard = a.heard || !told.failed()
-		if told.kind == answeredHeld || told == one {
+		if waits && (told.kind == answeredHeld || told == one) {
 			a.tied = l
 		}
 		a.feed(func() { a.machine.reply(what.number, sentAt, told) })

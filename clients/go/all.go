@@ -10,8 +10,8 @@ import (
 
 // LockAll is several locks of a client as one. Free locks take one round trip. If another owner holds one of them, the locks before it
 // stay held, those after it are released, and the client waits in the queue of that one; before is by name. So two LockAlls never wait
-// for each other. Code that holds one of the locks and waits for an earlier one can: there, set a limit with Wait or a context. A lock
-// with AtLeast stays held for that time, also if it is released for the sake of the order.
+// for each other. Code that holds one of the locks and waits for an earlier one can: there, set a limit with Wait or a context. What is
+// released before you have all is free at once, also with AtLeast.
 type LockAll struct {
 	client *Client
 	locks  []*Lock
@@ -31,8 +31,8 @@ func (c *Client) LockAll(names []string, options ...LockOption) *LockAll {
 // Acquire waits for the locks. The limit is ctx, and Wait, of all together; without both it waits for ever.
 func (l *LockAll) Acquire(ctx context.Context) (*AllHeld, error) { return l.acquire(ctx, false) }
 
-// TryAcquire asks once. The error is ErrDenied if another owner holds one of the locks, and then none is held. The
-// limit is ctx, and ResponseTimeout.
+// TryAcquire asks once. The error is ErrDenied if another owner holds one of the locks, and then none stays held: the others are
+// released in the background. The limit is ctx, and ResponseTimeout.
 func (l *LockAll) TryAcquire(ctx context.Context) (*AllHeld, error) { return l.acquire(ctx, true) }
 
 // Run is Lock.Run.
@@ -51,7 +51,7 @@ func (l *LockAll) acquire(ctx context.Context, once bool) (*AllHeld, error) {
 		_, err = all.Check()
 	}
 	if err != nil {
-		_ = releaseAll(ctx, all.locks)
+		giveBack(all.locks)
 		return nil, err
 	}
 	all.loss, all.lose = context.WithCancelCause(context.Background())
@@ -69,8 +69,7 @@ func (l *LockAll) fill(ctx context.Context, held []*Held, once bool) error {
 			if each == nil {
 				continue
 			} else if _, err := each.Check(); err != nil {
-				_ = each.Release(ctx) // it was lost during the wait for another one
-				held[i] = nil
+				giveBack(held[i : i+1]) // it was lost during the wait for another one
 			}
 		}
 		left := max(1, l.locks[0].order.wait-(now()-began))
@@ -82,10 +81,9 @@ func (l *LockAll) fill(ctx context.Context, held []*Held, once bool) error {
 			return err
 		}
 		// Only the locks before it may be held while it is waited for. The wait meets an error again, and knows whether it passes.
-		_ = releaseAll(ctx, held[missing+1:])
-		clear(held[missing+1:])
+		giveBack(held[missing+1:])
 		next := l.locks[missing].handle
-		next.order.wait = max(1, next.order.wait-(now()-began))
+		next.order.began = began
 		if held[missing], err = next.acquire(ctx, false); err != nil {
 			return err
 		}
@@ -121,6 +119,16 @@ func (l *LockAll) try(ctx context.Context, held []*Held) (failed error) {
 		}
 	}
 	return failed
+}
+
+// giveBack releases, in the background, what the caller did not get.
+func giveBack(held []*Held) {
+	for _, each := range held {
+		if each != nil {
+			each.acquisition.giveBack()
+		}
+	}
+	clear(held)
 }
 
 // releaseAll says that a lock was lost before it says anything else.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -22,6 +23,7 @@ func TestSeveralLocksAsOne(t *testing.T) {
 	began := time.Now()
 	_, err = other.LockAll(names, Wait(300*time.Millisecond)).Acquire(ctx)
 	check(t, errors.Is(err, ErrTimeout) && time.Since(began) > 299*time.Millisecond && time.Since(began) < time.Second, err)
+	check(t, strings.Contains(err.Error(), "a was not acquired within 3"), "the wait of all together", err)
 	check(t, all.Release(ctx) == nil && !s.exists("a") && !s.exists("b") && !s.exists("c"), "released")
 	_, err = all.Check()
 	check(t, errors.Is(err, ErrLost) && all.Release(ctx) == nil, err)
@@ -59,11 +61,60 @@ func TestSeveralLocksAsOne(t *testing.T) {
 		_, err = client.LockAll(bad).TryAcquire(ctx)
 		wantError(t, err, ErrInvalid)
 	}
-	check(t, !s.exists("a"), "nothing is left")
+	eventually(t, "nothing is left", func() bool { return !s.exists("a") })
 	named := must[*Held](t)(client.Lock("b", Owner("me")).Acquire(ctx))
 	both := must[*AllHeld](t)(client.LockAll(names, Owner("me")).Acquire(ctx))
 	check(t, s.HGet(ctx, "b", "me").Val() == "2", "re-entered")
 	check(t, both.Release(ctx) == nil && s.exists("b") && named.Release(ctx) == nil && !s.exists("b"), "released")
+}
+
+// Locks that nobody got were held for AtLeast, and the wait for the answers to their release exceeded the limit.
+func TestWhatLockAllGivesBack(t *testing.T) {
+	ctx, s := within(t, 60*time.Second), startServer(t)
+	p := startProxy(t, fmt.Sprintf("127.0.0.1:%d", s.port))
+	client, other := connectTo(t, "redis://"+p.address(), Options{}), connectTo(t, s.url(), Options{})
+	held := must[*Held](t)(other.Lock("b").Acquire(ctx))
+	all := client.LockAll([]string{"a", "b", "c"}, AtLeast(time.Hour), Wait(300*time.Millisecond))
+	free := func() bool { return !s.exists("a") && !s.exists("c") }
+	_, err := all.TryAcquire(ctx)
+	wantError(t, err, ErrDenied)
+	eventually(t, "free after TryAcquire", free)
+	_, err = all.Acquire(ctx)
+	wantError(t, err, ErrTimeout)
+	eventually(t, "free after Acquire", free)
+	for _, acquire := range []func(context.Context) (*AllHeld, error){all.TryAcquire, all.Acquire} {
+		// No answer comes to the first release, nor to anything after it.
+		p.set(func() {
+			p.eat = func(request string) bool {
+				p.silent = p.silent || strings.Contains(request, "RLOCK.RELEASE")
+				return false
+			}
+		})
+		began := time.Now()
+		_, err = acquire(ctx)
+		check(t, err != nil && time.Since(began) < 1200*time.Millisecond, time.Since(began), err)
+		p.set(func() { p.silent, p.eat = false, nil })
+		p.cut()
+		eventually(t, "free", free)
+	}
+	me := must[*Held](t)(client.Lock("a", Owner("me")).Acquire(ctx))
+	_, err = client.LockAll([]string{"a", "b"}, Owner("me"), Wait(100*time.Millisecond)).Acquire(ctx)
+	wantError(t, err, ErrTimeout)
+	eventually(t, "one hold", func() bool { return s.HGet(ctx, "a", "me").Val() == "1" })
+	_, err = me.Check()
+	check(t, err == nil && me.Release(ctx) == nil && !s.exists("a"), err)
+
+	// The caller had this one, and not by LockAll.
+	me = must[*Held](t)(client.Lock("a", Owner("me"), AtLeast(time.Hour)).Acquire(ctx))
+	waits := make(chan error)
+	go func() {
+		_, err := client.LockAll([]string{"a", "b"}, Owner("me"), Wait(time.Second)).Acquire(ctx)
+		waits <- err
+	}()
+	eventually(t, "it waits", func() bool { return s.waiters(t, "b") == 1 })
+	check(t, me.Release(ctx) == nil, "released")
+	wantError(t, <-waits, ErrTimeout)
+	check(t, held.Release(ctx) == nil && client.Close() == nil && s.exists("a"), "it is kept")
 }
 
 // Many want the same locks in any order, and nobody waits for ever.

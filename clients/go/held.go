@@ -108,7 +108,7 @@ func (h *WriteHeld) Downgrade(ctx context.Context) (*Held, error) {
 	}
 	writer := h.acquisition
 	o := writer.order
-	o.mode, o.wait, o.fenced, o.adopts = modeRead, 0, false, false
+	o.mode, o.wait, o.fenced, o.adopts, o.began = modeRead, 0, false, false, 0
 	// What is left of these times is the reader's.
 	since := now() - writer.machine.heldAt
 	if o.atLeast = max(0, o.atLeast-since); o.maxHold > 0 {

@@ -28,8 +28,12 @@ func (a *acquisition) leave(ctx context.Context, detaches bool) error {
 	left := 0
 	a.client.do(func() {
 		a.feed(a.machine.tick) // a deadline that has passed unseen is a loss
-		a.drop(detaches)
-		left = a.guards
+		if detaches {
+			a.drop(a.machine.detach)
+		} else {
+			a.drop(a.machine.release)
+		}
+		left, a.served = a.guards, true
 	})
 	if err := context.Cause(a.loss); err != nil {
 		return err
@@ -59,7 +63,26 @@ func (a *acquisition) leave(ctx context.Context, detaches bool) error {
 	return outcomeUnknown(a.order.lock, kept)
 }
 
-func (a *acquisition) release(detaches bool) {
+// giveBack releases a guard that its caller did not get, without a wait for the answer.
+func (a *acquisition) giveBack() {
+	a.client.do(func() {
+		a.feed(a.machine.tick)
+		end := func() { a.machine.cancel(nil) }
+		if a.served {
+			end = a.machine.release
+		}
+		if a.drop(end); a.guards > 0 {
+			go func() {
+				limited, cancel := context.WithTimeout(a.client.ended, a.client.patience)
+				defer cancel()
+				a.leaveOthers(limited)
+			}()
+		}
+	})
+}
+
+// release ends the hold, by this input of the machine.
+func (a *acquisition) release(end func()) {
 	if a.machine.phase == phaseLost {
 		a.client.enter(a)
 		if a.link = a.client.linkFor(a.order.lock); a.link.up() {
@@ -68,11 +91,7 @@ func (a *acquisition) release(detaches bool) {
 			a.linkDown()
 		}
 	}
-	if detaches {
-		a.feed(a.machine.detach)
-	} else {
-		a.feed(a.machine.release)
-	}
+	a.feed(end)
 }
 
 // level waits for its turn to change the number of holds.
@@ -107,7 +126,7 @@ func (a *acquisition) reenter(ctx context.Context) error {
 	// The server counts one permit, however many guards there are here.
 	if _, err = a.check(); err == nil && o.mode != modePermit {
 		var reply any
-		reply, err = a.client.request(ctx, o.lock, o.acquire(holds)...)
+		reply, err = a.client.requestFor(ctx, a.tiedBeside, o.lock, o.acquire(holds)...)
 		told := readAnswer(cmdAcquire, reply, 0)
 		if err == nil && told.failed() {
 			err = told.err
@@ -124,17 +143,31 @@ func (a *acquisition) reenter(ctx context.Context) error {
 		_, err = a.check()
 	}
 	if err != nil {
-		a.client.do(func() { a.drop(false) })
+		a.client.do(func() { a.drop(a.machine.release) })
 	}
 	return err
 }
 
+// tiedBeside: a command that is not the machine's has tied the session to this link, or may have. The end of its connection ends the tie
+// from now on, and a renewal ties the session anew.
+func (a *acquisition) tiedBeside(l *link, sentAt time.Duration, told answer) {
+	m := a.machine
+	if a.order.grace == 0 || a.tied == l || m.phase != phaseHeld || told.failed() && told.kind != failedUnanswered {
+		return
+	}
+	a.tied, m.proven = l, min(m.proven, sentAt)
+	a.linkDown()
+	if a.link.up() {
+		a.linkUp()
+	}
+}
+
 // drop ends a guard, and the hold with the last one.
-func (a *acquisition) drop(detaches bool) {
+func (a *acquisition) drop(end func()) {
 	a.guards--
 	if a.guards == 0 {
 		delete(a.client.named, a.order.claim())
-		a.release(detaches)
+		a.release(end)
 	}
 }
 

@@ -165,8 +165,9 @@ func (h *handle) acquire(ctx context.Context, once bool) (*Held, error) {
 		return nil, h.err
 	}
 	o := h.order
+	o.began = cmp.Or(o.began, now())
 	deadline, bounded := ctx.Deadline()
-	if left := time.Until(deadline); bounded && left < o.wait {
+	if left := time.Until(deadline) + now() - o.began; bounded && left < o.wait {
 		o.wait = left
 	} else {
 		bounded = false
@@ -227,7 +228,7 @@ func run[G guard](ctx context.Context, held G, err error, work func(context.Cont
 
 // acquire is for a new owner, or for one of the caller's: that has one acquisition of a lock at a time, which a later one re-enters.
 func (c *Client) acquire(ctx context.Context, o order) (*acquisition, error) {
-	began, wait := now(), o.wait
+	began, wait := cmp.Or(o.began, now()), o.wait
 	for {
 		waited := now() - began
 		if err := ctx.Err(); wait != 0 && (waited >= wait || errors.Is(err, context.DeadlineExceeded)) {

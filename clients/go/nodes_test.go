@@ -159,9 +159,9 @@ func TestAFailOver(t *testing.T) {
 	check(t, err == nil && held.Release(ctx) == nil && !second.exists("a"), err)
 }
 
-func TestACluster(t *testing.T) {
-	ctx := within(t, 60*time.Second)
-	var nodes []*server
+// startCluster starts two nodes, each with half of the slots.
+func startCluster(ctx context.Context, t *testing.T) (nodes []*server) {
+	t.Helper()
 	for range 2 {
 		nodes = append(nodes, startServer(t, "--cluster-enabled", "yes"))
 	}
@@ -171,6 +171,32 @@ func TestACluster(t *testing.T) {
 	for _, node := range nodes {
 		eventually(t, "the cluster is up", func() bool { return strings.Contains(node.ClusterInfo(ctx).Val(), "cluster_state:ok") })
 	}
+	return nodes
+}
+
+// move has the keys of a lock's slot at the other node, and the slot once done is called.
+func move(t *testing.T, nodes []*server, lock string) (to *server, done func()) {
+	t.Helper()
+	slot := slotOf(lock)
+	from, to := nodes[slot/8192], nodes[1-slot/8192]
+	identity := func(node *server) any { return node.do(t, "CLUSTER", "MYID") }
+	to.do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", identity(from))
+	from.do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", identity(to))
+	names := from.do(t, "CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
+	check(t, slices.Contains(names, any(lock)), names)
+	for _, name := range names {
+		from.do(t, "MIGRATE", "127.0.0.1", to.port, name, 0, 5000)
+	}
+	return to, func() {
+		for _, node := range []*server{to, from} {
+			node.do(t, "CLUSTER", "SETSLOT", slot, "NODE", identity(to))
+		}
+	}
+}
+
+func TestACluster(t *testing.T) {
+	ctx := within(t, 60*time.Second)
+	nodes := startCluster(ctx, t)
 	_, err := Connect(ctx, nodes[0].url(), Options{})
 	check(t, errors.Is(err, ErrUnsupported) && strings.Contains(err.Error(), "redis+cluster://"), err)
 	dead := fmt.Sprintf("127.0.0.1:%d", freePort(t))
@@ -198,20 +224,9 @@ func TestACluster(t *testing.T) {
 	time.Sleep(2500 * time.Millisecond)
 
 	// A slot moves, and its lock with it.
-	slot := slotOf("lock-3")
-	from, to := nodes[slot/8192], nodes[1-slot/8192]
-	identity := func(node *server) any { return node.do(t, "CLUSTER", "MYID") }
-	to.do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", identity(from))
-	from.do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", identity(to))
-	names := from.do(t, "CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
-	check(t, slices.Contains(names, any("lock-3")), names)
-	for _, name := range names {
-		from.do(t, "MIGRATE", "127.0.0.1", to.port, name, 0, 5000)
-	}
+	_, done := move(t, nodes, "lock-3")
 	time.Sleep(2500 * time.Millisecond)
-	for _, node := range nodes {
-		node.do(t, "CLUSTER", "SETSLOT", slot, "NODE", identity(to))
-	}
+	done()
 	time.Sleep(time.Second)
 	info, err := client.Lock("lock-3").Info(ctx)
 	check(t, err == nil && info.HolderCount == 1, info, err)
@@ -226,4 +241,55 @@ func TestACluster(t *testing.T) {
 	}
 	forced, err := client.Lock("lock-3").ForceRelease(ctx)
 	check(t, err == nil && !forced, err)
+}
+
+// A re-entry went to another node than the last renewal, and tied the session to a connection whose end went unnoticed.
+func TestAReentryAtAnotherNode(t *testing.T) {
+	ctx := within(t, 60*time.Second)
+	nodes := startCluster(ctx, t)
+	client := connectTo(t, fmt.Sprintf("redis+cluster://127.0.0.1:%d", nodes[0].port), Options{})
+	for _, name := range []string{"moves", "has moved"} {
+		held := must[*Held](t)(client.Lock(name, SessionGrace(time.Second)).Acquire(ctx))
+		to, done := move(t, nodes, name)
+		if name == "has moved" {
+			done()
+		}
+		again := must[*Held](t)(held.Reenter(ctx))
+		time.Sleep(200 * time.Millisecond)
+		to.do(t, "CLIENT", "KILL", "TYPE", "normal")
+		time.Sleep(1500 * time.Millisecond)
+		_, err := held.Check()
+		check(t, err == nil, name, err)
+		for _, each := range []*Held{again, held} {
+			err = each.Release(ctx)
+			check(t, err == nil, name, err)
+		}
+	}
+}
+
+// It may have tied the session, though nobody has heard of it; a renewal before it says nothing.
+func TestAReentryWithoutAnAnswer(t *testing.T) {
+	ctx, s := within(t, 30*time.Second), startServer(t)
+	client := connectTo(t, s.url(), Options{})
+	held := must[*Held](t)(client.Lock("a", SessionGrace(5*time.Second)).Acquire(ctx))
+	a := held.acquisition
+	tied := func() (tied bool) {
+		client.do(func() { tied = a.tied == a.link && a.machine.tied })
+		return tied
+	}
+	client.do(func() {
+		before := a.machine.number
+		a.tied = &link{}
+		a.tiedBeside(a.link, a.machine.heldAt, answer{kind: failedPassing})
+		check(t, a.tied != a.link && a.machine.tied, "it was not carried out")
+		a.tiedBeside(a.link, a.machine.heldAt-time.Millisecond, answer{kind: failedUnanswered})
+		check(t, a.tied == a.link && !a.machine.tied && a.machine.pending == before+1, "it is tied anew")
+		check(t, a.machine.proven < a.machine.heldAt, "nothing is proven that is younger than the tie")
+		// The answer to what was sent before comes late.
+		a.tied = nil
+		a.receiver(output{command: cmdRenew, number: before}, &link{})(int64(1), now())
+		check(t, a.tied == nil, "the last renewal decides")
+	})
+	eventually(t, "tied", tied)
+	check(t, held.Release(ctx) == nil && !s.exists("a"), "released")
 }

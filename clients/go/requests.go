@@ -7,6 +7,11 @@ import (
 
 // request sends a command that belongs to no machine.
 func (c *Client) request(ctx context.Context, lock string, words ...string) (any, error) {
+	return c.requestFor(ctx, func(*link, time.Duration, answer) {}, lock, words...)
+}
+
+// requestFor also says by which link each attempt went, when, and whether it failed; that may be after the end of ctx.
+func (c *Client) requestFor(ctx context.Context, went func(*link, time.Duration, answer), lock string, words ...string) (any, error) {
 	limited, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	var once *link // where the next attempt goes, in a cluster whose slot moves
@@ -19,13 +24,14 @@ func (c *Client) request(ctx context.Context, lock string, words ...string) (any
 				link = once
 				link.send([]string{"ASKING"}, c.response, ignore)
 			}
-			link.send(words, c.response, func(received any, _ time.Duration) {
+			link.send(words, c.response, func(received any, sentAt time.Duration) {
 				reply = received
 				refused, _ := received.(serverError)
 				failed, moved := c.failure(received, lock, link), false
 				if moved, once = c.redirected(refused, lock, link); moved {
 					failed.kind = failedPassing
 				}
+				went(link, sentAt, failed)
 				told <- failed
 			})
 		})

@@ -26,6 +26,7 @@ type order struct {
 	permits     int // of a semaphore
 	fair        bool
 	adopts      bool // the hold of another process
+	began       time.Duration
 }
 
 // claim names an acquisition among those of its client.
