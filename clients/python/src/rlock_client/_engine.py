@@ -56,7 +56,8 @@ class Acquisition:
         self.acquired: Promise[int] = Promise()
         self.released: Promise[None] = Promise()
         self.ended: Promise[None] = Promise()
-        self.lost: threading.Event = Flag()
+        self.lost = Flag()
+        self.flags = [self.lost]  # also those of several locks as one
         self.on_lost: dict[int, Callable[[], None]] = {}  # by the guard that it tells
         self.guards: weakref.WeakSet[Any] = weakref.WeakSet()
         self.level = 1  # how many holds the server has at least, while no re-entry is under way
@@ -95,7 +96,8 @@ class Acquisition:
             (machine.detach if self.detached else machine.release if self.received else machine.abandon)()
 
     def lose(self, error: LockLost) -> None:
-        self.lost.set()
+        for flag in self.flags:
+            flag.set()
         for tell in list(self.on_lost.values()):
             tell()
         self.released.settle(error=error)
@@ -154,8 +156,9 @@ class Engine:
                 os.dup2(null, number)
         os.close(null)
         for one in self.acquisitions.values():
-            one.machine.why, one.lost = "forked", Flag()
-            one.lost.set()
+            one.machine.why = "forked"
+            for flag in one.flags:
+                flag.mark()
         self._reset()
 
     # In any thread.
@@ -195,9 +198,8 @@ class Engine:
     def turn(self, change: Promise[Any], within: int | None) -> Promise[None]:
         """When an owner with an earlier acquisition looks at it again: at this change, or after this time."""
         turn: Promise[None] = Promise()
+        self.post(self._turn, turn, NAP if within is None else min(NAP, within / 1e9))
         change.then(turn.settle)
-        delay = NAP if within is None else min(NAP, within / 1e9)
-        self.post(lambda: asyncio.get_running_loop().call_later(delay, turn.settle))
         return turn
 
     def drop(self, one: Acquisition) -> None:
@@ -588,6 +590,15 @@ class Engine:
                 self._promises.pop(promise, None)
 
         link.send(words, receive)
+
+    def _turn(self, turn: Promise[None], delay: float) -> None:
+        self._promises[turn] = None
+
+        def over() -> None:
+            self._promises.pop(turn, None)
+            turn.settle()
+
+        asyncio.get_running_loop().call_later(delay, over)
 
     def _give_up(self, promise: Promise[Any], key: bytes) -> None:
         promise.settle(error=self._promises.pop(promise, None) or self.link_for(key).kept())
