@@ -475,7 +475,9 @@ class Engine:
             elif value is None and asking is not None and queues:
                 value = Failed("passing", Denied(lock=one.spec.lock))  # of a server that gets the slot
             answer = value if isinstance(value, Failed) else wire.answer(send.command, value, one.holder_lease)
-            if answer == 1 or isinstance(answer, (Granted, Waits)):
+            # Not of a connection that it has left before this answer.
+            counts = one.machine.pending == send.number or link is one.link
+            if counts and (answer == 1 or isinstance(answer, (Granted, Waits))):
                 one.tied = link
             self.give(one, one.machine.reply, send.number, sent_at, answer)
 
@@ -564,10 +566,20 @@ class Engine:
 
     # Other commands.
 
-    def _ask(self, promise: Promise[T], key: bytes, words: wire.Words, read: Callable[[Any, int], T]) -> None:
+    def _ask(
+        self,
+        promise: Promise[T],
+        key: bytes,
+        words: wire.Words,
+        read: Callable[[Any, int], T],
+        one: Acquisition | None = None,  # that it re-enters
+    ) -> None:
         link, loop = self.link_for(key), asyncio.get_running_loop()
         if promise.is_set():
             return
+        if one is not None and one.spec.plan.grace and link is not one.link:
+            # The session of the hold will be that of this connection, whose heartbeats count from its RENEW on.
+            self.follow(one, one.machine.pending)
         if promise not in self._promises:
             self._promises[promise] = None
             loop.call_later(self.limit / 1e9, self._give_up, promise, key)
@@ -583,7 +595,7 @@ class Engine:
                 elif promise in self._promises:
                     # It was surely not carried out.
                     self._promises[promise] = value.error
-                    loop.call_later(0.005, self._ask, promise, key, words, read)
+                    loop.call_later(0.005, self._ask, promise, key, words, read, one)
             except Error as error:
                 promise.settle(error=error)
             if promise.is_set():
@@ -614,7 +626,7 @@ class Engine:
             else:
                 # Never the first hold: one that was lost must not come back in silence.
                 words = wire.acquire(one.spec, one.owner, one.level + 1)
-                self._ask(promise, one.spec.key, words, partial(self._reentered, one))
+                self._ask(promise, one.spec.key, words, partial(self._reentered, one), one)
 
         before.then(enter)
 
