@@ -10,13 +10,17 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from rlock_client import AsyncClient, Client, Error, LockLost, Timeout
+from rlock_client import AsyncClient, Client, Closed, Denied, Error, LockLost, Timeout
 from rlock_client._client import Guard
+from rlock_client._clock import now
+from rlock_client._promise import Flag
 from support import Server, eventually
 from test_links import in_child
 
@@ -250,3 +254,119 @@ def test_a_release_beside_a_re_entry_of_its_guard_ends(client: Client, name: str
     release[0].join(10)
     assert not release[0].is_alive()
     assert not client.lock(name).locked()
+
+
+def test_an_acquire_of_the_same_owner_beside_a_detach(client: Client, name: str) -> None:
+    """It got another guard of the hold: the detach waited for its end, and its release left the lock held."""
+    lock = client.lock(name, owner="me")
+    tried: list[bool] = []
+
+    class Late(Guard):
+        def _end(self) -> None:
+            if not tried:
+                tried.append(True)
+                with pytest.raises(Denied):
+                    lock.try_acquire()
+                with pytest.raises(LockLost, match="it was released"):
+                    self.reenter()
+            super()._end()
+
+    held = lock.acquire()
+    held.__class__ = Late
+    assert held.detach() > 20
+    lock.adopt("me").release()
+    assert not lock.locked()
+
+
+def test_a_re_entry_beside_a_detach(client: Client, name: str) -> None:
+    """The detach had counted the guards, and the re-entry had found the guard."""
+    held = client.lock(name).acquire()
+
+    class Guards(weakref.WeakSet[Any]):
+        def __len__(self) -> int:
+            number = super().__len__()
+            if not re_entry:
+                re_entry.append(pool.submit(held.reenter))
+                eventually(lambda: len(list(self)) == 2 or re_entry[0].done())
+                time.sleep(0.1)
+            return number
+
+    re_entry: list[Future[Any]] = []
+    with ThreadPoolExecutor() as pool:
+        held._one.guards = Guards(held._one.guards)
+        try:
+            assert pool.submit(held.detach).result(5) > 20
+            with pytest.raises(LockLost, match="it was released"):
+                re_entry[0].result(5)
+        finally:
+            client.close(0)
+
+
+def test_a_detach_in_the_child_of_a_fork(client: Client, name: str) -> None:
+    """The thread of the engine had the mutex at the fork, and nobody in the child gives it back."""
+    held = client.lock(name).acquire()
+    one, inside, forked = held._one, threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with one.mutex:
+            inside.set()
+            forked.wait(10)
+
+    def child() -> None:
+        signal.alarm(5)
+        with pytest.raises(LockLost, match="before the fork"):
+            held.detach()
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    inside.wait(10)
+    try:
+        assert in_child(child) == 0
+    finally:
+        forked.set()
+        thread.join()
+    held.release()
+
+
+def test_a_close_beside_an_acquisition_that_has_not_begun(server: Server, name: str) -> None:
+    """Another one of its owner waits for its turn behind it, and waited for ever."""
+    client = Client(server.url)
+    first = client.lock(name, owner="me")._ask(Guard, None, now())
+    ended: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            client.lock(name, owner="me").acquire(20)
+        except Error as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    # From here on it posts, under the lock that a close needs too.
+    eventually(lambda: client._engine._loop)
+    client.close()
+    thread.join(5)
+    assert [type(error) for error in ended] == [Closed]
+    assert isinstance(first, Guard)
+    with pytest.raises(Closed):
+        first._acquired()
+
+
+def test_a_flag_that_two_threads_set() -> None:
+    """Both found it unset, and the second found its gate open."""
+    flag = Flag()
+    flag._gate.release()
+    flag.set()
+    assert flag.is_set()
+
+    class Gate:
+        def acquire(self, timeout: float) -> bool:
+            waited._flag = True
+            return True
+
+        def release(self) -> None:
+            raise RuntimeError("release unlocked lock")  # the second thread was there
+
+    waited = Flag()
+    waited._gate = Gate()  # type: ignore[assignment]
+    assert waited.wait(1)

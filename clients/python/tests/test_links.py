@@ -222,6 +222,25 @@ def test_a_fork_while_holding(server: Server, client: Client, name: str) -> None
     held.release()
 
 
+def test_a_fork_while_holding_several_locks(client: Client, name: str) -> None:
+    held = client.lock_all([f"{name}:a", f"{name}:b"]).acquire()
+    single = client.lock(name).acquire()
+    events = [held.lost, single.lost]
+
+    def child() -> None:
+        for event in (held.lost, single.lost, *events):
+            assert event.is_set()
+            assert event.wait(5)
+        with pytest.raises(LockLost, match="it belongs to the process before the fork"):
+            held.release()
+
+    assert in_child(child) == 0
+    assert not any(event.is_set() for event in events)
+    assert held.check() > 20
+    held.release()
+    single.release()
+
+
 def test_a_fork_while_waiting(server: Server, client: Client, name: str) -> None:
     guard = client.lock(name).acquire()
     with ThreadPoolExecutor() as pool:

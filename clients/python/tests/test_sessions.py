@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from rlock_client import AsyncClient, Client, Closed, Denied, Invalid, LockLost
+from rlock_client import _endpoint as endpoint
 from support import Proxy, Server, eventually
 
 
@@ -148,3 +149,30 @@ def test_a_question_while_the_client_is_closed(server: Server, proxy: Proxy, nam
         client.close(0.1)
         assert isinstance(asked.exception(10), Closed)
     proxy.holding.clear()
+
+
+def test_a_re_entry_by_another_connection(server: Server, proxy: Proxy, name: str) -> None:
+    """As in a cluster whose slots move: the heartbeats of the first connection prove the session no more."""
+    other = Proxy(server.port)
+    with Client(proxy.url, session_grace=0.6) as client, Client(server.url) as another:
+        held = client.lock(name).acquire()
+        before = ties(server, name)
+        engine: Any = held._engine
+        engine.link_for = lambda key: engine.link(("127.0.0.1", other.port))
+        engine.endpoint.at = lambda address: endpoint.of(other.url)
+        inner = held.reenter()
+        assert ties(server, name) > before
+        proxy.refusing = True
+        proxy.cut()
+        time.sleep(1)
+        # The heartbeats of the other connection count.
+        inner.check()
+        proxy.refusing = False
+        time.sleep(0.2)
+        other.refusing = True
+        other.cut()
+        with another.lock(name, wait=5):
+            for guard in (held, inner):
+                with pytest.raises(LockLost, match="no renewal was confirmed"):
+                    guard.check()
+    other.close()

@@ -88,11 +88,12 @@ class GuardAll(BaseGuardAll, Held):
 
     def __init__(self, guards: list[Guard]) -> None:
         super().__init__(guards)
-        self.lost: threading.Event = Flag()  # set as soon as others may hold one of the locks
+        lost = Flag()
+        self.lost: threading.Event = lost  # set as soon as others may hold one of the locks
         for one in self._ones:
-            one.on_lost[id(self)] = self.lost.set
+            one.flags.append(lost)
             if one.lost.is_set():
-                self.lost.set()
+                lost.set()
 
 
 class WriteGuard(Guard):

@@ -56,7 +56,8 @@ class Acquisition:
         self.acquired: Promise[int] = Promise()
         self.released: Promise[None] = Promise()
         self.ended: Promise[None] = Promise()
-        self.lost: threading.Event = Flag()
+        self.lost = Flag()
+        self.flags = [self.lost]  # also those of several locks as one
         self.on_lost: dict[int, Callable[[], None]] = {}  # by the guard that it tells
         self.guards: weakref.WeakSet[Any] = weakref.WeakSet()
         self.level = 1  # how many holds the server has at least, while no re-entry is under way
@@ -95,7 +96,8 @@ class Acquisition:
             (machine.detach if self.detached else machine.release if self.received else machine.abandon)()
 
     def lose(self, error: LockLost) -> None:
-        self.lost.set()
+        for flag in self.flags:
+            flag.set()
         for tell in list(self.on_lost.values()):
             tell()
         self.released.settle(error=error)
@@ -154,8 +156,9 @@ class Engine:
                 os.dup2(null, number)
         os.close(null)
         for one in self.acquisitions.values():
-            one.machine.why, one.lost = "forked", Flag()
-            one.lost.set()
+            one.machine.why = "forked"
+            for flag in one.flags:
+                flag.mark()
         self._reset()
 
     # In any thread.
@@ -195,9 +198,8 @@ class Engine:
     def turn(self, change: Promise[Any], within: int | None) -> Promise[None]:
         """When an owner with an earlier acquisition looks at it again: at this change, or after this time."""
         turn: Promise[None] = Promise()
+        self.post(self._turn, turn, NAP if within is None else min(NAP, within / 1e9))
         change.then(turn.settle)
-        delay = NAP if within is None else min(NAP, within / 1e9)
-        self.post(lambda: asyncio.get_running_loop().call_later(delay, turn.settle))
         return turn
 
     def drop(self, one: Acquisition) -> None:
@@ -473,7 +475,9 @@ class Engine:
             elif value is None and asking is not None and queues:
                 value = Failed("passing", Denied(lock=one.spec.lock))  # of a server that gets the slot
             answer = value if isinstance(value, Failed) else wire.answer(send.command, value, one.holder_lease)
-            if answer == 1 or isinstance(answer, (Granted, Waits)):
+            # Not of a connection that it has left before this answer.
+            counts = one.machine.pending == send.number or link is one.link
+            if counts and (answer == 1 or isinstance(answer, (Granted, Waits))):
                 one.tied = link
             self.give(one, one.machine.reply, send.number, sent_at, answer)
 
@@ -562,10 +566,20 @@ class Engine:
 
     # Other commands.
 
-    def _ask(self, promise: Promise[T], key: bytes, words: wire.Words, read: Callable[[Any, int], T]) -> None:
+    def _ask(
+        self,
+        promise: Promise[T],
+        key: bytes,
+        words: wire.Words,
+        read: Callable[[Any, int], T],
+        one: Acquisition | None = None,  # that it re-enters
+    ) -> None:
         link, loop = self.link_for(key), asyncio.get_running_loop()
         if promise.is_set():
             return
+        if one is not None and one.spec.plan.grace and link is not one.link:
+            # The session of the hold will be that of this connection, whose heartbeats count from its RENEW on.
+            self.follow(one, one.machine.pending)
         if promise not in self._promises:
             self._promises[promise] = None
             loop.call_later(self.limit / 1e9, self._give_up, promise, key)
@@ -581,13 +595,22 @@ class Engine:
                 elif promise in self._promises:
                     # It was surely not carried out.
                     self._promises[promise] = value.error
-                    loop.call_later(0.005, self._ask, promise, key, words, read)
+                    loop.call_later(0.005, self._ask, promise, key, words, read, one)
             except Error as error:
                 promise.settle(error=error)
             if promise.is_set():
                 self._promises.pop(promise, None)
 
         link.send(words, receive)
+
+    def _turn(self, turn: Promise[None], delay: float) -> None:
+        self._promises[turn] = None
+
+        def over() -> None:
+            self._promises.pop(turn, None)
+            turn.settle()
+
+        asyncio.get_running_loop().call_later(delay, over)
 
     def _give_up(self, promise: Promise[Any], key: bytes) -> None:
         promise.settle(error=self._promises.pop(promise, None) or self.link_for(key).kept())
@@ -603,7 +626,7 @@ class Engine:
             else:
                 # Never the first hold: one that was lost must not come back in silence.
                 words = wire.acquire(one.spec, one.owner, one.level + 1)
-                self._ask(promise, one.spec.key, words, partial(self._reentered, one))
+                self._ask(promise, one.spec.key, words, partial(self._reentered, one), one)
 
         before.then(enter)
 

@@ -338,9 +338,11 @@ class BaseGuard:
 
     def check(self) -> float:
         """The seconds left by the local clock. Raises LockLost if others may hold the lock. It sends nothing."""
+        left = self._one.check()
+        # Looked at after that has had the mutex: a guard that was new before it is one that a detach counts.
         if self not in self._one.guards:
             raise self._one.loss("released")
-        return self._one.check()
+        return left
 
     def _begin(self, entered: BaseGuard | None) -> Promise[int]:
         if entered is not None:
@@ -352,11 +354,13 @@ class BaseGuard:
         return self._one.acquired
 
     def _detach(self) -> None:
+        self.check()  # in the child of a fork, nobody gives back the mutex
         with self._one.mutex:
             self.check()
             if len(self._one.guards) > 1:
                 raise Invalid(f"the lock {self._one.spec.lock} has other guards: release them before you detach it")
             self._one.detached = True
+            self._one.guards.discard(self)  # from here on, there is no other guard of this hold
         self._end()
 
     def _left(self) -> float:

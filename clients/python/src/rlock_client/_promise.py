@@ -7,6 +7,7 @@ with all its renewals. Here the engine waits for nobody.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -33,6 +34,15 @@ class Flag(threading.Event):
     def set(self) -> None:
         if not self._flag:
             self._flag = True
+            self._open()
+
+    def mark(self) -> None:
+        """Sets it in the child of a fork, where nobody waits: a thread of the parent may have had the gate."""
+        self._flag = True
+
+    def _open(self) -> None:
+        # Another thread may set it, and has opened the gate already.
+        with contextlib.suppress(RuntimeError):
             self._gate.release()
 
     def clear(self) -> None:
@@ -45,7 +55,7 @@ class Flag(threading.Event):
             if left <= 0:
                 break
             if self._gate.acquire(timeout=left):
-                self._gate.release()
+                self._open()
         return self._flag
 
 
