@@ -202,9 +202,13 @@ export class Acquisition {
       // The server counts one permit, however many guards there are here.
       if (order.mode === "PERMIT") return true;
       // Never the first hold: one that was lost must not come back in silence.
-      const more = { holds: this.guards };
-      const request = change === 1 ? words("ACQUIRE", { ...order, fair: false }, more) : words("RELEASE", order, more);
-      const reply = client.request(order.lock, request);
+      const holds = this.guards;
+      // By another link than that which proves its life, a hold is tied to no session.
+      const reply = client.request(order.lock, (link) =>
+        change === 1
+          ? words("ACQUIRE", { ...order, fair: false }, { holds, session: link === this.link })
+          : words("RELEASE", order, { holds }),
+      );
       if (change === 1) {
         const held = answer("ACQUIRE", await reply);
         if (held.kind === "held") this.token = Math.max(this.token, held.token);
@@ -212,6 +216,7 @@ export class Acquisition {
       }
       // Whatever comes of a release of some: the last one removes all holds.
       await reply.catch(() => undefined);
+      this.follow();
       this.check();
       return true;
     } catch (error) {

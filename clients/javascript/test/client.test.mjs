@@ -240,3 +240,34 @@ test("10,000 races of acquiring, aborting and releasing leave nothing behind", {
   await client.close();
   raw.close();
 });
+
+test("a hold is tied to the connection that proves its life, by whatever link it is re-entered", async () => {
+  const client = await Client.connect(server.url);
+  const raw = new Raw(server.port);
+  const lock = client.lock("re-entered", { sessionGrace: 2_000 });
+  const tie = async () => (await lock.info()).holders[0]?.session;
+  const held = await lock.acquire();
+  const first = await tie();
+  const { acquisition } = held;
+  // As in a cluster where the slot moves while a command of the hold is under way.
+  const other = new (client.link(lock.name).constructor)(client, client.driver.server);
+  await other.settled;
+  client.link = () => other;
+  acquisition.machine.pending = -1;
+  const inner = await held.reenter();
+  assert.equal(await tie(), undefined);
+  acquisition.machine.pending = undefined;
+  // And with none under way.
+  const innermost = await inner.reenter();
+  await until("it is tied to the other connection", async () => (await tie()) > first);
+  assert.equal(acquisition.link, other);
+  const second = await tie();
+  await raw.send("CLIENT", "KILL", "ID", String(second));
+  await until("it is tied to the next connection", async () => (await tie().catch(() => 0)) > second);
+  for (const guard of [innermost, inner, held]) await guard.release();
+  delete client.link;
+  assert.equal(await lock.locked(), false);
+  other.close();
+  await client.close();
+  raw.close();
+});
