@@ -151,6 +151,7 @@ export class Acquisition {
     // A deadline that has passed unseen is a loss.
     this.tick();
     if (!this.lostBy) return this.#end((machine) => (plain ? machine.cancel(undefined) : machine.release()));
+    if (this.client.closed) return Promise.reject(this.lostBy);
     if (this.machine.phase === "lost") this.client.enter(this);
     this.feed((machine) => machine.release());
     return Promise.reject(this.lostBy);
@@ -184,6 +185,7 @@ export class Acquisition {
   /** The client is closed: no answer will come any more. */
   abandon(): void {
     this.#caller?.reject(new OutcomeUnknown("", this.order.lock, new Closed()));
+    for (const each of this.#changes) each();
   }
 
   /** Adds a hold, or removes one that is not the last; `false`: the last guard was released meanwhile, and all holds with it. */
@@ -279,8 +281,8 @@ export class Acquisition {
   }
 
   #refused({ kind, error, silent }: Extract<Output, { type: "refused" }>): unknown {
-    const { lock, wait } = this.order;
-    const { client } = this;
+    const { client, order } = this;
+    const { lock, wait } = order;
     // The newest reason.
     const why = silent && (error === undefined || error instanceof Unreachable) ? this.link.kept(wait !== 0) : error;
     if (kind === "error") return why ?? this.link.kept(wait !== 0);

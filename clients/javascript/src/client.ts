@@ -296,13 +296,8 @@ export class Client {
       acquisition.cancel(new Closed());
       acquisition.feed((machine) => machine.lose("closed"));
     }
-    let timer: NodeJS.Timeout | undefined;
-    await new Promise<void>((resolve) => {
-      this.#emptied = resolve;
-      timer = setTimeout(resolve, timeout);
-      if (!this.#pending()) resolve();
-    });
-    clearTimeout(timer);
+    const emptied = new Promise<void>((resolve) => (this.#emptied = resolve));
+    if (this.#pending()) await within(timeout, emptied, () => new Closed()).catch(() => undefined);
     this.closed = true;
     this.#servers.close();
     const left = [...this.acquisitions.values()];
