@@ -103,21 +103,22 @@ for (const driver of await drivers()) {
     test("a session: tied to the next connection when one is cut, lost when there is none for a grace", () =>
       through(async (client, way, events) => {
         const locks = [{}, { renew: false, lease: 20_000 }].map((more) =>
-          client.lock(fresh(), { lease: 30_000, sessionGrace: 1_000, ...more }),
+          client.lock(fresh(), { lease: 30_000, sessionGrace: 1_500, ...more }),
         );
         const held = await Promise.all(locks.map((lock) => lock.acquire()));
         const ties = () => Promise.all(locks.map(async (lock) => (await lock.info()).holders[0]?.session));
         const before_ = await ties();
         way.cut();
         const now = async () => (await ties().catch(() => before_)).every((tie, number) => tie > before_[number]);
-        await until("they are tied to the next connection", now, 900 + stall());
-        await sleep(1_500);
-        for (const each of held) assert(each.check() <= 1_000);
+        await until("they are tied to the next connection", now, 1_400);
+        await sleep(2_000);
+        const left = Math.min(...held.map((each) => each.check()));
+        assert(left <= 1_500);
         const start = performance.now();
         way.refuse = true;
         way.cut();
-        await until("they are lost", () => held.every((each) => each.signal.aborted), 1_100 + stall());
-        assert(performance.now() - start > 400 && held.every((each) => each.signal.reason.why === "expired"));
+        await until("they are lost", () => held.every((each) => each.signal.aborted), 1_600);
+        assert(performance.now() - start > left - 10 && held.every((each) => each.signal.reason.why === "expired"));
         way.refuse = false;
         await Promise.all(held.map((each) => assert.rejects(each.release(), is(LockLost))));
         await until("they are free", async () =>
@@ -128,10 +129,10 @@ for (const driver of await drivers()) {
 
     test("heartbeats of a session are not put off by others that begin", () =>
       through(async (client) => {
-        const held = await client.lock(fresh(), { lease: 30_000, sessionGrace: 800 }).acquire();
-        const end = performance.now() + 2_500;
+        const held = await client.lock(fresh(), { lease: 30_000, sessionGrace: 1_500 }).acquire();
+        const end = performance.now() + 3_000;
         while (performance.now() < end) {
-          await client.lock(fresh(), { sessionGrace: 800 }).run(() => sleep(20));
+          await client.lock(fresh(), { sessionGrace: 1_500 }).run(() => sleep(20));
           held.check();
         }
         await held.release();
