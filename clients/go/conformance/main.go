@@ -19,7 +19,7 @@ import (
 	rlock "rlock.invalid/client"
 )
 
-var capabilities = strings.Fields("read_write downgrade fair fenced reenter owner cancel info force_release hook busy threads sentinel cluster session semaphore one_trip cluster_waits at_least max_hold detach lock_all")
+var capabilities = strings.Fields("read_write downgrade fair fenced reenter owner cancel info force_release hook busy threads session_moves sentinel cluster session semaphore one_trip cluster_waits at_least max_hold detach lock_all")
 
 // fields are those of each request; ?: optional.
 var fields = map[string]string{

@@ -31,7 +31,7 @@ CAPABILITIES = [
     "busy",
 ]
 CAPABILITIES += ["fork", "sentinel", "cluster", "semaphore", "session", "one_trip", "at_least", "max_hold", "detach"]
-CAPABILITIES += ["cluster_waits", "lock_all"]
+CAPABILITIES += ["cluster_waits", "lock_all", "session_moves"]
 TEXT, TEXTS, NUMBER, TRUTH = "text", "texts", "number", "truth"
 FIELDS: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "hello": ({"protocol": NUMBER}, {}),

@@ -20,7 +20,7 @@ use super::request::{Kind, Request, read};
 use super::wrong::Wrong;
 use crate::clock::boot_ns;
 
-const CAPABILITIES: [&str; 21] = [
+const CAPABILITIES: [&str; 22] = [
     "read_write",
     "downgrade",
     "fair",
@@ -42,6 +42,7 @@ const CAPABILITIES: [&str; 21] = [
     "max_hold",
     "detach",
     "lock_all",
+    "session_moves",
 ];
 
 pub(super) type Outcome = Result<Fields, Fault>;
