@@ -151,6 +151,7 @@ export class Acquisition {
     // A deadline that has passed unseen is a loss.
     this.tick();
     if (!this.lostBy) return this.#end((machine) => (plain ? machine.cancel(undefined) : machine.release()));
+    if (this.client.closed) return Promise.reject(this.lostBy);
     if (this.machine.phase === "lost") this.client.enter(this);
     this.feed((machine) => machine.release());
     return Promise.reject(this.lostBy);
@@ -184,6 +185,7 @@ export class Acquisition {
   /** The client is closed: no answer will come any more. */
   abandon(): void {
     this.#caller?.reject(new OutcomeUnknown("", this.order.lock, new Closed()));
+    for (const each of this.#changes) each();
   }
 
   /** Adds a hold, or removes one that is not the last; `false`: the last guard was released meanwhile, and all holds with it. */
@@ -202,9 +204,13 @@ export class Acquisition {
       // The server counts one permit, however many guards there are here.
       if (order.mode === "PERMIT") return true;
       // Never the first hold: one that was lost must not come back in silence.
-      const more = { holds: this.guards };
-      const request = change === 1 ? words("ACQUIRE", { ...order, fair: false }, more) : words("RELEASE", order, more);
-      const reply = client.request(order.lock, request);
+      const holds = this.guards;
+      // By another link than that which proves its life, a hold is tied to no session.
+      const reply = client.request(order.lock, (link) =>
+        change === 1
+          ? words("ACQUIRE", { ...order, fair: false }, { holds, session: link === this.link })
+          : words("RELEASE", order, { holds }),
+      );
       if (change === 1) {
         const held = answer("ACQUIRE", await reply);
         if (held.kind === "held") this.token = Math.max(this.token, held.token);
@@ -212,6 +218,7 @@ export class Acquisition {
       }
       // Whatever comes of a release of some: the last one removes all holds.
       await reply.catch(() => undefined);
+      this.follow();
       this.check();
       return true;
     } catch (error) {
@@ -274,8 +281,8 @@ export class Acquisition {
   }
 
   #refused({ kind, error, silent }: Extract<Output, { type: "refused" }>): unknown {
-    const { lock, wait } = this.order;
-    const { client } = this;
+    const { client, order } = this;
+    const { lock, wait } = order;
     // The newest reason.
     const why = silent && (error === undefined || error instanceof Unreachable) ? this.link.kept(wait !== 0) : error;
     if (kind === "error") return why ?? this.link.kept(wait !== 0);

@@ -115,7 +115,8 @@ export class LockAll {
         guards[missing] = await lock.acquire({ timeout: Math.max(1, left()), ...(signal && { signal }) });
       }
     } catch (error) {
-      await release(guards).catch(() => undefined);
+      // The caller's limit, or its signal, does not wait for answers.
+      release(guards).catch(() => undefined);
       if (!(error instanceof Timeout)) throw error;
       throw new Timeout((performance.now() - began).toFixed(), error.lock, error.cause);
     }
@@ -127,10 +128,8 @@ export class LockAll {
     const end = () => stop.abort(signal?.reason);
     const late = left < LONGEST_TIMER ? setTimeout(end, left) : undefined;
     const forget = whenAborted(signal, end);
-    const tries = this.#locks.map(async (lock, n) => {
-      guards[n] ??= await lock.tryAcquire({ signal: stop.signal });
-    });
-    const ends = await Promise.allSettled(tries);
+    const take = async (lock: Handle<Guard>, n: number) => (guards[n] ??= await lock.tryAcquire({ signal: stop.signal }));
+    const ends = await Promise.allSettled(this.#locks.map(take));
     clearTimeout(late);
     forget();
     return ends.map((each) => (each.status === "rejected" ? (each.reason as unknown) : undefined));

@@ -110,7 +110,7 @@ export class Client {
   protected async probe(): Promise<this> {
     // Without arguments it does nothing.
     const ask = () =>
-      this.request("", ["RLOCK.RENEW"]).catch((error: unknown) => {
+      this.request("", () => ["RLOCK.RENEW"]).catch((error: unknown) => {
         if (error instanceof ModuleMissing || error instanceof Unreachable) throw error;
       });
     try {
@@ -249,7 +249,7 @@ export class Client {
   }
 
   /** A request that belongs to no machine, to the server that has the lock: an error tells all. @internal */
-  async request(lock: string, command: string[]): Promise<unknown> {
+  async request(lock: string, command: (link: Link) => string[]): Promise<unknown> {
     const end = this.clock.now() + this.limit;
     const left = () => Math.max(1, end - this.clock.now());
     let ask: Link | undefined;
@@ -262,7 +262,7 @@ export class Client {
           await within(left(), commands.opened().catch(unsent), () => new Unsent(link.kept(false)));
         }
         if (ask) commands.request(["ASKING"]).catch(() => undefined);
-        return await commands.request(command, left());
+        return await commands.request(command(link), left());
       } catch (cause) {
         const next = this.redirection(cause);
         const { error } = this.failure(lock, cause, link);
@@ -296,13 +296,8 @@ export class Client {
       acquisition.cancel(new Closed());
       acquisition.feed((machine) => machine.lose("closed"));
     }
-    let timer: NodeJS.Timeout | undefined;
-    await new Promise<void>((resolve) => {
-      this.#emptied = resolve;
-      timer = setTimeout(resolve, timeout);
-      if (!this.#pending()) resolve();
-    });
-    clearTimeout(timer);
+    const emptied = new Promise<void>((resolve) => (this.#emptied = resolve));
+    if (this.#pending()) await within(timeout, emptied, () => new Closed()).catch(() => undefined);
     this.closed = true;
     this.#servers.close();
     const left = [...this.acquisitions.values()];

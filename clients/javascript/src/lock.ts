@@ -233,12 +233,12 @@ export class Handle<G extends Guard> {
 
   /** The lock as its server sees it. */
   async info(): Promise<Info> {
-    return info(await this.#client.request(this.name, ["RLOCK.INFO", this.name]));
+    return info(await this.#client.request(this.name, () => ["RLOCK.INFO", this.name]));
   }
 
   /** Removes all holds; the holders notice it at their next renewal. Returns whether the lock was held. */
   async forceRelease(): Promise<boolean> {
-    return (await this.#client.request(this.name, ["RLOCK.FORCERELEASE", this.name])) === 1;
+    return (await this.#client.request(this.name, () => ["RLOCK.FORCERELEASE", this.name])) === 1;
   }
 
   async #acquire(wait: number, signal: AbortSignal | undefined): Promise<G> {

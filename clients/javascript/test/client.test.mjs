@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { Clock } from "../dist/esm/clock.js";
+import { Timers } from "../dist/esm/timers.js";
 import { slotOf } from "../dist/esm/cluster.js";
 import { endpoint, failure, info, message, ServerError } from "../dist/esm/wire.js";
 import { Raw, packages, sleep, startServer, until } from "./kit.mjs";
@@ -39,6 +40,36 @@ test("the clock goes on in suspend, and never back", () => {
   assert(last > 1_000 + 3_300 + 59_980 && last < 1_000 + 3_300 + 60_020, String(last));
   assert.equal(clock.slack, 20);
   assert.equal(new Clock(() => 1, undefined).now(), 1);
+});
+
+test("4,000 wake-ups at one moment: none too early, all as soon as they can, and the loop is kept for 10 ms at a time", (t) => {
+  let now = 0;
+  let next;
+  t.mock.method(globalThis, "setTimeout", (act, ms) => (next = { act, at: now + ms }));
+  const timers = new Timers({ now: () => now });
+  const woken = [];
+  for (let number = 0; number < 4_000; number++) {
+    const wakeAt = 2_000 + (number % 2);
+    const tick = () => {
+      assert(now >= wakeAt);
+      now += 0.25;
+      woken.push(number);
+      timers.leave(each);
+    };
+    const each = { place: -1, wakeAt, machine: { phase: "queued" }, tick };
+    timers.enter(each);
+  }
+  let longest = 0;
+  while (woken.length < 4_000) {
+    const { act, at } = next;
+    now = Math.max(now, at);
+    const began = now;
+    act();
+    longest = Math.max(longest, now - began);
+  }
+  assert.equal(new Set(woken).size, 4_000);
+  assert(longest < 11, `${longest} ms`);
+  assert(now < 2_000 + 1_000 + 2, `at ${now}`);
 });
 
 test("messages are read, and unknown ones skipped", () => {
@@ -237,6 +268,37 @@ test("10,000 races of acquiring, aborting and releasing leave nothing behind", {
   await until("nothing is left", async () => (await raw.send("DBSIZE")) === 0);
   const list = await raw.send("RLOCK.LIST", "0");
   assert.deepEqual(list[1], []);
+  await client.close();
+  raw.close();
+});
+
+test("a hold is tied to the connection that proves its life, by whatever link it is re-entered", async () => {
+  const client = await Client.connect(server.url);
+  const raw = new Raw(server.port);
+  const lock = client.lock("re-entered", { sessionGrace: 5_000 });
+  const tie = async () => (await lock.info()).holders[0]?.session;
+  const held = await lock.acquire();
+  const first = await tie();
+  const { acquisition } = held;
+  // As in a cluster where the slot moves while a command of the hold is under way.
+  const other = new (client.link(lock.name).constructor)(client, client.driver.server);
+  await other.settled;
+  client.link = () => other;
+  acquisition.machine.pending = -1;
+  const inner = await held.reenter();
+  assert.equal(await tie(), undefined);
+  acquisition.machine.pending = undefined;
+  // And with none under way.
+  const innermost = await inner.reenter();
+  await until("it is tied to the other connection", async () => (await tie()) > first);
+  assert.equal(acquisition.link, other);
+  const second = await tie();
+  await raw.send("CLIENT", "KILL", "ID", String(second));
+  await until("it is tied to the next connection", async () => (await tie().catch(() => 0)) > second);
+  for (const guard of [innermost, inner, held]) await guard.release();
+  delete client.link;
+  assert.equal(await lock.locked(), false);
+  other.close();
   await client.close();
   raw.close();
 });

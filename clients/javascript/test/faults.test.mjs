@@ -103,21 +103,22 @@ for (const driver of await drivers()) {
     test("a session: tied to the next connection when one is cut, lost when there is none for a grace", () =>
       through(async (client, way, events) => {
         const locks = [{}, { renew: false, lease: 20_000 }].map((more) =>
-          client.lock(fresh(), { lease: 30_000, sessionGrace: 1_000, ...more }),
+          client.lock(fresh(), { lease: 30_000, sessionGrace: 1_500, ...more }),
         );
         const held = await Promise.all(locks.map((lock) => lock.acquire()));
         const ties = () => Promise.all(locks.map(async (lock) => (await lock.info()).holders[0]?.session));
         const before_ = await ties();
         way.cut();
         const now = async () => (await ties().catch(() => before_)).every((tie, number) => tie > before_[number]);
-        await until("they are tied to the next connection", now, 900 + stall());
-        await sleep(1_500);
-        for (const each of held) assert(each.check() <= 1_000);
+        await until("they are tied to the next connection", now, 1_400);
+        await sleep(2_000);
+        const left = Math.min(...held.map((each) => each.check()));
+        assert(left <= 1_500);
         const start = performance.now();
         way.refuse = true;
         way.cut();
-        await until("they are lost", () => held.every((each) => each.signal.aborted), 1_100 + stall());
-        assert(performance.now() - start > 400 && held.every((each) => each.signal.reason.why === "expired"));
+        await until("they are lost", () => held.every((each) => each.signal.aborted), 1_600);
+        assert(performance.now() - start > left - 10 && held.every((each) => each.signal.reason.why === "expired"));
         way.refuse = false;
         await Promise.all(held.map((each) => assert.rejects(each.release(), is(LockLost))));
         await until("they are free", async () =>
@@ -128,10 +129,10 @@ for (const driver of await drivers()) {
 
     test("heartbeats of a session are not put off by others that begin", () =>
       through(async (client) => {
-        const held = await client.lock(fresh(), { lease: 30_000, sessionGrace: 800 }).acquire();
-        const end = performance.now() + 2_500;
+        const held = await client.lock(fresh(), { lease: 30_000, sessionGrace: 1_500 }).acquire();
+        const end = performance.now() + 3_000;
         while (performance.now() < end) {
-          await client.lock(fresh(), { sessionGrace: 800 }).run(() => sleep(20));
+          await client.lock(fresh(), { sessionGrace: 1_500 }).run(() => sleep(20));
           held.check();
         }
         await held.release();
@@ -173,6 +174,32 @@ for (const driver of await drivers()) {
         way.refuse = false;
         await until("it has left the queue", async () => (await waiters(raw, lock.name)) === 0);
       }));
+
+    test("several locks: the caller's own limit and signal win while the server stands still", () =>
+      through(
+        async (client) => {
+          const names = [fresh(), fresh()].sort();
+          await raw.send("RLOCK.ACQUIRE", names[1], "other", "60000");
+          const stop = new AbortController();
+          const ends = [
+            [{ timeout: 1_500 }, is(Timeout)],
+            [{ signal: stop.signal }, { name: "AbortError" }],
+          ];
+          for (const [options, error] of ends) {
+            const waiting = client.lockAll(names).acquire(options);
+            const ended = assert.rejects(waiting, error);
+            await until("it waits", async () => (await waiters(raw, names[1])) === 1);
+            server.pause();
+            const start = performance.now();
+            if (options.signal) stop.abort();
+            await ended;
+            assert(performance.now() - start < 8_000, `${performance.now() - start} ms`);
+            server.resume();
+            await until("nothing is left", async () => (await raw.send("EXISTS", names[0])) + (await waiters(raw, names[1])) === 0);
+          }
+        },
+        { lease: 60_000, responseTimeout: 10_000 },
+      ));
 
     test("a reply that is lost: the request is repeated, and holds once", () =>
       through(async (client, way) => {
@@ -371,6 +398,38 @@ for (const driver of await drivers()) {
       await assert.rejects(run("await lock.acquire();", 1_500), { killed: true });
       const exits = run("const held = await lock.acquire(); setTimeout(() => process.exit(3), 100); await lock.acquire();", 5_000);
       await assert.rejects(exits, { code: 3 });
+    });
+
+    test("a process ends by itself after close(), whatever is released or waited for then", async () => {
+      const entry = driver.name.startsWith("ioredis") ? "ioredis" : "node-redis";
+      const way = await proxy(server.port);
+      // A lost lock that is released; and a named owner that waits for the end of its own release, which never comes.
+      const script = `
+        import { Client } from "rlock-client/${entry}";
+        const client = await Client.connect("${way.url}", { lease: 60_000 });
+        const forgotten = await client.lock("${fresh()}").acquire();
+        const named = client.lock("${fresh()}", { owner: "cron" });
+        const held = await named.acquire();
+        console.log("held");
+        await new Promise((done) => process.stdin.once("data", done));
+        held.release().catch((error) => console.log(error.name));
+        const waiting = named.acquire({ timeout: 60_000 }).catch((error) => console.log(error.name));
+        await client.close({ timeout: 100 }).catch((error) => console.log(error.name));
+        await forgotten.release().catch((error) => console.log(error.name));
+        await waiting;
+        process.stdin.destroy();`;
+      const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
+        cwd: join(import.meta.dirname, ".."),
+        timeout: 20_000,
+      });
+      let said = "";
+      child.stdout.on("data", (data) => (said += data));
+      await until("it holds", () => said === "held\n", 10_000);
+      way.swallow = "RLOCK.RELEASE";
+      child.stdin.write("go\n");
+      assert.deepEqual(await once(child, "exit"), [0, null]);
+      assert.deepEqual(said.trim().split("\n").sort(), ["Closed", "LockLost", "OutcomeUnknown", "Unflushed", "held"]);
+      way.close();
     });
 
     test("a signal in the middle: work and waits end, the lock is free, and the process ends by itself", async () => {

@@ -168,10 +168,11 @@ function version(name) {
     .version;
 }
 
+/** Polls for so long at most, and for longer where the machine is busy. */
 export async function until(what, is, ms = 5_000) {
   const end = performance.now() + ms;
   while (!(await is())) {
-    if (performance.now() > end) throw new Error(`not in time: ${what}`);
+    if (performance.now() > end + stall()) throw new Error(`not in time: ${what}`);
     await sleep(5);
   }
 }
