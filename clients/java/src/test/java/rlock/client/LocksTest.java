@@ -378,6 +378,34 @@ class LocksTest {
     }
   }
 
+  /** The clean-up of a downgrade without an answer ended the hold of the next one. */
+  @Test
+  void aRepeatedDowngradeOutlivesTheOneBefore() throws Exception {
+    try (Proxy proxy = new Proxy(server.port);
+        Client client = new Client("redis://" + proxy.address)) {
+      WriteGuard writer = client.readWriteLock("a").write().acquire();
+      proxy.silent = true;
+      assertThrows(Unreachable.class, writer::downgrade);
+      proxy.silent = false;
+      proxy.cut();
+      Guard[] reader = {null};
+      Server.until(
+          "it reads",
+          () -> {
+            try {
+              reader[0] = writer.downgrade();
+            } catch (Denied | Unreachable notYet) {
+              return false;
+            }
+            return true;
+          });
+      Server.pause(1_500);
+      reader[0].check();
+      assertEquals(1, server.readers("a"));
+      reader[0].release();
+    }
+  }
+
   private static void inFourThreads(Callable<Object> work) throws Exception {
     List<FutureTask<Object>> threads =
         Stream.generate(() -> new FutureTask<>(work)).limit(4).toList();
