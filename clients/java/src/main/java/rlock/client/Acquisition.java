@@ -151,6 +151,11 @@ final class Acquisition {
     return heldSince > 0 && !machine.answered;
   }
 
+  /** How long its guards have had it. */
+  long held() {
+    return engine.now() - heldSince;
+  }
+
   boolean orphaned() {
     Thread holder = thread;
     return holder != null && !holder.isAlive();
@@ -173,7 +178,8 @@ final class Acquisition {
     drop(Machine::cancel);
   }
 
-  private CompletableFuture<Void> drop(Consumer<Machine> ending) {
+  /** By `Machine.cancel` nothing is kept for at-least. */
+  CompletableFuture<Void> drop(Consumer<Machine> ending) {
     if (guards.decrementAndGet() == 0) {
       return ended(ending);
     }

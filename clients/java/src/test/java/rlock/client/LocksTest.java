@@ -406,6 +406,29 @@ class LocksTest {
     }
   }
 
+  /** The write side was kept for at-least: no other reader came in. */
+  @Test
+  void aDowngradeLetsOtherReadersIn() throws Exception {
+    try (Client client = client()) {
+      NamedReadWriteLock both = client.readWriteLock("a");
+      Duration least = Duration.ofMillis(1_500);
+      WriteGuard writer =
+          both.write().withAtLeast(least).withMaxHold(Duration.ofSeconds(60)).acquire();
+      long acquired = System.nanoTime();
+      Server.pause(300);
+      Guard reader = writer.downgrade();
+      both.read().tryAcquire().release();
+      assertTrue(reader.one.plan().atLeast <= 1_200 * Machine.MS);
+      assertTrue(reader.one.plan().maxHold <= SECONDS.toNanos(60) - 300 * Machine.MS);
+      // The reader has what is left of both times, and no more.
+      reader.release();
+      assertThrows(Denied.class, () -> both.write().tryAcquire());
+      both.write().acquire().release();
+      long took = (System.nanoTime() - acquired) / Machine.MS;
+      assertTrue(took >= 1_490, took + " ms");
+    }
+  }
+
   private static void inFourThreads(Callable<Object> work) throws Exception {
     List<FutureTask<Object>> threads =
         Stream.generate(() -> new FutureTask<>(work)).limit(4).toList();
