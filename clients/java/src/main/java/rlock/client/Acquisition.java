@@ -449,6 +449,7 @@ final class Acquisition {
       engine.named.remove(claim, this);
       if (machine.phase == Phase.LOST) {
         engine.enter(this);
+        follow(0); // its server may have left the cluster meanwhile
       }
       cancel(null);
       give(ending);

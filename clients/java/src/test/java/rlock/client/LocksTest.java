@@ -429,6 +429,64 @@ class LocksTest {
     }
   }
 
+  private static <T> T inside(Client client, Callable<T> work) {
+    FutureTask<T> task = new FutureTask<>(work);
+    client.engine.post(task);
+    try {
+      return task.get(10, SECONDS);
+    } catch (Exception error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  /** Links to nodes of a cluster that had left it were kept, and tried to connect for ever. */
+  @Test
+  void aNodeThatHasLeftIsForgotten() throws Exception {
+    try (Proxy proxy = new Proxy(server.port);
+        Client client = new Client(server.url.replace("redis:", "redis+cluster:"))) {
+      client.lock("a").acquire().release();
+      Engine engine = client.engine;
+      int before = engine.all.size();
+      Endpoint.Address node =
+          new Endpoint.Address("127.0.0.1", Integer.parseInt(proxy.address.split(":")[1]));
+      Commands link =
+          inside(
+              client,
+              () -> {
+                engine.endpoint.know(node);
+                engine.link(node).hears();
+                return engine.link(node);
+              });
+      LongSupplier left =
+          () ->
+              inside(
+                  client,
+                  () -> {
+                    engine.forgetGone(0);
+                    return engine.all.size() - before;
+                  });
+      Server.until("it is there", () -> inside(client, () -> link.up() && link.messages.up()));
+      assertEquals(2, left.getAsLong());
+      proxy.refusing = true;
+      proxy.cut();
+      Server.until("it is down", () -> inside(client, () -> !link.up() && !link.messages.up()));
+      inside(
+          client,
+          () -> {
+            engine.forgetGone(Engine.FORGETS);
+            return null;
+          });
+      assertEquals(2, engine.all.size() - before);
+      Server.until("it is forgotten", () -> left.getAsLong() == 0);
+      assertFalse(inside(client, () -> engine.endpoint.seeds.contains(node)));
+      // It is another link then, if the node is back.
+      proxy.refusing = false;
+      Server.until("it is back", () -> inside(client, () -> engine.link(node).up()));
+      assertFalse(link.up());
+      client.lock("a").acquire().release();
+    }
+  }
+
   private static void inFourThreads(Callable<Object> work) throws Exception {
     List<FutureTask<Object>> threads =
         Stream.generate(() -> new FutureTask<>(work)).limit(4).toList();
