@@ -82,11 +82,18 @@ final class Acquisition {
   private Loop.Timer timer;
   private Object holderLease;
 
-  Acquisition(Engine engine, Plan plan, String owner) {
+  /** `owner`: null for a new one. */
+  Acquisition(Engine engine, Plan asked, String owner) {
     this.engine = engine;
-    this.plan = plan;
+    this.plan =
+        asked.with(
+            one -> {
+              one.owner = owner;
+              // A message may be about an earlier grant of an owner that was used before.
+              one.confirmFirst = owner != null;
+            });
     this.slot = SlotHash.getSlot(plan.lock);
-    this.claim = new Claim(plan.lock, owner, plan.mode);
+    this.claim = new Claim(plan.lock, owner == null ? engine.owner() : owner, plan.mode);
     // Asking once ends after two of its times.
     this.machine = new Machine(plan.with(one -> one.response = engine.patience() / 2), false);
     this.response = plan.response;
@@ -144,6 +151,11 @@ final class Acquisition {
     return heldSince > 0 && !machine.answered;
   }
 
+  /** How long its guards have had it. */
+  long held() {
+    return engine.now() - heldSince;
+  }
+
   boolean orphaned() {
     Thread holder = thread;
     return holder != null && !holder.isAlive();
@@ -166,7 +178,8 @@ final class Acquisition {
     drop(Machine::cancel);
   }
 
-  private CompletableFuture<Void> drop(Consumer<Machine> ending) {
+  /** By `Machine.cancel` nothing is kept for at-least. */
+  CompletableFuture<Void> drop(Consumer<Machine> ending) {
     if (guards.decrementAndGet() == 0) {
       return ended(ending);
     }
@@ -372,8 +385,9 @@ final class Acquisition {
   }
 
   /**
-   * A named owner has one acquisition of a lock at a time: the next one re-enters it, or waits for
-   * its end. While it is lost and has guards, there is no next: their release would end its hold.
+   * An owner that is not new has one acquisition of a lock and mode at a time: the next one
+   * re-enters it, or waits for its end. While it is lost and has guards, there is no next: their
+   * release would end its hold.
    */
   private void enter(boolean adopt) {
     Acquisition other = plan.owner == null ? null : engine.acquisition(claim);
@@ -435,6 +449,7 @@ final class Acquisition {
       engine.named.remove(claim, this);
       if (machine.phase == Phase.LOST) {
         engine.enter(this);
+        follow(0); // its server may have left the cluster meanwhile
       }
       cancel(null);
       give(ending);

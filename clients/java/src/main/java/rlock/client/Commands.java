@@ -30,6 +30,12 @@ final class Commands extends Link {
     return messages == null || messages.hears() ? null : messages.kept();
   }
 
+  /** Nor does an acquisition wait for it. */
+  @Override
+  boolean gone(long time) {
+    return super.gone(time) && (messages == null || messages.gone(time)) && mine().isEmpty();
+  }
+
   List<Acquisition> waiting() {
     return mine().stream().filter(Acquisition::waits).toList();
   }

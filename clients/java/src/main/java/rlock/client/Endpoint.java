@@ -47,6 +47,7 @@ final class Endpoint {
   /** In a cluster, servers to ask first; a single null otherwise. */
   final List<Address> seeds = new ArrayList<>();
 
+  private final List<Address> given;
   final List<Address> sentinels;
 
   private final RedisURI uri;
@@ -86,6 +87,7 @@ final class Endpoint {
     } else {
       seeds.add(null);
     }
+    given = new ArrayList<>(seeds);
     ClientOptions.Builder options = ClientOptions.builder();
     if (settings.driver == null) {
       own =
@@ -189,6 +191,13 @@ final class Endpoint {
   void know(Address address) {
     if (!seeds.contains(address)) {
       seeds.add(address);
+    }
+  }
+
+  /** One that has left the cluster; those that the caller named may come back. */
+  void forget(Address address) {
+    if (!given.contains(address)) {
+      seeds.remove(address);
     }
   }
 

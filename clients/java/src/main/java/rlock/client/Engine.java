@@ -43,6 +43,7 @@ import rlock.client.Wire.Claim;
 final class Engine {
   private static final long LOOK = 1_000 * Machine.MS;
   private static final long AGAIN = 5 * Machine.MS;
+  static final long FORGETS = 60_000 * Machine.MS;
   // Of those that the receiver has not received yet, the latest are kept.
   private static final int MOST_EVENTS = 1_000;
   // A message is late by seconds at most.
@@ -85,6 +86,8 @@ final class Engine {
   private final TreeMap<Long, Integer> graces = new TreeMap<>();
   private final Set<CompletableFuture<?>> promises = new HashSet<>();
   final List<Link> all = new ArrayList<>();
+  // The connections that closed links are making.
+  private final Set<CompletableFuture<?>> lastOnes = new HashSet<>();
   final Sentinels sentinels = new Sentinels(this);
   boolean closing;
   private long closeBy = Machine.NEVER;
@@ -296,6 +299,36 @@ final class Engine {
     slots.values().removeIf(address::equals);
   }
 
+  /**
+   * Ends the links to nodes that have left the cluster: no slot is known to be there, and they have
+   * been down for this time. Not in an outage of all.
+   */
+  void forgetGone(long time) {
+    if (links.values().stream().noneMatch(Link::up)) {
+      return;
+    }
+    for (Commands link : List.copyOf(links.values())) {
+      Address address = link.address;
+      if (link.gone(time)
+          && !slots.containsValue(address)
+          && !endpoint.seeds.get(0).equals(address)) {
+        links.remove(address);
+        endpoint.forget(address);
+        close(link);
+        if (link.messages != null) {
+          close(link.messages);
+        }
+      }
+    }
+  }
+
+  private void close(Link link) {
+    all.remove(link);
+    CompletableFuture<?> last = link.close();
+    lastOnes.add(last);
+    last.whenComplete((done, error) -> loop.execute(() -> lastOnes.remove(last)));
+  }
+
   /** For the next connection of a subscription. */
   String channel() {
     return "rlock:grants:" + identity.substring(called.length() + 1) + ":" + ++channels;
@@ -439,6 +472,7 @@ final class Engine {
   /** Timers stand still in suspend, and threads end without a word. */
   private void look() {
     acquisitions().forEach(Acquisition::look);
+    forgetGone(FORGETS);
     loop.at(now() + LOOK, this::look);
   }
 
@@ -465,7 +499,7 @@ final class Engine {
   }
 
   private void end(int left) {
-    List<CompletableFuture<?>> lastOnes = new ArrayList<>(sentinels.asking);
+    lastOnes.addAll(sentinels.asking);
     all.forEach(link -> lastOnes.add(link.close()));
     acquisitions().forEach(Acquisition::end);
     promises.forEach(promise -> promise.completeExceptionally(new Closed()));

@@ -3,6 +3,7 @@ package rlock.client;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import rlock.client.RlockException.Invalid;
 import rlock.client.RlockException.LockLost;
@@ -80,7 +81,11 @@ public sealed class Guard implements Held permits WriteGuard {
 
   @Override
   public final void release() {
-    RlockException.join(end(), interruption -> new OutcomeUnknown(name(), interruption));
+    release(Machine::release);
+  }
+
+  final void release(Consumer<Machine> ending) {
+    RlockException.join(end(ending), interruption -> new OutcomeUnknown(name(), interruption));
   }
 
   /**
@@ -90,7 +95,7 @@ public sealed class Guard implements Held permits WriteGuard {
    */
   public final CompletableFuture<Void> releaseAsync() {
     // What follows runs in another thread than the renewals.
-    return end().thenApplyAsync(Function.identity());
+    return end(Machine::release).thenApplyAsync(Function.identity());
   }
 
   /**
@@ -135,12 +140,12 @@ public sealed class Guard implements Held permits WriteGuard {
     return over.get();
   }
 
-  private CompletableFuture<Void> end() {
+  private CompletableFuture<Void> end(Consumer<Machine> ending) {
     LostReason why = over.getAndSet(true) ? LostReason.RELEASED : one.why();
     if (why == LostReason.RELEASED) {
       return CompletableFuture.failedFuture(new LockLost(one.plan(), why));
     }
-    CompletableFuture<Void> released = one.drop();
+    CompletableFuture<Void> released = one.drop(ending);
     return why == null ? released : CompletableFuture.failedFuture(new LockLost(one.plan(), why));
   }
 

@@ -246,15 +246,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
   }
 
   final Acquisition begin(long wait, String owner, boolean adopt) {
-    Plan asked =
-        plan.with(
-            plan -> {
-              plan.limit = wait;
-              // A message may be about an earlier grant of an owner that was used before.
-              plan.confirmFirst = owner != null;
-            });
-    Acquisition one =
-        new Acquisition(client.engine, asked, owner == null ? client.engine.owner() : owner);
+    Acquisition one = new Acquisition(client.engine, plan.with(asked -> asked.limit = wait), owner);
     one.begin(adopt);
     return one;
   }

@@ -84,6 +84,7 @@ abstract class Link {
   private long pause = FIRST_PAUSE;
   private long beganAt;
   private long wentAt;
+  private final long madeAt;
   private Loop.Timer alarm;
   private Loop.Timer heart;
   private boolean closed;
@@ -94,6 +95,7 @@ abstract class Link {
     this.loop = engine.loop;
     this.address = address;
     this.sentinel = sentinel;
+    this.madeAt = engine.now();
     Address known = sentinel == null ? address : sentinel;
     this.server = known == null ? engine.endpoint.toString() : known.toString();
     this.trouble = new Unreachable(server, "no connection yet");
@@ -129,6 +131,11 @@ abstract class Link {
 
   final boolean up() {
     return connection != null;
+  }
+
+  /** It has been down for this time. */
+  boolean gone(long time) {
+    return !up() && engine.now() - Math.max(madeAt, wentAt) >= time;
   }
 
   /** Why there is no answer. */

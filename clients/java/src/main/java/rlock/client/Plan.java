@@ -8,7 +8,7 @@ final class Plan implements Cloneable {
   final String lock;
   Mode mode;
 
-  /** Null for a new one. */
+  /** Null for a new one, which is never used again, but for the other mode of a writer's lock. */
   String owner;
 
   /** Of a semaphore, else 0. */

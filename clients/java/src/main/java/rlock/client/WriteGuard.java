@@ -13,6 +13,7 @@ public final class WriteGuard extends Guard {
    */
   public Guard downgrade() {
     check();
+    long held = one.held();
     Plan read =
         one.plan()
             .with(
@@ -21,12 +22,18 @@ public final class WriteGuard extends Guard {
                   plan.limit = 0;
                   plan.fenced = false;
                   plan.fair = false;
+                  // What is left of these times is the reader's.
+                  plan.atLeast = Math.max(0, plan.atLeast - held);
+                  plan.maxHold =
+                      plan.maxHold == Machine.NEVER
+                          ? plan.maxHold
+                          : Math.max(1, plan.maxHold - held);
                 });
     Acquisition reader = new Acquisition(one.engine, read, owner());
     reader.begin(false);
     Guard guard = new Guard(reader, RlockException.join(reader.acquired));
     try {
-      release();
+      release(Machine::cancel);
       return guard;
     } catch (RlockException error) {
       guard.releaseAsync();

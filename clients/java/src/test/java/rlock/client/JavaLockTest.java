@@ -18,14 +18,18 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReadWriteLock;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import rlock.client.RlockException.Invalid;
 import rlock.client.RlockException.LockLost;
+import rlock.client.RlockException.OutcomeUnknown;
 import rlock.client.RlockException.Refused;
 import rlock.client.RlockException.Unreachable;
 
@@ -345,6 +349,48 @@ class JavaLockTest {
     assertFalse(lock.writeLock().tryLock());
     assertThrows(Refused.class, () -> lock.writeLock().tryLock(1, SECONDS));
     lock.readLock().unlock();
+  }
+
+  /**
+   * A request that was not answered is cleaned up a second after the release: that ended the next
+   * read hold of the same owner, while its `check` said that it was held.
+   */
+  @ParameterizedTest
+  @ValueSource(strings = {"RENEW", "RELEASE"})
+  void theNextReadHoldOfAWriterOutlivesTheEndOfTheOneBefore(String unanswered) throws Exception {
+    // Longer than from one renewal to the next.
+    Settings settings =
+        Settings.defaults()
+            .withLease(Duration.ofSeconds(2))
+            .withResponseTimeout(Duration.ofMillis(1_500));
+    try (Proxy proxy = new Proxy(server.port);
+        Client cut = new Client("redis://" + proxy.address, settings)) {
+      ReadWriteLock lock = cut.readWriteLock("a").javaLock();
+      lock.writeLock().lock();
+      lock.readLock().lock();
+      proxy.silent = true;
+      boolean release = unanswered.equals("RELEASE");
+      if (release) {
+        Thread.currentThread().interrupt();
+        assertThrows(OutcomeUnknown.class, lock.readLock()::unlock);
+        assertTrue(Thread.interrupted());
+      }
+      Pattern sent = Pattern.compile("RLOCK\\." + unanswered + ".*\nREAD\r", Pattern.DOTALL);
+      Server.until("it was sent", () -> sent.matcher(proxy.swallowed).find());
+      proxy.silent = false;
+      proxy.cut();
+      if (release) {
+        Server.until("it was sent again", () -> server.readers("a") == 0);
+      } else {
+        lock.readLock().unlock();
+      }
+      lock.readLock().lock();
+      lock.writeLock().unlock();
+      Server.pause(1_200);
+      assertEquals(1, ((JavaLock) lock.readLock()).getHoldCount());
+      assertFalse(client.readWriteLock("a").javaLock().writeLock().tryLock());
+      lock.readLock().unlock();
+    }
   }
 
   @Test

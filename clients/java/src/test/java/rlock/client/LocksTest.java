@@ -378,6 +378,115 @@ class LocksTest {
     }
   }
 
+  /** The clean-up of a downgrade without an answer ended the hold of the next one. */
+  @Test
+  void aRepeatedDowngradeOutlivesTheOneBefore() throws Exception {
+    try (Proxy proxy = new Proxy(server.port);
+        Client client = new Client("redis://" + proxy.address)) {
+      WriteGuard writer = client.readWriteLock("a").write().acquire();
+      proxy.silent = true;
+      assertThrows(Unreachable.class, writer::downgrade);
+      proxy.silent = false;
+      proxy.cut();
+      Guard[] reader = {null};
+      Server.until(
+          "it reads",
+          () -> {
+            try {
+              reader[0] = writer.downgrade();
+            } catch (Denied | Unreachable notYet) {
+              return false;
+            }
+            return true;
+          });
+      Server.pause(1_500);
+      reader[0].check();
+      assertEquals(1, server.readers("a"));
+      reader[0].release();
+    }
+  }
+
+  /** The write side was kept for at-least: no other reader came in. */
+  @Test
+  void aDowngradeLetsOtherReadersIn() throws Exception {
+    try (Client client = client()) {
+      NamedReadWriteLock both = client.readWriteLock("a");
+      Duration least = Duration.ofMillis(1_500);
+      WriteGuard writer =
+          both.write().withAtLeast(least).withMaxHold(Duration.ofSeconds(60)).acquire();
+      long acquired = System.nanoTime();
+      Server.pause(300);
+      Guard reader = writer.downgrade();
+      both.read().tryAcquire().release();
+      assertTrue(reader.one.plan().atLeast <= 1_200 * Machine.MS);
+      assertTrue(reader.one.plan().maxHold <= SECONDS.toNanos(60) - 300 * Machine.MS);
+      // The reader has what is left of both times, and no more.
+      reader.release();
+      assertThrows(Denied.class, () -> both.write().tryAcquire());
+      both.write().acquire().release();
+      long took = (System.nanoTime() - acquired) / Machine.MS;
+      assertTrue(took >= 1_490, took + " ms");
+    }
+  }
+
+  private static <T> T inside(Client client, Callable<T> work) {
+    FutureTask<T> task = new FutureTask<>(work);
+    client.engine.post(task);
+    try {
+      return task.get(10, SECONDS);
+    } catch (Exception error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  /** Links to nodes of a cluster that had left it were kept, and tried to connect for ever. */
+  @Test
+  void aNodeThatHasLeftIsForgotten() throws Exception {
+    try (Proxy proxy = new Proxy(server.port);
+        Client client = new Client(server.url.replace("redis:", "redis+cluster:"))) {
+      client.lock("a").acquire().release();
+      Engine engine = client.engine;
+      int before = engine.all.size();
+      Endpoint.Address node =
+          new Endpoint.Address("127.0.0.1", Integer.parseInt(proxy.address.split(":")[1]));
+      Commands link =
+          inside(
+              client,
+              () -> {
+                engine.endpoint.know(node);
+                engine.link(node).hears();
+                return engine.link(node);
+              });
+      LongSupplier left =
+          () ->
+              inside(
+                  client,
+                  () -> {
+                    engine.forgetGone(0);
+                    return engine.all.size() - before;
+                  });
+      Server.until("it is there", () -> inside(client, () -> link.up() && link.messages.up()));
+      assertEquals(2, left.getAsLong());
+      proxy.refusing = true;
+      proxy.cut();
+      Server.until("it is down", () -> inside(client, () -> !link.up() && !link.messages.up()));
+      inside(
+          client,
+          () -> {
+            engine.forgetGone(Engine.FORGETS);
+            return null;
+          });
+      assertEquals(2, engine.all.size() - before);
+      Server.until("it is forgotten", () -> left.getAsLong() == 0);
+      assertFalse(inside(client, () -> engine.endpoint.seeds.contains(node)));
+      // It is another link then, if the node is back.
+      proxy.refusing = false;
+      Server.until("it is back", () -> inside(client, () -> engine.link(node).up()));
+      assertFalse(link.up());
+      client.lock("a").acquire().release();
+    }
+  }
+
   private static void inFourThreads(Callable<Object> work) throws Exception {
     List<FutureTask<Object>> threads =
         Stream.generate(() -> new FutureTask<>(work)).limit(4).toList();

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
@@ -13,6 +14,10 @@ final class Proxy implements AutoCloseable {
   volatile int target;
   volatile boolean refusing;
   volatile boolean silent;
+
+  /** What did not arrive, since it was silent. */
+  final StringBuffer swallowed = new StringBuffer();
+
   private final ServerSocket listener;
   private final List<Socket> open = new CopyOnWriteArrayList<>();
 
@@ -52,7 +57,9 @@ final class Proxy implements AutoCloseable {
     try (from;
         to) {
       for (int read = 0; read >= 0; read = from.getInputStream().read(buffer)) {
-        if (!silent) {
+        if (silent) {
+          swallowed.append(new String(buffer, 0, read, StandardCharsets.ISO_8859_1));
+        } else {
           to.getOutputStream().write(buffer, 0, read);
         }
       }

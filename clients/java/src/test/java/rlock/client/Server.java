@@ -104,6 +104,13 @@ final class Server implements AutoCloseable {
     return (Long) info.get(info.indexOf("waiter-count") + 1);
   }
 
+  /** Of a read/write lock. */
+  long readers(String lock) {
+    return commands.hkeys(lock).stream()
+        .filter(field -> !field.equals("mode") && !field.endsWith(":write"))
+        .count();
+  }
+
   void force(String lock) {
     commands.eval(
         "return redis.call('RLOCK.FORCERELEASE', KEYS[1])",
