@@ -45,7 +45,7 @@ size() { # LIMIT FILE...
     }
 }
 size 400 src/main/java/rlock/client/Machine.java
-size 3150 src/main/java/rlock/client/*.java
+size 3071 src/main/java/rlock/client/*.java
 maven spotless:check
 maven javadoc:javadoc
 maven test
