@@ -25,11 +25,11 @@ export class Clock {
   }
 
   now(): number {
+    // In this order: a process that stands still in between must not be taken for a suspend, by which a wait would end early.
+    const coarse = this.#coarse?.();
     const now = this.#precise();
-    if (this.#coarse) {
-      const ahead = this.#coarse() - now - this.#apart;
-      if (ahead > this.#suspended + 10) this.#suspended = ahead;
-    }
+    const ahead = coarse === undefined ? 0 : coarse - now - this.#apart;
+    if (ahead > this.#suspended + 10) this.#suspended = ahead;
     return now + this.#suspended;
   }
 }
