@@ -1,8 +1,8 @@
 //! Signals that reach rlock.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use rustix::process::Signal;
@@ -48,9 +48,14 @@ pub(super) fn listen(events: Sender<Event>) -> Result<(), Error> {
 /// In a pipeline, another program that uses the terminal, such as a pager, causes TTIN and TTOU for the whole group of rlock.
 /// Threads of rlock that write to the terminal block TTOU: the system repeats a signal that has a handler until the write succeeds.
 pub(super) fn refuse_suspension(notes: Notes) -> Result<Arc<AtomicBool>, Error> {
-    let tried = Arc::new(AtomicBool::new(false));
-    let ignored = IgnoredSignals::of_this_process();
+    // Once for all terms of a leader: handlers are never taken away.
+    static TRIED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
     notes.continue_in_background();
+    if let Some(tried) = TRIED.get() {
+        return Ok(tried.clone());
+    }
+    let tried = TRIED.get_or_init(Arc::default).clone();
+    let ignored = IgnoredSignals::of_this_process();
     for (signal, flag) in [(SIGTSTP, &tried), (SIGTTIN, &Arc::default()), (SIGTTOU, &Arc::default())] {
         if !ignored.contains(signal) {
             signal_hook::flag::register(signal, flag.clone())

@@ -1,6 +1,7 @@
 //! One lock, by the client crate.
 
 use std::future::pending;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rlock_client::{Builder, Client, Error as ClientError, Lock};
@@ -94,15 +95,19 @@ impl Locks {
     }
 }
 
-/// Threads for a client, until the process ends: dropping a runtime would wait for its look-ups of host names.
+/// The threads of all clients, until the process ends: dropping a runtime would wait for its look-ups of host names.
 pub(crate) fn runtime() -> Result<&'static Runtime, Error> {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
     let runtime = RuntimeBuilder::new_multi_thread()
         .worker_threads(1)
         .thread_name("lock")
         .enable_all()
         .build()
         .map_err(|cause| Error::System { what: "cannot start a thread for the lock", cause })?;
-    Ok(Box::leak(Box::new(runtime)))
+    Ok(RUNTIME.get_or_init(|| runtime))
 }
 
 /// Whether a user must be allowed to read a lock.

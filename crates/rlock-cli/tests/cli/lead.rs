@@ -108,7 +108,12 @@ fn a_command_that_ends_gives_the_lead_up_for_a_moment() {
     let one = start(&server, &["lead", "cluster", "--", "sh", "-c", &command]);
     one.tells("no longer leading: the command ended with code 3; waiting for the lead");
     assert_eq!(ask::<i64>(&mut server.connect(), "EXISTS cluster"), 0);
-    await_log(&files, &["began", "began", "began"]);
+    let threads = || fs::read_dir(format!("/proc/{}/task", one.pid())).unwrap().count();
+    await_log(&files, &["began", "began"]);
+    let before = threads();
+    await_log(&files, &["began", "began", "began", "began"]);
+    // Each term had a thread of its own, for good.
+    eventually("no more threads than before", SOON, || (threads() <= before).then_some(()));
     one.signal(Signal::TERM);
     let code = one.ended().code;
     assert!(code == Some(143) || code == Some(3), "{code:?}");
