@@ -41,12 +41,12 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Action, Cli};
-use command::holders::{self, Holders};
 use command::release::Doubts;
-use command::{doctor, generate, ls, ping, release, status, watch};
+use command::{doctor, generate, holders, ls, ping, release, status, watch};
 use error::{Error, FAILED};
 use names::bytes;
 use output::{Notes, Output};
+use owners::Owners;
 use server::{Certificates, Place, content, explain};
 
 fn main() -> ExitCode {
@@ -120,7 +120,7 @@ fn perform(cli: &Cli) -> Result<u8, Error> {
             release::release(&place()?, &name(key), &name(owner), output)
         }
         Action::Release { holder: Some(holder), yes, .. } => {
-            holders::release(&place()?, &Holders::new(&bytes(holder)), *yes, output)
+            holders::release(&place()?, &Owners::matching(&bytes(holder)), *yes, output)
         }
         Action::ForceRelease { key, yes, any } => {
             let doubts = Doubts { ask: !yes, locks_only: !any };
@@ -128,7 +128,7 @@ fn perform(cli: &Cli) -> Result<u8, Error> {
         }
         Action::Ls { waiting: true, .. } => ls::waiting(&place()?, output),
         Action::Ls { pattern, holder, .. } => {
-            let holders = holder.as_ref().map(|holder| Holders::new(&bytes(holder)));
+            let holders = holder.as_ref().map(|holder| Owners::matching(&bytes(holder)));
             ls::ls(&place()?, &bytes(pattern), holders.as_ref(), output)
         }
         Action::Watch { key } => watch::watch(&place()?, &bytes(key), output),

@@ -1,6 +1,22 @@
 //! Owners that lead to a process.
 
+use wildmatch::WildMatch;
+
 use crate::names;
+
+/// The owners that a pattern means: `*` is any text, `?` any character.
+#[derive(Debug)]
+pub(crate) struct Owners(WildMatch);
+
+impl Owners {
+    pub(crate) fn matching(pattern: &[u8]) -> Owners {
+        Owners(WildMatch::new(&names::shown(pattern)))
+    }
+
+    pub(crate) fn contain(&self, owner: &[u8]) -> bool {
+        self.0.matches(&names::shown(owner))
+    }
+}
 
 /// The client that an owner names.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,30 +3,14 @@
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::rc::Rc;
 
-use wildmatch::WildMatch;
-
 use super::ls::each_held;
 use super::release::{is_confirmed, needs_terminal, report};
 use super::{NO, YES};
 use crate::error::Error;
 use crate::names;
 use crate::output::Output;
-use crate::owners;
+use crate::owners::{Owners, described};
 use crate::server::{Locks, Place};
-
-/// Which owners are meant: `*` is any text, `?` any character.
-#[derive(Debug)]
-pub(crate) struct Holders(WildMatch);
-
-impl Holders {
-    pub(crate) fn new(pattern: &[u8]) -> Holders {
-        Holders(WildMatch::new(&names::shown(pattern)))
-    }
-
-    pub(crate) fn match_it(&self, owner: &[u8]) -> bool {
-        self.0.matches(&names::shown(owner))
-    }
-}
 
 /// A hold of one of the owners.
 struct Hold {
@@ -36,7 +20,7 @@ struct Hold {
 }
 
 /// Releases everything that these owners hold, on all primaries; asks first, unless `sure`.
-pub(crate) fn release(place: &Place, holders: &Holders, sure: bool, output: Output) -> Result<u8, Error> {
+pub(crate) fn release(place: &Place, holders: &Owners, sure: bool, output: Output) -> Result<u8, Error> {
     if !sure && !stdin().is_terminal() {
         return Err(needs_terminal());
     }
@@ -62,7 +46,7 @@ pub(crate) fn release(place: &Place, holders: &Holders, sure: bool, output: Outp
 fn are_confirmed(holds: &[Hold]) -> Result<bool, Error> {
     let mut terminal = stderr();
     for Hold { key, owner, .. } in holds {
-        let process = owners::described(owner).map(|process| format!("  ({process})")).unwrap_or_default();
+        let process = described(owner).map(|process| format!("  ({process})")).unwrap_or_default();
         writeln!(terminal, "{}  {}{process}", names::shown(key), names::shown(owner))?;
     }
     is_confirmed("Their processes may still be at work. Release all of these?")

@@ -5,11 +5,11 @@ use std::rc::Rc;
 use redis::{Cmd, Value, cmd, pipe};
 
 use super::YES;
-use super::holders::Holders;
 use super::status::{holder_text, lease, state};
 use crate::error::Error;
 use crate::names;
 use crate::output::Output;
+use crate::owners::Owners;
 use crate::server::primaries::primaries;
 use crate::server::{Link, LockInfo, Locks, PATIENCE, Place, fields, integer, text};
 
@@ -20,7 +20,7 @@ const STEP: u32 = 1_000;
 pub(crate) fn ls(
     place: &Place,
     pattern: &[u8],
-    holders: Option<&Holders>,
+    holders: Option<&Owners>,
     output: Output,
 ) -> Result<u8, Error> {
     each_held(place, pattern, holders, |_, info| output.either(&info, || line(&info)))?;
@@ -31,7 +31,7 @@ pub(crate) fn ls(
 pub(crate) fn each_held(
     place: &Place,
     pattern: &[u8],
-    holders: Option<&Holders>,
+    holders: Option<&Owners>,
     mut found: impl FnMut(&Rc<Locks>, LockInfo) -> Result<(), Error>,
 ) -> Result<(), Error> {
     for (kind, candidates) in [("hash", hashes as Candidates), ("zset", sorted_sets)] {
@@ -41,7 +41,7 @@ pub(crate) fn each_held(
         };
         each_page(place, page, |locks, mut info| {
             if let Some(wanted) = holders {
-                info.holders.retain(|holder| wanted.match_it(&holder.owner));
+                info.holders.retain(|holder| wanted.contain(&holder.owner));
             }
             let is_meant = info.held && (holders.is_none() || !info.holders.is_empty());
             if is_meant { found(locks, info) } else { Ok(()) }
