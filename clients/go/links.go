@@ -149,7 +149,7 @@ func (l *link) listen(lock string) string {
 	return l.channel
 }
 
-// unsubscribed: the slot of the channel has left the server. Who waits asks again, with another channel.
+// unsubscribed: the slot of the channel has left the server. Its waiters ask again, with another channel.
 func (l *link) unsubscribed() {
 	l.channel, l.wanders = "", true
 	l.client.at(l, func(a *acquisition) {

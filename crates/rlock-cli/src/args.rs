@@ -127,8 +127,8 @@ pub(crate) enum Action {
     /// It exits by TERM, INT, HUP or QUIT, which the command gets too: with the command's code, or 128 and the number of the signal where it
     /// did not lead. It exits with an error where the command cannot be executed, or the server refuses the lock.
     ///
-    /// How soon another process leads after this one crashed is what --session-grace says, or the lease: after `kill -9`
-    /// of rlock at once with a session of 1s a second later, after the loss of the machine at lease end.
+    /// After a crash of rlock another process leads once the session grace is over (--session-grace), and without a session at
+    /// lease end. After the loss of a machine it is the lease end in both cases.
     Lead(LeadArgs),
     /// Show a lock's holders, lease and waiters
     Status {

@@ -337,7 +337,7 @@ class Commands(PrimaryLink):
 
 
 class Subscription(PrimaryLink):
-    """For the messages to those who wait at the server of a link for commands."""
+    """The link for the messages to waiters, at the server of a link for commands."""
 
     # unmapped: no slot of the server is known; asking; heard: the server has confirmed it; sure: it is the server of
     # the commands, which makes the grants.

@@ -45,6 +45,9 @@ use crate::server::Place;
 /// The lock was lost.
 const LOST: u8 = 123;
 
+/// The lock was not acquired in time.
+const NOT_ACQUIRED: u8 = 124;
+
 /// The answer to Ctrl-Z. rlock must continue for its renewals, so the shell would never take a `fg`; and a suspended
 /// command must not keep a lock.
 const NO_SUSPENSION: &str = "a command that holds a lock cannot be suspended: it continues";
@@ -75,7 +78,7 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
         Err(error @ Error::Nested { .. }) if wait != Wait::ForEver => Ok(Awaited::Nested(error)),
         awaited => awaited.inspect_err(|_| keeper.abandon()),
     };
-    let missed = match awaited? {
+    let (missed, code) = match awaited? {
         Awaited::Held(guard) => {
             let running = Running { keeper, inbox: &inbox, timing, notes };
             return running.run(&arguments.under, guard, || ()).map(|ended| ended.code);
@@ -88,14 +91,16 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
         }
         Awaited::NotAcquired(why) => {
             let key = names::shown(&names::bytes(&arguments.under.key));
+            // Without another holder nobody does the job: that must not pass for a success.
+            let code = if why.is_some() { NOT_ACQUIRED } else { arguments.conflict_exit_code };
             let why = why.map_or("; `rlock status` shows its holder".to_string(), |why| format!(": {why}"));
-            format!("the lock {key} was not acquired in time{why}")
+            (format!("the lock {key} was not acquired in time{why}"), code)
         }
-        Awaited::Nested(error) => format!("{error}; it cannot be acquired"),
+        Awaited::Nested(error) => (format!("{error}; it cannot be acquired"), arguments.conflict_exit_code),
     };
     notes.say(&missed);
     keeper.abandon();
-    Ok(arguments.conflict_exit_code)
+    Ok(code)
 }
 
 /// How the wait for the lock ended.

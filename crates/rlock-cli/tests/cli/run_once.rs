@@ -105,6 +105,15 @@ fn a_conflict_has_the_code_that_was_asked_for_and_nothing_else_has() {
     run(&["--conflict-exit-code", "256"]).fails(125, &["--conflict-exit-code"]);
 }
 
+/// A drained server keeps every machine from the job: the code of a conflict made that a success.
+#[test]
+fn a_drained_server_is_no_conflict() {
+    let server = TestServer::start();
+    ask::<redis::Value>(&mut server.connect(), "CONFIG SET rlock.accept no");
+    let words = ["run", "job", "--wait", "300ms", "--conflict-exit-code", "0", "--", "echo", "ran"];
+    rlock(&server, &words).fails(124, &["not acquired in time", "rlock.accept is no"]);
+}
+
 /// The logs of cron and CI stayed empty while a job waited.
 #[test]
 fn a_wait_says_without_a_terminal_what_it_waits_for() {
