@@ -89,18 +89,21 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
             keeper.abandon();
             return Ok(group::ended_by(signal.as_raw()).0);
         }
-        Awaited::NotAcquired(why) => {
-            let key = names::shown(&names::bytes(&arguments.under.key));
-            // Without another holder nobody does the job: that must not pass for a success.
-            let code = if why.is_some() { NOT_ACQUIRED } else { arguments.conflict_exit_code };
-            let why = why.map_or("; `rlock status` shows its holder".to_string(), |why| format!(": {why}"));
-            (format!("the lock {key} was not acquired in time{why}"), code)
+        // Without another holder no machine does the job: that must not pass for a success.
+        Awaited::NotAcquired(Some(why)) => (not_acquired(arguments, &format!(": {why}")), NOT_ACQUIRED),
+        Awaited::NotAcquired(None) => {
+            (not_acquired(arguments, "; `rlock status` shows its holder"), arguments.conflict_exit_code)
         }
         Awaited::Nested(error) => (format!("{error}; it cannot be acquired"), arguments.conflict_exit_code),
     };
     notes.say(&missed);
     keeper.abandon();
     Ok(code)
+}
+
+fn not_acquired(arguments: &RunArgs, why: &str) -> String {
+    let key = names::shown(&names::bytes(&arguments.under.key));
+    format!("the lock {key} was not acquired in time{why}")
 }
 
 /// How the wait for the lock ended.

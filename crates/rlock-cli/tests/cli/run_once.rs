@@ -107,7 +107,7 @@ fn a_conflict_has_the_code_that_was_asked_for_and_nothing_else_has() {
 
 /// A drained server keeps every machine from the job: the code of a conflict made that a success.
 #[test]
-fn a_drained_server_is_no_conflict() {
+fn a_drained_server_is_not_taken_for_a_conflict() {
     let server = TestServer::start();
     ask::<redis::Value>(&mut server.connect(), "CONFIG SET rlock.accept no");
     let words = ["run", "job", "--wait", "300ms", "--conflict-exit-code", "0", "--", "echo", "ran"];
