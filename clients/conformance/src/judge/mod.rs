@@ -7,6 +7,8 @@ mod lasting;
 mod sessions;
 mod transcript;
 
+use std::ops::Range;
+
 use serde_json::Value;
 
 use crate::proxy::transcript::Entry;
@@ -27,6 +29,8 @@ pub(crate) struct Book {
     pub(crate) entries: Vec<Entry>,
     /// When its close was answered.
     pub(crate) closed: Option<i64>,
+    /// When its process stood still.
+    pub(crate) stops: Vec<Range<i64>>,
 }
 
 impl Book {
@@ -36,6 +40,9 @@ impl Book {
                 && asked.request.get("client").and_then(Value::as_str) == Some(client)
         });
         let closed = close.and_then(|asked| asked.answer.as_ref()).map(|answer| answer.at);
-        Book { client: client.to_string(), entries, closed }
+        let process = run.parties.get(client).map(|party| &party.process);
+        let stops = run.stops.iter().filter(|(stopped, _)| Some(stopped) == process);
+        let stops = stops.map(|(_, stop)| stop.clone()).collect();
+        Book { client: client.to_string(), entries, closed, stops }
     }
 }

@@ -151,13 +151,7 @@ impl Way {
         let replied = Replied { at: boot_ns(), value: frame.clone(), delivered: false };
         set_reply(&mut state, entry, replied);
         match met {
-            Some((_, Act::CutAfter)) => return Fate::Cut,
-            Some((_, Act::Mute)) => {
-                if let Some(open) = state.open.get_mut(&self.id) {
-                    open.silent = true;
-                }
-                return Fate::Vanish;
-            }
+            Some((place, act @ (Act::CutAfter | Act::Mute))) => return self.after(state, place, act),
             Some((place, Act::HoldReply)) => state = self.hold(state, place),
             _ => (),
         }
@@ -172,6 +166,23 @@ impl Way {
         drop(state);
         self.shared.changed.notify_all();
         Fate::Pass
+    }
+
+    /// Cuts the connection instead of a reply, or silences it; only then is the gate met, so that what the next step asks for takes
+    /// another connection.
+    fn after(&self, mut state: MutexGuard<'_, State>, place: usize, act: Act) -> Fate {
+        if let Some(open) = state.open.get_mut(&self.id) {
+            open.silent = true;
+            if act == Act::CutAfter {
+                open.cut();
+            }
+        }
+        if let Some(gate) = state.gates.get_mut(place) {
+            gate.met = true;
+        }
+        drop(state);
+        self.shared.changed.notify_all();
+        if act == Act::CutAfter { Fate::Cut } else { Fate::Vanish }
     }
 
     fn message<'a>(&'a self, mut state: MutexGuard<'a, State>, words: Vec<String>) -> Fate {

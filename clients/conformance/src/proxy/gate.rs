@@ -31,6 +31,7 @@ pub(crate) struct Gate {
     pub(crate) every: bool,
     pub(crate) act: Act,
     pub(crate) seen: u32,
+    /// What it does has begun, or is done if that is an act on a reply.
     pub(crate) met: bool,
     pub(crate) open: bool,
 }
@@ -43,7 +44,7 @@ impl Gate {
         }
         self.seen += 1;
         let meets = self.seen == self.nth || (self.every && self.seen > self.nth);
-        self.met |= meets;
+        self.met |= meets && !matches!(self.act, Act::CutAfter | Act::Mute);
         meets
     }
 }

@@ -98,6 +98,8 @@ pub(crate) struct Run<'a> {
     pub(crate) killed: Vec<String>,
     /// Processes that the scenario killed, stopped or kept busy: they may be late.
     pub(crate) disturbed: Vec<String>,
+    /// When processes stood still: from the stop to the order to go on.
+    pub(crate) stops: Vec<(String, std::ops::Range<i64>)>,
     pub(crate) stalls: Stalls,
     pub(crate) start: i64,
 }
@@ -153,6 +155,7 @@ impl<'a> Run<'a> {
             saved: HashMap::new(),
             killed: Vec::new(),
             disturbed: Vec::new(),
+            stops: Vec::new(),
             stalls: Stalls::watch(),
             start: crate::clock::boot_ns(),
         }

@@ -7,6 +7,7 @@ use rlock_testkit::rights::{refusals, set_user};
 use serde_json::{Value, json};
 
 use super::{DEADLINE, Problem, Run};
+use crate::clock::boot_ns;
 use crate::driver::Line;
 use crate::proxy::transcript::Entry;
 use crate::scenario::Signal;
@@ -70,8 +71,14 @@ impl Run<'_> {
             Signal::Stop => {
                 driver.stop();
                 self.disturbed.push(process.to_string());
+                self.stops.push((process.to_string(), boot_ns()..i64::MAX));
             }
-            Signal::Cont => driver.signal(rustix::process::Signal::CONT),
+            Signal::Cont => {
+                driver.signal(rustix::process::Signal::CONT);
+                self.stops.iter_mut().filter(|(stopped, _)| stopped == process).for_each(|(_, stop)| {
+                    stop.end = stop.end.min(boot_ns());
+                });
+            }
             Signal::Kill => {
                 self.pool.drivers.remove(process);
                 self.killed.push(process.to_string());
