@@ -75,13 +75,16 @@ pub(super) struct Granted<'a> {
 
 /// The messages that back the hold of this acquisition: each can only be about a grant that the server made after the first request.
 pub(super) fn messages(book: &Book, granted: &Granted<'_>) -> Vec<Backing> {
-    let found = book.entries.iter().enumerate();
+    // Of thousands of holds each looks at thousands of messages.
+    let names = format!(" {} {} ", encoded(granted.owner), encoded(granted.lock));
+    let named = |entry: &Entry| matches!(&entry.what, What::Message(words) if words.last().is_some_and(|text| text.contains(&names)));
+    let found = book.entries.iter().enumerate().filter(|(_, entry)| named(entry));
     found.filter_map(|(place, entry)| message(book.entries.get(..place)?, entry, granted)).collect()
 }
 
 /// The backing by a message, with the entries before it.
 fn message(before: &[Entry], entry: &Entry, granted: &Granted<'_>) -> Option<Backing> {
-    let (channel, lease) = grant(entry, granted)?;
+    let (channel, lease) = grant(entry)?;
     let asked = |entry: &&Entry| {
         entry.command("RLOCK.ACQUIRE").is_some_and(|(words, _)| {
             let named = words.get(1..3).unwrap_or_default();
@@ -110,13 +113,12 @@ fn message(before: &[Entry], entry: &Entry, granted: &Granted<'_>) -> Option<Bac
     (one_link && token && in_time).then_some(backing)
 }
 
-/// The channel and the lease of a message that grants this acquisition the lock.
-fn grant<'a>(entry: &'a Entry, granted: &Granted<'_>) -> Option<(&'a str, i64)> {
+/// The channel and the lease of a message that grants a lock.
+fn grant(entry: &Entry) -> Option<(&str, i64)> {
     let What::Message(words) = &entry.what else { return None };
     let fields: Vec<&str> = words.last()?.split(' ').collect();
-    let [word, _database, owner, lock, _holds, lease, ..] = fields.as_slice() else { return None };
-    let is_its = *word == "granted" && *owner == encoded(granted.owner) && *lock == encoded(granted.lock);
-    let lease: i64 = lease.parse().ok().filter(|_| is_its)?;
+    let ["granted", _database, _owner, _lock, _holds, lease, ..] = fields.as_slice() else { return None };
+    let lease: i64 = lease.parse().ok()?;
     Some((words.get(1)?, lease * MS))
 }
 

@@ -53,13 +53,14 @@ fn nothing_after_close(book: &Book) -> Result<(), Problem> {
 /// ask for a place in the queue. A process that goes on after a stop may send what was due before it reads what arrived meanwhile.
 fn no_polling(book: &Book) -> Result<(), Problem> {
     let mut unread: Vec<&str> = Vec::new();
-    let mut last: HashMap<(String, String), (i64, u64, bool)> = HashMap::new();
+    // By owner, as messages write it, and lock.
+    let mut last: HashMap<String, HashMap<&str, Asked>> = HashMap::new();
     for entry in &book.entries {
         if let What::Message(words) = &entry.what {
             // granted <db> <owner> …: this owner has received a message.
             let payload = words.last().map(String::as_str).unwrap_or_default();
             let owner = payload.split(' ').nth(2).unwrap_or_default();
-            last.retain(|(_, waiter), _| encoded(waiter) != owner);
+            last.remove(owner);
             if book.stops.iter().any(|stop| stop.contains(&entry.at)) {
                 unread.push(owner);
             }
@@ -72,24 +73,33 @@ fn no_polling(book: &Book) -> Result<(), Problem> {
         let denied = reply.is_some_and(|reply| reply.value == Frame::Null && reply.delivered);
         let waits = reply.is_some_and(|reply| is_waiting(&reply.value) && reply.delivered);
         let queues = words.iter().any(|word| word.eq_ignore_ascii_case("ENQUEUE"));
-        let key = (lock.clone(), owner.clone());
-        if let Some((at, connection, was_denied)) = last.get(&key) {
-            let soon = entry.connection == *connection && entry.at - at < CLOSEST_REPEAT;
-            let reason = unread.iter().position(|waiter| *waiter == encoded(owner));
+        let waiter = encoded(owner);
+        let asked = last.entry(waiter.clone()).or_default();
+        if let Some(before) = asked.get(lock.as_str()) {
+            let gap = entry.at - before.at;
+            let soon = entry.connection == before.connection && gap < CLOSEST_REPEAT;
+            let reason = unread.iter().position(|owner| *owner == waiter);
             if let (true, Some(reason)) = (soon, reason) {
                 unread.remove(reason);
-            } else if (soon || *was_denied) && !(*was_denied && queues) {
-                let gap = (entry.at - at) / MS;
+            } else if (soon || before.denied) && !(before.denied && queues) {
+                let gap = gap / MS;
                 return Err(format!("rule polling: {owner} asked for {lock} again after {gap} ms").into());
             }
         }
         if denied || waits {
-            last.insert(key, (entry.at, entry.connection, denied));
+            asked.insert(lock, Asked { at: entry.at, connection: entry.connection, denied });
         } else {
-            last.remove(&key);
+            asked.remove(lock.as_str());
         }
     }
     Ok(())
+}
+
+/// The last request of a waiter that was not granted.
+struct Asked {
+    at: i64,
+    connection: u64,
+    denied: bool,
 }
 
 /// A name as messages write it.
