@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rlock_testkit::rows;
+
 use crate::environment::root;
 use crate::hand_offs::HandOffs;
 use crate::instructions::{self, Instructions};
@@ -87,8 +89,7 @@ pub(crate) fn save_beside(results: Results) -> Result<PathBuf, String> {
 }
 
 fn write_results(path: &Path, results: &Results) -> Result<(), String> {
-    let mut text = serde_json::to_string_pretty(results).map_err(|error| error.to_string())?;
-    text.push('\n');
+    let text = rows(results).map_err(|error| error.to_string())?;
     write(path, &text)
 }
 
@@ -168,6 +169,15 @@ mod tests {
         for (path, expected) in pages(&load().unwrap()).unwrap() {
             let actual = fs::read_to_string(&path).unwrap_or_default();
             assert!(actual == expected, "{} is stale: run `make bench ONLY=render`", path.display());
+        }
+    }
+
+    #[test]
+    fn each_stored_measurement_is_a_line() {
+        let stored = load().unwrap();
+        for results in stored.all() {
+            let path = path_of(results);
+            assert!(fs::read_to_string(&path).unwrap() == rows(results).unwrap(), "{}", path.display());
         }
     }
 

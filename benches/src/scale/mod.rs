@@ -20,6 +20,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rlock_testkit::rows;
+
 use crate::environment::{load, root};
 use crate::placement;
 use crate::progress::Progress;
@@ -172,8 +174,7 @@ fn near(scale: &Scale) -> Result<(), String> {
 }
 
 fn keep(scale: &Scale) -> Result<(), String> {
-    let mut text = serde_json::to_string_pretty(scale).map_err(|error| error.to_string())?;
-    text.push('\n');
+    let text = rows(scale).map_err(|error| error.to_string())?;
     let path = path();
     fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(|error| error.to_string())?;
     fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;

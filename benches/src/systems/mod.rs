@@ -20,7 +20,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use rlock_testkit::DataDir;
+use rlock_testkit::{DataDir, rows};
 
 use crate::environment::{self, root};
 use crate::progress::Progress;
@@ -127,8 +127,7 @@ fn path() -> PathBuf {
 }
 
 fn save(results: &Systems) -> Result<(), String> {
-    let mut text = serde_json::to_string_pretty(results).map_err(|error| error.to_string())?;
-    text.push('\n');
+    let text = rows(results).map_err(|error| error.to_string())?;
     fs::write(path(), text).map_err(|error| format!("{}: {error}", path().display()))
 }
 
