@@ -1,7 +1,7 @@
 //! What was simulated, as tables.
 
-use super::{round, table};
-use crate::report::tables::{grouped, number};
+use super::round;
+use crate::report::tables::{grouped, number, table};
 use crate::scale::checks::{Comparison, comparisons};
 use crate::scale::fleet::{LINES, NAMES, SHARE};
 use crate::scale::results::{Measured, Scale};
