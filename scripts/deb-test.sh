@@ -85,9 +85,8 @@ look_into() { # ROOT
     expect "manual pages" "$(find "$work/man" -type f | wc -l)" "$pages"
     bash -n "$1/usr/share/bash-completion/completions/rlock"
     expect "the mode of the exporter's file, which has a password" 640 "$(stat -c %a "$1/etc/default/rlock-exporter")"
-    for file in prometheus/rlock.rules.yml grafana/rlock.json; do
-        cmp "packaging/$file" "$1/usr/share/rlock/$file" || die "$file differs"
-    done
+    cmp packaging/prometheus/rlock.rules.yml "$1/usr/share/rlock/prometheus/rlock.rules.yml" || die "the alerts differ"
+    "$1/usr/bin/rlock" dashboard | cmp - "$1/usr/share/rlock/grafana/rlock.json" || die "the dashboard differs"
     expect "the command's version" "rlock $(dpkg-deb -f "$package" Version | sed 's/-[^-]*$//')" "$("$1/usr/bin/rlock" --version)"
 }
 

@@ -34,7 +34,7 @@ maintainer=$(scripts/addresses.sh get maintainer)
 maintainer=${maintainer:-A local build of rlock <not-a-release@rlock.invalid>}
 repository=$(scripts/addresses.sh get repository)
 sed -i "s|@MAINTAINER@|$maintainer|${repository:+; s|^Rules-Requires-Root:|Homepage: $repository\\n&|}" "$stage/debian/control"
-cp -r CHANGELOG.md docs packaging/prometheus packaging/grafana "$stage/"
+cp -r CHANGELOG.md docs packaging/prometheus "$stage/"
 cp "$module" "$stage/librlock.so"
 cp "$command" "$stage/rlock"
 chmod 0755 "$stage/librlock.so" "$stage/rlock"
@@ -42,6 +42,8 @@ sed 's|\./target/release/librlock\.so|/usr/lib/redis/modules/librlock.so|' redis
 scripts/licences.sh >"$stage/third-party-licences"
 
 "$command" man --dir "$stage/man"
+mkdir "$stage/grafana"
+"$command" dashboard >"$stage/grafana/rlock.json"
 for completions in bash/rlock zsh/_rlock fish/rlock.fish; do
     mkdir -p "$stage/completions/${completions%/*}"
     "$command" completions "${completions%/*}" >"$stage/completions/$completions"

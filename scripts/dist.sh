@@ -17,7 +17,7 @@ mkdir -p "$dist/$name"
 # As they are in the package: without debug information, which has a package of its own.
 cp "$stage/debian/rlock/usr/lib/redis/modules/librlock.so" "$stage/debian/rlock/usr/bin/rlock" "$dist/$name/"
 cp -r LICENSE CHANGELOG.md docs/COMMANDS.md docs/FENCING.md docs/SAFETY.md docs/REDISSON.md docs/ERRORS.md docs/CHAOS.md docs/pictures "$stage/redis.conf" "$stage/third-party-licences" \
-    "$stage/man" "$stage/completions" packaging/prometheus packaging/grafana docs/OPERATIONS.md "$dist/$name/"
+    "$stage/man" "$stage/completions" packaging/prometheus "$stage/grafana" docs/OPERATIONS.md "$dist/$name/"
 # The same change gives the same tarball.
 tar -C "$dist" --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w \
     --mtime="@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}" -cf - "$name" | gzip -9n >"$dist/$name.tar.gz"

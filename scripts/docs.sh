@@ -1,6 +1,6 @@
 #!/bin/sh
-# Draws the pictures, builds the site of all pages, and checks it: every link and anchor, and every page and picture in
-# a real browser, at the width of a desk and of a phone. `make docs` calls it.
+# Draws the pictures (those in docs/bench are not stored), builds the site of all pages, and checks it: every link and anchor, and
+# every page and picture in a real browser, at the width of a desk and of a phone. `make docs` calls it.
 #
 # It installs what is missing: mdBook by cargo, Chromium by apt as root. What it cannot install it names.
 set -eu

@@ -1,7 +1,12 @@
 //! The files in docs: results, plots and the page.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+
+use rlock_testkit::rows;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::environment::root;
 use crate::hand_offs::HandOffs;
@@ -65,7 +70,7 @@ pub(crate) fn save(mut results: Results) -> Result<PathBuf, String> {
         results.clients = results.clients.or(stored.clients);
         results.redisson = results.redisson.or(stored.redisson);
     }
-    write_results(&path, &results)?;
+    keep(&path, &results)?;
     Ok(path)
 }
 
@@ -82,14 +87,29 @@ pub(crate) fn save_beside(results: Results) -> Result<PathBuf, String> {
     stored.stalls = results.stalls.or(stored.stalls);
     stored.clients = results.clients.or(stored.clients);
     stored.redisson = results.redisson.or(stored.redisson);
-    write_results(&path, &stored)?;
+    keep(&path, &stored)?;
     Ok(path)
 }
 
-fn write_results(path: &Path, results: &Results) -> Result<(), String> {
-    let mut text = serde_json::to_string_pretty(results).map_err(|error| error.to_string())?;
-    text.push('\n');
-    write(path, &text)
+/// Stores results, a line for each measurement.
+pub(crate) fn keep(path: &Path, results: &impl Serialize) -> Result<(), String> {
+    write(path, &rows(results).map_err(|error| error.to_string())?)
+}
+
+/// Reads stored results of one of these versions of their layout. The command remakes them, as the error says.
+pub(crate) fn kept<T: DeserializeOwned>(
+    path: &Path,
+    command: &str,
+    versions: RangeInclusive<u32>,
+    version: fn(&T) -> u32,
+) -> Result<T, String> {
+    let of_file = |error: String| format!("{}: {error}; remake it by `{command}`", path.display());
+    let text = fs::read_to_string(path).map_err(|error| of_file(error.to_string()))?;
+    let results = serde_json::from_str(&text).map_err(|error| of_file(error.to_string()))?;
+    match version(&results) {
+        known if versions.contains(&known) => Ok(results),
+        other => Err(of_file(format!("version {other} of the layout, known are {versions:?}"))),
+    }
 }
 
 /// Reads all stored results.
@@ -113,16 +133,11 @@ pub(crate) fn load() -> Result<Stored, String> {
 }
 
 fn read(path: &Path) -> Result<Results, String> {
-    let of_file = |error: String| format!("{}: {error}; remake it by `make bench`", path.display());
-    let text = fs::read_to_string(path).map_err(|error| of_file(error.to_string()))?;
-    let results: Results = serde_json::from_str(&text).map_err(|error| of_file(error.to_string()))?;
-    match results.schema {
-        1..=SCHEMA => Ok(results),
-        other => Err(of_file(format!("version {other} of the layout, at most {SCHEMA} is known"))),
-    }
+    kept(path, "make bench", 1..=SCHEMA, |results: &Results| results.schema)
 }
 
-/// The pages of the stored results: files below docs, and their text.
+/// The pages of the stored results and their plots: files below docs, and their text. The plots in docs/bench are not stored: only
+/// the site shows them.
 pub(crate) fn pages(stored: &Stored) -> Result<Vec<(PathBuf, String)>, String> {
     let of_scale = scale::stored()?;
     let mut pages = vec![
@@ -164,10 +179,23 @@ mod tests {
 
     /// After a change of a benchmark, the template or a plot, `render` must remake the stored files.
     #[test]
-    fn the_page_and_the_plots_are_what_the_results_make() {
+    fn the_stored_pages_are_what_the_results_make() {
         for (path, expected) in pages(&load().unwrap()).unwrap() {
+            if path.starts_with(folder()) {
+                assert!(expected.starts_with("<svg"), "{}", path.display());
+                continue;
+            }
             let actual = fs::read_to_string(&path).unwrap_or_default();
             assert!(actual == expected, "{} is stale: run `make bench ONLY=render`", path.display());
+        }
+    }
+
+    #[test]
+    fn each_stored_measurement_is_a_line() {
+        let stored = load().unwrap();
+        for results in stored.all() {
+            let path = path_of(results);
+            assert!(fs::read_to_string(&path).unwrap() == rows(results).unwrap(), "{}", path.display());
         }
     }
 

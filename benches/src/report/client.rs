@@ -1,40 +1,26 @@
 //! What the Rust client costs, as Markdown tables.
 
-use std::fmt::Write;
-
-use super::tables::{figure, grouped, number};
+use super::tables::{figure, grouped, number, table};
 use crate::client::Who;
-use crate::results::{Client, Renewal};
+use crate::results::{Client, HandOff, Pairs, Renewal};
 
 /// What an acquire and a release cost.
 pub(crate) fn pairs(client: &Client) -> String {
-    let mut text = String::from(
-        "| | cores | µs | ratio to the raw commands | its own CPU, µs | ratio to the raw commands | commands |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
-    for one in &client.pairs {
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} |",
-            label(&one.contender),
-            one.placement,
-            figure(one.wall_us),
-            figure(one.wall_to_raw),
-            figure(one.cpu_us),
-            figure(one.cpu_to_raw),
-            number(one.commands),
-        );
-    }
-    text
+    let row = |one: &Pairs| {
+        let figures = [one.wall_us, one.wall_to_raw, one.cpu_us, one.cpu_to_raw].map(figure).join(" | ");
+        format!("{} | {} | {figures} | {}", label(&one.contender), one.placement, number(one.commands))
+    };
+    table(
+        "| cores | µs | ratio to the raw commands | its own CPU, µs | ratio to the raw commands | commands",
+        client.pairs.iter().map(row),
+    )
 }
 
 /// What a hand-off takes.
 pub(crate) fn hand_offs(client: &Client) -> String {
-    let mut text = String::from("| | µs | ratio to the raw commands |\n|---|---|---|\n");
-    for one in &client.hand_offs {
-        let _ = writeln!(text, "| {} | {} | {} |", label(&one.contender), figure(one.us), figure(one.to_raw));
-    }
-    text
+    let row =
+        |one: &HandOff| format!("{} | {} | {}", label(&one.contender), figure(one.us), figure(one.to_raw));
+    table("| µs | ratio to the raw commands", client.hand_offs.iter().map(row))
 }
 
 /// What keeping many locks takes.

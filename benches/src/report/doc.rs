@@ -17,7 +17,6 @@ const TEMPLATE: &str = include_str!("../../BENCHMARKS.md.in");
 /// The page.
 pub(crate) fn page(stored: &Stored, of_scale: Option<&Scale>) -> String {
     let main = &stored.main;
-    let mut text = TEMPLATE.to_string();
     let parts = [
         ("environment", environment(&main.environment)),
         ("won", prose::won(stored)),
@@ -38,6 +37,12 @@ pub(crate) fn page(stored: &Stored, of_scale: Option<&Scale>) -> String {
         ("others", others(&stored.others)),
         ("systems", systems::section(stored.systems.as_ref())),
     ];
+    filled(TEMPLATE, &parts)
+}
+
+/// The template with its parts, each in the place of its name.
+pub(crate) fn filled(template: &str, parts: &[(&str, String)]) -> String {
+    let mut text = template.to_string();
     for (name, value) in parts {
         let slot = format!("@{name}@");
         assert!(text.contains(&slot), "the template has no {slot}");

@@ -1,4 +1,4 @@
-//! The plots in docs/bench, and README's.
+//! The plots of the site, in docs/bench, and README's.
 
 use plotters::coord::ranged1d::SegmentValue;
 use plotters::prelude::*;

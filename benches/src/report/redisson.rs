@@ -1,9 +1,7 @@
 //! What Redisson's releases cost as they are, as Markdown tables.
 
-use std::fmt::Write;
-
 use super::doc::environment;
-use super::tables::{figure, grouped, number};
+use super::tables::{figure, grouped, number, table};
 use crate::redisson::{FieldCosts, Java, Pairs, Redissons};
 
 /// All tables.
@@ -23,39 +21,30 @@ pub(super) fn tables(results: Option<&Redissons>) -> String {
 }
 
 fn pairs(results: &[Pairs]) -> String {
-    let mut text = String::from(
-        "| | µs | ratio | server CPU, µs | ratio | client CPU, µs | ratio | commands |\n|---|---|---|---|---|---|---|---|\n",
-    );
-    for one in results {
+    let row = |one: &Pairs| {
         let figures =
-            [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own]
-                .map(figure);
-        let commands = number(one.commands.median);
-        let _ = writeln!(text, "| {} | {} | {commands} |", label(&one.library), figures.join(" | "));
-    }
-    text
+            [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own];
+        let figures = figures.map(figure).join(" | ");
+        format!("{} | {figures} | {}", label(&one.library), number(one.commands.median))
+    };
+    table(
+        "| µs | ratio | server CPU, µs | ratio | client CPU, µs | ratio | commands",
+        results.iter().map(row),
+    )
 }
 
 fn fields<'a>(results: impl Iterator<Item = &'a FieldCosts>) -> String {
-    let mut text = String::from(
-        "| | waiters | µs | ratio | server CPU, µs | ratio | client CPU, µs | ratio | commands | to the last holder, % |\n\
-         |---|---|---|---|---|---|---|---|---|---|\n",
-    );
-    for one in results {
+    let row = |one: &FieldCosts| {
         let figures =
-            [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own]
-                .map(figure);
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} |",
-            label(&one.library),
-            grouped(one.waiters as u64),
-            figures.join(" | "),
-            number(one.commands.median),
-            number(one.again_percent.median),
-        );
-    }
-    text
+            [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own];
+        let (figures, waiters) = (figures.map(figure).join(" | "), grouped(one.waiters as u64));
+        let (commands, again) = (number(one.commands.median), number(one.again_percent.median));
+        format!("{} | {waiters} | {figures} | {commands} | {again}", label(&one.library))
+    };
+    table(
+        "| waiters | µs | ratio | server CPU, µs | ratio | client CPU, µs | ratio | commands | to the last holder, %",
+        results.map(row),
+    )
 }
 
 fn label(library: &str) -> String {

@@ -39,6 +39,15 @@ pub(crate) fn grouped(value: u64) -> String {
     text
 }
 
+/// A table of a head and rows, whose cells a bar divides.
+pub(crate) fn table(head: &str, rows: impl IntoIterator<Item = String>) -> String {
+    let mut text = format!("| {head} |\n|{}\n", "---|".repeat(head.matches('|').count() + 1));
+    rows.into_iter().for_each(|row| {
+        let _ = writeln!(text, "| {row} |");
+    });
+    text
+}
+
 /// What readers cost that come and go.
 pub(crate) fn readers(results: &[Readers]) -> String {
     if results.is_empty() {
@@ -106,48 +115,44 @@ pub(crate) fn uncontended(results: &Uncontended) -> String {
 
 /// What a hand-off costs.
 pub(crate) fn contention(results: &[Contention]) -> String {
-    let mut text = String::from(
-        "| | waiters | commands sent | executed | CPU, µs | CPU without a pause, µs | hand-offs per second | grants per waiter |\n\
-         |---|---|---|---|---|---|---|---|\n",
-    );
-    for one in results {
+    let row = |one: &Contention| {
         let busy = one.busy_cpu_us.map_or("-".into(), figure);
         let [fewest, mean, most] = one.grants.map(number);
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {busy} | {} | {fewest} to {most}, mean {mean} |",
+        format!(
+            "{} | {} | {} | {} | {} | {busy} | {} | {fewest} to {most}, mean {mean}",
             label(&one.protocol),
             grouped(one.waiters as u64),
             number(one.commands.median),
             number(one.executed.median),
             figure(one.cpu_us),
             number(one.per_second.median),
-        );
-    }
-    text
+        )
+    };
+    table(
+        "| waiters | commands sent | executed | CPU, µs | CPU without a pause, µs | hand-offs per second | grants per waiter",
+        results.iter().map(row),
+    )
 }
 
 /// How long a hand-off takes.
 pub(crate) fn latency(results: &[Contention]) -> String {
-    let mut text = String::from(
-        "| | waiters | p50, µs | p99 | p99.9 | p50, ratio to PUBLISH | without a pause, one core |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
-    for one in results {
+    let row = |one: &Contention| {
         let busy = one.busy_latency_to_publish.map_or("-".into(), figure);
         let Latency { p50, p99, p999 } = one.latency;
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {busy} |",
+        format!(
+            "{} | {} | {} | {} | {} | {} | {busy}",
             label(&one.protocol),
             grouped(one.waiters as u64),
             number(p50),
             number(p99),
             number(p999),
             figure(one.latency_to_publish),
-        );
-    }
-    text
+        )
+    };
+    table(
+        "| waiters | p50, µs | p99 | p99.9 | p50, ratio to PUBLISH | without a pause, one core",
+        results.iter().map(row),
+    )
 }
 
 fn label(protocol: &str) -> String {
@@ -157,13 +162,11 @@ fn label(protocol: &str) -> String {
 
 /// Bytes.
 pub(crate) fn memory(results: &[Memory]) -> String {
-    let mut text = String::from("| | bytes each | measured with |\n|---|---|---|\n");
-    for one in results {
+    let row = |one: &Memory| {
         let label = What::ALL.into_iter().find(|what| what.name() == one.what).map_or("?", What::label);
-        let (bytes, count) = (number(one.bytes.median), grouped(one.count as u64));
-        let _ = writeln!(text, "| {label} | {bytes} | {count} |");
-    }
-    text
+        format!("{label} | {} | {}", number(one.bytes.median), grouped(one.count as u64))
+    };
+    table("| bytes each | measured with", results.iter().map(row))
 }
 
 /// All that was measured, for the terminal.

@@ -16,8 +16,7 @@ mod tied;
 mod traffic;
 mod workload;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::environment::{load, root};
@@ -172,11 +171,8 @@ fn near(scale: &Scale) -> Result<(), String> {
 }
 
 fn keep(scale: &Scale) -> Result<(), String> {
-    let mut text = serde_json::to_string_pretty(scale).map_err(|error| error.to_string())?;
-    text.push('\n');
     let path = path();
-    fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(|error| error.to_string())?;
-    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    store::keep(&path, scale)?;
     store::render()?;
     println!("\nstored in {}, and docs/SCALE.md and docs/BENCHMARKS.md remade", path.display());
     near(scale).map_err(|error| format!("the simulated fleet is left out of the page: {error}"))
@@ -192,14 +188,7 @@ pub(crate) fn stored() -> Result<Option<Scale>, String> {
     if !path.exists() {
         return Ok(None);
     }
-    let of_file =
-        |error: String| format!("{}: {error}; remake it by `make bench ONLY=scale`", path.display());
-    let text = fs::read_to_string(&path).map_err(|error| of_file(error.to_string()))?;
-    let scale: Scale = serde_json::from_str(&text).map_err(|error| of_file(error.to_string()))?;
-    match scale.schema {
-        SCHEMA => Ok(Some(scale)),
-        other => Err(of_file(format!("version {other} of the layout, not {SCHEMA}"))),
-    }
+    store::kept(&path, "make bench ONLY=scale", SCHEMA..=SCHEMA, |scale: &Scale| scale.schema).map(Some)
 }
 
 #[cfg(test)]

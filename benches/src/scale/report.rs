@@ -3,12 +3,10 @@
 mod measured;
 mod simulated;
 
-use std::fmt::Write;
-
 use super::fill::What;
 use super::fleet;
 use super::results::Scale;
-use crate::report::doc::environment;
+use crate::report::doc::{environment, filled};
 use crate::report::tables::{grouped, number};
 use crate::results::Results;
 use measured::{PLANNED, carries, rates, rest, stops, traffic};
@@ -41,13 +39,7 @@ pub(crate) fn page(scale: Option<&Scale>, main: &Results) -> String {
         ("outage", outage(scale)),
         ("costs", costs(measured)),
     ];
-    let mut text = TEMPLATE.to_string();
-    for (name, value) in parts {
-        let slot = format!("@{name}@");
-        assert!(text.contains(&slot), "the template has no {slot}");
-        text = text.replace(&slot, value.trim_end());
-    }
-    text
+    filled(TEMPLATE, &parts)
 }
 
 /// The measured points, for docs/BENCHMARKS.md.
@@ -67,14 +59,6 @@ pub(crate) fn section(scale: &Scale) -> String {
 /// All of it, for the terminal.
 pub(crate) fn everything(scale: &Scale) -> String {
     format!("{}\n{}\n{}\n{}\n{}", section(scale), checks(scale), points(scale), crashes(scale), outage(scale))
-}
-
-fn table(head: &str, rows: impl IntoIterator<Item = String>) -> String {
-    let mut text = format!("| {head} |\n|{}\n", "---|".repeat(head.matches('|').count() + 1));
-    rows.into_iter().for_each(|row| {
-        let _ = writeln!(text, "| {row} |");
-    });
-    text
 }
 
 /// The page in a few lines.

@@ -68,7 +68,7 @@ pub(crate) fn run(seed: u64, quick: bool) -> Result<(), String> {
         println!("\nnot stored: only a full run of all systems is");
         return Ok(());
     }
-    save(&results)?;
+    store::keep(&path(), &results)?;
     store::render()?;
     println!("\nstored in {}, and docs/BENCHMARKS.md remade", path().display());
     Ok(())
@@ -126,20 +126,11 @@ fn path() -> PathBuf {
     root().join("docs/bench").join(FILE)
 }
 
-fn save(results: &Systems) -> Result<(), String> {
-    let mut text = serde_json::to_string_pretty(results).map_err(|error| error.to_string())?;
-    text.push('\n');
-    fs::write(path(), text).map_err(|error| format!("{}: {error}", path().display()))
-}
-
 /// Reads the stored results; nothing where there is no file.
 pub(crate) fn load() -> Result<Option<Systems>, String> {
-    let of_file =
-        |error: String| format!("{}: {error}; remake it by `make bench ONLY=systems`", path().display());
-    let Ok(text) = fs::read_to_string(path()) else { return Ok(None) };
-    let results: Systems = serde_json::from_str(&text).map_err(|error| of_file(error.to_string()))?;
-    match results.schema {
-        SCHEMA => Ok(Some(results)),
-        other => Err(of_file(format!("version {other} of the layout, not {SCHEMA}"))),
+    if !path().exists() {
+        return Ok(None);
     }
+    store::kept(&path(), "make bench ONLY=systems", SCHEMA..=SCHEMA, |results: &Systems| results.schema)
+        .map(Some)
 }

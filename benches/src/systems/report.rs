@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::measure::SIZES;
 use super::restart::What;
-use super::results::{HandOff, Recovery, Systems};
-use super::system::System;
+use super::results::{HandOff, Pair, Recovery, Restart, Systems, Version};
+use super::system::{Promise, System};
 use crate::report::doc::environment;
-use crate::report::tables::{figure, grouped};
+use crate::report::tables::{figure, grouped, table};
 use crate::spread::Spread;
 
 /// The section below its heading and introduction.
@@ -59,33 +59,23 @@ fn label(system: &str) -> &'static str {
 }
 
 fn promises(results: &Systems) -> String {
-    let mut text = String::from(
-        "| | server | client | a hold is safe in | servers | what frees the lock of a killed holder |\n|---|---|---|---|---|---|\n",
-    );
-    for one in &results.versions {
-        let Some(promise) = System::named(&one.system).map(System::promise) else { continue };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} |",
-            promise.label, one.server, promise.client, promise.durability, promise.nodes, promise.freed_by
-        );
-    }
-    text
+    let row = |one: &Version| {
+        let promise = System::named(&one.system).map(System::promise)?;
+        let Promise { label, client, durability, nodes, freed_by } = promise;
+        Some(format!("{label} | {} | {client} | {durability} | {nodes} | {freed_by}", one.server))
+    };
+    table(
+        "| server | client | a hold is safe in | servers | what frees the lock of a killed holder",
+        results.versions.iter().filter_map(row),
+    )
 }
 
 fn pairs(results: &Systems) -> String {
-    let mut text = String::from("| | µs | ratio to rlock | server CPU, µs |\n|---|---|---|---|\n");
-    for one in &results.pairs {
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} |",
-            label(&one.system),
-            figure(one.us),
-            figure(one.to_rlock),
-            figure(one.server_us)
-        );
-    }
-    text
+    let row = |one: &Pair| {
+        let figures = [one.us, one.to_rlock, one.server_us].map(figure).join(" | ");
+        format!("{} | {figures}", label(&one.system))
+    };
+    table("| µs | ratio to rlock | server CPU, µs", results.pairs.iter().map(row))
 }
 
 /// One row for each system, one column for each number of waiters.
@@ -108,29 +98,28 @@ fn hand_offs(results: &Systems, what: &str, of: Of) -> String {
 }
 
 fn recoveries(results: &Systems) -> String {
-    let mut text = String::from("| | ms until the waiter holds | freed by |\n|---|---|---|\n");
-    for Recovery { system, ms, .. } in &results.recoveries {
-        let freed_by = System::named(system).map_or("?", |one| one.promise().freed_by);
-        let _ = writeln!(text, "| {} | {} | {freed_by} |", label(system), figure(*ms));
-    }
-    text
+    let row = |one: &Recovery| {
+        let freed_by = System::named(&one.system).map_or("?", |one| one.promise().freed_by);
+        format!("{} | {} | {freed_by}", label(&one.system), figure(one.ms))
+    };
+    table("| ms until the waiter holds | freed by", results.recoveries.iter().map(row))
 }
 
 fn restarts(results: &Systems) -> String {
-    let mut text = String::from(
-        "| | locks | ms until the server answers | ratio to the server without the module |\n|---|---|---|---|\n",
-    );
-    for one in &results.restarts {
+    let row = |one: &Restart| {
         let what = What::ALL.into_iter().find(|what| what.name() == one.what).map_or("?", What::label);
-        let (locks, ratio) = (grouped(one.locks as u64), one.to_without_module);
-        let _ = writeln!(text, "| {what} | {locks} | {} | {} |", figure(one.ms), figure(ratio));
-    }
-    text
+        let (locks, ratio) = (grouped(one.locks as u64), figure(one.to_without_module));
+        format!("{what} | {locks} | {} | {ratio}", figure(one.ms))
+    };
+    table(
+        "| locks | ms until the server answers | ratio to the server without the module",
+        results.restarts.iter().map(row),
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::{Pair, Restart, SCHEMA, Version};
+    use super::super::results::SCHEMA;
     use super::*;
     use crate::store;
 

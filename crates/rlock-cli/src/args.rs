@@ -249,6 +249,8 @@ pub(crate) enum Action {
         #[command(flatten)]
         metrics: MetricsArgs,
     },
+    /// Print the dashboard for Grafana, which shows the metrics of `rlock exporter`: import it there
+    Dashboard,
     /// Print completions for a shell; save them in its completion directory
     Completions {
         /// The shell

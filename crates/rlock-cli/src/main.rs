@@ -137,6 +137,7 @@ fn perform(cli: &Cli) -> Result<u8, Error> {
         Action::Doctor => doctor::doctor(&place()?, output),
         Action::Exporter { listen, metrics } => metrics::serve(place()?, metrics.hot_locks, listen, output),
         Action::Metrics { metrics } => metrics::print(place()?, metrics.hot_locks, output),
+        Action::Dashboard => metrics::print_dashboard(output),
         Action::Completions { shell } => generate::completions(*shell),
         Action::Man { dir } => generate::man(dir.as_deref()),
     }

@@ -10,7 +10,7 @@
 //! * [`kinds`] and [`held`] have locks of every kind, held and awaited: on one server, and on several.
 //! * [`clients`] has what the tests of the Rust client share: connections, proxies, processes, clusters.
 //! * [`nodes`] moves a slot between two nodes of a cluster, [`valgrind`] runs a server in valgrind.
-//! * [`screenshot`] draws a terminal's screen. [`docs`] holds what `tests/docs.rs` needs to run the examples of the documentation.
+//! * [`screenshot`] draws a terminal's screen, [`rows()`] writes measurements as JSON. [`docs`] holds what `tests/docs.rs` needs to run the examples of the documentation.
 //!
 //! Everything panics with a message that says what to do: a test has no better use for an error.
 
@@ -39,6 +39,7 @@ pub mod redisson;
 mod replica_stream;
 mod replication;
 pub mod rights;
+mod rows;
 pub mod screenshot;
 mod server;
 mod start;
@@ -58,6 +59,7 @@ pub use module::{fault_module_path, module_path, reacting_module_path};
 pub use port::free_port;
 pub use replica_stream::{ReplicaStream, shown};
 pub use replication::wait_for_replicas_in_sync;
+pub use rows::rows;
 pub use server::{Stopped, TestServer};
 pub use subscriber::Subscriber;
 pub use version::{ServerName, ServerVersion};

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{per_second, round, table};
+use super::{per_second, round};
 use crate::contender::Contender;
 use crate::placement::Placement;
-use crate::report::tables::{figure, grouped, number};
+use crate::report::tables::{figure, grouped, number, table};
 use crate::results::Results;
 use crate::scale::fill::What;
 use crate::scale::results::{Measured, Stop, Traffic};

@@ -1,7 +1,7 @@
 //! What was simulated, as tables.
 
-use super::{round, table};
-use crate::report::tables::{grouped, number};
+use super::round;
+use crate::report::tables::{grouped, number, table};
 use crate::scale::checks::{Comparison, comparisons};
 use crate::scale::fleet::{LINES, NAMES, SHARE};
 use crate::scale::results::{Measured, Scale};
@@ -15,9 +15,9 @@ pub(super) fn picture(scale: &Scale) -> String {
         return LEFT_OUT.into();
     }
     format!(
-        "![Left: locks acquired a second, by the number that a fleet asks for. Right: the same during a fail-over.](bench/scale/fleet.svg)\n\n\
-         The flat line: 16 primaries, and {} % of the acquisitions want one lock. \"That lock divided\" has {NAMES} names. In \
-         \"steep popularity\" the lock of rank n is wanted in proportion to 1/n, in the other lines to the square root of that.",
+        "<!-- site: ![Left: locks acquired a second, by the number that a fleet asks for. Right: the same during a fail-over.](bench/scale/fleet.svg) -->\n\n\
+         In the fleet \"one lock all want\", {} % of the acquisitions want one lock. \"That lock divided\" has {NAMES} names. In \
+         \"steep popularity\" the lock of rank n is wanted in proportion to 1/n, in the other fleets to the square root of that.",
         number(SHARE * 100.0)
     )
 }

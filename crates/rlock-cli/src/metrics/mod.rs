@@ -1,9 +1,11 @@
 //! The metrics of all servers as Prometheus reads them: printed once, or served.
 
+mod dashboard;
 mod fields;
 mod http;
 mod links;
 mod page;
+mod panels;
 mod question;
 mod scrape;
 mod text;
@@ -27,6 +29,12 @@ pub(crate) fn print(place: Place, hot_locks: u32, output: Output) -> Result<u8, 
     let scrape = Scraper::new(place, hot_locks, Notes::new(output.json)).scrape(after(PATIENCE));
     output.line(text::of(&scrape)?.trim_end())?;
     Ok(if scrape.is_complete() { YES } else { NO })
+}
+
+/// Prints the dashboard for Grafana.
+pub(crate) fn print_dashboard(output: Output) -> Result<u8, Error> {
+    output.line(&format!("{:#}", dashboard::dashboard()))?;
+    Ok(YES)
 }
 
 fn after(time: Duration) -> Instant {

@@ -7,7 +7,7 @@ use rlock_testkit::TestServer;
 use rlock_testkit::waiting::Waiting;
 use serde_json::Value;
 
-use crate::support::metrics::printed;
+use crate::support::metrics::{dashboard, printed};
 use crate::support::{ask, url};
 
 #[track_caller]
@@ -57,7 +57,7 @@ fn queries() -> String {
         }
     }
     let mut text = String::new();
-    collect(&serde_json::from_str(&file("packaging/grafana/rlock.json")).expect("JSON"), &mut text);
+    collect(&dashboard(), &mut text);
     text
 }
 

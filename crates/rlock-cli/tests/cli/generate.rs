@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::{Ended, Files, Running, bare};
 
-const SUBCOMMANDS: [&str; 14] = [
+const SUBCOMMANDS: [&str; 15] = [
     "run",
     "lead",
     "status",
@@ -18,6 +18,7 @@ const SUBCOMMANDS: [&str; 14] = [
     "doctor",
     "exporter",
     "metrics",
+    "dashboard",
     "completions",
     "man",
 ];

@@ -9,7 +9,7 @@ use rlock_testkit::{DataDir, eventually, free_port};
 use serde_json::Value;
 
 use crate::support::SOON;
-use crate::support::metrics::{Exporter, read, send};
+use crate::support::metrics::{Exporter, dashboard, read, send};
 
 const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging");
 
@@ -150,8 +150,7 @@ fn sixty_times_faster(rules: &str) -> String {
 
 /// The queries of the dashboard, for a Prometheus that scrapes each second.
 pub(crate) fn queries() -> Vec<Query> {
-    let text = fs::read_to_string(Path::new(PACKAGING).join("grafana/rlock.json")).unwrap();
-    let dashboard: Value = serde_json::from_str(&text).unwrap();
+    let dashboard = dashboard();
     let mut queries = Vec::new();
     for panel in dashboard["panels"].as_array().unwrap() {
         for target in panel["targets"].as_array().into_iter().flatten() {

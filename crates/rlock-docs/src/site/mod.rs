@@ -12,13 +12,16 @@ pub(crate) use built::{Built, check};
 /// Puts the pages and the files that they link to into a new folder for mdBook: under the same names, so that the
 /// same links lead to the same places.
 pub(crate) fn stage(root: &Path, folder: &Path, repository: &str) -> Result<(), String> {
-    let pages = pages::all(root)?;
+    let mut pages = pages::all(root)?;
     let faults = pages::faults(root, &pages);
     if !faults.is_empty() {
         return Err(format!("links of pages:\n{}", faults.join("\n")));
     }
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    for page in &mut pages {
+        page.text = with_pictures(&page.text);
     }
     write(&folder.join("src/SUMMARY.md"), &as_index(&pages::summary(&pages)))?;
     for page in &pages {
@@ -51,6 +54,16 @@ fn linked(root: &Path, folder: &Path, page: &pages::Page, repository: &str) -> R
     Ok(text)
 }
 
+/// The page with the pictures that only the site shows. They are drawn for it and not stored, so elsewhere they are comments.
+fn with_pictures(text: &str) -> String {
+    let shown = |line: &str| match line.strip_prefix("<!-- site: ").and_then(|rest| rest.strip_suffix(" -->"))
+    {
+        Some(picture) => format!("{picture}\n"),
+        None => format!("{line}\n"),
+    };
+    text.lines().map(shown).collect()
+}
+
 /// A folder's README is its index on the site.
 fn as_index(path: &str) -> String {
     path.replace("README.md", "index.md")
@@ -66,4 +79,15 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let parent = to.parent().unwrap_or(to);
     let copied = fs::create_dir_all(parent).and_then(|()| fs::copy(from, to));
     copied.map(drop).map_err(|error| format!("{}: {error}", from.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_pictures;
+
+    #[test]
+    fn pictures_of_the_site_are_shown() {
+        let page = "a\n<!-- site: ![b](c.svg) -->\n<!-- test: d -->\n";
+        assert_eq!(with_pictures(page), "a\n![b](c.svg)\n<!-- test: d -->\n");
+    }
 }

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use rlock_testkit::{TestServer, eventually};
+use serde_json::Value;
 
 use super::{Ended, Running, SOON, bare, url};
 
@@ -52,6 +53,16 @@ pub(crate) fn address(server: &TestServer) -> String {
 /// What [`Metrics::servers`] is for these.
 pub(crate) fn each(servers: &[(&TestServer, &str)]) -> BTreeSet<(String, String)> {
     servers.iter().map(|(server, value)| (address(server), (*value).to_string())).collect()
+}
+
+/// What `rlock dashboard` prints.
+#[track_caller]
+pub(crate) fn dashboard() -> Value {
+    let mut command = bare();
+    command.arg("dashboard");
+    let ended = Running::start(command).ended();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
+    serde_json::from_str(&ended.stdout).expect("JSON")
 }
 
 /// Runs `rlock metrics` with a URL.
