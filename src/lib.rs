@@ -31,6 +31,7 @@ mod discovery;
 mod effects;
 mod eviction;
 mod fair;
+#[expect(unsafe_code, reason = "it speaks to the server")]
 mod ffi;
 mod keyspace;
 mod module;

@@ -3,8 +3,6 @@
 //! All contenders take turns in many short rounds of one run, in random order, and are compared within each
 //! round: what disturbs the machine disturbs them alike. Results are ratios with their spread.
 
-#![forbid(unsafe_code)]
-
 mod client;
 mod clients;
 mod contender;

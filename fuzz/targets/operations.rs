@@ -1,6 +1,5 @@
 //! Histories of a server with locks, in `rlock-core` and in an oracle side by side.
 
-#![forbid(unsafe_code)]
 #![no_main]
 
 use rlock_oracle::operations::{self, History};

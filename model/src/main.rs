@@ -2,8 +2,6 @@
 //! depth, and checks each state that it meets; and of clients with the real machine of all clients at this server. A violation is
 //! printed as the shortest story that leads to it.
 
-#![forbid(unsafe_code)]
-
 mod action;
 mod check;
 mod fair;

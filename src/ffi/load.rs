@@ -76,7 +76,7 @@ macro_rules! entry_points {
         /// # Safety
         /// Only the server may call it, with a valid context and argument vector.
         #[unsafe(no_mangle)]
-        #[allow(non_snake_case, unreachable_pub)]
+        #[allow(non_snake_case, unreachable_pub, unsafe_code)]
         pub unsafe extern "C" fn RedisModule_OnLoad(
             ctx: *mut redis_module::raw::RedisModuleCtx,
             argv: *mut *mut redis_module::raw::RedisModuleString,
@@ -91,7 +91,7 @@ macro_rules! entry_points {
         /// # Safety
         /// Only the server may call it.
         #[unsafe(no_mangle)]
-        #[allow(non_snake_case, unreachable_pub)]
+        #[allow(non_snake_case, unreachable_pub, unsafe_code)]
         pub unsafe extern "C" fn RedisModule_OnUnload(
             ctx: *mut redis_module::raw::RedisModuleCtx,
         ) -> std::ffi::c_int {

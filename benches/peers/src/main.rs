@@ -1,7 +1,5 @@
 //! Other crates that lock by Redis, run as processes by `make bench ONLY=client`.
 
-#![forbid(unsafe_code)]
-
 #[path = "../../src/client/worker.rs"]
 mod worker;
 

@@ -1,8 +1,6 @@
 //! The suite decides only if it fails wrong clients: each is one difference to the reference driver, and the scenario
 //! named here catches it, by the rule named here.
 
-#![forbid(unsafe_code)]
-
 use std::path::PathBuf;
 
 use rlock_conformance::{Choice, Launch, Wrong, suite};

@@ -10,7 +10,6 @@
 //! * `metrics`: what Prometheus reads: each scrape (`scrape`) asks all servers (`links`, `question`), `http` serves its text.
 //! * `error`: what can go wrong; `advice`: what to do next; `output`, `names`, `owners`, `duration`: text in and out.
 
-#![forbid(unsafe_code)]
 // A server's reply or a user's argument reaches these lines: a panic would leave the lock behind.
 #![cfg_attr(
     not(test),

@@ -7,8 +7,6 @@
 //! 0 3 * * * REDIS_URL=redis://127.0.0.1:6399 cron_once /srv/reports "$(date +%F)"
 //! ```
 
-#![forbid(unsafe_code)]
-
 use std::path::Path;
 use std::time::Duration;
 

@@ -4,8 +4,6 @@
 //! $ REDIS_URL=redis://127.0.0.1:6399 cargo run --example hello_blocking
 //! ```
 
-#![forbid(unsafe_code)]
-
 use rlock_client::Error;
 use rlock_client::blocking::Client;
 

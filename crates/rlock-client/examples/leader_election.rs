@@ -4,8 +4,6 @@
 //! $ REDIS_URL=redis://127.0.0.1:6399 cargo run --example leader_election
 //! ```
 
-#![forbid(unsafe_code)]
-
 use std::time::Duration;
 
 use rlock_client::{Client, Guard};

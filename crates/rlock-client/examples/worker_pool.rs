@@ -6,8 +6,6 @@
 //! $ REDIS_URL=redis://127.0.0.1:6399 cargo run --example worker_pool
 //! ```
 
-#![forbid(unsafe_code)]
-
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -148,7 +148,6 @@
 //! renewals, losses, and lost and restored connections. With `tracing` there are spans `acquire`, `renew` and `release`
 //! (debug), and warnings about lost locks and about connections that are lost and restored.
 
-#![forbid(unsafe_code)]
 // A server's reply or a user's argument reaches these lines: a panic would take the application with it.
 #![cfg_attr(
     not(test),

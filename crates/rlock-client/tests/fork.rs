@@ -1,8 +1,6 @@
 //! A process that forks: parent and child each took themselves for the holder, and the next acquisition of each had one
 //! owner, so that both were granted one lock.
 
-#![forbid(unsafe_code)]
-
 use std::time::Duration;
 
 use fork::{Fork, fork};

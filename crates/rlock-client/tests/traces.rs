@@ -2,8 +2,6 @@
 //!
 //! A program of its own: `tracing` keeps for the whole process whether a place in the code has subscribers, as the first thread found it.
 
-#![forbid(unsafe_code)]
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

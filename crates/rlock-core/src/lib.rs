@@ -52,7 +52,6 @@
 //! - [`valkey`]: versions of Valkey, and what differs between them.
 //! - [`error`]: every refusal of a command.
 
-#![forbid(unsafe_code)]
 // Input reaches these lines: a panic in a module takes a database away.
 #![cfg_attr(
     not(test),

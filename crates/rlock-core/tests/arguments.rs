@@ -1,8 +1,6 @@
 //! Random arguments into every parser, against a second reading of the grammar. A failure prints the
 //! shortest arguments that fail, and proptest keeps its seed beside this file.
 
-#![forbid(unsafe_code)]
-
 use proptest::prelude::*;
 use rlock_oracle::arguments;
 

@@ -1,7 +1,5 @@
 //! Read leases that another server granted: they are found when their lock is met, a few at a time.
 
-#![forbid(unsafe_code)]
-
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::{Cause, Databases, Limits, LockRef, TieLimits, Turns};
 use rlock_core::request::Renew;

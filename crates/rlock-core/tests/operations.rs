@@ -1,8 +1,6 @@
 //! Random histories of a server with locks, against an oracle that is written in plain terms. A failure prints
 //! the shortest history that fails, and proptest keeps its seed beside this file.
 
-#![forbid(unsafe_code)]
-
 use arbitrary::{Arbitrary, Unstructured};
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
 use rlock_oracle::operations::{

@@ -1,7 +1,5 @@
 //! The pictures and the site of rlock's documentation; `make docs` runs it, by scripts/docs.sh.
 
-#![forbid(unsafe_code)]
-
 mod look;
 mod picture;
 mod pictures;

@@ -1,7 +1,5 @@
 //! The project's addresses stand in one file, and a release needs them.
 
-#![forbid(unsafe_code)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

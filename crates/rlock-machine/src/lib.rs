@@ -10,8 +10,6 @@
 //! Where the proof does not hold (a named owner, a message of another server, a link that was replaced, a fenced lock after a repeat,
 //! less than half of the lease left), a RENEW confirms the grant before the caller has the lock.
 
-#![forbid(unsafe_code)]
-
 mod asking;
 mod ending;
 mod holding;

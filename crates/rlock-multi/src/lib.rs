@@ -50,7 +50,6 @@
 //! # }
 //! ```
 
-#![forbid(unsafe_code)]
 // As in rlock-client: a panic would take the application with it.
 #![cfg_attr(
     not(test),

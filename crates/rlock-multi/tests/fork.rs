@@ -1,7 +1,5 @@
 //! A process that forks while it holds locks: its child holds nothing and waits for nothing.
 
-#![forbid(unsafe_code)]
-
 use fork::{Fork, fork};
 use rlock_client::blocking::Client;
 use rlock_client::{Error, Lost};

@@ -8,7 +8,5 @@
 //! - [`arguments`]: raw arguments into every parser, names and messages.
 //! - [`operations`]: the effects of clients, other programs and time on the locks of a server.
 
-#![forbid(unsafe_code)]
-
 pub mod arguments;
 pub mod operations;

@@ -14,8 +14,6 @@
 //!
 //! Everything panics with a message that says what to do: a test has no better use for an error.
 
-#![forbid(unsafe_code)]
-
 mod aof;
 mod binary;
 mod builder;

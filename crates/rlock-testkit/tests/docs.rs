@@ -1,7 +1,5 @@
 //! Examples of a document are run and differences reported.
 
-#![forbid(unsafe_code)]
-
 use rlock_testkit::docs::check_examples;
 use rlock_testkit::{DataDir, TestServer};
 

@@ -1,7 +1,5 @@
 //! The module is built and loaded.
 
-#![forbid(unsafe_code)]
-
 use rlock_testkit::{TestServer, fault_module_path, module_path};
 
 fn loaded_modules(server: &TestServer) -> usize {

@@ -1,7 +1,5 @@
 //! Servers do not outlive a test process that is killed.
 
-#![forbid(unsafe_code)]
-
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,7 +1,5 @@
 //! Servers start, answer, end and leave nothing.
 
-#![forbid(unsafe_code)]
-
 use std::path::Path;
 use std::thread;
 use std::time::Duration;

@@ -1,7 +1,5 @@
 //! A test sees what a server publishes, replicates and persists.
 
-#![forbid(unsafe_code)]
-
 use std::time::Duration;
 
 use rlock_testkit::{

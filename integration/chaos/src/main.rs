@@ -1,7 +1,5 @@
 //! Many clients of every kind, faults, and a history that is checked: see docs/CHAOS.md, and `make chaos`.
 
-#![forbid(unsafe_code)]
-
 mod clients;
 mod copies;
 mod dice;

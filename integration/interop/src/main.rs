@@ -1,8 +1,6 @@
 //! Shows that the module works with software that this project did not write: Redisson, and client libraries
 //! of several languages, each against a real server. `make interop` runs it; arguments name the parts to run.
 
-#![forbid(unsafe_code)]
-
 mod excerpt;
 mod figures;
 mod fleet;

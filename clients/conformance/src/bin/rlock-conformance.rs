@@ -2,8 +2,6 @@
 //! `rlock-conformance [CLIENT]... --mixed SECONDS`, or planned fail-overs: `rlock-conformance [CLIENT]... --moves WAY[,WAY]...
 //! [--lease SECONDS]`. `--build` only builds the driver programs; `--built` takes them as they are.
 
-#![forbid(unsafe_code)]
-
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,7 +1,5 @@
 //! The command, run as a process of its own.
 
-#![forbid(unsafe_code)]
-
 mod alerts;
 mod diagnosis;
 mod doctor;

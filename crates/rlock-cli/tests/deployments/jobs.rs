@@ -1,7 +1,5 @@
 //! `rlock run` with its default lease, while servers with their default time-outs fail over: `make cluster` runs these.
 
-#![forbid(unsafe_code)]
-
 #[path = "../cli/support/mod.rs"]
 mod support;
 

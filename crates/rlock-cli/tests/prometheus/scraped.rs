@@ -1,7 +1,5 @@
 //! The exporter, the alerts and the dashboard with a real Prometheus: `make exporter` runs these.
 
-#![forbid(unsafe_code)]
-
 #[path = "../cli/support/mod.rs"]
 mod support;
 

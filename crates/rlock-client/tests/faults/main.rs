@@ -1,6 +1,4 @@
 //! Broken connections, outages and restarts.
 
-#![forbid(unsafe_code)]
-
 mod faults;
 mod outage;

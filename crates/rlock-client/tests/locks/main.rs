@@ -1,7 +1,5 @@
 //! The kinds of locks, options, events and errors, on one server.
 
-#![forbid(unsafe_code)]
-
 mod blocking;
 mod cancel;
 mod errors;

@@ -1,7 +1,5 @@
 //! Histories that once went wrong, or that chance seldom finds, in `rlock-core` and in the oracle side by side.
 
-#![forbid(unsafe_code)]
-
 mod build;
 mod channels;
 mod fuzz_finds;

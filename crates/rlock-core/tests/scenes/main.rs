@@ -1,7 +1,5 @@
 //! Scenes that the oracle does not know, step by step in `rlock-core`.
 
-#![forbid(unsafe_code)]
-
 mod dead_readers;
 mod fair;
 mod fair_regressions;

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use pulldown_cmark::{Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd};
+
 /// A link of a page, or one of its pictures.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Link {
@@ -15,48 +17,26 @@ pub(crate) struct Link {
     pub(crate) is_picture: bool,
 }
 
-/// All inline links and pictures outside of code.
+/// All inline links and pictures.
 pub(crate) fn links(page: &str) -> Vec<Link> {
-    let masked = without_code(page);
-    let mut links = Vec::new();
-    let mut open: Vec<usize> = Vec::new();
-    let mut at = 0;
-    while let Some(byte) = masked.as_bytes().get(at) {
-        match byte {
-            b'\\' => at += 1,
-            b'[' => open.push(at),
-            b']' => {
-                let end = masked[at..].starts_with("](").then(|| masked[at..].find(')')).flatten();
-                if let (Some(begin), Some(length)) = (open.pop(), end) {
-                    let is_picture = begin > 0 && masked.as_bytes()[begin - 1] == b'!';
-                    links.push(Link {
-                        target: at + 2..at + length,
-                        whole: begin - usize::from(is_picture)..at + length + 1,
-                        text: begin + 1..at,
-                        is_picture,
-                    });
-                }
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    links.sort_by_key(|link| link.whole.start);
-    links
+    let link = |(event, whole): (Event<'_>, Range<usize>)| {
+        let Event::Start(tag) = event else { return None };
+        let (Tag::Link { link_type, .. } | Tag::Image { link_type, .. }) = tag else { return None };
+        let middle =
+            whole.start + page[whole.clone()].rfind("](").filter(|_| link_type == LinkType::Inline)?;
+        let is_picture = matches!(tag, Tag::Image { .. });
+        let text = whole.start + if is_picture { 2 } else { 1 }..middle;
+        Some(Link { target: middle + 2..whole.end - 1, whole, text, is_picture })
+    };
+    parser(page).into_offset_iter().filter_map(link).collect()
 }
 
 /// The anchors of a page's headings, as repository hosts name them.
 pub(crate) fn anchors(page: &str) -> Vec<String> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut anchors = Vec::new();
-    let code = fences(page);
-    for (start, line) in lines(page) {
-        let level = line.bytes().take_while(|byte| *byte == b'#').count();
-        if !(1..=6).contains(&level) || code.iter().any(|fence| fence.contains(&start)) {
-            continue;
-        }
-        let Some(heading) = line[level..].strip_prefix(' ') else { continue };
-        let anchor = anchor(&shown(heading));
+    for (_, heading) in headings(page) {
+        let anchor = anchor(&heading);
         let count = seen.entry(anchor.clone()).or_default();
         anchors.push(if *count == 0 { anchor } else { format!("{anchor}-{count}") });
         *count += 1;
@@ -64,9 +44,9 @@ pub(crate) fn anchors(page: &str) -> Vec<String> {
     anchors
 }
 
-/// The text of the first heading.
+/// The text of the first heading of the first level.
 pub(crate) fn title(page: &str) -> Option<String> {
-    lines(page).find_map(|(_, line)| line.strip_prefix("# ").map(shown))
+    headings(page).into_iter().find(|(level, _)| *level == HeadingLevel::H1).map(|(_, text)| text)
 }
 
 fn anchor(heading: &str) -> String {
@@ -75,94 +55,23 @@ fn anchor(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// A heading without its markup.
-fn shown(heading: &str) -> String {
-    let mut text = heading.to_string();
-    for link in links(heading).iter().rev() {
-        let shown = heading[link.text.clone()].to_string();
-        text.replace_range(link.whole.clone(), &shown);
-    }
-    text.replace(['`', '*'], "")
-}
-
-/// Each line, and where it begins.
-fn lines(page: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut start = 0;
-    page.split_inclusive('\n').map(move |line| {
-        let here = start;
-        start += line.len();
-        (here, line.trim_end())
-    })
-}
-
-/// Fenced blocks of code, and comments.
-fn fences(page: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let mut open: Option<(usize, usize, char)> = None;
-    for (start, line) in lines(page) {
-        let content = line.trim_start();
-        let Some(mark) = content.chars().next().filter(|c| "`~".contains(*c)) else { continue };
-        let length = content.chars().take_while(|c| *c == mark).count();
-        match open {
-            None if length >= 3 => open = Some((start, length, mark)),
-            Some((begin, least, other)) if mark == other && length >= least && content.len() == length => {
-                found.push(begin..start + line.len());
-                open = None;
-            }
+/// The headings, without their markup.
+fn headings(page: &str) -> Vec<(HeadingLevel, String)> {
+    let mut headings = Vec::new();
+    let mut open = None;
+    for event in parser(page) {
+        match (event, &mut open) {
+            (Event::Start(Tag::Heading { level, .. }), _) => open = Some((level, String::new())),
+            (Event::End(TagEnd::Heading(_)), _) => headings.extend(open.take()),
+            (Event::Text(text) | Event::Code(text), Some((_, heading))) => heading.push_str(&text),
             _ => {}
         }
     }
-    found
+    headings
 }
 
-/// The page with spaces where it has code and comments.
-fn without_code(page: &str) -> String {
-    let mut bytes = page.as_bytes().to_vec();
-    let mut blank = |range: Range<usize>| {
-        for byte in bytes.get_mut(range).into_iter().flatten().filter(|byte| **byte != b'\n') {
-            *byte = b' ';
-        }
-    };
-    let fences = fences(page);
-    for fence in &fences {
-        blank(fence.clone());
-    }
-    let mut at = 0;
-    while at < page.len() {
-        if let Some(fence) = fences.iter().find(|fence| fence.contains(&at)) {
-            at = fence.end;
-            continue;
-        }
-        let rest = &page[at..];
-        let end = if rest.starts_with("<!--") {
-            rest.find("-->").map(|end| end + 3)
-        } else if rest.starts_with('`') {
-            code_span(rest)
-        } else {
-            None
-        };
-        if let Some(end) = end {
-            blank(at..at + end);
-        }
-        let ticks = rest.bytes().take_while(|byte| *byte == b'`').count();
-        at += end.unwrap_or(ticks.max(rest.chars().next().map_or(1, char::len_utf8)));
-    }
-    String::from_utf8(bytes).unwrap_or_default()
-}
-
-/// How long the code span is that the text begins with, if it is closed in its paragraph.
-fn code_span(text: &str) -> Option<usize> {
-    let ticks = text.bytes().take_while(|byte| *byte == b'`').count();
-    let paragraph = text.find("\n\n").unwrap_or(text.len());
-    let mut at = ticks;
-    while let Some(found) = text[at..paragraph].find('`') {
-        let run = text[at + found..].bytes().take_while(|byte| *byte == b'`').count();
-        at += found + run;
-        if run == ticks {
-            return Some(at);
-        }
-    }
-    None
+fn parser(page: &str) -> Parser<'_> {
+    Parser::new_ext(page, Options::ENABLE_TABLES)
 }
 
 #[cfg(test)]

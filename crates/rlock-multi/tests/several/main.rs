@@ -1,7 +1,5 @@
 //! lock_all and RedLock, on several servers.
 
-#![forbid(unsafe_code)]
-
 mod all;
 mod all_rule;
 mod cancel;
