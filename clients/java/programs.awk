@@ -1,5 +1,5 @@
 # Writes each block of Java in pages to a file with the name of its class: to the folder `spring` if it imports Spring, else to `out`.
-/^```java/ { code = 1; text = name = ""; folder = out; next }
+/^```java$/ { code = 1; text = name = ""; folder = out; next }
 /^```/ && code {
     code = 0
     file = folder "/" name ".java"

@@ -43,6 +43,33 @@ fn every_statement_about_the_commands_names_its_test() {
     assert!(faults.is_empty(), "{} faults:\n{}\n", faults.len(), faults.join("\n"));
 }
 
+/// What stands between backticks in a cell of a table.
+fn quoted(cell: &str) -> &str {
+    cell.split('`').nth(1).expect("code in the cell")
+}
+
+/// Each package runs the code of its own page: `make clients`, and `cargo test` for Rust.
+#[test]
+fn the_readme_shows_each_language_as_its_page_does() {
+    let text = |path: &str| std::fs::read_to_string(Path::new(ROOT).join(path)).expect(path);
+    let readme = text("README.md");
+    let (_, section) = readme.split_once("## In your language\n").expect("the section of the languages");
+    let rows: Vec<&str> = section.lines().take_while(|line| !line.starts_with('#')).collect();
+    let rows: Vec<&&str> = rows.iter().filter(|line| line.starts_with("| [")).collect();
+    assert_eq!(rows.len(), 6, "{rows:#?}");
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").collect();
+        let [name, install, line] = cells[..] else { panic!("three cells in {row}") };
+        let (_, page) = name.split_once("](").expect("a link to the page");
+        let page = text(page.split_once(')').expect("a link to the page").0);
+        for code in [quoted(install), quoted(line)] {
+            assert!(page.contains(code), "{name}: its page has no {code}");
+        }
+    }
+    let python = code(&Path::new(ROOT).join("README.md"), "python");
+    assert!(text("clients/python/README.md").contains(&format!("```python\n{python}```")), "{python}");
+}
+
 /// Runs the statements of a page in SQLite, and prints the rows that each write has changed: growing tokens, a repeated
 /// token with the same state, a late token, a missing token.
 const FENCED_WRITES: &str = r#"

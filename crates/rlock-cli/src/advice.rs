@@ -66,8 +66,8 @@ fn no_answer(address: &str, cause: &str) -> String {
 /// What to do about a TLS connection that failed, by the words of rustls.
 fn tls(cause: &str) -> &'static str {
     if cause.contains("CertificateRequired") {
-        return "the server asks for a certificate of this client: name it with --cert and --key, or set `tls-auth-clients \
-                optional` on the server";
+        return "the server asks for a certificate of this client: name it with --cert and --key, in PEM, of an authority in the \
+                server's `tls-ca-cert-file`";
     }
     if cause.contains("not valid for name") {
         return "use a host name of the server's certificate in the URL";

@@ -1,4 +1,4 @@
-//! The session in the README prints what it shows.
+//! The sessions in the README and on the page of the command print what they show.
 
 use std::fs;
 use std::path::Path;
@@ -7,12 +7,11 @@ use std::process::Stdio;
 use crate::support::{RLOCK, Running, program, url};
 use rlock_testkit::TestServer;
 
-/// The lines of the block that shows the command.
-fn session() -> Vec<String> {
-    let text =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).expect("README.md");
+/// The lines of the block of a page that begins with the command.
+fn session(page: &str) -> Vec<String> {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).expect(page);
     let blocks = text.split("```console\n").skip(1).filter_map(|rest| rest.split("\n```").next());
-    let block = blocks.into_iter().find(|block| block.contains("$ rlock run")).expect("a session");
+    let block = blocks.into_iter().find(|block| block.starts_with("$ rlock run")).expect("a session");
     block
         .lines()
         .map(|line| line.rfind("  # ").map_or(line, |end| &line[..end]).trim_end().to_string())
@@ -33,8 +32,14 @@ fn is_as_shown(line: &str, shown: &str) -> bool {
 }
 
 #[test]
-fn the_session_prints_what_it_shows() {
-    let lines = session();
+fn the_sessions_print_what_they_show() {
+    prints_what_it_shows("../../README.md");
+    prints_what_it_shows("README.md");
+}
+
+#[track_caller]
+fn prints_what_it_shows(page: &str) {
+    let lines = session(page);
     let server = TestServer::start();
     // One shell for all of it, since commands use the exit code of the one before; between them a mark.
     let mut script = "exec 2>&1\n".to_string();
@@ -59,6 +64,6 @@ fn the_session_prints_what_it_shows() {
         let lines: Vec<&str> = printed.next().expect("an output").lines().collect();
         let same = lines.len() == shown.len()
             && lines.iter().zip(&shown).all(|(line, shown)| is_as_shown(line, shown));
-        assert!(same, "$ {command}\nshown: {shown:#?}\nprinted: {lines:#?}");
+        assert!(same, "{page}: $ {command}\nshown: {shown:#?}\nprinted: {lines:#?}");
     }
 }

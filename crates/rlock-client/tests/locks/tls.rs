@@ -1,5 +1,6 @@
 //! TLS: servers and clients that prove their identity, and the errors where they cannot.
 
+use std::path::Path;
 use std::process::Command;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -132,6 +133,37 @@ async fn what_cannot_be_trusted_is_refused_with_advice() {
     assert!(matches!(error, Error::Invalid { .. }) && error.to_string().contains("rediss://"), "{error}");
 }
 
+/// The README of the crate shows this function.
+async fn connect(folder: &Path) -> Result<Client, Box<dyn std::error::Error>> {
+    let read = |name: &str| std::fs::read(folder.join(name));
+    let client = Client::builder()
+        .root_certificates(read("ca.crt")?) // the authority of the server's certificate
+        .client_certificate(read("client.crt")?, read("client.key")?);
+    Ok(client.connect(std::fs::read_to_string(folder.join("url"))?.trim()).await?) // rediss://app:…@redis.example:6380
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_readme_shows_how_to_connect() {
+    let source = include_str!("tls.rs");
+    let (_, shown) = include_str!("../../README.md").split_once("```rust,ignore\n").unwrap();
+    let (shown, _) = shown.split_once("```").unwrap();
+    assert!(source.contains(shown), "{shown}");
+
+    let authority = Authority::new();
+    let identified = || TestServer::builder().conf("tls-auth-clients", "yes");
+    let (server, port) = start(identified, &authority, &authority.certify("127.0.0.1"));
+    run::<()>(&mut server.connect(), "ACL SETUSER app on >se@cret ~* &* +@all");
+    let (identity, folder) = (authority.certify("a client"), DataDir::temporary());
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("ca.crt", &authority.pem());
+    write("client.crt", &identity.certificate);
+    write("client.key", &identity.key);
+    write("url", &format!("rediss://app:se%40cret@127.0.0.1:{port}\n"));
+    let client = within("a client", connect(folder.path())).await.unwrap();
+    use_it(&client, &server).await;
+}
+
+/// By default, a server asks each client for a certificate.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_prove_their_identity() {
     let authority = Authority::new();

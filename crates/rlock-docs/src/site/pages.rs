@@ -8,7 +8,10 @@ use super::markdown::{anchors, links, title};
 
 /// The parts of the site's contents. A page that is not named comes at the end of its folder's part.
 const PARTS: [(&str, &[&str]); 3] = [
-    ("Use", &["docs/COMMANDS.md", "docs/ERRORS.md", "docs/FENCING.md", "docs/REDISSON.md"]),
+    (
+        "Use",
+        &["docs/INSTALL.md", "docs/COMMANDS.md", "docs/ERRORS.md", "docs/FENCING.md", "docs/REDISSON.md"],
+    ),
     ("Run", &["docs/OPERATIONS.md", "docs/SCALE.md", "docs/SAFETY.md", "docs/SECURITY.md"]),
     (
         "Inside",
@@ -85,7 +88,13 @@ pub(crate) fn summary(pages: &[Page]) -> String {
         if name == PARTS[0].0 {
             let of_clients =
                 |folder: &'static str| pages.iter().filter(move |page| page.path.starts_with(folder));
-            let folders = ["docs/clients/", "crates/rlock-client/", "crates/rlock-multi/", "clients/"];
+            let folders = [
+                "docs/clients/",
+                "crates/rlock-cli/",
+                "crates/rlock-client/",
+                "crates/rlock-multi/",
+                "clients/",
+            ];
             folders.into_iter().flat_map(of_clients).for_each(|page| entry(&mut text, &page.path, "- "));
         }
     }
