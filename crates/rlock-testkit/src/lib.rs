@@ -54,7 +54,7 @@ pub use builder::{ServerBuilder, StartFailure};
 pub use datadir::DataDir;
 pub use door::Door;
 pub use module::{fault_module_path, module_path, reacting_module_path};
-pub use port::free_port;
+pub use port::{answering_port, free_port};
 pub use replica_stream::{ReplicaStream, shown};
 pub use replication::wait_for_replicas_in_sync;
 pub use rows::rows;

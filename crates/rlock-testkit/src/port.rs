@@ -1,7 +1,8 @@
 //! Ports for servers.
 
-use std::net::{TcpListener, UdpSocket};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 /// Below the ports that the system gives to outgoing connections: one of those took the port of a server that was down for a
 /// moment. The cluster's bus is 10000 above, still below them.
@@ -30,4 +31,17 @@ pub fn free_port() -> u16 {
         }
     }
     panic!("no port from {} to {} is free", PORTS.start, PORTS.end);
+}
+
+/// A port of something that is not a server: `serve` answers each connection in a thread of its own.
+pub fn answering_port(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let serve = serve.clone();
+            thread::spawn(move || serve(stream));
+        }
+    });
+    port
 }

@@ -6,7 +6,7 @@ use rlock_testkit::TestServer;
 use rlock_testkit::clients::{connect, denied, run, within};
 use std::time::Duration;
 
-async fn start() -> (TestServer, Client) {
+pub(crate) async fn start() -> (TestServer, Client) {
     let server = TestServer::start();
     let client = connect(&server).await;
     (server, client)

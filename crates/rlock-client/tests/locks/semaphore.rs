@@ -4,13 +4,9 @@ use std::time::Duration;
 
 use rlock_client::{Client, Error, Lost};
 use rlock_testkit::TestServer;
-use rlock_testkit::clients::{connect, denied, within};
+use rlock_testkit::clients::{denied, within};
 
-async fn start() -> (TestServer, Client) {
-    let server = TestServer::start();
-    let client = connect(&server).await;
-    (server, client)
-}
+use crate::read_write::start;
 
 #[tokio::test]
 async fn there_are_as_many_holders_as_permits() {

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use rlock_client::{Builder, Client, Durability, Error, State};
+use rlock_client::{Builder, Client, Durability, State};
 use rlock_testkit::clients;
 use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::clients::{counter, denied, eventually, holder, waiters, within};
 use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
-use tokio::task::JoinHandle;
+
+use crate::sentinel::wait_for;
 
 /// A lease that outlasts a fail-over on a busy machine.
 const LEASE: Duration = Duration::from_secs(24);
@@ -16,17 +17,11 @@ async fn connect(cluster: &Cluster, builder: Builder) -> Client {
     within("a client to connect", builder.connect(&cluster.url())).await.expect("a client")
 }
 
-/// Waits for a lock in a task; releases it at once and says that it was there.
-fn wait_for(client: &Client, name: &str) -> JoinHandle<Result<(), Error>> {
-    let lock = client.lock(name);
-    tokio::spawn(async move { lock.acquire().await?.release().await })
-}
-
 async fn await_waiters(server: &TestServer, count: u64) {
     eventually("waiters", || (waiters(server) == count).then_some(())).await;
 }
 
-fn owner(server: &TestServer, lock: &str) -> Option<Vec<u8>> {
+pub(crate) fn owner(server: &TestServer, lock: &str) -> Option<Vec<u8>> {
     holder(&mut server.connect(), lock).map(|(owner, _)| owner.into_bytes())
 }
 

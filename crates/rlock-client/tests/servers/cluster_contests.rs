@@ -5,20 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rlock_client::{Builder, Client, Durability, Error};
-use rlock_testkit::TestServer;
 use rlock_testkit::clients::cluster::{Cluster, failing_soon};
-use rlock_testkit::clients::{eventually, holder, seed, waiters, within};
+use rlock_testkit::clients::{eventually, seed, waiters, within};
 use tokio::task::JoinHandle;
+
+use crate::cluster_changes::owner;
 
 /// A lease that outlasts a fail-over on a busy machine.
 const LEASE: Duration = Duration::from_secs(24);
 
 async fn connect(cluster: &Cluster, builder: Builder) -> Client {
     within("a client to connect", builder.connect(&cluster.url())).await.expect("a client")
-}
-
-fn owner(server: &TestServer, lock: &str) -> Option<Vec<u8>> {
-    holder(&mut server.connect(), lock).map(|(owner, _)| owner.into_bytes())
 }
 
 /// Locks that many take in turn, and the number of tasks inside each.

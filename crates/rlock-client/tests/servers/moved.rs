@@ -1,14 +1,14 @@
 //! Primaries that are replaced on purpose: the client leaves the old one at once, wherever its address came from.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rlock_client::{Client, Error, State};
 use rlock_testkit::clients::proxy::Proxy;
 use rlock_testkit::clients::{chain, connect_with, counter, denied, eventually, run, url, within};
-use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
+use rlock_testkit::{TestServer, answering_port, wait_for_replicas_in_sync};
 
 use crate::sentinel::{
     LEASE, Watched, await_role, await_waiters, connect, eventually_async, fact, owner, sentinel, wait_for,
@@ -86,17 +86,9 @@ struct Teller {
 
 impl Teller {
     fn start(primary: u16) -> Teller {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (port, says) =
-            (listener.local_addr().unwrap().port(), Arc::new(Mutex::new((0, primary, Duration::ZERO))));
+        let says = Arc::new(Mutex::new((0, primary, Duration::ZERO)));
         let told = says.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let told = told.clone();
-                std::thread::spawn(move || serve(&stream, &told));
-            }
-        });
-        Teller { port, says }
+        Teller { port: answering_port(move |stream| serve(&stream, &told)), says }
     }
 }
 
