@@ -7,6 +7,7 @@ mod page;
 mod question;
 mod scrape;
 mod text;
+mod web;
 
 use std::time::{Duration, Instant};
 
