@@ -5,7 +5,9 @@
 #   docker run -p 6379:6379 rlock
 #
 #   docker build --target exporter -t rlock-exporter .
-#   docker run -p 9821:9821 -e REDIS_URL=redis://exporter:PASSWORD@server:6379 rlock-exporter
+#   docker run -p 9821:9821 --env-file exporter.env rlock-exporter
+#
+# exporter.env has REDIS_URL=redis://exporter:PASSWORD@server:6379, which a command line would show to ps.
 #
 # packaging/compose.yml starts both, and Prometheus.
 #

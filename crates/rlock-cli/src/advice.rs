@@ -94,8 +94,8 @@ fn refused(text: &str) -> &'static str {
         "QUEUEFULL" => "try again later, or raise the option that the error names on the server",
         "UNBLOCKED" => "try again: another server now serves the lock",
         "NOAUTH" => {
-            "the server requires a password: write redis://user:password@host or redis://:password@host, best in \
-             REDIS_URL, which ps does not show"
+            "the server requires a password: write redis://user:password@host or redis://:password@host into REDIS_URL or the \
+             file of --url-file, which ps does not show"
         }
         "WRONGPASS" => {
             "correct the user and the password in --url or REDIS_URL (percent-encoded); the user must exist and be on"

@@ -221,8 +221,8 @@ pub(crate) enum Action {
     /// Show faults of the servers, and what may become one, each with what to do
     ///
     /// rlock starts at the server of the URL (also a Sentinel or any node of a cluster) and asks all servers that it discovers:
-    /// the module and its options, refused writes, memory and eviction, AOF and snapshots, replicas and their lag, clocks, and what this
-    /// user may do. Nothing is written.
+    /// the module and its options, refused writes, memory and eviction, AOF and snapshots, replicas and their lag, certificates, clocks,
+    /// and what this user may do. Nothing is written.
     ///
     /// The exit code is 0, 1 with warnings, or 2 where locks are refused or may be lost. Questions that the user may not ask (CONFIG GET, TIME,
     /// ACL DRYRUN) are left out.
@@ -233,12 +233,21 @@ pub(crate) enum Action {
     /// questions for each scrape, on a connection that stays open. A server that does not answer within 2s is reported
     /// as `rlock_up 0`; a scrape takes at most 5s, or as long as Prometheus waits.
     ///
+    /// --web-config names the web configuration file that Prometheus' exporters share. It can have the keys
+    /// tls_server_config.cert_file, key_file, client_ca_file and client_auth_type (RequireAndVerifyClientCert, VerifyClientCertIfGiven or
+    /// NoClientCert), and basic_auth_users, whose values are hashes of bcrypt (`htpasswd -nB USER` asks for the password and prints one).
+    /// Another key is an error. Paths in the file begin at its directory. rlock reads the files anew for each connection: a new
+    /// certificate or password needs no restart.
+    ///
     /// The user needs permissions for INFO, for RLOCK.HOT (not with --hot-locks 0), in a cluster also for CLUSTER NODES; to show
     /// refused writes, for RLOCK.CANCEL on the keys rlock:probe*.
     Exporter {
-        /// The address and the port to listen on; there is no login and no encryption
+        /// The address and the port to listen on; without --web-config there is no login and no encryption
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9821")]
         listen: String,
+        /// TLS and logins: a web configuration file of Prometheus' exporters
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        web_config: Option<PathBuf>,
         #[command(flatten)]
         metrics: MetricsArgs,
     },

@@ -7,7 +7,8 @@
 //!   watches its process group (`group`), and `timing` derives the deadlines from the lease.
 //! * `server`: asking for one lock by the client crate, and finding all servers.
 //! * `top`: the live table: threads ask the servers (`poll`, `sample`), `table` sorts their locks, `screen` draws them.
-//! * `metrics`: what Prometheus reads: each scrape (`scrape`) asks all servers (`links`, `question`), `http` serves its text.
+//! * `metrics`: what Prometheus reads: each scrape (`scrape`) asks all servers (`links`, `question`), `http` serves its text,
+//!   to those that `web` admits.
 //! * `error`: what can go wrong; `advice`: what to do next; `output`, `names`, `owners`, `duration`: text in and out.
 
 // A server's reply or a user's argument reaches these lines: a panic would leave the lock behind.
@@ -134,7 +135,9 @@ fn perform(cli: &Cli) -> Result<u8, Error> {
         Action::Top(arguments) => top::top(&place()?, arguments, output),
         Action::Ping => ping::ping(&place()?, output),
         Action::Doctor => doctor::doctor(&place()?, output),
-        Action::Exporter { listen, metrics } => metrics::serve(place()?, metrics.hot_locks, listen, output),
+        Action::Exporter { listen, web_config, metrics } => {
+            metrics::serve(place()?, metrics.hot_locks, (listen, web_config.as_deref()), output)
+        }
         Action::Metrics { metrics } => metrics::print(place()?, metrics.hot_locks, output),
         Action::Dashboard => metrics::print_dashboard(output),
         Action::Completions { shell } => generate::completions(*shell),

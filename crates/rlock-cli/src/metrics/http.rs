@@ -1,18 +1,19 @@
-//! Serving the metrics over HTTP.
+//! Serving the metrics over HTTP and HTTPS.
 
 use std::convert::Infallible;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
@@ -20,6 +21,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::scrape::Scraper;
+use super::web::{Access, Web};
 use super::{PATIENCE, after, text};
 use crate::command::YES;
 use crate::error::Error;
@@ -47,33 +49,46 @@ const LONGEST: f64 = 60.0;
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-type Shared = Arc<Mutex<Scraper>>;
+/// What all connections share.
+struct Site {
+    scraper: Arc<Mutex<Scraper>>,
+    web: Web,
+}
 
-/// Serves metrics until SIGTERM or SIGINT.
-pub(crate) fn serve(place: Place, hot_locks: u32, listen: &str, output: Output) -> Result<u8, Error> {
+/// A status, the type of a text, and the text.
+type Page = (StatusCode, &'static str, String);
+
+/// Serves metrics until SIGTERM or SIGINT, as the web configuration file says.
+pub(crate) fn serve(
+    place: Place,
+    hot_locks: u32,
+    (listen, web): (&str, Option<&Path>),
+    output: Output,
+) -> Result<u8, Error> {
     let notes = Notes::new(output.json);
     let scraper = Arc::new(Mutex::new(Scraper::new(place, hot_locks, notes)));
+    let site = Arc::new(Site { scraper, web: Web::new(web, notes)? });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|cause| Error::System { what: "cannot start", cause })?;
-    let outcome = runtime.block_on(run(scraper, listen, notes));
+    let outcome = runtime.block_on(run(site, listen, notes));
     // A scrape that hangs must not delay the end.
     runtime.shutdown_background();
     outcome.map(|()| YES)
 }
 
-async fn run(scraper: Shared, listen: &str, notes: Notes) -> Result<(), Error> {
+async fn run(site: Arc<Site>, listen: &str, notes: Notes) -> Result<(), Error> {
     let signals = |cause| Error::System { what: "signals cannot be handled", cause };
     let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(signals)?;
     let refused = |cause| Error::Listen { address: listen.to_string(), cause };
     let listener = TcpListener::bind(listen).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
-    notes.say(&format!("serves http://{address}/metrics"));
+    notes.say(&format!("serves {}://{address}/metrics", site.web.scheme()?));
     let connections = GracefulShutdown::new();
     tokio::select! {
-        () = accept(&listener, &scraper, &connections) => {}
+        () = accept(&listener, &site, &connections) => {}
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
@@ -84,39 +99,65 @@ async fn run(scraper: Shared, listen: &str, notes: Notes) -> Result<(), Error> {
 }
 
 /// Accepts connections for ever.
-async fn accept(listener: &TcpListener, scraper: &Shared, connections: &GracefulShutdown) {
+async fn accept(listener: &TcpListener, site: &Arc<Site>, connections: &GracefulShutdown) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     while let Ok(permit) = room.clone().acquire_owned().await {
         match listener.accept().await {
-            Ok((stream, _)) => converse(stream, scraper.clone(), permit, connections),
+            Ok((stream, _)) => {
+                drop(tokio::spawn(converse(stream, site.clone(), permit, connections.watcher())))
+            }
             // No file descriptors are left, or the client is gone: the next one may have more luck.
             Err(_) => sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-fn converse(
-    stream: TcpStream,
-    scraper: Shared,
-    permit: OwnedSemaphorePermit,
-    connections: &GracefulShutdown,
-) {
-    let service = service_fn(move |request| answer(request, scraper.clone()));
+async fn converse(stream: TcpStream, site: Arc<Site>, _permit: OwnedSemaphorePermit, watcher: Watcher) {
+    let Some(stream) = site.web.open(stream).await else { return };
+    let service = service_fn(move |request| answer(request, site.clone()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
         .serve_connection(TokioIo::new(stream), service);
-    let connection = connections.watch(connection);
-    tokio::spawn(async move {
-        // A client that breaks off has its reasons.
-        let _ = connection.await;
-        drop(permit);
-    });
+    // A client that breaks off has its reasons.
+    let _ = watcher.watch(connection).await;
 }
 
-async fn answer(request: Request<Incoming>, scraper: Shared) -> Result<Response<Full<Bytes>>, Infallible> {
-    let (status, kind, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/metrics") => metrics(scraper, patience(request.headers())).await,
+async fn answer(request: Request<Incoming>, site: Arc<Site>) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (status, kind, text) = match site.web.access(request.headers()).await {
+        Access::Granted => page(&request, &site).await,
+        Access::Denied => {
+            (StatusCode::UNAUTHORIZED, PLAIN, "Log in as a user of the exporter.\n".to_string())
+        }
+        Access::Busy => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            PLAIN,
+            "Too many logins are under way: try again.\n".to_string(),
+        ),
+        Access::Broken => {
+            let text = "The web configuration file has a fault: see the exporter's log.\n";
+            (StatusCode::INTERNAL_SERVER_ERROR, PLAIN, text.to_string())
+        }
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    match status {
+        StatusCode::METHOD_NOT_ALLOWED => _ = headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD")),
+        StatusCode::UNAUTHORIZED => {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"rlock\""));
+        }
+        _ => {}
+    }
+    Ok(response)
+}
+
+async fn page(request: &Request<Incoming>, site: &Site) -> Page {
+    match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/metrics") => {
+            metrics(site.scraper.clone(), patience(request.headers())).await
+        }
         (&Method::GET | &Method::HEAD, "/") => {
             (StatusCode::OK, PLAIN, "The metrics are at /metrics.\n".to_string())
         }
@@ -124,17 +165,10 @@ async fn answer(request: Request<Incoming>, scraper: Shared) -> Result<Response<
             (StatusCode::NOT_FOUND, PLAIN, "Nothing is here: the metrics are at /metrics.\n".to_string())
         }
         _ => (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "Use GET.\n".to_string()),
-    };
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    if status == StatusCode::METHOD_NOT_ALLOWED {
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
-    Ok(response)
 }
 
-async fn metrics(scraper: Shared, patience: Duration) -> (StatusCode, &'static str, String) {
+async fn metrics(scraper: Arc<Mutex<Scraper>>, patience: Duration) -> Page {
     let deadline = after(patience);
     let Ok(mut scraper) = timeout_at(deadline.into(), scraper.lock_owned()).await else {
         let text = "Another scrape is under way: scrape less often.\n";

@@ -9,6 +9,7 @@ mod panels;
 mod question;
 mod scrape;
 mod text;
+mod web;
 
 use std::time::{Duration, Instant};
 

@@ -16,6 +16,7 @@ mod reply;
 mod sentinel;
 pub(crate) mod servers;
 mod target;
+mod validity;
 pub(crate) mod walk;
 
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub(crate) use link::Link;
 pub(crate) use locks::{Locks, Look, connect, runtime};
 pub(crate) use reply::{fields, integer, text};
 pub(crate) use target::{Place, Target};
+pub(crate) use validity::certificate_left;
 
 /// How long a command that looks or changes once may take, connecting included.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

@@ -48,7 +48,8 @@ pub(crate) struct Found<T> {
 /// What a server answered.
 struct Answers<T> {
     seen: Seen,
-    more: T,
+    /// `None` of a Sentinel, which holds no locks and knows few commands.
+    more: Option<T>,
 }
 
 impl<T> AsRef<Seen> for Answers<T> {
@@ -78,7 +79,8 @@ pub(crate) fn ask_all<T>(
             let mut link = Link::new(target.clone());
             let seen = walk::look(&mut link, place, sections);
             let outcome = seen.and_then(|seen| {
-                let more = more(&mut link, &seen.fields)?;
+                let locks = !is_sentinel(&seen.fields);
+                let more = locks.then(|| more(&mut link, &seen.fields)).transpose()?;
                 Ok(Answers { seen, more })
             });
             outcome.map_err(|error| diagnosis::explain(&Place::only(target.clone()), error))
@@ -91,9 +93,11 @@ pub(crate) fn ask_all<T>(
     for Asked { target, outcome } in walk.asked {
         let address = target.address();
         match outcome {
-            // One server may have several addresses; a Sentinel holds no locks.
+            // One server may have several addresses.
             Ok(Answers { seen, more }) => {
-                if ids.insert(id(&address, &seen.fields)) && !is_sentinel(&seen.fields) {
+                if ids.insert(id(&address, &seen.fields))
+                    && let Some(more) = more
+                {
                     found.push(Found { address, outcome: Ok((seen.fields, more)) });
                 }
             }

@@ -91,6 +91,8 @@ impl Sample {
         };
         let mut locks: Vec<Lock> = hot(link, MOST)?.into_iter().map(Lock::from).collect();
         ask_for_holders(link, database, &mut locks)?;
+        // The table of a node keeps the locks of slots that have moved: where the slot is now, another table has them.
+        locks.retain(|lock| lock.holder_error.as_deref() != Some("MOVED"));
         Ok(Sample { at, counters, waiters: number("rlock_waiters").unwrap_or(0), hindrance, locks })
     }
 
@@ -128,7 +130,7 @@ impl From<HotLock> for Lock {
     }
 }
 
-/// Asks for the holders of all locks at once. A lock that moved, or that the user may not see, has none.
+/// Asks for the holders of all locks at once. A lock that moved, or that the user may not see, has an error in their place.
 fn ask_for_holders(link: &mut Link, database: i64, locks: &mut [Lock]) -> Result<(), Error> {
     locks.sort_by_key(|lock| lock.db);
     let select = |db: i64| cmd("SELECT").arg(db).to_owned();

@@ -97,3 +97,34 @@ fn each_alert_is_in_the_table_for_operators() {
         tests.lines().filter_map(|line| line.trim().strip_prefix("- alertname: ")).collect();
     assert_eq!(tested, alerts, "each has a test");
 }
+
+/// An operator reads how long the fault lasts already: the text has the `for` of the rule, and no other time.
+#[test]
+fn the_text_of_each_alert_says_its_own_time() {
+    let rules = file("packaging/prometheus/rlock.rules.yml");
+    let alerts: Vec<&str> = rules.split("- alert: ").skip(1).collect();
+    let mut with_times = 0;
+    for alert in &alerts {
+        let name = alert.lines().next().expect("a name");
+        let (rule, text) = alert.split_once("annotations:").expect("a text");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+        let said: Vec<String> = text
+            .match_indices("for ")
+            .filter_map(|(at, _)| {
+                let mut words = text[at + 4..].split(|c: char| !c.is_ascii_alphanumeric());
+                let (number, unit) =
+                    (words.next()?.parse::<u32>().ok()?, words.next()?.trim_end_matches('s'));
+                Some(format!("{number} {unit}"))
+            })
+            .collect();
+        let time = rule.lines().find_map(|line| line.trim().strip_prefix("for: "));
+        let expected = time.map(|time| {
+            let (number, unit) = time.split_at(time.len() - 1);
+            let unit = if unit == "h" { "hour" } else { "minute" };
+            format!("{number} {unit}")
+        });
+        with_times += usize::from(expected.is_some());
+        assert_eq!(said, Vec::from_iter(expected), "{name}: {text}");
+    }
+    assert!(alerts.len() > 20 && with_times > 15, "{with_times} of {}", alerts.len());
+}

@@ -1,5 +1,6 @@
 //! `rlock top --once`, for scripts and for a look without a terminal.
 
+use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::commands::{say, story};
 use rlock_testkit::{TestServer, eventually};
 
@@ -135,6 +136,41 @@ fn a_cluster_is_shown_from_any_node() {
         .expect("the dead server");
     assert!(object["error"].as_str().is_some_and(|error| error.starts_with("no answer from")), "{object}");
     assert_eq!((objects.len(), &object["rates"]), (3, &serde_json::Value::Null));
+}
+
+/// A node keeps what it knew of locks whose slots have moved: they were shown twice, once with MOVED in place of the holder.
+#[test]
+fn a_lock_that_moved_is_shown_once() {
+    let cluster = Cluster::start(2);
+    let lock = cluster.lock_on(0, 'a');
+    let denied = |number: usize| {
+        ask::<redis::Value>(
+            &mut cluster.primaries[number].connect(),
+            &format!("RLOCK.ACQUIRE {lock} bob:1 1000"),
+        );
+    };
+    let rows = || {
+        let mut command = bare();
+        command.args(["--url", &cluster.url(), "top", "--once", "--json", "--interval", "100ms"]);
+        let servers = Running::start(command).ended().json();
+        let rows = servers.iter().flat_map(|server| {
+            let (address, locks) = (&server["server"], server["locks"].as_array().expect("locks"));
+            locks.iter().map(move |row| format!("{} {} {}", address, row["key"], row["holder"]["owner"]))
+        });
+        rows.collect::<Vec<_>>()
+    };
+    let row_on =
+        |number: usize| format!("\"127.0.0.1:{}\" \"{lock}\" \"alice:1\"", cluster.primaries[number].port());
+    ask::<redis::Value>(&mut cluster.primaries[0].connect(), &format!("RLOCK.ACQUIRE {lock} alice:1 600000"));
+    denied(0);
+    assert_eq!(rows(), [row_on(0)]);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(cluster.move_slot_of(&lock, 0, 1, async || ()));
+    let table = say(&mut cluster.primaries[0].connect(), "RLOCK.HOT");
+    assert!(table.contains(&lock), "the node has forgotten it: {table}");
+    assert_eq!(rows(), [""; 0]);
+    denied(1);
+    assert_eq!(rows(), [row_on(1)]);
 }
 
 #[test]

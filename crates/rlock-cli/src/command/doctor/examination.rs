@@ -1,14 +1,14 @@
 //! What is asked of each server.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::{Cmd, Value, cmd};
 
 use crate::error::Error;
 use crate::server::facts::Fields;
 use crate::server::servers::{Described, Found, ask_all, described};
-use crate::server::{Hindrance, Link, PATIENCE, Place, fields, hindrance, integer, text};
+use crate::server::{Hindrance, Link, PATIENCE, Place, certificate_left, fields, hindrance, integer, text};
 
 /// The sections of INFO.
 const SECTIONS: [&str; 6] = ["server", "replication", "cluster", "memory", "persistence", "rlock"];
@@ -42,6 +42,8 @@ pub(super) struct Answers {
     pub(super) ahead: Option<i64>,
     /// The commands that this user may not use, where it may ask that.
     pub(super) denied: Vec<String>,
+    /// How long its certificate is valid still.
+    pub(super) certificate_left: Option<Duration>,
 }
 
 impl Answers {
@@ -65,8 +67,16 @@ pub(super) fn examine(place: &Place) -> Result<Vec<Patient>, Error> {
         let mut options = options(link)?;
         let fsync = options.remove("appendfsync");
         let (ahead, denied) = (ahead(link)?, denied(link)?);
-        let described = described(fields);
-        Ok(Answers { fields: fields.clone(), described, hindrance, options, fsync, ahead, denied })
+        Ok(Answers {
+            fields: fields.clone(),
+            described: described(fields),
+            hindrance,
+            options,
+            fsync,
+            ahead,
+            denied,
+            certificate_left: certificate_left(link),
+        })
     });
     let patient = |Found { address, outcome }| {
         let state = outcome.map(|(_, answers): (Fields, Answers)| answers);

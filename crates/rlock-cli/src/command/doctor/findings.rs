@@ -1,16 +1,21 @@
 //! What the answers of the servers mean.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::examination::{Answers, Patient};
+use crate::duration;
 
 /// Clocks that differ by more are a finding: lease ends go from one server to another as times of day.
 const CLOCKS_DIFFER: i64 = 500;
 
 /// A replica that is behind by more seconds is a finding.
 const LAG: u64 = 10;
+
+/// A certificate that ends sooner is a finding.
+const RENEWAL: Duration = Duration::from_secs(14 * 24 * 3_600);
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -88,9 +93,12 @@ fn of_one(patient: &Patient, alone: bool) -> Vec<Found> {
         list.push(found(Wrong, format!("it {}", hindrance.text()), hindrance.advice(&patient.address)));
     }
     list.extend(described.warnings.iter().map(|text| {
-        // The module's warnings say what to do behind a colon or a semicolon.
-        found(Warning, text.clone(), "do what it says: docs/OPERATIONS.md explains it")
+        // The module's warnings end with what to do.
+        let (what, advice) =
+            text.split_once(": ").unwrap_or((text, "update the server to a version without this fault"));
+        found(Warning, what, advice)
     }));
+    list.extend(certificate(answers));
     list.extend(memory(answers));
     list.extend(durability(answers, alone));
     list.extend(replication(answers));
@@ -100,6 +108,13 @@ fn of_one(patient: &Patient, alone: bool) -> Vec<Found> {
         list.push(found(Warning, what, advice));
     }
     list
+}
+
+fn certificate(answers: &Answers) -> Option<Found> {
+    let left = answers.certificate_left.filter(|left| *left < RENEWAL)?;
+    let left = duration::shown(duration::ms(left).cast_signed());
+    let advice = "renew it, then CONFIG SET tls-cert-file and tls-key-file, or restart the server: expired, it stops all clients";
+    Some(found(Severity::Warning, format!("its certificate expires in {left}"), advice))
 }
 
 fn memory(answers: &Answers) -> Option<Found> {

@@ -108,7 +108,7 @@ impl Exporter {
         let running = Running::start(command);
         let address = eventually("the exporter's address", SOON, || {
             let told = running.told();
-            let (_, rest) = told.split_once("serves http://")?;
+            let (_, rest) = told.split_once("serves http")?.1.split_once("://")?;
             Some(rest.split_once("/metrics\n")?.0.to_string())
         });
         Exporter { running, address }

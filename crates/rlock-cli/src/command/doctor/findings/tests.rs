@@ -29,6 +29,7 @@ fn server(address: &str, changes: &[(&str, &str)]) -> Patient {
         fsync: Some("everysec".to_string()),
         ahead: Some(3),
         denied: Vec::new(),
+        certificate_left: None,
     };
     Patient { address: address.to_string(), state: Ok(answers) }
 }
@@ -56,7 +57,7 @@ fn each_fault_is_a_finding() {
             Severity::Wrong,
             "link to the primary is down",
         ),
-        (&[("rlock_warning", "evicted")], Severity::Warning, "evicted"),
+        (&[("rlock_warning", "it evicts: set noeviction")], Severity::Warning, "it evicts"),
         (&[("rlock_server_warning", "MOVE")], Severity::Warning, "MOVE"),
     ];
     for (changes, severity, text) in cases {
@@ -66,6 +67,17 @@ fn each_fault_is_a_finding() {
     let lonely = [("connected_slaves", "0"), ("aof_enabled", "0")];
     assert!(shown(&[server("a:1", &lonely)], true)[0].1.contains("neither an AOF nor a replica"));
     assert_eq!(shown(&[server("a:1", &[("connected_slaves", "0")])], true), []);
+}
+
+#[test]
+fn a_certificate_that_expires_soon_is_a_finding() {
+    for (days, expected) in [(15, None), (13, Some("its certificate expires in 13d00h"))] {
+        let mut server = server("a:1", &[]);
+        let left = std::time::Duration::from_secs(days * 24 * 3_600);
+        server.state.as_mut().unwrap().certificate_left = Some(left);
+        let found = shown(&[server], false);
+        assert_eq!(found.first().map(|(_, what)| what.as_str()), expected);
+    }
 }
 
 #[test]

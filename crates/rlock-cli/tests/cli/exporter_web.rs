@@ -1,0 +1,188 @@
+//! `rlock exporter --web-config`: TLS and logins, with a client of its own kind (curl).
+
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::support::metrics::Exporter;
+use crate::support::{Files, Running, bare, url};
+use rlock_testkit::TestServer;
+
+/// The password is `open sesame`.
+const ALICE: &str = "alice: $2y$05$abcdefghijklmnopqrstuupx2xBUC4954936wVIjyyPHmUBFu0wCW";
+
+const TLS: &str = "tls_server_config: {cert_file: web.crt, key_file: web.key}\n";
+
+/// Makes an authority, and a certificate of it for `localhost` in web.crt; `made` tells one certificate from another.
+#[track_caller]
+fn certificate(files: &Files, made: &str) {
+    let script = files.script(&format!(
+        "{{ [ -e ca.crt ] || openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=authority \
+           -keyout ca.key -out ca.crt -addext basicConstraints=critical,CA:TRUE; }} &&
+         printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' > names &&
+         for name in web client; do
+           openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={made} -keyout $name.key.new -out $name.csr &&
+           openssl x509 -req -in $name.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out $name.crt.new &&
+           mv $name.key.new $name.key && mv $name.crt.new $name.crt || exit 1
+         done"
+    ));
+    let made = Command::new("sh").args(["-c", &script]).output().expect("sh");
+    assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
+}
+
+#[track_caller]
+fn write(files: &Files, text: &str) -> String {
+    let path = files.path("web.yml");
+    std::fs::write(&path, text).expect("the file");
+    path.display().to_string()
+}
+
+/// The status and the body of a page, by curl; the status is 0 where there is no answer.
+#[track_caller]
+fn curl(files: &Files, scheme: &str, exporter: &Exporter, arguments: &[&str]) -> (u16, String) {
+    let output = Command::new("curl")
+        .args(["--silent", "--max-time", "20", "--cacert", "ca.crt", "--write-out", "\n%{http_code}"])
+        .args(arguments)
+        .arg(format!("{scheme}://{}/metrics", exporter.address()))
+        .current_dir(files.dir())
+        .output()
+        .expect("curl");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (body, status) = text.rsplit_once('\n').expect("a status");
+    (status.parse().expect("a number"), body.to_string())
+}
+
+#[test]
+fn it_serves_tls_and_reads_a_new_certificate_without_a_restart() {
+    let (server, files) = (TestServer::start(), Files::new());
+    certificate(&files, "first");
+    let file = write(&files, TLS);
+    let exporter = Exporter::start_with(&url(&server), &["--web-config", &file]);
+    let (status, body) = curl(&files, "https", &exporter, &[]);
+    assert!(status == 200 && body.contains("\nrlock_up{"), "{status} {body}");
+    assert_eq!(curl(&files, "http", &exporter, &[]).0, 0, "without encryption");
+    let subject = || {
+        let (status, said) =
+            curl(&files, "https", &exporter, &["--output", "page", "--write-out", "%{certs}\n%{http_code}"]);
+        assert_eq!(status, 200);
+        said
+    };
+    assert!(subject().contains("CN = first"), "{}", subject());
+    certificate(&files, "second");
+    assert!(subject().contains("CN = second"), "{}", subject());
+    // Half replaced, it refuses connections, says why once, and recovers.
+    let key = std::fs::read(files.path("web.key")).expect("the key");
+    std::fs::copy(files.path("client.key"), files.path("web.key")).expect("another key");
+    (0..3).for_each(|_| assert_eq!(curl(&files, "https", &exporter, &[]).0, 0));
+    exporter.running.tells("do not belong together");
+    std::fs::write(files.path("web.key"), key).expect("the key");
+    assert_eq!(curl(&files, "https", &exporter, &[]).0, 200);
+    let told = exporter.running.told();
+    assert_eq!(told.matches("do not belong together").count(), 1, "{told}");
+}
+
+/// Clients that begin a connection and say nothing, or half a word.
+#[test]
+fn slow_clients_at_the_handshake_hold_nothing_up() {
+    let (server, files) = (TestServer::start(), Files::new());
+    certificate(&files, "web");
+    let exporter = Exporter::start_with(&url(&server), &["--web-config", &write(&files, TLS)]);
+    let slow: Vec<_> =
+        (0..20).map(|_| TcpStream::connect(exporter.address()).expect("a connection")).collect();
+    let began = Instant::now();
+    assert_eq!(curl(&files, "https", &exporter, &[]).0, 200);
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    for mut stream in slow {
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+        let ended = stream.read(&mut [0; 1]);
+        let is_end = |error: &std::io::Error| error.kind() == ErrorKind::ConnectionReset;
+        assert!(matches!(&ended, Ok(0)) || ended.as_ref().is_err_and(is_end), "{ended:?}");
+    }
+}
+
+#[test]
+fn clients_show_certificates_where_the_file_asks_for_them() {
+    let (server, files) = (TestServer::start(), Files::new());
+    certificate(&files, "web");
+    let asks = |policy: &str| {
+        let tls = "cert_file: web.crt, key_file: web.key, client_ca_file: ca.crt";
+        format!("tls_server_config: {{{tls}, client_auth_type: {policy}}}\n")
+    };
+    let file = write(&files, &asks("RequireAndVerifyClientCert"));
+    let exporter = Exporter::start_with(&url(&server), &["--web-config", &file]);
+    let own = ["--cert", "client.crt", "--key", "client.key"];
+    assert_eq!(curl(&files, "https", &exporter, &own).0, 200);
+    assert_eq!(curl(&files, "https", &exporter, &[]).0, 0);
+    write(&files, &asks("VerifyClientCertIfGiven"));
+    assert_eq!(curl(&files, "https", &exporter, &[]).0, 200);
+    assert_eq!(curl(&files, "https", &exporter, &own).0, 200);
+}
+
+#[test]
+fn users_log_in_and_those_that_are_removed_do_not() {
+    let (server, files) = (TestServer::start(), Files::new());
+    let users = format!("basic_auth_users:\n  {ALICE}\n");
+    let exporter = Exporter::start_with(&url(&server), &["--web-config", &write(&files, &users)]);
+    let page = exporter.request("GET", "/metrics", "");
+    assert!(page.status == 401 && page.head.contains("www-authenticate: basic realm=\"rlock\""), "{page:?}");
+    assert!(!page.body.contains("rlock_"), "{page:?}");
+    let status = |login: &str| curl(&files, "http", &exporter, &["--user", login]).0;
+    for (login, expected) in [
+        ("alice:open sesame", 200),
+        ("alice:open sesame", 200),
+        ("alice:open", 401),
+        ("alice:", 401),
+        ("bob:open sesame", 401),
+        (":", 401),
+    ] {
+        assert_eq!(status(login), expected, "{login}");
+    }
+    write(&files, &users.replace("alice:", "bob:"));
+    assert_eq!((status("alice:open sesame"), status("bob:open sesame")), (401, 200));
+    write(&files, "basic_auth_users: {alice: secret}\n");
+    assert_eq!(status("alice:secret"), 0, "a file with a fault admits no user");
+    exporter.running.tells("basic_auth_users.alice is not a hash of bcrypt");
+    assert!(!exporter.running.told().contains("secret"), "{}", exporter.running.told());
+    write(&files, &users);
+    assert_eq!(status("alice:open sesame"), 200);
+}
+
+/// Wrong passwords are verified one after the other; a login that was right before waits for none of them.
+#[test]
+fn guesses_do_not_hold_up_a_scrape() {
+    let (server, files) = (TestServer::start(), Files::new());
+    // Their hash takes seconds each in this build.
+    let slow = ALICE.replace("alice", "slow").replace("$05$", "$11$");
+    let users = format!("basic_auth_users:\n  {ALICE}\n  {slow}\n");
+    let exporter = Exporter::start_with(&url(&server), &["--web-config", &write(&files, &users)]);
+    let scrape = || curl(&files, "http", &exporter, &["--user", "alice:open sesame"]).0;
+    assert_eq!(scrape(), 200);
+    let guess = "Authorization: Basic c2xvdzpndWVzcw==\r\n";
+    let guesses: Vec<_> =
+        (0..8).map(|_| crate::support::metrics::send(exporter.address(), "GET", "/metrics", guess)).collect();
+    let began = Instant::now();
+    assert_eq!(scrape(), 200);
+    let waiting = guesses.iter().filter(|stream| {
+        stream.set_nonblocking(true).expect("a socket");
+        stream.peek(&mut [0; 1]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    });
+    assert!(waiting.count() > 0, "the guesses were over already, after {:?}", began.elapsed());
+}
+
+#[test]
+fn a_file_that_it_cannot_follow_ends_the_start() {
+    let (server, files) = (TestServer::start(), Files::new());
+    for (text, expected) in [
+        (
+            format!("{TLS}http_server_config: {{http2: false}}\n"),
+            "the key http_server_config is not supported",
+        ),
+        (TLS.to_string(), "os error 2"),
+    ] {
+        let mut command = bare();
+        command.env("REDIS_URL", url(&server));
+        command.args(["exporter", "--listen", "127.0.0.1:0", "--web-config", &write(&files, &text)]);
+        Running::start(command).ended().fails(125, &["web.yml: ", expected, "man rlock-exporter"]);
+    }
+}
