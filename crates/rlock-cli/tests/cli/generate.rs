@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::{Ended, Files, Running, bare};
 
-const SUBCOMMANDS: [&str; 14] = [
+const SUBCOMMANDS: [&str; 15] = [
     "run",
     "lead",
     "status",
@@ -15,6 +15,7 @@ const SUBCOMMANDS: [&str; 14] = [
     "watch",
     "top",
     "ping",
+    "health",
     "doctor",
     "exporter",
     "metrics",

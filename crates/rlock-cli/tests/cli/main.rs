@@ -8,6 +8,7 @@ mod doctor;
 mod errors;
 mod exporter;
 mod generate;
+mod health;
 mod hindrance;
 mod lead;
 mod look;
