@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod alerts;
+mod containers;
 mod diagnosis;
 mod doctor;
 mod errors;
