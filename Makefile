@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older ci-full lint msrv deny docs deb deb-test exporter dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older ci-full lint msrv deny docs deb deb-test exporter kubernetes dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -174,6 +174,9 @@ deb-test: deb ## Install the package, try it on the distribution's server, and r
 
 exporter: build ## Check the alerts and the dashboard, and scrape the exporter with a real Prometheus
 	@$(ENV) ./scripts/exporter.sh
+
+kubernetes: setup ## Check the manifests for Kubernetes against its schemas and the types of Prometheus' operator
+	@$(ENV) ./scripts/kubernetes.sh
 
 dist: override COMMAND :=
 dist: addresses deb-test ## Gather what a release gives out, in target/dist

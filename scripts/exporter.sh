@@ -1,7 +1,7 @@
 #!/bin/sh
-# Checks what is for Prometheus and Grafana: the rules and their tests, the configuration, and the exporter scraped by a real
-# Prometheus. `make exporter` calls it. Debian's package `prometheus` has both programs; where they are not installed, the
-# package is unpacked into .deps: to install it would start a server.
+# Checks what is for Prometheus and Grafana: the rules, their copy for Kubernetes and their tests, the configuration, and the
+# exporter scraped by a real Prometheus. `make exporter` calls it. Debian's package `prometheus` has both programs; where they are
+# not installed, the package is unpacked into .deps: to install it would start a server.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -20,6 +20,7 @@ if ! command -v prometheus >/dev/null 2>&1 || ! command -v promtool >/dev/null 2
     export PATH
 fi
 
+scripts/prometheus_rule.sh --check
 promtool check rules packaging/prometheus/rlock.rules.yml
 promtool test rules packaging/prometheus/rlock.rules.test.yml
 promtool check config packaging/prometheus/prometheus.yml

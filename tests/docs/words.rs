@@ -55,6 +55,7 @@ fn sources() -> Vec<Source> {
     let named = |paths: &[&str]| paths.iter().map(ToString::to_string).collect();
     add(named(&["README.md", "ARCHITECTURE.md", "CHANGELOG.md"]), Prose::markdown);
     add(below("docs", "md"), Prose::markdown);
+    add(below("packaging", "md"), Prose::markdown);
     add(below("crates/rlock-client/src", "md"), Prose::markdown);
     add(named(&["packaging/debian/control"]), Prose::markdown);
     add(named(&["redis.conf", "Dockerfile"]), |file| Prose::comments(file, "#"));

@@ -21,7 +21,7 @@ pub(crate) use sort::Sort;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done; `run`: the command's own code
-  1    the answer is no: free, not held, nothing released, a server without the module; `doctor`: warnings
+  1    the answer is no: free, not held, nothing released, a server without the module or locks; `doctor`: warnings
   2    `doctor`: locks are refused or may be lost
   123  `run`: the lock was lost, and the command was ended or may have run without the lock
   124  `run`: the lock was not acquired in time, or an outer run holds it
@@ -218,6 +218,17 @@ pub(crate) enum Action {
     /// The user needs the permission for INFO, in a cluster also for CLUSTER NODES, and to see refused writes for RLOCK.CANCEL
     /// on the keys rlock:probe*.
     Ping,
+    /// Check the server of the URL alone, for the health check of a container or a probe
+    ///
+    /// A NO is a primary that refuses writes (full disk, too few replicas) or whose memory is full, a server that is loading its data, a
+    /// replica that does not have its primary's data yet, and a server without the module. A drained server is well, and so is a
+    /// replica that has lost its primary. Nothing is written.
+    ///
+    /// Use it for readiness. A liveness probe that fails would restart a server because its disk is full: use PING.
+    ///
+    /// The user needs the permission for INFO, and to see refused writes for RLOCK.CANCEL on the keys rlock:probe*; in a cluster also
+    /// for CLUSTER NODES.
+    Health,
     /// Show faults of the servers, and what may become one, each with what to do
     ///
     /// rlock starts at the server of the URL (also a Sentinel or any node of a cluster) and asks all servers that it discovers:

@@ -42,7 +42,7 @@ use clap::Parser;
 
 use args::{Action, Cli};
 use command::release::Doubts;
-use command::{doctor, generate, holders, ls, ping, release, status, watch};
+use command::{doctor, generate, health, holders, ls, ping, release, status, watch};
 use error::{Error, FAILED};
 use names::bytes;
 use output::{Notes, Output};
@@ -134,6 +134,7 @@ fn perform(cli: &Cli) -> Result<u8, Error> {
         Action::Watch { key } => watch::watch(&place()?, &bytes(key), output),
         Action::Top(arguments) => top::top(&place()?, arguments, output),
         Action::Ping => ping::ping(&place()?, output),
+        Action::Health => health::health(&place()?, output),
         Action::Doctor => doctor::doctor(&place()?, output),
         Action::Exporter { listen, web_config, metrics } => {
             metrics::serve(place()?, metrics.hot_locks, (listen, web_config.as_deref()), output)

@@ -3,6 +3,7 @@
 pub(crate) mod doctor;
 mod frame;
 pub(crate) mod generate;
+pub(crate) mod health;
 pub(crate) mod holders;
 pub(crate) mod ls;
 pub(crate) mod ping;

@@ -59,6 +59,11 @@ impl Hindrance {
                 "bring the replicas of {addresses} back, or lower min-replicas-to-write; until then no lock is acquired, \
                  renewed or released there"
             ),
+            Hindrance::Refuses(text) if text.starts_with("LOADING") => {
+                format!(
+                    "wait until {addresses} has loaded its data; until then no lock is acquired, renewed or released there"
+                )
+            }
             Hindrance::Refuses(_) => format!(
                 "fix what {addresses} names, such as a full disk; until then no lock is acquired, renewed or released there"
             ),

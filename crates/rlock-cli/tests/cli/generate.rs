@@ -15,6 +15,7 @@ const SUBCOMMANDS: [&str; 15] = [
     "watch",
     "top",
     "ping",
+    "health",
     "doctor",
     "exporter",
     "metrics",

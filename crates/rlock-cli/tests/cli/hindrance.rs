@@ -9,7 +9,7 @@ use crate::support::terminal::Terminal;
 use crate::support::{Ended, Running, SOON, ask, bare, rlock, url};
 
 /// A command that makes a server refuse locks, the first word of its error, and what is said of it.
-const CASES: [(&str, &str, &str); 5] = [
+pub(crate) const CASES: [(&str, &str, &str); 5] = [
     // As before a fail-over by Sentinels.
     ("CLIENT PAUSE 600000 WRITE", "PAUSE", "answers no writes: they are paused (CLIENT PAUSE)"),
     ("CONFIG SET min-replicas-to-write 1", "NOREPLICAS", "refuses writes: NOREPLICAS"),
@@ -19,7 +19,7 @@ const CASES: [(&str, &str, &str); 5] = [
 ];
 
 /// A server in that state, with a lock that another owner holds.
-fn hindered(command: &str) -> TestServer {
+pub(crate) fn hindered(command: &str) -> TestServer {
     let server = TestServer::builder().conf("save", "3600 1").conf("dbfilename", "missing.rdb").start();
     let client = &mut server.connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 600000");

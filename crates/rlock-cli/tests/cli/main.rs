@@ -1,12 +1,14 @@
 //! The command, run as a process of its own.
 
 mod alerts;
+mod containers;
 mod diagnosis;
 mod doctor;
 mod errors;
 mod exporter;
 mod exporter_web;
 mod generate;
+mod health;
 mod hindrance;
 mod incidents;
 mod lead;
