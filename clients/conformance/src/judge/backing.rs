@@ -75,7 +75,7 @@ pub(super) struct Granted<'a> {
 
 /// The messages that back the hold of this acquisition: each can only be about a grant that the server made after the first request.
 pub(super) fn messages(book: &Book, granted: &Granted<'_>) -> Vec<Backing> {
-    // Of thousands of holds each looks at thousands of messages.
+    // Thousands of holds are compared with thousands of messages.
     let names = format!(" {} {} ", encoded(granted.owner), encoded(granted.lock));
     let named = |entry: &Entry| matches!(&entry.what, What::Message(words) if words.last().is_some_and(|text| text.contains(&names)));
     let found = book.entries.iter().enumerate().filter(|(_, entry)| named(entry));

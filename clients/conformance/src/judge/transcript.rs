@@ -50,7 +50,7 @@ fn nothing_after_close(book: &Book) -> Result<(), Problem> {
 }
 
 /// A waiter asks again for a reason: a message, another connection or subscription, an error; or after a second. One that was denied may
-/// ask for a place in the queue. A process that goes on after a stop may send what was due before it reads what arrived meanwhile.
+/// ask for a place in the queue. A process that continues after a stop may send a request that was due before it reads the messages that have arrived.
 fn no_polling(book: &Book) -> Result<(), Problem> {
     let mut unread: Vec<&str> = Vec::new();
     // By owner, as messages write it, and lock.

@@ -31,7 +31,7 @@ pub(crate) struct Gate {
     pub(crate) every: bool,
     pub(crate) act: Act,
     pub(crate) seen: u32,
-    /// What it does has begun, or is done if that is an act on a reply.
+    /// An act on a reply is done; any other has begun.
     pub(crate) met: bool,
     pub(crate) open: bool,
 }

@@ -98,7 +98,7 @@ pub(crate) struct Run<'a> {
     pub(crate) killed: Vec<String>,
     /// Processes that the scenario killed, stopped or kept busy: they may be late.
     pub(crate) disturbed: Vec<String>,
-    /// When processes stood still: from the stop to the order to go on.
+    /// Processes that were stopped by SIGSTOP, each with the time until its SIGCONT.
     pub(crate) stops: Vec<(String, std::ops::Range<i64>)>,
     pub(crate) stalls: Stalls,
     pub(crate) start: i64,

@@ -149,7 +149,7 @@ const NOW: [Panel; 8] = [
             "",
         )]),
     table(8, "Servers", (14, 7), SERVER_COLUMNS)
-        .about("What each server is, or was in the last hour if it is down.")
+        .about("Each server with its version and role; of one that is down, those of the last hour.")
         .asks(&[
             ("sum by (instance, server) (rlock_up)", ""),
             (
