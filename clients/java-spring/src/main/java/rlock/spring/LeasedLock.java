@@ -12,11 +12,11 @@ final class LeasedLock extends RegistryLock implements DistributedLock {
 
   @Override
   public void lock(Duration ttl) {
-    lock(ttl.toMillis());
+    lock(RegistryLock.lease(ttl));
   }
 
   @Override
   public boolean tryLock(Duration wait, Duration ttl) throws InterruptedException {
-    return tryLock(wait.toMillis(), ttl.toMillis());
+    return tryLock(wait.toMillis(), RegistryLock.lease(ttl));
   }
 }

@@ -4,6 +4,7 @@ import io.lettuce.core.RedisURI;
 import java.util.List;
 import org.springframework.boot.context.properties.ConfigurationProperties;
 import org.springframework.boot.context.properties.bind.DefaultValue;
+import org.springframework.util.StringUtils;
 import rlock.client.Client;
 import rlock.client.Settings;
 
@@ -25,9 +26,10 @@ record RedisAddress(
 
   record Ssl(boolean enabled, String bundle) {}
 
-  record Sentinel(String master, List<String> nodes, String username, String password) {}
+  record Sentinel(
+      String master, @DefaultValue List<String> nodes, String username, String password) {}
 
-  record Cluster(List<String> nodes) {}
+  record Cluster(@DefaultValue List<String> nodes) {}
 
   Client client(Settings settings) {
     RedisURI uri = uri();
@@ -37,6 +39,9 @@ record RedisAddress(
           settings);
     }
     if (sentinel != null) {
+      if (sentinel.nodes().isEmpty()) {
+        throw new IllegalStateException("spring.data.redis.sentinel.nodes names no Sentinel");
+      }
       uri.setSentinelMasterId(sentinel.master());
       sentinel.nodes().forEach(node -> uri.getSentinels().add(sentinelAt(node, uri.isSsl())));
     }
@@ -45,11 +50,11 @@ record RedisAddress(
 
   /** As in Spring Boot, the URL has the user, the password and the database, too. */
   private RedisURI uri() {
-    if (ssl.bundle() != null) {
+    if (StringUtils.hasText(ssl.bundle())) {
       throw new IllegalStateException(
           "rlock does not read spring.data.redis.ssl.bundle; define a bean of rlock.client.Client with Settings.withDriver, or set rlock.url");
     }
-    if (url != null) {
+    if (StringUtils.hasText(url)) {
       return RedisURI.create(url);
     }
     RedisURI.Builder uri = RedisURI.builder().withHost(host).withPort(port).withDatabase(database);
@@ -63,12 +68,12 @@ record RedisAddress(
 
   private static RedisURI.Builder authenticated(
       RedisURI.Builder uri, String username, String password) {
-    if (password == null) {
+    if (!StringUtils.hasText(password)) {
       return uri;
     }
-    return username == null
-        ? uri.withPassword(password.toCharArray())
-        : uri.withAuthentication(username, password.toCharArray());
+    return StringUtils.hasText(username)
+        ? uri.withAuthentication(username, password.toCharArray())
+        : uri.withPassword(password.toCharArray());
   }
 
   private static RedisURI.Builder at(RedisURI.Builder uri, String node) {

@@ -1,5 +1,6 @@
 package rlock.spring;
 
+import java.time.Duration;
 import java.util.ConcurrentModificationException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
@@ -16,6 +17,11 @@ class RegistryLock implements Lock {
 
   RegistryLock(Client client, String key) {
     this.lock = client.javaLock(key);
+  }
+
+  /** Never 0, by which a {@code JavaLock} is renewed. */
+  static long lease(Duration ttl) {
+    return Math.max(1, ttl.toMillis());
   }
 
   @Override

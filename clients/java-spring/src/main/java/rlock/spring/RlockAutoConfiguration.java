@@ -8,6 +8,7 @@ import org.springframework.boot.context.properties.EnableConfigurationProperties
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.integration.support.locks.LockRegistry;
+import org.springframework.util.StringUtils;
 import rlock.client.Client;
 import rlock.client.Settings;
 
@@ -26,9 +27,9 @@ public class RlockAutoConfiguration {
     if (properties.sessionGrace() != null) {
       settings = settings.withSessionGrace(properties.sessionGrace());
     }
-    return properties.url() == null
-        ? redis.client(settings)
-        : new Client(properties.url(), settings);
+    return StringUtils.hasText(properties.url())
+        ? new Client(properties.url(), settings)
+        : redis.client(settings);
   }
 
   @Configuration(proxyBeanMethods = false)

@@ -77,7 +77,7 @@ public final class RlockLockRegistry implements ExpirableLockRegistry, Renewable
    */
   // Not in Spring Integration 6.
   public void renewLock(Object lockKey, Duration ttl) {
-    new RegistryLock(client, key(lockKey)).renew(ttl.toMillis());
+    new RegistryLock(client, key(lockKey)).renew(RegistryLock.lease(ttl));
   }
 
   private String key(Object lockKey) {

@@ -73,7 +73,8 @@ class AutoConfigurationTest {
   @Test
   void hostAndPortOrUrl() throws InterruptedException {
     locks("spring.data.redis.host=" + URL.getHost(), "spring.data.redis.port=" + URL.getPort());
-    locks("spring.data.redis.url=" + URL);
+    locks("spring.data.redis.url=" + URL, "rlock.url=", "spring.data.redis.ssl.bundle=");
+    locks("spring.data.redis.port=" + URL.getPort(), "spring.data.redis.password=");
     locks("spring.data.redis.host=nowhere.invalid", "rlock.url=" + URL);
   }
 
@@ -140,15 +141,17 @@ class AutoConfigurationTest {
   }
 
   @Test
-  void aBundleOfCertificatesIsNotIgnored() {
-    Exception error =
-        assertThrows(
-            RuntimeException.class,
-            () -> run(Application.class, "spring.data.redis.ssl.bundle=mine"));
-    Throwable cause = error;
-    while (cause.getCause() != null) {
-      cause = cause.getCause();
+  void whatCannotBeDoneIsNotIgnored() {
+    refuses("Settings.withDriver", "spring.data.redis.ssl.bundle=mine");
+    refuses("names no Sentinel", "spring.data.redis.sentinel.master=main");
+    refuses("host:port", "spring.data.redis.cluster.nodes=one");
+  }
+
+  private static void refuses(String text, String property) {
+    Throwable error = assertThrows(RuntimeException.class, () -> run(Application.class, property));
+    while (error.getCause() != null) {
+      error = error.getCause();
     }
-    assertTrue(cause.getMessage().contains("Settings.withDriver"), cause.getMessage());
+    assertTrue(error.getMessage().contains(text), error.getMessage());
   }
 }

@@ -12,6 +12,7 @@ import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.autoconfigure.ImportAutoConfiguration;
 import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.context.annotation.Configuration;
+import org.springframework.dao.CannotAcquireLockException;
 import org.springframework.integration.support.locks.DistributedLock;
 import org.springframework.integration.support.locks.LockRegistry;
 import rlock.client.Client;
@@ -47,6 +48,9 @@ class DistributedLockTest {
       Thread.sleep(300);
       assertFalse(server.locked());
       assertThrows(ConcurrentModificationException.class, lock::unlock);
+
+      // Not renewed for ever.
+      assertThrows(CannotAcquireLockException.class, () -> lock.lock(Duration.ZERO));
 
       assertTrue(lock.tryLock(Duration.ofSeconds(1), Duration.ofSeconds(20)));
       registry.renewLock(key, Duration.ofMinutes(10));
