@@ -7,8 +7,8 @@ import net.javacrumbs.shedlock.core.AbstractSimpleLock;
 import net.javacrumbs.shedlock.core.LockConfiguration;
 import net.javacrumbs.shedlock.core.SimpleLock;
 import rlock.client.Guard;
+import rlock.client.RlockException;
 import rlock.client.RlockException.LockLost;
-import rlock.client.RlockException.OutcomeUnknown;
 
 /** A lock that a task holds. */
 final class HeldLock extends AbstractSimpleLock {
@@ -33,8 +33,8 @@ final class HeldLock extends AbstractSimpleLock {
           Level.WARNING,
           "{0}; another process may have run the task at the same time: raise lockAtMostFor, or extend the lock",
           lost.getMessage());
-    } catch (OutcomeUnknown unknown) {
-      LOG.log(Level.WARNING, unknown.getMessage());
+    } catch (RlockException error) {
+      LOG.log(Level.WARNING, error.getMessage()); // the lock ends with lockAtMostFor
     }
   }
 
