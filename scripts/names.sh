@@ -15,7 +15,9 @@ has() { grep -qF -- "$2" "$1" || fault "$1: no line with $2"; }
 go=$(name go)
 maven=$(name maven)
 has clients/go/go.mod "module $go"
-has clients/java/pom.xml "<groupId>$maven</groupId>"
+for artifact in java java-shedlock java-spring; do
+    has "clients/$artifact/pom.xml" "<groupId>$maven</groupId>"
+done
 has clients/javascript/package.json "\"name\": \"$(name npm)\""
 has clients/javascript/package.json '"private": true'
 has clients/python/pyproject.toml "name = \"$(name pypi)\""

@@ -2,8 +2,9 @@
 # Checks the Java client: check.sh [oldest | driver]
 #
 # Builds with all warnings as errors, counts lines, checks the format and the documentation of the API, and runs the tests against
-# servers with the module, with virtual threads too where there is a JDK 21 or later; then installs the package as users do, and
-# runs its README, its page and its examples from a fresh project. With `oldest`, also the tests with the oldest Lettuce.
+# servers with the module, with virtual threads too where there is a JDK 21 or later; then installs the package as users do, checks
+# and installs those for ShedLock and Spring beside it, and runs the READMEs, the pages and the examples from fresh projects. With
+# `oldest`, also the tests with the oldest Lettuce, ShedLock and Spring Boot.
 # `driver` only builds the conformance suite's driver program.
 # The module is target/release/librlock.so, the server $REDIS_SERVER or redis-server.
 set -eu
@@ -56,31 +57,35 @@ else
     echo "clients/java: no JDK 21 or later in /usr/lib/jvm: virtual threads are not tested (JDK_NEWER names one)" >&2
 fi
 
-# A fresh project, with the installed package alone.
 maven install -DskipTests
+module=$(realpath "${RLOCK_MODULE:-${CARGO_TARGET_DIR:-../../target}/release/librlock.so}")
+port=$((20000 + $$ % 20000))
+"${REDIS_SERVER:-redis-server}" --port "$port" --save '' --loadmodule "$module" >target/server.log 2>&1 &
+server=$!
+trap 'kill "$server"' EXIT
+export REDIS_URL=redis://localhost:$port RLOCK_MODULE="$module"
+maven --file ../java-shedlock/pom.xml spotless:check install
+maven --file ../java-spring/pom.xml spotless:check install
+
+# A fresh project, with the installed package alone, and one with those beside it.
 project=target/project
 rm -rf "$project"
 mkdir -p "$project/src/main/java"
 cp examples/pom.xml "$project"
 cp examples/*.java "$project/src/main/java"
-port=$((20000 + $$ % 20000))
 # Each block of a page is a program, or a class of the Spring project.
 mkdir -p "$project/spring/src/main/java"
-awk -v out="$project/src/main/java" -v spring="$project/spring/src/main/java" -f programs.awk README.md ../../docs/clients/java.md
+awk -v out="$project/src/main/java" -v spring="$project/spring/src/main/java" -f programs.awk README.md \
+    ../../docs/clients/java.md ../../docs/clients/spring.md ../../docs/clients/shedlock.md
 cp spring/pom.xml "$project/spring"
 cp spring/*.java "$project/spring/src/main/java"
 sed -i "s/localhost:6399/localhost:$port/" "$project"/src/main/java/*.java
 for each in "$project" "$project/spring"; do
     maven --file "$each/pom.xml" compile dependency:build-classpath -Dmdep.outputFile=libraries.cp
 done
-module=$(realpath "${RLOCK_MODULE:-${CARGO_TARGET_DIR:-../../target}/release/librlock.so}")
-"${REDIS_SERVER:-redis-server}" --port "$port" --save '' --loadmodule "$module" >target/server.log 2>&1 &
-server=$!
-trap 'kill "$server"' EXIT
-sleep 1
 run() { # PROJECT CLASS
     echo "== $2"
-    REDIS_URL=redis://localhost:$port java -cp "$1/target/classes:$(cat "$1/libraries.cp")" "$2" 2>"target/$2.log" || {
+    java -cp "$1/target/classes:$(cat "$1/libraries.cp")" "$2" 2>"target/$2.log" || {
         cat "target/$2.log" >&2
         exit 1
     }
@@ -89,8 +94,12 @@ for program in "$project"/src/main/java/*.java; do
     run "$project" "$(basename "$program" .java)"
 done
 run "$project/spring" SpringCheck
+run "$project/spring" MetricsCheck
 
 [ "${1:-}" = oldest ] || exit 0
 maven test -Dlettuce.version=6.4.0.RELEASE
+# What is built for the newest, with the oldest. Spring Integration 6 has no DistributedLock.
+maven --file ../java-shedlock/pom.xml surefire:test -Dshedlock.version=5.0.0
+maven --file ../java-spring/pom.xml surefire:test -Dspring-boot.version=3.4.0 -Dtest='!DistributedLockTest'
 # What is built for the newest is left behind.
 maven clean test-compile

@@ -1,4 +1,5 @@
-# Writes each block of Java in pages to a file with the name of its class: to the folder `spring` if it imports Spring, else to `out`.
+# Writes each block of Java in pages to a file with the name of its class: to the folder `spring` if it imports a library that the
+# project there has, else to `out`.
 /^```java$/ { code = 1; text = name = ""; folder = out; next }
 /^```/ && code {
     code = 0
@@ -9,6 +10,9 @@
 }
 code {
     text = text $0 "\n"
-    if (/^import org\.springframework\./) folder = spring
-    if (name == "" && /^(public )?class /) name = $1 == "public" ? $3 : $2
+    if (/^import (org\.springframework|net\.javacrumbs|io\.micrometer|io\.opentelemetry)\./) folder = spring
+    if (name == "" && /^(public )?(class|record) /) {
+        name = $1 == "public" ? $3 : $2
+        sub(/\(.*/, "", name)
+    }
 }

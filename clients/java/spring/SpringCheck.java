@@ -1,9 +1,11 @@
 import java.util.ArrayList;
 import java.util.List;
-import org.springframework.context.annotation.AnnotationConfigApplicationContext;
+import org.springframework.boot.WebApplicationType;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.builder.SpringApplicationBuilder;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
-import org.springframework.integration.support.locks.LockRegistry;
+import org.springframework.integration.support.leader.LockRegistryLeaderInitiator;
 import org.springframework.transaction.TransactionDefinition;
 import org.springframework.transaction.annotation.EnableTransactionManagement;
 import org.springframework.transaction.annotation.Transactional;
@@ -14,7 +16,7 @@ import rlock.client.Client;
 import rlock.client.Guard;
 import rlock.client.RlockException.Closed;
 
-/** What docs/clients/java.md says about Spring, with its classes. */
+/** What docs/clients/spring.md and shedlock.md say, with their classes. */
 public class SpringCheck {
   /** A database that notes at each commit whether the lock is held. */
   public static class Database extends AbstractPlatformTransactionManager {
@@ -44,7 +46,11 @@ public class SpringCheck {
     }
 
     boolean locked() {
-      return observer.lock(LOCK).locked();
+      return locked(LOCK);
+    }
+
+    boolean locked(String name) {
+      return observer.lock(name).locked();
     }
 
     void end() {
@@ -54,6 +60,7 @@ public class SpringCheck {
 
   /** Beans of the check. */
   @Configuration
+  @EnableAutoConfiguration
   @EnableTransactionManagement(proxyTargetClass = true)
   public static class Beans {
     @Bean
@@ -82,14 +89,19 @@ public class SpringCheck {
   }
 
   public static void main(String[] arguments) throws InterruptedException {
-    System.setProperty("spring.data.redis.url", System.getenv("REDIS_URL"));
     var context =
-        new AnnotationConfigApplicationContext(
-            LockConfiguration.class,
-            LockRegistryConfiguration.class,
-            Payments.class,
-            Database.class,
-            Beans.class);
+        new SpringApplicationBuilder(
+                Beans.class,
+                Import.class,
+                Shipping.class,
+                LeaderConfiguration.class,
+                SchedulingConfiguration.class,
+                Report.class,
+                Payments.class,
+                Database.class)
+            .web(WebApplicationType.NONE)
+            .properties("spring.data.redis.url=" + System.getenv("REDIS_URL"))
+            .run();
     Database database = context.getBean(Database.class);
     context.getBean(Payments.class).pay("7");
     check(database.heldAtCommit.equals(List.of(true)), "held until after the commit");
@@ -97,16 +109,26 @@ public class SpringCheck {
     context.getBean(Inside.class).pay();
     check(database.heldAtCommit.equals(List.of(true, false)), "inside, released before the commit");
 
-    LockRegistry<?> registry = context.getBean(LockRegistry.class);
-    registry.executeLocked("7", () -> check(database.locked(), "locked by the registry"));
-    check(!database.locked(), "unlocked by the registry");
-
     Client client = context.getBean(Client.class);
+    context.getBean(Import.class).run();
+    context.getBean(Shipping.class).ship("7");
+    check(!client.lock("locks:7").locked(), "unlocked by the registry");
+    var leader = context.getBean(LockRegistryLeaderInitiator.class);
+    for (int i = 0; i < 1000 && !leader.getContext().isLeader(); i++) {
+      Thread.sleep(20);
+    }
+    check(leader.getContext().isLeader(), "leader");
+    check(client.lock("locks:reports").locked(), "held by the leader");
+    context.getBean(Report.class).write();
+    check(client.lock("job-lock:default:report").locked(), "held for lockAtLeastFor");
+
     Guard held = client.lock(Database.LOCK).acquire();
     held.lost().thenRun(held::releaseAsync); // as work does that ends
     check(database.locked(), "held at the end");
     context.close();
     check(!database.locked(), "released at the end of the context");
+    check(!database.locked("locks:reports"), "no leader after it");
+    check(database.locked("job-lock:default:report"), "held for lockAtLeastFor after it");
     try {
       client.lock(Database.LOCK).tryAcquire();
       throw new AssertionError("the client was not closed");

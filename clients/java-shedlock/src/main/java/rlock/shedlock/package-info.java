@@ -1,0 +1,2 @@
+/** ShedLock on servers with the rlock module. */
+package rlock.shedlock;

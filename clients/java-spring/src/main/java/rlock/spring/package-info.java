@@ -1,0 +1,2 @@
+/** Spring Boot and Spring Integration on servers with the rlock module. */
+package rlock.spring;
