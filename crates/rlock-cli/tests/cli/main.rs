@@ -7,8 +7,11 @@ mod diagnosis;
 mod doctor;
 mod errors;
 mod exporter;
+#[path = "../deployments/figures.rs"]
+mod figures;
 mod generate;
 mod hindrance;
+mod jobs_page;
 mod lead;
 mod look;
 mod metrics;

@@ -9,7 +9,7 @@ use super::markdown::{anchors, links, title};
 /// The parts of the site's contents. A page that is not named comes at the end of its folder's part.
 const PARTS: [(&str, &[&str]); 3] = [
     ("Use", &["docs/COMMANDS.md", "docs/ERRORS.md", "docs/FENCING.md", "docs/REDISSON.md"]),
-    ("Run", &["docs/OPERATIONS.md", "docs/SCALE.md", "docs/SAFETY.md", "docs/SECURITY.md"]),
+    ("Run", &["docs/JOBS.md", "docs/OPERATIONS.md", "docs/SCALE.md", "docs/SAFETY.md", "docs/SECURITY.md"]),
     (
         "Inside",
         &[
