@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older ci-full lint msrv deny docs deb deb-test exporter kubernetes dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older jobs ci-full lint msrv deny docs deb deb-test exporter kubernetes dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -103,6 +103,11 @@ cost: build ## Count the instructions of a plain lock and of hand-offs, against 
 older: build ## Restart servers with the module of an older commit, and back
 	@$(ENV) ./scripts/older.sh
 
+# STARTS=1000 are the times at which three machines start a job. DOC=1 stores the figures in docs/jobs.json, and remakes those in docs/JOBS.md.
+STARTS ?= 80
+jobs: build ## Count how often a job of three machines runs, with kills and a fail-over, and measure how soon another one leads
+	@$(ENV) RLOCK_STARTS='$(STARTS)' RLOCK_JOBS_DOC='$(DOC)' $(CARGO) test --locked -p rlock-cli --test machines -- --nocapture
+
 # DEEPER=1 explores one step more, in about six times the time; SCENE names one scene.
 DEEPER ?= 0
 model: setup ## Explore every interleaving of rlock-core to a bounded depth
@@ -140,7 +145,7 @@ lint: setup ## Check formatting, lengths, cycles, manifests, clippy, the documen
 	./scripts/names.sh
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Those that only `make cluster` runs.
-	@$(ENV) set -x; $(CARGO) clippy --workspace --test jobs --test sentinels --test shards --test shard_changes --test shard_moves --locked -- -D warnings
+	@$(ENV) set -x; $(CARGO) clippy --workspace --test jobs --test machines --test sentinels --test shards --test shard_changes --test shard_moves --locked -- -D warnings
 	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	@for tool in shellcheck yamllint; do \
 		if ! command -v $$tool >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \

@@ -30,6 +30,7 @@ steps_beside on_servers histories 'nice -n 19 make model DEEPER=1'
 step make cluster PART=clients LEASE=30
 steps_beside 'nice -n 19 make fuzz SECONDS=600' 'make chaos SECONDS=600' 'make clients MIXED=600' \
     'longer test --workspace --locked --test locks --test faults --test servers --test several -- lock:: faults:: cluster_faults:: red_history::'
+step make jobs STARTS=1000
 step make mutants
 step make deny
 step make kubernetes

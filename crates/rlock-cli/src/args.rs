@@ -131,6 +131,9 @@ pub(crate) enum Action {
     /// lease end. After the loss of a machine it is the lease end in both cases.
     Lead(LeadArgs),
     /// Show a lock's holders, lease and waiters
+    ///
+    /// The server does not store when a lock was acquired. Where the lock has fencing tokens (`rlock run --fence-env`), it shows how long ago the
+    /// last one was given: a holder with a token acquired the lock, or re-entered it, at that time.
     Status {
         /// The lock
         key: OsString,

@@ -17,6 +17,9 @@ use crate::server::{Holder, LockInfo, Locks, Place, Waiter, primaries};
 struct Status<'a> {
     #[serde(flatten)]
     info: &'a LockInfo,
+    /// How long ago its last fencing token was given, if it is held and that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_age_ms: Option<i64>,
     /// Why its server gives no locks now.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     refuses: &'a [String],
@@ -25,17 +28,29 @@ struct Status<'a> {
 /// Prints the lock's state.
 pub(crate) fn status(place: &Place, key: &[u8], output: Output) -> Result<u8, Error> {
     let info = Locks::with(place, key)?.info(key)?;
-    // Why no other client gets the lock, the server says.
-    let refuses: Vec<String> = primaries::hindrances(place, key)
+    let beside = primaries::beside(place, key);
+    let refuses: Vec<String> = beside
+        .hindrances
         .into_iter()
         .map(|(address, hindrance)| format!("{address} {}", hindrance.text()))
         .collect();
-    output.either(&Status { info: &info, refuses: &refuses }, || {
+    let token_age_ms = beside.now_ms.and_then(|now| token_age_ms(&info, now));
+    output.either(&Status { info: &info, token_age_ms, refuses: &refuses }, || {
+        let age = token_age_ms.map(|age| format!("  last fencing token {} ago\n", duration::shown(age)));
         let refuses: String =
             refuses.iter().map(|line| format!("{}\n", output.toned(Tone::Bad, line))).collect();
-        text(&info, output) + &refuses
+        text(&info, output) + &age.unwrap_or_default() + &refuses
     })?;
     Ok(if info.held { YES } else { NO })
+}
+
+/// How long ago the last fencing token of a held lock was given: a token is the server's time in ms, unless a counter was ahead of
+/// that. The server stores nothing else about when a lock was acquired.
+fn token_age_ms(info: &LockInfo, now_ms: u64) -> Option<i64> {
+    /// A counter, such as Redisson's, does not reach it: the year 2001.
+    const EARLIEST_MS: u64 = 1_000_000_000_000;
+    let is_time = info.held && (EARLIEST_MS..=now_ms).contains(&info.token);
+    is_time.then(|| now_ms.saturating_sub(info.token).cast_signed())
 }
 
 /// The width of a wait's bar; the longest wait fills it.
@@ -129,6 +144,17 @@ fn more(text: &mut String, count: u64, listed: usize, what: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_shows_when_it_was_given() {
+        let now = 1_800_000_000_000;
+        let info = |held, token| LockInfo { held, token, ..LockInfo::default() };
+        assert_eq!(token_age_ms(&info(true, now - 1_500), now), Some(1_500));
+        assert_eq!(token_age_ms(&info(true, now), now), Some(0));
+        for (held, token) in [(true, 0), (true, 17), (true, now + 1), (false, now)] {
+            assert_eq!(token_age_ms(&info(held, token), now), None, "{held} {token}");
+        }
+    }
 
     #[test]
     fn bars_show_parts() {

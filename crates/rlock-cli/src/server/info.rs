@@ -10,7 +10,7 @@ use crate::names;
 use crate::owners::{Origin, Process};
 
 /// A lock, as the server sees it. In JSON the field names are these.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct LockInfo {
     /// The lock's name.
     #[serde(serialize_with = "name")]

@@ -21,16 +21,28 @@ pub(crate) fn primaries(place: &Place) -> Result<Vec<Target>, Error> {
     outcome
 }
 
-/// Why the primaries that may have this lock give no locks now, those that can be asked. In a cluster it is the node of the slot.
-pub(crate) fn hindrances(place: &Place, key: &[u8]) -> Vec<(String, Hindrance)> {
+/// What the primaries say that may have a lock, those that can be asked.
+#[derive(Default)]
+pub(crate) struct Beside {
+    /// Why they give no locks now, by address.
+    pub(crate) hindrances: Vec<(String, Hindrance)>,
+    /// Their time, in ms since 1970.
+    pub(crate) now_ms: Option<u64>,
+}
+
+/// Asks the primaries that may have this lock. In a cluster it is the node of the slot.
+pub(crate) fn beside(place: &Place, key: &[u8]) -> Beside {
     let slot = slot_of(key);
-    let mut found = Vec::new();
+    let mut found = Beside::default();
     for start in &place.starts {
         let Ok(targets) = primaries_of(start, &place.kind, |node| node.has(slot)) else { continue };
         for target in targets {
             let mut link = Link::new(target);
-            let hindrance = about(&mut link).and_then(|fields| hindrance(&mut link, &fields));
-            found.extend(hindrance.ok().flatten().map(|hindrance| (link.address(), hindrance)));
+            let Ok(fields) = about(&mut link) else { continue };
+            let now_us = fields.get("server_time_usec").and_then(|text| text.parse::<u64>().ok());
+            found.now_ms = found.now_ms.or(now_us.map(|us| us / 1_000));
+            let hindrance = hindrance(&mut link, &fields).ok().flatten();
+            found.hindrances.extend(hindrance.map(|hindrance| (link.address(), hindrance)));
         }
         break;
     }

@@ -53,6 +53,24 @@ fn status_shows_holders_and_waiters() {
     assert_eq!(found[0]["waiter_count"], 1);
 }
 
+/// A token is the server's time of the acquisition. Nothing else on the server says since when a lock is held.
+#[test]
+fn status_shows_how_long_ago_the_last_fencing_token_was_given() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 100000 FENCED");
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    let text = rlock(&server, &["status", "job"]).stdout;
+    let last = text.lines().last().unwrap_or_default();
+    assert!(last.starts_with("  last fencing token ") && last.ends_with("s ago"), "{text}");
+    let age = rlock(&server, &["status", "job", "--json"]).json()[0]["token_age_ms"].as_i64();
+    assert!(age.is_some_and(|age| (1_100..60_000).contains(&age)), "{age:?}");
+    ask::<i64>(client, "RLOCK.RELEASE job alice:1");
+    rlock(&server, &["status", "job"]).is(1, "job  free\n");
+    ask::<redis::Value>(client, "RLOCK.ACQUIRE plain alice:1 100000");
+    assert!(!rlock(&server, &["status", "plain"]).stdout.contains("token"));
+}
+
 #[test]
 fn a_lock_without_an_expiry_is_shown_as_held_for_ever() {
     let server = TestServer::start();

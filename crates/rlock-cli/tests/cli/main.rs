@@ -7,10 +7,13 @@ mod doctor;
 mod errors;
 mod exporter;
 mod exporter_web;
+#[path = "../deployments/figures.rs"]
+mod figures;
 mod generate;
 mod health;
 mod hindrance;
 mod incidents;
+mod jobs_page;
 mod lead;
 mod look;
 mod metrics;

@@ -6,10 +6,9 @@ mod support;
 use std::time::{Duration, Instant};
 
 use redis::Connection;
-use rlock_testkit::clients;
 use rlock_testkit::clients::cluster::{self, Cluster};
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
-use support::{Running, Signal, ask, await_owner, bare};
+use support::{Running, Signal, ask, await_owner, bare, renewed};
 
 /// Longer than the job can last without contact.
 const FAILED_OVER: Duration = Duration::from_secs(60);
@@ -29,13 +28,6 @@ fn goes_on(what: &str, mut job: Running, began: Instant, new: &TestServer, befor
     job.still_runs();
     job.signal(Signal::TERM);
     job.ended().is(143, "");
-}
-
-/// How many renewals the server has counted; `None` if it cuts the connection, as Sentinels make a server do that they promote.
-fn renewed(server: &TestServer) -> Option<u64> {
-    let client = redis::Client::open(clients::url(server)).ok()?;
-    let info: String = redis::cmd("INFO").arg("rlock").query(&mut client.get_connection().ok()?).ok()?;
-    info.lines().find_map(|line| line.strip_prefix("rlock_renewed:")?.trim().parse().ok())
 }
 
 fn own(client: &mut Connection) -> String {

@@ -12,7 +12,7 @@ const PARTS: [(&str, &[&str]); 3] = [
         "Use",
         &["docs/INSTALL.md", "docs/COMMANDS.md", "docs/ERRORS.md", "docs/FENCING.md", "docs/REDISSON.md"],
     ),
-    ("Run", &["docs/OPERATIONS.md", "docs/SCALE.md", "docs/SAFETY.md", "docs/SECURITY.md"]),
+    ("Run", &["docs/JOBS.md", "docs/OPERATIONS.md", "docs/SCALE.md", "docs/SAFETY.md", "docs/SECURITY.md"]),
     (
         "Inside",
         &[

@@ -301,3 +301,10 @@ pub(crate) fn waiters(client: &mut Connection, key: &str) -> usize {
     let place = info.iter().position(|value| *value == name).expect("waiter-count");
     redis::from_redis_value(info[place + 1].clone()).unwrap()
 }
+
+/// How many renewals the server has counted; `None` if it cuts the connection, as Sentinels make a server do that they promote.
+pub(crate) fn renewed(server: &TestServer) -> Option<u64> {
+    let client = redis::Client::open(url(server)).ok()?;
+    let info: String = redis::cmd("INFO").arg("rlock").query(&mut client.get_connection().ok()?).ok()?;
+    info.lines().find_map(|line| line.strip_prefix("rlock_renewed:")?.trim().parse().ok())
+}

@@ -1,0 +1,159 @@
+//! docs/JOBS.md shows the files of packaging, and what they start does what the page says.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::figures;
+use crate::support::{Files, RLOCK, Running, SOON, Signal, ask, await_owner, await_waiters, program, url};
+use rlock_testkit::{TestServer, eventually};
+
+const CRON: &str = "jobs/report.cron";
+const SERVICE: &str = "jobs/report.service";
+const TIMER: &str = "jobs/report.timer";
+const CRON_JOB: &str = "kubernetes/jobs/report.yaml";
+const DEPLOYMENT: &str = "kubernetes/jobs/indexer.yaml";
+
+fn packaged(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A machine or container with the files that the page names, below a directory of the test.
+struct Machine {
+    files: Files,
+}
+
+impl Machine {
+    fn new(server: &TestServer) -> Machine {
+        let files = Files::new();
+        fs::set_permissions(files.dir(), fs::Permissions::from_mode(0o777)).unwrap();
+        let log = files.path("log").display().to_string();
+        let script = format!("#!/bin/sh\ntrap 'exit 0' TERM\n[ $# = 0 ] || exit 0\necho ran >>{log}\n");
+        for (name, rest) in [("report", ""), ("indexer", "sleep 600 & wait\n")] {
+            fs::write(files.path(name), format!("{script}{rest}")).unwrap();
+            fs::set_permissions(files.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        fs::write(files.path("url"), format!("{}\n", url(server))).unwrap();
+        Machine { files }
+    }
+
+    /// A command as the page shows it, with the paths of this machine.
+    fn path(&self, word: &str) -> String {
+        let dir = self.files.dir().display().to_string();
+        let paths = [
+            ("/etc/rlock/", format!("{dir}/")),
+            ("/run/lead/", format!("{dir}/")),
+            ("/usr/local/bin/", format!("{dir}/")),
+            ("/usr/bin/rlock", RLOCK.to_string()),
+        ];
+        paths.iter().fold(word.to_string(), |word, (shown, here)| word.replace(shown, here))
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = program(words);
+        let programs = Path::new(RLOCK).parent().expect("a directory").display();
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{programs}:{path}", self.files.dir().display()));
+        command
+    }
+
+    fn start<W: AsRef<str>>(&self, words: &[W]) -> Running {
+        let words: Vec<String> = words.iter().map(|word| self.path(word.as_ref())).collect();
+        Running::start(self.command(&words.iter().map(String::as_str).collect::<Vec<_>>()))
+    }
+
+    /// How often the job was run.
+    fn runs(&self) -> usize {
+        fs::read_to_string(self.files.path("log")).unwrap_or_default().lines().count()
+    }
+}
+
+/// The words of the `nth` command of a manifest.
+fn entry(manifest: &str, nth: usize) -> Vec<String> {
+    let text = packaged(manifest);
+    let (_, rest) =
+        text.match_indices("command: [").nth(nth).map(|(at, _)| text.split_at(at)).expect("a command");
+    let (list, _) = rest["command: ".len()..].split_once(']').expect("the end of the command");
+    serde_json::from_str(&format!("{list}]")).expect("a list of words")
+}
+
+#[test]
+fn the_page_shows_the_files_and_the_figures() {
+    let page = figures::page();
+    for name in [CRON, SERVICE, TIMER, CRON_JOB, DEPLOYMENT] {
+        assert!(page.contains(&format!("\n{}```\n", packaged(name))), "{name} is not in docs/JOBS.md");
+    }
+    let remade = figures::shown(&figures::stored(), &page);
+    assert!(remade == page, "docs/JOBS.md does not show docs/jobs.json: make jobs DOC=1");
+}
+
+/// Three machines have the same line, and cron gives it to a shell.
+#[test]
+fn the_line_of_cron_runs_the_job_once() {
+    let server = TestServer::start();
+    let machine = Machine::new(&server);
+    let text = packaged(CRON);
+    let line = text.lines().last().expect("a line");
+    let (when, command) = line.split_once(" reports ").expect("the user");
+    assert_eq!(when.split(' ').count(), 5, "{line}");
+    assert!(!command.contains('%'), "cron takes % for the end of the line");
+    let machines = [(); 3].map(|()| machine.start(&["sh", "-c", command]));
+    machines.into_iter().for_each(|machine| machine.ended().is(0, ""));
+    assert_eq!(machine.runs(), 1);
+}
+
+/// As another user than root, as the unit says.
+#[test]
+fn the_units_command_runs_the_job_once() {
+    let server = TestServer::start();
+    let machine = Machine::new(&server);
+    let text = packaged(SERVICE);
+    let command = text.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
+    let root = rustix::process::geteuid().is_root();
+    let user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let words: Vec<&str> = if root { user.to_vec() } else { Vec::new() };
+    let words: Vec<&str> = words.into_iter().chain(command.split(' ')).collect();
+    let machines = [(); 3].map(|()| machine.start(&words));
+    machines.into_iter().for_each(|machine| machine.ended().is(0, ""));
+    assert_eq!(machine.runs(), 1);
+    assert!(packaged(TIMER).contains("OnCalendar="));
+}
+
+#[test]
+fn the_cron_job_runs_the_job_once() {
+    let server = TestServer::start();
+    let machine = Machine::new(&server);
+    let words = entry(CRON_JOB, 0);
+    let pods = [(); 2].map(|()| machine.start(&words));
+    pods.into_iter().for_each(|pod| pod.ended().is(0, ""));
+    assert_eq!(machine.runs(), 1);
+}
+
+#[test]
+fn one_pod_of_the_deployment_leads_and_its_probes_say_so() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let [words, ready, alive] = [0, 1, 2].map(|nth| entry(DEPLOYMENT, nth));
+    let pods = [Machine::new(&server), Machine::new(&server)];
+    let is = |pod: &Machine, probe: &[String]| pod.start(probe).ended().code == Some(0);
+    assert!(!is(&pods[0], &ready));
+    let first = pods[0].start(&words);
+    let owner = await_owner(client, "indexer");
+    eventually("the first Pod to be ready", SOON, || is(&pods[0], &ready).then_some(()));
+    let second = pods[1].start(&words);
+    await_waiters(client, "indexer", 1);
+    assert!(!is(&pods[1], &ready), "it waits");
+    assert!(is(&pods[1], &alive), "it waits, and nothing of it hangs");
+    assert_eq!(pods[1].runs(), 0);
+    eventually("the indexer", SOON, || (pods[0].runs() > 0).then_some(()));
+    assert!(is(&pods[0], &alive));
+    first.signal(Signal::TERM);
+    first.ended().is(0, "");
+    assert!(!is(&pods[0], &ready));
+    eventually("the second Pod to be ready", SOON, || is(&pods[1], &ready).then_some(()));
+    assert_ne!(ask::<Vec<String>>(client, "HKEYS indexer"), [owner]);
+    second.signal(Signal::TERM);
+    second.ended().is(0, "");
+}
