@@ -47,7 +47,7 @@ pub(crate) fn status(place: &Place, key: &[u8], output: Output) -> Result<u8, Er
 /// How long ago the last fencing token of a held lock was given: a token is the server's time in ms, unless a counter was ahead of
 /// that. The server stores nothing else about when a lock was acquired.
 fn token_age_ms(info: &LockInfo, now_ms: u64) -> Option<i64> {
-    /// A counter, such as Redisson's, does not reach it: the year 2001.
+    /// The year 2001. Counters, such as a Redisson client's tokens, stay below.
     const EARLIEST_MS: u64 = 1_000_000_000_000;
     let is_time = info.held && (EARLIEST_MS..=now_ms).contains(&info.token);
     is_time.then(|| now_ms.saturating_sub(info.token).cast_signed())

@@ -21,7 +21,7 @@ pub(crate) fn primaries(place: &Place) -> Result<Vec<Target>, Error> {
     outcome
 }
 
-/// What the primaries say that may have a lock, those that can be asked.
+/// Answers of the primaries that may have a lock and can be reached.
 #[derive(Default)]
 pub(crate) struct Beside {
     /// Why they give no locks now, by address.

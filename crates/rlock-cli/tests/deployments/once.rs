@@ -3,7 +3,7 @@
 //! Each run writes down its fencing token, which is the server's time of its acquisition in milliseconds. The rules:
 //!
 //! - Two runs of a job are `--at-least` apart, whatever died between them. One exception for each job and fail-over: the first of the two
-//!   was acquired at the old primary when its replicas received nothing any more (docs/SAFETY.md, "Fail-over: what you can lose").
+//!   was acquired at the old primary when its replicas received nothing any more (docs/SAFETY.md, on fail-over).
 //! - The tokens of a job grow, in these cases too.
 //! - A time without a run is explained by a machine that died, by exit codes other than 0, or by a late run of the time before.
 
@@ -26,7 +26,7 @@ const AT_LEAST: Duration = Duration::from_secs(8);
 /// From one time of a job to its next.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// How late each machine may start the job: its clock, and what else it has to do.
+/// How late each machine may start the job: its clock, and its other work.
 const LATENESS: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(6)];
 
 /// Each has a lock of its own.
