@@ -64,6 +64,21 @@ man=$(command -v man) || left_out "man is missing (package man-db): the manual p
 
 files() { dpkg-deb --fsys-tarfile "$package" | tar -t | sed -n 's|^\.\(/.*[^/]\)$|\1|p'; }
 
+# Links between pages, and names of pages in texts and manual pages, that lead nowhere.
+missing_pages() { # DIRECTORY
+    find "$1" -name '*.md' | while read -r page; do
+        { sed '/^<!--/d' "$page" | grep -o '\](<\{0,1\}[^)#> ]*' || true; } | sed 's/^](<\{0,1\}//' | grep -v '^\(https\{0,1\}:.*\)\{0,1\}$' | sort -u |
+            while read -r link; do
+                [ -e "$(dirname "$page")/$link" ] || echo "${page#"$1"/}: $link"
+            done
+    done
+    for text in "$1"/README.Debian "$work"/man/*; do
+        { grep -o '[A-Za-z/-]*\.md' "$text" || true; } | sort -u | while read -r name; do
+            [ -e "$1/${name#docs/}" ] || echo "${text##*/}: $name"
+        done
+    done
+}
+
 look_into() { # ROOT
     expect "the module's mode" 755 "$(stat -c %a "$1/usr/lib/redis/modules/librlock.so")"
     expect "the command's mode" 755 "$(stat -c %a "$1/usr/bin/rlock")"
@@ -87,6 +102,7 @@ look_into() { # ROOT
     expect "the mode of the exporter's file, which has a password" 640 "$(stat -c %a "$1/etc/default/rlock-exporter")"
     cmp packaging/prometheus/rlock.rules.yml "$1/usr/share/rlock/prometheus/rlock.rules.yml" || die "the alerts differ"
     "$1/usr/bin/rlock" dashboard | cmp - "$1/usr/share/rlock/grafana/rlock.json" || die "the dashboard differs"
+    expect "pages that others link to, and that are missing" "" "$(missing_pages "$1/usr/share/doc/rlock")"
     expect "the command's version" "rlock $(dpkg-deb -f "$package" Version | sed 's/-[^-]*$//')" "$("$1/usr/bin/rlock" --version)"
 }
 
@@ -150,9 +166,9 @@ lock_and_release() { # ROOT
     case $out in "invoice:7  held, "*) ;; *) die "rlock run: $out" ;; esac
     expect "rlock status" "invoice:7  free" "$("$1/usr/bin/rlock" status invoice:7)"
     # The container's health is asked for by the same command.
-    health=$(sed -n 's/^ *CMD \["sh", "-c", "\(.*\)"\]$/\1/p' Dockerfile)
-    PATH=$1/usr/bin:$PATH sh -c "${health:?}" >/dev/null || die "the Dockerfile's health check fails: $health"
-    if PATH=$1/usr/bin:$PATH REDIS_URL=unix://$work/nowhere sh -c "$health" >/dev/null 2>&1; then
+    health=$(sed -n 's/^HEALTHCHECK .* CMD \["rlock", "\(.*\)"\]$/\1/p' Dockerfile)
+    "$1/usr/bin/rlock" "${health:?}" >/dev/null || die "the Dockerfile's health check fails: $health"
+    if REDIS_URL=unix://$work/nowhere "$1/usr/bin/rlock" "$health" >/dev/null 2>&1; then
         die "the Dockerfile's health check finds a server where there is none"
     fi
 }

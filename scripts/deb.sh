@@ -35,6 +35,9 @@ maintainer=${maintainer:-A local build of rlock <not-a-release@rlock.invalid>}
 repository=$(scripts/addresses.sh get repository)
 sed -i "s|@MAINTAINER@|$maintainer|${repository:+; s|^Rules-Requires-Root:|Homepage: $repository\\n&|}" "$stage/debian/control"
 cp -r CHANGELOG.md docs packaging/prometheus "$stage/"
+# Files that only the sources have are named in the package, not linked.
+sed -zi 's,\[\([^]]*\)\](\(\.\./[^)]*\|bench\)),\1,g' "$stage"/docs/*.md
+sed -zi 's|\[\([^]]*\)\](\.\./\.\./[^)]*)|\1|g' "$stage"/docs/clients/*.md
 cp "$module" "$stage/librlock.so"
 cp "$command" "$stage/rlock"
 chmod 0755 "$stage/librlock.so" "$stage/rlock"

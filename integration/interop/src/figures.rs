@@ -61,8 +61,8 @@ pub(crate) fn store(rounds: &str, version: &ServerVersion, before: f64) -> Outco
         load: [before, load()],
         rounds: rounds.map_err(|error| format!("the fleet's rounds: {error}"))?,
     };
-    let json = serde_json::to_string_pretty(&figures).map_err(|error| error.to_string())?;
-    write(&root().join(FILE), &format!("{json}\n"))?;
+    let json = rlock_testkit::rows(&figures).map_err(|error| error.to_string())?;
+    write(&root().join(FILE), &json)?;
     render()
 }
 

@@ -88,8 +88,8 @@ fn store(change: impl FnOnce(&mut Figures)) {
     }
     let mut figures = if docs("jobs.json").exists() { stored() } else { Figures::default() };
     change(&mut figures);
-    let text = serde_json::to_string_pretty(&figures).expect("JSON");
-    fs::write(docs("jobs.json"), text + "\n").expect("docs/jobs.json is written");
+    let text = rlock_testkit::rows(&figures).expect("JSON");
+    fs::write(docs("jobs.json"), text).expect("docs/jobs.json is written");
     fs::write(docs("JOBS.md"), shown(&figures, &page())).expect("docs/JOBS.md is written");
 }
 
