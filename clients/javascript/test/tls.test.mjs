@@ -52,7 +52,10 @@ for (const [driver, settings] of Object.entries(DRIVERS)) {
     const { ca, cert, key } = own();
     for (const some of [{ ca }, { cert, key }]) {
       const locked = Client.connect(settings(some)).then(async (client) => {
-        await client.lock("b").tryAcquire().finally(() => client.close());
+        await client
+          .lock("b")
+          .tryAcquire()
+          .finally(() => client.close());
       });
       await assert.rejects(locked, { code: "UNREACHABLE" });
     }
