@@ -34,6 +34,7 @@ step make jobs STARTS=1000
 step make mutants
 step make deny
 step make kubernetes
+step make images
 step make leaks
 step make alloc
 step make cost
