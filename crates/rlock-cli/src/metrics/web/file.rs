@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use yaml_rust2::yaml::Hash;
 use yaml_rust2::{Yaml, YamlLoader};
 
 use super::login::User;
@@ -53,11 +52,10 @@ fn parse(text: &str, folder: &Path) -> Result<Content, String> {
     let documents = YamlLoader::load_from_str(text).map_err(|error| format!("it is not YAML: {error}"))?;
     let mut content = Content::default();
     match documents.as_slice() {
-        [] => return Ok(content),
+        [] => {}
         [document] => {
             for (key, value) in entries(document, "the file")? {
                 match key.as_str() {
-                    "tls_server_config" if value.is_null() => {}
                     "tls_server_config" => content.tls = Some(tls(value, folder)?),
                     "basic_auth_users" => content.users = users(value)?,
                     _ => return Err(unsupported(&key)),
@@ -65,6 +63,10 @@ fn parse(text: &str, folder: &Path) -> Result<Content, String> {
             }
         }
         _ => return Err("it has more than one document".to_string()),
+    }
+    // A file that is being written is empty at first: it must not take the protection away.
+    if content.tls.is_none() && content.users.is_empty() {
+        return Err("it has neither tls_server_config nor basic_auth_users".to_string());
     }
     Ok(content)
 }
@@ -74,12 +76,7 @@ fn unsupported(key: &str) -> String {
 }
 
 fn entries<'a>(value: &'a Yaml, of: &str) -> Result<Vec<(String, &'a Yaml)>, String> {
-    static NONE: std::sync::LazyLock<Hash> = std::sync::LazyLock::new(Hash::new);
-    let map = match value {
-        Yaml::Null => &NONE,
-        Yaml::Hash(map) => map,
-        _ => return Err(format!("{of} is not a mapping (key: value)")),
-    };
+    let Yaml::Hash(map) = value else { return Err(format!("{of} is not a mapping (key: value)")) };
     map.iter()
         .map(|(key, value)| Ok((word(key).ok_or(format!("{of} has a key that is not a word"))?, value)))
         .collect()
@@ -168,10 +165,6 @@ mod tests {
         assert_eq!(tls.key, Path::new("/keys/web.key"));
         assert!(matches!(tls.clients, Clients::Required(file) if file == Path::new("/etc/ca.crt")));
         assert_eq!(content.users.len(), 2);
-        for empty in ["", "# nothing\n", "{}", "tls_server_config:\nbasic_auth_users:\n"] {
-            let content = parse(empty, Path::new("/etc")).unwrap_or_else(|error| panic!("{error}"));
-            assert!(content.tls.is_none() && content.users.is_empty(), "{empty:?}");
-        }
     }
 
     #[test]
@@ -199,6 +192,11 @@ mod tests {
                 "basic_auth_users.alice is not a hash of bcrypt",
             ),
             ("basic_auth_users: {alice: }".to_string(), "basic_auth_users.alice is not a hash"),
+            (String::new(), "it has neither tls_server_config nor basic_auth_users"),
+            ("# nothing".to_string(), "it has neither"),
+            ("{}".to_string(), "it has neither"),
+            ("tls_server_config:".to_string(), "tls_server_config is not a mapping"),
+            ("basic_auth_users:".to_string(), "basic_auth_users is not a mapping"),
             ("just a text".to_string(), "the file is not a mapping"),
             ("a: b\n---\nc: d\n".to_string(), "more than one document"),
             ("a: [".to_string(), "it is not YAML"),
