@@ -1,7 +1,7 @@
 //! How the exporter is reached: TLS and logins, by the web configuration file that Prometheus' exporters share.
 //!
-//! Each connection and each request reads the files anew, as those exporters do: a new certificate and a new password need no
-//! restart, and what an operator has removed is refused at once.
+//! Each new connection reads the certificates anew, and each request the users, as those exporters do: a new certificate and a new
+//! password need no restart. A user who is removed is refused at the next request; a connection that is open keeps its TLS.
 
 mod encryption;
 mod file;

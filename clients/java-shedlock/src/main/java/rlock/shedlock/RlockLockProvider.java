@@ -76,7 +76,7 @@ public final class RlockLockProvider implements ExtensibleLockProvider {
   static LockException interrupted(LockConfiguration wanted, InterruptedException cause) {
     Thread.currentThread().interrupt();
     return new LockException(
-        "the thread was interrupted before it was known who holds the lock " + wanted.getName(),
+        "the thread was interrupted before the server answered for the lock " + wanted.getName(),
         cause);
   }
 }
