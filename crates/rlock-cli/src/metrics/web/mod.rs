@@ -1,7 +1,7 @@
 //! How the exporter is reached: TLS and logins, by the web configuration file that Prometheus' exporters share.
 //!
 //! Each new connection reads the certificates anew, and each request the users, as those exporters do: a new certificate and a new
-//! password need no restart. A user who is removed is refused at the next request; a connection that is open keeps its TLS.
+//! password need no restart. The next request of a removed user is refused; an open connection keeps its TLS.
 
 mod encryption;
 mod file;
