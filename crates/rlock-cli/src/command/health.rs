@@ -1,5 +1,7 @@
 //! `rlock health`: does this server do its part? For the health check of a container, and for probes.
 
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
 
 use super::{NO, YES};
@@ -7,7 +9,11 @@ use crate::error::Error;
 use crate::output::{Output, Tone};
 use crate::server::facts::{self, Fields, is_sentinel};
 use crate::server::servers::{Described, described};
-use crate::server::{Hindrance, Link, Place, Target, hindrance};
+use crate::server::{Hindrance, Link, Place, Probe, Target, hindrance};
+
+/// The server has this time in all. Health checks and probes usually wait 3 s, the start of this process included, and show no reason after
+/// them.
+const PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// The server, in JSON.
 #[derive(Serialize)]
@@ -15,7 +21,7 @@ struct Report {
     ok: bool,
     address: String,
     role: &'static str,
-    /// What is wrong; null where nothing is.
+    /// What is wrong, or not known; null where nothing is.
     what: Option<String>,
     /// What to do about it.
     advice: Option<String>,
@@ -26,7 +32,8 @@ struct Report {
 ///
 /// A drained server is well: an operator has drained it, and holders need it to finish.
 pub(crate) fn health(place: &Place, output: Output) -> Result<u8, Error> {
-    let mut link = Link::new(target(place)?.clone());
+    let now = Instant::now();
+    let mut link = Link::new(target(place)?.clone()).until(now.checked_add(PATIENCE).unwrap_or(now));
     let fields = facts::about(&mut link)?;
     if is_sentinel(&fields) {
         return Err(one_server("a Sentinel has no locks"));
@@ -36,7 +43,7 @@ pub(crate) fn health(place: &Place, output: Output) -> Result<u8, Error> {
     let address = link.address();
     let trouble = trouble(&described, &fields, hindrance.as_ref(), &address);
     let ok = trouble.is_none();
-    let (what, advice) = trouble.unzip();
+    let (what, advice) = trouble.or_else(|| unseen(&link)).unzip();
     let report = Report { ok, address, role: described.role, what, advice };
     output.either(&report, || text(&report, output))?;
     Ok(if report.ok { YES } else { NO })
@@ -74,6 +81,13 @@ fn trouble(
         return Some((what.to_string(), advice.to_string()));
     }
     hindrance.map(|hindrance| (format!("it {}", hindrance.text()), hindrance.advice(address)))
+}
+
+/// What this user cannot see.
+fn unseen(link: &Link) -> Option<(String, String)> {
+    let what = "whether it takes writes is not known: this user may not run RLOCK.CANCEL";
+    let advice = "allow it: ACL SETUSER <user> +rlock.cancel ~rlock:probe*";
+    (link.probe == Probe::Forbidden).then(|| (what.to_string(), advice.to_string()))
 }
 
 /// Whether a replica copies its primary's data, or has not reached its primary since it started. One that has lost its primary
