@@ -1,6 +1,8 @@
 //! `rlock health`: does this server do its part? For the health check of a container, and for probes.
 
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -11,9 +13,9 @@ use crate::server::facts::{self, Fields, is_sentinel};
 use crate::server::servers::{Described, described};
 use crate::server::{Hindrance, Link, Place, Probe, Target, hindrance};
 
-/// The server has this time in all. Health checks and probes usually wait 3 s, the start of this process included, and show no reason after
-/// them.
-const PATIENCE: Duration = Duration::from_millis(1_500);
+/// The server has this time in all, the look-up of its name included: the health checks and probes of this project wait 3 s, and show no
+/// reason after them.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The server, in JSON.
 #[derive(Serialize)]
@@ -32,8 +34,21 @@ struct Report {
 ///
 /// A drained server is well: an operator has drained it, and holders need it to finish.
 pub(crate) fn health(place: &Place, output: Output) -> Result<u8, Error> {
-    let now = Instant::now();
-    let mut link = Link::new(target(place)?.clone()).until(now.checked_add(PATIENCE).unwrap_or(now));
+    let target = target(place)?.clone();
+    let address = target.address();
+    let (answer, answered) = channel();
+    // The look-up of a name has no time-out, and a server that sends a byte now and then meets each one.
+    let asking = thread::Builder::new().spawn(move || answer.send(examined(target)));
+    asking.map_err(|cause| Error::System { what: "cannot start a thread", cause })?;
+    let late = |_| Err(Error::no_reply(address, PATIENCE));
+    let report = answered.recv_timeout(PATIENCE).unwrap_or_else(late)?;
+    output.either(&report, || text(&report, output))?;
+    Ok(if report.ok { YES } else { NO })
+}
+
+/// Asks the server.
+fn examined(target: Target) -> Result<Report, Error> {
+    let mut link = Link::new(target);
     let fields = facts::about(&mut link)?;
     if is_sentinel(&fields) {
         return Err(one_server("a Sentinel has no locks"));
@@ -44,9 +59,7 @@ pub(crate) fn health(place: &Place, output: Output) -> Result<u8, Error> {
     let trouble = trouble(&described, &fields, hindrance.as_ref(), &address);
     let ok = trouble.is_none();
     let (what, advice) = trouble.or_else(|| unseen(&link)).unzip();
-    let report = Report { ok, address, role: described.role, what, advice };
-    output.either(&report, || text(&report, output))?;
-    Ok(if report.ok { YES } else { NO })
+    Ok(Report { ok, address, role: described.role, what, advice })
 }
 
 /// The one server that the URL names.

@@ -39,6 +39,9 @@ const FIRST: Duration = Duration::from_secs(5);
 /// How long a connection may be open without another request.
 const IDLE: Duration = Duration::from_secs(120);
 
+/// For a scrape, a password, and the files that each new connection reads: a flood of connections starts no thread each.
+const THREADS: usize = 8;
+
 /// The time that scrapes under way get after the signal to stop.
 const LAST_SCRAPES: Duration = Duration::from_secs(5);
 
@@ -74,6 +77,7 @@ pub(crate) fn serve(
     let scraper = Arc::new(Mutex::new(Scraper::new(place, hot_locks, notes)));
     let site = Arc::new(Site { scraper, web: Web::new(web, notes)? });
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(THREADS)
         .enable_all()
         .build()
         .map_err(|cause| Error::System { what: "cannot start", cause })?;

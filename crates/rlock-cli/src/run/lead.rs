@@ -88,6 +88,8 @@ fn term(
     let notes = running.notes;
     let owner = names::shown(guard.owner());
     if let Err(error) = file.write(&owner) {
+        // A full disk leaves an empty file, which says that this process leads.
+        let _ = file.remove();
         running.keeper.release(guard);
         return Err(error);
     }
@@ -123,7 +125,7 @@ fn rest(inbox: &Receiver<Event>) -> Result<Option<Signal>, Error> {
 struct LeadFile(Option<PathBuf>);
 
 impl LeadFile {
-    /// Fails before the wait if the file cannot be written later. The file itself would say that this process leads.
+    /// Fails before the wait if the folder allows no file. The file itself would say that this process leads.
     fn check(&self) -> Result<(), Error> {
         self.change(|path| {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -32,8 +32,6 @@ pub(crate) enum Probe {
 pub(crate) struct Link {
     target: Target,
     connection: Option<Connection>,
-    /// No question takes longer.
-    end: Option<Instant>,
     /// How it is asked whether it takes writes.
     pub(crate) probe: Probe,
 }
@@ -41,12 +39,7 @@ pub(crate) struct Link {
 impl Link {
     /// No connection yet.
     pub(crate) fn new(target: Target) -> Link {
-        Link { target, connection: None, end: None, probe: Probe::default() }
-    }
-
-    /// With a moment at which every question ends.
-    pub(crate) fn until(self, end: Instant) -> Link {
-        Link { end: Some(end), ..self }
+        Link { target, connection: None, probe: Probe::default() }
     }
 
     /// The server that commands go to.
@@ -66,7 +59,6 @@ impl Link {
 
     /// Sends a command and waits for the answer, `within` that time in all.
     pub(crate) fn ask(&mut self, command: &Cmd, within: Duration) -> Result<Value, Error> {
-        let within = self.limited(within);
         let outcome = self.open(within)?.req_command(command).and_then(Value::extract_error);
         outcome.map_err(|error| self.failed(&error, within))
     }
@@ -76,7 +68,6 @@ impl Link {
     /// The driver's own pipelines would wait for each answer anew where a server hangs.
     pub(crate) fn ask_all(&mut self, commands: &Pipeline, within: Duration) -> Result<Vec<Value>, Error> {
         let packed = commands.get_packed_pipeline();
-        let within = self.limited(within);
         let connection = self.open(within)?;
         let outcome = connection
             .send_packed_command(&packed)
@@ -86,10 +77,6 @@ impl Link {
             self.connection = None;
             self.failed(&error, within)
         })
-    }
-
-    fn limited(&self, within: Duration) -> Duration {
-        self.end.map_or(within, |end| within.min(end.saturating_duration_since(Instant::now())).max(LEAST))
     }
 
     fn open(&mut self, within: Duration) -> Result<&mut Connection, Error> {
