@@ -244,8 +244,13 @@ mod tests {
             if let Some(redisson) = &results.redisson {
                 let pairs = redisson.pairs.iter().map(|one| one.library.clone());
                 assert!(pairs.eq(Java::ALL.map(Java::name)), "{server}: run `make bench ONLY=redisson`");
-                let fields = redisson.fields.iter().map(|one| (one.each, one.waiters, one.library.clone()));
-                let of = |field: Field| Java::ALL.map(|program| (field.each, field.waiters, program.name()));
+                let fields = redisson
+                    .fields
+                    .iter()
+                    .map(|one| (one.processes, one.threads, one.hold_ms, one.library.clone()));
+                let of = |field: Field| {
+                    Java::ALL.map(|program| (field.processes, field.threads, field.hold_ms, program.name()))
+                };
                 let expected = FIELDS.into_iter().flat_map(of);
                 assert!(fields.eq(expected), "{server}: other waiters; run `make bench ONLY=redisson`");
             }

@@ -23,27 +23,34 @@ const WARM_UP: usize = 2;
 /// How long the lock is handed around in one round, in ms.
 const SPAN_MS: u64 = 300;
 
-/// A number of waiters, as threads of one process or each with connections of its own.
+/// Clients that want one lock: as many as processes, with as many threads each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field {
-    pub(crate) each: bool,
-    pub(crate) waiters: usize,
+    pub(crate) processes: usize,
+    pub(crate) threads: usize,
+    /// How long each holds the lock.
+    pub(crate) hold_ms: u64,
 }
 
-const fn field(each: bool, waiters: usize) -> Field {
-    Field { each, waiters }
+const fn field(processes: usize, threads: usize, hold_ms: u64) -> Field {
+    Field { processes, threads, hold_ms }
 }
 
-/// What is measured. A thousand with connections of their own are too many for one machine's Redisson: each of them has a
-/// thread for its timers.
-pub(crate) const FIELDS: [Field; 7] = [
-    field(false, 2),
-    field(false, 10),
-    field(false, 100),
-    field(false, 1_000),
-    field(true, 2),
-    field(true, 10),
-    field(true, 100),
+/// What is measured. A thousand processes are too many for one machine's Redisson: each of them has a thread for its timers.
+pub(crate) const FIELDS: [Field; 13] = [
+    field(1, 3, 1),
+    field(1, 11, 1),
+    field(1, 101, 1),
+    field(1, 200, 1),
+    field(1, 1_001, 1),
+    field(3, 1, 1),
+    field(11, 1, 1),
+    field(101, 1, 1),
+    field(10, 20, 1),
+    field(100, 2, 1),
+    field(1, 200, 0),
+    field(10, 20, 0),
+    field(100, 2, 0),
 ];
 
 impl Java {
@@ -80,6 +87,7 @@ struct Figures {
     client_us: f64,
     commands: f64,
     again_percent: f64,
+    per_second: f64,
 }
 
 /// A server, and a process of each program.
@@ -104,17 +112,13 @@ pub(crate) fn run(plan: &Plan, environment: &Environment, progress: &Progress) -
     let mut bed = Bed { server, wire, workers: workers.into(), rng: Rng::new(plan.seed) };
     let rounds = plan.process_rounds;
     let mut fields = Vec::new();
-    for field in FIELDS.into_iter().filter(|field| !plan.is_quick() || field.waiters <= 100) {
-        let how = if field.each { "each" } else { "one" };
-        let what = format!("{} waiters, {how}", field.waiters);
+    for field in FIELDS.into_iter().filter(|field| !plan.is_quick() || field.threads <= 200) {
+        let Field { processes, threads, hold_ms } = field;
+        let what = format!("{processes} processes of {threads} threads, {hold_ms} ms");
         progress.show(&format!("Redisson: {what}: they come"));
         for (program, worker) in Java::ALL.into_iter().zip(&mut bed.workers) {
-            worker.tell(&format!(
-                "field {} {how} field:{}:{how}:{}",
-                field.waiters,
-                program.name(),
-                field.waiters
-            ));
+            let key = format!("field:{}:{processes}:{threads}:{hold_ms}", program.name());
+            worker.tell(&format!("field {processes} {threads} {hold_ms} {key}"));
             worker.answer();
         }
         fields.push((field, bed.rounds(rounds, &what, progress, Bed::span)));
@@ -163,13 +167,14 @@ impl Bed {
             client_us: per(cpu / 1e3),
             commands: per(commands),
             again_percent: 0.0,
+            per_second: 0.0,
         }
     }
 
     fn span(&mut self, index: usize) -> Figures {
         let work = format!("span {SPAN_MS}");
         let (numbers, server_us, commands) = self.counted(index, &work);
-        let [hand_offs, again, _, cpu, median] = numbers[..] else { panic!("{work}: {numbers:?}") };
+        let [hand_offs, again, wall, cpu, median] = numbers[..] else { panic!("{work}: {numbers:?}") };
         assert!(hand_offs > 0.0, "the lock was not handed on once");
         Figures {
             us: median / 1e3,
@@ -177,6 +182,7 @@ impl Bed {
             client_us: cpu / 1e3 / hand_offs,
             commands: commands / hand_offs,
             again_percent: again * 100.0 / hand_offs,
+            per_second: hand_offs * 1e9 / wall,
         }
     }
 
@@ -228,8 +234,9 @@ fn summary(
 fn costs(program: Java, field: Field, own: &[Figures], base: &[Figures]) -> Costs {
     Costs {
         library: program.name(),
-        each: field.each,
-        waiters: field.waiters,
+        processes: field.processes,
+        threads: field.threads,
+        hold_ms: field.hold_ms,
         rounds: own.len(),
         us: spread(own, |one| one.us),
         to_own: ratio(own, base, |one| one.us),
@@ -239,6 +246,7 @@ fn costs(program: Java, field: Field, own: &[Figures], base: &[Figures]) -> Cost
         client_to_own: ratio(own, base, |one| one.client_us),
         commands: spread(own, |one| one.commands),
         again_percent: spread(own, |one| one.again_percent),
+        per_second: spread(own, |one| one.per_second),
     }
 }
 

@@ -5,7 +5,7 @@
 //! | line | does | answer |
 //! |---|---|---|
 //! | `record KEY` | Redisson: acquires and releases some locks, while MONITOR records it | `0 0` |
-//! | `field N one\|each KEY` | N + 1 threads take turns: of one process, or each with connections of its own; one holds the lock until the next line | `0 0` |
+//! | `field P T MS KEY` | P clients with connections of their own and T threads each take turns, and hold the lock for MS; one holds it until the next line | `0 0` |
 //! | `span MS` | lets them | `HAND-OFFS AGAIN WALL-NS CPU-NS MEDIAN-NS`: `AGAIN` of them to the last holder; the median from a release to the next holder |
 //! | `end` | ends the threads | `0 0` |
 

@@ -37,9 +37,11 @@ pub(crate) struct Pairs {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Field {
     pub(crate) library: String,
-    /// Whether each waiter has connections of its own, like a process.
-    pub(crate) each: bool,
-    pub(crate) waiters: usize,
+    /// How many have connections of their own.
+    pub(crate) processes: usize,
+    /// Of each of them.
+    pub(crate) threads: usize,
+    pub(crate) hold_ms: u64,
     pub(crate) rounds: usize,
     /// From the moment before a release to the next holder, the median of a round.
     pub(crate) us: Spread,
@@ -51,4 +53,5 @@ pub(crate) struct Field {
     pub(crate) commands: Spread,
     /// How many of a hundred hand-offs went to the last holder again.
     pub(crate) again_percent: Spread,
+    pub(crate) per_second: Spread,
 }

@@ -8,15 +8,15 @@ use crate::redisson::{FieldCosts, Java, Pairs, Redissons};
 pub(super) fn tables(results: Option<&Redissons>) -> String {
     let Some(results) = results else { return "No results are stored.".into() };
     let rounds = results.pairs.first().map_or(0, |one| one.rounds);
-    let of = |each: bool| fields(results.fields.iter().filter(|one| one.each == each));
+    let of = |hold_ms: u64| fields(results.fields.iter().filter(|one| one.hold_ms == hold_ms));
     format!(
         "{}\nEach figure is of {rounds} rounds.\n\n### Acquire and release by a Java process\n\n{}\n\
-         ### Hand-offs among the threads of one Java process\n\n{}\n\
-         ### Hand-offs among waiters with connections of their own\n\n{}",
+         ### Hand-offs of a lock that each keeps for a millisecond\n\n{}\n\
+         ### Hand-offs of a lock that is released at once\n\n{}",
         environment(&results.environment),
         pairs(&results.pairs),
-        of(false),
-        of(true),
+        of(1),
+        of(0),
     )
 }
 
@@ -37,12 +37,15 @@ fn fields<'a>(results: impl Iterator<Item = &'a FieldCosts>) -> String {
     let row = |one: &FieldCosts| {
         let figures =
             [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own];
-        let (figures, waiters) = (figures.map(figure).join(" | "), grouped(one.waiters as u64));
+        let (figures, processes) = (figures.map(figure).join(" | "), grouped(one.processes as u64));
+        let (threads, second) = (grouped(one.threads as u64), grouped(one.per_second.median as u64));
         let (commands, again) = (number(one.commands.median), number(one.again_percent.median));
-        format!("{} | {waiters} | {figures} | {commands} | {again}", label(&one.library))
+        let library = label(&one.library);
+        format!("{library} | {processes} × {threads} | {second} | {figures} | {commands} | {again}")
     };
     table(
-        "| waiters | µs | ratio | server CPU, µs | ratio | client CPU, µs | ratio | commands | to the last holder, %",
+        "| processes × threads | a second | µs | ratio | server CPU, µs | ratio | client CPU, µs | ratio | commands | to the last \
+         holder, %",
         results.map(row),
     )
 }

@@ -4,15 +4,15 @@ import java.util.List;
 import java.util.stream.LongStream;
 
 /**
- * Many that want one lock, again and again: each holds it for a millisecond, releases it and asks for it at once. Between two
- * measurements the holder keeps it.
+ * Many that want one lock, again and again: each holds it for a while, releases it and asks for it at once. Between two measurements
+ * the holder keeps it.
  */
 final class Field {
-    private static final long HOLD_MS = 1;
     /** A measurement is longer where it has fewer hand-offs, but never ten times as long. */
     private static final int FEWEST = 20;
 
     private final String key;
+    private final long holdMs;
     private final List<Contender> contenders = new ArrayList<>();
     private final List<Thread> threads = new ArrayList<>();
     private final List<Long> times = new ArrayList<>();
@@ -23,22 +23,21 @@ final class Field {
     private long again;
     private long released;
 
-    /**
-     * @param waiters how many wait while one holds the lock
-     * @param each whether each has connections of its own, like a process; else they are threads of one process
-     */
-    Field(Contender contender, int waiters, boolean each, String key) throws InterruptedException {
+    /** @param processes how many have connections of their own, like processes, with this number of threads each */
+    Field(Contender contender, int processes, int threads, long holdMs, String key) throws InterruptedException {
         this.key = key;
-        for (int n = 0; n <= waiters; n++) {
-            Contender own = each ? contender.another() : contender;
-            if (each) {
+        this.holdMs = holdMs;
+        for (int process = 0; process < processes; process++) {
+            Contender own = processes == 1 ? contender : contender.another();
+            if (own != contender) {
                 contenders.add(own);
             }
-            int number = n;
-            Thread thread = new Thread(() -> contend(own, number));
-            threads.add(thread);
+            for (int n = 0; n < threads; n++) {
+                int number = this.threads.size();
+                this.threads.add(new Thread(() -> contend(own, number)));
+            }
         }
-        threads.forEach(Thread::start);
+        this.threads.forEach(Thread::start);
         awaitQuiet();
     }
 
@@ -57,8 +56,8 @@ final class Field {
             while (true) {
                 Object held = own.acquire(key);
                 boolean last = acquired(number);
-                if (!last) {
-                    Thread.sleep(HOLD_MS);
+                if (!last && holdMs > 0) {
+                    Thread.sleep(holdMs);
                 }
                 releases();
                 own.release(held);

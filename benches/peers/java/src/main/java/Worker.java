@@ -59,7 +59,7 @@ public final class Worker {
                 contender.record(words[1]);
                 return "0 0";
             case "field":
-                field = new Field(contender, Integer.parseInt(words[1]), words[2].equals("each"), words[3]);
+                field = new Field(contender, Integer.parseInt(words[1]), Integer.parseInt(words[2]), Long.parseLong(words[3]), words[4]);
                 return "0 0";
             case "span":
                 return field.span(Long.parseLong(words[1]));
