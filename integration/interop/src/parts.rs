@@ -84,7 +84,8 @@ pub(crate) const PARTS: &[Part] = &[
     page_of("python", python),
     page_of("node-redis", || node("node-redis")),
     page_of("ioredis", || node("ioredis")),
-    page_of("go", go),
+    page_of("go", || go("go", &[])),
+    page_of("redsync", || go("from-redsync", &["ways.go"])),
     page_of("java", java),
     page_of("rust", rust),
     page_of("redis-cli", redis_cli),
@@ -222,10 +223,11 @@ fn node(client: &str) -> Outcome {
     place.run_with("node", &[&program], &[url(&TestServer::start())])
 }
 
-fn go() -> Outcome {
-    let place = Place::new("go");
-    place.take("go", &["go.mod", "go.sum"]);
-    place.write("main.go", &page("go", "go"));
+/// With further files beside the page's.
+fn go(name: &str, more: &[&str]) -> Outcome {
+    let place = Place::new(name);
+    place.take("go", &[&["go.mod", "go.sum"], more].concat());
+    place.write("main.go", &page(name, "go"));
     let package = format!("-replace=rlock.invalid/client={}", root().join("clients/go").display());
     place.run("go", &["mod", "edit", &package])?;
     place.run("go", &["build", "-o", "page", "."])?;
