@@ -27,7 +27,7 @@ mod router;
 mod server_url;
 
 pub use clock::{Clock, Instant};
-pub use cluster::Next;
+pub use cluster::{Next, slot_of};
 pub use connection_name::connection_name;
 pub use endpoint::Endpoint;
 pub use error::{Cause, Error};

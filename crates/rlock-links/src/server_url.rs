@@ -38,6 +38,16 @@ pub enum ServerKind {
     Cluster,
 }
 
+impl ServerKind {
+    /// The name that Sentinels have for the primary.
+    pub fn service(&self) -> Option<&str> {
+        match self {
+            ServerKind::Sentinel(service) => Some(service),
+            ServerKind::Server | ServerKind::Cluster => None,
+        }
+    }
+}
+
 /// The servers that a URL names, as the `Client::connect` of rlock-client reads it.
 ///
 /// For programs that ask the same servers by the driver.

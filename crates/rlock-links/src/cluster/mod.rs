@@ -19,6 +19,7 @@ use crate::link::{Links, Live, Template};
 use crate::node::{Line, Node, Watch};
 use crate::refusal::Refusal;
 use map::{Map, Redirection};
+pub use slot::slot_of;
 
 /// How long to wait for a connection before the others are asked where a slot is by now.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -196,7 +197,7 @@ impl Known {
 impl Inner {
     fn node(self: &Arc<Self>, key: &[u8]) -> Arc<Node> {
         let mut known = self.known();
-        let slot = slot::slot_of(key);
+        let slot = slot_of(key);
         let at = known.map.address(slot).or_else(|| known.map.addresses().first().map(String::as_str));
         let addresses: Vec<String> = at.map(str::to_string).into_iter().chain(self.seeds.clone()).collect();
         let node = addresses.iter().find_map(|address| self.node_at(&mut known, address).ok());
