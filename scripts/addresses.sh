@@ -31,8 +31,9 @@ fill)
     manifest=${2:?$usage}/Cargo.toml
     repository=$(get repository)
     sed -i "s|^\[workspace\.package\]\$|&\nrepository = \"$repository\"|" "$manifest"
-    for crate in "$2"/crates/rlock-client "$2"/crates/rlock-multi "$2"/crates/rlock-cli; do
-        sed -i '/^publish = false$/d; s|^license\.workspace = true$|&\nrepository.workspace = true|' "$crate/Cargo.toml"
+    crates=$(sed -n 's/^crates *= *"\(.*\)" *$/\1/p' clients/names.toml)
+    for crate in $crates; do
+        sed -i '/^publish = false$/d; s|^license\.workspace = true$|&\nrepository.workspace = true|' "$2/crates/$crate/Cargo.toml"
     done
     ;;
 *)

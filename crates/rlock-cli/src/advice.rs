@@ -32,6 +32,9 @@ impl Error {
                 return format!("make it executable (chmod +x), or name the interpreter: -- sh {program}");
             }
             Error::System { .. } => "check the limits of this user and of the container (ulimit -a)",
+            Error::LeadFile { .. } => {
+                "name a file in a folder that exists and has space, in which this user may write and remove files"
+            }
             Error::Listen { .. } => {
                 "choose an address of this machine and a free port: --listen 127.0.0.1:9821"
             }

@@ -39,6 +39,8 @@ pub(crate) enum Error {
     Other(ClientError),
     /// The system refused something that `run` needs.
     System { what: &'static str, cause: io::Error },
+    /// The file of `--lead-file` cannot be written or removed.
+    LeadFile { path: String, cause: io::Error },
     /// The exporter cannot listen.
     Listen { address: String, cause: io::Error },
     /// The output could not be written.
@@ -143,6 +145,7 @@ impl Display for Error {
             Error::NotExecutable { program, cause } => write!(f, "'{program}' cannot be run: {cause}"),
             Error::Other(error) => write!(f, "{error}"),
             Error::System { what, cause } => write!(f, "{what}: {cause}"),
+            Error::LeadFile { path, cause } => write!(f, "the file of --lead-file, {path}: {cause}"),
             Error::Listen { address, cause } => write!(f, "cannot listen on {address}: {cause}"),
             Error::Output(cause) => write!(f, "the output could not be written: {cause}"),
         }

@@ -1,8 +1,9 @@
 //! Errors: what is wrong, and what to do.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
+
+use rlock_links::Cause;
 
 /// Every error of this crate. Its text says in short what is wrong and what to do, [`Error::advice`] says more, and
 /// [`source`](std::error::Error::source) is the cause where there is one.
@@ -135,44 +136,6 @@ pub enum Error {
     },
 }
 
-/// The cause of an error: an error of the driver or the system, or a text.
-#[derive(Clone)]
-pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
-
-impl Cause {
-    /// A cause, for errors of code that combines locks.
-    pub fn new(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Cause {
-        Cause(cause.into().into())
-    }
-}
-
-impl std::error::Error for Cause {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Cause").field(&self.to_string()).finish()
-    }
-}
-
-/// Two causes are equal if they say the same.
-impl PartialEq for Cause {
-    fn eq(&self, other: &Cause) -> bool {
-        self.0.to_string() == other.0.to_string()
-    }
-}
-
-impl Eq for Cause {}
-
 /// Why a held lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
@@ -287,6 +250,21 @@ impl Error {
 
     pub(crate) fn invalid(message: impl ToString) -> Error {
         Error::Invalid { message: message.to_string() }
+    }
+}
+
+impl From<rlock_links::Error> for Error {
+    fn from(error: rlock_links::Error) -> Error {
+        match error {
+            rlock_links::Error::Transport { server, source } => Error::Transport { server, source },
+            rlock_links::Error::Tls { server, source } => Error::Tls { server, source },
+            rlock_links::Error::Permission { message } => Error::Permission { message },
+            rlock_links::Error::UnknownCommand { message } => Error::ModuleMissing { message },
+            rlock_links::Error::Refused { message } => Error::Refused { message },
+            rlock_links::Error::Unsupported { message } => Error::Unsupported { message },
+            rlock_links::Error::Invalid { message } => Error::Invalid { message },
+            rlock_links::Error::Closed => Error::Closed,
+        }
     }
 }
 

@@ -110,6 +110,17 @@ fn page(name: &str, language: &str) -> String {
     code(&root().join("docs/clients").join(format!("{name}.md")), language)
 }
 
+/// The test of a page, which the page does not show.
+fn test(path: &str) -> String {
+    let path = root().join("integration/interop").join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The code of a page, and its test behind it.
+fn tested(name: &str, language: &str, path: &str) -> String {
+    page(name, language) + &test(path)
+}
+
 /// Builds integration/redisson with this version; the libraries are in `lib` afterwards.
 fn build_redisson(version: &str) -> Result<Place, String> {
     let place = Place::new(&format!("redisson-{version}"));
@@ -210,7 +221,7 @@ fn node(client: &str) -> Outcome {
         place.run("npm", &["ci", "--loglevel=error", "--no-audit", "--no-fund"])
     })?;
     let program = format!("{client}.mjs");
-    place.write(&program, &page(client, "js"));
+    place.write(&program, &tested(client, "js", &format!("node/{client}.test.mjs")));
     place.run_with("node", &[&program], &[url(&TestServer::start())])
 }
 
@@ -228,15 +239,16 @@ fn go(name: &str, more: &[&str]) -> Outcome {
 /// With the libraries of the Redisson part.
 fn java() -> Outcome {
     let place = build_redisson(REDISSON)?;
-    place.write("Page.java", &page("jedis", "java"));
-    place.run("javac", &["-cp", "lib/*", "-d", "page", "Page.java"])?;
+    place.write("Locks.java", &page("jedis", "java"));
+    place.write("Page.java", &test("java/Page.java"));
+    place.run("javac", &["-cp", "lib/*", "-d", "page", "Locks.java", "Page.java"])?;
     place.run_with("java", &["-cp", "page:lib/*", "Page"], &[url(&TestServer::start())])
 }
 
-/// The page as a file that a program beside it loads.
+/// The page as a file that its test loads.
 fn script(language: &str, extension: &str) -> Outcome {
     let (place, check) = (Place::new(language), format!("check.{extension}"));
-    place.take(language, &[&check]);
+    place.write(&check, &test(&format!("{language}/{check}")));
     place.write(&format!("page.{extension}"), &page(language, language));
     place.run_with(language, &[&check], &[url(&TestServer::start())])
 }
@@ -244,13 +256,13 @@ fn script(language: &str, extension: &str) -> Outcome {
 fn rust() -> Outcome {
     let place = Place::new("rust");
     place.take("rust", &["Cargo.toml", "Cargo.lock"]);
-    place.write("src/main.rs", &page("rust", "rust"));
+    place.write("src/main.rs", &tested("rust", "rust", "rust/test.rs"));
     let target = ("CARGO_TARGET_DIR", place.path("target").display().to_string());
     place.run_with("cargo", &["run", "--quiet", "--locked"], &[url(&TestServer::start()), target])
 }
 
 fn redis_cli() -> Outcome {
     let place = Place::new("redis-cli");
-    place.write("page.sh", &page("redis-cli", "sh"));
+    place.write("page.sh", &tested("redis-cli", "sh", "redis-cli/test"));
     place.run_with("sh", &["page.sh"], &[url(&TestServer::start())])
 }

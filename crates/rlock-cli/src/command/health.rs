@@ -1,5 +1,9 @@
 //! `rlock health`: does this server do its part? For the health check of a container, and for probes.
 
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::{NO, YES};
@@ -7,7 +11,11 @@ use crate::error::Error;
 use crate::output::{Output, Tone};
 use crate::server::facts::{self, Fields, is_sentinel};
 use crate::server::servers::{Described, described};
-use crate::server::{Hindrance, Link, Place, Target, hindrance};
+use crate::server::{Hindrance, Link, Place, Probe, Target, hindrance};
+
+/// The server has this time in all, the look-up of its name included: the health checks and probes of this project wait 3 s, and show no
+/// reason after them.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The server, in JSON.
 #[derive(Serialize)]
@@ -15,7 +23,7 @@ struct Report {
     ok: bool,
     address: String,
     role: &'static str,
-    /// What is wrong; null where nothing is.
+    /// What is wrong, or not known; null where nothing is.
     what: Option<String>,
     /// What to do about it.
     advice: Option<String>,
@@ -26,7 +34,21 @@ struct Report {
 ///
 /// A drained server is well: an operator has drained it, and holders need it to finish.
 pub(crate) fn health(place: &Place, output: Output) -> Result<u8, Error> {
-    let mut link = Link::new(target(place)?.clone());
+    let target = target(place)?.clone();
+    let address = target.address();
+    let (answer, answered) = channel();
+    // The look-up of a name has no time-out, and a server that sends a byte now and then meets each one.
+    let asking = thread::Builder::new().spawn(move || answer.send(examined(target)));
+    asking.map_err(|cause| Error::System { what: "cannot start a thread", cause })?;
+    let late = |_| Err(Error::no_reply(address, PATIENCE));
+    let report = answered.recv_timeout(PATIENCE).unwrap_or_else(late)?;
+    output.either(&report, || text(&report, output))?;
+    Ok(if report.ok { YES } else { NO })
+}
+
+/// Asks the server.
+fn examined(target: Target) -> Result<Report, Error> {
+    let mut link = Link::new(target);
     let fields = facts::about(&mut link)?;
     if is_sentinel(&fields) {
         return Err(one_server("a Sentinel has no locks"));
@@ -36,10 +58,8 @@ pub(crate) fn health(place: &Place, output: Output) -> Result<u8, Error> {
     let address = link.address();
     let trouble = trouble(&described, &fields, hindrance.as_ref(), &address);
     let ok = trouble.is_none();
-    let (what, advice) = trouble.unzip();
-    let report = Report { ok, address, role: described.role, what, advice };
-    output.either(&report, || text(&report, output))?;
-    Ok(if report.ok { YES } else { NO })
+    let (what, advice) = trouble.or_else(|| unseen(&link)).unzip();
+    Ok(Report { ok, address, role: described.role, what, advice })
 }
 
 /// The one server that the URL names.
@@ -74,6 +94,13 @@ fn trouble(
         return Some((what.to_string(), advice.to_string()));
     }
     hindrance.map(|hindrance| (format!("it {}", hindrance.text()), hindrance.advice(address)))
+}
+
+/// The part of the answer that this user may not see.
+fn unseen(link: &Link) -> Option<(String, String)> {
+    let what = "whether it takes writes is not known: this user may not run RLOCK.CANCEL";
+    let advice = "allow it: ACL SETUSER <user> +rlock.cancel ~rlock:probe*";
+    (link.probe == Probe::Forbidden).then(|| (what.to_string(), advice.to_string()))
 }
 
 /// Whether a replica copies its primary's data, or has not reached its primary since it started. One that has lost its primary

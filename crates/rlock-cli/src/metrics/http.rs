@@ -1,14 +1,16 @@
 //! Serving the metrics over HTTP and HTTPS.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -16,8 +18,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
-use tokio::task::spawn_blocking;
+use tokio::sync::Mutex;
+use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::scrape::Scraper;
@@ -28,11 +30,17 @@ use crate::error::Error;
 use crate::output::{Notes, Output};
 use crate::server::Place;
 
-/// More connections than this wait until one is closed.
+/// One connection more closes the oldest that has not logged in, or else the oldest.
 const CONNECTIONS: usize = 64;
 
-/// How long a connection may be open without a request.
+/// How long a connection may be open before its first request.
+const FIRST: Duration = Duration::from_secs(5);
+
+/// How long a connection may be open without another request.
 const IDLE: Duration = Duration::from_secs(120);
+
+/// For a scrape, a password, and the files that each new connection reads: a flood of connections starts no thread each.
+const THREADS: usize = 8;
 
 /// The time that scrapes under way get after the signal to stop.
 const LAST_SCRAPES: Duration = Duration::from_secs(5);
@@ -69,6 +77,7 @@ pub(crate) fn serve(
     let scraper = Arc::new(Mutex::new(Scraper::new(place, hot_locks, notes)));
     let site = Arc::new(Site { scraper, web: Web::new(web, notes)? });
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(THREADS)
         .enable_all()
         .build()
         .map_err(|cause| Error::System { what: "cannot start", cause })?;
@@ -98,51 +107,97 @@ async fn run(site: Arc<Site>, listen: &str, notes: Notes) -> Result<(), Error> {
     Ok(())
 }
 
+/// An open connection, and what its client has done on it.
+struct Visit {
+    client: Arc<Client>,
+    connection: AbortHandle,
+}
+
+#[derive(Default)]
+struct Client {
+    /// It has sent the head of a request.
+    has_asked: AtomicBool,
+    /// A request of it was served.
+    is_admitted: AtomicBool,
+}
+
 /// Accepts connections for ever.
 async fn accept(listener: &TcpListener, site: &Arc<Site>, connections: &GracefulShutdown) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Ok(permit) = room.clone().acquire_owned().await {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                drop(tokio::spawn(converse(stream, site.clone(), permit, connections.watcher())))
-            }
+    let mut visits: Vec<Visit> = Vec::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
             // No file descriptors are left, or the client is gone: the next one may have more luck.
-            Err(_) => sleep(Duration::from_millis(100)).await,
-        }
+            sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        visits.retain(|visit| !visit.connection.is_finished());
+        make_room(&mut visits);
+        let client = Arc::new(Client::default());
+        let conversation = converse(stream, site.clone(), client.clone(), connections.watcher());
+        visits.push(Visit { client, connection: tokio::spawn(conversation).abort_handle() });
     }
 }
 
-async fn converse(stream: TcpStream, site: Arc<Site>, _permit: OwnedSemaphorePermit, watcher: Watcher) {
+/// Closes a connection where there are too many.
+fn make_room(visits: &mut Vec<Visit>) {
+    if visits.len() < CONNECTIONS {
+        return;
+    }
+    let stranger = visits.iter().position(|visit| !visit.client.is_admitted.load(Ordering::Relaxed));
+    visits.remove(stranger.unwrap_or(0)).connection.abort();
+}
+
+async fn converse(stream: TcpStream, site: Arc<Site>, client: Arc<Client>, watcher: Watcher) {
     let Some(stream) = site.web.open(stream).await else { return };
-    let service = service_fn(move |request| answer(request, site.clone()));
+    let asking = client.clone();
+    let service = service_fn(move |request| answer(request, site.clone(), asking.clone()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
         .serve_connection(TokioIo::new(stream), service);
-    // A client that breaks off has its reasons.
-    let _ = watcher.watch(connection).await;
+    tokio::select! {
+        // A client that breaks off has its reasons.
+        _ = watcher.watch(connection) => {}
+        () = silence(&client) => {}
+    }
 }
 
-async fn answer(request: Request<Incoming>, site: Arc<Site>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let (status, kind, text) = match site.web.access(request.headers()).await {
+/// Ends if the client does not ask in time.
+async fn silence(client: &Client) {
+    sleep(FIRST).await;
+    if client.has_asked.load(Ordering::Relaxed) {
+        pending().await
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    site: Arc<Site>,
+    client: Arc<Client>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    client.has_asked.store(true, Ordering::Relaxed);
+    let access = site.web.access(request.headers()).await;
+    let is_admitted = matches!(access, Access::Granted);
+    client.is_admitted.store(is_admitted, Ordering::Relaxed);
+    let (status, kind, text) = match access {
         Access::Granted => page(&request, &site).await,
-        Access::Denied => {
-            (StatusCode::UNAUTHORIZED, PLAIN, "Log in as a user of the exporter.\n".to_string())
+        Access::Denied => refusal(StatusCode::UNAUTHORIZED, "Log in as a user of the exporter.\n"),
+        Access::Busy => {
+            refusal(StatusCode::SERVICE_UNAVAILABLE, "Too many logins are under way: try again.\n")
         }
-        Access::Busy => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            PLAIN,
-            "Too many logins are under way: try again.\n".to_string(),
+        Access::Broken => refusal(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The web configuration file has a fault: see the exporter's log.\n",
         ),
-        Access::Broken => {
-            let text = "The web configuration file has a fault: see the exporter's log.\n";
-            (StatusCode::INTERNAL_SERVER_ERROR, PLAIN, text.to_string())
-        }
     };
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    if !is_admitted {
+        // Its place is for a client that may read.
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     match status {
         StatusCode::METHOD_NOT_ALLOWED => _ = headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD")),
         StatusCode::UNAUTHORIZED => {
@@ -151,6 +206,10 @@ async fn answer(request: Request<Incoming>, site: Arc<Site>) -> Result<Response<
         _ => {}
     }
     Ok(response)
+}
+
+fn refusal(status: StatusCode, text: &str) -> Page {
+    (status, PLAIN, text.to_string())
 }
 
 async fn page(request: &Request<Incoming>, site: &Site) -> Page {

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use rlock_client::{Any, Guard};
+use rustix::fs::{Access, access};
 use rustix::process::Signal;
 
 use super::event::Event;
@@ -33,7 +34,8 @@ pub(crate) fn lead(place: Place, arguments: &LeadArgs, notes: Notes) -> Result<u
     let (events, inbox) = channel();
     signals::listen(events.clone())?;
     let file = LeadFile(arguments.lead_file.clone());
-    file.remove().map_err(cannot_mark)?;
+    file.check()?;
+    file.remove()?;
     let mut seen_before = false;
     loop {
         let keeper = Keeper::start(request.clone(), events.clone())?;
@@ -85,15 +87,17 @@ fn term(
 ) -> Result<Option<u8>, Error> {
     let notes = running.notes;
     let owner = names::shown(guard.owner());
-    if let Err(cause) = file.write(&owner) {
+    if let Err(error) = file.write(&owner) {
+        // A full disk leaves an empty file, which says that this process leads.
+        let _ = file.remove();
         running.keeper.release(guard);
-        return Err(cannot_mark(cause));
+        return Err(error);
     }
     notes.say(&format!("leading as {owner}"));
     let ended = running.run(arguments, guard, || {
         // The file is gone before another process can lead.
-        if let Err(cause) = file.remove() {
-            notes.say(&cannot_mark(cause).to_string());
+        if let Err(error) = file.remove() {
+            notes.say(&error.to_string());
         }
     })?;
     if ended.by_signal {
@@ -121,20 +125,27 @@ fn rest(inbox: &Receiver<Event>) -> Result<Option<Signal>, Error> {
 struct LeadFile(Option<PathBuf>);
 
 impl LeadFile {
-    fn write(&self, owner: &str) -> io::Result<()> {
-        let Some(path) = &self.0 else { return Ok(()) };
-        fs::write(path, format!("{owner}\n"))
+    /// Fails before the wait if the folder allows no file. The file itself would say that this process leads.
+    fn check(&self) -> Result<(), Error> {
+        self.change(|path| {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            Ok(access(folder.unwrap_or(Path::new(".")), Access::WRITE_OK | Access::EXEC_OK)?)
+        })
     }
 
-    fn remove(&self) -> io::Result<()> {
-        let Some(path) = &self.0 else { return Ok(()) };
-        match fs::remove_file(path) {
+    fn write(&self, owner: &str) -> Result<(), Error> {
+        self.change(|path| fs::write(path, format!("{owner}\n")))
+    }
+
+    fn remove(&self) -> Result<(), Error> {
+        self.change(|path| match fs::remove_file(path) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
             outcome => outcome,
-        }
+        })
     }
-}
 
-fn cannot_mark(cause: io::Error) -> Error {
-    Error::System { what: "the file of --lead-file cannot be changed", cause }
+    fn change(&self, change: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), Error> {
+        let Some(path) = &self.0 else { return Ok(()) };
+        change(path).map_err(|cause| Error::LeadFile { path: path.display().to_string(), cause })
+    }
 }

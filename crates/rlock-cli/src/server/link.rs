@@ -19,7 +19,7 @@ const TLS_WORDS: [&str; 3] = ["certificate", "corrupt message", "fatal alert"];
 
 /// How a server can be asked whether it takes writes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) enum Probe {
+pub(crate) enum Probe {
     /// With which key is not known yet.
     #[default]
     New,
@@ -33,7 +33,7 @@ pub(crate) struct Link {
     target: Target,
     connection: Option<Connection>,
     /// How it is asked whether it takes writes.
-    pub(super) probe: Probe,
+    pub(crate) probe: Probe,
 }
 
 impl Link {

@@ -26,7 +26,7 @@ pub(crate) use diagnosis::explain;
 pub(crate) use hindrance::{Hindrance, hindrance};
 pub(crate) use hot::{HotLock, hot};
 pub(crate) use info::{Holder, LockInfo, Waiter};
-pub(crate) use link::Link;
+pub(crate) use link::{Link, Probe};
 pub(crate) use locks::{Locks, Look, connect, runtime};
 pub(crate) use reply::{fields, integer, text};
 pub(crate) use target::{Place, Target};

@@ -128,10 +128,14 @@ fn pod(server: &TestServer) -> Files {
     let files = Files::new();
     symlink(RLOCK, files.path("rlock")).expect("a link");
     let cli = format!("#!/bin/sh\nexec '{}' -p {} \"$@\"\n", server.cli_path().display(), server.port());
-    fs::write(files.path("valkey-cli"), cli).expect("a script");
-    fs::set_permissions(files.path("valkey-cli"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .expect("permissions");
+    executable(&files, "valkey-cli", &cli);
     files
+}
+
+fn executable(files: &Files, name: &str, script: &str) {
+    fs::write(files.path(name), script).expect("a script");
+    fs::set_permissions(files.path(name), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("permissions");
 }
 
 #[test]
@@ -146,6 +150,11 @@ fn the_hook_before_the_end_drains_the_server_and_waits_for_holders() {
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 60000");
     let files = pod(&server);
     let folder = files.dir().display().to_string();
+    // The first list fails, and shows no lock.
+    let failing =
+        format!("#!/bin/sh\nmkdir '{folder}/failed' 2>/dev/null && exit 125\nexec '{RLOCK}' \"$@\"\n");
+    fs::remove_file(files.path("rlock")).expect("the link");
+    executable(&files, "rlock", &failing);
     let script = file("packaging/kubernetes/drain.sh").replace("/rlock/rlock", &format!("{folder}/rlock"));
     let path = format!("{folder}:{}", std::env::var("PATH").expect("a PATH"));
     let mut command = program(&["sh", "-c", &script]);
@@ -157,6 +166,7 @@ fn the_hook_before_the_end_drains_the_server_and_waits_for_holders() {
     ask::<redis::Value>(client, "RLOCK.RELEASE job alice:1");
     let ended = running.ended();
     assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(files.path("failed").exists());
 }
 
 /// The users of the secret, as a server that has no category for modules can read them.

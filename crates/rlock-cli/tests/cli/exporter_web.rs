@@ -1,6 +1,6 @@
 //! `rlock exporter --web-config`: TLS and logins, with a client of its own kind (curl).
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -93,12 +93,7 @@ fn slow_clients_at_the_handshake_hold_nothing_up() {
     let began = Instant::now();
     assert_eq!(curl(&files, "https", &exporter, &[]).0, 200);
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    for mut stream in slow {
-        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
-        let ended = stream.read(&mut [0; 1]);
-        let is_end = |error: &std::io::Error| error.kind() == ErrorKind::ConnectionReset;
-        assert!(matches!(&ended, Ok(0)) || ended.as_ref().is_err_and(is_end), "{ended:?}");
-    }
+    slow.into_iter().for_each(ends);
 }
 
 #[test]
@@ -168,6 +163,54 @@ fn guesses_do_not_hold_up_a_scrape() {
         stream.peek(&mut [0; 1]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     });
     assert!(waiting.count() > 0, "the guesses were over already, after {:?}", began.elapsed());
+}
+
+/// Strangers that open connections and say nothing, or half a word, filled all places for two minutes.
+#[test]
+fn strangers_keep_no_place() {
+    let (server, files) = (TestServer::start(), Files::new());
+    let users = format!("basic_auth_users:\n  {ALICE}\n");
+    let exporter = Exporter::start_with(&url(&server), &["--web-config", &write(&files, &users)]);
+    let mut known = TcpStream::connect(exporter.address()).expect("a connection");
+    let mut scrape = || {
+        let login = "Authorization: Basic YWxpY2U6b3BlbiBzZXNhbWU=\r\n";
+        write!(known, "GET / HTTP/1.1\r\nHost: exporter\r\n{login}\r\n").expect("a connection that stays");
+        let mut answer = [0; 15];
+        known.read_exact(&mut answer).expect("an answer");
+        assert_eq!(&answer, b"HTTP/1.1 200 OK");
+        // The rest of this answer, before the next one.
+        while known.read(&mut [0; 1_024]).expect("the rest") == 1_024 {}
+    };
+    scrape();
+    let strangers: Vec<_> = (0..200)
+        .map(|number| {
+            let mut stream = TcpStream::connect(exporter.address()).expect("a connection");
+            let half: &[u8] = if number % 2 == 0 { b"" } else { b"GET /metrics HTT" };
+            stream.write_all(half).expect("half a word");
+            stream
+        })
+        .collect();
+    let began = Instant::now();
+    scrape();
+    assert_eq!(curl(&files, "http", &exporter, &["--user", "alice:open sesame"]).0, 200);
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    // One that asks without a login gets an answer, and its connection ends.
+    let refused = "GET /metrics HTTP/1.1\r\nHost: exporter\r\n\r\n";
+    let mut stranger = TcpStream::connect(exporter.address()).expect("a connection");
+    stranger.write_all(refused.as_bytes()).expect("a request");
+    ends(stranger);
+    strangers.into_iter().for_each(ends);
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    scrape();
+}
+
+/// Reads to the end of a connection, which its other side closes.
+#[track_caller]
+fn ends(mut stream: TcpStream) {
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+    let ended = stream.read_to_end(&mut Vec::new());
+    let is_end = |error: &std::io::Error| error.kind() == ErrorKind::ConnectionReset;
+    assert!(ended.is_ok() || ended.as_ref().is_err_and(is_end), "{ended:?}");
 }
 
 #[test]

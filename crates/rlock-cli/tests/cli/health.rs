@@ -1,11 +1,13 @@
 //! `rlock health`: one server, primary or replica, in each state in which it gives no locks.
 
+use std::time::{Duration, Instant};
+
 use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
 
 use crate::hindrance::{CASES, hindered};
 use crate::support::metrics::address;
-use crate::support::{Ended, Running, ask, bare, rlock};
+use crate::support::{Ended, Running, Signal, ask, bare, rlock, url};
 
 #[track_caller]
 fn by_url(url: &str) -> Ended {
@@ -38,6 +40,31 @@ fn a_primary_that_refuses_locks_is_not_unless_an_operator_drained_it() {
         assert!(ended.stdout.starts_with(&format!("NO  {place}  primary; it {text}")), "{ended:?}");
         assert!(ended.stdout.lines().nth(1).is_some_and(|line| line.starts_with("→ ")), "{ended:?}");
     }
+}
+
+/// Health checks wait 3 s, and show no reason after them.
+#[test]
+fn a_server_that_hangs_is_named_before_a_health_check_gives_up() {
+    let server = TestServer::start();
+    server.signal(Signal::STOP.as_raw());
+    let began = Instant::now();
+    let ended = rlock(&server, &["health"]);
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    ended.fails(125, &[&address(&server), "no reply within "]);
+}
+
+#[test]
+fn a_user_that_may_not_ask_for_writes_learns_so() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    ask::<redis::Value>(client, "ACL SETUSER app on >secret -@all +info");
+    let by_app = || by_url(&url(&server).replace("redis://", "redis://app:secret@"));
+    let ended = by_app();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.stdout.contains("primary; whether it takes writes is not known"), "{ended:?}");
+    assert!(ended.stdout.contains("→ allow it: ACL SETUSER <user> +rlock.cancel ~rlock:probe*"), "{ended:?}");
+    ask::<redis::Value>(client, "ACL SETUSER app +rlock.cancel ~rlock:probe*");
+    by_app().is(0, &format!("ok  {}  primary\n", address(&server)));
 }
 
 #[test]

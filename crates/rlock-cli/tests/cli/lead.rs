@@ -4,15 +4,15 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Files, Running, SOON, Signal, ask, await_owner, await_waiters, bare, rlock, start, url,
+    Files, Running, SOON, Signal, ask, await_end_of, await_owner, await_waiters, bare, rlock, start, url,
 };
 use rlock_testkit::{TestServer, eventually};
 
 /// A command that notes when its term begins and ends.
 fn term(files: &Files, name: &str) -> String {
-    let log = files.path("log").display().to_string();
+    let (log, pid) = (files.path("log").display().to_string(), files.path("pid").display().to_string());
     format!(
-        "trap 'echo {name} ends >>{log}; exit 0' TERM; echo {name} begins >>{log}; while :; do sleep 0.02; done"
+        "echo $$ >{pid}; trap 'echo {name} ends >>{log}; exit 0' TERM; echo {name} begins >>{log}; while :; do sleep 0.02; done"
     )
 }
 
@@ -59,10 +59,13 @@ fn a_leader_that_crashes_is_replaced_when_its_session_ends() {
     };
     let first = lead("one");
     await_log(&files, &["one begins"]);
+    let command = files.pid("pid");
     let second = lead("two");
     await_waiters(&mut server.connect(), "cluster", 1);
     let crashed = Instant::now();
     first.signal(Signal::KILL);
+    // The command ends with it, long before the next one leads.
+    await_end_of(&[command], Duration::from_millis(900));
     await_log(&files, &["one begins", "two begins"]);
     assert!(crashed.elapsed() < Duration::from_secs(3), "{:?}", crashed.elapsed());
     second.signal(Signal::INT);
@@ -137,7 +140,8 @@ fn what_cannot_lead_says_why() {
     rlock(&server, &["lead", "cluster", "--", "no-such-program"]).fails(127, &["was not found"]);
     assert_eq!(ask::<i64>(&mut server.connect(), "EXISTS cluster"), 0);
     let nowhere = ["lead", "cluster", "--lead-file", "/no/such/folder/file", "--", "true"];
-    rlock(&server, &nowhere).fails(125, &["--lead-file cannot be changed"]);
+    let texts = ["the file of --lead-file, /no/such/folder/file: ", "name a file in a folder that exists"];
+    rlock(&server, &nowhere).fails(125, &texts);
     assert_eq!(ask::<i64>(&mut server.connect(), "EXISTS cluster"), 0);
     let mut command = bare();
     command.args(["--url", &url(&server), "lead", "", "--", "true"]);

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rlock_links::{Instant, Node};
 use rlock_machine::{Input, Message};
 use tokio_util::sync::CancellationToken;
 
 use super::{Acquisition, AcquisitionState};
-use crate::clock::Instant;
 use crate::error::{Error, Lost};
-use crate::node::Node;
 
 /// The state of a lock that was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

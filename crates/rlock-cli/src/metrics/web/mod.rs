@@ -7,6 +7,7 @@ mod encryption;
 mod file;
 mod login;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -40,9 +41,17 @@ pub(super) struct Web {
     verified: Arc<Verified>,
     /// For one password at a time: a client that guesses passwords takes one core at most.
     turn: Arc<Semaphore>,
-    /// The last fault of the files that the log names.
-    told: Mutex<Option<String>>,
+    /// The last fault of each purpose that the log names.
+    told: Mutex<BTreeMap<Purpose, String>>,
     notes: Notes,
+}
+
+/// The purpose of reading the files. A file can be good for one purpose and not for another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Purpose {
+    Encryption,
+    Users,
+    Login,
 }
 
 /// What a request gets.
@@ -77,7 +86,7 @@ impl Web {
     /// Begins a connection; `None` where the client does not do what the file asks for, or not in time.
     pub(super) async fn open(&self, stream: TcpStream) -> Option<Box<dyn Stream>> {
         let Some(path) = self.path.clone() else { return Some(Box::new(stream)) };
-        match self.noted(blocking(move || encryption::acceptor(&path)).await)? {
+        match self.noted(Purpose::Encryption, blocking(move || encryption::acceptor(&path)).await)? {
             None => Some(Box::new(stream)),
             Some(acceptor) => Some(Box::new(timeout(HANDSHAKE, acceptor.accept(stream)).await.ok()?.ok()?)),
         }
@@ -87,7 +96,7 @@ impl Web {
     pub(super) async fn access(&self, headers: &HeaderMap) -> Access {
         let Some(path) = self.path.clone() else { return Access::Granted };
         let read = blocking(move || Ok(file::read(&path)?.users)).await;
-        let Some(users) = self.noted(read) else { return Access::Broken };
+        let Some(users) = self.noted(Purpose::Users, read) else { return Access::Broken };
         if users.is_empty() {
             return Access::Granted;
         }
@@ -106,7 +115,7 @@ impl Web {
             let _turn = turn;
             Ok(verified.admits(&users, &login))
         };
-        match self.noted(blocking(verify).await) {
+        match self.noted(Purpose::Login, blocking(verify).await) {
             Some(true) => Access::Granted,
             Some(false) => Access::Denied,
             None => Access::Broken,
@@ -114,13 +123,19 @@ impl Web {
     }
 
     /// The value that was read; the log gets each new fault once.
-    fn noted<T>(&self, read: Result<T, Error>) -> Option<T> {
-        let fault = read.as_ref().err().map(|error| format!("{error}\n  → {}", error.advice()));
+    fn noted<T>(&self, purpose: Purpose, read: Result<T, Error>) -> Option<T> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(fault) = fault.as_ref().filter(|fault| told.as_ref() != Some(*fault)) {
-            self.notes.say(fault);
+        match &read {
+            Ok(_) => _ = told.remove(&purpose),
+            Err(error) => {
+                let fault = format!("{error}\n  → {}", error.advice());
+                // One fault can hinder several purposes.
+                if !told.values().any(|known| *known == fault) {
+                    self.notes.say(&fault);
+                }
+                told.insert(purpose, fault);
+            }
         }
-        *told = fault;
         read.ok()
     }
 }

@@ -1,6 +1,6 @@
-//! Which server of a cluster has a lock.
+//! Which server of a cluster has a key.
 //!
-//! Every server that has a lock of this client's has links of its own, made when they are first needed. The map of
+//! Every server that has a key in use has links of its own, made when they are first needed. The map of
 //! slots is what a server said last; `MOVED` mends it at once, and a server that cannot be reached is asked about at
 //! the others.
 
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
-use crate::command::Refusal;
 use crate::error::Error;
 use crate::link::{Links, Live, Template};
 use crate::node::{Line, Node, Watch};
+use crate::refusal::Refusal;
 use map::{Map, Redirection};
 
 /// How long to wait for a connection before the others are asked where a slot is by now.
@@ -33,7 +33,7 @@ const SETTLES: Duration = Duration::from_millis(250);
 const KEEP: Duration = Duration::from_secs(60);
 
 /// Where to send a command that was refused.
-pub(crate) enum Next {
+pub enum Next {
     /// Nowhere else: the refusal says nothing about slots.
     Refused,
     /// To the server that has the slot now, as the map says.
