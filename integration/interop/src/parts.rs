@@ -87,6 +87,8 @@ pub(crate) const PARTS: &[Part] = &[
     page_of("go", || go("go", &[])),
     page_of("redsync", || go("from-redsync", &["ways.go"])),
     page_of("java", java),
+    page_of("php", || script("php", "php")),
+    page_of("ruby", || script("ruby", "rb")),
     page_of("rust", rust),
     page_of("redis-cli", redis_cli),
 ];
@@ -241,6 +243,14 @@ fn java() -> Outcome {
     place.write("Page.java", &test("java/Page.java"));
     place.run("javac", &["-cp", "lib/*", "-d", "page", "Locks.java", "Page.java"])?;
     place.run_with("java", &["-cp", "page:lib/*", "Page"], &[url(&TestServer::start())])
+}
+
+/// The page as a file that its test loads.
+fn script(language: &str, extension: &str) -> Outcome {
+    let (place, check) = (Place::new(language), format!("check.{extension}"));
+    place.write(&check, &test(&format!("{language}/{check}")));
+    place.write(&format!("page.{extension}"), &page(language, language));
+    place.run_with(language, &[&check], &[url(&TestServer::start())])
 }
 
 fn rust() -> Outcome {
