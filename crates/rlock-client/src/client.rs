@@ -132,12 +132,12 @@ impl Client {
     pub(crate) async fn probe(&self) -> Result<(), Error> {
         let shared = &self.handle.all.shared;
         shared.router.settled().await?;
-        let mut trouble = Error::transport(self.handle.server.as_str(), "no server is known");
+        let mut fault = Error::transport(self.handle.server.as_str(), "no server is known");
         for node in shared.router.servers() {
             let by = shared.clock.now().after(shared.config.response());
             let up = shared.clock.until(Some(by), node.main.up()).await;
             // Without its arguments: the answer is an error of one kind or another.
-            let answers = match up.unwrap_or_else(|| Err(node.trouble())) {
+            let answers = match up.unwrap_or_else(|| Err(node.fault())) {
                 Ok(live) => live.request(vec![cmd("RLOCK.RENEW")]).await,
                 Err(error) => Err(error),
             };
@@ -145,10 +145,10 @@ impl Client {
             match refusal.map(|refusal| refusal.map(|refusal| refused(b"", &refusal))) {
                 Ok(Some(error @ Error::ModuleMissing { .. })) => return Err(error),
                 Ok(_) => return Ok(()),
-                Err(error) => trouble = error.into(),
+                Err(error) => fault = error.into(),
             }
         }
-        Err(trouble)
+        Err(fault)
     }
 }
 

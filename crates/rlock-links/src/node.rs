@@ -100,10 +100,10 @@ impl Node {
     }
 
     /// Why it does not answer, as far as it is known.
-    pub fn trouble(&self) -> Error {
+    pub fn fault(&self) -> Error {
         match self.main.live() {
             Some(live) => live.silent(),
-            None => self.main.trouble(),
+            None => self.main.fault(),
         }
     }
 

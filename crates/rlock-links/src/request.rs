@@ -99,6 +99,6 @@ impl Router {
             return Ok(live);
         }
         let up = async { if named.is_some() { link.up().await } else { self.up(key, line).await } };
-        self.clock.until(Some(by), up).await.unwrap_or_else(|| Err(link.trouble()))
+        self.clock.until(Some(by), up).await.unwrap_or_else(|| Err(link.fault()))
     }
 }

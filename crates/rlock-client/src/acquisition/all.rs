@@ -177,7 +177,7 @@ impl Acquisitions {
     }
 
     fn at(&self, node: &Arc<Node>) -> impl Iterator<Item = Arc<Acquisition>> {
-        self.list().into_iter().filter(|acquisition| Arc::ptr_eq(&acquisition.state().node, node))
+        self.list().into_iter().filter(|acquisition| Arc::ptr_eq(&acquisition.state().servers.lock, node))
     }
 
     /// A link to this server is down.
@@ -199,7 +199,8 @@ impl Acquisitions {
     /// Those whose sessions this server ties to its connection.
     fn tied_to(&self, node: &Arc<Node>) -> impl Iterator<Item = Arc<Acquisition>> {
         let is_tied = |acquisition: &Arc<Acquisition>| {
-            acquisition.terms.extras.session.is_some() && Arc::ptr_eq(&acquisition.state().tied_to, node)
+            acquisition.terms.extras.session.is_some()
+                && Arc::ptr_eq(&acquisition.state().servers.session, node)
         };
         self.list().into_iter().filter(is_tied)
     }

@@ -184,7 +184,7 @@ impl Acquisition {
         self.change(|state, now, out| {
             let message = match message {
                 Message::Granted { token, lease, current } => {
-                    let current = current && Arc::ptr_eq(&state.node, node);
+                    let current = current && Arc::ptr_eq(&state.servers.lock, node);
                     Message::Granted { token, lease, current }
                 }
                 other => other,

@@ -64,10 +64,7 @@ pub(crate) struct Acquisition {
 
 struct AcquisitionState {
     machine: Machine,
-    /// The server that has the lock, as far as it is known.
-    node: Arc<Node>,
-    /// The server that answered last, to which a session is tied: another one while the slot moves.
-    tied_to: Arc<Node>,
+    servers: Servers,
     /// The place in the agenda.
     wake_at: Option<Instant>,
     guards: u64,
@@ -80,6 +77,14 @@ struct AcquisitionState {
     /// What came of the release.
     released: Option<Result<(), Error>>,
     last: Last,
+}
+
+/// Two servers while a slot moves, otherwise one.
+struct Servers {
+    /// The server that has the lock, as far as is known.
+    lock: Arc<Node>,
+    /// The server that answered last, to which a session is tied.
+    session: Arc<Node>,
 }
 
 /// What came of the last command.
@@ -99,8 +104,7 @@ impl Acquisition {
         let began = shared.clock.now();
         let state = AcquisitionState {
             machine,
-            tied_to: node.clone(),
-            node,
+            servers: Servers { session: node.clone(), lock: node },
             wake_at: None,
             guards: 1,
             held_at: began,
@@ -193,7 +197,7 @@ impl Acquisition {
         let (shared, key) = (&self.all.shared, &self.claim.key);
         let released = self.when(|state| state.released.clone());
         let outcome = shared.clock.until(Some(shared.router.answer_by(key)), released).await;
-        outcome.unwrap_or_else(|| Err(Error::unknown(key, shared.router.node(key).trouble().into())))
+        outcome.unwrap_or_else(|| Err(Error::unknown(key, shared.router.node(key).fault().into())))
     }
 
     /// Reports that the caller has the lock.
@@ -247,12 +251,12 @@ impl Acquisition {
     /// Whether there are the links that the machine needs.
     fn is_ready(&self, state: &AcquisitionState) -> bool {
         let waits = self.queues() && state.machine.state().waits();
-        state.node.is_ready(waits)
+        state.servers.lock.is_ready(waits)
     }
 
     fn carry_out(self: &Arc<Self>, state: &mut AcquisitionState, now: Instant, output: Output) {
         match output {
-            Output::Send { n, command } => self.send(&state.node, n, command),
+            Output::Send { n, command } => self.send(&state.servers.lock, n, command),
             Output::Guard { token } => {
                 self.raise_token(token);
                 state.held_at = now;
@@ -332,13 +336,13 @@ impl Acquisition {
 
     /// What has kept the server from answering, or its refusal.
     fn kept(&self, state: &AcquisitionState) -> Error {
-        let is_up = state.node.main.live().is_some();
+        let is_up = state.servers.lock.main.live().is_some();
         match &state.last {
             Last::Failed(Error::Refused { .. } | Error::Transport { .. }) if !is_up => {
-                state.node.trouble().into()
+                state.servers.lock.fault().into()
             }
             Last::Failed(error) => error.clone(),
-            Last::Nothing | Last::Answered => state.node.trouble().into(),
+            Last::Nothing | Last::Answered => state.servers.lock.fault().into(),
         }
     }
 

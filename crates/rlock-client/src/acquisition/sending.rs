@@ -64,7 +64,7 @@ impl Acquisition {
         let commands = vec![cmd("ASKING"), self.words(sent.command)];
         let n = sent.n;
         if !self.send_again(node, commands, Sent { denied, ..sent }) {
-            self.failed(n, at, Failure::Passing, node.trouble().into());
+            self.failed(n, at, Failure::Passing, node.fault().into());
         }
     }
 
@@ -155,7 +155,7 @@ impl Acquisition {
         self.change(|state, now, out| {
             if state.machine.pending() == Some(n) {
                 state.last = Last::Answered;
-                state.tied_to = node.clone();
+                state.servers.session = node.clone();
             }
             state.machine.input(now, Input::Reply { n, sent: at.nanos(), reply }, out);
         });
@@ -175,8 +175,8 @@ impl Acquisition {
     /// hold anew.
     pub(super) fn untie(self: &Arc<Self>, from: &Arc<Node>) {
         self.change(|state, now, out| {
-            if Arc::ptr_eq(&state.tied_to, from) && !Arc::ptr_eq(&state.node, from) {
-                state.tied_to = state.node.clone();
+            if Arc::ptr_eq(&state.servers.session, from) && !Arc::ptr_eq(&state.servers.lock, from) {
+                state.servers.session = state.servers.lock.clone();
                 state.machine.input(now, Input::Down, out);
             }
         });
@@ -187,11 +187,11 @@ impl Acquisition {
     pub(super) fn follow(self: &Arc<Self>, under_way: Option<u64>) {
         let node = self.all.shared.router.node(&self.claim.key);
         self.change(|state, now, out| {
-            let is_other = under_way.is_some() || !Arc::ptr_eq(&state.node, &node);
+            let is_other = under_way.is_some() || !Arc::ptr_eq(&state.servers.lock, &node);
             if state.machine.pending() == under_way && is_other {
                 state.machine.input(now, Input::Down, out);
-                state.tied_to = node.clone();
-                state.node = node;
+                state.servers.session = node.clone();
+                state.servers.lock = node;
             }
         });
     }

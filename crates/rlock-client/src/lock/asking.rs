@@ -67,7 +67,7 @@ impl<K: Kind> Lock<K> {
     /// The error of the last attempt to connect.
     pub fn connected(&self) -> Result<(), Error> {
         let node = self.spec.handle.all.shared.router.node(&self.spec.key);
-        node.main.live().map(|_| ()).ok_or_else(|| node.trouble().into())
+        node.main.live().map(|_| ()).ok_or_else(|| node.fault().into())
     }
 
     /// Sends a command that changes something, and reads its reply: an integer or null.

@@ -80,7 +80,7 @@ impl Inner {
     async fn look(&self) -> Result<Map, Error> {
         let mut sources = self.sources();
         let mut asking = JoinSet::new();
-        let mut trouble = Error::transport(self.seeds.join(", "), "no server of the cluster is known");
+        let mut fault = Error::transport(self.seeds.join(", "), "no server of the cluster is known");
         loop {
             while asking.len() < ASKED
                 && let Some((address, source)) = sources.pop()
@@ -95,9 +95,9 @@ impl Inner {
                 });
             }
             match asking.join_next().await {
-                None => return Err(trouble),
+                None => return Err(fault),
                 Some(Ok(Ok(map))) => return Ok(map),
-                Some(Ok(Err(error))) => trouble = error,
+                Some(Ok(Err(error))) => fault = error,
                 Some(Err(_)) => (),
             }
         }

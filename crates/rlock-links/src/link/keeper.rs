@@ -130,7 +130,7 @@ impl Link {
     }
 
     /// Why there is no connection, as far as it is known.
-    pub(crate) fn trouble(&self) -> Error {
+    pub(crate) fn fault(&self) -> Error {
         match &*self.state.borrow() {
             State::Down(error) => error.clone(),
             State::Connecting | State::Up(_) => {
