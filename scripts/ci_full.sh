@@ -35,6 +35,7 @@ step make mutants
 step make deny
 step make kubernetes
 step make images
+step make client-packages
 step make leaks
 step make alloc
 step make cost

@@ -89,7 +89,8 @@ END {
 sources='
 src ::ffi::
 crates/rlock-core/src ::locks::
-crates/rlock-client/src ::link::
+crates/rlock-client/src ::acquisition::
+crates/rlock-links/src ::link::
 crates/rlock-multi/src ::red::
 crates/rlock-cli/src ::server::
 crates/rlock-oracle/src ::operations::

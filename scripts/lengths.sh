@@ -1,6 +1,6 @@
 #!/bin/sh
-# Names the Rust files that are too long; `make lint` calls it. All lines count: code, comments, blank lines and tests.
-# Clippy limits functions: clippy.toml.
+# Names the Rust files that are too long, and the crates; `make lint` calls it. Of a file all lines count: code, comments, blank lines
+# and tests. Of a crate only code counts. Clippy limits functions: clippy.toml.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -30,3 +30,28 @@ find . \( -name target -o -name .deps -o -name .git -o -name node_modules \) -pr
             for (file in most) if (!(file in needed)) fault(file ": remove its exception, it is not needed")
             exit failed
         }' >&2
+
+# Code lines of a crate without its tests: neither blank nor comment, outside of #[cfg(test)], *tests.rs and *tests/.
+crate_limits='
+4000 crates/rlock-client
+'
+failed=0
+while read -r most crate; do
+    [ -n "$most" ] || continue
+    # shellcheck disable=SC2016 # a program of awk
+    lines=$(find "$crate/src" -name '*.rs' ! -name '*tests.rs' ! -path '*tests/*' -print0 | xargs -0 awk '
+        FNR == 1 { skipped = 0 }
+        # The item behind #[cfg(test)].
+        /^ *#\[cfg\(test\)\]/ { skipped = 1; match($0, /^ */); indent = substr($0, 1, RLENGTH); next }
+        skipped == 1 { skipped = /[;}]$/ ? 0 : /[{]$/ ? 2 : 1; next }
+        skipped == 2 { if (index($0, indent "}") == 1) skipped = 0; next }
+        !/^ *(\/\/.*)?$/ { lines++ }
+        END { print lines + 0 }')
+    if [ "$lines" -eq 0 ] || [ "$lines" -gt "$most" ]; then
+        echo "lengths: $crate: $lines code lines, at most $most" >&2
+        failed=1
+    fi
+done <<END
+$crate_limits
+END
+exit "$failed"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Publishes crates from a copy of the last commit that has the project's addresses in it.
+# Publishes crates from a copy of the last commit that has the project's addresses in it. It takes any arguments of
+# cargo publish, such as
 #
-#     scripts/publish.sh --dry-run -p rlock-client -p rlock-multi -p rlock-cli    any arguments of cargo publish
+#     scripts/publish.sh --dry-run -p rlock-machine -p rlock-links -p rlock-client -p rlock-multi -p rlock-cli
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -55,7 +55,10 @@ fn commit() -> String {
     if std::env::var_os("RLOCK_MODULE").is_some_and(|path| !path.is_empty()) {
         return "a module named by RLOCK_MODULE".into();
     }
-    let paths = ["src", "crates/rlock-core", "crates/rlock-client", "Cargo.toml", "Cargo.lock"];
+    let crates =
+        ["rlock-core", "rlock-machine", "rlock-links", "rlock-client"].map(|name| format!("crates/{name}"));
+    let mut paths = vec!["src", "Cargo.toml", "Cargo.lock"];
+    paths.extend(crates.iter().map(String::as_str));
     let changed = output("git", &[&["status", "--porcelain", "--"][..], &paths].concat());
     let commit = output("git", &["rev-parse", "--short=12", "HEAD"]);
     if changed.is_empty() { commit } else { format!("{commit} with changes") }

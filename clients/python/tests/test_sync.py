@@ -11,7 +11,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -73,25 +72,6 @@ def test_a_wait_ends_at_its_time(server: Server, client: Client, name: str, wait
         eventually(lambda: server.waiters(name) == 0)
 
 
-def test_first_come_first_served(server: Server, client: Client, name: str) -> None:
-    order: list[int] = []
-    guard = client.lock(name).acquire()
-    threads = []
-
-    def wait(number: int) -> None:
-        with client.lock(name):
-            order.append(number)
-
-    for number in range(5):
-        threads.append(threading.Thread(target=wait, args=(number,)))
-        threads[-1].start()
-        eventually(partial(has_waiters, server, name, number + 1))
-    guard.release()
-    for thread in threads:
-        thread.join(10)
-    assert order == [0, 1, 2, 3, 4]
-
-
 def test_five_hundred_waits_on_one_link(server: Server, client: Client, name: str) -> None:
     guard = client.lock(name).acquire()
     done: list[int] = []
@@ -111,29 +91,6 @@ def test_five_hundred_waits_on_one_link(server: Server, client: Client, name: st
     for thread in threads:
         thread.join(60)
     assert len(done) == 500
-
-
-def test_renewals_hold_a_lock_over_many_leases(server: Server, name: str) -> None:
-    events: list[Event] = []
-    with Client(server.url, lease=0.3, on_event=events.append) as client, client.lock(name) as held:
-        end = time.monotonic() + 3
-        while time.monotonic() < end:
-            held.check()
-            time.sleep(0.01)
-    renewed = sum(event.kind == "renewed" for event in events)
-    assert 27 <= renewed <= 45
-
-
-def test_renewals_of_many_locks_go_together(server: Server, name: str) -> None:
-    with Client(server.url, lease=3.0) as client:
-        guards = [client.lock(f"{name}:{number}").acquire() for number in range(200)]
-        (command,) = [one for one in server.clients() if one["cmd"].startswith("rlock")]
-        before = server.redis.info("stats")["total_reads_processed"]
-        time.sleep(2.2)
-        reads = server.redis.info("stats")["total_reads_processed"] - before
-        for guard in guards:
-            guard.check()
-        assert reads < 60, (reads, command)
 
 
 def test_a_fixed_lease_ends(client: Client, name: str) -> None:
@@ -188,27 +145,6 @@ def test_a_release_of_a_lock_that_is_gone(server: Server, client: Client, name: 
     with pytest.raises(LockLost, match="forced release, deletion or fail-over"):
         held.release()
     assert held.lost.is_set()
-
-
-def test_tokens_grow(client: Client, name: str) -> None:
-    tokens = []
-    for _ in range(3):
-        with client.lock(name, fenced=True) as held:
-            tokens.append(held.token)
-    assert 0 < tokens[0] < tokens[1] < tokens[2]
-    with client.lock(name) as held:
-        assert held.token == 0
-
-
-def test_a_waiter_gets_a_larger_token(server: Server, client: Client, name: str) -> None:
-    first = client.lock(name, fenced=True).acquire()
-    with ThreadPoolExecutor() as pool:
-        second = pool.submit(client.lock(name, fenced=True).acquire, 10)
-        eventually(lambda: server.waiters(name))
-        first.release()
-        held = second.result(10)
-    assert held.token > first.token
-    held.release()
 
 
 def test_reentry_is_by_the_guard(server: Server, client: Client, name: str) -> None:

@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rlock_links::{Clock, Endpoint};
+
 use crate::client::Client;
-use crate::clock::Clock;
 use crate::config::{Config, Durability, Waiting};
-use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::events::{Event, Hook};
-use crate::link::RedisConnector;
 
 /// Client configuration; see [`Client::builder`].
 #[derive(Clone, Default)]
@@ -81,7 +80,7 @@ impl Builder {
     /// The platform's authorities are those in `SSL_CERT_FILE` or `SSL_CERT_DIR`, or else the system's.
     #[cfg(feature = "tls")]
     pub fn root_certificates(mut self, pem: impl AsRef<[u8]>) -> Builder {
-        self.config.login.roots = Some(pem.as_ref().to_vec());
+        self.config.login.root_certificates(pem.as_ref().to_vec());
         self
     }
 
@@ -89,8 +88,7 @@ impl Builder {
     /// default).
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Builder {
-        let (client_cert, client_key) = (chain.as_ref().to_vec(), key.as_ref().to_vec());
-        self.config.login.client = Some(redis::ClientTlsConfig { client_cert, client_key });
+        self.config.login.client_certificate(chain.as_ref().to_vec(), key.as_ref().to_vec());
         self
     }
 
@@ -152,11 +150,8 @@ impl Builder {
     /// As [`Builder::connect`].
     pub async fn connect_like(self, driver: &redis::Client) -> Result<Client, Error> {
         self.config.check()?;
-        let connector = RedisConnector::open(driver.get_connection_info().clone(), &self.config.login)?;
-        let endpoint = Endpoint::of_server(connector);
-        let server = endpoint.destination();
-        let client =
-            Client::start(self.config, Clock::System, server, |links, watch| endpoint.route(links, watch));
+        let endpoint = Endpoint::of_server(driver.get_connection_info(), &self.config.login)?;
+        let client = self.start(endpoint);
         client.probe().await?;
         Ok(client)
     }
@@ -174,8 +169,12 @@ impl Builder {
     pub fn connect_lazy(self, url: &str) -> Result<Client, Error> {
         self.config.check()?;
         let endpoint = Endpoint::parse(url, &self.config.login)?;
+        Ok(self.start(endpoint))
+    }
+
+    fn start(self, endpoint: Endpoint) -> Client {
         let server = endpoint.destination();
-        Ok(Client::start(self.config, Clock::System, server, |links, watch| endpoint.route(links, watch)))
+        Client::start(self.config, Clock::System, server, |links, watch| endpoint.route(links, watch))
     }
 }
 

@@ -6,19 +6,16 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use redis::cmd;
+use rlock_links::{Clock, Graces, Links, Pace, Router, Watch, answer};
 use tokio_util::sync::CancellationToken;
 
 use crate::acquisition::Acquisitions;
-use crate::clock::Clock;
-use crate::command::{Refusal, answer};
+use crate::command::refused;
 use crate::config::Config;
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::kind::Permit;
-use crate::link::{Graces, Links, Pace};
 use crate::lock::{Lock, ReadWriteLock, Spec};
-use crate::node::Watch;
-use crate::router::Router;
 use crate::shared::Shared;
 
 /// A client of one server, of a cluster, or of a primary behind Sentinels. Cheap to clone; all clones share its
@@ -118,10 +115,10 @@ impl Client {
                 clock,
                 process: std::process::id(),
             },
+            channels: "rlock:grants:",
             durability_wait: config.durability_wait,
             busy: busy.clone(),
             graces: graces.clone(),
-            events: config.events.clone(),
             runtime: runtime.clone(),
             stop: stop.clone(),
         };
@@ -135,23 +132,23 @@ impl Client {
     pub(crate) async fn probe(&self) -> Result<(), Error> {
         let shared = &self.handle.all.shared;
         shared.router.settled().await?;
-        let mut trouble = Error::transport(self.handle.server.as_str(), "no server is known");
+        let mut fault = Error::transport(self.handle.server.as_str(), "no server is known");
         for node in shared.router.servers() {
             let by = shared.clock.now().after(shared.config.response());
             let up = shared.clock.until(Some(by), node.main.up()).await;
             // Without its arguments: the answer is an error of one kind or another.
-            let answers = match up.unwrap_or_else(|| Err(node.main.trouble())) {
+            let answers = match up.unwrap_or_else(|| Err(node.fault())) {
                 Ok(live) => live.request(vec![cmd("RLOCK.RENEW")]).await,
                 Err(error) => Err(error),
             };
-            let refusal = answers.map(|values| values.into_iter().find_map(|value| answer(b"", value).err()));
-            match refusal {
-                Ok(Some(Refusal { error: error @ Error::ModuleMissing { .. }, .. })) => return Err(error),
+            let refusal = answers.map(|values| values.into_iter().find_map(|value| answer(value).err()));
+            match refusal.map(|refusal| refusal.map(|refusal| refused(b"", &refusal))) {
+                Ok(Some(error @ Error::ModuleMissing { .. })) => return Err(error),
                 Ok(_) => return Ok(()),
-                Err(error) => trouble = error,
+                Err(error) => fault = error.into(),
             }
         }
-        Err(trouble)
+        Err(fault)
     }
 }
 

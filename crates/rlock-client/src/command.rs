@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redis::{Cmd, Value};
+use rlock_links::{Failed, NoAnswer, Refusal};
 
 use crate::error::{Error, name};
 use crate::message::{Claim, Mode};
@@ -156,70 +157,42 @@ pub(crate) enum Acquired {
     Denied,
 }
 
-/// A reply that is an error: the command was not carried out.
-#[derive(Clone, Debug)]
-pub(crate) struct Refusal {
-    pub(crate) error: Error,
-    /// The first word of the server's error, such as `LOADING`.
-    pub(crate) code: String,
-    /// What came after it.
-    pub(crate) details: String,
+/// Whether the server is drained, as before a planned fail-over. A caller with time left waits for the end of that.
+pub(crate) fn is_draining(refusal: &Refusal) -> bool {
+    refusal.code == "ERR" && refusal.details.contains("rlock.accept is no")
 }
 
-impl Refusal {
-    /// A refusal that is not the server's.
-    pub(crate) fn of(error: Error) -> Refusal {
-        Refusal { error, code: String::new(), details: String::new() }
-    }
+/// Whether the slot of the channel is no longer at this server, in a cluster.
+pub(crate) fn is_of_channel(refusal: &Refusal) -> bool {
+    refusal.code == "ERR" && refusal.details.contains("does not serve the channel's slot")
+}
 
-    /// Whether the same command may well succeed a little later.
-    pub(crate) fn passes(&self) -> bool {
-        ["LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED"]
-            .contains(&self.code.as_str())
-    }
-
-    /// Whether the server is drained, as before a planned fail-over. A caller with time left waits for the end of that.
-    pub(crate) fn is_draining(&self) -> bool {
-        self.code == "ERR" && self.details.contains("rlock.accept is no")
-    }
-
-    /// Whether the slot of the channel is no longer at this server, in a cluster.
-    pub(crate) fn is_of_channel(&self) -> bool {
-        self.code == "ERR" && self.details.contains("does not serve the channel's slot")
-    }
-
-    /// Whether the server has become a replica.
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.code == "READONLY"
-    }
-
-    fn new(key: &[u8], error: &redis::ServerError) -> Refusal {
-        let (code, details) = (error.code().to_string(), error.details().unwrap_or_default().to_string());
-        let message = format!("{code} {details}");
-        let lock = name(key);
-        let error = match code.as_str() {
-            "ERR" if details.to_ascii_lowercase().starts_with("unknown command") => {
-                Error::ModuleMissing { message }
-            }
-            "NOPERM" | "NOAUTH" | "WRONGPASS" => Error::Permission { message },
-            "QUEUEFULL" => Error::QueueFull { lock, message },
-            "WRONGTYPE" | "WRONGLOCK" => Error::NotALock { lock, message },
-            "MOVED" | "ASK" => Error::Refused {
-                message: format!(
-                    "{message} (this server is one of a cluster: connect with redis+cluster://)"
-                ),
-            },
-            _ => Error::Refused { message },
-        };
-        Refusal { error, code, details }
+/// The error of a command about `key` that was refused.
+pub(crate) fn refused(key: &[u8], refusal: &Refusal) -> Error {
+    let (lock, message) = (name(key), refusal.message());
+    match refusal.code.as_str() {
+        "QUEUEFULL" => Error::QueueFull { lock, message },
+        "WRONGTYPE" | "WRONGLOCK" => Error::NotALock { lock, message },
+        "MOVED" | "ASK" => Error::Refused {
+            message: format!("{message} (this server is one of a cluster: connect with redis+cluster://)"),
+        },
+        _ => rlock_links::Error::from(refusal).into(),
     }
 }
 
-/// The reply, or the server's refusal.
-pub(crate) fn answer(key: &[u8], value: Value) -> Result<Value, Refusal> {
-    match value {
-        Value::ServerError(error) => Err(Refusal::new(key, &error)),
-        value => Ok(value),
+/// The error of a request about `key` that has no reply.
+pub(crate) fn failed(key: &[u8], failed: Failed) -> Error {
+    match failed {
+        Failed::Refused(refusal) => refused(key, &refusal),
+        Failed::Silent(NoAnswer::Unsent(error) | NoAnswer::Unanswered(error)) => error.into(),
+    }
+}
+
+/// The same of a command that changes something: it may have worked.
+pub(crate) fn unless_known(key: &[u8], outcome: Failed) -> Error {
+    match outcome {
+        Failed::Silent(NoAnswer::Unanswered(error)) => Error::unknown(key, error.into()),
+        outcome => failed(key, outcome),
     }
 }
 

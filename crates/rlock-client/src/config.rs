@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use rlock_links::Login;
+
 use crate::command::{check_grace, check_lease};
 use crate::error::Error;
 use crate::events::Hook;
-use crate::link::Login;
 
 /// How many replicas must have a lock before `acquire` returns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
+use rlock_links::{Failed, Line, NoAnswer};
 
 use crate::acquisition::Acquisition;
 use crate::command;
 use crate::config::Durability;
 use crate::error::{Error, Lost, name};
-use crate::link::NoAnswer;
-use crate::node::Line;
-use crate::request::{self, Failed};
 
 /// The pause before replicas are waited for again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -49,20 +47,21 @@ pub(crate) async fn ensure(hold: &Arc<Acquisition>, durability: Durability) -> R
 }
 
 async fn try_ensure(hold: &Arc<Acquisition>, durability: Durability) -> Result<(), Unsure> {
+    let key = &hold.claim.key;
     let needed = match durability {
         Durability::None => 0,
         Durability::Replicas(needed) => needed,
         Durability::Majority => {
-            let role = request::one(&hold.all.shared, &hold.claim.key, cmd("ROLE")).await;
-            majority(hold, &role.map_err(|failed| unsure(failed, None))?)
+            let role = hold.all.shared.router.request(key, cmd("ROLE")).await;
+            majority(hold, &role.map_err(|failed| unsure(key, failed, None))?)
         }
     };
     confirm(hold, needed).await?;
     let Some(session) = hold.terms.extras.session else { return Ok(()) };
     // Ties the hold to the usual connection: the renewals that replicas were waited for on another have untied it.
     let command = command::renew(&hold.claim, hold.terms.lease, Some(session));
-    let reply = request::one(&hold.all.shared, &hold.claim.key, command).await;
-    held(hold, &reply.map_err(|failed| unsure(failed, None))?);
+    let reply = hold.all.shared.router.request(key, command).await;
+    held(hold, &reply.map_err(|failed| unsure(key, failed, None))?);
     Ok(())
 }
 
@@ -72,9 +71,9 @@ async fn confirm(hold: &Arc<Acquisition>, needed: usize) -> Result<(), Unsure> {
     let by = shared.clock.now().after(shared.config.response()).after(shared.config.durability_wait);
     let unmet = |reached| Error::Durability { lock: name(key), wanted: needed, reached };
     let commands = renew_and_wait(hold, needed);
-    let replies = request::all(shared, key, &commands, Line::Durable, by).await;
+    let replies = shared.router.request_all(key, &commands, Line::Durable, by).await;
     // A fail-over on purpose ends WAIT with a refusal.
-    let replies = replies.map_err(|failed| unsure(failed, Some(unmet(0))))?;
+    let replies = replies.map_err(|failed| unsure(key, failed, Some(unmet(0))))?;
     let [_, renewed, reached] = replies.as_slice() else { return Err(Unsure::Passing(unmet(0))) };
     let reached = command::integer("WAIT", reached).map_err(Unsure::Final)?.unwrap_or_default();
     let reached = usize::try_from(reached).unwrap_or_default();
@@ -106,17 +105,18 @@ fn renew_and_wait(hold: &Acquisition, needed: usize) -> [Cmd; 3] {
 }
 
 /// `unmet` is the error of a caller that does not ask again.
-fn unsure(failed: Failed, unmet: Option<Error>) -> Unsure {
-    match failed {
-        Failed::Refused(refusal) if refusal.passes() || refusal.is_read_only() => {
-            Unsure::Passing(unmet.unwrap_or(refusal.error))
-        }
-        Failed::Refused(refusal) => Unsure::Final(refusal.error),
-        Failed::Silent(NoAnswer::Unsent(error)) if !matches!(error, Error::Transport { .. }) => {
-            Unsure::Final(error)
-        }
-        Failed::Silent(NoAnswer::Unsent(error)) => Unsure::Passing(error),
-        Failed::Silent(NoAnswer::Unanswered(error)) => Unsure::Passing(unmet.unwrap_or(error)),
+fn unsure(key: &[u8], failed: Failed, unmet: Option<Error>) -> Unsure {
+    let passes = match &failed {
+        Failed::Refused(refusal) => refusal.passes() || refusal.is_read_only(),
+        Failed::Silent(NoAnswer::Unsent(error)) => matches!(error, rlock_links::Error::Transport { .. }),
+        Failed::Silent(NoAnswer::Unanswered(_)) => true,
+    };
+    let is_unsent = matches!(failed, Failed::Silent(NoAnswer::Unsent(_)));
+    let error = command::failed(key, failed);
+    match unmet {
+        _ if !passes => Unsure::Final(error),
+        Some(unmet) if !is_unsent => Unsure::Passing(unmet),
+        _ => Unsure::Passing(error),
     }
 }
 

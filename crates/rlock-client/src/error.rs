@@ -1,8 +1,9 @@
 //! Errors: what is wrong, and what to do.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
+
+use rlock_links::Cause;
 
 /// Every error of this crate. Its text says in short what is wrong and what to do, [`Error::advice`] says more, and
 /// [`source`](std::error::Error::source) is the cause where there is one.
@@ -135,44 +136,6 @@ pub enum Error {
     },
 }
 
-/// The cause of an error: an error of the driver or the system, or a text.
-#[derive(Clone)]
-pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
-
-impl Cause {
-    /// A cause, for errors of code that combines locks.
-    pub fn new(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Cause {
-        Cause(cause.into().into())
-    }
-}
-
-impl std::error::Error for Cause {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Debug for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Cause").field(&self.to_string()).finish()
-    }
-}
-
-/// Two causes are equal if they say the same.
-impl PartialEq for Cause {
-    fn eq(&self, other: &Cause) -> bool {
-        self.0.to_string() == other.0.to_string()
-    }
-}
-
-impl Eq for Cause {}
-
 /// Why a held lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
@@ -290,6 +253,21 @@ impl Error {
     }
 }
 
+impl From<rlock_links::Error> for Error {
+    fn from(error: rlock_links::Error) -> Error {
+        match error {
+            rlock_links::Error::Transport { server, source } => Error::Transport { server, source },
+            rlock_links::Error::Tls { server, source } => Error::Tls { server, source },
+            rlock_links::Error::Permission { message } => Error::Permission { message },
+            rlock_links::Error::UnknownCommand { message } => Error::ModuleMissing { message },
+            rlock_links::Error::Refused { message } => Error::Refused { message },
+            rlock_links::Error::Unsupported { message } => Error::Unsupported { message },
+            rlock_links::Error::Invalid { message } => Error::Invalid { message },
+            rlock_links::Error::Closed => Error::Closed,
+        }
+    }
+}
+
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if f.alternate() {
@@ -318,53 +296,37 @@ impl Error {
 
     /// The variant and its fields.
     fn fields(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shape = f.debug_struct(self.variant());
-        match self {
+        let (variant, fields): (&str, Vec<Field<'_>>) = match self {
             Error::Timeout { lock, waited, source } => {
-                shape.field("lock", lock).field("waited", waited).field("source", source)
+                ("Timeout", vec![("lock", lock), ("waited", waited), ("source", source)])
             }
-            Error::Denied { lock } => shape.field("lock", lock),
-            Error::LockLost { lock, why } => shape.field("lock", lock).field("why", why),
-            Error::OutcomeUnknown { lock, source } => shape.field("lock", lock).field("source", source),
+            Error::Denied { lock } => ("Denied", vec![("lock", lock)]),
+            Error::LockLost { lock, why } => ("LockLost", vec![("lock", lock), ("why", why)]),
+            Error::OutcomeUnknown { lock, source } => {
+                ("OutcomeUnknown", vec![("lock", lock), ("source", source)])
+            }
             Error::Durability { lock, wanted, reached } => {
-                shape.field("lock", lock).field("wanted", wanted).field("reached", reached)
+                ("Durability", vec![("lock", lock), ("wanted", wanted), ("reached", reached)])
             }
-            Error::ModuleMissing { message }
-            | Error::Unsupported { message }
-            | Error::Permission { message }
-            | Error::Refused { message }
-            | Error::Invalid { message } => shape.field("message", message),
-            Error::QueueFull { lock, message } | Error::NotALock { lock, message } => {
-                shape.field("lock", lock).field("message", message)
+            Error::ModuleMissing { message } => ("ModuleMissing", vec![("message", message)]),
+            Error::Unsupported { message } => ("Unsupported", vec![("message", message)]),
+            Error::Permission { message } => ("Permission", vec![("message", message)]),
+            Error::QueueFull { lock, message } => ("QueueFull", vec![("lock", lock), ("message", message)]),
+            Error::NotALock { lock, message } => ("NotALock", vec![("lock", lock), ("message", message)]),
+            Error::Refused { message } => ("Refused", vec![("message", message)]),
+            Error::Transport { server, source } => {
+                ("Transport", vec![("server", server), ("source", source)])
             }
-            Error::Transport { server, source } | Error::Tls { server, source } => {
-                shape.field("server", server).field("source", source)
-            }
-            Error::Closed => &mut shape,
-            Error::Unflushed { locks } => shape.field("locks", locks),
+            Error::Tls { server, source } => ("Tls", vec![("server", server), ("source", source)]),
+            Error::Invalid { message } => ("Invalid", vec![("message", message)]),
+            Error::Closed => ("Closed", Vec::new()),
+            Error::Unflushed { locks } => ("Unflushed", vec![("locks", locks)]),
         };
-        shape.finish()
-    }
-
-    fn variant(&self) -> &'static str {
-        match self {
-            Error::Timeout { .. } => "Timeout",
-            Error::Denied { .. } => "Denied",
-            Error::LockLost { .. } => "LockLost",
-            Error::OutcomeUnknown { .. } => "OutcomeUnknown",
-            Error::Durability { .. } => "Durability",
-            Error::ModuleMissing { .. } => "ModuleMissing",
-            Error::Unsupported { .. } => "Unsupported",
-            Error::Permission { .. } => "Permission",
-            Error::QueueFull { .. } => "QueueFull",
-            Error::NotALock { .. } => "NotALock",
-            Error::Refused { .. } => "Refused",
-            Error::Transport { .. } => "Transport",
-            Error::Tls { .. } => "Tls",
-            Error::Invalid { .. } => "Invalid",
-            Error::Closed => "Closed",
-            Error::Unflushed { .. } => "Unflushed",
+        let mut shape = f.debug_struct(variant);
+        for (name, value) in fields {
+            shape.field(name, value);
         }
+        shape.finish()
     }
 
     /// The text and its causes in one line, for the log.
@@ -374,6 +336,9 @@ impl Error {
         lines.collect::<Vec<_>>().join("; ")
     }
 }
+
+/// A field of a variant, for the output of `{:#?}`.
+type Field<'a> = (&'static str, &'a dyn fmt::Debug);
 
 fn loss(lock: &str, why: Lost) -> String {
     if why == Lost::Released {

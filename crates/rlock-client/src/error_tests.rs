@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::error::{Cause, Error, Lost};
+use crate::error::{Error, Lost};
+use rlock_links::Cause;
 
 /// The instructions that an error's text and its advice must contain. Without a default: a new variant does
 /// not compile until it has both.

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rlock_links::Failed;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -15,7 +16,6 @@ use crate::handle::Handle;
 use crate::kind::{Any, Kind, Plain};
 use crate::lockable::holding;
 use crate::message::Mode;
-use crate::request::{self, Failed};
 
 /// A held lock. It is held until you drop or release the guard, or until the lock is lost.
 ///
@@ -154,8 +154,10 @@ impl<K: Kind> Guard<K> {
         let (fenced, session) = (hold.token().is_some(), hold.terms.extras.session);
         let extras = Extras { fenced, session, ..Extras::default() };
         let command = command::acquire(&hold.claim, hold.terms.lease, holds, extras, Ask::Now);
-        let reply = request::one(&hold.all.shared, &hold.claim.key, command).await.map_err(Failed::error);
-        match reply.and_then(|reply| command::acquired(&reply)) {
+        let key = &hold.claim.key;
+        let reply = hold.all.shared.router.request(key, command).await;
+        match reply.map_err(|failed| command::failed(key, failed)).and_then(|reply| command::acquired(&reply))
+        {
             Ok(Acquired::Held(token)) => {
                 hold.raise_token(i64::try_from(token).unwrap_or_default());
                 *level = holds.max(*level);
@@ -180,11 +182,8 @@ impl<K: Kind> Guard<K> {
         let hold = self.held.hold.clone();
         hold.detach()?;
         self.armed = false;
-        let (shared, key) = (&hold.all.shared, &hold.claim.key);
-        let ended = shared.clock.until(Some(shared.answer_by(key)), hold.released()).await;
-        ended.unwrap_or_else(|| Err(Error::unknown(key, shared.trouble(key))))?;
-        let until = hold.lease_end();
-        let left = until.since(shared.clock.now());
+        hold.release_answered().await?;
+        let left = hold.lease_end().since(hold.all.shared.clock.now());
         Ok(Detached { owner: hold.claim.owner.clone(), token: hold.token(), left })
     }
 
@@ -209,9 +208,7 @@ impl<K: Kind> Guard<K> {
         if hold.remove_guard()? > 0 {
             return lower(&hold).await;
         }
-        let (shared, key) = (&hold.all.shared, &hold.claim.key);
-        let outcome = shared.clock.until(Some(shared.answer_by(key)), hold.released()).await;
-        outcome.unwrap_or_else(|| Err(Error::unknown(key, shared.trouble(key))))
+        hold.release_answered().await
     }
 }
 
@@ -229,7 +226,7 @@ async fn lower(hold: &Arc<Acquisition>) -> Result<(), Error> {
     // From now on no more than this is confirmed, whatever becomes of the request.
     *level = guards.min(*level);
     let key = &hold.claim.key;
-    match request::one(&hold.all.shared, key, command::release(&hold.claim, guards)).await {
+    match hold.all.shared.router.request(key, command::release(&hold.claim, guards)).await {
         // The last guard's release may have come first; it says whether the lock was held.
         Ok(redis::Value::Nil) if hold.guards() == 0 => Ok(()),
         Ok(redis::Value::Nil) => {
@@ -237,12 +234,14 @@ async fn lower(hold: &Arc<Acquisition>) -> Result<(), Error> {
             Err(Error::lost(key, Lost::Taken))
         }
         Ok(_) => Ok(()),
-        Err(Failed::Refused(refusal)) if matches!(refusal.error, Error::NotALock { .. }) => {
-            hold.lose(Lost::Taken);
-            Err(Error::lost(key, Lost::Taken))
-        }
-        Err(Failed::Refused(refusal)) => Err(refusal.error),
-        Err(failed) => Err(Error::unknown(key, failed.error())),
+        Err(Failed::Refused(refusal)) => match command::refused(key, &refusal) {
+            Error::NotALock { .. } => {
+                hold.lose(Lost::Taken);
+                Err(Error::lost(key, Lost::Taken))
+            }
+            error => Err(error),
+        },
+        Err(failed) => Err(Error::unknown(key, command::failed(key, failed))),
     }
 }
 

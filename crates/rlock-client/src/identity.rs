@@ -1,6 +1,6 @@
-//! Names of a client: on its connections, and in its owners.
+//! The name of a client, in its owners.
 
-use std::path::Path;
+use rlock_links::connection_name;
 
 /// Whose the owners of a client are.
 ///
@@ -15,7 +15,7 @@ impl Identity {
     /// Of a new client that the user gave this name.
     pub(crate) fn new(name: Option<&str>) -> Identity {
         let random = uuid::Uuid::new_v4().simple().to_string();
-        let text = format!("{}:{random:.16}", called(name));
+        let text = format!("{}:{random:.16}", connection_name(name));
         Identity { text, process: std::process::id() }
     }
 
@@ -30,39 +30,12 @@ impl Identity {
     }
 }
 
-/// `<name>@<host>:<pid>`, as connections are called; the name is the program's unless the user gave one.
-pub(crate) fn called(name: Option<&str>) -> String {
-    let program = std::env::current_exe().ok();
-    let program =
-        program.as_deref().and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
-    let name = name.map(str::to_string).or(program).unwrap_or_default();
-    format!("{}@{}:{}", word(&name, "rlock-client"), word(&host(), "localhost"), std::process::id())
-}
-
-fn host() -> String {
-    let kernels = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-    kernels
-        .or_else(|| std::env::var("HOSTNAME").or_else(|_| std::env::var("COMPUTERNAME")).ok())
-        .unwrap_or_default()
-}
-
-/// At most 64 characters that have no meaning to servers, in channels, or to code that splits an owner.
-fn word(text: &str, default: &str) -> String {
-    let plain =
-        |letter: char| if letter.is_ascii_alphanumeric() || "-._".contains(letter) { letter } else { '_' };
-    let word: String = text.trim().chars().take(64).map(plain).collect();
-    if word.is_empty() { default.to_string() } else { word }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_are_words() {
-        assert!(called(Some("two words: {a}@b")).starts_with("two_words___a__b@"));
-        assert!(called(Some(" ")).starts_with("rlock-client@"));
-        assert!(called(Some(&"x".repeat(1_000))).starts_with(&("x".repeat(64) + "@")));
+    fn two_clients_of_one_name_have_two_identities() {
         let (one, other) = (Identity::new(Some("job")), Identity::new(Some("job")));
         assert_ne!(one.text, other.text);
         assert!(

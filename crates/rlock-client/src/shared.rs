@@ -2,14 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rlock_links::{Clock, Router};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Clock, Instant};
 use crate::config::Config;
 use crate::error::Error;
 use crate::events::Event;
 use crate::identity::Identity;
-use crate::router::Router;
 
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -43,22 +42,6 @@ impl Shared {
     pub(crate) fn new_owner(&self) -> Vec<u8> {
         let (fresh, _) = uuid::Uuid::new_v4().as_u64_pair();
         format!("{}{fresh:016x}:{}", self.identity.text, self.next_id()).into_bytes()
-    }
-
-    /// Until when a call without a limit waits for an answer about `key`. A first connection takes longer.
-    pub(crate) fn answer_by(&self, key: &[u8]) -> Instant {
-        let is_new = self.router.node(key).main.is_new();
-        let time = if is_new { self.config.first_response() } else { self.config.response() };
-        self.clock.now().after(time)
-    }
-
-    /// Why there was no answer about `key` in time, as far as it is known.
-    pub(crate) fn trouble(&self, key: &[u8]) -> Error {
-        let node = self.router.node(key);
-        match node.main.live() {
-            Some(live) => live.silent(),
-            None => node.main.trouble(),
-        }
     }
 
     /// Reports an event.

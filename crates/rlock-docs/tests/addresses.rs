@@ -103,7 +103,9 @@ fn addresses_that_are_set_are_taken_from_the_file() {
     }
     let project = copy.folder.join("project");
     let crates = ["client", "multi", "cli"].map(|name| format!("crates/rlock-{name}/Cargo.toml"));
-    for manifest in crates.iter().map(String::as_str).chain(["Cargo.toml"]) {
+    let poms = ["", "-shedlock", "-spring"].map(|name| format!("clients/java{name}/pom.xml"));
+    let others = ["Cargo.toml", "clients/python/pyproject.toml", "clients/javascript/package.json"];
+    for manifest in crates.iter().chain(&poms).map(String::as_str).chain(others) {
         fs::create_dir_all(project.join(manifest).parent().unwrap()).unwrap();
         fs::copy(root().join(manifest), project.join(manifest)).unwrap();
     }
@@ -117,6 +119,19 @@ fn addresses_that_are_set_are_taken_from_the_file() {
         assert_eq!(read(manifest).matches("\nrepository.workspace = true\n").count(), 1, "{manifest}");
         assert!(!read(manifest).contains("publish = false"), "{manifest}");
     }
+    for pom in &poms {
+        for element in [
+            "<url>https://host.invalid/owner/rlock</url>\n",
+            "<developer><name>A Name</name><email>name@host.invalid</email></developer>",
+            "<connection>scm:git:https://host.invalid/owner/rlock.git</connection>",
+        ] {
+            assert_eq!(read(pom).matches(element).count(), 1, "{pom}: {element}");
+        }
+    }
+    assert!(
+        read(others[1]).contains("\n[project.urls]\nRepository = \"https://host.invalid/owner/rlock\"\n")
+    );
+    assert!(read(others[2]).contains("\n  \"repository\": \"https://host.invalid/owner/rlock\",\n"));
 }
 
 #[test]

@@ -3,6 +3,8 @@ module rlock/interop
 go 1.26.0
 
 require (
+	github.com/bsm/redislock v0.9.4
+	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/redis/go-redis/v9 v9.23.0
 	rlock.invalid/client v0.1.0
 )

@@ -84,8 +84,11 @@ pub(crate) const PARTS: &[Part] = &[
     page_of("python", python),
     page_of("node-redis", || node("node-redis")),
     page_of("ioredis", || node("ioredis")),
-    page_of("go", go),
+    page_of("go", || go("go", &[])),
+    page_of("redsync", || go("from-redsync", &["ways.go"])),
     page_of("java", java),
+    page_of("php", || script("php", "php")),
+    page_of("ruby", || script("ruby", "rb")),
     page_of("rust", rust),
     page_of("redis-cli", redis_cli),
 ];
@@ -222,10 +225,11 @@ fn node(client: &str) -> Outcome {
     place.run_with("node", &[&program], &[url(&TestServer::start())])
 }
 
-fn go() -> Outcome {
-    let place = Place::new("go");
-    place.take("go", &["go.mod", "go.sum"]);
-    place.write("main.go", &page("go", "go"));
+/// With further files beside the page's.
+fn go(name: &str, more: &[&str]) -> Outcome {
+    let place = Place::new(name);
+    place.take("go", &[&["go.mod", "go.sum"], more].concat());
+    place.write("main.go", &page(name, "go"));
     let package = format!("-replace=rlock.invalid/client={}", root().join("clients/go").display());
     place.run("go", &["mod", "edit", &package])?;
     place.run("go", &["build", "-o", "page", "."])?;
@@ -239,6 +243,14 @@ fn java() -> Outcome {
     place.write("Page.java", &test("java/Page.java"));
     place.run("javac", &["-cp", "lib/*", "-d", "page", "Locks.java", "Page.java"])?;
     place.run_with("java", &["-cp", "page:lib/*", "Page"], &[url(&TestServer::start())])
+}
+
+/// The page as a file that its test loads.
+fn script(language: &str, extension: &str) -> Outcome {
+    let (place, check) = (Place::new(language), format!("check.{extension}"));
+    place.write(&check, &test(&format!("{language}/{check}")));
+    place.write(&format!("page.{extension}"), &page(language, language));
+    place.run_with(language, &[&check], &[url(&TestServer::start())])
 }
 
 fn rust() -> Outcome {

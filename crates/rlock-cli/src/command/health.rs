@@ -96,7 +96,7 @@ fn trouble(
     hindrance.map(|hindrance| (format!("it {}", hindrance.text()), hindrance.advice(address)))
 }
 
-/// What this user cannot see.
+/// The part of the answer that this user may not see.
 fn unseen(link: &Link) -> Option<(String, String)> {
     let what = "whether it takes writes is not known: this user may not run RLOCK.CANCEL";
     let advice = "allow it: ACL SETUSER <user> +rlock.cancel ~rlock:probe*";

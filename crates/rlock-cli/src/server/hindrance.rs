@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use redis::cmd;
+use rlock_links::slot_of;
 
 use super::facts::{self, Fields};
 use super::link::{Link, Probe};
-use super::nodes::{nodes, slot_of};
+use super::nodes::nodes;
 use crate::error::Error;
 
 /// The key of the probe; in a cluster a number follows, by which the key is in a slot of the node.

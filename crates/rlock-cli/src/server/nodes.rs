@@ -13,7 +13,7 @@ pub(super) struct Node {
     pub(super) address: Address,
     flags: Vec<String>,
     /// From the first to the last of each range.
-    pub(super) slots: Vec<(u16, u16)>,
+    pub(super) slots: Vec<(usize, usize)>,
 }
 
 impl Node {
@@ -22,7 +22,7 @@ impl Node {
     }
 
     /// Whether it has this slot.
-    pub(super) fn has(&self, slot: u16) -> bool {
+    pub(super) fn has(&self, slot: usize) -> bool {
         self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
     }
 
@@ -41,7 +41,7 @@ impl Node {
 }
 
 /// `5` or `5-9`; slots on their way stand in brackets.
-fn range(word: &str) -> Option<(u16, u16)> {
+fn range(word: &str) -> Option<(usize, usize)> {
     let (first, last) = word.split_once('-').unwrap_or((word, word));
     Some((first.parse().ok()?, last.parse().ok()?))
 }
@@ -51,19 +51,6 @@ pub(super) fn nodes(link: &mut Link, asked: &Target) -> Result<Vec<Node>, Error>
     command.arg("NODES");
     let lines = text(&link.ask(&command, PATIENCE)?).unwrap_or_default();
     Ok(lines.lines().filter_map(|line| Node::read(line, asked)).collect())
-}
-
-/// The slot of a key: of its hash tag, the bytes between its first `{` and the next `}`, if there are any.
-pub(super) fn slot_of(key: &[u8]) -> u16 {
-    let mut parts = key.splitn(2, |byte| *byte == b'{').skip(1);
-    let mut tag = parts.next().unwrap_or_default().splitn(2, |byte| *byte == b'}');
-    let key = match (tag.next(), tag.next()) {
-        (Some(tag), Some(_)) if !tag.is_empty() => tag,
-        _ => key,
-    };
-    let shift = |sum: u16, _| (sum << 1) ^ if sum & 0x8000 == 0 { 0 } else { 0x1021 };
-    let crc = |sum: u16, byte: &u8| (0..8).fold(sum ^ (u16::from(*byte) << 8), shift);
-    key.iter().fold(0, crc) % 16_384
 }
 
 #[cfg(test)]
@@ -88,22 +75,6 @@ mod tests {
                 node.as_ref().map(|node| (node.address.0.as_str(), node.address.1, !node.slots.is_empty()));
             assert_eq!(seen, expected.map(|(host, port, _, slots)| (host, port, slots)), "{line}");
             assert!(expected.is_none_or(|(_, _, flag, _)| node.unwrap().is(flag)), "{line}");
-        }
-    }
-
-    #[test]
-    fn slots_are_those_of_the_servers() {
-        // As CLUSTER KEYSLOT says.
-        let cases = [
-            ("123456789", 12_739),
-            ("foo", 12_182),
-            ("", 0),
-            ("a{foo}b", 12_182),
-            ("{foo", 13_308),
-            ("{}foo", 9_500),
-        ];
-        for (key, expected) in cases {
-            assert_eq!(slot_of(key.as_bytes()), expected, "{key}");
         }
     }
 }

@@ -1,11 +1,13 @@
 //! The primaries: where locks can be.
 
+use rlock_links::{ServerKind, slot_of};
+
 use super::facts::{about, is_cluster, is_sentinel, primary_of};
 use super::hindrance::{Hindrance, hindrance};
 use super::link::Link;
-use super::nodes::{Node, nodes, slot_of};
+use super::nodes::{Node, nodes};
 use super::sentinel::watched;
-use super::target::{Address, Kind, Place, Target};
+use super::target::{Address, Place, Target};
 use super::walk::{check_kind, is_start};
 use crate::error::Error;
 
@@ -53,25 +55,25 @@ pub(crate) fn beside(place: &Place, key: &[u8]) -> Beside {
 pub(crate) fn primaries_now(place: &Place, found: &[Target]) -> Result<Vec<Target>, Error> {
     primaries(place).or_else(|error| {
         let mut others = found.iter().filter(|target| place.service().is_none() && !is_start(place, target));
-        others.find_map(|node| primaries_by(node, &Kind::Cluster).ok()).ok_or(error)
+        others.find_map(|node| primaries_by(node, &ServerKind::Cluster).ok()).ok_or(error)
     })
 }
 
-fn primaries_by(target: &Target, kind: &Kind) -> Result<Vec<Target>, Error> {
+fn primaries_by(target: &Target, kind: &ServerKind) -> Result<Vec<Target>, Error> {
     primaries_of(target, kind, |node| !node.slots.is_empty())
 }
 
 /// The primaries that a server knows; those nodes of a cluster that are `wanted`.
-fn primaries_of(target: &Target, kind: &Kind, wanted: impl Fn(&Node) -> bool) -> Result<Vec<Target>, Error> {
+fn primaries_of(
+    target: &Target,
+    kind: &ServerKind,
+    wanted: impl Fn(&Node) -> bool,
+) -> Result<Vec<Target>, Error> {
     let mut link = Link::new(target.clone());
     let fields = about(&mut link)?;
     check_kind(target, kind, &fields)?;
-    let service = match kind {
-        Kind::Sentinel(service) => Some(service.as_str()),
-        Kind::Server | Kind::Cluster => None,
-    };
     let addresses: Vec<Address> = if is_sentinel(&fields) {
-        watched(&mut link, service)?.into_iter().map(|(_, address)| address).collect()
+        watched(&mut link, kind.service())?.into_iter().map(|(_, address)| address).collect()
     } else if is_cluster(&fields) {
         let nodes = nodes(&mut link, target)?.into_iter();
         nodes.filter(|node| node.is("master") && wanted(node)).map(|node| node.address).collect()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Client, Connection, ConnectionAddr, ConnectionInfo, ProtocolVersion, RedisError};
-use rlock_client::{ServerKind, ServerUrl};
+use rlock_links::{ServerKind, ServerUrl};
 
 use super::certificates::Certificates;
 use crate::error::Error;
@@ -12,17 +12,6 @@ use crate::names::encoded;
 
 /// Port of a server whose URL names none.
 const DEFAULT_PORT: u16 = 6379;
-
-/// What the servers of a URL are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A server that has locks.
-    Server,
-    /// Sentinels, and their name for the wanted servers.
-    Sentinel(String),
-    /// Nodes of a cluster.
-    Cluster,
-}
 
 /// What a URL names: a server, Sentinels and what they watch, or a cluster.
 #[derive(Debug, Clone)]
@@ -32,7 +21,7 @@ pub(crate) struct Place {
     /// Where to begin to look for servers: the first that answers will do.
     pub(crate) starts: Vec<Target>,
     /// What these servers are, by the URL.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ServerKind,
     pub(super) certificates: Arc<Certificates>,
 }
 
@@ -59,18 +48,13 @@ impl Place {
             Ok(Target { info, peers: peers.clone(), certificates: certificates.clone() })
         };
         let starts = read.hosts().iter().map(start).collect::<Result<_, Error>>()?;
-        let kind = match read.kind() {
-            ServerKind::Sentinel(service) => Kind::Sentinel(service.clone()),
-            ServerKind::Cluster => Kind::Cluster,
-            _ => Kind::Server,
-        };
-        Ok(Place { url: url.to_string(), starts, kind, certificates })
+        Ok(Place { url: url.to_string(), starts, kind: read.kind().clone(), certificates })
     }
 
     /// One of the servers, as a place of its own.
     pub(crate) fn only(target: Target) -> Place {
         let certificates = target.certificates.clone();
-        Place { url: target.url(), starts: vec![target], kind: Kind::Server, certificates }
+        Place { url: target.url(), starts: vec![target], kind: ServerKind::Server, certificates }
     }
 
     /// The cluster of which this is a node, by another node.
@@ -86,22 +70,19 @@ impl Place {
         let url = self.url.replacen("://", "+cluster://", 1);
         ["redis", "rediss", "valkey", "valkeys"].contains(&scheme).then(|| Place {
             url,
-            kind: Kind::Cluster,
+            kind: ServerKind::Cluster,
             ..self.clone()
         })
     }
 
     /// The Sentinels' name for the wanted servers, if the URL names Sentinels.
     pub(crate) fn service(&self) -> Option<&str> {
-        match &self.kind {
-            Kind::Sentinel(service) => Some(service),
-            Kind::Server | Kind::Cluster => None,
-        }
+        self.kind.service()
     }
 
     /// Whether the URL names one server, and not Sentinels or a cluster.
     pub(crate) fn is_one_server(&self) -> bool {
-        matches!(self.kind, Kind::Server)
+        self.kind == ServerKind::Server
     }
 
     /// The servers and the database, the same text for every user.

@@ -2,11 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
+use rlock_links::ServerKind;
+
 use super::facts::{Fields, info, is_cluster, is_sentinel, primary_of};
 use super::link::Link;
 use super::nodes::nodes;
 use super::sentinel::{a_sentinel, listed, not_a_sentinel, watched};
-use super::target::{Address, Kind, Place, Target};
+use super::target::{Address, Place, Target};
 use crate::error::Error;
 
 /// More servers than this are not asked: enough for any deployment, and an end in any case.
@@ -85,11 +87,11 @@ pub(crate) fn is_start(place: &Place, target: &Target) -> bool {
 
 /// Whether the server is what the URL says. A Sentinel, or a node of a cluster, may also be named as a server: it leads
 /// to the others.
-pub(super) fn check_kind(target: &Target, kind: &Kind, fields: &Fields) -> Result<(), Error> {
+pub(super) fn check_kind(target: &Target, kind: &ServerKind, fields: &Fields) -> Result<(), Error> {
     match kind {
-        Kind::Sentinel(_) if !is_sentinel(fields) => Err(not_a_sentinel(target, is_cluster(fields))),
-        Kind::Cluster if is_sentinel(fields) => Err(a_sentinel(target)),
-        Kind::Cluster if !is_cluster(fields) => Err(Error::not_a_cluster(&target.address())),
+        ServerKind::Sentinel(_) if !is_sentinel(fields) => Err(not_a_sentinel(target, is_cluster(fields))),
+        ServerKind::Cluster if is_sentinel(fields) => Err(a_sentinel(target)),
+        ServerKind::Cluster if !is_cluster(fields) => Err(Error::not_a_cluster(&target.address())),
         _ => Ok(()),
     }
 }
@@ -99,7 +101,7 @@ pub(crate) fn look(link: &mut Link, place: &Place, sections: &[&str]) -> Result<
     let target = link.target().clone();
     let mut fields = info(link, sections)?;
     // Those that are found are servers, whatever the URL names.
-    check_kind(&target, if is_start(place, &target) { &place.kind } else { &Kind::Server }, &fields)?;
+    check_kind(&target, if is_start(place, &target) { &place.kind } else { &ServerKind::Server }, &fields)?;
     let neighbours = if is_sentinel(&fields) {
         let mut addresses = Vec::new();
         for (name, address) in watched(link, place.service())? {

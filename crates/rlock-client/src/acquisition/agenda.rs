@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rlock_links::Instant;
 use tokio::sync::Notify;
 
 use super::Acquisition;
-use crate::clock::Instant;
 
 /// Renewals that are due so soon go along with those that are due now.
 const WINDOW: Duration = Duration::from_millis(100);

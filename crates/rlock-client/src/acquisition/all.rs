@@ -4,18 +4,18 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
+use rlock_links::{Graces, Instant, Line, Node, Order, Watch};
 use rlock_machine::Input;
 use tokio::sync::Notify;
 
 use super::agenda::Agenda;
 use super::{Acquisition, Terms};
-use crate::clock::Instant;
 use crate::command;
 use crate::error::{Error, Lost};
-use crate::link::{Graces, Order};
+use crate::events::Event;
 use crate::message::{Claim, parse};
-use crate::node::{Line, Node, Watch};
 use crate::shared::Shared;
 
 /// How many claims are remembered whose acquisitions ended without a connection.
@@ -177,13 +177,30 @@ impl Acquisitions {
     }
 
     fn at(&self, node: &Arc<Node>) -> impl Iterator<Item = Arc<Acquisition>> {
-        self.list().into_iter().filter(|acquisition| Arc::ptr_eq(&acquisition.state().node, node))
+        self.list().into_iter().filter(|acquisition| Arc::ptr_eq(&acquisition.state().servers.lock, node))
+    }
+
+    /// A link to this server is down.
+    fn lost_by(&self, node: &Arc<Node>, line: Line) {
+        for acquisition in self.at(node) {
+            acquisition.change(|state, now, out| {
+                if !acquisition.is_ready(state) && !state.machine.is_down() {
+                    state.machine.input(now, Input::Down, out);
+                }
+            });
+            acquisition.follow(None);
+        }
+        if line == Line::Main {
+            self.tied_to(node).for_each(|acquisition| acquisition.untie(node));
+        }
+        self.shared.router.doubt();
     }
 
     /// Those whose sessions this server ties to its connection.
     fn tied_to(&self, node: &Arc<Node>) -> impl Iterator<Item = Arc<Acquisition>> {
         let is_tied = |acquisition: &Arc<Acquisition>| {
-            acquisition.terms.extras.session.is_some() && Arc::ptr_eq(&acquisition.state().tied_to, node)
+            acquisition.terms.extras.session.is_some()
+                && Arc::ptr_eq(&acquisition.state().servers.session, node)
         };
         self.list().into_iter().filter(is_tied)
     }
@@ -223,27 +240,20 @@ impl Watch for Acquisitions {
         }
     }
 
-    fn lost(&self, node: &Arc<Node>, line: Line) {
-        if line == Line::Durable {
-            return;
+    fn lost(&self, node: &Arc<Node>, line: Line, server: &str, error: &rlock_links::Error) {
+        if line != Line::Durable {
+            self.lost_by(node, line);
         }
-        for acquisition in self.at(node) {
-            acquisition.change(|state, now, out| {
-                if !acquisition.is_ready(state) && !state.machine.is_down() {
-                    state.machine.input(now, Input::Down, out);
-                }
-            });
-            acquisition.follow(None);
-        }
-        if line == Line::Main {
-            self.tied_to(node).for_each(|acquisition| acquisition.untie(node));
-        }
-        self.shared.router.doubt();
+        self.shared.tell(Event::Disconnected { server, error: &error.clone().into() });
     }
 
-    fn failed(&self, node: &Arc<Node>, error: &Error) {
-        if let Error::Permission { .. } = error {
-            self.at(node).for_each(|acquisition| acquisition.cancel(error.clone()));
+    fn restored(&self, server: &str, after: Duration) {
+        self.shared.tell(Event::Reconnected { server, after });
+    }
+
+    fn failed(&self, node: &Arc<Node>, error: &rlock_links::Error) {
+        if let rlock_links::Error::Permission { .. } = error {
+            self.at(node).for_each(|acquisition| acquisition.cancel(error.clone().into()));
         }
         self.shared.router.doubt();
     }

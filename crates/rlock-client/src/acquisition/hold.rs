@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rlock_links::{Instant, Node};
 use rlock_machine::{Input, Message};
 use tokio_util::sync::CancellationToken;
 
 use super::{Acquisition, AcquisitionState};
-use crate::clock::Instant;
 use crate::error::{Error, Lost};
-use crate::node::Node;
 
 /// The state of a lock that was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +184,7 @@ impl Acquisition {
         self.change(|state, now, out| {
             let message = match message {
                 Message::Granted { token, lease, current } => {
-                    let current = current && Arc::ptr_eq(&state.node, node);
+                    let current = current && Arc::ptr_eq(&state.servers.lock, node);
                     Message::Granted { token, lease, current }
                 }
                 other => other,

@@ -12,16 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use rlock_links::{Instant, Node};
 use rlock_machine::{Input, Loss, Machine, Outcome, Output, Plan, Refusal};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Instant, nanos};
 use crate::command::{Extras, LONGEST};
 use crate::error::{Error, Lost};
 use crate::events::Event;
 use crate::message::Claim;
-use crate::node::Node;
 use crate::shared::Shared;
 pub(crate) use all::Acquisitions;
 pub(crate) use hold::Reentry;
@@ -65,10 +64,7 @@ pub(crate) struct Acquisition {
 
 struct AcquisitionState {
     machine: Machine,
-    /// The server that has the lock, as far as it is known.
-    node: Arc<Node>,
-    /// The server that answered last, to which a session is tied: another one while the slot moves.
-    tied_to: Arc<Node>,
+    servers: Servers,
     /// The place in the agenda.
     wake_at: Option<Instant>,
     guards: u64,
@@ -81,6 +77,14 @@ struct AcquisitionState {
     /// What came of the release.
     released: Option<Result<(), Error>>,
     last: Last,
+}
+
+/// Two servers while a slot moves, otherwise one.
+struct Servers {
+    /// The server that has the lock, as far as is known.
+    lock: Arc<Node>,
+    /// The server that answered last, to which a session is tied.
+    session: Arc<Node>,
 }
 
 /// What came of the last command.
@@ -100,8 +104,7 @@ impl Acquisition {
         let began = shared.clock.now();
         let state = AcquisitionState {
             machine,
-            tied_to: node.clone(),
-            node,
+            servers: Servers { session: node.clone(), lock: node },
             wake_at: None,
             guards: 1,
             held_at: began,
@@ -166,7 +169,7 @@ impl Acquisition {
         self.abandon();
         let shared = &self.all.shared;
         let answered = self.when(|state| (state.released.is_some() || self.is_gone(state)).then_some(()));
-        shared.clock.until(Some(shared.answer_by(&self.claim.key)), answered).await;
+        shared.clock.until(Some(shared.router.answer_by(&self.claim.key)), answered).await;
     }
 
     /// Waits until the caller has the lock, or an error.
@@ -189,9 +192,12 @@ impl Acquisition {
         Error::timeout(&self.claim.key, waited, Some(error))
     }
 
-    /// Waits until a release has ended.
-    pub(crate) async fn released(&self) -> Result<(), Error> {
-        self.when(|state| state.released.clone()).await
+    /// Waits until a release has ended, as long as a call does.
+    pub(crate) async fn release_answered(&self) -> Result<(), Error> {
+        let (shared, key) = (&self.all.shared, &self.claim.key);
+        let released = self.when(|state| state.released.clone());
+        let outcome = shared.clock.until(Some(shared.router.answer_by(key)), released).await;
+        outcome.unwrap_or_else(|| Err(Error::unknown(key, shared.router.node(key).fault().into())))
     }
 
     /// Reports that the caller has the lock.
@@ -245,12 +251,12 @@ impl Acquisition {
     /// Whether there are the links that the machine needs.
     fn is_ready(&self, state: &AcquisitionState) -> bool {
         let waits = self.queues() && state.machine.state().waits();
-        state.node.is_ready(waits)
+        state.servers.lock.is_ready(waits)
     }
 
     fn carry_out(self: &Arc<Self>, state: &mut AcquisitionState, now: Instant, output: Output) {
         match output {
-            Output::Send { n, command } => self.send(&state.node, n, command),
+            Output::Send { n, command } => self.send(&state.servers.lock, n, command),
             Output::Guard { token } => {
                 self.raise_token(token);
                 state.held_at = now;
@@ -330,13 +336,13 @@ impl Acquisition {
 
     /// What has kept the server from answering, or its refusal.
     fn kept(&self, state: &AcquisitionState) -> Error {
-        match (&state.last, state.node.main.live()) {
-            (Last::Failed(Error::Refused { .. } | Error::Transport { .. }), None) => {
-                state.node.main.trouble()
+        let is_up = state.servers.lock.main.live().is_some();
+        match &state.last {
+            Last::Failed(Error::Refused { .. } | Error::Transport { .. }) if !is_up => {
+                state.servers.lock.fault().into()
             }
-            (Last::Failed(error), _) => error.clone(),
-            (_, None) => state.node.main.trouble(),
-            (_, Some(live)) => live.silent(),
+            Last::Failed(error) => error.clone(),
+            Last::Nothing | Last::Answered => state.servers.lock.fault().into(),
         }
     }
 
@@ -377,9 +383,13 @@ impl Acquisition {
     }
 }
 
+/// A time as the machine counts it.
+fn nanos(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
 fn plan(shared: &Shared, node: &Node, terms: &Terms) -> Plan {
     let config = &shared.config;
-    let response = if node.main.is_new() { config.first_response() } else { config.response() };
     Plan {
         wait: terms.wait.map(|wait| nanos(wait.min(LONGEST))),
         renew: terms.renew,
@@ -387,7 +397,7 @@ fn plan(shared: &Shared, node: &Node, terms: &Terms) -> Plan {
         fenced: terms.extras.fenced,
         confirm_first: terms.confirm_first,
         // Asking once ends after two of them.
-        response: nanos(response / 2),
+        response: nanos(node.response() / 2),
         grace: terms.extras.session.map(nanos),
         at_least: nanos(terms.at_least.min(LONGEST)),
         max_hold: terms.max_hold.map(|time| nanos(time.min(LONGEST))),

@@ -3,16 +3,13 @@
 use std::sync::Arc;
 
 use redis::{Cmd, Value, cmd};
+use rlock_links::{Instant, Next, NoAnswer, Node, Order, Refusal, answer};
 use rlock_machine::{Command, Failure, Input, MS, Nanos, Reply};
 
 use super::{Acquisition, Last};
-use crate::clock::Instant;
-use crate::cluster::Next;
-use crate::command::{self, Acquired, Ask, Refusal, answer};
+use crate::command::{self, Acquired, Ask};
 use crate::config::Waiting;
 use crate::error::Error;
-use crate::link::{NoAnswer, Order};
-use crate::node::Node;
 
 /// A command that was sent.
 struct Sent {
@@ -67,7 +64,7 @@ impl Acquisition {
         let commands = vec![cmd("ASKING"), self.words(sent.command)];
         let n = sent.n;
         if !self.send_again(node, commands, Sent { denied, ..sent }) {
-            self.failed(n, at, Failure::Passing, node.main.trouble());
+            self.failed(n, at, Failure::Passing, node.fault().into());
         }
     }
 
@@ -115,30 +112,36 @@ impl Acquisition {
     ) {
         let mut values = match answers {
             Ok(values) => values,
-            Err(NoAnswer::Unsent(error)) => return self.failed(sent.n, at, Failure::Passing, error),
-            Err(NoAnswer::Unanswered(error)) => return self.failed(sent.n, at, Failure::Unanswered, error),
+            Err(NoAnswer::Unsent(error)) => return self.failed(sent.n, at, Failure::Passing, error.into()),
+            Err(NoAnswer::Unanswered(error)) => {
+                return self.failed(sent.n, at, Failure::Unanswered, error.into());
+            }
         };
         let value = values.pop().unwrap_or(Value::Nil);
-        let refusal = match answer(&self.claim.key, value) {
+        match answer(value) {
             Ok(value) => match read(&sent, &value, values.first()) {
-                Ok(reply) => return self.replied(node, sent.n, at, reply),
-                Err(error) => Refusal::of(error),
+                Ok(reply) => self.replied(node, sent.n, at, reply),
+                Err(error) => self.failed(sent.n, at, Failure::Final, error),
             },
-            Err(refusal) => refusal,
-        };
-        if refusal.is_of_channel() {
+            Err(refusal) => self.refused(node, sent, at, &refusal),
+        }
+    }
+
+    fn refused(self: &Arc<Self>, node: &Arc<Node>, sent: Sent, at: Instant, refusal: &Refusal) {
+        if command::is_of_channel(refusal) {
             node.listen_anew();
         }
-        match self.all.shared.router.learn(&self.claim.key, node.main.live().as_deref(), &refusal) {
+        let error = command::refused(&self.claim.key, refusal);
+        match self.all.shared.router.learn(node.main.live().as_deref(), refusal) {
             Next::Moved => self.follow(Some(sent.n)),
             Next::Ask(there) => self.send_asking(&there, sent, at),
-            Next::Later => self.failed(sent.n, at, Failure::Passing, refusal.error),
-            Next::Refused if sent.may_not_queue(&refusal) => {
+            Next::Later => self.failed(sent.n, at, Failure::Passing, error),
+            Next::Refused if sent.may_not_queue(&error) => {
                 // A lock that is free needs no message.
                 let words = self.words(sent.command);
-                self.send_again(node, vec![words], Sent { denied: Denied::Refused(refusal.error), ..sent });
+                self.send_again(node, vec![words], Sent { denied: Denied::Refused(error), ..sent });
             }
-            Next::Refused => self.failed(sent.n, at, failure(&refusal), refusal.error),
+            Next::Refused => self.failed(sent.n, at, failure(refusal, &error), error),
         }
     }
 
@@ -147,12 +150,12 @@ impl Acquisition {
             && let Some(error) = node.unheard()
         {
             // Queued, but without a subscription no grant would arrive.
-            return self.cancel(error);
+            return self.cancel(error.into());
         }
         self.change(|state, now, out| {
             if state.machine.pending() == Some(n) {
                 state.last = Last::Answered;
-                state.tied_to = node.clone();
+                state.servers.session = node.clone();
             }
             state.machine.input(now, Input::Reply { n, sent: at.nanos(), reply }, out);
         });
@@ -172,8 +175,8 @@ impl Acquisition {
     /// hold anew.
     pub(super) fn untie(self: &Arc<Self>, from: &Arc<Node>) {
         self.change(|state, now, out| {
-            if Arc::ptr_eq(&state.tied_to, from) && !Arc::ptr_eq(&state.node, from) {
-                state.tied_to = state.node.clone();
+            if Arc::ptr_eq(&state.servers.session, from) && !Arc::ptr_eq(&state.servers.lock, from) {
+                state.servers.session = state.servers.lock.clone();
                 state.machine.input(now, Input::Down, out);
             }
         });
@@ -184,11 +187,11 @@ impl Acquisition {
     pub(super) fn follow(self: &Arc<Self>, under_way: Option<u64>) {
         let node = self.all.shared.router.node(&self.claim.key);
         self.change(|state, now, out| {
-            let is_other = under_way.is_some() || !Arc::ptr_eq(&state.node, &node);
+            let is_other = under_way.is_some() || !Arc::ptr_eq(&state.servers.lock, &node);
             if state.machine.pending() == under_way && is_other {
                 state.machine.input(now, Input::Down, out);
-                state.tied_to = node.clone();
-                state.node = node;
+                state.servers.session = node.clone();
+                state.servers.lock = node;
             }
         });
     }
@@ -196,9 +199,9 @@ impl Acquisition {
 
 impl Sent {
     /// Whether the user lacks a permission that only waiting needs.
-    fn may_not_queue(&self, refusal: &Refusal) -> bool {
+    fn may_not_queue(&self, error: &Error) -> bool {
         let queues = matches!((self.command, &self.denied), (Command::Enqueue { .. }, Denied::Final));
-        queues && matches!(refusal.error, Error::Permission { .. })
+        queues && matches!(error, Error::Permission { .. })
     }
 }
 
@@ -232,11 +235,11 @@ fn lease(value: &Value) -> Option<Nanos> {
     }
 }
 
-fn failure(refusal: &Refusal) -> Failure {
-    match refusal.error {
+fn failure(refusal: &Refusal, error: &Error) -> Failure {
+    match error {
         Error::NotALock { .. } => Failure::Gone,
-        _ if refusal.passes() || refusal.is_of_channel() => Failure::Passing,
-        _ if refusal.is_draining() => Failure::Draining,
+        _ if refusal.passes() || command::is_of_channel(refusal) => Failure::Passing,
+        _ if command::is_draining(refusal) => Failure::Draining,
         _ => Failure::Final,
     }
 }

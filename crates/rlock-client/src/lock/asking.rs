@@ -5,7 +5,6 @@ use crate::command;
 use crate::error::Error;
 use crate::info::Info;
 use crate::kind::Kind;
-use crate::request::{self, Failed};
 
 impl<K: Kind> Lock<K> {
     /// Whether the lock is held.
@@ -38,9 +37,8 @@ impl<K: Kind> Lock<K> {
     ///
     /// As [`Lock::locked`]. After [`Error::OutcomeUnknown`] it may have worked.
     pub async fn force_release(&self) -> Result<bool, Error> {
-        let reply = self.ask(command::about("RLOCK.FORCERELEASE", &self.spec.key, None)).await;
-        let value = reply.map_err(|failed| failed.unless_known(&self.spec.key))?;
-        Ok(command::integer("RLOCK.FORCERELEASE", &value)? == Some(1))
+        let command = command::about("RLOCK.FORCERELEASE", &self.spec.key, None);
+        Ok(self.change("RLOCK.FORCERELEASE", command).await? == Some(1))
     }
 
     /// Everything that the server reports about the lock: holders, leases, waiters.
@@ -53,7 +51,10 @@ impl<K: Kind> Lock<K> {
     }
 
     async fn ask_info(&self, command: redis::Cmd) -> Result<Info, Error> {
-        Info::read(self.ask(command).await.map_err(Failed::error)?)
+        let (shared, key) = (&self.spec.handle.all.shared, &self.spec.key);
+        shared.check_open()?;
+        let reply = shared.router.request(key, command).await;
+        Info::read(reply.map_err(|failed| command::failed(key, failed))?)
     }
 
     /// Whether there is a connection to the lock's server, without asking it; an error gives the reason if there is
@@ -66,13 +67,14 @@ impl<K: Kind> Lock<K> {
     /// The error of the last attempt to connect.
     pub fn connected(&self) -> Result<(), Error> {
         let node = self.spec.handle.all.shared.router.node(&self.spec.key);
-        node.main.live().map(|_| ()).ok_or_else(|| node.main.trouble())
+        node.main.live().map(|_| ()).ok_or_else(|| node.fault().into())
     }
 
-    /// Asks the server.
-    pub(super) async fn ask(&self, command: redis::Cmd) -> Result<redis::Value, Failed> {
-        let shared = &self.spec.handle.all.shared;
-        shared.check_open().map_err(Failed::of)?;
-        request::one(shared, &self.spec.key, command).await
+    /// Sends a command that changes something, and reads its reply: an integer or null.
+    pub(super) async fn change(&self, word: &str, command: redis::Cmd) -> Result<Option<i64>, Error> {
+        let (shared, key) = (&self.spec.handle.all.shared, &self.spec.key);
+        shared.check_open()?;
+        let reply = shared.router.request(key, command).await;
+        command::integer(word, &reply.map_err(|failed| command::unless_known(key, failed))?)
     }
 }

@@ -39,9 +39,4 @@ impl<K: Kind> Lock<K> {
         let command = command::about("RLOCK.FORCERELEASE", self.name(), Some(owner.as_ref()));
         Ok(self.change("RLOCK.FORCERELEASE", command).await? == Some(1))
     }
-
-    async fn change(&self, word: &str, command: redis::Cmd) -> Result<Option<i64>, Error> {
-        let value = self.ask(command).await.map_err(|failed| failed.unless_known(self.name()))?;
-        command::integer(word, &value)
-    }
 }

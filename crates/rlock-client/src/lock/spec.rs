@@ -199,7 +199,7 @@ impl Spec {
                 let guard = Guard::new(self.handle.clone(), other);
                 return guard.claim().await.map(|()| guard);
             }
-            let by = if is_once { Some(shared.answer_by(&self.key)) } else { by };
+            let by = if is_once { Some(shared.router.answer_by(&self.key)) } else { by };
             let over = async {
                 tokio::select! {
                     () = other.over(&reentry) => (),

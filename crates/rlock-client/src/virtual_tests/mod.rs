@@ -9,12 +9,10 @@ mod session;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rlock_links::{Clock, Router};
 use tokio::time::{Instant, sleep};
 
-use crate::clock::Clock;
 use crate::config::Config;
-use crate::node::Node;
-use crate::router::Router;
 use crate::{Client, Error, Lost, State};
 use server::{Mood, VirtualServer};
 
@@ -30,7 +28,7 @@ fn client(server: &VirtualServer) -> Client {
 fn client_with(server: &VirtualServer, config: Config) -> Client {
     let connector = Arc::new(server.clone());
     Client::start(config, Clock::Tokio(Instant::now()), "virtual".into(), |links, watch| {
-        Router::One(Node::new(connector, links, watch))
+        Router::to_one(connector, links, watch)
     })
 }
 

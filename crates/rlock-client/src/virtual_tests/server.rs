@@ -5,11 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use redis::{Arg, Cmd, Value};
+use rlock_links::{BoxFuture, Cause, Connection, Connector, Dialled, Error, Incoming, Reply};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
-
-use crate::error::Error;
-use crate::link::{BoxFuture, Connection, Connector, Dialled, Incoming, Reply};
 
 /// What the server does with its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +196,7 @@ impl Connector for VirtualServer {
         let at = state.started.elapsed();
         state.dials.push(at);
         let outcome = if state.mood == Mood::Down {
-            Err(Error::transport("virtual", "connection refused"))
+            Err(Error::Transport { server: self.server(), source: Cause::new("connection refused") })
         } else {
             state.events.push(events);
             Ok(Dialled { connection: Box::new(self.clone()), server: self.server() })

@@ -46,7 +46,7 @@ pub(super) struct Web {
     notes: Notes,
 }
 
-/// What the files are read for. A file can be good for one purpose and not for another.
+/// The purpose of reading the files. A file can be good for one purpose and not for another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Purpose {
     Encryption,

@@ -29,7 +29,7 @@ fn a_server_of_either_scheme_leads_to_its_cluster() {
             .as_cluster()
             .unwrap();
         assert_eq!(cluster.url, format!("{scheme}+cluster://u:p@a:1"));
-        assert_eq!(Place::parse(&cluster.url, Certificates::default()).unwrap().kind, Kind::Cluster);
+        assert_eq!(Place::parse(&cluster.url, Certificates::default()).unwrap().kind, ServerKind::Cluster);
     }
     for url in ["unix:///run/redis", "redis+cluster://a"] {
         assert!(Place::parse(url, Certificates::default()).unwrap().as_cluster().is_none());

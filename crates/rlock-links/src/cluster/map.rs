@@ -3,9 +3,9 @@
 use redis::Value;
 
 use super::slot::SLOTS;
-use crate::command::Refusal;
 use crate::error::Error;
 use crate::link::in_url;
+use crate::refusal::Refusal;
 
 /// Which server has which slots; servers as `host:port`.
 #[derive(Debug, Default)]
@@ -184,11 +184,7 @@ mod tests {
     #[test]
     fn redirections_are_read() {
         let read = |code: &str, details: &str| {
-            Redirection::read(&Refusal {
-                error: Error::Closed,
-                code: code.to_string(),
-                details: details.to_string(),
-            })
+            Redirection::read(&Refusal { code: code.to_string(), details: details.to_string() })
         };
         let redirection =
             |slot, address: &str, asks| Some(Redirection { slot, address: address.into(), asks });

@@ -8,14 +8,15 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::error::Error;
 
-pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A future in a box.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The replies to commands, once they are there.
-pub(crate) type Reply = BoxFuture<'static, Result<Vec<Value>, String>>;
+pub type Reply = BoxFuture<'static, Result<Vec<Value>, String>>;
 
 /// What comes from a connection unasked.
 #[derive(Debug)]
-pub(crate) enum Incoming {
+pub enum Incoming {
     /// A message on a channel that was subscribed.
     Message(Vec<u8>),
     /// The server has ended the subscription: its slot went to another node.
@@ -25,13 +26,15 @@ pub(crate) enum Incoming {
 }
 
 /// A new connection, and the address of its server.
-pub(crate) struct Dialled {
-    pub(crate) connection: Box<dyn Connection>,
-    pub(crate) server: String,
+pub struct Dialled {
+    /// The connection.
+    pub connection: Box<dyn Connection>,
+    /// The address.
+    pub server: String,
 }
 
 /// Makes connections to one server, or to whichever is the primary at the time.
-pub(crate) trait Connector: Send + Sync {
+pub trait Connector: Send + Sync {
     /// Connects, signs on, and finds out whether the server is one to use. The caller gives up after `within`.
     fn connect(
         &self,
@@ -42,7 +45,7 @@ pub(crate) trait Connector: Send + Sync {
     /// What it connects to, for people.
     fn server(&self) -> String;
 
-    /// Whether a server that answered so to [`pulse`](super::pulse) is still the one to use.
+    /// Whether a server that answered the probe of a connection (HELLO) so is still the one to use.
     ///
     /// Any answer will do, a refusal included, unless a connector knows better.
     fn is_well(&self, _answer: &Value) -> bool {
@@ -56,7 +59,7 @@ pub(crate) trait Connector: Send + Sync {
 }
 
 /// A connection. Dropping it closes it.
-pub(crate) trait Connection: Send + Sync {
+pub trait Connection: Send + Sync {
     /// Sends commands in one piece and awaits a reply to each; errors of the server are replies.
     ///
     /// An `Err` says nothing about whether they were carried out. Requests are carried out in the order in

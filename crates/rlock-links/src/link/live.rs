@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use super::links::Links;
 use super::transport::{Connection, Dialled, Reply};
 use crate::clock::Instant;
-use crate::command::{Refusal, about, answer};
 use crate::error::Error;
+use crate::refusal::{Refusal, answer};
 
 /// That a connection is of no use any more.
 pub(super) struct Suspicion {
@@ -28,7 +28,7 @@ pub(super) struct Suspicion {
 
 /// Why a request has no answer.
 #[derive(Clone, Debug)]
-pub(crate) enum NoAnswer {
+pub enum NoAnswer {
     /// It was not sent.
     Unsent(Error),
     /// It was sent. Whether the server carries it out is unknown.
@@ -36,18 +36,20 @@ pub(crate) enum NoAnswer {
 }
 
 /// Takes the answers to an order, and the moment of sending; called once.
-type Answered = Box<dyn FnOnce(Instant, Result<Vec<Value>, NoAnswer>) + Send>;
+pub type Answered = Box<dyn FnOnce(Instant, Result<Vec<Value>, NoAnswer>) + Send>;
 
 /// Commands to send in one piece, with those of other orders. They go out in the order of the orders.
-pub(crate) struct Order {
-    pub(crate) commands: Vec<Cmd>,
+pub struct Order {
+    /// The commands.
+    pub commands: Vec<Cmd>,
     /// A connection that does not answer within this time is given up.
-    pub(crate) response: Duration,
-    pub(crate) answered: Answered,
+    pub response: Duration,
+    /// The receiver of the answers.
+    pub answered: Answered,
 }
 
 /// A connection that is up.
-pub(crate) struct Live {
+pub struct Live {
     /// Differs between any two connections of this process.
     pub(crate) epoch: u64,
     /// The server's address.
@@ -120,7 +122,7 @@ impl Live {
         let live = self.clone();
         let task = async move {
             let outcome = live.await_reply(reply, expected, response, response).await;
-            // A client that was closed hears nothing any more.
+            // A client that was closed gets no answers any more.
             if !live.links.stop.is_cancelled() {
                 let unanswered = |why| NoAnswer::Unanswered(Error::transport(live.server.as_str(), why));
                 answered(sent, outcome.map_err(unanswered));
@@ -131,7 +133,11 @@ impl Live {
     }
 
     /// Sends commands in one piece. A connection that does not answer within the link's response time is given up.
-    pub(crate) async fn request(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Transport`] if there is no answer.
+    pub async fn request(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, Error> {
         self.request_within(commands, self.links.pace.response).await
     }
 
@@ -217,7 +223,7 @@ impl Live {
     }
 
     /// Which server this is, the same by whatever address it is reached; `None` where it does not say. It is asked once.
-    pub(crate) async fn identity(&self) -> Option<&str> {
+    pub async fn identity(&self) -> Option<&str> {
         let ask = || async {
             let mut question = cmd("INFO");
             question.arg("server");
@@ -239,8 +245,10 @@ impl Live {
     ) {
         self.listener.channel.get_or_init(|| {
             let random = uuid::Uuid::new_v4().simple();
-            let channel = name(format!("rlock:grants:{random}")).into_bytes();
-            let commands = vec![about(word, &channel, None)];
+            let channel = name(format!("{}{random}", self.links.channels)).into_bytes();
+            let mut subscribe = cmd(word);
+            subscribe.arg(&channel);
+            let commands = vec![subscribe];
             let live = self.clone();
             let answered: Answered = Box::new(move |_, answers| live.listening(answers, done));
             self.order(Order { commands, response: self.links.pace.response, answered });
@@ -251,12 +259,16 @@ impl Live {
     /// The subscription was answered. Without an answer the connection ends, and its subscription with it.
     fn listening(&self, answers: Result<Vec<Value>, NoAnswer>, done: impl FnOnce(&Result<(), Error>)) {
         let Ok(answers) = answers else { return };
-        let refused = answers.into_iter().find_map(|value| answer(b"", value).err());
+        let refused = answers.into_iter().find_map(|value| answer(value).err());
         if refused.as_ref().is_some_and(Refusal::passes) {
             self.suspect("its subscription was refused for now");
             return;
         }
-        done(self.listener.outcome.get_or_init(|| refused.map_or(Ok(()), |refusal| Err(refusal.error))));
+        done(
+            self.listener
+                .outcome
+                .get_or_init(|| refused.map_or(Ok(()), |refusal| Err(Error::from(&refusal)))),
+        );
     }
 
     /// The channel of [`Live::listen`], empty before.
@@ -294,7 +306,6 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::events::Hook;
     use crate::link::{Graces, Pace};
 
     /// Counts requests, and answers none.
@@ -314,7 +325,7 @@ mod tests {
         let process = std::process::id();
         let links = Links {
             pace: Pace { response, first: response, blocking: Duration::ZERO, clock, process },
-            events: Hook(None),
+            channels: "channel:",
             durability_wait: response,
             busy: Arc::default(),
             graces: Arc::new(Graces::default()),

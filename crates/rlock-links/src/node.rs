@@ -2,18 +2,22 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::error::Error;
 use crate::link::{Connector, Link, Links, Live, Order, Pace, Report};
 
-/// What happens at a server, for its acquisitions.
-pub(crate) trait Watch: Send + Sync {
+/// The receiver of what happens at servers.
+pub trait Watch: Send + Sync {
     /// A link to it is up, or the server has answered a subscription.
     fn ready(&self, node: &Arc<Node>);
 
-    /// A link to it is down.
-    fn lost(&self, node: &Arc<Node>, line: Line);
+    /// A link to it is down, for this reason.
+    fn lost(&self, node: &Arc<Node>, line: Line, server: &str, error: &Error);
+
+    /// A link to this server is up again, this long after it was lost. [`Watch::ready`] follows.
+    fn restored(&self, server: &str, after: Duration);
 
     /// An attempt to connect to it failed.
     fn failed(&self, node: &Arc<Node>, error: &Error);
@@ -29,9 +33,9 @@ pub(crate) trait Watch: Send + Sync {
 }
 
 /// A server and the links to it.
-pub(crate) struct Node {
+pub struct Node {
     /// For all commands but WAIT.
-    pub(crate) main: Link,
+    pub main: Link,
     /// The link for messages, in a cluster.
     messages: Option<Messages>,
     durable: OnceLock<Link>,
@@ -51,7 +55,7 @@ struct Messages {
 
 /// One of the links to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub enum Line {
     /// For all commands but WAIT, and for messages if there is no cluster.
     Main,
     /// For WAIT.
@@ -90,8 +94,21 @@ impl Node {
         })
     }
 
+    /// How long it may take to answer. A first connection takes longer.
+    pub fn response(&self) -> Duration {
+        if self.main.is_new() { self.links.pace.first } else { self.links.pace.response }
+    }
+
+    /// Why it does not answer, as far as it is known.
+    pub fn fault(&self) -> Error {
+        match self.main.live() {
+            Some(live) => live.silent(),
+            None => self.main.fault(),
+        }
+    }
+
     /// The most replicas that were ever connected, with those that are now.
-    pub(crate) fn replicas_seen(&self, now: usize) -> usize {
+    pub fn replicas_seen(&self, now: usize) -> usize {
         self.replicas.fetch_max(now, Ordering::Relaxed).max(now)
     }
 
@@ -112,12 +129,12 @@ impl Node {
     }
 
     /// Whether commands can be sent, and if `waits`, messages are received.
-    pub(crate) fn is_ready(&self, waits: bool) -> bool {
+    pub fn is_ready(&self, waits: bool) -> bool {
         self.main.live().is_some() && (!waits || self.messages.is_none() || self.subscription().is_some())
     }
 
     /// Sends an order by the link for commands; `false` if there is no connection.
-    pub(crate) fn order(&self, order: Order) -> bool {
+    pub fn order(&self, order: Order) -> bool {
         let live = self.main.live();
         let is_up = live.is_some();
         if let Some(live) = live {
@@ -127,7 +144,7 @@ impl Node {
     }
 
     /// Sees to it that messages are received, and returns the channel for an ENQUEUE that is sent now.
-    pub(crate) fn listen(&self) -> Vec<u8> {
+    pub fn listen(&self) -> Vec<u8> {
         let live = self.line(Line::Messages).live();
         if let (Some(live), None) = (&live, &self.messages) {
             live.listen("SUBSCRIBE", |name| name, |_| ());
@@ -136,14 +153,14 @@ impl Node {
     }
 
     /// The channel is in a slot that has left the server: another connection finds one that is there.
-    pub(crate) fn listen_anew(&self) {
+    pub fn listen_anew(&self) {
         if let Some(live) = self.line(Line::Messages).live() {
             live.suspect("the slot of its channel has moved");
         }
     }
 
     /// The refusal of the present subscription.
-    pub(crate) fn unheard(&self) -> Option<Error> {
+    pub fn unheard(&self) -> Option<Error> {
         self.subscription()?.err()
     }
 
@@ -156,7 +173,8 @@ impl Node {
         match report {
             Report::Up(live) if line == Line::Messages => self.subscribe(live),
             Report::Up(_) if line == Line::Main => watch.ready(self),
-            Report::Down => watch.lost(self, line),
+            Report::Down(live, error) => watch.lost(self, line, &live.server, error),
+            Report::Restored(live, after) => watch.restored(&live.server, *after),
             Report::Failed(error) if line != Line::Durable => watch.failed(self, error),
             Report::Message(live, message) => watch.message(self, self.is_current(live), message),
             Report::Alive(sent) if line == Line::Main => watch.alive(self, *sent),

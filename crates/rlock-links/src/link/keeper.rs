@@ -15,7 +15,6 @@ use super::role::pulse;
 use super::transport::{Connector, Dialled, Incoming};
 use crate::clock::Instant as Moment;
 use crate::error::Error;
-use crate::events::Event;
 
 /// The pause after the first failed attempt to connect; each next is twice as long …
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -39,10 +38,12 @@ pub(crate) enum State {
 
 /// What happens on a link.
 pub(crate) enum Report<'a> {
+    /// There is a connection again, this long after the last one was lost.
+    Restored(&'a Live, Duration),
     /// There is a connection.
     Up(&'a Arc<Live>),
-    /// The connection is gone. Each request on it has got its answer.
-    Down,
+    /// The connection is gone, for this reason. Each request on it has got its answer.
+    Down(&'a Live, &'a Error),
     /// An attempt to connect failed.
     Failed(&'a Error),
     /// A message on a channel that was subscribed.
@@ -55,7 +56,7 @@ pub(crate) enum Report<'a> {
 pub(crate) type Reports = Box<dyn Fn(Report<'_>) + Send + Sync>;
 
 /// A link to one server. Dropping it closes its connection.
-pub(crate) struct Link {
+pub struct Link {
     connector: Arc<dyn Connector>,
     state: watch::Receiver<State>,
     was_up: Arc<AtomicBool>,
@@ -93,7 +94,7 @@ impl Link {
     }
 
     /// The connection, if there is one now.
-    pub(crate) fn live(&self) -> Option<Arc<Live>> {
+    pub fn live(&self) -> Option<Arc<Live>> {
         match &*self.state.borrow() {
             State::Up(live) => Some(live.clone()),
             State::Connecting | State::Down(_) => None,
@@ -101,7 +102,11 @@ impl Link {
     }
 
     /// Waits until there is a connection.
-    pub(crate) async fn up(&self) -> Result<Arc<Live>, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] after the end of the links.
+    pub async fn up(&self) -> Result<Arc<Live>, Error> {
         if let Some(live) = self.live() {
             return Ok(live);
         }
@@ -125,7 +130,7 @@ impl Link {
     }
 
     /// Why there is no connection, as far as it is known.
-    pub(crate) fn trouble(&self) -> Error {
+    pub(crate) fn fault(&self) -> Error {
         match &*self.state.borrow() {
             State::Down(error) => error.clone(),
             State::Connecting | State::Up(_) => {
@@ -207,8 +212,7 @@ impl Keeper {
         self.was_up.store(true, Ordering::Relaxed);
         self.publish.send_replace(State::Up(live.clone()));
         if let Some(lost_at) = lost_at.take() {
-            let (server, after) = (&live.server, lost_at.elapsed());
-            self.links.events.tell(Event::Reconnected { server, after });
+            (self.reports)(Report::Restored(&live, lost_at.elapsed()));
         }
         (self.reports)(Report::Up(&live));
         let why = self.serve(&live, &mut events).await;
@@ -217,8 +221,7 @@ impl Keeper {
         *lost_at = Some(Instant::now());
         self.publish.send_replace(State::Down(error.clone()));
         live.under_way.closed().await;
-        (self.reports)(Report::Down);
-        self.links.events.tell(Event::Disconnected { server: &live.server, error: &error });
+        (self.reports)(Report::Down(&live, &error));
     }
 
     /// Listens until the connection is gone or given up; says why.

@@ -11,23 +11,36 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::role::{is_replica, pulse};
 use super::transport::{BoxFuture, Connection, Connector, Dialled, Incoming, Reply};
+use crate::connection_name::connection_name;
 use crate::error::{Cause, Error};
-use crate::identity::called;
+
+/// The name by which servers list the library of a connection: that of the crate that users know.
+const LIBRARY: &str = "rlock-client";
 
 /// What a connection needs beside the URL.
 #[derive(Clone, Default)]
-pub(crate) struct Login {
-    /// What the user calls the client.
-    pub(crate) name: Option<String>,
-    /// The authorities to trust in place of the platform's, PEM.
+pub struct Login {
+    /// The name that the user gave the client.
+    pub name: Option<String>,
     #[cfg(feature = "tls")]
-    pub(crate) roots: Option<Vec<u8>>,
-    /// What the client shows of itself.
+    roots: Option<Vec<u8>>,
     #[cfg(feature = "tls")]
-    pub(crate) client: Option<redis::ClientTlsConfig>,
+    client: Option<redis::ClientTlsConfig>,
 }
 
 impl Login {
+    /// Sets the authorities to trust in place of the platform's, in PEM.
+    #[cfg(feature = "tls")]
+    pub fn root_certificates(&mut self, pem: Vec<u8>) {
+        self.roots = Some(pem);
+    }
+
+    /// Sets the certificate chain that connections show, and its key, in PEM.
+    #[cfg(feature = "tls")]
+    pub fn client_certificate(&mut self, client_cert: Vec<u8>, client_key: Vec<u8>) {
+        self.client = Some(redis::ClientTlsConfig { client_cert, client_key });
+    }
+
     #[cfg(feature = "tls")]
     fn open(&self, info: ConnectionInfo) -> RedisResult<Client> {
         if self.roots.is_none() && self.client.is_none() {
@@ -60,9 +73,9 @@ impl RedisConnector {
         install_crypto();
         let info = target.into_connection_info().map_err(|error| bad_url(&error))?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let settings = settings.set_lib_name(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+        let settings = settings.set_lib_name(LIBRARY, env!("CARGO_PKG_VERSION"));
         let client = login.open(info.set_redis_settings(settings)).map_err(|error| bad_url(&error))?;
-        Ok(RedisConnector { client, name: called(login.name.as_deref()), leads: false })
+        Ok(RedisConnector { client, name: connection_name(login.name.as_deref()), leads: false })
     }
 
     /// The same, but a server that says that it is a replica is not used: its address may lead to the primary later.

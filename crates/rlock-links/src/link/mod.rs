@@ -12,12 +12,12 @@ mod role;
 mod sentinel;
 mod transport;
 
-pub(crate) use graces::Graces;
-pub(crate) use keeper::{DEMOTED, Link, Report};
-pub(crate) use links::{Links, Pace};
-pub(crate) use live::{Live, NoAnswer, Order};
-pub(crate) use redis::{Login, RedisConnector};
+pub use graces::Graces;
+pub use keeper::Link;
+pub(crate) use keeper::{DEMOTED, Report};
+pub use links::{Links, Pace};
+pub use live::{Answered, Live, NoAnswer, Order};
+pub use redis::Login;
+pub(crate) use redis::RedisConnector;
 pub(crate) use sentinel::{SentinelConnector, Service, Template, in_url};
-#[cfg(test)]
-pub(crate) use transport::{BoxFuture, Dialled, Incoming, Reply};
-pub(crate) use transport::{Connection, Connector};
+pub use transport::{BoxFuture, Connection, Connector, Dialled, Incoming, Reply};

@@ -1,62 +1,58 @@
-//! The client's clock: on Linux one that runs on while the machine is suspended.
+//! The clock of links: on Linux one that runs on while the machine is suspended.
 
 use std::time::Duration;
 
-use rlock_machine::Nanos;
-
 /// A moment, as the time since a start that is the same for the whole process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Instant(Duration);
+pub struct Instant(Duration);
 
 impl Instant {
     /// This instant plus `duration`.
-    pub(crate) fn after(self, duration: Duration) -> Instant {
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Instant {
         Instant(self.0.saturating_add(duration))
     }
 
     /// The time from `earlier` to this moment; zero if `earlier` is later.
-    pub(crate) fn since(self, earlier: Instant) -> Duration {
+    #[must_use]
+    pub fn since(self, earlier: Instant) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The same moment on the machine's clock.
-    pub(crate) fn nanos(self) -> Nanos {
-        nanos(self.0)
+    /// The moment in nanoseconds.
+    #[must_use]
+    pub fn nanos(self) -> i64 {
+        i64::try_from(self.0.as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// A moment of the machine.
-    pub(crate) fn of(nanos: Nanos) -> Instant {
+    /// The moment that [`Instant::nanos`] has given; the start for a negative number.
+    #[must_use]
+    pub fn of(nanos: i64) -> Instant {
         Instant(Duration::from_nanos(u64::try_from(nanos).unwrap_or_default()))
     }
 }
 
-/// A time as the machine counts it.
-pub(crate) fn nanos(time: Duration) -> Nanos {
-    Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX)
-}
-
 /// The source of moments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Clock {
+pub enum Clock {
     /// The operating system's clock.
     System,
     /// Tokio's clock, which a test can make virtual.
-    #[cfg(test)]
     Tokio(tokio::time::Instant),
 }
 
 impl Clock {
-    pub(crate) fn now(self) -> Instant {
+    /// The present moment.
+    pub fn now(self) -> Instant {
         match self {
             Self::System => Instant(since_boot()),
-            #[cfg(test)]
             Self::Tokio(start) => Instant(start.elapsed()),
         }
     }
 
     /// Runs `work` until `moment` at most; without a limit if there is no moment. Timers may stand still while the machine is
     /// suspended.
-    pub(crate) async fn until<T>(self, moment: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    pub async fn until<T>(self, moment: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
         match moment {
             None => Some(work.await),
             Some(moment) => tokio::time::timeout(moment.since(self.now()), work).await.ok(),

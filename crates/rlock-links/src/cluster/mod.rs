@@ -1,6 +1,6 @@
-//! Which server of a cluster has a lock.
+//! Which server of a cluster has a key.
 //!
-//! Every server that has a lock of this client's has links of its own, made when they are first needed. The map of
+//! Every server that has a key in use has links of its own, made when they are first needed. The map of
 //! slots is what a server said last; `MOVED` mends it at once, and a server that cannot be reached is asked about at
 //! the others.
 
@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
-use crate::command::Refusal;
 use crate::error::Error;
 use crate::link::{Links, Live, Template};
 use crate::node::{Line, Node, Watch};
+use crate::refusal::Refusal;
 use map::{Map, Redirection};
+pub use slot::slot_of;
 
 /// How long to wait for a connection before the others are asked where a slot is by now.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -33,7 +34,7 @@ const SETTLES: Duration = Duration::from_millis(250);
 const KEEP: Duration = Duration::from_secs(60);
 
 /// Where to send a command that was refused.
-pub(crate) enum Next {
+pub enum Next {
     /// Nowhere else: the refusal says nothing about slots.
     Refused,
     /// To the server that has the slot now, as the map says.
@@ -196,7 +197,7 @@ impl Known {
 impl Inner {
     fn node(self: &Arc<Self>, key: &[u8]) -> Arc<Node> {
         let mut known = self.known();
-        let slot = slot::slot_of(key);
+        let slot = slot_of(key);
         let at = known.map.address(slot).or_else(|| known.map.addresses().first().map(String::as_str));
         let addresses: Vec<String> = at.map(str::to_string).into_iter().chain(self.seeds.clone()).collect();
         let node = addresses.iter().find_map(|address| self.node_at(&mut known, address).ok());

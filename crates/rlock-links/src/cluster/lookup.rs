@@ -10,10 +10,10 @@ use tokio::time::{sleep, timeout};
 
 use super::Inner;
 use super::map::{Map, host_of};
-use crate::command::answer;
 use crate::error::Error;
 use crate::link::{Connection, RedisConnector};
 use crate::node::Node;
+use crate::refusal::answer;
 
 /// The pause after the map was read; each next is twice as long while it is still in doubt and nothing is new …
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -80,7 +80,7 @@ impl Inner {
     async fn look(&self) -> Result<Map, Error> {
         let mut sources = self.sources();
         let mut asking = JoinSet::new();
-        let mut trouble = Error::transport(self.seeds.join(", "), "no server of the cluster is known");
+        let mut fault = Error::transport(self.seeds.join(", "), "no server of the cluster is known");
         loop {
             while asking.len() < ASKED
                 && let Some((address, source)) = sources.pop()
@@ -95,9 +95,9 @@ impl Inner {
                 });
             }
             match asking.join_next().await {
-                None => return Err(trouble),
+                None => return Err(fault),
                 Some(Ok(Ok(map))) => return Ok(map),
-                Some(Ok(Err(error))) => trouble = error,
+                Some(Ok(Err(error))) => fault = error,
                 Some(Err(_)) => (),
             }
         }
@@ -141,9 +141,9 @@ impl Source {
             }
         };
         let reply = replies?.into_iter().next().unwrap_or(Value::Nil);
-        answer(b"", reply).map_err(|refusal| match refusal.details.contains("cluster support disabled") {
+        answer(reply).map_err(|refusal| match refusal.details.contains("cluster support disabled") {
             true => Error::invalid("this server is not one of a cluster: connect with redis:// or rediss://"),
-            false => refusal.error,
+            false => Error::from(&refusal),
         })
     }
 }

@@ -2,17 +2,18 @@
 
 use std::sync::{Arc, Weak};
 
-use redis::ConnectionAddr;
+use redis::{ConnectionAddr, ConnectionInfo};
 
-use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::link::{Links, Login, RedisConnector, SentinelConnector, Service, Template};
-use crate::node::{Node, Watch};
+use crate::node::Watch;
 use crate::router::Router;
 use crate::server_url::{Pattern, ServerKind, ServerUrl, Several};
 
 /// What a URL names.
-pub(crate) enum Endpoint {
+pub struct Endpoint(Servers);
+
+enum Servers {
     /// One server.
     Server(RedisConnector),
     /// The primary that sentinels know.
@@ -23,44 +24,53 @@ pub(crate) enum Endpoint {
 
 impl Endpoint {
     /// Reads a URL.
-    pub(crate) fn parse(url: &str, login: &Login) -> Result<Endpoint, Error> {
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ServerUrl::parse`], and [`Error::Invalid`] for a bad login.
+    pub fn parse(url: &str, login: &Login) -> Result<Endpoint, Error> {
         let url = ServerUrl::parse(url)?;
         let Some(Several { kind, addresses, hosts, servers }) = url.several else {
-            return RedisConnector::open(url.servers().clone(), login).map(Endpoint::of_server);
+            return Endpoint::of_server(url.servers(), login);
         };
-        match kind {
-            ServerKind::Sentinel(name) => Ok(Endpoint::Sentinel(Service {
+        Ok(Endpoint(match kind {
+            ServerKind::Sentinel(name) => Servers::Sentinel(Service {
                 name,
                 sentinels: addresses,
                 sentinel: template(hosts, login),
                 primary: template(servers, login),
-            })),
-            ServerKind::Server | ServerKind::Cluster => {
-                Ok(Endpoint::Cluster(addresses, template(servers, login)))
-            }
-        }
+            }),
+            ServerKind::Server | ServerKind::Cluster => Servers::Cluster(addresses, template(servers, login)),
+        }))
     }
 
-    /// One server, which must be a primary.
-    pub(crate) fn of_server(connector: RedisConnector) -> Endpoint {
-        Endpoint::Server(connector.of_a_primary())
+    /// One server by the settings of the driver. It must be a primary.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] for settings or a login that the driver does not take.
+    pub fn of_server(info: &ConnectionInfo, login: &Login) -> Result<Endpoint, Error> {
+        let connector = RedisConnector::open(info.clone(), login)?;
+        Ok(Endpoint(Servers::Server(connector.of_a_primary())))
     }
 
     /// Hosts, service and database: the same text for all users, and for URLs with and without TLS. Errors show it.
-    pub(crate) fn destination(&self) -> String {
+    pub fn destination(&self) -> String {
         let of_several = |hosts: &[String], template: &Template, service: String| {
             let mut hosts: Vec<_> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
             hosts.sort_unstable();
             let database = template("localhost:6379").map_or(0, |server| server.info().redis_settings().db());
             format!("{}{service}/{database}", hosts.join(","))
         };
-        let text = match self {
-            Self::Server(server) if matches!(server.info().addr(), ConnectionAddr::Unix(_)) => server.url(),
-            Self::Server(server) => server.url().to_ascii_lowercase(),
-            Self::Sentinel(service) => {
+        let text = match &self.0 {
+            Servers::Server(server) if matches!(server.info().addr(), ConnectionAddr::Unix(_)) => {
+                server.url()
+            }
+            Servers::Server(server) => server.url().to_ascii_lowercase(),
+            Servers::Sentinel(service) => {
                 of_several(&service.sentinels, &service.primary, format!("/{}", service.name))
             }
-            Self::Cluster(seeds, template) => of_several(seeds, template, String::new()),
+            Servers::Cluster(seeds, template) => of_several(seeds, template, String::new()),
         };
         let text = text.strip_prefix("redis://").unwrap_or(&text);
         // The database that is used where none is named.
@@ -68,14 +78,14 @@ impl Endpoint {
     }
 
     /// Starts the links.
-    pub(crate) fn route(self, links: Links, watch: Weak<dyn Watch>) -> Router {
-        match self {
-            Self::Server(connector) => Router::One(Node::new(Arc::new(connector), links, watch)),
-            Self::Sentinel(service) => {
+    pub fn route(self, links: Links, watch: Weak<dyn Watch>) -> Router {
+        match self.0 {
+            Servers::Server(connector) => Router::to_one(Arc::new(connector), links, watch),
+            Servers::Sentinel(service) => {
                 let connector = SentinelConnector::start(service, links.clone());
-                Router::One(Node::new(Arc::new(connector), links, watch))
+                Router::to_one(Arc::new(connector), links, watch)
             }
-            Self::Cluster(seeds, template) => Router::Cluster(Cluster::start(seeds, template, links, watch)),
+            Servers::Cluster(seeds, template) => Router::to_cluster(seeds, template, links, watch),
         }
     }
 }
@@ -96,9 +106,9 @@ mod tests {
 
     #[test]
     fn urls_name_servers_or_sentinels() {
-        assert!(matches!(parse("redis://localhost"), Ok(Endpoint::Server(_))));
+        assert!(matches!(parse("redis://localhost"), Ok(Endpoint(Servers::Server(_)))));
         let url = "redis+sentinel://app:se%40cret@one,two:5000,[::1]/mymaster/3";
-        let Ok(Endpoint::Sentinel(service)) = parse(url) else { panic!("not read: {url}") };
+        let Ok(Endpoint(Servers::Sentinel(service))) = parse(url) else { panic!("not read: {url}") };
         assert_eq!(service.sentinels, ["one:26379", "two:5000", "[::1]:26379"]);
         assert_eq!(service.name, "mymaster");
         let primary = (service.primary)("10.0.0.1:6380").unwrap();
@@ -120,7 +130,7 @@ mod tests {
         ];
         for (path, user, password) in cases {
             let url = format!("redis+sentinel://app:secret@one,two{path}");
-            let Ok(Endpoint::Sentinel(service)) = parse(&url) else { panic!("not read: {url}") };
+            let Ok(Endpoint(Servers::Sentinel(service))) = parse(&url) else { panic!("not read: {url}") };
             for sentinel in &service.sentinels {
                 let sentinel = (service.sentinel)(sentinel).unwrap();
                 let settings = sentinel.info().redis_settings();
@@ -147,7 +157,8 @@ mod tests {
 
     #[test]
     fn urls_name_clusters() {
-        let Ok(Endpoint::Cluster(seeds, template)) = parse("redis+cluster://app:pw@one,two:7,[::1]") else {
+        let Ok(Endpoint(Servers::Cluster(seeds, template))) = parse("redis+cluster://app:pw@one,two:7,[::1]")
+        else {
             panic!("not read")
         };
         assert_eq!(seeds, ["one:6379", "two:7", "[::1]:6379"]);
@@ -201,9 +212,9 @@ mod tests {
     #[test]
     fn the_drivers_settings_lead_to_the_same_destination() {
         for url in ["redis://LocalHost", "redis://[::1]:7/2", "redis://[FE80::1]", "redis://u:p@one:8/0"] {
-            let driver = redis::Client::open(url).unwrap().get_connection_info().clone();
-            let connector = RedisConnector::open(driver, &Login::default()).unwrap();
-            assert_eq!(Endpoint::of_server(connector).destination(), destination(url));
+            let driver = redis::Client::open(url).unwrap();
+            let endpoint = Endpoint::of_server(driver.get_connection_info(), &Login::default()).unwrap();
+            assert_eq!(endpoint.destination(), destination(url));
         }
     }
 }

@@ -38,18 +38,28 @@ pub enum ServerKind {
     Cluster,
 }
 
-/// The servers that a URL names, as [`Client::connect`](crate::Client::connect) reads it.
+impl ServerKind {
+    /// The name that Sentinels have for the primary.
+    pub fn service(&self) -> Option<&str> {
+        match self {
+            ServerKind::Sentinel(service) => Some(service),
+            ServerKind::Server | ServerKind::Cluster => None,
+        }
+    }
+}
+
+/// The servers that a URL names, as the `Client::connect` of rlock-client reads it.
 ///
-/// For programs that ask the same servers more than this crate does, by the driver.
+/// For programs that ask the same servers by the driver.
 ///
 /// ```
-/// use rlock_client::{ServerKind, ServerUrl};
+/// use rlock_links::{ServerKind, ServerUrl};
 ///
 /// let url = ServerUrl::parse("redis+sentinel://app:secret@one,two:5000/main/3")?;
 /// assert_eq!(url.kind(), &ServerKind::Sentinel("main".to_string()));
 /// assert_eq!(url.hosts()[0].addr().to_string(), "one:26379");
 /// assert_eq!(url.servers().redis_settings().username(), Some("app"));
-/// # Ok::<(), rlock_client::Error>(())
+/// # Ok::<(), rlock_links::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct ServerUrl {
@@ -61,7 +71,7 @@ pub struct ServerUrl {
 }
 
 impl ServerUrl {
-    /// Reads a URL; see [`Client::connect`](crate::Client::connect) for its forms.
+    /// Reads a URL; see `Client::connect` of rlock-client for its forms.
     ///
     /// # Errors
     ///

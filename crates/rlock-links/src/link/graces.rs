@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How many holds and waiters with a session there are, by grace.
+/// How many sessions there are, by grace.
 #[derive(Default)]
-pub(crate) struct Graces {
+pub struct Graces {
     counts: Mutex<BTreeMap<Duration, usize>>,
     shortest: watch::Sender<Option<Duration>>,
 }
 
 impl Graces {
-    pub(crate) fn add(&self, grace: Duration) {
+    /// There is one more of this grace.
+    pub fn add(&self, grace: Duration) {
         self.change(|counts| {
             let count = counts.entry(grace).or_default();
             *count = count.saturating_add(1);
         });
     }
 
-    pub(crate) fn remove(&self, grace: Duration) {
+    /// There is one less of this grace.
+    pub fn remove(&self, grace: Duration) {
         self.change(|counts| {
             if let Some(count) = counts.get_mut(&grace) {
                 *count = count.saturating_sub(1);

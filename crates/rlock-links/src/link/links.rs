@@ -9,32 +9,37 @@ use tokio_util::sync::CancellationToken;
 
 use super::graces::Graces;
 use crate::clock::Clock;
-use crate::events::Hook;
 
-/// The times a link goes by, and its process.
+/// The times of a link, and its process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// A connection that leaves a request unanswered for this long is given up; idle ones are probed as often.
-    pub(crate) response: Duration,
+    pub response: Duration,
     /// The same before the first connection, which takes longer than a request.
-    pub(crate) first: Duration,
+    pub first: Duration,
     /// How long a request may keep the server from answering those behind it, as WAIT does.
-    pub(crate) blocking: Duration,
-    pub(crate) clock: Clock,
+    pub blocking: Duration,
+    /// The source of moments.
+    pub clock: Clock,
     /// The process of the client: the child of a fork has a copy of the connection, and must send nothing on it.
-    pub(crate) process: u32,
+    pub process: u32,
 }
 
 /// What every new link needs.
 #[derive(Clone)]
-pub(crate) struct Links {
-    pub(crate) pace: Pace,
-    pub(crate) events: Hook,
+pub struct Links {
+    /// The times.
+    pub pace: Pace,
+    /// How the names of channels begin.
+    pub channels: &'static str,
     /// How long replicas may take, and with them WAIT.
-    pub(crate) durability_wait: Duration,
-    /// How many acquisitions there are: while there are any, Sentinels are asked often.
-    pub(crate) busy: Arc<AtomicUsize>,
-    pub(crate) graces: Arc<Graces>,
-    pub(crate) runtime: Handle,
-    pub(crate) stop: CancellationToken,
+    pub durability_wait: Duration,
+    /// How many tasks need a server at the moment: while there are any, Sentinels are asked often.
+    pub busy: Arc<AtomicUsize>,
+    /// Which sessions there are.
+    pub graces: Arc<Graces>,
+    /// The runtime of all tasks.
+    pub runtime: Handle,
+    /// The end of all tasks.
+    pub stop: CancellationToken,
 }

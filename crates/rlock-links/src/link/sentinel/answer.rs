@@ -5,8 +5,8 @@ use redis::{Cmd, Value, cmd};
 use super::super::role::{field, text};
 use super::super::transport::Connection;
 use super::in_url;
-use crate::command::{Refusal, answer};
 use crate::error::Error;
+use crate::refusal::{Refusal, answer};
 
 /// What a Sentinel says of a primary.
 #[derive(Debug)]
@@ -71,10 +71,10 @@ impl Question {
             commands.push(about("SENTINELS"));
         }
         let replies = connection.send(commands).await.map_err(|why| Error::transport(sentinel, why))?;
-        let mut replies = replies.into_iter().map(|reply| answer(b"", reply));
+        let mut replies = replies.into_iter().map(answer);
         let mut next = || replies.next().unwrap_or(Ok(Value::Nil));
         let epoch = if self.no_epoch { Value::Nil } else { allowed(next(), &mut self.no_epoch) };
-        let address = next().map_err(|refusal| said_by_a_sentinel(refusal.error))?;
+        let address = next().map_err(|refusal| said_by_a_sentinel(Error::from(&refusal)))?;
         let others = if self.no_others { Value::Nil } else { allowed(next(), &mut self.no_others) };
         let unknown = || Error::transport(sentinel, format!("it knows no primary called {service}"));
         Ok(Answer {
@@ -92,7 +92,7 @@ impl Question {
 /// The reply; nothing where it is a refusal, with a note where the next will be refused as well.
 fn allowed(reply: Result<Value, Refusal>, refused: &mut bool) -> Value {
     reply.unwrap_or_else(|refusal| {
-        *refused |= matches!(refusal.error, Error::Permission { .. });
+        *refused |= matches!(Error::from(&refusal), Error::Permission { .. });
         Value::Nil
     })
 }

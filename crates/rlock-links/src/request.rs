@@ -1,0 +1,104 @@
+//! Requests about one key, wherever it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Value, cmd};
+
+use crate::clock::Instant;
+use crate::cluster::Next;
+use crate::error::Error;
+use crate::link::{Live, NoAnswer};
+use crate::node::{Line, Node};
+use crate::refusal::{Refusal, answer};
+use crate::router::Router;
+
+/// The pause before a request is repeated in a cluster that is changing; each next is twice as long …
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// … up to this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Why a request has no replies.
+#[derive(Debug)]
+pub enum Failed {
+    /// The server refused a command.
+    Refused(Refusal),
+    /// There are no answers.
+    Silent(NoAnswer),
+}
+
+impl Router {
+    /// Sends a command about `key` to the server that has it, and returns its reply; see [`Router::request_all`].
+    ///
+    /// # Errors
+    ///
+    /// Why there is no reply.
+    pub async fn request(&self, key: &[u8], command: Cmd) -> Result<Value, Failed> {
+        let replies = self.request_all(key, &[command], Line::Main, self.answer_by(key)).await?;
+        Ok(replies.into_iter().next().unwrap_or(Value::Nil))
+    }
+
+    /// Sends commands about `key` in one piece, and returns their replies: until `by`, also if the slot moves meanwhile. They must be
+    /// safe to repeat.
+    ///
+    /// # Errors
+    ///
+    /// Why there are no replies.
+    pub async fn request_all(
+        &self,
+        key: &[u8],
+        commands: &[Cmd],
+        line: Line,
+        by: Instant,
+    ) -> Result<Vec<Value>, Failed> {
+        let clock = self.clock;
+        let mut pause = FIRST_PAUSE;
+        let mut next = None;
+        loop {
+            let asks = next.is_some();
+            let live = self.connect(key, line, next.take(), by).await;
+            let live = live.map_err(|error| Failed::Silent(NoAnswer::Unsent(error)))?;
+            let left = by.since(clock.now()).max(Duration::from_millis(1));
+            let values = if asks {
+                let asking = commands.iter().flat_map(|command| [cmd("ASKING"), command.clone()]);
+                let values = live.request_within(asking.collect(), left).await;
+                values.map(|values| values.into_iter().skip(1).step_by(2).collect())
+            } else {
+                live.request_within(commands.to_vec(), left).await
+            };
+            let values: Vec<Value> = values.map_err(|error| Failed::Silent(NoAnswer::Unanswered(error)))?;
+            let answers: Result<Vec<Value>, Refusal> = values.into_iter().map(answer).collect();
+            let refusal = match answers {
+                Ok(replies) => return Ok(replies),
+                Err(refusal) => refusal,
+            };
+            match self.learn(Some(&live), &refusal) {
+                Next::Ask(node) => next = Some(node),
+                Next::Moved => (),
+                Next::Later if clock.now().after(pause) < by => {
+                    tokio::time::sleep(pause).await;
+                    pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+                }
+                Next::Later | Next::Refused => return Err(Failed::Refused(refusal)),
+            }
+        }
+    }
+
+    /// The connection to the server that has `key`, or to the one that was named.
+    async fn connect(
+        &self,
+        key: &[u8],
+        line: Line,
+        named: Option<Arc<Node>>,
+        by: Instant,
+    ) -> Result<Arc<Live>, Error> {
+        let node = named.clone().unwrap_or_else(|| self.node(key));
+        let link = node.line(line);
+        if let Some(live) = link.live() {
+            return Ok(live);
+        }
+        let up = async { if named.is_some() { link.up().await } else { self.up(key, line).await } };
+        self.clock.until(Some(by), up).await.unwrap_or_else(|| Err(link.fault()))
+    }
+}
