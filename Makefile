@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older jobs ci-full lint msrv deny docs deb deb-test exporter kubernetes images client-packages dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older jobs ci-full lint msrv deny docs deb deb-test exporter kubernetes images targets client-packages dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -186,6 +186,11 @@ kubernetes: setup ## Check the manifests for Kubernetes against its schemas and 
 # As root, on Debian 12. Nothing is installed; what was downloaded stays in target/images.
 images: setup ## Build both images on stand-ins for their base images, and try them as packaging/compose.yml says
 	@$(ENV) ./scripts/images.sh
+
+# ONLY='x86_64-unknown-linux-musl aarch64-unknown-linux-gnu' builds fewer of them, and tries none.
+targets: setup ## Build the module for x86_64 and arm64, glibc 2.17 and musl, with a static command, in target/targets
+	@$(ENV) ./scripts/targets.sh $(filter-out *,$(ONLY))
+	@$(if $(filter-out *,$(ONLY)),,$(ENV) ./scripts/targets-test.sh)
 
 client-packages: setup ## Build the packages for PyPI, npm and Maven with the project's addresses, and check them; nothing is uploaded
 	@$(ENV) ./integration/interop/tools.sh ./scripts/client_packages.sh
