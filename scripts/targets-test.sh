@@ -37,9 +37,10 @@ start() {
     die "no server starts with $module"
 }
 
+# What the environment says of certificates is true of the machine's root alone.
 answers() { # URL [ARGUMENT]...
     local run=("$command")
-    [ "$(id -u)" != 0 ] || run=(chroot "$work/root" /rlock)
+    [ "$(id -u)" != 0 ] || run=(env -u SSL_CERT_FILE -u SSL_CERT_DIR chroot "$work/root" /rlock)
     "${run[@]}" --url "$@" ping || die "the static command does not reach the server by $1"
 }
 
