@@ -85,7 +85,7 @@ pub(crate) const PARTS: &[Part] = &[
     page_of("node-redis", || node("node-redis")),
     page_of("ioredis", || node("ioredis")),
     page_of("go", || go("go", &page("go", "go"), &[])),
-    page_of("go-once", go_once),
+    page_of("go-sections", go_sections),
     page_of("redsync", || go("from-redsync", &page("from-redsync", "go"), &["ways.go"])),
     page_of("java", java),
     page_of("php", || script("php", "php")),
@@ -237,9 +237,10 @@ fn go(name: &str, code: &str, test: &[&str]) -> Outcome {
     place.run_with("./page", &[], &[url(&TestServer::start())])
 }
 
-/// The functions of the page's section "Once in the cluster", which start the job every second.
-fn go_once() -> Outcome {
-    go("go-once", &(test("go/once.go") + &page("go", "go once").replace("* * * * *", "@every 1s")), &[])
+/// The functions of the page's sections, with a job that starts every second.
+fn go_sections() -> Outcome {
+    let once = page("go", "go once").replace("* * * * *", "@every 1s");
+    go("go-sections", &(test("go/sections.go") + &once + &page("go", "go otel")), &[])
 }
 
 /// With the libraries of the Redisson part.
