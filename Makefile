@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older jobs ci-full lint msrv deny docs deb deb-test exporter kubernetes images client-packages dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older jobs ci-full lint msrv deny docs deb deb-test exporter kubernetes images targets packages client-packages dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -187,16 +187,26 @@ kubernetes: setup ## Check the manifests for Kubernetes against its schemas and 
 images: setup ## Build both images on stand-ins for their base images, and try them as packaging/compose.yml says
 	@$(ENV) ./scripts/images.sh
 
+# ONLY='x86_64-unknown-linux-musl aarch64-unknown-linux-gnu' builds fewer of them, and tries none.
+targets: setup ## Build the module for x86_64 and arm64, glibc 2.17 and musl, with a static command, in target/targets
+	@$(ENV) ./scripts/targets.sh $(filter-out *,$(ONLY))
+	@$(if $(filter-out *,$(ONLY)),,$(ENV) ./scripts/targets-test.sh)
+
+packages: deb targets ## Make .rpm and .apk for x86_64 and arm64, and .deb for arm64, in target/packages
+	@$(ENV) ./integration/interop/tools.sh ./scripts/packages.sh
+
 client-packages: setup ## Build the packages for PyPI, npm and Maven with the project's addresses, and check them; nothing is uploaded
 	@$(ENV) ./integration/interop/tools.sh ./scripts/client_packages.sh
 
+# DRAFT=1 gathers them without the project's addresses, to look at; nothing publishes a draft.
+DRAFT ?=
 dist: override COMMAND :=
-dist: addresses deb-test ## Gather what a release gives out, in target/dist
-	@./scripts/dist.sh
+dist: addresses deb-test packages ## Gather what a release gives out, in target/dist
+	@$(ENV) DRAFT=$(DRAFT) ./scripts/dist.sh
 
 # First of all: a release without them is refused before anything is built.
 addresses:
-	@./scripts/addresses.sh require
+	@$(if $(DRAFT),,./scripts/addresses.sh require)
 
 # Neither needs setup nor cargo: root often has no Rust of its own.
 install: ## Copy the module that was built to DESTDIR/MODULEDIR (with sudo)

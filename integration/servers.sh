@@ -11,6 +11,7 @@
 #   servers.sh t 'redis-8*'      only what matches (flavour-major.minor, see plan below)
 #   SERVERS_REFRESH=1 servers.sh t   ask the archive again for newer package revisions
 #   SERVERS_KEEP=1 ...           keep the package indexes under TARGET/.cache (about 280 MB)
+#   SERVERS_ARCH=arm64 SERVERS_RUN=qemu-aarch64-static ...   those of another architecture, with what runs its programs
 #
 # TARGET/servers.tsv lists what is there: name, flavour, version, package version, suite, and
 # the paths of server and cli. Exit status: 0 all had, 3 some skipped, 1 nothing had.
@@ -98,7 +99,8 @@ archive_uris() { # prints "<release> <uri>" of every binary index apt knows of
     } | awk 'NF == 2 && !seen[$0]++'
 }
 
-arch=$(dpkg --print-architecture) || die "dpkg is needed"
+arch=${SERVERS_ARCH:-$(dpkg --print-architecture)} || die "dpkg is needed"
+run=${SERVERS_RUN:-}
 host_libc=$(dpkg-query -W -f '${Version}' "libc6:$arch" 2>/dev/null || echo 0)
 code=$(. /etc/os-release 2>/dev/null; echo "${VERSION_CODENAME:-}")
 main= sec= key_opt=
@@ -307,7 +309,7 @@ publish() { # key package version suite name flavour upstream closure-file
 d=\$(readlink -f -- "\$0") || exit 127
 d=\${d%/bin/*}
 $([ ! -d "$N/lib/lua" ] || say 'LUA_CPATH="$d/lib/lua/?.so"; export LUA_CPATH')
-exec "\$d/lib/ld.so" --library-path "\$d/lib" --argv0 "\$d/bin/$b" "\$d/libexec/$real" "\$@"
+exec $run "\$d/lib/ld.so" --library-path "\$d/lib" --argv0 "\$d/bin/$b" "\$d/libexec/$real" "\$@"
 EOF
         chmod 755 "$N/bin/$b"
     done <"$N/links"
@@ -324,7 +326,8 @@ EOF
     done
     cp "$cl" "$N/PACKAGES"
     # proof that it runs from here: every library found, none of them the system's where it has its own libc
-    f=$("$N/lib/ld.so" --library-path "$N/lib" --list "$N/libexec/$(sed -n 's/.*libexec\/\([^"]*\)".*/\1/p' "$N/bin/server" | head -n1)" 2>&1)
+    # shellcheck disable=SC2086 # a command, or nothing
+    f=$($run "$N/lib/ld.so" --library-path "$N/lib" --list "$N/libexec/$(sed -n 's/.*libexec\/\([^"]*\)".*/\1/p' "$N/bin/server" | head -n1)" 2>&1)
     if grep -q 'not found' <<<"$f"; then
         say "unmet: $(grep 'not found' <<<"$f" | head -n3 | tr -s '\n\t ' ' ')" >&2; rm -rf "$N"; return 1
     fi

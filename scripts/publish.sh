@@ -7,6 +7,10 @@ set -eu
 cd "$(dirname "$0")/.."
 
 scripts/addresses.sh require
+[ ! -e "${CARGO_TARGET_DIR:-target}/dist/DRAFT" ] || {
+    echo "publish: ${CARGO_TARGET_DIR:-target}/dist is a draft: run make dist without DRAFT" >&2
+    exit 1
+}
 copy=${CARGO_TARGET_DIR:-target}/publish
 rm -rf "$copy"
 mkdir -p "$copy"

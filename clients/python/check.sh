@@ -32,7 +32,7 @@ rm -rf "$out/dist"
 
 # An environment with the wheel and what the tests need.
 with_wheel() { # NAME PYTHON REDIS
-    environment "$1" "$2" "$3" 'pytest>=8'
+    environment "$1" "$2" "$3" 'pytest>=8' 'apscheduler>=3.10,<4' 'opentelemetry-sdk>=1.20'
     "$out/$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$out"/dist/*.whl
 }
 with_wheel newest python3 'redis>=5.0.1'

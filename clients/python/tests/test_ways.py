@@ -22,10 +22,14 @@ from support import Server
 PAGE = Path(__file__).resolve().parents[3] / "docs/clients/from-redis-py-lock.md"
 
 
+def blocks(page: Path, language: str) -> str:
+    return "".join(re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL))
+
+
 def page() -> dict[str, Any]:
     """What the page's code defines, after it ran."""
     names: dict[str, Any] = {}
-    exec("".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)), names)
+    exec(blocks(PAGE, "python"), names)
     return names
 
 

@@ -189,7 +189,7 @@ impl Client {
     /// | `rediss://`, `rediss+sentinel://`, `rediss+cluster://` | the same over TLS, with the feature `tls` |
     /// | `unix:///path[?db=…&user=…&pass=…]` | the server behind this socket |
     ///
-    /// `valkey` and `valkeys` are the same as `redis` and `rediss`. The command `rlock` takes the same URLs; [`ServerUrl`] reads them.
+    /// `valkey` and `valkeys` are the same as `redis` and `rediss`. The command `rlock` takes the same URLs.
     ///
     /// User and password are those of the servers' ACL; percent-encode all characters except letters and digits.
     /// Sentinels are asked without them: give their own user and password at the end,
@@ -224,8 +224,6 @@ impl Client {
     ///
     /// [`Error::Transport`], [`Error::Tls`] and [`Error::Permission`] if the first attempt to connect fails,
     /// [`Error::ModuleMissing`] if the server does not know the commands, [`Error::Invalid`] for a bad URL.
-    ///
-    /// [`ServerUrl`]: crate::ServerUrl
     pub async fn connect(url: &str) -> Result<Client, Error> {
         Client::builder().connect(url).await
     }

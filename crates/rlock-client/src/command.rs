@@ -184,14 +184,14 @@ pub(crate) fn refused(key: &[u8], refusal: &Refusal) -> Error {
 pub(crate) fn failed(key: &[u8], failed: Failed) -> Error {
     match failed {
         Failed::Refused(refusal) => refused(key, &refusal),
-        Failed::Silent(NoAnswer::Unsent(error) | NoAnswer::Unanswered(error)) => error.into(),
+        Failed::NoAnswer(NoAnswer::Unsent(error) | NoAnswer::Unanswered(error)) => error.into(),
     }
 }
 
 /// The same of a command that changes something: it may have worked.
 pub(crate) fn unless_known(key: &[u8], outcome: Failed) -> Error {
     match outcome {
-        Failed::Silent(NoAnswer::Unanswered(error)) => Error::unknown(key, error.into()),
+        Failed::NoAnswer(NoAnswer::Unanswered(error)) => Error::unknown(key, error.into()),
         outcome => failed(key, outcome),
     }
 }

@@ -108,10 +108,10 @@ fn renew_and_wait(hold: &Acquisition, needed: usize) -> [Cmd; 3] {
 fn unsure(key: &[u8], failed: Failed, unmet: Option<Error>) -> Unsure {
     let passes = match &failed {
         Failed::Refused(refusal) => refusal.passes() || refusal.is_read_only(),
-        Failed::Silent(NoAnswer::Unsent(error)) => matches!(error, rlock_links::Error::Transport { .. }),
-        Failed::Silent(NoAnswer::Unanswered(_)) => true,
+        Failed::NoAnswer(NoAnswer::Unsent(error)) => matches!(error, rlock_links::Error::Transport { .. }),
+        Failed::NoAnswer(NoAnswer::Unanswered(_)) => true,
     };
-    let is_unsent = matches!(failed, Failed::Silent(NoAnswer::Unsent(_)));
+    let is_unsent = matches!(failed, Failed::NoAnswer(NoAnswer::Unsent(_)));
     let error = command::failed(key, failed);
     match unmet {
         _ if !passes => Unsure::Final(error),

@@ -217,5 +217,6 @@ pub use guard::{Detached, Guard, Held};
 pub use info::{Holder, Info, Waiter};
 pub use kind::{Any, Exclusive, Kind, Permit, Plain, Read, Write};
 pub use lock::{Lock, ReadWriteLock};
-pub use rlock_links::{Cause, ServerKind, ServerUrl};
+#[doc(inline)]
+pub use rlock_links::Cause;
 pub use tokio_util::sync::CancellationToken;

@@ -5,7 +5,8 @@
 //! An [`Endpoint`] is what a URL names. [`Endpoint::route`] starts the links and returns a [`Router`], which finds the [`Node`] that has
 //! a key. A node has links for commands, for messages and for WAIT ([`Line`]): each is one connection, made again when it breaks. A
 //! [`Watch`] receives what happens on them. [`Node::order`] sends commands in the order of the calls; [`Router::request`] waits for the
-//! answer, and follows a slot that moves.
+//! answer, and follows a slot that moves. [`Connector`] and [`Connection`] are public for the tests of rlock-client, which replace the
+//! server.
 
 // A server's reply or a user's argument reaches these lines: a panic would take the application with it.
 #![cfg_attr(
@@ -13,6 +14,9 @@
     warn(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing),
     warn(clippy::arithmetic_side_effects, clippy::panic)
 )]
+
+/// The target of log lines: users filter by the crate that they know.
+const LOG: &str = "rlock_client";
 
 mod clock;
 mod cluster;

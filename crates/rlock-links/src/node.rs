@@ -16,7 +16,7 @@ pub trait Watch: Send + Sync {
     /// A link to it is down, for this reason.
     fn lost(&self, node: &Arc<Node>, line: Line, server: &str, error: &Error);
 
-    /// A link to this server is up again, this long after it was lost. [`Watch::ready`] follows.
+    /// A link to this server is up again, this long after it was lost.
     fn restored(&self, server: &str, after: Duration);
 
     /// An attempt to connect to it failed.
@@ -143,7 +143,7 @@ impl Node {
         is_up
     }
 
-    /// Sees to it that messages are received, and returns the channel for an ENQUEUE that is sent now.
+    /// Subscribes if need be, and returns the channel that messages come to.
     pub fn listen(&self) -> Vec<u8> {
         let live = self.line(Line::Messages).live();
         if let (Some(live), None) = (&live, &self.messages) {

@@ -25,7 +25,7 @@ pub enum Failed {
     /// The server refused a command.
     Refused(Refusal),
     /// There are no answers.
-    Silent(NoAnswer),
+    NoAnswer(NoAnswer),
 }
 
 impl Router {
@@ -58,7 +58,7 @@ impl Router {
         loop {
             let asks = next.is_some();
             let live = self.connect(key, line, next.take(), by).await;
-            let live = live.map_err(|error| Failed::Silent(NoAnswer::Unsent(error)))?;
+            let live = live.map_err(|error| Failed::NoAnswer(NoAnswer::Unsent(error)))?;
             let left = by.since(clock.now()).max(Duration::from_millis(1));
             let values = if asks {
                 let asking = commands.iter().flat_map(|command| [cmd("ASKING"), command.clone()]);
@@ -67,7 +67,7 @@ impl Router {
             } else {
                 live.request_within(commands.to_vec(), left).await
             };
-            let values: Vec<Value> = values.map_err(|error| Failed::Silent(NoAnswer::Unanswered(error)))?;
+            let values: Vec<Value> = values.map_err(|error| Failed::NoAnswer(NoAnswer::Unanswered(error)))?;
             let answers: Result<Vec<Value>, Refusal> = values.into_iter().map(answer).collect();
             let refusal = match answers {
                 Ok(replies) => return Ok(replies),

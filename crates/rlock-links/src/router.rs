@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use crate::LOG;
 use crate::clock::{Clock, Instant};
 use crate::cluster::{Cluster, Next};
 use crate::error::Error;
@@ -92,7 +93,7 @@ impl Router {
     pub fn learn(&self, live: Option<&Live>, refusal: &Refusal) -> Next {
         match (&self.servers, live) {
             (Servers::One(_), Some(live)) if refusal.is_read_only() => {
-                tracing::info!(server = live.server, "the server was demoted; looking for the new primary");
+                tracing::info!(target: LOG, server = live.server, "the server was demoted; looking for the new primary");
                 live.suspect(DEMOTED);
                 Next::Later
             }

@@ -30,7 +30,7 @@ const SENTINEL_PORT: u16 = 26379;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerKind {
-    /// The server that has the locks.
+    /// One server.
     Server,
     /// Sentinels, with the name that they have for the primary.
     Sentinel(String),
@@ -118,7 +118,7 @@ impl ServerUrl {
         &self.hosts
     }
 
-    /// How to connect to the servers that have the locks: user, password, database and TLS. Only the address is that of a
+    /// How to connect to the servers: user, password, database and TLS. Only the address is that of a
     /// host, or a placeholder where Sentinels know it.
     pub fn servers(&self) -> &ConnectionInfo {
         &self.servers
@@ -170,7 +170,7 @@ pub(crate) struct Several {
     pub(crate) addresses: Vec<String>,
     /// How to reach these.
     pub(crate) hosts: Pattern,
-    /// How to reach the servers that have the locks.
+    /// How to reach the servers.
     pub(crate) servers: Pattern,
 }
 

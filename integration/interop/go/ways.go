@@ -1,4 +1,4 @@
-// docs/clients/from-redsync.md beside redsync and redislock: without arguments it starts itself several times, to count under one lock.
+// docs/clients/from-redsync.md beside redsync, redislock and rueidislock: without arguments it starts itself several times, to count under one lock.
 package main
 
 import (
@@ -17,6 +17,8 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
 	rlock "rlock.invalid/client"
 )
 
@@ -39,6 +41,18 @@ func obtain(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	return ctx, func() { must(held.Release(ctx)) }, err
 }
 
+// spread holds the lock of rueidislock, which is two of three keys.
+func spread(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	return locker().WithContext(ctx, name)
+}
+
+var locker = sync.OnceValue(func() rueidislock.Locker {
+	address := rueidis.ClientOption{InitAddress: []string{app.Options().Addr}}
+	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{ClientOption: address})
+	must(err)
+	return locker
+})
+
 type work = func(context.Context, *rlock.Held) error
 
 var sides = map[string]func(work) error{
@@ -60,8 +74,15 @@ var sides = map[string]func(work) error{
 		defer unlock()
 		return work(ctx, nil)
 	},
-	"both":  func(work work) error { return withBoth(ctx, obtain, client.Lock("rlock:"+name), work) },
-	"alone": func(work work) error { return client.Lock("rlock:"+name).Run(ctx, work) },
+	"both": func(work work) error { return withBoth(ctx, obtain, client.Lock("rlock:"+name), work) },
+	"rueidislock": func(work work) error {
+		ctx, unlock, err := spread(ctx)
+		must(err)
+		defer unlock()
+		return work(ctx, nil)
+	},
+	"spread": func(work work) error { return withBoth(ctx, spread, client.Lock("rlock:"+name), work) },
+	"alone":  func(work work) error { return client.Lock("rlock:"+name).Run(ctx, work) },
 }
 
 func contend(side string) {
@@ -143,6 +164,7 @@ func main() {
 		facts()
 		together("redsync", "redsync", "one", "one")
 		together("redislock", "redislock", "both", "both")
+		together("rueidislock", "rueidislock", "spread", "spread")
 		together("both", "both", "alone", "alone")
 	}
 	must(client.Close())

@@ -84,8 +84,9 @@ pub(crate) const PARTS: &[Part] = &[
     page_of("python", python),
     page_of("node-redis", || node("node-redis")),
     page_of("ioredis", || node("ioredis")),
-    page_of("go", || go("go", &[])),
-    page_of("redsync", || go("from-redsync", &["ways.go"])),
+    page_of("go", || go("go", &page("go", "go"), &[])),
+    page_of("go-sections", go_sections),
+    page_of("redsync", || go("from-redsync", &page("from-redsync", "go"), &["ways.go"])),
     page_of("java", java),
     page_of("php", || script("php", "php")),
     page_of("ruby", || script("ruby", "rb")),
@@ -225,15 +226,21 @@ fn node(client: &str) -> Outcome {
     place.run_with("node", &[&program], &[url(&TestServer::start())])
 }
 
-/// With further files beside the page's.
-fn go(name: &str, more: &[&str]) -> Outcome {
+/// The code of a page, with its test beside it if the code alone is no program.
+fn go(name: &str, code: &str, test: &[&str]) -> Outcome {
     let place = Place::new(name);
-    place.take("go", &[&["go.mod", "go.sum"], more].concat());
-    place.write("main.go", &page(name, "go"));
+    place.take("go", &[&["go.mod", "go.sum"], test].concat());
+    place.write("main.go", code);
     let package = format!("-replace=rlock.invalid/client={}", root().join("clients/go").display());
     place.run("go", &["mod", "edit", &package])?;
     place.run("go", &["build", "-o", "page", "."])?;
     place.run_with("./page", &[], &[url(&TestServer::start())])
+}
+
+/// The functions of the page's sections, with a job that starts every second.
+fn go_sections() -> Outcome {
+    let once = page("go", "go once").replace("* * * * *", "@every 1s");
+    go("go-sections", &(test("go/sections.go") + &once + &page("go", "go otel")), &[])
 }
 
 /// With the libraries of the Redisson part.

@@ -136,3 +136,22 @@ pub(super) fn one_mode(slot: &mut Option<Mode>, asked: Mode) -> Result<(), Error
         Some(_) => Err(Error::ReadAndWrite),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without it, the random calls and the fuzzer would not know a new word.
+    #[test]
+    fn random_calls_have_every_word() {
+        let calls = include_str!("../../tests/arguments.rs");
+        let dictionary = include_str!("../../../../fuzz/dictionaries/arguments.dict");
+        for (word, _) in Word::TABLE {
+            assert!(calls.contains(&format!("\"{word}\"")), "{word}: add it to tests/arguments.rs");
+            assert!(
+                dictionary.contains(&format!("\" {word}")),
+                "{word}: add it to fuzz/dictionaries/arguments.dict"
+            );
+        }
+    }
+}

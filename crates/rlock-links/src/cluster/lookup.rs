@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Inner;
 use super::map::{Map, host_of};
+use crate::LOG;
 use crate::error::Error;
 use crate::link::{Connection, RedisConnector};
 use crate::node::Node;
@@ -55,7 +56,7 @@ impl Inner {
                     true
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "no server answered with the slots");
+                    tracing::debug!(target: LOG, %error, "no server answered with the slots");
                     self.progress.send_if_modified(|progress| match progress {
                         Some(Ok(_)) => false,
                         Some(Err(_)) | None => progress.replace(Err(error)).is_none(),

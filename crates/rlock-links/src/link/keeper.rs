@@ -13,6 +13,7 @@ use super::links::Links;
 use super::live::{Live, Suspicion};
 use super::role::pulse;
 use super::transport::{Connector, Dialled, Incoming};
+use crate::LOG;
 use crate::clock::Instant as Moment;
 use crate::error::Error;
 
@@ -85,7 +86,7 @@ impl Link {
                 () = stop.cancelled() => (),
                 () = keeper.run() => (),
             }
-            // Views of holds may outlive their client; its connection must not.
+            // Owners of this link may outlive their client; its connection must not.
             if let State::Up(live) = keeper.publish.send_replace(State::Down(Error::Closed)) {
                 live.end.set("the client was closed".into());
             }
@@ -145,8 +146,8 @@ impl Link {
     }
 }
 
-/// The longest pause between two attempts to connect, and how long one may take: holds that were tied to the last
-/// connection must be tied to the next one within their grace.
+/// The longest pause between two attempts to connect, and how long one may take: the sessions of the last connection
+/// must reach the next one within their grace.
 fn haste(grace: Option<Duration>, response: Duration) -> (Duration, Duration) {
     let grace = grace.unwrap_or(Duration::MAX);
     (LONGEST_PAUSE.min(grace / 8), response.min(grace / 2))
@@ -154,7 +155,7 @@ fn haste(grace: Option<Duration>, response: Duration) -> (Duration, Duration) {
 
 /// How long to wait before a connection is asked, and then for its answer.
 ///
-/// A session's grace has room for both and a quarter more, in which its holds are tied to another connection.
+/// A session's grace has room for both and a quarter more, in which the session moves to another connection.
 fn heartbeat(grace: Option<Duration>, response: Duration) -> (Duration, Duration) {
     let grace = grace.unwrap_or(Duration::MAX);
     (response.min(grace / 4), response.min(grace / 2))
@@ -190,7 +191,7 @@ impl Keeper {
                     self.use_up(dialled, events, &mut lost_at).await;
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "could not connect");
+                    tracing::debug!(target: LOG, %error, "could not connect");
                     self.publish.send_replace(State::Down(error.clone()));
                     (self.reports)(Report::Failed(&error));
                 }
@@ -248,8 +249,7 @@ impl Keeper {
     }
 }
 
-/// Asks the server now and then whether it is there: a wait must not hang on a connection that is dead, and each answer is
-/// the proof by which the holds live that are tied to it.
+/// Sends heartbeats: no caller may wait on a dead connection, and each answer proves that the sessions of this connection live.
 async fn keep_asking(live: &Live, connector: &dyn Connector, links: &Links, reports: &Reports) -> String {
     let pace = links.pace;
     let mut shortest = links.graces.shortest();

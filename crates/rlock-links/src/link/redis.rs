@@ -113,7 +113,7 @@ impl RedisConnector {
             PushKind::Disconnection => events.send(Incoming::Closed),
             _ => Ok(()),
         };
-        // The link and its callers limit the time: the driver's own limits are unfit for locks.
+        // The link and its callers limit the time: the driver's own limits would come first.
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(None)
             .set_response_timeout(None)

@@ -16,7 +16,7 @@ use crate::link::transport::{Connection, Incoming};
 /// Says the service and the address of its new primary.
 const CHANNEL: &str = "+switch-master";
 
-/// How often a Sentinel is asked while a lock is held or awaited: a message may be lost with its connection.
+/// How often a Sentinel is asked while the links are in use: a message may be lost with its connection.
 const BUSY: Duration = Duration::from_secs(1);
 
 /// How often at other times, so that a connection that is dead is noticed.

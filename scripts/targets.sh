@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Builds the module for each architecture and C library of a release, and the command for each architecture, without need of a
+# library; `make targets` calls it. Linker and C libraries are zig's, so this machine's do not matter.
+#
+#   scripts/targets.sh [TARGET]...    these, or all
+#
+# Their files are in target/targets/TARGET, checked for what they need of a machine.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# That of RHEL 7; RHEL 8, Debian 10 and Ubuntu 18.04 have newer ones.
+glibc=2.17
+targets=("$@")
+[ $# != 0 ] || targets=({x86_64,aarch64}-unknown-linux-{gnu,musl})
+
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+export CARGO_TARGET_DIR=$target
+tools=$(scripts/python_tools.sh cargo-zigbuild==0.24.1 ziglang==0.17.1)
+export PATH=$tools/bin:$PATH CARGO_ZIGBUILD_ZIG_PATH=$tools/ziglang/zig CARGO_PROFILE_RELEASE_STRIP=true
+# Headers of this machine: zig has its own.
+unset BINDGEN_EXTRA_CLANG_ARGS
+
+say() { printf 'targets: %4s s  %s\n' "$SECONDS" "$*"; }
+die() {
+    printf 'targets: %s\n' "$*" >&2
+    exit 1
+}
+
+build() { # TARGET PACKAGE FILE
+    local name=$1
+    say "building $3 for $1"
+    [[ $1 != *-gnu ]] || name=$1.$glibc
+    # In a folder that zig is not below: to one above it zig gives relative paths, which bindgen does not find. CARGO may hold
+    # arguments, such as `cargo +stable`.
+    # shellcheck disable=SC2086
+    (cd scripts && ${CARGO:-cargo} zigbuild --quiet --release --locked --target "$name" -p "$2")
+    install -D -m 0755 "$target/$1/release/$3" "$target/targets/$1/$3"
+}
+
+# Fails unless FILE is for the architecture of TARGET, needs of its libraries only the C library, and no newer one than promised.
+check() { # TARGET FILE
+    local file=$target/targets/$1/$2 machine=X86-64 needed versions
+    [[ $1 != aarch64-* ]] || machine=AArch64
+    readelf -hW "$file" | grep -q "Machine:.*$machine" || die "$file is not for $machine"
+    needed=$(readelf -dW "$file" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort | xargs)
+    versions=$(readelf -VW "$file" | sed -n 's/.*Name: GLIBC_\([0-9.]*\) .*/\1/p' | sort -uV | xargs)
+    case $1/$2 in
+    */rlock)
+        if readelf -lW "$file" | grep -q INTERP; then die "$file needs a loader"; fi
+        [ -z "$needed" ] || die "$file needs $needed"
+        ;;
+    *-musl/*) [ "$needed" = libc.so ] || die "$file needs $needed, not libc.so alone" ;;
+    *)
+        [[ " $needed " =~ ^(\ (libc|libm|libdl|libpthread|librt|ld-linux-x86-64|ld-linux-aarch64)\.so\.[0-9])+\ $ ]] || die "$file needs $needed"
+        [ "$(printf '%s\n%s\n' "${versions##* }" $glibc | sort -V | tail -n 1)" = $glibc ] ||
+            die "$file needs glibc ${versions##* }, more than $glibc"
+        ;;
+    esac
+    [ "$2" = rlock ] || readelf --dyn-syms -W "$file" | grep -q 'GLOBAL.* RedisModule_OnLoad$' || die "$file has no RedisModule_OnLoad"
+    say "$1/$2: $(stat -c %s "$file") bytes, needs ${needed:-no library}${versions:+, glibc ${versions##* }}"
+}
+
+mkdir -p "$target/targets"
+# Of what is linked into them beside crates.
+(cd "$tools/ziglang" && tail -n +1 LICENSE lib/libunwind/LICENSE.TXT lib/libc/musl/COPYRIGHT) >"$target/targets/licences"
+
+for name in "${targets[@]}"; do
+    if [ ! -d "$(rustc --print target-libdir --target "$name")" ]; then
+        rustup --quiet target add "$name" || die "no standard library of Rust for $name: install rustup (https://rustup.rs)"
+    fi
+    build "$name" rlock-module librlock.so
+    check "$name" librlock.so
+    [[ $name == *-musl ]] || continue
+    # In place of the flags in .cargo/config.toml, which are the module's.
+    RUSTFLAGS='-C target-feature=+crt-static' build "$name" rlock-cli rlock
+    check "$name" rlock
+done
