@@ -226,7 +226,7 @@ fn node(client: &str) -> Outcome {
     place.run_with("node", &[&program], &[url(&TestServer::start())])
 }
 
-/// The code of a page, with its test beside it if the code alone is no program.
+/// The code of a page, with its test in a file beside it.
 fn go(name: &str, code: &str, test: &[&str]) -> Outcome {
     let place = Place::new(name);
     place.take("go", &[&["go.mod", "go.sum"], test].concat());
