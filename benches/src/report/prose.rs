@@ -79,7 +79,7 @@ fn real(results: &Results) -> Option<String> {
     Some(format!(
         "**{} itself**, with 100 processes of 2 threads, takes {} times the server CPU and {} times the client CPU of rlock-client \
          for Java for a hand-off, and {} times as long. With 200 threads of one process and empty critical sections {} acquires {} \
-         locks a second, rlock-client {}: threads of one Redisson pass the lock on among themselves, and the last holder may overtake.",
+         locks a second, rlock-client {}.",
         newest.label(),
         ratio(many.server_to_own),
         ratio(many.client_to_own),
