@@ -28,6 +28,8 @@ impl Copy {
         for script in ["addresses.sh", "dist.sh", "publish.sh"] {
             fs::copy(root().join("scripts").join(script), folder.join("scripts").join(script)).unwrap();
         }
+        fs::create_dir_all(folder.join("clients")).unwrap();
+        fs::copy(root().join("clients/names.toml"), folder.join("clients/names.toml")).unwrap();
         fs::write(folder.join(FILE), addresses).unwrap();
         Self { folder }
     }
@@ -102,7 +104,8 @@ fn addresses_that_are_set_are_taken_from_the_file() {
         assert_eq!(String::from_utf8_lossy(&said).trim(), value(name, SET));
     }
     let project = copy.folder.join("project");
-    let crates = ["client", "multi", "cli"].map(|name| format!("crates/rlock-{name}/Cargo.toml"));
+    let crates =
+        ["machine", "links", "client", "multi", "cli"].map(|name| format!("crates/rlock-{name}/Cargo.toml"));
     let poms = ["", "-shedlock", "-spring"].map(|name| format!("clients/java{name}/pom.xml"));
     let others = ["Cargo.toml", "clients/python/pyproject.toml", "clients/javascript/package.json"];
     for manifest in crates.iter().chain(&poms).map(String::as_str).chain(others) {
