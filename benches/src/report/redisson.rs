@@ -2,7 +2,7 @@
 
 use super::doc::environment;
 use super::tables::{figure, grouped, number, table};
-use crate::redisson::{FieldCosts, Java, Pairs, Redissons};
+use crate::redisson::{FieldCosts, Java, Pairs, Redissons, Release};
 
 /// All tables.
 pub(super) fn tables(results: Option<&Redissons>) -> String {
@@ -10,10 +10,11 @@ pub(super) fn tables(results: Option<&Redissons>) -> String {
     let rounds = results.pairs.first().map_or(0, |one| one.rounds);
     let of = |hold_ms: u64| fields(results.fields.iter().filter(|one| one.hold_ms == hold_ms));
     format!(
-        "{}\nEach figure is of {rounds} rounds.\n\n### Acquire and release by a Java process\n\n{}\n\
+        "{}\nEach figure is of {rounds} rounds. {}\n\n### Acquire and release by a Java process\n\n{}\n\
          ### Hand-offs of a lock that each keeps for a millisecond\n\n{}\n\
          ### Hand-offs of a lock that is released at once\n\n{}",
         environment(&results.environment),
+        faster(&results.fields),
         pairs(&results.pairs),
         of(1),
         of(0),
@@ -47,6 +48,25 @@ fn fields<'a>(results: impl Iterator<Item = &'a FieldCosts>) -> String {
         "| processes × threads | a second | µs | ratio | server CPU, µs | ratio | client CPU, µs | ratio | commands | to the last \
          holder, %",
         results.map(row),
+    )
+}
+
+/// Where Redisson wins.
+fn faster(results: &[FieldCosts]) -> String {
+    let newest = Java::Redisson(Release::Newest);
+    let wins = results.iter().filter(|one| one.library == newest.name() && one.to_own.median < 1.0);
+    let layout = |one: &FieldCosts| {
+        let (processes, threads) = (grouped(one.processes as u64), grouped(one.threads as u64));
+        format!("{processes} × {threads} ({} ms)", one.hold_ms)
+    };
+    let layouts: Vec<String> = wins.map(layout).collect();
+    if layouts.is_empty() {
+        return format!("{} hands the lock on faster in no layout.", newest.label());
+    }
+    format!(
+        "{} hands the lock on faster with these processes × threads and critical sections: {}.",
+        newest.label(),
+        layouts.join(", ")
     )
 }
 
