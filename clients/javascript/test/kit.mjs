@@ -5,6 +5,7 @@ import Module, { createRequire } from "node:module";
 import { createConnection, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { after } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 export { sleep };
@@ -18,6 +19,28 @@ export function serverProgram() {
   const named = existsSync(env) && /REDIS_SERVER:-([^}"]+)/.exec(readFileSync(env, "utf8"));
   return named ? named[1] : "redis-server";
 }
+
+const programs = new Set();
+
+/** Starts a server or a Sentinel, which ends with this process at the latest. */
+export function start(words, options) {
+  const program = spawn(serverProgram(), words, options);
+  programs.add(program.once("exit", () => programs.delete(program)));
+  return program;
+}
+
+process.on("exit", () => {
+  for (const program of programs) program.kill("SIGKILL");
+});
+
+// A client or a server that a failed test leaves open would keep the process alive for ever.
+after(() => {
+  const report = () => {
+    console.error("10 s after the last test something is still open, which keeps this process alive");
+    process.exit(1);
+  };
+  setTimeout(report, 10_000).unref();
+});
 
 export function freePort() {
   return new Promise((done) => {
@@ -39,7 +62,7 @@ export async function startServer(...more) {
   let log = "";
   let process_;
   const launch = async () => {
-    process_ = spawn(serverProgram(), options, { stdio: ["ignore", "pipe", "pipe"] });
+    process_ = start(options, { stdio: ["ignore", "pipe", "pipe"] });
     process_.stdout.on("data", (data) => (log += data));
     for (let tries = 0; tries < 200; tries++) {
       if (process_.exitCode !== null) throw new Error(`the server ended:\n${log}`);

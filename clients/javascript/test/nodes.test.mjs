@@ -1,13 +1,12 @@
 // Several servers: Sentinels and a fail-over, and a cluster.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { Raw, answers, freePort, oldest, packages, peers, serverProgram, sleep, startServer, until } from "./kit.mjs";
+import { Raw, answers, freePort, oldest, packages, peers, sleep, start, startServer, until } from "./kit.mjs";
 
 const unhandled = [];
 process.on("unhandledRejection", (error) => unhandled.push(error));
@@ -24,7 +23,7 @@ async function sentinel(primary) {
     "sentinel down-after-milliseconds locks 1000",
   ];
   writeFileSync(file, `${lines.join("\n")}\nsentinel failover-timeout locks 5000\n`);
-  const process_ = spawn(serverProgram(), [file, "--sentinel"], { stdio: "ignore" });
+  const process_ = start([file, "--sentinel"], { stdio: "ignore" });
   await until("the Sentinel answers", () => answers(port), 10_000);
   const raw = new Raw(port);
   return {

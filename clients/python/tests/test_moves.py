@@ -64,7 +64,14 @@ class Service:
         return int(fields[b"num-slaves"]), int(fields[b"num-other-sentinels"])
 
     def fail_over(self) -> None:
-        assert self.ask(self.ports[-1], "SENTINEL", "FAILOVER", "primary") == b"OK"
+        # A Sentinel that knows a replica and has no connection to it yet refuses.
+        def begins() -> bool:
+            try:
+                return bool(self.ask(self.ports[-1], "SENTINEL", "FAILOVER", "primary") == b"OK")
+            except redis.ResponseError as error:
+                return "INPROG" in str(error)
+
+        eventually(begins, 20)
 
     def driver(self, *ports: int) -> Any:
         return make_sentinel([("127.0.0.1", port) for port in ports or self.ports], socket_timeout=1).master_for(
