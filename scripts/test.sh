@@ -26,8 +26,8 @@ names_in() {
     done | sort -u
 }
 clients=$(names_in crates/rlock-{client,multi}/tests/*.rs crates/rlock-{client,multi,cli}/tests/*/main.rs)
-others=$(names_in tests/*/main.rs integration/*.rs integration/*/main.rs crates/*/tests/*.rs crates/*/tests/*/main.rs clients/*/tests/*.rs |
-    grep -vxF "$clients")
+module=$(names_in tests/*/main.rs integration/*.rs integration/*/main.rs | grep -vxF "$clients")
+others=$(names_in crates/*/tests/*.rs crates/*/tests/*/main.rs clients/*/tests/*.rs | grep -vxF "$clients"$'\n'"$module")
 
 lane() { # name arguments...
     local name=$1
@@ -51,6 +51,7 @@ run_cargo test --workspace --locked --no-run || {
 # shellcheck disable=SC2046 # lists of arguments
 {
     lane clients $(selected <<<"$clients") &
+    lane module $(selected <<<"$module") &
     lane others $(selected <<<"$others") &
     # The module's own library has no tests: it would call a server that is not there.
     lane units --exclude rlock-module --lib --bins &
@@ -61,7 +62,7 @@ lane docs --doc
 
 sources=()
 broken=
-for name in clients others units docs; do
+for name in clients module others units docs; do
     sources+=("$logs/$name")
     if [ "$(cat "$logs/$name.code" 2>/dev/null)" != 0 ]; then
         broken="$broken $logs/$name"
