@@ -38,9 +38,9 @@ build: setup ## Build target/release/librlock.so
 	@if [ -e $(TARGET_DIR)/release/librlock.dylib ]; then \
 		cp $(TARGET_DIR)/release/librlock.dylib $(SO); fi
 
-# cargo test builds no .so that a server could load: `build` did. Its own profile is the
+# cargo test builds no .so that a server could load: the script calls `build`, too. Its own profile is the
 # unoptimised one, with overflow checks and debug assertions in the code under test.
-test: build ## Run every test, those against real servers included
+test: setup ## Run every test, those against real servers included
 	@$(ENV) ./scripts/test.sh
 
 # Not the shell's own SECONDS: the script gets it as an argument.

@@ -37,9 +37,9 @@ use trips::TRIPS;
 #[derive(Parser)]
 #[command(version)]
 struct Options {
-    /// Explore only this scene.
-    #[arg(long)]
-    scene: Option<String>,
+    /// Explore only these scenes.
+    #[arg(long, num_args = 1..)]
+    scene: Vec<String>,
     /// How many steps to explore; each scene has a default.
     #[arg(long)]
     depth: Option<u32>,
@@ -78,13 +78,14 @@ fn scenes() -> Vec<Scene> {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let wanted = |scene: &Scene| options.scene.as_ref().is_none_or(|name| name == scene.name);
-    let scenes: Vec<_> = scenes().into_iter().filter(wanted).collect();
-    if scenes.is_empty() {
-        let names: Vec<_> = self::scenes().iter().map(|scene| scene.name).collect();
-        eprintln!("model: unknown scene; use one of {}", names.join(", "));
+    let is_wanted =
+        |scene: &Scene| options.scene.is_empty() || options.scene.iter().any(|name| name == scene.name);
+    let names: Vec<_> = scenes().iter().map(|scene| scene.name).collect();
+    if let Some(unknown) = options.scene.iter().find(|name| !names.contains(&name.as_str())) {
+        eprintln!("model: no scene is called '{unknown}'; use some of {}", names.join(", "));
         return ExitCode::from(2);
     }
+    let scenes: Vec<_> = scenes().into_iter().filter(is_wanted).collect();
     println!("Checked in every state:");
     for property in PROPERTIES {
         println!("  - {property}");
