@@ -208,6 +208,8 @@ pub(crate) struct Stall {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Client {
+    /// It may be measured without the other benchmarks, and later.
+    pub(crate) environment: Environment,
     pub(crate) pairs: Vec<Pairs>,
     pub(crate) hand_offs: Vec<HandOff>,
     pub(crate) renewal: Renewal,

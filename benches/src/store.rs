@@ -60,13 +60,14 @@ fn path_of(results: &Results) -> PathBuf {
     folder().join(format!("{name}.json"))
 }
 
-/// Stores the results of a server in place of earlier ones. Stalls, clients and Redisson's releases can be measured
+/// Stores the results of a server in place of earlier ones. Stalls, the clients and Redisson's releases can be measured
 /// without the others: their earlier results stay if they were not measured anew.
 pub(crate) fn save(mut results: Results) -> Result<PathBuf, String> {
     let path = path_of(&results);
     // A missing file, or a file of another layout, has nothing to keep.
     if let Ok(stored) = read(&path) {
         results.stalls = results.stalls.or(stored.stalls);
+        results.client = results.client.or(stored.client);
         results.clients = results.clients.or(stored.clients);
         results.redisson = results.redisson.or(stored.redisson);
     }
@@ -85,6 +86,7 @@ pub(crate) fn save_beside(results: Results) -> Result<PathBuf, String> {
     }
     let mut stored = read(&path)?;
     stored.stalls = results.stalls.or(stored.stalls);
+    stored.client = results.client.or(stored.client);
     stored.clients = results.clients.or(stored.clients);
     stored.redisson = results.redisson.or(stored.redisson);
     keep(&path, &stored)?;
@@ -226,13 +228,6 @@ mod tests {
                 results.readers.is_empty() || readers.eq(expected),
                 "{server}: other readers; run `make bench`"
             );
-            if let Some(client) = &results.client {
-                let pairs = client.pairs.iter().map(|one| one.contender.as_str());
-                let placed = Placement::ALL.into_iter().flat_map(|_| Who::ALL.map(Who::name));
-                assert!(pairs.eq(placed), "{server}: other crates are missing; run `make bench`");
-                let hand_offs = client.hand_offs.iter().map(|one| one.contender.as_str());
-                assert!(hand_offs.eq(Who::ALL.map(Who::name)), "{server}: hand-offs; run `make bench`");
-            }
         }
     }
 
@@ -241,6 +236,16 @@ mod tests {
         let stored = load().unwrap();
         for results in stored.all() {
             let server = &results.environment.server;
+            if let Some(client) = &results.client {
+                let pairs = client.pairs.iter().map(|one| one.contender.as_str());
+                let placed = Placement::ALL.into_iter().flat_map(|_| Who::ALL.map(Who::name));
+                assert!(pairs.eq(placed), "{server}: other crates are missing; run `make bench ONLY=client`");
+                let hand_offs = client.hand_offs.iter().map(|one| one.contender.as_str());
+                assert!(
+                    hand_offs.eq(Who::ALL.map(Who::name)),
+                    "{server}: hand-offs; run `make bench ONLY=client`"
+                );
+            }
             if let Some(redisson) = &results.redisson {
                 let pairs = redisson.pairs.iter().map(|one| one.library.clone());
                 assert!(pairs.eq(Java::ALL.map(Java::name)), "{server}: run `make bench ONLY=redisson`");

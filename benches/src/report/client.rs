@@ -63,7 +63,9 @@ mod tests {
         let mut stored = store::load().unwrap();
         stored.main.client = None;
         assert!(!doc::page(&stored, None).contains("renewal of 10,000 locks"));
+        let environment = stored.main.environment.clone();
         stored.main.client = Some(Client {
+            environment,
             pairs: Placement::ALL.map(pairs).into(),
             hand_offs: vec![HandOff {
                 contender: Who::Client.name().into(),

@@ -84,8 +84,9 @@ fn of_client(results: &Results) -> String {
     let Some(costs) = &results.client else { return "No results are stored.".into() };
     let rounds = |count: Option<usize>| count.unwrap_or(0);
     format!(
-        "### Acquire and release\n\n{} rounds.\n\n{}\n### From release to the next guard\n\n{} rounds.\n\n{}\n\
+        "{}\n### Acquire and release\n\n{} rounds.\n\n{}\n### From release to the next guard\n\n{} rounds.\n\n{}\n\
          ### Renewal\n\n{}\n### Targets\n\n{}",
+        environment(&costs.environment),
         rounds(costs.pairs.first().map(|one| one.rounds)),
         client::pairs(costs),
         rounds(costs.hand_offs.first().map(|one| one.rounds)),
