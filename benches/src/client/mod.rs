@@ -2,6 +2,7 @@
 //!
 //! Each contender is a process of its own, with a runtime of one thread.
 
+mod contended;
 mod hand_off;
 mod own;
 mod pairs;
@@ -17,6 +18,8 @@ use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::results::{Client, Environment};
 use crate::rng::Rng;
+#[cfg(test)]
+pub(crate) use contended::{HOLDS_MS, WAITERS};
 pub(crate) use hand_off::times as hand_off_times;
 pub(crate) use process::{Who, Worker};
 
@@ -46,6 +49,7 @@ pub(crate) fn run(plan: &Plan, environment: &Environment, progress: &Progress) -
         environment: environment.clone(),
         pairs: pairs::run(&server, &who, plan, &mut rng, progress),
         hand_offs: hand_off::run(&server, &who, plan, &mut rng, progress),
+        contended: contended::run(&server, plan, &mut rng, progress),
         renewal: renewal::run(&server, plan, progress),
     }
 }
