@@ -80,7 +80,7 @@ clients: build ## Check the clients' packages, and run the conformance suite wit
 	@$(ENV) $(if $(SCENARIO)$(MIXED)$(MOVES),,$(if $(LONG),OLDEST=1) ./scripts/clients.sh $(filter-out *,$(ONLY)))
 	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED)) $(if $(MOVES),--moves $(MOVES) --lease $(LEASE))
 
-# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls, clients or redisson is stored beside
+# QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls, client, clients or redisson is stored beside
 # the other results of its server. SERVER names another server, of which ONLY=targets is stored: what the table of targets shows.
 # ONLY=systems installs other systems and measures them too, ONLY=scale measures where one server ends; a run of everything leaves both out.
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md

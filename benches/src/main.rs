@@ -77,13 +77,14 @@ fn run(plan: &Plan) -> Result<(), String> {
     let path = if plan.is_full() || plan.is_of_targets() && !store::is_main(&results.environment) {
         store::save(results)?
     } else if plan.is_alone("stalls")
+        || plan.is_alone("client")
         || plan.is_alone("clients") && results.clients.is_some()
         || plan.is_alone("redisson") && results.redisson.is_some()
     {
         store::save_beside(results)?
     } else {
         println!(
-            "\nnot stored: only a run of everything is, or of stalls, clients or redisson, or of targets on another server"
+            "\nnot stored: only a run of everything is, or of stalls, client, clients or redisson, or of targets on another server"
         );
         return Ok(());
     };
@@ -132,7 +133,7 @@ fn measure(plan: &Plan) -> Result<Results, String> {
         results.redisson = redisson::run(plan, &environment, &progress);
     }
     if plan.wants("client") {
-        results.client = Some(client::run(plan, &progress));
+        results.client = Some(client::run(plan, &environment, &progress));
     }
     let clients =
         plan.wants("clients").then(|| clients::run(plan, &progress)).filter(|rows| !rows.is_empty());
@@ -141,6 +142,9 @@ fn measure(plan: &Plan) -> Result<Results, String> {
     environment.load[1] = environment::load();
     environment.seconds = begin.elapsed().as_secs();
     results.clients = clients.map(|rows| Clients { environment: environment.clone(), rows });
+    if let Some(client) = &mut results.client {
+        client.environment = environment.clone();
+    }
     if let Some(releases) = &mut results.redisson {
         releases.environment = environment.clone();
     }

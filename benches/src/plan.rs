@@ -14,7 +14,7 @@ const OF_TARGETS: [&str; 4] = ["uncontended", "contention", "memory", "stalls"];
 
 const USAGE: &str = "usage: rlock-bench [BENCHMARK | scale | simulate | systems | render]... [OPTION VALUE | --quick]...
 benchmarks: uncontended, contention, redisson, memory, readers, client, clients, stalls; without any: all, and the results
-            are stored, as are those of redisson, clients or stalls alone, beside the other results of their server
+            are stored, as are those of redisson, client, clients or stalls alone, beside the other results of their server
 targets: what the table of targets shows (uncontended, contention, memory, stalls); alone and on another server than the
          main one of docs/BENCHMARKS.md, it is stored
 scale: alone or with --quick: where one server ends, and a simulated fleet, for docs/SCALE.md; stored if whole

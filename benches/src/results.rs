@@ -208,8 +208,13 @@ pub(crate) struct Stall {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Client {
+    /// It may be measured without the other benchmarks, and later.
+    pub(crate) environment: Environment,
     pub(crate) pairs: Vec<Pairs>,
     pub(crate) hand_offs: Vec<HandOff>,
+    /// Nothing where they were not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) contended: Vec<Contended>,
     pub(crate) renewal: Renewal,
 }
 
@@ -239,6 +244,26 @@ pub(crate) struct HandOff {
     pub(crate) us: Spread,
     /// Relative to the raw commands in the same round.
     pub(crate) to_raw: Spread,
+}
+
+/// The same time where many processes want one lock, and each holder asks for it again at once.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Contended {
+    pub(crate) contender: String,
+    /// Besides the holder.
+    pub(crate) waiters: usize,
+    /// How long each holds the lock at least.
+    pub(crate) hold_ms: u64,
+    pub(crate) rounds: usize,
+    /// The median of a round.
+    pub(crate) us: Spread,
+    /// Relative to the raw commands in the same round.
+    pub(crate) to_raw: Spread,
+    /// Of all rounds together.
+    pub(crate) p99_us: f64,
+    /// Acquisitions.
+    pub(crate) per_second: Spread,
 }
 
 /// The cost to a client of keeping many locks.

@@ -60,13 +60,14 @@ fn path_of(results: &Results) -> PathBuf {
     folder().join(format!("{name}.json"))
 }
 
-/// Stores the results of a server in place of earlier ones. Stalls, clients and Redisson's releases can be measured
+/// Stores the results of a server in place of earlier ones. Stalls, the clients and Redisson's releases can be measured
 /// without the others: their earlier results stay if they were not measured anew.
 pub(crate) fn save(mut results: Results) -> Result<PathBuf, String> {
     let path = path_of(&results);
     // A missing file, or a file of another layout, has nothing to keep.
     if let Ok(stored) = read(&path) {
         results.stalls = results.stalls.or(stored.stalls);
+        results.client = results.client.or(stored.client);
         results.clients = results.clients.or(stored.clients);
         results.redisson = results.redisson.or(stored.redisson);
     }
@@ -85,6 +86,7 @@ pub(crate) fn save_beside(results: Results) -> Result<PathBuf, String> {
     }
     let mut stored = read(&path)?;
     stored.stalls = results.stalls.or(stored.stalls);
+    stored.client = results.client.or(stored.client);
     stored.clients = results.clients.or(stored.clients);
     stored.redisson = results.redisson.or(stored.redisson);
     keep(&path, &stored)?;
@@ -166,7 +168,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Who;
+    use crate::client::{HOLDS_MS, WAITERS, Who};
     use crate::clients::Library;
     use crate::contender::Contender;
     use crate::contention::Protocol;
@@ -174,6 +176,7 @@ mod tests {
     use crate::placement::Placement;
     use crate::readers::{SIZES, Way};
     use crate::redisson::{FIELDS, Field, Java};
+    use crate::results::Client;
     use crate::stalls::{self, Scenario};
     use crate::uncontended::{DEPTHS, Setting};
 
@@ -226,13 +229,6 @@ mod tests {
                 results.readers.is_empty() || readers.eq(expected),
                 "{server}: other readers; run `make bench`"
             );
-            if let Some(client) = &results.client {
-                let pairs = client.pairs.iter().map(|one| one.contender.as_str());
-                let placed = Placement::ALL.into_iter().flat_map(|_| Who::ALL.map(Who::name));
-                assert!(pairs.eq(placed), "{server}: other crates are missing; run `make bench`");
-                let hand_offs = client.hand_offs.iter().map(|one| one.contender.as_str());
-                assert!(hand_offs.eq(Who::ALL.map(Who::name)), "{server}: hand-offs; run `make bench`");
-            }
         }
     }
 
@@ -241,6 +237,9 @@ mod tests {
         let stored = load().unwrap();
         for results in stored.all() {
             let server = &results.environment.server;
+            if let Some(client) = &results.client {
+                check_client(client, server);
+            }
             if let Some(redisson) = &results.redisson {
                 let pairs = redisson.pairs.iter().map(|one| one.library.clone());
                 assert!(pairs.eq(Java::ALL.map(Java::name)), "{server}: run `make bench ONLY=redisson`");
@@ -271,6 +270,22 @@ mod tests {
                 assert!(whole || results.schema < SCHEMA, "{server}: run `make bench ONLY=clients`");
             }
         }
+    }
+
+    fn check_client(client: &Client, server: &str) {
+        let pairs = client.pairs.iter().map(|one| one.contender.as_str());
+        let placed = Placement::ALL.into_iter().flat_map(|_| Who::ALL.map(Who::name));
+        assert!(pairs.eq(placed), "{server}: other crates are missing; run `make bench ONLY=client`");
+        let hand_offs = client.hand_offs.iter().map(|one| one.contender.as_str());
+        assert!(hand_offs.eq(Who::ALL.map(Who::name)), "{server}: hand-offs; run `make bench ONLY=client`");
+        let contended = client.contended.iter().map(|one| (one.waiters, one.hold_ms, one.contender.as_str()));
+        let each = WAITERS.into_iter().flat_map(|waiters| HOLDS_MS.map(|hold_ms| (waiters, hold_ms)));
+        let expected = each
+            .flat_map(|(waiters, hold_ms)| [Who::Raw, Who::Client].map(|who| (waiters, hold_ms, who.name())));
+        assert!(
+            client.contended.is_empty() || contended.eq(expected),
+            "{server}: other waiters; run `make bench ONLY=client`"
+        );
     }
 
     type Names = Vec<(String, String, usize, Vec<String>)>;

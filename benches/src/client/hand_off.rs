@@ -1,5 +1,7 @@
 //! Two processes hand one lock to each other.
 
+use std::ops::Range;
+
 use rlock_testkit::TestServer;
 
 use super::process::{Who, Worker};
@@ -56,6 +58,15 @@ fn measure(workers: &mut [Worker; 2], who: Who, round: usize) -> f64 {
     quantile(&times(workers, turns, &format!("bench:{}:{round}", who.name())), 0.5)
 }
 
+/// One hold of the lock, in ns by one clock for all processes.
+pub(super) struct Hold {
+    pub(super) acquired: u64,
+    /// Just before the release.
+    pub(super) released: u64,
+    /// The index of the holder.
+    pub(super) process: usize,
+}
+
 /// The sorted times of the hand-offs from one process to the other, in µs.
 pub(crate) fn times(workers: &mut [Worker; 2], turns: u64, key: &str) -> Vec<f64> {
     for worker in workers.iter_mut() {
@@ -65,16 +76,21 @@ pub(crate) fn times(workers: &mut [Worker; 2], turns: u64, key: &str) -> Vec<f64
     for (process, worker) in workers.iter_mut().enumerate() {
         for _ in 0..turns {
             let (acquired, released) = worker.answer();
-            holds.push((acquired, released, process));
+            holds.push(Hold { acquired, released, process });
         }
     }
-    holds.sort_unstable();
+    between_processes(holds, 0..u64::MAX, key)
+}
+
+/// The sorted times, in µs, from the releases within a span to the acquisitions by another process.
+pub(super) fn between_processes(mut holds: Vec<Hold>, span: Range<u64>, key: &str) -> Vec<f64> {
+    holds.sort_unstable_by_key(|hold| hold.acquired);
     let mut times = Vec::new();
     for pair in holds.windows(2) {
-        let ((_, released, from), (acquired, _, to)) = (pair[0], pair[1]);
-        assert!(released <= acquired, "{key}: two held the lock at a time");
-        if from != to {
-            times.push((acquired - released) as f64 / 1e3);
+        let (last, next) = (&pair[0], &pair[1]);
+        assert!(last.released <= next.acquired, "{key}: two held the lock at a time");
+        if last.process != next.process && span.contains(&last.released) {
+            times.push((next.acquired - last.released) as f64 / 1e3);
         }
     }
     times.sort_by(f64::total_cmp);

@@ -2,6 +2,7 @@
 //!
 //! Each contender is a process of its own, with a runtime of one thread.
 
+mod contended;
 mod hand_off;
 mod own;
 mod pairs;
@@ -15,8 +16,10 @@ use rlock_testkit::TestServer;
 
 use crate::plan::Plan;
 use crate::progress::Progress;
-use crate::results::Client;
+use crate::results::{Client, Environment};
 use crate::rng::Rng;
+#[cfg(test)]
+pub(crate) use contended::{HOLDS_MS, WAITERS};
 pub(crate) use hand_off::times as hand_off_times;
 pub(crate) use process::{Who, Worker};
 
@@ -32,7 +35,7 @@ pub(crate) fn worker(arguments: &[String]) -> Option<ExitCode> {
 }
 
 /// Measures it; other crates are left out where they cannot be built.
-pub(crate) fn run(plan: &Plan, progress: &Progress) -> Client {
+pub(crate) fn run(plan: &Plan, environment: &Environment, progress: &Progress) -> Client {
     progress.show("client: building the other crates");
     let peers = process::build_peers();
     let server = TestServer::start();
@@ -43,8 +46,10 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Client {
         Err(why) => eprintln!("\nother crates are left out, since they could not be built: {why}"),
     }
     Client {
+        environment: environment.clone(),
         pairs: pairs::run(&server, &who, plan, &mut rng, progress),
         hand_offs: hand_off::run(&server, &who, plan, &mut rng, progress),
+        contended: contended::run(&server, plan, &mut rng, progress),
         renewal: renewal::run(&server, plan, progress),
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `pairs N KEY` | N times acquire and release, one after the other | `WALL-NS CPU-NS` |
 //! | `turns N KEY` | N times acquire, hold for 1 to 2 ms, release | N lines `ACQUIRED-NS RELEASED-NS`, by one clock for all processes |
+//! | `contend MS KEY` | acquires, holds for MS and releases, until the next line | `held` after the first time; at the end how often, and as many lines as for `turns` |
 //! | `hold N SECONDS` | acquires N locks, then measures for that time | `WALL-NS CPU-NS` |
 //!
 //! This file is part of two programs: the benchmarks, and the programs of other crates in ../../peers.
@@ -34,6 +35,7 @@ pub(crate) async fn serve(mut contender: impl Contender) {
         match words[..] {
             ["pairs", count, key] => pairs(&mut contender, number(count), key).await,
             ["turns", count, key] => turns(&mut contender, number(count), key).await,
+            ["contend", ms, key] => contend(&mut contender, number(ms), key, &mut lines).await,
             ["hold", count, seconds] => hold(&mut contender, number(count), number(seconds)).await,
             _ => panic!("unknown work: {line}"),
         }
@@ -69,13 +71,35 @@ async fn pairs(contender: &mut impl Contender, count: u64, key: &str) {
 async fn turns(contender: &mut impl Contender, count: u64, key: &str) {
     let mut times = Vec::new();
     for _ in 0..count {
-        let held = contender.acquire(key).await;
-        let acquired = clock();
         // Long enough for the other process to ask for the lock.
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        times.push((acquired, clock()));
-        contender.release(held).await;
+        times.push(turn(contender, 1, key).await);
     }
+    show(&times);
+}
+
+async fn contend(contender: &mut impl Contender, ms: u64, key: &str, lines: &mut UnboundedReceiver<String>) {
+    let mut times = vec![turn(contender, ms, key).await];
+    println!("held");
+    while lines.try_recv().is_err() {
+        times.push(turn(contender, ms, key).await);
+    }
+    println!("{}", times.len());
+    show(&times);
+}
+
+/// When it had the lock, and the moment before it released it.
+async fn turn(contender: &mut impl Contender, ms: u64, key: &str) -> (u64, u64) {
+    let held = contender.acquire(key).await;
+    let acquired = clock();
+    if ms > 0 {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+    }
+    let released = clock();
+    contender.release(held).await;
+    (acquired, released)
+}
+
+fn show(times: &[(u64, u64)]) {
     for (acquired, released) in times {
         println!("{acquired} {released}");
     }
@@ -95,7 +119,7 @@ async fn hold(contender: &mut impl Contender, count: u64, seconds: u64) {
 }
 
 /// Nanoseconds by a clock that all processes share.
-fn clock() -> u64 {
+pub(crate) fn clock() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     nanoseconds(time.tv_sec, time.tv_nsec)
 }

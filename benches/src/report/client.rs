@@ -2,7 +2,7 @@
 
 use super::tables::{figure, grouped, number, table};
 use crate::client::Who;
-use crate::results::{Client, HandOff, Pairs, Renewal};
+use crate::results::{Client, Contended, HandOff, Pairs, Renewal};
 
 /// What an acquire and a release cost.
 pub(crate) fn pairs(client: &Client) -> String {
@@ -21,6 +21,20 @@ pub(crate) fn hand_offs(client: &Client) -> String {
     let row =
         |one: &HandOff| format!("{} | {} | {}", label(&one.contender), figure(one.us), figure(one.to_raw));
     table("| µs | ratio to the raw commands", client.hand_offs.iter().map(row))
+}
+
+/// What a hand-off takes where many wait.
+pub(crate) fn contended(client: &Client) -> String {
+    let row = |one: &Contended| {
+        let (waiters, second) = (grouped(one.waiters as u64), number(one.per_second.median));
+        let section = if one.hold_ms == 0 { "empty".into() } else { format!("{} ms", one.hold_ms) };
+        let figures = [figure(one.us), figure(one.to_raw), number(one.p99_us)].join(" | ");
+        format!("{} | {waiters} | {section} | {figures} | {second}", label(&one.contender))
+    };
+    table(
+        "| waiters | critical section | µs | ratio to the raw commands | p99, µs | locks a second",
+        client.contended.iter().map(row),
+    )
 }
 
 /// What keeping many locks takes.
@@ -43,7 +57,7 @@ mod tests {
     use crate::client::Who;
     use crate::placement::Placement;
     use crate::report::doc;
-    use crate::results::{Client, HandOff, Pairs, Renewal};
+    use crate::results::{Client, Contended, HandOff, Pairs, Renewal};
     use crate::spread::Spread;
     use crate::store;
 
@@ -63,13 +77,25 @@ mod tests {
         let mut stored = store::load().unwrap();
         stored.main.client = None;
         assert!(!doc::page(&stored, None).contains("renewal of 10,000 locks"));
+        let environment = stored.main.environment.clone();
         stored.main.client = Some(Client {
+            environment,
             pairs: Placement::ALL.map(pairs).into(),
             hand_offs: vec![HandOff {
                 contender: Who::Client.name().into(),
                 rounds: 8,
                 us: spread(250.0),
                 to_raw: spread(2.5),
+            }],
+            contended: vec![Contended {
+                contender: Who::Client.name().into(),
+                waiters: 100,
+                hold_ms: 0,
+                rounds: 6,
+                us: spread(95.0),
+                to_raw: spread(1.3),
+                p99_us: 180.0,
+                per_second: spread(9_000.0),
             }],
             renewal: Renewal { locks: 10_000, rounds: 3, percent: spread(0.5), idle_percent: 0.01 },
         });
@@ -80,6 +106,7 @@ mod tests {
             "| renewal of 10,000 locks, % of a core | ≤ 1 | 0.50 (0.49 to 0.51) | met |",
             "| rlock-client | two-cores | 20.0 (20.0 to 20.0) | 1.05 (1.04 to 1.06) | 12.0 (12.0 to 12.0) | 1.20 (1.19 to 1.21) | 2.00 |",
             "| rlock-client | 250 (250 to 250) | 2.50 (2.49 to 2.51) |",
+            "| rlock-client | 100 | empty | 95.0 (95.0 to 95.0) | 1.30 (1.29 to 1.31) | 180 | 9,000 |",
         ] {
             assert!(page.contains(line), "{line}\n{page}");
         }

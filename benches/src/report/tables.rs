@@ -189,6 +189,7 @@ pub(crate) fn everything(results: &Results) -> String {
         let (pairs, hand_offs) = (client::pairs(costs), client::hand_offs(costs));
         let _ = write!(text, "\nthe client: an acquire and a release, one after the other\n\n{pairs}");
         let _ = write!(text, "\nthe client: from release to the next holder's guard\n\n{hand_offs}");
+        let _ = write!(text, "\nthe client: the same with many waiters\n\n{}", client::contended(costs));
         let _ = write!(text, "\n{}", client::renewal(&costs.renewal));
     }
     if results.clients.is_some() {
