@@ -81,10 +81,12 @@ clients: build ## Check the clients' packages, and run the conformance suite wit
 	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED)) $(if $(MOVES),--moves $(MOVES) --lease $(LEASE))
 
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls, client, clients or redisson is stored beside
-# the other results of its server. SERVER names another server, of which ONLY=targets is stored: what the table of targets shows.
-# ONLY=systems installs other systems and measures them too, ONLY=scale measures where one server ends; a run of everything leaves both out.
+# the other results of its server; with BEFORE=COMMIT, the Rust client beside that of this commit, too. SERVER names another server,
+# of which ONLY=targets is stored: what the table of targets shows. ONLY=systems installs other systems and measures them too,
+# ONLY=scale measures where one server ends; a run of everything leaves both out.
+BEFORE ?=
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
-	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") $(CARGO) run --release --locked -p rlock-bench -- \
+	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") RLOCK_BEFORE='$(BEFORE)' $(CARGO) run --release --locked -p rlock-bench -- \
 		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))
 
 leaks: build ## A million contended cycles leave no memory behind; the module in valgrind

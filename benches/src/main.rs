@@ -133,7 +133,7 @@ fn measure(plan: &Plan) -> Result<Results, String> {
         results.redisson = redisson::run(plan, &environment, &progress);
     }
     if plan.wants("client") {
-        results.client = Some(client::run(plan, &environment, &progress));
+        results.client = Some(client::run(plan, &environment, &progress)?);
     }
     let clients =
         plan.wants("clients").then(|| clients::run(plan, &progress)).filter(|rows| !rows.is_empty());

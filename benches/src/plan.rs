@@ -25,6 +25,7 @@ render: make docs/BENCHMARKS.md, docs/SCALE.md and its plots from the stored res
 --rounds N        N rounds of each benchmark, and nothing is stored
 --setting NAME    uncontended: only plain, or only aof-replica
 --depth N         uncontended: only 1, or only 50, in flight
+RLOCK_BEFORE names a commit: the client is measured beside that of this commit, too.
 RLOCK_SEED repeats a random order, REDIS_SERVER names another server, RLOCK_MODULE a module that is built.";
 
 /// The size of a run.

@@ -215,7 +215,35 @@ pub(crate) struct Client {
     /// Nothing where they were not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) contended: Vec<Contended>,
+    /// Nothing where no other commit was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<Before>,
     pub(crate) renewal: Renewal,
+}
+
+/// The client beside that of another commit, each with its own module.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Before {
+    pub(crate) commit: String,
+    pub(crate) rows: Vec<Compared>,
+}
+
+/// The time of [`Contended`] in both.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Compared {
+    /// Besides the holder.
+    pub(crate) waiters: usize,
+    /// How long each holds the lock at least.
+    pub(crate) hold_ms: u64,
+    pub(crate) rounds: usize,
+    /// The median of a round of the other commit.
+    pub(crate) before_us: Spread,
+    /// The median of a round.
+    pub(crate) us: Spread,
+    /// Relative to the other commit in the same round.
+    pub(crate) ratio: Spread,
 }
 
 /// The cost of an acquire and a release to a contender, one after the other and without contention.

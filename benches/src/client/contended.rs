@@ -26,10 +26,10 @@ pub(crate) const HOLDS_MS: [u64; 2] = [0, 1];
 const SPAN: Duration = Duration::from_millis(500);
 
 /// The figures of one round.
-struct Round {
+pub(super) struct Round {
     /// Sorted, in µs.
-    times: Vec<f64>,
-    per_second: f64,
+    pub(super) times: Vec<f64>,
+    pub(super) per_second: f64,
 }
 
 pub(super) fn run(server: &TestServer, plan: &Plan, rng: &mut Rng, progress: &Progress) -> Vec<Contended> {
@@ -64,7 +64,7 @@ pub(super) fn run(server: &TestServer, plan: &Plan, rng: &mut Rng, progress: &Pr
 }
 
 /// Lets all of them contend; the holds, and the span in which each of them has had the lock and still wants it.
-fn hand_around(workers: &mut [Worker], hold_ms: u64, key: &str) -> (Vec<Hold>, Range<u64>) {
+pub(super) fn hand_around(workers: &mut [Worker], hold_ms: u64, key: &str) -> (Vec<Hold>, Range<u64>) {
     for worker in workers.iter_mut() {
         worker.tell(&format!("contend {hold_ms} {key}"));
     }
@@ -88,7 +88,7 @@ fn hand_around(workers: &mut [Worker], hold_ms: u64, key: &str) -> (Vec<Hold>, R
     (holds, begin..end)
 }
 
-fn figures_of(holds: Vec<Hold>, span: Range<u64>, key: &str) -> Round {
+pub(super) fn figures_of(holds: Vec<Hold>, span: Range<u64>, key: &str) -> Round {
     let acquired = holds.iter().filter(|hold| span.contains(&hold.acquired)).count();
     let per_second = acquired as f64 * 1e9 / (span.end - span.start) as f64;
     Round { times: between_processes(holds, span, key), per_second }

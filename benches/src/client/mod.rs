@@ -2,6 +2,8 @@
 //!
 //! Each contender is a process of its own, with a runtime of one thread.
 
+mod before;
+mod by_client;
 mod contended;
 mod hand_off;
 mod own;
@@ -35,9 +37,14 @@ pub(crate) fn worker(arguments: &[String]) -> Option<ExitCode> {
 }
 
 /// Measures it; other crates are left out where they cannot be built.
-pub(crate) fn run(plan: &Plan, environment: &Environment, progress: &Progress) -> Client {
+///
+/// # Errors
+///
+/// The commit to compare with cannot be built.
+pub(crate) fn run(plan: &Plan, environment: &Environment, progress: &Progress) -> Result<Client, String> {
     progress.show("client: building the other crates");
     let peers = process::build_peers();
+    let earlier = before::Earlier::wanted(progress)?;
     let server = TestServer::start();
     let mut rng = Rng::new(plan.seed);
     let mut who = Who::OWN.to_vec();
@@ -45,11 +52,13 @@ pub(crate) fn run(plan: &Plan, environment: &Environment, progress: &Progress) -
         Ok(()) => who.extend(Who::PEERS),
         Err(why) => eprintln!("\nother crates are left out, since they could not be built: {why}"),
     }
-    Client {
+    let before = earlier.map(|earlier| before::run_beside(&earlier, &server, plan, &mut rng, progress));
+    Ok(Client {
         environment: environment.clone(),
         pairs: pairs::run(&server, &who, plan, &mut rng, progress),
         hand_offs: hand_off::run(&server, &who, plan, &mut rng, progress),
         contended: contended::run(&server, plan, &mut rng, progress),
+        before,
         renewal: renewal::run(&server, plan, progress),
-    }
+    })
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Value, cmd};
-use rlock_client::{Client, Guard};
 
+use super::by_client;
 use super::worker::{Contender, serve};
 
 const LEASE_MS: u64 = 30_000;
@@ -15,25 +15,11 @@ pub(super) fn work(contender: &str, url: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         match contender {
-            "client" => serve(ByClient(Client::connect(url).await.expect("a client"))).await,
+            "client" => by_client::work(url).await,
             "raw" => serve(Raw::connect(url).await).await,
             other => panic!("unknown contender: {other}"),
         }
     });
-}
-
-struct ByClient(Client);
-
-impl Contender for ByClient {
-    type Held = Guard;
-
-    async fn acquire(&mut self, key: &str) -> Guard {
-        self.0.lock(key).await.expect("the lock")
-    }
-
-    async fn release(&mut self, guard: Guard) {
-        guard.release().await.expect("it was held");
-    }
 }
 
 /// ACQUIRE with BLOCK and RELEASE, on one connection.

@@ -2,7 +2,7 @@
 
 use super::tables::{figure, grouped, number, table};
 use crate::client::Who;
-use crate::results::{Client, Contended, HandOff, Pairs, Renewal};
+use crate::results::{Before, Client, Compared, Contended, HandOff, Pairs, Renewal};
 
 /// What an acquire and a release cost.
 pub(crate) fn pairs(client: &Client) -> String {
@@ -27,7 +27,7 @@ pub(crate) fn hand_offs(client: &Client) -> String {
 pub(crate) fn contended(client: &Client) -> String {
     let row = |one: &Contended| {
         let (waiters, second) = (grouped(one.waiters as u64), number(one.per_second.median));
-        let section = if one.hold_ms == 0 { "empty".into() } else { format!("{} ms", one.hold_ms) };
+        let section = section(one.hold_ms);
         let figures = [figure(one.us), figure(one.to_raw), number(one.p99_us)].join(" | ");
         format!("{} | {waiters} | {section} | {figures} | {second}", label(&one.contender))
     };
@@ -35,6 +35,20 @@ pub(crate) fn contended(client: &Client) -> String {
         "| waiters | critical section | µs | ratio to the raw commands | p99, µs | locks a second",
         client.contended.iter().map(row),
     )
+}
+
+/// The same beside another commit.
+pub(crate) fn before(before: &Before) -> String {
+    let row = |one: &Compared| {
+        let (waiters, section) = (grouped(one.waiters as u64), section(one.hold_ms));
+        format!("{waiters} | {section} | {}", [one.before_us, one.us, one.ratio].map(figure).join(" | "))
+    };
+    let head = format!("waiters | critical section | {}, µs | µs | ratio", before.commit);
+    table(&head, before.rows.iter().map(row))
+}
+
+fn section(hold_ms: u64) -> String {
+    if hold_ms == 0 { "empty".into() } else { format!("{hold_ms} ms") }
 }
 
 /// What keeping many locks takes.
@@ -57,7 +71,7 @@ mod tests {
     use crate::client::Who;
     use crate::placement::Placement;
     use crate::report::doc;
-    use crate::results::{Client, Contended, HandOff, Pairs, Renewal};
+    use crate::results::{Before, Client, Compared, Contended, HandOff, Pairs, Renewal};
     use crate::spread::Spread;
     use crate::store;
 
@@ -70,6 +84,12 @@ mod tests {
         let (wall_us, wall_to_raw, cpu_us, cpu_to_raw) =
             (spread(20.0), spread(1.05), spread(12.0), spread(1.2));
         Pairs { contender, placement, rounds: 7, wall_us, wall_to_raw, cpu_us, cpu_to_raw, commands: 2.0 }
+    }
+
+    fn before() -> Before {
+        let (before_us, us, ratio) = (spread(400.0), spread(200.0), spread(0.5));
+        let row = Compared { waiters: 20, hold_ms: 1, rounds: 6, before_us, us, ratio };
+        Before { commit: "0123abcd".into(), rows: vec![row] }
     }
 
     #[test]
@@ -97,6 +117,7 @@ mod tests {
                 p99_us: 180.0,
                 per_second: spread(9_000.0),
             }],
+            before: Some(before()),
             renewal: Renewal { locks: 10_000, rounds: 3, percent: spread(0.5), idle_percent: 0.01 },
         });
         let page = doc::page(&stored, None);
@@ -106,6 +127,7 @@ mod tests {
             "| renewal of 10,000 locks, % of a core | ≤ 1 | 0.50 (0.49 to 0.51) | met |",
             "| rlock-client | two-cores | 20.0 (20.0 to 20.0) | 1.05 (1.04 to 1.06) | 12.0 (12.0 to 12.0) | 1.20 (1.19 to 1.21) | 2.00 |",
             "| rlock-client | 250 (250 to 250) | 2.50 (2.49 to 2.51) |",
+            "| 20 | 1 ms | 400 (400 to 400) | 200 (200 to 200) | 0.50 (0.49 to 0.51) |",
             "| rlock-client | 100 | empty | 95.0 (95.0 to 95.0) | 1.30 (1.29 to 1.31) | 180 | 9,000 |",
         ] {
             assert!(page.contains(line), "{line}\n{page}");

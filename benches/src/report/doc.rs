@@ -6,7 +6,7 @@ use super::{client, clients, prose, redisson, stalls, tables, targets};
 use crate::contender::Contender;
 use crate::placement::Placement;
 use crate::redisson::Release;
-use crate::results::{Client, Environment, Results};
+use crate::results::{Before, Client, Environment, Results};
 use crate::scale::{self, Scale};
 use crate::store::Stored;
 use crate::systems;
@@ -110,6 +110,16 @@ fn contended(costs: &Client) -> String {
          together.\n\n{}\n",
         first.rounds,
         client::contended(costs),
+    ) + &costs.before.as_ref().map(before).unwrap_or_default()
+}
+
+/// The same beside another commit.
+fn before(before: &Before) -> String {
+    format!(
+        "### Beside the client of another commit\n\nThe client and the module of commit {} measured in turns with these, {} rounds.\n\n{}\n",
+        before.commit,
+        before.rows.first().map_or(0, |one| one.rounds),
+        client::before(before),
     )
 }
 

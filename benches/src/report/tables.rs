@@ -190,6 +190,10 @@ pub(crate) fn everything(results: &Results) -> String {
         let _ = write!(text, "\nthe client: an acquire and a release, one after the other\n\n{pairs}");
         let _ = write!(text, "\nthe client: from release to the next holder's guard\n\n{hand_offs}");
         let _ = write!(text, "\nthe client: the same with many waiters\n\n{}", client::contended(costs));
+        if let Some(before) = &costs.before {
+            let _ =
+                write!(text, "\nthe client: beside that of {}\n\n{}", before.commit, client::before(before));
+        }
         let _ = write!(text, "\n{}", client::renewal(&costs.renewal));
     }
     if results.clients.is_some() {
