@@ -36,8 +36,8 @@ pub use connection_name::connection_name;
 pub use endpoint::Endpoint;
 pub use error::{Cause, Error};
 pub use link::{
-    Answered, BoxFuture, Connection, Connector, Dialled, Graces, Incoming, Link, Links, Live, Login,
-    NoAnswer, Order, Pace, Reply,
+    Answered, BoxFuture, Connection, Connector, Dialled, Gathering, Graces, Incoming, Link, Links, Live,
+    Login, NoAnswer, Order, Pace, Reply,
 };
 pub use node::{Line, Node, Watch};
 pub use refusal::{Refusal, answer};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 use crate::error::Error;
-use crate::link::{Connector, Link, Links, Live, Order, Pace, Report};
+use crate::link::{Connector, Gathering, Link, Links, Live, Order, Pace, Report};
 
 /// The receiver of what happens at servers.
 pub trait Watch: Send + Sync {
@@ -141,6 +141,11 @@ impl Node {
             live.order(order);
         }
         is_up
+    }
+
+    /// Orders of this server go out in one piece, once what is returned is dropped.
+    pub fn gather(&self) -> Option<Gathering> {
+        self.main.live().map(|live| live.gather())
     }
 
     /// Subscribes if need be, and returns the channel that messages come to.

@@ -226,7 +226,7 @@ impl Keeper {
     }
 
     /// Listens until the connection is gone or given up; says why.
-    async fn serve(&mut self, live: &Live, events: &mut UnboundedReceiver<Incoming>) -> String {
+    async fn serve(&mut self, live: &Arc<Live>, events: &mut UnboundedReceiver<Incoming>) -> String {
         let connector = self.connector.clone();
         let alive = keep_asking(live, connector.as_ref(), &self.links, &self.reports);
         let moved = connector.moved(&live.server);
@@ -250,7 +250,12 @@ impl Keeper {
 }
 
 /// Sends heartbeats: no caller may wait on a dead connection, and each answer proves that the sessions of this connection live.
-async fn keep_asking(live: &Live, connector: &dyn Connector, links: &Links, reports: &Reports) -> String {
+async fn keep_asking(
+    live: &Arc<Live>,
+    connector: &dyn Connector,
+    links: &Links,
+    reports: &Reports,
+) -> String {
     let pace = links.pace;
     let mut shortest = links.graces.shortest();
     loop {

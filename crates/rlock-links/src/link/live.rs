@@ -3,7 +3,7 @@
 use std::future::ready;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -59,10 +59,33 @@ pub struct Live {
     /// Each order that has no answers yet has a receiver of it.
     pub(super) under_way: watch::Sender<()>,
     connection: Box<dyn Connection>,
+    outbox: Mutex<Outbox>,
     links: Links,
     suspicions: UnboundedSender<Suspicion>,
     listener: Listener,
     identity: OnceCell<Option<String>>,
+}
+
+/// Orders that are sent together.
+#[derive(Default)]
+struct Outbox {
+    /// Each with what counts it as under way.
+    orders: Vec<(Order, watch::Receiver<()>)>,
+    /// How many keep them back.
+    gatherings: usize,
+}
+
+/// Keeps orders back until it is dropped.
+pub struct Gathering(Arc<Live>);
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        let mut outbox = self.0.outbox();
+        outbox.gatherings = outbox.gatherings.saturating_sub(1);
+        if outbox.gatherings == 0 {
+            self.0.send_orders(&mut outbox);
+        }
+    }
 }
 
 /// The subscription of a connection.
@@ -104,30 +127,78 @@ impl Live {
         static EPOCHS: AtomicU64 = AtomicU64::new(1);
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
         let (end, under_way) = (End::default(), watch::Sender::default());
-        let (listener, identity) = (Listener::default(), OnceCell::new());
-        Live { epoch, server, end, under_way, connection, links, suspicions, listener, identity }
+        let (outbox, listener, identity) = (Mutex::default(), Listener::default(), OnceCell::new());
+        Live { epoch, server, end, under_way, connection, outbox, links, suspicions, listener, identity }
     }
 
     /// Sends an order, behind those before it. Its answers come before the link reports that it is down. An order that comes after that
     /// is dropped.
     pub(crate) fn order(self: &Arc<Self>, order: Order) {
+        let Some(counted) = self.counted() else { return };
+        let mut outbox = self.outbox();
+        outbox.orders.push((order, counted));
+        if outbox.gatherings == 0 {
+            self.send_orders(&mut outbox);
+        }
+    }
+
+    /// As [`Live::order`], but in a piece of its own: the driver takes one with a subscription for nothing else.
+    fn order_alone(self: &Arc<Self>, order: Order) {
+        let Some(counted) = self.counted() else { return };
+        let mut outbox = self.outbox();
+        self.send_orders(&mut outbox);
+        outbox.orders.push((order, counted));
+        self.send_orders(&mut outbox);
+    }
+
+    /// What counts an order as under way; nothing after the end.
+    fn counted(&self) -> Option<watch::Receiver<()>> {
         // In this order: an order that is sent before the end is counted when the link waits for the answers.
         let counted = self.under_way.subscribe();
-        if self.end.is_set() {
-            return;
+        (!self.end.is_set()).then_some(counted)
+    }
+
+    /// Orders go out in one piece, once what is returned is dropped. A request sends them before, and itself behind them.
+    pub(crate) fn gather(self: &Arc<Self>) -> Gathering {
+        let mut outbox = self.outbox();
+        outbox.gatherings = outbox.gatherings.saturating_add(1);
+        Gathering(self.clone())
+    }
+
+    fn outbox(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends what is gathered, while no other thread can come before it.
+    fn send_orders(self: &Arc<Self>, outbox: &mut Outbox) {
+        let orders = std::mem::take(&mut outbox.orders);
+        let Some(response) = orders.iter().map(|(order, _)| order.response).min() else { return };
+        let mut commands = Vec::new();
+        let mut receivers = Vec::with_capacity(orders.len());
+        for (mut order, counted) in orders {
+            receivers.push((order.commands.len(), order.answered, counted));
+            if commands.is_empty() {
+                commands = order.commands;
+            } else {
+                commands.append(&mut order.commands);
+            }
         }
-        let Order { commands, response, answered } = order;
         let (sent, expected) = (self.now(), commands.len());
         let reply = self.send_now(commands);
         let live = self.clone();
         let task = async move {
             let outcome = live.await_reply(reply, expected, response, response).await;
             // A client that was closed gets no answers any more.
-            if !live.links.stop.is_cancelled() {
-                let unanswered = |why| NoAnswer::Unanswered(Error::transport(live.server.as_str(), why));
-                answered(sent, outcome.map_err(unanswered));
+            if live.links.stop.is_cancelled() {
+                return;
             }
-            drop(counted);
+            let mut outcome = outcome
+                .map(Vec::into_iter)
+                .map_err(|why| NoAnswer::Unanswered(Error::transport(live.server.as_str(), why)));
+            for (count, answered, _counted) in receivers {
+                let answers = outcome.as_mut().map(|values| values.take(count).collect());
+                answered(sent, answers.map_err(|error| error.clone()));
+            }
         };
         self.links.runtime.spawn(task);
     }
@@ -137,13 +208,13 @@ impl Live {
     /// # Errors
     ///
     /// [`Error::Transport`] if there is no answer.
-    pub async fn request(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, Error> {
+    pub async fn request(self: &Arc<Self>, commands: Vec<Cmd>) -> Result<Vec<Value>, Error> {
         self.request_within(commands, self.links.pace.response).await
     }
 
     /// As [`Live::request`], but waits for `time` at most. If that is less than the response time, the connection stays in use.
     pub(crate) async fn request_within(
-        &self,
+        self: &Arc<Self>,
         commands: Vec<Cmd>,
         time: Duration,
     ) -> Result<Vec<Value>, Error> {
@@ -154,13 +225,18 @@ impl Live {
 
     /// As [`Live::request`], within this time. A connection that is silent for `response` is given up.
     pub(super) async fn ask(
-        &self,
+        self: &Arc<Self>,
         commands: Vec<Cmd>,
         time: Duration,
         response: Duration,
     ) -> Result<Vec<Value>, String> {
         let expected = commands.len();
-        self.await_reply(self.send_now(commands), expected, time, response).await
+        let reply = {
+            let mut outbox = self.outbox();
+            self.send_orders(&mut outbox);
+            self.send_now(commands)
+        };
+        self.await_reply(reply, expected, time, response).await
     }
 
     /// Sends commands before it returns: requests go out in the order of the first polls.
@@ -223,7 +299,7 @@ impl Live {
     }
 
     /// Which server this is, the same by whatever address it is reached; `None` where it does not say. It is asked once.
-    pub async fn identity(&self) -> Option<&str> {
+    pub async fn identity(self: &Arc<Self>) -> Option<&str> {
         let ask = || async {
             let mut question = cmd("INFO");
             question.arg("server");
@@ -251,7 +327,7 @@ impl Live {
             let commands = vec![subscribe];
             let live = self.clone();
             let answered: Answered = Box::new(move |_, answers| live.listening(answers, done));
-            self.order(Order { commands, response: self.links.pace.response, answered });
+            self.order_alone(Order { commands, response: self.links.pace.response, answered });
             channel
         });
     }
@@ -308,6 +384,20 @@ mod tests {
     use crate::clock::Clock;
     use crate::link::{Graces, Pace};
 
+    /// Notes how many commands come in one piece, and answers each with its number.
+    #[derive(Clone, Default)]
+    struct Counting(Arc<Mutex<Vec<usize>>>);
+
+    impl Connection for Counting {
+        fn send(&self, commands: Vec<Cmd>) -> Reply {
+            let mut pieces = self.0.lock().unwrap();
+            let before: usize = pieces.iter().sum();
+            pieces.push(commands.len());
+            let numbers = before..before + commands.len();
+            Box::pin(ready(Ok(numbers.map(|number| Value::Int(number as i64)).collect())))
+        }
+    }
+
     /// Counts requests, and answers none.
     struct Mute(Arc<AtomicUsize>);
 
@@ -318,9 +408,7 @@ mod tests {
         }
     }
 
-    /// The second of two waits that began at one moment found no channel yet, sent nothing, and slept for ever.
-    #[tokio::test]
-    async fn the_second_to_listen_has_a_channel_too() {
+    fn live(connection: impl Connection + 'static) -> Arc<Live> {
         let (response, clock) = (Duration::from_secs(1), Clock::System);
         let process = std::process::id();
         let links = Links {
@@ -332,9 +420,51 @@ mod tests {
             runtime: tokio::runtime::Handle::current(),
             stop: CancellationToken::new(),
         };
+        let dialled = Dialled { connection: Box::new(connection), server: "none".into() };
+        Arc::new(Live::new(dialled, unbounded_channel().0, links))
+    }
+
+    #[tokio::test]
+    async fn gathered_orders_go_out_in_one_piece_and_a_request_and_a_subscription_in_pieces_of_their_own() {
+        let connection = Counting::default();
+        let live = live(connection.clone());
+        let (answers, mut answered) = unbounded_channel();
+        let order = |count: usize| {
+            let answers = answers.clone();
+            let answered: Answered = Box::new(move |_, values| answers.send(values.unwrap()).unwrap());
+            live.order(Order {
+                commands: vec![cmd("PING"); count],
+                response: Duration::from_secs(1),
+                answered,
+            });
+        };
+        let (outer, inner) = (live.gather(), live.gather());
+        order(1);
+        order(2);
+        drop(outer);
+        assert!(connection.0.lock().unwrap().is_empty(), "one still gathers");
+        order(1);
+        assert_eq!(live.request(vec![cmd("PING")]).await.unwrap(), [Value::Int(4)]);
+        order(1);
+        live.listen("SUBSCRIBE", |name| name, |_| ());
+        order(1);
+        order(1);
+        drop(inner);
+        order(1);
+        assert_eq!(*connection.0.lock().unwrap(), [4, 1, 1, 1, 2, 1]);
+        let numbers = [vec![0], vec![1, 2], vec![3], vec![5], vec![7], vec![8], vec![9]];
+        for expected in numbers {
+            let values =
+                tokio::time::timeout(Duration::from_secs(20), answered.recv()).await.unwrap().unwrap();
+            assert_eq!(values, expected.into_iter().map(Value::Int).collect::<Vec<_>>());
+        }
+    }
+
+    /// The second of two waits that began at one moment found no channel yet, sent nothing, and slept for ever.
+    #[tokio::test]
+    async fn the_second_to_listen_has_a_channel_too() {
         let requests = Arc::<AtomicUsize>::default();
-        let dialled = Dialled { connection: Box::new(Mute(requests.clone())), server: "mute".into() };
-        let live = Arc::new(Live::new(dialled, unbounded_channel().0, links));
+        let live = live(Mute(requests.clone()));
         let ((begun, begins), (go, goes)) = (mpsc::channel(), mpsc::channel());
         let first = live.clone();
         let first = thread::spawn(move || {

@@ -16,7 +16,7 @@ pub use graces::Graces;
 pub use keeper::Link;
 pub(crate) use keeper::{DEMOTED, Report};
 pub use links::{Links, Pace};
-pub use live::{Answered, Live, NoAnswer, Order};
+pub use live::{Answered, Gathering, Live, NoAnswer, Order};
 pub use redis::Login;
 pub(crate) use redis::RedisConnector;
 pub(crate) use sentinel::{SentinelConnector, Service, Template, in_url};
