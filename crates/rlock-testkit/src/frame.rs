@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 /// A value. Types of RESP3 that no test tells apart are read as the nearest one of RESP2.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Frame {
-    /// A string, simple or bulk, and a number that is no integer.
+    /// A string, simple or bulk, or a number that is not an integer.
     Text(Vec<u8>),
     /// An error.
     Error(Vec<u8>),
