@@ -9,7 +9,7 @@
 //! * [`redisson`] has Redisson's scripts, [`fair_list`] a fair list of owners that are gone.
 //! * [`kinds`] and [`held`] have locks of every kind, held and awaited: on one server, and on several.
 //! * [`clients`] has what the tests of the Rust client share: connections, proxies, processes, clusters.
-//! * [`Wire`] speaks the protocol in [`Frame`]s.
+//! * [`Wire`] speaks the protocol in [`Frame`]s, [`Inline`] sends lines and compares bytes.
 //! * [`nodes`] moves a slot between two nodes of a cluster, [`valgrind`] runs a server in valgrind.
 //! * [`screenshot`] draws a terminal's screen, [`rows()`] writes measurements as JSON. [`docs`] holds what `tests/docs.rs` needs to run the examples of the documentation.
 //!
@@ -29,6 +29,7 @@ mod door;
 pub mod fair_list;
 mod frame;
 pub mod held;
+mod inline;
 pub mod kinds;
 mod module;
 pub mod nodes;
@@ -56,6 +57,7 @@ pub use builder::{ServerBuilder, StartFailure};
 pub use datadir::DataDir;
 pub use door::Door;
 pub use frame::{Frame, parse};
+pub use inline::Inline;
 pub use module::{fault_module_path, module_path, reacting_module_path};
 pub use port::{answering_port, free_port};
 pub use replica_stream::{ReplicaStream, shown};
