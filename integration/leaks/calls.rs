@@ -1,6 +1,6 @@
 //! Every command in every way that is not in [`crate::work`], and changes of locks from outside.
 
-use crate::wire::{ACQUIRED, Batch, DENIED, Line, NOT_HELD, OK, ONE, QUEUED, TWO_HOLDS, ZERO, news};
+use crate::wire::{ACQUIRED, Batch, DENIED, NOT_HELD, OK, ONE, QUEUED, TWO_HOLDS, ZERO, connect, news};
 use crate::work::{Scene, acquire, lock};
 
 const SCRIPT: &str = "redis.call('RLOCK.INFO', KEYS[1]) redis.pcall('RLOCK.ACQUIRE', KEYS[1]) \
@@ -14,7 +14,7 @@ impl Scene<'_> {
         let mut batch = Batch::default();
         holder_calls(&mut batch, &key);
         refused_calls(&mut batch, &key);
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
         self.forced(&key);
         self.nobody_hears(&key);
         self.foreign_turn(&key);
@@ -34,7 +34,7 @@ impl Scene<'_> {
         batch.add(&format!("RLOCK.FORCERELEASE {key}"), ONE);
         batch.add(&format!("RLOCK.FORCERELEASE {key} waits"), ONE);
         batch.add(&format!("RLOCK.FORCERELEASE {key}"), ZERO);
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
         self.heard.hears(&news(&format!("granted 0 waits {key} 1 5000 0")));
     }
 
@@ -46,13 +46,13 @@ impl Scene<'_> {
         batch.add(&acquire(key, "two", "ENQUEUE 0 deaf"), QUEUED);
         batch.add(&format!("RLOCK.RELEASE {key} driver ALL"), ONE);
         batch.add(&format!("EXISTS {key}"), ZERO);
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
     }
 
     /// A Redisson client waits, and the module yields to it before it grants the second native waiter.
     #[track_caller]
     fn foreign_turn(&mut self, key: &str) {
-        let (mut listener, mut batch) = (Line::connect(self.server), Batch::default());
+        let (mut listener, mut batch) = (connect(self.server), Batch::default());
         let channel = format!("redisson_lock__channel:{{{key}}}");
         let subscribed = format!("*3\r\n$9\r\nsubscribe\r\n${}\r\n{channel}\r\n:1\r\n", channel.len());
         listener.say(&format!("SUBSCRIBE {channel}"), &subscribed);
@@ -63,7 +63,7 @@ impl Scene<'_> {
         batch.add(&format!("RLOCK.RELEASE {key} driver"), ONE);
         batch.add(&format!("RLOCK.RELEASE {key} first"), ONE);
         batch.add(&format!("EXISTS {key}"), ZERO);
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
         let granted = |owner| news(&format!("granted 0 {owner} {key} 1 5000 0"));
         self.heard.hears(&(granted("first") + &granted("second")));
         self.driver.say(&format!("RLOCK.RELEASE {key} second"), ONE);
@@ -84,7 +84,7 @@ impl Scene<'_> {
         batch.add(&acquire(key, "driver", ""), ACQUIRED);
         batch.add(&acquire(key, "waits", "ENQUEUE 30000 news"), QUEUED);
         batch.add(&line, answer);
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
         self.heard.hears(&news(&format!("granted 0 waits {key} 1 5000 0")));
         self.driver.say(&format!("RLOCK.RELEASE {key} waits"), ONE);
     }

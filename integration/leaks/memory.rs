@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rlock_testkit::{TestServer, eventually};
 
-use crate::wire::Line;
+use crate::wire::connect;
 use crate::work::Scene;
 
 /// The contended cycles of `make test`.
@@ -39,7 +39,7 @@ const SAME: usize = 15;
 /// The memory in use while only the observer is connected.
 #[track_caller]
 fn at_rest(server: &TestServer) -> i64 {
-    let mut observer = Line::connect(server);
+    let mut observer = connect(server);
     eventually("all to be gone", Duration::from_secs(20), || {
         (observer.info("clients", "connected_clients") == 1).then_some(())
     });

@@ -26,7 +26,7 @@ impl Scene<'_> {
             batch.add(&acquire(key, &format!("reader:{n}"), "READ ENQUEUE 0 news"), QUEUED);
             messages += &news(&format!("granted 0 reader:{n} {key} 1 5000 0 read"));
         }
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
         self.clients[0].send(&(acquire(key, "writer", "WRITE BLOCK 0") + "\r\n"));
         self.await_waiters(READERS + 1);
         let mut batch = Batch::default();
@@ -42,7 +42,7 @@ impl Scene<'_> {
         batch.add(&format!("RLOCK.RELEASE {key} writer READ"), ONE);
         batch.add(&format!("RLOCK.RELEASE {key} other"), ONE);
         batch.add(&format!("EXISTS {key}"), ZERO);
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
         self.heard.hears(&messages);
         self.clients[0].hears(ACQUIRED);
     }
@@ -57,14 +57,14 @@ impl Scene<'_> {
         batch.add(&format!("RLOCK.RENEW {key} dead 1 READ"), ONE);
         batch.add(&format!("PEXPIRE {key} 20000"), ONE);
         batch.add(&format!("RLOCK.FORCERELEASE {key} driver"), ONE);
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
         self.heard.hears(&news(&format!("granted 0 waits {key} 1 5000 0 write")));
         let mut batch = Batch::default();
         batch.add(&format!("RLOCK.RELEASE {key} waits"), ONE);
         batch.add(&acquire(key, "driver", "READ"), ACQUIRED);
         batch.add(&acquire(key, "waits", "WRITE ENQUEUE 0 news"), QUEUED);
         batch.add(&format!("DEL {key} {{{key}}}:driver:rwlock_timeout:1"), ":2\r\n");
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
         self.heard.hears(&news(&format!("granted 0 waits {key} 1 5000 0 write")));
         self.driver.say(&format!("RLOCK.RELEASE {key} waits"), ONE);
     }
@@ -80,7 +80,7 @@ impl Scene<'_> {
         batch.add(&format!("ZADD {deadlines} 1 dead"), ONE);
         batch.add(&acquire(key, "first", "FAIR ENQUEUE 0 news"), QUEUED);
         batch.add(&acquire(key, "cancels", "FAIR ENQUEUE 0 news"), QUEUED);
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
         self.clients[0].send(&(acquire(key, "second", "FAIR BLOCK 0") + "\r\n"));
         self.await_waiters(3);
         let mut batch = Batch::default();
@@ -90,7 +90,7 @@ impl Scene<'_> {
         batch.add(&format!("RLOCK.RELEASE {key} first"), ONE);
         batch.add(&format!("RLOCK.RELEASE {key} second"), ONE);
         batch.add(&format!("EXISTS {key} {list} {deadlines}"), ZERO);
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
         self.heard.hears(&news(&format!("granted 0 first {key} 1 5000 0")));
         self.clients[0].hears(ACQUIRED);
     }

@@ -8,7 +8,7 @@ use std::fs;
 use rlock_testkit::{ServerBuilder, Stopped, TestServer, eventually, fault_module_path, module_path};
 
 use crate::report::{Fault, assert_none, faults};
-use crate::wire::{ACQUIRED, Batch, DENIED, Line, OK, ONE, QUEUED, news};
+use crate::wire::{ACQUIRED, Batch, DENIED, OK, ONE, QUEUED, connect, news};
 use crate::work::{SOON, Scene, acquire};
 
 /// Valgrind's output, in the server's directory.
@@ -48,7 +48,7 @@ fn do_all(server: &TestServer, used: &mut u64) {
 #[ignore = "needs valgrind: make leaks"]
 fn a_server_without_waiters_ends_and_has_lost_nothing() {
     let server = start(TestServer::builder().module(module_path()).conf("notify-keyspace-events", "KEA"));
-    let (mut client, used) = (Line::connect(&server), &mut 0);
+    let (mut client, used) = (connect(&server), &mut 0);
     for _ in 0..2 {
         do_all(&server, used);
         eventually("no waiters", SOON, || (client.info("rlock", "rlock_waiters") == 0).then_some(()));
@@ -64,7 +64,7 @@ fn a_server_without_waiters_ends_and_has_lost_nothing() {
 #[ignore = "needs valgrind: make leaks"]
 fn nothing_is_left_of_a_refused_load() {
     let server = start(TestServer::builder().without_module());
-    let mut client = Line::connect(&server);
+    let mut client = connect(&server);
     let load = format!("MODULE LOADEX {}", module_path().display());
     client.say("HSET hash field 1", ONE);
     for option in
@@ -91,7 +91,7 @@ fn a_server_that_is_demoted_and_ends_with_waiters_loses_nothing() {
     let (blocked, mut batch) = (acquire("lock", "blocked", "BLOCK 0"), Batch::default());
     batch.add(&acquire("lock", "driver", ""), ACQUIRED);
     batch.add(&acquire("lock", "waits", "ENQUEUE 0 news"), QUEUED);
-    scene.driver.ask(&batch);
+    batch.exchange(&mut scene.driver);
     scene.clients[0].send(&format!("{blocked}\r\n"));
     scene.await_waiters(2);
     let refused = scene.driver.ask_line("MODULE UNLOAD rlock");
@@ -115,7 +115,7 @@ fn a_server_that_is_demoted_and_ends_with_waiters_loses_nothing() {
 #[ignore = "needs valgrind: make leaks"]
 fn valgrind_sees_what_a_panic_loses() {
     let server = start(TestServer::builder().module(fault_module_path()));
-    let mut client = Line::connect(&server);
+    let mut client = connect(&server);
     let panicked = "-ERR rlock: internal error: a command panicked; see the server's log and report it\r\n";
     for _ in 0..5 {
         client.say("RLOCK.FAULT command", ONE);

@@ -5,9 +5,9 @@ use std::iter::repeat_n;
 use std::mem::take;
 use std::time::Duration;
 
-use rlock_testkit::{TestServer, eventually};
+use rlock_testkit::{Inline, TestServer, eventually};
 
-use crate::wire::{ACQUIRED, Batch, DENIED, Line, OK, ONE, QUEUED, ZERO, news};
+use crate::wire::{ACQUIRED, Batch, DENIED, OK, ONE, QUEUED, ZERO, connect, news};
 
 /// The number of blocked clients, and of enqueued owners.
 pub(crate) const CLIENTS: usize = 20;
@@ -30,9 +30,9 @@ pub(crate) fn acquire(key: &str, owner: &str, wait: &str) -> String {
 /// A server and its clients: one that sends most commands, some that block, and one that receives the messages.
 pub(crate) struct Scene<'a> {
     pub(crate) server: &'a TestServer,
-    pub(crate) driver: Line,
-    pub(crate) clients: Vec<Line>,
-    pub(crate) heard: Line,
+    pub(crate) driver: Inline,
+    pub(crate) clients: Vec<Inline>,
+    pub(crate) heard: Inline,
     used: &'a mut u64,
 }
 
@@ -40,10 +40,10 @@ impl<'a> Scene<'a> {
     /// Connects all; `used` counts the locks that were used up to now.
     #[track_caller]
     pub(crate) fn new(server: &'a TestServer, used: &'a mut u64) -> Scene<'a> {
-        let mut heard = Line::connect(server);
+        let mut heard = connect(server);
         heard.say("SUBSCRIBE news", "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
-        let clients = (0..CLIENTS).map(|_| Line::connect(server)).collect();
-        Scene { server, driver: Line::connect(server), clients, heard, used }
+        let clients = (0..CLIENTS).map(|_| connect(server)).collect();
+        Scene { server, driver: connect(server), clients, heard, used }
     }
 
     /// Reserves `count` locks that were never used; returns the number of the first.
@@ -114,7 +114,7 @@ impl<'a> Scene<'a> {
             batch.add(&format!("RLOCK.RENEW {key} {owner} 30000"), ONE);
             batch.add(&format!("RLOCK.RELEASE {key} {owner}"), ONE);
         }
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
         self.heard.hears(&messages);
     }
 
@@ -132,7 +132,7 @@ impl<'a> Scene<'a> {
                 batch.add(&format!("LPUSH list:{n:03} owner"), ONE);
                 batch.add(&format!("DEL {key}"), ONE);
             }
-            self.driver.ask(&batch);
+            batch.exchange(&mut self.driver);
         }
         for (n, client) in self.clients.iter_mut().enumerate() {
             let popped = format!("*2\r\n$8\r\nlist:{n:03}\r\n$5\r\nowner\r\n");
@@ -155,7 +155,7 @@ impl<'a> Scene<'a> {
             batch.add(&acquire(key, "impatient", "ENQUEUE 1 news"), QUEUED);
             messages += &news(&format!("timeout 0 impatient {key}"));
         }
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
         self.heard.hears(&messages);
         for (client, key) in self.clients.iter_mut().zip(&locks) {
             client.send(&(acquire(key, "blocked", "BLOCK 1") + "\r\n"));
@@ -178,7 +178,7 @@ impl<'a> Scene<'a> {
     fn end_each(&mut self, locks: &[String], add: &dyn Fn(&mut Batch, &str)) {
         let mut batch = Batch::default();
         locks.iter().for_each(|key| add(&mut batch, key));
-        self.driver.ask(&batch);
+        batch.exchange(&mut self.driver);
     }
 
     /// Clients that disconnect while they wait, or while a grant is in transit to them.
@@ -187,7 +187,7 @@ impl<'a> Scene<'a> {
         let key = lock(self.new_locks(1));
         self.driver.say(&acquire(&key, "driver", ""), ACQUIRED);
         let kept = take(&mut self.clients);
-        self.clients = repeat_n((), CLIENTS).map(|()| Line::connect(self.server)).collect();
+        self.clients = repeat_n((), CLIENTS).map(|()| connect(self.server)).collect();
         let ids: Vec<_> = self.clients.iter_mut().map(|client| client.number("CLIENT ID")).collect();
         self.all_wait(|n| acquire(&key, &format!("client:{n:03}"), "BLOCK 0") + "\r\n");
         // Every other is killed in the transaction that gives it the lock, and the lock goes to the next.
@@ -198,7 +198,7 @@ impl<'a> Scene<'a> {
             batch.add(&format!("RLOCK.RELEASE {key} {holder}"), "+QUEUED\r\n");
             batch.add(&format!("CLIENT KILL ID {}", ids[n]), "+QUEUED\r\n");
             batch.add("EXEC", "*2\r\n:1\r\n:1\r\n");
-            self.driver.ask(&batch);
+            batch.exchange(&mut self.driver);
             self.clients[n + 1].hears(ACQUIRED);
         }
         self.clients = kept;

@@ -1,8 +1,6 @@
 //! What an operator sees: the section in INFO, the warning, COMMAND DOCS.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpStream};
-
+use rlock_testkit::Inline;
 use rlock_testkit::prelude::*;
 
 const PAGE: &str = include_str!("../../docs/COMMANDS.md");
@@ -242,9 +240,9 @@ fn flags_of(client: &mut Connection, name: &str) -> (i64, Vec<String>) {
 
 /// What MONITOR shows until it shows `ECHO end`.
 #[track_caller]
-fn monitored(monitor: &mut BufReader<TcpStream>, client: &mut Connection) -> Vec<String> {
+fn monitored(monitor: &mut Inline, client: &mut Connection) -> Vec<String> {
     say(client, "ECHO end");
-    let lines = monitor.lines().map(|line| line.unwrap().to_ascii_lowercase());
+    let lines = std::iter::repeat_with(|| monitor.one_line().to_ascii_lowercase());
     lines.take_while(|line| !line.ends_with(r#""echo" "end""#)).collect()
 }
 
@@ -252,13 +250,8 @@ fn monitored(monitor: &mut BufReader<TcpStream>, client: &mut Connection) -> Vec
 #[test]
 fn monitor_shows_the_permission_probe() {
     let (server, client) = &mut TestServer::start_and_connect();
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    stream.write_all(b"MONITOR\r\n").unwrap();
-    let monitor = &mut BufReader::new(stream);
-    let mut confirmed = String::new();
-    monitor.read_line(&mut confirmed).unwrap();
-    assert_eq!(confirmed, "+OK\r\n");
+    let monitor = &mut Inline::connect(server, SOON);
+    monitor.say("MONITOR", "+OK\r\n");
     let probes = |lines: Vec<String>| {
         lines.iter().filter(|line| line.ends_with(r#""zremrangebyrank" "lock" "1" "0""#)).count()
     };

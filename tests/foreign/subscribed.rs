@@ -1,56 +1,20 @@
 //! Waiting on a connection that has subscriptions: RESP3 allows any command there, and not every server can block it.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
+use rlock_testkit::Inline;
 use rlock_testkit::prelude::*;
 
 /// The answer of a server that cannot block the connection.
 const REFUSED: &str = "-ERR this server cannot block a connection that has subscriptions; \
     use another connection, or ENQUEUE\r\n";
 
-/// A connection in RESP3 that reads no more than it is asked for.
-struct Resp3(TcpStream);
-
-impl Resp3 {
-    /// One that has the subscription of this line.
-    #[track_caller]
-    fn subscribed(server: &TestServer, line: &str) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-        stream.set_read_timeout(Some(SOON)).unwrap();
-        let mut connection = Self(stream);
-        connection.say("HELLO 3");
-        connection.send(line);
-        connection.read_to(":1\r\n");
-        connection
-    }
-
-    fn send(&mut self, line: &str) {
-        self.0.write_all(format!("{line}\r\n").as_bytes()).unwrap();
-    }
-
-    /// Reads up to where `end` stands.
-    #[track_caller]
-    fn read_to(&mut self, end: &str) -> String {
-        let (mut read, mut byte) = (Vec::new(), [0]);
-        while !read.ends_with(end.as_bytes()) {
-            let so_far = || String::from_utf8_lossy(&read).into_owned();
-            match self.0.read(&mut byte) {
-                Ok(1) => read.push(byte[0]),
-                Ok(_) => panic!("the connection ended before {end:?}: {:?}", so_far()),
-                Err(error) => panic!("{error} before {end:?}: {:?}", so_far()),
-            }
-        }
-        String::from_utf8(read).unwrap()
-    }
-
-    /// The answer to a line, up to the answer of a PING after it.
-    #[track_caller]
-    fn say(&mut self, line: &str) -> String {
-        self.send(line);
-        self.send("PING");
-        self.read_to("+PONG\r\n").trim_end_matches("+PONG\r\n").to_owned()
-    }
+/// A connection in RESP3 that has the subscription of this line.
+#[track_caller]
+fn subscribed(server: &TestServer, line: &str) -> Inline {
+    let mut connection = Inline::connect(server, SOON);
+    connection.answer("HELLO 3");
+    connection.send(&format!("{line}\r\n"));
+    connection.read_to(":1\r\n");
+    connection
 }
 
 /// Whether the server refuses to block a connection that has subscriptions.
@@ -65,19 +29,19 @@ fn a_connection_with_subscriptions_waits_or_gets_an_error() {
     for subscribe in ["SUBSCRIBE x", "PSUBSCRIBE x*", "SSUBSCRIBE x"] {
         for mode in ["", " READ", " WRITE", " FAIR", " FENCED"] {
             let (server, mut client) = held();
-            let mut subscribed = Resp3::subscribed(&server, subscribe);
+            let mut subscribed = subscribed(&server, subscribe);
             let line = format!("RLOCK.ACQUIRE lock bob 100000{mode} BLOCK 0");
             if mode.contains("READ") || mode.contains("WRITE") {
                 client.story(&[("RLOCK.RELEASE lock alice", "1")]);
                 client.story(&[("RLOCK.ACQUIRE lock alice 100000 WRITE", "[1, 100000, 0]")]);
             }
             if refuses(&server) {
-                assert_eq!(subscribed.say(&line), REFUSED, "{subscribe}, {line}");
+                assert_eq!(subscribed.answer(&line), REFUSED, "{subscribe}, {line}");
                 assert!(queue(&mut client, "lock").is_empty(), "{subscribe}, {line}");
                 client.story(&[("LLEN redisson_lock_queue:{lock}", "0")]);
                 client.story(&[("RLOCK.RELEASE lock alice", "1"), ("EXISTS lock", "0")]);
             } else {
-                subscribed.send(&line);
+                subscribed.send(&format!("{line}\r\n"));
                 waits(&mut client);
                 client.story(&[("RLOCK.RELEASE lock alice", "1")]);
                 subscribed.read_to("*3\r\n:1\r\n:100000\r\n");
@@ -98,11 +62,11 @@ fn a_wait_of_the_same_owner_outlasts_one_that_is_refused() {
     let (server, mut client) = held();
     let bob = Waiting::line(&server, "RLOCK.ACQUIRE lock bob 100000 BLOCK 0");
     let carol = Waiting::line(&server, "RLOCK.ACQUIRE lock carol 100000 BLOCK 0");
-    let mut subscribed = Resp3::subscribed(&server, "SUBSCRIBE x");
+    let mut subscribed = subscribed(&server, "SUBSCRIBE x");
     if !refuses(&server) {
         return;
     }
-    assert_eq!(subscribed.say("RLOCK.ACQUIRE lock bob 5000 BLOCK 10"), REFUSED);
+    assert_eq!(subscribed.answer("RLOCK.ACQUIRE lock bob 5000 BLOCK 10"), REFUSED);
     assert!(bob.still_waits());
     let first = &queue(&mut client, "lock")[0];
     assert_eq!((first.owner.as_str(), first.client_id, first.wait_left_ms), ("bob", bob.client_id(), -1));
@@ -115,7 +79,7 @@ fn a_wait_of_the_same_owner_outlasts_one_that_is_refused() {
 fn a_full_queue_refuses_any_connection() {
     let (server, mut client) = held();
     client.story(&[("CONFIG SET rlock.max-waiters 0", "OK")]);
-    let said = Resp3::subscribed(&server, "SUBSCRIBE x").say("RLOCK.ACQUIRE lock bob 5000 BLOCK 0");
+    let said = subscribed(&server, "SUBSCRIBE x").answer("RLOCK.ACQUIRE lock bob 5000 BLOCK 0");
     assert!(said.starts_with("-QUEUEFULL "), "{said}");
 }
 
@@ -123,8 +87,8 @@ fn a_full_queue_refuses_any_connection() {
 #[test]
 fn a_connection_with_subscriptions_may_enqueue() {
     let (server, mut client) = held();
-    let mut subscribed = Resp3::subscribed(&server, "SUBSCRIBE grants");
-    let said = subscribed.say("RLOCK.ACQUIRE lock bob 100000 ENQUEUE 0 grants");
+    let mut subscribed = subscribed(&server, "SUBSCRIBE grants");
+    let said = subscribed.answer("RLOCK.ACQUIRE lock bob 100000 ENQUEUE 0 grants");
     assert_eq!(said, "*3\r\n:0\r\n:0\r\n:0\r\n");
     client.story(&[("RLOCK.RELEASE lock alice", "1")]);
     let told = subscribed.read_to("granted");

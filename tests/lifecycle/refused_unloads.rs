@@ -1,9 +1,8 @@
 //! A loaded module stays: servers keep pointers to its commands that they follow later.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 
+use rlock_testkit::Inline;
 use rlock_testkit::prelude::*;
 
 use crate::lifecycle::modules;
@@ -78,19 +77,15 @@ fn a_paused_command_runs_after_an_unload_was_refused() {
     let server = TestServer::start();
     let client = &mut server.connect();
     client.story(&[("CLIENT PAUSE 600000 WRITE", "OK")]);
-    let mut paused = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-    paused.set_read_timeout(Some(SOON)).unwrap();
-    paused.write_all(b"CLIENT SETNAME paused\r\nRLOCK.ACQUIRE lock alice 60000\r\n").unwrap();
+    let mut paused = Inline::connect(&server, SOON);
+    paused.send("CLIENT SETNAME paused\r\nRLOCK.ACQUIRE lock alice 60000\r\n");
     wait_for("it to be paused", || {
         let list = say(client, "CLIENT LIST");
         list.split("id=").any(|line| line.contains("name=paused") && line.contains("flags=b"))
     });
     stays(&server, client);
     client.story(&[("CLIENT UNPAUSE", "OK")]);
-    let expected = b"+OK\r\n*3\r\n:1\r\n:60000\r\n:0\r\n";
-    let mut answered = vec![0; expected.len()];
-    paused.read_exact(&mut answered).unwrap();
-    assert_eq!(answered, expected);
+    paused.hears("+OK\r\n*3\r\n:1\r\n:60000\r\n:0\r\n");
     client.story(&[("RLOCK.RELEASE lock alice", "1")]);
 }
 
@@ -98,21 +93,18 @@ fn a_paused_command_runs_after_an_unload_was_refused() {
 #[test]
 fn commands_run_that_are_sent_behind_an_unload() {
     let server = TestServer::start();
-    let mut line = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-    line.set_read_timeout(Some(SOON)).unwrap();
+    let mut line = Inline::connect(&server, SOON);
     let client = &mut server.connect();
-    for round in 0..20 {
-        line.write_all(b"BLPOP list 0\r\nRLOCK.ACQUIRE lock alice 60000\r\nMODULE UNLOAD rlock\r\nRLOCK.RELEASE lock alice\r\n")
-            .unwrap();
+    for _ in 0..20 {
+        line.send("BLPOP list 0\r\nRLOCK.ACQUIRE lock alice 60000\r\nMODULE UNLOAD rlock\r\nRLOCK.RELEASE lock alice\r\n");
         wait_for("it to be blocked", || server.info("clients")["blocked_clients"] == "1");
         let refused = say(client, "MODULE UNLOAD rlock");
         assert!(refused.starts_with("!ERR "), "{refused}");
         client.story(&[("RPUSH list x", "1")]);
-        let expected = "*2\r\n$4\r\nlist\r\n$1\r\nx\r\n*3\r\n:1\r\n:60000\r\n:0\r\n\
-             -ERR Error unloading module: operation not possible.\r\n:1\r\n";
-        let mut answered = vec![0; expected.len()];
-        line.read_exact(&mut answered).unwrap();
-        assert_eq!(String::from_utf8_lossy(&answered), expected, "round {round}");
+        line.hears(
+            "*2\r\n$4\r\nlist\r\n$1\r\nx\r\n*3\r\n:1\r\n:60000\r\n:0\r\n\
+             -ERR Error unloading module: operation not possible.\r\n:1\r\n",
+        );
     }
 }
 

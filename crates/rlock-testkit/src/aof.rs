@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Command;
-use crate::wire::parse;
+use crate::frame::parse;
 
 /// The commands in a server's append only file, in order, without `SELECT`.
 ///

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use redis::{Client, Connection, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
+use crate::frame::Frame;
 use crate::server::TestServer;
-use crate::wire::{Frame, Wire};
+use crate::wire::Wire;
 
 /// How long a connection waits for the server to take or to answer a command.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -88,7 +89,7 @@ pub(crate) fn ready(port: u16) -> Option<Option<u32>> {
     let within = Duration::from_secs(1);
     let mut wire = Wire::connect(port, within).ok()?;
     wire.send(&["INFO"]).ok()?;
-    let Frame::Bulk(Some(text)) = wire.frame(within).ok()?? else {
+    let Frame::Text(text) = wire.frame(within).ok()?? else {
         // A refusal comes from a server that is ready to refuse.
         return Some(None);
     };

@@ -3,14 +3,11 @@
 //! Replies are written as the tables of the tests show them: `1`, `null`, `OK`, `"a string"`,
 //! `[1, 2]`, `{"key": 1}`, and an error as its whole line after `!`.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-
 use redis::{Cmd, Connection, ConnectionLike, Value};
 
 pub use crate::wait::SOON;
 
+use crate::inline::Inline;
 use crate::server::TestServer;
 
 /// The part of a lease that may have passed before a test checks it: the machine may be very busy.
@@ -83,18 +80,15 @@ pub fn state(connection: &mut Connection, key: impl AsRef<[u8]>) -> [String; 3] 
     ["TYPE", "DUMP", "PEXPIRETIME"].map(|word| say_words(connection, &[word.as_bytes(), key.as_ref()]))
 }
 
-/// The bytes that the server answers to lines, without those to `HELLO` and `QUIT`.
+/// The bytes that the server answers to lines, without the one to `HELLO`.
 #[track_caller]
 pub fn on_the_wire(server: &TestServer, protocol: u8, lines: &[&str]) -> String {
-    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    let said = format!("HELLO {protocol}\r\nECHO begin\r\n{}\r\nECHO end\r\nQUIT\r\n", lines.join("\r\n"));
-    stream.write_all(said.as_bytes()).unwrap();
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).unwrap();
-    let heard = String::from_utf8(bytes).unwrap();
-    let (_, heard) = heard.split_once("$5\r\nbegin\r\n").unwrap();
-    heard.split_once("$3\r\nend\r\n").unwrap().0.to_owned()
+    let mut connection = Inline::connect(server, SOON);
+    connection.send(&format!("HELLO {protocol}\r\nECHO begin\r\n{}\r\nECHO end\r\n", lines.join("\r\n")));
+    connection.read_to("$5\r\nbegin\r\n");
+    let mut answers = connection.read_to("$3\r\nend\r\n");
+    answers.truncate(answers.len() - "$3\r\nend\r\n".len());
+    answers
 }
 
 /// Sends lines in one transaction; the answers.

@@ -9,6 +9,7 @@
 //! * [`redisson`] has Redisson's scripts, [`fair_list`] a fair list of owners that are gone.
 //! * [`kinds`] and [`held`] have locks of every kind, held and awaited: on one server, and on several.
 //! * [`clients`] has what the tests of the Rust client share: connections, proxies, processes, clusters.
+//! * [`Wire`] speaks the protocol in [`Frame`]s, [`Inline`] sends lines and compares bytes.
 //! * [`nodes`] moves a slot between two nodes of a cluster, [`valgrind`] runs a server in valgrind.
 //! * [`screenshot`] draws a terminal's screen, [`rows()`] writes measurements as JSON. [`docs`] holds what `tests/docs.rs` needs to run the examples of the documentation.
 //!
@@ -26,7 +27,9 @@ mod datadir;
 pub mod docs;
 mod door;
 pub mod fair_list;
+mod frame;
 pub mod held;
+mod inline;
 pub mod kinds;
 mod module;
 pub mod nodes;
@@ -53,6 +56,8 @@ pub use aof::{aof_all_commands, aof_commands};
 pub use builder::{ServerBuilder, StartFailure};
 pub use datadir::DataDir;
 pub use door::Door;
+pub use frame::{Frame, parse};
+pub use inline::Inline;
 pub use module::{fault_module_path, module_path, reacting_module_path};
 pub use port::{answering_port, free_port};
 pub use replica_stream::{ReplicaStream, shown};
@@ -62,7 +67,7 @@ pub use server::{Stopped, TestServer};
 pub use subscriber::Subscriber;
 pub use version::{ServerName, ServerVersion};
 pub use wait::{eventually, poll, wait_for};
-pub use wire::{Frame, Wire};
+pub use wire::Wire;
 
 /// A command as a server replicates or persists it: its words, the name first.
 pub type Command = Vec<Vec<u8>>;

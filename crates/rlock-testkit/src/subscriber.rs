@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::frame::Frame;
 use crate::server::TestServer;
-use crate::wire::{Frame, Wire};
+use crate::wire::Wire;
 
 /// How long the server may take to confirm a subscription.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(10);
@@ -154,7 +155,7 @@ impl Subscriber {
         };
         let mut words = match frame {
             // Without any subscription, PING is answered as on any other connection.
-            Frame::Simple(text) => return Some(Some(text)),
+            Frame::Text(text) => return Some(Some(text)),
             Frame::Error(text) => panic!("{}", String::from_utf8_lossy(&text)),
             frame => frame.into_words().expect("messages and confirmations are lists of words"),
         };

@@ -4,75 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// A RESP2 value.
-#[derive(Debug, Clone, PartialEq)]
-#[expect(missing_docs, reason = "the names are those of the protocol")]
-pub enum Frame {
-    Simple(Vec<u8>),
-    Error(Vec<u8>),
-    Int(i64),
-    Bulk(Option<Vec<u8>>),
-    Array(Vec<Frame>),
-}
-
-impl Frame {
-    /// The words of an array of strings; numbers become their digits.
-    pub fn into_words(self) -> Option<Vec<Vec<u8>>> {
-        let Frame::Array(items) = self else { return None };
-        let word = |item| match item {
-            Frame::Bulk(Some(bytes)) | Frame::Simple(bytes) => Some(bytes),
-            Frame::Bulk(None) => Some(Vec::new()),
-            Frame::Int(number) => Some(number.to_string().into_bytes()),
-            Frame::Error(_) | Frame::Array(_) => None,
-        };
-        items.into_iter().map(word).collect()
-    }
-}
-
-/// Takes one value from the start of `bytes`: the value and its length, or `None` if incomplete.
-pub(crate) fn parse(bytes: &[u8]) -> io::Result<Option<(Frame, usize)>> {
-    let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
-    let (kind, text, next) = (bytes[0], bytes.get(1..end).unwrap_or_default(), end + 2);
-    let frame = match kind {
-        b'+' => Frame::Simple(text.to_vec()),
-        b'-' => Frame::Error(text.to_vec()),
-        b':' => Frame::Int(number(text)?),
-        b'$' => return parse_bulk(bytes, next, number(text)?),
-        b'*' => return parse_array(bytes, next, number(text)?),
-        _ => return Err(malformed(bytes)),
-    };
-    Ok(Some((frame, next)))
-}
-
-fn parse_bulk(bytes: &[u8], start: usize, length: i64) -> io::Result<Option<(Frame, usize)>> {
-    let Ok(length) = usize::try_from(length) else { return Ok(Some((Frame::Bulk(None), start))) };
-    let end = start + length;
-    if bytes.len() < end + 2 {
-        return Ok(None);
-    }
-    Ok(Some((Frame::Bulk(Some(bytes[start..end].to_vec())), end + 2)))
-}
-
-fn parse_array(bytes: &[u8], start: usize, count: i64) -> io::Result<Option<(Frame, usize)>> {
-    let mut items = Vec::new();
-    let mut next = start;
-    for _ in 0..count {
-        let Some((item, length)) = parse(&bytes[next..])? else { return Ok(None) };
-        items.push(item);
-        next += length;
-    }
-    Ok(Some((Frame::Array(items), next)))
-}
-
-fn number(text: &[u8]) -> io::Result<i64> {
-    let text_number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    text_number.ok_or_else(|| malformed(text))
-}
-
-fn malformed(bytes: &[u8]) -> io::Error {
-    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned();
-    io::Error::new(ErrorKind::InvalidData, format!("not the Redis protocol: {start:?}"))
-}
+use crate::frame::{Frame, parse};
 
 /// A connection that keeps what it has received until it is asked for.
 #[derive(Debug)]
@@ -182,23 +114,5 @@ impl Wire {
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Instant::now() < deadline),
             Err(error) => Err(error),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_taken_when_complete() {
-        let bytes = b"*3\r\n$3\r\na\r\n\r\n:-7\r\n$-1\r\n+rest";
-        let (frame, length) = parse(bytes).unwrap().unwrap();
-        assert_eq!(length, bytes.len() - 5);
-        let words = frame.into_words().unwrap();
-        assert_eq!(words, [b"a\r\n".to_vec(), b"-7".to_vec(), Vec::new()]);
-        for end in 0..length {
-            assert_eq!(parse(&bytes[..end]).unwrap(), None);
-        }
-        assert!(parse(b"nonsense\r\n").is_err());
     }
 }

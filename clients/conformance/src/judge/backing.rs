@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::Book;
 use super::transcript::encoded;
-use crate::proxy::resp::Frame;
 use crate::proxy::transcript::{Entry, What};
+use rlock_testkit::Frame;
 
 const MS: i64 = 1_000_000;
 
@@ -53,7 +53,7 @@ pub(super) fn confirmations(book: &Book) -> HashMap<&str, Vec<Backing>> {
 }
 
 fn confirmation(entry: &Entry) -> Option<(&str, Backing)> {
-    let holds = |value: &Frame| matches!(value, Frame::Items(items) if matches!(items.first(), Some(Frame::Int(holds)) if *holds > 0));
+    let holds = |value: &Frame| matches!(value, Frame::Array(items) if matches!(items.first(), Some(Frame::Int(holds)) if *holds > 0));
     let acquire = entry.command("RLOCK.ACQUIRE");
     let (words, reply) = acquire.or_else(|| entry.command("RLOCK.RENEW"))?;
     let reply = reply.filter(|reply| reply.delivered)?;

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::backing::{Backing, By, Granted, confirmations, end_of, messages};
 use super::{Book, grants, lasting};
-use crate::proxy::resp::Frame;
 use crate::proxy::transcript::Entry;
 use crate::run::{Asked, Problem, Run};
+use rlock_testkit::Frame;
 
 const MS: i64 = 1_000_000;
 

@@ -2,9 +2,9 @@
 
 use super::backing::{Backing, By};
 use super::holds::{Hold, text};
-use crate::proxy::resp::Frame;
 use crate::proxy::transcript::{Entry, Replied, What};
 use crate::run::{Asked, Problem, Run};
+use rlock_testkit::Frame;
 
 const MS: i64 = 1_000_000;
 

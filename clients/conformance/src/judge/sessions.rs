@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::Book;
 use super::holds::text;
-use crate::proxy::resp::Frame;
 use crate::proxy::transcript::{Entry, What};
 use crate::run::{Asked, Problem, Run};
+use rlock_testkit::Frame;
 
 pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
     let graces = graces(run);

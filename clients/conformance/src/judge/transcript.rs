@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::Book;
-use crate::proxy::resp::Frame;
 use crate::proxy::transcript::What;
 use crate::run::{Problem, Run};
+use rlock_testkit::Frame;
 
 const MS: i64 = 1_000_000;
 
@@ -112,7 +112,7 @@ pub(super) fn encoded(owner: &str) -> String {
 }
 
 fn is_waiting(reply: &Frame) -> bool {
-    matches!(reply, Frame::Items(items) if items.first() == Some(&Frame::Int(0)))
+    matches!(reply, Frame::Array(items) if items.first() == Some(&Frame::Int(0)))
 }
 
 /// An owner has one lock, one client, and no life after its release; there are no more owners than acquisitions.

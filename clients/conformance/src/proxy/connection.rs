@@ -4,9 +4,10 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use rlock_testkit::{Frame, parse};
+
 use super::addresses::rename;
 use super::gate::{Act, meet};
-use super::resp::{Frame, parse};
 use super::transcript::{Entry, Replied, What};
 use super::{Open, Shared, State};
 use crate::clock::boot_ns;
@@ -88,7 +89,7 @@ impl Way {
                 return Ok(());
             }
             received.extend(chunk.get(..length).unwrap_or_default());
-            while let Some((frame, length)) = parse(&received).map_err(io::Error::other)? {
+            while let Some((frame, length)) = parse(&received)? {
                 let mut bytes: Vec<u8> = received.drain(..length).collect();
                 if !self.shared.renamed.is_empty() {
                     rename(&mut bytes, &self.shared.renamed);
@@ -103,7 +104,7 @@ impl Way {
     }
 
     fn request(&self, frame: &Frame) -> Fate {
-        let Frame::Items(items) = frame else { return Fate::Pass };
+        let Frame::Array(items) = frame else { return Fate::Pass };
         let mut words: Vec<String> = items.iter().filter_map(Frame::text).collect();
         let Some(name) = words.first_mut() else { return Fate::Pass };
         name.make_ascii_uppercase();
@@ -137,7 +138,7 @@ impl Way {
         if open.silent {
             return Fate::Vanish;
         }
-        if let Some(words) = frame.message(open.subscriber) {
+        if let Some(words) = message(frame, open.subscriber) {
             if words.first().is_some_and(|word| word.ends_with("subscribe")) {
                 open.pending.pop_front();
             }
@@ -212,4 +213,18 @@ fn set_reply(state: &mut State, entry: usize, replied: Replied) {
     if let Some(What::Request { reply, .. }) = state.entries.get_mut(entry).map(|entry| &mut entry.what) {
         *reply = Some(replied);
     }
+}
+
+/// The words of a message or of the confirmation of a subscription, if it is one.
+fn message(frame: &Frame, subscriber: bool) -> Option<Vec<String>> {
+    let items = match frame {
+        Frame::Push(items) => items,
+        Frame::Array(items) if subscriber => items,
+        _ => return None,
+    };
+    let words: Vec<String> = items.iter().map(|item| item.text().unwrap_or_default()).collect();
+    let first = words.first()?.as_str();
+    let kinds = ["message", "pmessage", "smessage"];
+    let known = kinds.contains(&first) || first.ends_with("subscribe");
+    (known || matches!(frame, Frame::Push(_))).then_some(words)
 }

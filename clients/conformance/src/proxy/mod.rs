@@ -3,7 +3,6 @@
 mod addresses;
 mod connection;
 pub(crate) mod gate;
-pub(crate) mod resp;
 pub(crate) mod transcript;
 
 use std::collections::{HashMap, VecDeque};

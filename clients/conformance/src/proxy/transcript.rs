@@ -1,6 +1,6 @@
 //! What went through a proxy.
 
-use super::resp::Frame;
+use rlock_testkit::Frame;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -84,10 +84,10 @@ fn shown(frame: &Frame) -> String {
         Frame::Text(bytes) => {
             String::from_utf8_lossy(bytes.get(..60).unwrap_or(bytes)).escape_debug().to_string()
         }
-        Frame::Error(text) => format!("error {text}"),
+        Frame::Error(text) => format!("error {}", String::from_utf8_lossy(text)),
         Frame::Int(number) => number.to_string(),
         Frame::Null => "null".to_string(),
-        Frame::Items(items) | Frame::Push(items) => {
+        Frame::Array(items) | Frame::Push(items) => {
             let items: Vec<String> = items.iter().take(6).map(shown).collect();
             format!("[{}]", items.join(","))
         }

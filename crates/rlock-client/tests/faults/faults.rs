@@ -14,21 +14,25 @@ use tokio::task::JoinSet;
 const LATE: u64 = 1_500;
 
 /// All that can go wrong with one request.
-const FATES: [Fate; 6] =
+pub(crate) const FATES: [Fate; 6] =
     [Fate::Swallow, Fate::CutBefore, Fate::CutAfter, Fate::Mute, Fate::Late(LATE), Fate::Pass];
 
 /// Those after which a request is not answered within the response timeout.
 const SILENT: [Fate; 3] = [Fate::Swallow, Fate::Mute, Fate::Late(LATE)];
 
 /// Gives up a connection soon, so that tests are quick, and not so soon that a busy machine looks like a fault.
-fn hasty() -> Builder {
+pub(crate) fn hasty() -> Builder {
     Client::builder().response_timeout(Duration::from_millis(500))
 }
 
 async fn through(server: &TestServer, builder: Builder) -> (Proxy, Client) {
     let proxy = Proxy::to(server.port()).await;
-    let client = within("a client to connect", builder.connect(&proxy.url())).await.unwrap();
+    let client = connect(&proxy.url(), builder).await;
     (proxy, client)
+}
+
+pub(crate) async fn connect(url: &str, builder: Builder) -> Client {
+    within("a client to connect", builder.connect(url)).await.unwrap()
 }
 
 /// The server has had what came late.
@@ -39,7 +43,7 @@ async fn late_requests(proxy: &Proxy, fate: Fate) {
 }
 
 /// The lock is free, and the queue is empty.
-async fn all_free(server: &TestServer, lock: &str) {
+pub(crate) async fn all_free(server: &TestServer, lock: &str) {
     let mut raw = server.connect();
     eventually("a free lock", || holder(&mut raw, lock).is_none().then_some(())).await;
     eventually("an empty queue", || (waiters(server) == 0).then_some(())).await;
@@ -186,15 +190,30 @@ async fn a_lock_that_cannot_be_renewed_is_lost_before_the_server_ends_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiter_survives_whatever_happens_to_its_requests() {
     let server = TestServer::start();
+    let proxy = Proxy::to(server.port()).await;
+    // A release is answered on the connection on which it was sent.
+    let released =
+        |fate, outcome: Result<(), Error>| outcome.unwrap_or_else(|error| panic!("{fate:?}: {error:?}"));
+    a_waiter_survives(&server, &proxy, &proxy.url(), "SUBSCRIBE", released).await;
+}
+
+/// Waits for a lock while its requests meet every fate; `released` judges each release.
+pub(crate) async fn a_waiter_survives(
+    server: &TestServer,
+    proxy: &Proxy,
+    url: &str,
+    subscribe: &str,
+    released: impl Fn(Fate, Result<(), Error>),
+) {
     let mut raw = server.connect();
-    for command in ["SUBSCRIBE", "RLOCK.ACQUIRE", "RLOCK.RENEW"] {
+    for command in [subscribe, "RLOCK.ACQUIRE", "RLOCK.RENEW"] {
         for fate in FATES {
-            let (proxy, client) = through(&server, hasty()).await;
+            let client = connect(url, hasty()).await;
             run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 60000");
             proxy.once(command, fate);
             let lock = client.lock("lock");
             let waiting = tokio::spawn(async move { lock.acquire().await });
-            eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+            eventually("a waiter", || (waiters(server) == 1).then_some(())).await;
             run::<u64>(&mut raw, "RLOCK.RELEASE lock other");
             let guard = within("the lock", waiting).await.unwrap().unwrap();
             guard.check().unwrap();
@@ -204,8 +223,9 @@ async fn a_waiter_survives_whatever_happens_to_its_requests() {
                 eventually("the confirmation", || (guard.check().unwrap() > whole).then_some(())).await;
             }
             assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner(), "{command} {fate:?}");
-            guard.release().await.unwrap();
-            all_free(&server, "lock").await;
+            released(fate, guard.release().await);
+            all_free(server, "lock").await;
+            client.close(SOON).await.unwrap();
         }
     }
 }
@@ -280,14 +300,20 @@ async fn waiters_keep_their_places_when_the_connection_is_cut() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_and_holders_recover_from_an_outage() {
     let server = TestServer::start();
+    let proxy = Proxy::to(server.port()).await;
+    recover_from_an_outage(&server, &proxy, &proxy.url()).await;
+}
+
+/// A waiter and a holder outlive an outage of the proxy.
+pub(crate) async fn recover_from_an_outage(server: &TestServer, proxy: &Proxy, url: &str) {
     let mut raw = server.connect();
     let (outage, lease) = outage();
-    let (proxy, client) = through(&server, Client::builder().lease(lease)).await;
+    let client = connect(url, Client::builder().lease(lease)).await;
     run::<Vec<u64>>(&mut raw, "RLOCK.ACQUIRE lock other 60000");
     let held = client.lock("held").acquire().await.unwrap();
     let lock = client.lock("lock");
     let waiting = tokio::spawn(async move { lock.acquire().await });
-    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
+    eventually("a waiter", || (waiters(server) == 1).then_some(())).await;
     proxy.set_down(true);
     let dropped = client.lock("dropped").acquire_timeout(Duration::from_millis(50)).await;
     assert!(matches!(dropped, Err(Error::Timeout { .. })), "{dropped:?}");
@@ -300,4 +326,5 @@ async fn waiters_and_holders_recover_from_an_outage() {
     eventually("the renewal", || (held.state() == State::Held).then_some(())).await;
     held.release().await.unwrap();
     guard.release().await.unwrap();
+    all_free(server, "held").await;
 }

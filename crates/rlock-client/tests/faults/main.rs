@@ -1,4 +1,5 @@
 //! Broken connections, outages and restarts.
 
+mod cluster_faults;
 mod faults;
 mod outage;

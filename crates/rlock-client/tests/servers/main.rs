@@ -3,6 +3,5 @@
 mod cluster;
 mod cluster_changes;
 mod cluster_contests;
-mod cluster_faults;
 mod moved;
 mod sentinel;

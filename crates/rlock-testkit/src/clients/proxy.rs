@@ -243,7 +243,7 @@ async fn replies(mut server: OwnedReadHalf, mut client: OwnedWriteHalf, mute: &M
 
 /// The first request in the buffer, its command in upper case, and its length; `None` while it is not complete.
 fn parse(buffer: &[u8]) -> Option<(Vec<String>, usize)> {
-    let (request, length) = crate::wire::parse(buffer).expect("the protocol")?;
+    let (request, length) = crate::frame::parse(buffer).expect("the protocol")?;
     let words = request.into_words().expect("an array of words");
     let mut words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     words[0].make_ascii_uppercase();
