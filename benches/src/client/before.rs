@@ -22,7 +22,7 @@ const VARIABLE: &str = "RLOCK_BEFORE";
 /// The name of the program in that commit's tree.
 const PROGRAM: &str = "before";
 
-/// What the program is made of: from where, and its name there.
+/// The sources of the program, and their names in that tree.
 const SOURCES: [(&str, &str); 3] = [
     ("benches/before/main.rs", "main.rs"),
     ("benches/src/client/worker.rs", "worker.rs"),
