@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::{Client, Connection, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
 use crate::server::TestServer;
+use crate::wait::patient;
 use crate::wire::{Frame, Wire};
 
 /// How long a connection waits for the server to take or to answer a command.
@@ -44,7 +45,7 @@ impl TestServer {
             .and_then(|info| Client::open(info.set_redis_settings(settings)))
             .and_then(|client| client.get_connection_with_timeout(CLIENT_TIMEOUT))
             .and_then(|connection| {
-                connection.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+                connection.set_read_timeout(Some(patient(CLIENT_TIMEOUT)))?;
                 connection.set_write_timeout(Some(CLIENT_TIMEOUT))?;
                 Ok(connection)
             });
