@@ -62,7 +62,8 @@ run_tests() { # TARGET TESTS ROOM ARGUMENT...
     # An unwinder that loops would never end.
     RLOCK_MODULE=$place/$1/librlock.so RLOCK_FAULT_MODULE=$place/faults/$1/librlock.so RLOCK_TEST_SERVER=$server \
         timeout 3000 "${CARGO:-cargo}" test --locked --quiet -p rlock-module --test "$3" -- "${@:4}" >"$work/log" 2>&1 || code=$?
-    sum=$(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed; .*/\1 \2/p' "$work/log")
+    # The last one: some tests run others.
+    sum=$(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed; .*/\1 \2/p' "$work/log" | tail -n 1)
     if [ "$code" != 0 ] || [ -z "$sum" ]; then
         cat "$work/log"
         failed="$failed $1:$2"
