@@ -16,7 +16,7 @@ ENV := . ./.deps/env;
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older jobs ci-full lint msrv deny docs deb deb-test exporter kubernetes images targets packages client-packages dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older jobs ci-full lint msrv deny docs deb deb-test exporter kubernetes images targets target-tests packages client-packages dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -194,21 +194,27 @@ targets: setup ## Build the module for x86_64 and arm64, glibc 2.17 and musl, wi
 	@$(ENV) ./scripts/targets.sh $(filter-out *,$(ONLY))
 	@$(if $(filter-out *,$(ONLY)),,$(ENV) ./scripts/targets-test.sh)
 
+# Those of ONLY, or all that a server can be had for. What passed is stored in docs/targets.tsv, and shown in docs/INSTALL.md.
+target-tests: targets ## Run the module's tests on arm64 (under qemu-user), musl and glibc with the modules of `make targets`
+	@$(ENV) ./scripts/target_tests.sh $(filter-out *,$(ONLY))
+
 packages: deb targets ## Make .rpm and .apk for x86_64 and arm64, and .deb for arm64, in target/packages
 	@$(ENV) ./integration/interop/tools.sh ./scripts/packages.sh
 
 client-packages: setup ## Build the packages for PyPI, npm and Maven with the project's addresses, and check them; nothing is uploaded
 	@$(ENV) ./integration/interop/tools.sh ./scripts/client_packages.sh
 
-# DRAFT=1 gathers them without the project's addresses, to look at; nothing publishes a draft.
+# KEY names minisign's secret key. DRAFT=1 gathers them without that and the project's addresses, to look at; nothing publishes a draft.
 DRAFT ?=
+KEY ?=
 dist: override COMMAND :=
 dist: addresses deb-test packages ## Gather what a release gives out, in target/dist
-	@$(ENV) DRAFT=$(DRAFT) ./scripts/dist.sh
+	@$(ENV) DRAFT=$(DRAFT) KEY='$(abspath $(KEY))' ./scripts/dist.sh
 
 # First of all: a release without them is refused before anything is built.
 addresses:
 	@$(if $(DRAFT),,./scripts/addresses.sh require)
+	@$(if $(DRAFT)$(wildcard $(KEY)),,echo "dist: KEY names no file: make dist KEY=FILE, minisign's secret key" >&2; exit 1)
 
 # Neither needs setup nor cargo: root often has no Rust of its own.
 install: ## Copy the module that was built to DESTDIR/MODULEDIR (with sudo)

@@ -14,7 +14,7 @@ get() { sed -n "s/^$1 *= *\"\(.*\)\" *\$/\1/p" "$file"; }
 
 require() {
     unset=
-    for name in repository maintainer security; do
+    for name in repository maintainer security signing; do
         [ -n "$(get "$name")" ] || unset="$unset $name"
     done
     [ -z "$unset" ] || {

@@ -14,36 +14,6 @@ die() {
     exit 1
 }
 
-# An apt state of its own: nothing of the system's is read but its configuration, and nothing is installed.
-get_source() { # folder
-    local code uri
-    # shellcheck disable=SC1091 # the system's
-    code=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-    # shellcheck disable=SC2016 # apt's own variables
-    uri=$(apt-get --no-release-info indextargets --format '$(CREATED_BY) $(RELEASE) $(REPO_URI)' |
-        awk -v code="$code" '$1 == "Packages" && $2 == code { print $3; exit }')
-    [ -n "$uri" ] || die "no archive for '$code' in this machine's apt configuration"
-    mkdir -p "$1/lists/partial" "$1/cache/archives/partial" "$1/none"
-    : >"$1/status"
-    echo "deb-src $uri $code main" >"$1/sources.list"
-    cat >"$1/apt.conf" <<EOF
-#clear APT::Update::Post-Invoke;
-#clear APT::Update::Post-Invoke-Success;
-#clear APT::Update::Pre-Invoke;
-Dir::Etc::SourceList "$1/sources.list";
-Dir::Etc::SourceParts "$1/none";
-Dir::State "$1";
-Dir::State::status "$1/status";
-Dir::State::Lists "$1/lists";
-Dir::Cache "$1/cache";
-Acquire::Languages "none";
-Acquire::AllowInsecureRepositories "false";
-APT::Sandbox::User "root";
-EOF
-    apt-get -qq -c "$1/apt.conf" update
-    (cd "$1" && apt-get -qq -c apt.conf source --download-only redis)
-}
-
 # LLVM's, of whichever version the distribution has.
 get_unwinder() { # folder
     local package
@@ -58,7 +28,7 @@ build() {
     local work=$place.new
     rm -rf "$work"
     mkdir -p "$work/source"
-    get_source "$work"
+    scripts/redis_source.sh "$work"
     get_unwinder "$work"
     # Upstream's own: Debian's patches link jemalloc and other libraries of the system.
     tar -xf "$work"/redis_*.orig.tar.* -C "$work/source" --strip-components 1

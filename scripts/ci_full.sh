@@ -19,12 +19,6 @@ hand_offs() {
         make cost ONLY=hand_offs SERVER="$PWD/$server" || return
     done
 }
-# Debian's arm64 server under qemu-user; `make dist` has built the module.
-arm64() {
-    command -v qemu-aarch64-static >/dev/null || apt-get install -y -qq --no-install-recommends qemu-user-static >/dev/null || return
-    SERVERS_ARCH=arm64 SERVERS_RUN=qemu-aarch64-static integration/servers.sh target/servers-arm64 redis-7.0 || return
-    scripts/targets-test.sh aarch64 "$PWD"/target/servers-arm64/redis-7.0.*/bin/redis-server
-}
 longer() { RLOCK_WAIT_SECONDS=60 RLOCK_OUTAGE_SECONDS=15 run_cargo "$@"; }
 
 step ./.ci/run
@@ -44,7 +38,7 @@ step make kubernetes
 step make images
 step make client-packages
 step make dist DRAFT=1
-step arm64
+step make target-tests
 step make leaks
 step make alloc
 step make cost

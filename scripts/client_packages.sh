@@ -11,7 +11,7 @@ git archive HEAD | tar -x -C "$copy"
 tools=$(scripts/python_tools.sh build==1.6.1 hatchling==1.33.0 twine==7.0.0)
 cd "$copy"
 sed -i 's|^\(repository\) = ""|\1 = "https://host.invalid/owner/rlock"|; s|^\(maintainer\) = ""|\1 = "A Name <name@host.invalid>"|
-    s|^\(security\) = ""|\1 = "security@host.invalid"|' packaging/addresses.toml
+    s|^\(security\) = ""|\1 = "security@host.invalid"|; s|^\(signing\) = ""|\1 = "RWQinvalid"|' packaging/addresses.toml
 scripts/addresses.sh fill .
 
 die() {

@@ -6,10 +6,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+arch=${1:-$(uname -m)}
 server=${2:-${REDIS_SERVER:-redis-server}}
 targets=$(realpath -m "${CARGO_TARGET_DIR:-target}")/targets
-module=$targets/${1:-$(uname -m)}-unknown-linux-gnu/librlock.so
-command=$targets/$(uname -m)-unknown-linux-musl/rlock
+module=$targets/$arch-unknown-linux-gnu/librlock.so
+command=$targets/$arch-unknown-linux-musl/rlock
 work=$(mktemp -d)
 pid=
 trap '[ -z "$pid" ] || kill "$pid"; rm -rf "$work"' EXIT
@@ -39,13 +40,18 @@ start() {
 
 # What the environment says of certificates is true of the machine's root alone.
 answers() { # URL [ARGUMENT]...
-    local run=("$command")
-    [ "$(id -u)" != 0 ] || run=(env -u SSL_CERT_FILE -u SSL_CERT_DIR chroot "$work/root" /rlock)
+    local run=(${emulator:+"$emulator"} "$command")
+    [ "$(id -u)" != 0 ] || run=(env -u SSL_CERT_FILE -u SSL_CERT_DIR chroot "$work/root" ${emulator:+/emulator} /rlock)
     "${run[@]}" --url "$@" ping || die "the static command does not reach the server by $1"
 }
 
 mkdir -p "$work/root/etc"
 cp "$command" "$work/root"
+emulator=
+if [ "$arch" != "$(uname -m)" ]; then
+    emulator=$(command -v "qemu-$arch-static") || die "qemu-$arch-static is missing: apt-get install qemu-user-static"
+    cp "$emulator" "$work/root/emulator"
+fi
 echo '127.0.0.1 localhost' >"$work/root/etc/hosts"
 scripts/certificates.sh "$work"
 cp "$work/ca.crt" "$work/root"

@@ -8,34 +8,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# That of RHEL 7; RHEL 8, Debian 10 and Ubuntu 18.04 have newer ones.
-glibc=2.17
+# shellcheck source=scripts/zigbuild.sh
+. scripts/zigbuild.sh
 targets=("$@")
 [ $# != 0 ] || targets=({x86_64,aarch64}-unknown-linux-{gnu,musl})
-
-target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-export CARGO_TARGET_DIR=$target
-tools=$(scripts/python_tools.sh cargo-zigbuild==0.24.1 ziglang==0.17.1)
-export PATH=$tools/bin:$PATH CARGO_ZIGBUILD_ZIG_PATH=$tools/ziglang/zig CARGO_PROFILE_RELEASE_STRIP=true
-# Headers of this machine: zig has its own.
-unset BINDGEN_EXTRA_CLANG_ARGS
-
-say() { printf 'targets: %4s s  %s\n' "$SECONDS" "$*"; }
-die() {
-    printf 'targets: %s\n' "$*" >&2
-    exit 1
-}
-
-build() { # TARGET PACKAGE FILE
-    local name=$1
-    say "building $3 for $1"
-    [[ $1 != *-gnu ]] || name=$1.$glibc
-    # In a folder that zig is not below: to one above it zig gives relative paths, which bindgen does not find. CARGO may hold
-    # arguments, such as `cargo +stable`.
-    # shellcheck disable=SC2086
-    (cd scripts && ${CARGO:-cargo} zigbuild --quiet --release --locked --target "$name" -p "$2")
-    install -D -m 0755 "$target/$1/release/$3" "$target/targets/$1/$3"
-}
 
 # Fails unless FILE is for the architecture of TARGET, needs of its libraries only the C library, and no newer one than promised.
 check() { # TARGET FILE
@@ -65,13 +41,10 @@ mkdir -p "$target/targets"
 (cd "$tools/ziglang" && tail -n +1 LICENSE lib/libunwind/LICENSE.TXT lib/libc/musl/COPYRIGHT) >"$target/targets/licences"
 
 for name in "${targets[@]}"; do
-    if [ ! -d "$(rustc --print target-libdir --target "$name")" ]; then
-        rustup --quiet target add "$name" || die "no standard library of Rust for $name: install rustup (https://rustup.rs)"
-    fi
-    build "$name" rlock-module librlock.so
+    build "$name" librlock.so "$name" --release -p rlock-module
     check "$name" librlock.so
     [[ $name == *-musl ]] || continue
     # In place of the flags in .cargo/config.toml, which are the module's.
-    RUSTFLAGS='-C target-feature=+crt-static' build "$name" rlock-cli rlock
+    RUSTFLAGS='-C target-feature=+crt-static' build "$name" rlock "$name" --release -p rlock-cli
     check "$name" rlock
 done

@@ -4,11 +4,13 @@ mod look;
 mod picture;
 mod pictures;
 mod site;
+mod targets;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: rlock-docs pictures                draw docs/pictures
+       rlock-docs targets                 show docs/targets.tsv in docs/INSTALL.md
        rlock-docs stage FOLDER REPOSITORY  put pages together for mdBook; the address may be empty
        rlock-docs check SITE               look up every link of the site
        rlock-docs look BROWSER SITE SHOTS  check every page and picture, at two widths";
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
 fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
         ["pictures"] => pictures::write(&root()),
+        ["targets"] => targets::write(&root()),
         ["stage", folder, repository] => site::stage(&root(), Path::new(folder), repository),
         ["check", folder] => {
             let (links, faults) = site::check(&site::Built::read(Path::new(folder))?);

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const FILE: &str = "packaging/addresses.toml";
-const NAMES: [&str; 3] = ["repository", "maintainer", "security"];
+const NAMES: [&str; 4] = ["repository", "maintainer", "security", "signing"];
 
 /// Addresses for tests; their host names are never in use.
 const SET: &str = "repository = \"https://host.invalid/owner/rlock\"\nmaintainer = \"A Name <name@host.invalid>\"\n\
-                   security = \"security@host.invalid\"\n";
+                   security = \"security@host.invalid\"\nsigning = \"RWQinvalid\"\n";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()

@@ -7,6 +7,7 @@ use redis::{Client, Connection, ConnectionAddr, IntoConnectionInfo, ProtocolVers
 
 use crate::frame::Frame;
 use crate::server::TestServer;
+use crate::wait::patient;
 use crate::wire::Wire;
 
 /// How long a connection waits for the server to take or to answer a command.
@@ -45,7 +46,7 @@ impl TestServer {
             .and_then(|info| Client::open(info.set_redis_settings(settings)))
             .and_then(|client| client.get_connection_with_timeout(CLIENT_TIMEOUT))
             .and_then(|connection| {
-                connection.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+                connection.set_read_timeout(Some(patient(CLIENT_TIMEOUT)))?;
                 connection.set_write_timeout(Some(CLIENT_TIMEOUT))?;
                 Ok(connection)
             });

@@ -19,24 +19,21 @@ const KIT: &str = env!("CARGO_MANIFEST_DIR");
 /// `RLOCK_MODULE` is for testing a packaged build. Panics with cargo's output when the build fails.
 pub fn module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| match env::var_os("RLOCK_MODULE").filter(|value| !value.is_empty()) {
-        Some(named) => Path::new(&named).canonicalize().unwrap_or_else(|error| {
-            panic!("RLOCK_MODULE names {}: {error}; correct or unset it", named.display())
-        }),
-        None => build(&["--release"]),
-    })
+    PATH.get_or_init(|| named("RLOCK_MODULE").unwrap_or_else(|| build(&["--release"])))
 }
 
-/// The module with its fault injection, built in the dev profile.
+/// The module with its fault injection, built in the dev profile, or the one `RLOCK_FAULT_MODULE` names.
 ///
 /// It is built into a target directory of its own, `<target>/fault-injection`, so that it can
 /// never be taken for the real one. `RLOCK_MODULE` does not replace it.
 pub fn fault_module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
-        let target = target_directory().join("fault-injection");
-        let target = target.to_str().expect("the target directory's path is UTF-8");
-        build(&["--features", "fault-injection", "--target-dir", target])
+        named("RLOCK_FAULT_MODULE").unwrap_or_else(|| {
+            let target = target_directory().join("fault-injection");
+            let target = target.to_str().expect("the target directory's path is UTF-8");
+            build(&["--features", "fault-injection", "--target-dir", target])
+        })
     })
 }
 
@@ -50,6 +47,16 @@ pub(crate) fn clock_path() -> &'static Path {
 pub fn reacting_module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| build_library("libreacts", &["--example", "reacts"]))
+}
+
+/// The file that this variable names, if it is set: a build of a package, or for a server of another kind.
+fn named(variable: &str) -> Option<PathBuf> {
+    let path = PathBuf::from(env::var_os(variable).filter(|value| !value.is_empty())?);
+    Some(
+        path.canonicalize().unwrap_or_else(|error| {
+            panic!("{variable} names {}: {error}; correct or unset it", path.display())
+        }),
+    )
 }
 
 fn build(arguments: &[&str]) -> PathBuf {

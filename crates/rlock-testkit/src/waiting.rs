@@ -11,6 +11,7 @@ use std::time::Duration;
 use redis::{Connection, RedisResult, Value};
 
 use crate::commands::{SOON, Story, ask, fields, number, say, text, words_of};
+use crate::wait::patient;
 use crate::{Subscriber, TestServer, eventually};
 
 /// Alice acquires `lock` for 100 seconds, and the answer.
@@ -120,7 +121,7 @@ impl Waiting {
     /// The answer; panics if it does not arrive `within`.
     #[track_caller]
     pub fn outcome(&self, within: Duration) -> RedisResult<Value> {
-        self.look(within);
+        self.look(patient(within));
         match self.arrived.borrow_mut().take() {
             Some(outcome) => outcome,
             None => panic!("no answer to the call that waits within {within:?}"),
