@@ -125,6 +125,45 @@ fn a_key_that_outlasts_its_permits_keeps_no_waiter() {
     }
 }
 
+/// Another client removes the permit that ends last, after the other one has ended. The set of the ended one alone was `WRONGLOCK`, and
+/// both waiters waited until the key expired, for a minute.
+#[test]
+fn an_ended_permit_alone_keeps_no_waiter() {
+    let (server, client) = &mut TestServer::start_and_connect();
+    for comes_after in [false, true] {
+        client.story(&[
+            ("RLOCK.ACQUIRE slots a 60000 PERMITS 2", "[1, 60000, 0]"),
+            ("RLOCK.ACQUIRE slots b 300 PERMITS 2", "[1, 300, 0]"),
+        ]);
+        if comes_after {
+            wait_for("the end of b", || say(client, "RLOCK.INFO slots").contains(r#""holder-count", 1"#));
+        }
+        let wait = |owner, permits| {
+            Waiting::line(server, &format!("RLOCK.ACQUIRE slots {owner} 9000 PERMITS {permits} BLOCK 0"))
+        };
+        let (c, d) = (wait("c", "1"), wait("d", "2"));
+        wait_for("b is removed", || number(client, "ZCARD slots") == 1);
+        c.granted_by(client, "ZREM slots a");
+        assert_eq!(d.answer(), "[1, 9000, 0]", "waits after the end of b: {comes_after}");
+        client.story(&[("RLOCK.FORCERELEASE slots", "1")]);
+    }
+}
+
+/// More ended permits than one event-loop cycle removes.
+#[test]
+fn many_ended_permits_keep_no_waiter() {
+    let (server, client) = &mut TestServer::start_and_connect();
+    let all: Vec<_> = (0..200).map(|owner| format!("RLOCK.ACQUIRE slots b{owner} 300 PERMITS 300")).collect();
+    let mut lines = vec!["RLOCK.ACQUIRE slots a 60000 PERMITS 300"];
+    lines.extend(all.iter().map(String::as_str));
+    transaction(client, &lines);
+    wait_for("their end", || say(client, "RLOCK.INFO slots").contains(r#""holder-count", 1"#));
+    client.story(&[("ZCARD slots", "201")]);
+    let c = Waiting::line(server, "RLOCK.ACQUIRE slots c 9000 PERMITS 1 BLOCK 0");
+    wait_for("they are removed", || number(client, "ZCARD slots") == 1);
+    c.granted_by(client, "ZREM slots a");
+}
+
 #[test]
 fn an_enqueued_waiter_receives_its_permit_by_a_message() {
     let (_server, client, heard) = &mut TestServer::start_and_listen("grants");

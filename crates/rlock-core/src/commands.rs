@@ -181,7 +181,7 @@ impl<P: InCommand> Turn<'_, '_, P> {
         self.schedule_next_check();
         // The check below must not be replaced at the end of the turn.
         self.needs_check = false;
-        self.check_expiry_soon(request.wanted);
+        self.check_permits_soon(request.wanted);
         Ok(answer)
     }
 }

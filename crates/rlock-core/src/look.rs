@@ -344,6 +344,13 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
         change.bury(std::mem::take(&mut self.dead));
         Some(change)
     }
+
+    /// Adds the removal of the ended permits that the look found to a change.
+    pub(crate) fn bury_ended(&mut self, change: &mut Change) {
+        if self.view.kind == Kind::Permits {
+            change.bury(std::mem::take(&mut self.dead));
+        }
+    }
 }
 
 /// Opens a key again, or for the first time where the lock was known. Time passes outside commands, and other modules are notified
