@@ -226,7 +226,7 @@ async fn watch(all: Arc<Acquisitions>) {
         let span = (locks > 0).then(|| tracing::debug_span!("renew", locks).entered());
         for some in due.chunks(TOGETHER) {
             // Alone, a renewal costs as much again for its way to the connection and back.
-            let _gathered: Vec<_> = shared.router.servers().iter().map(|node| node.gather()).collect();
+            let _gathered: Vec<_> = servers_of(some).iter().map(|node| node.gather()).collect();
             some.iter().for_each(|acquisition| acquisition.input(Input::Tick));
         }
         drop(span);
@@ -237,6 +237,18 @@ async fn watch(all: Arc<Acquisitions>) {
             () = tokio::time::sleep(nap) => (),
         }
     }
+}
+
+/// The servers that have the locks of these acquisitions.
+fn servers_of(acquisitions: &[Arc<Acquisition>]) -> Vec<Arc<Node>> {
+    let mut servers: Vec<Arc<Node>> = Vec::new();
+    for acquisition in acquisitions {
+        let state = acquisition.state();
+        if !servers.iter().any(|server| Arc::ptr_eq(server, &state.servers.lock)) {
+            servers.push(state.servers.lock.clone());
+        }
+    }
+    servers
 }
 
 impl Watch for Acquisitions {
