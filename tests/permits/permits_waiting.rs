@@ -149,19 +149,46 @@ fn an_ended_permit_alone_keeps_no_waiter() {
     }
 }
 
-/// More ended permits than one event-loop cycle removes.
+/// A command that is denied between the end of a permit and the timer put the timer off to the end of the next living one.
+#[test]
+fn a_denied_command_keeps_no_ended_permit() {
+    let (server, client) = &mut TestServer::start_and_connect();
+    client.story(&[
+        ("RLOCK.ACQUIRE slots a 60000 PERMITS 2", "[1, 60000, 0]"),
+        ("RLOCK.ACQUIRE slots b 300 PERMITS 2", "[1, 300, 0]"),
+    ]);
+    let c = Waiting::line(server, "RLOCK.ACQUIRE slots c 9000 PERMITS 1 BLOCK 0");
+    let answers = transaction(client, &["DEBUG SLEEP 0.5", "RLOCK.ACQUIRE slots x 1000 PERMITS 2"]);
+    assert!(answers.contains("null"), "{answers}");
+    wait_for("b is removed", || number(client, "ZCARD slots") == 1);
+    c.granted_by(client, "ZREM slots a");
+}
+
+/// More ended permits than one event-loop cycle removes, whether the first waiter gets a permit or not.
 #[test]
 fn many_ended_permits_keep_no_waiter() {
     let (server, client) = &mut TestServer::start_and_connect();
-    let all: Vec<_> = (0..200).map(|owner| format!("RLOCK.ACQUIRE slots b{owner} 300 PERMITS 300")).collect();
-    let mut lines = vec!["RLOCK.ACQUIRE slots a 60000 PERMITS 300"];
-    lines.extend(all.iter().map(String::as_str));
-    transaction(client, &lines);
-    wait_for("their end", || say(client, "RLOCK.INFO slots").contains(r#""holder-count", 1"#));
-    client.story(&[("ZCARD slots", "201")]);
-    let c = Waiting::line(server, "RLOCK.ACQUIRE slots c 9000 PERMITS 1 BLOCK 0");
-    wait_for("they are removed", || number(client, "ZCARD slots") == 1);
-    c.granted_by(client, "ZREM slots a");
+    for (limit, left) in [(1, 1), (2, 2)] {
+        let all: Vec<_> =
+            (0..200).map(|owner| format!("RLOCK.ACQUIRE slots b{owner} 300 PERMITS 300")).collect();
+        let mut lines = vec!["RLOCK.ACQUIRE slots a 60000 PERMITS 300"];
+        lines.extend(all.iter().map(String::as_str));
+        transaction(client, &lines);
+        client.story(&[("ZCARD slots", "201")]);
+        let wait = |owner| {
+            Waiting::line(server, &format!("RLOCK.ACQUIRE slots {owner} 9000 PERMITS {limit} BLOCK 0"))
+        };
+        let (c, d) = (wait("c"), wait("d"));
+        wait_for("they are removed", || number(client, "ZCARD slots") == left);
+        client.story(&[("ZREM slots a", "1")]);
+        assert_eq!(c.answer(), "[1, 9000, 0]", "{limit}");
+        if limit == 1 {
+            assert!(d.still_waits());
+            client.story(&[("RLOCK.RELEASE slots c", "1")]);
+        }
+        assert_eq!(d.answer(), "[1, 9000, 0]", "{limit}");
+        client.story(&[("RLOCK.FORCERELEASE slots", "1")]);
+    }
 }
 
 #[test]

@@ -179,9 +179,7 @@ impl<P: InCommand> Turn<'_, '_, P> {
         let waiter = waiter_of(request, (since, until), (ticket, via), client_id, (session, user));
         self.at.join(waiter, wait.wait());
         self.schedule_next_check();
-        // The check below must not be replaced at the end of the turn.
         self.needs_check = false;
-        self.check_permits_soon(request.wanted);
         Ok(answer)
     }
 }

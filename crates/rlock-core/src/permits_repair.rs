@@ -6,50 +6,43 @@
 use std::cell::OnceCell;
 
 use crate::decision::Change;
-use crate::facts::{MOST_ENDED, WriteAccess};
+use crate::facts::WriteAccess;
 use crate::look::Picture;
 use crate::port::{Lock, Server};
 use crate::rules;
-use crate::timing::{WorkOutcome, check_soon};
 use crate::turn::Turn;
-use crate::types::Wanted;
 use crate::view::{Need, Step};
 
 impl<P: Server> Turn<'_, '_, P> {
-    /// An owner waits from now on. No event shows what another client did to the key before that.
-    pub(crate) fn check_permits_soon(&mut self, wanted: Wanted) {
-        if matches!(wanted, Wanted::Permit(_)) && self.needs_repair() {
-            check_soon(self.at.node, self.at.name());
-        }
-    }
-
-    fn needs_repair(&mut self) -> bool {
+    /// Whether the key outlasts its permits, or some have ended. No event shows what another client did before an owner waits, nor the
+    /// end of a permit.
+    pub(crate) fn needs_repair(&mut self) -> bool {
         self.look(None, Need::Own).is_ok_and(|mut picture| !repair(&mut picture).is_empty())
     }
 
-    /// Sets the expiry of an awaited lock's key to the end of its last permit again, and removes permits that have ended; whether some
-    /// are left for the next event-loop cycle.
-    pub(crate) fn repair_permits(&mut self, asked: &OnceCell<WriteAccess>) -> Result<bool, WorkOutcome> {
+    /// Sets the expiry of an awaited lock's key to the end of its last permit again, and removes permits that have ended: as many as one
+    /// event-loop cycle may. Returns whether the server lets it.
+    pub(crate) fn repair_permits(&mut self, asked: &OnceCell<WriteAccess>) -> WriteAccess {
         if !self.needs_repair() {
-            return Ok(false);
+            return WriteAccess::Allowed;
         }
-        match *asked.get_or_init(|| self.at.lock.write_access()) {
-            WriteAccess::Allowed => {}
-            WriteAccess::Refused => return Err(WorkOutcome::Refused),
-            WriteAccess::SlotMoved => return Ok(false),
+        let access = *asked.get_or_init(|| self.at.lock.write_access());
+        if access != WriteAccess::Allowed {
+            return access;
         }
         // Asking is a command, in which permits may have ended.
         self.forget_all();
         let mut picture = Picture::of(self, None);
         if picture.look(Need::Own).is_err() {
-            return Ok(false);
+            return access;
         }
         let change = repair(&mut picture);
-        // A failure is in the log.
-        let is_done = picture.commit(&change).is_ok();
-        let removed = change.buried().len();
-        self.at.node.locks(|locks| locks.calls.count_served(removed));
-        Ok(is_done && removed >= MOST_ENDED)
+        if picture.commit(&change).is_err() {
+            // It is in the log; at once it would fail again.
+            return WriteAccess::Refused;
+        }
+        self.at.node.locks(|locks| locks.calls.count_served(change.buried().len()));
+        access
     }
 }
 

@@ -13,7 +13,7 @@ use crate::observed::{check_channels, continue_sweeps};
 use crate::port::{FairList, InTask, Lock, Server};
 use crate::revoking::revoke;
 use crate::sessions::{drop_ended_waiters, end_sessions, free_untied};
-use crate::timing::{Share, WorkOutcome, check_soon, entry};
+use crate::timing::{Share, WorkOutcome, entry};
 use crate::turn::Turn;
 use crate::types::{MonoMs, Wanted};
 use crate::weight::{Weighed, weight};
@@ -132,7 +132,7 @@ impl<P: Server> Turn<'_, '_, P> {
         let in_doubt = self.at.locks(|locks, lock| locks.records.take_in_doubt(lock));
         // Asking is a command, in which the lease may have ended: the state is read after it.
         if !in_doubt && let Access::Until { .. } = self.access(&owner, wanted) {
-            return self.check_held(wanted, &asked).err().unwrap_or(WorkOutcome::Done);
+            return self.check_held(wanted, &asked);
         }
         match *asked.get_or_init(|| self.at.lock.write_access()) {
             WriteAccess::Allowed => {
@@ -145,14 +145,16 @@ impl<P: Server> Turn<'_, '_, P> {
         WorkOutcome::Done
     }
 
-    /// Checks a lock whose first waiter cannot have it now. An error is the outcome of the check.
-    fn check_held(&mut self, wanted: Wanted, asked: &OnceCell<WriteAccess>) -> Result<(), WorkOutcome> {
-        let are_left = matches!(wanted, Wanted::Permit(_)) && self.repair_permits(asked)?;
-        self.schedule_next_check();
-        if are_left {
-            check_soon(self.at.node, self.at.name());
+    /// Checks a lock whose first waiter cannot have it now.
+    fn check_held(&mut self, wanted: Wanted, asked: &OnceCell<WriteAccess>) -> WorkOutcome {
+        let is_of_permits = matches!(wanted, Wanted::Permit(_));
+        match if is_of_permits { self.repair_permits(asked) } else { WriteAccess::Allowed } {
+            WriteAccess::Allowed => self.schedule_next_check(),
+            // What is due now would be due in each event-loop cycle until the slot has moved.
+            WriteAccess::SlotMoved => drop(self.schedule_without_repair()),
+            WriteAccess::Refused => return WorkOutcome::Refused,
         }
-        Ok(())
+        WorkOutcome::Done
     }
 
     /// Repairs the fair list, if the lock has waiters in it; an error is the end of the check.

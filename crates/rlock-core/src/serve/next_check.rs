@@ -4,17 +4,28 @@ use crate::access::Access;
 use crate::first::Dead;
 use crate::locks::Due;
 use crate::port::Server;
+use crate::timing::check_soon;
 use crate::turn::Turn;
-use crate::types::LeaseMs;
+use crate::types::{LeaseMs, Wanted};
 use crate::yielding::expire_window;
 
 /// The time until the next check of a free lock that was not granted.
 const AGAIN: LeaseMs = LeaseMs::SHORTEST;
 
 impl<P: Server> Turn<'_, '_, P> {
-    /// Sets the next check of a lock with waiters: after its lease end, or at the end of a yield window or of a Redisson turn.
+    /// Sets the next check of a lock with waiters: after its lease end, or at the end of a yield window or of a Redisson turn; now, if its
+    /// permits need a repair.
     pub(crate) fn schedule_next_check(&mut self) {
-        let Some((_, access)) = self.first_access(Dead::Stay) else { return };
+        let held_against = self.schedule_without_repair();
+        if matches!(held_against, Some(Wanted::Permit(_))) && self.needs_repair() {
+            check_soon(self.at.node, self.at.name());
+        }
+    }
+
+    /// The same, but permits stay as they are. Returns what the first waiter wants, if it cannot have that now.
+    pub(crate) fn schedule_without_repair(&mut self) -> Option<Wanted> {
+        let (wanted, access) = self.first_access(Dead::Stay)?;
+        let is_held = matches!(access, Access::Until { .. });
         let at = &self.at;
         match access {
             Access::Free | Access::Shared => {
@@ -33,5 +44,6 @@ impl<P: Server> Turn<'_, '_, P> {
                 locks.found_held(lock, key_end, until);
             }),
         }
+        is_held.then_some(wanted)
     }
 }
