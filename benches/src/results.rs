@@ -212,8 +212,6 @@ pub(crate) struct Client {
     pub(crate) environment: Environment,
     pub(crate) pairs: Vec<Pairs>,
     pub(crate) hand_offs: Vec<HandOff>,
-    /// Nothing where they were not measured.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) contended: Vec<Contended>,
     /// Nothing where no other commit was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -97,18 +97,13 @@ fn of_client(results: &Results) -> String {
     )
 }
 
-/// Hand-offs among many waiters, or why they are missing.
+/// Hand-offs among many waiters.
 fn contended(costs: &Client) -> String {
-    let Some(first) = costs.contended.first() else {
-        return "When this was measured, the client confirmed each grant before it returned the lock, which is one more round trip; now the \
-                message is enough.\n\n"
-            .into();
-    };
     format!(
         "### From release to the next guard, by the number of waiters\n\n{} rounds. Each waiter is a process. Each holder asks for the \
          lock again at once. With a critical section of 1 ms it keeps the lock for 1 to 2 ms. The 99th percentile is of all rounds \
          together.\n\n{}\n",
-        first.rounds,
+        costs.contended.first().map_or(0, |one| one.rounds),
         client::contended(costs),
     ) + &costs.before.as_ref().map(before).unwrap_or_default()
 }

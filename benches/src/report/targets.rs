@@ -53,7 +53,7 @@ const BYTES: f64 = 512.0;
 /// An acquire and a release by the client to the raw commands by the driver that it uses.
 const PAIR: f64 = 1.1;
 
-/// A hand-off by the client, confirmed, to that of two connections that block.
+/// A hand-off by the client to that of two connections that block.
 const HAND_OFF: f64 = 2.2;
 
 /// Percent of a core for the renewal of all locks that are measured.
