@@ -150,7 +150,7 @@ impl<P: Server> Turn<'_, '_, P> {
         let is_of_permits = matches!(wanted, Wanted::Permit(_));
         match if is_of_permits { self.repair_permits(asked) } else { WriteAccess::Allowed } {
             WriteAccess::Allowed => self.schedule_next_check(),
-            // What is due now would be due in each event-loop cycle until the slot has moved.
+            // An end that is due now would be due in each event-loop cycle until the slot has moved.
             WriteAccess::SlotMoved => drop(self.schedule_without_repair()),
             WriteAccess::Refused => return WorkOutcome::Refused,
         }

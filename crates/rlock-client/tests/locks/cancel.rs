@@ -83,6 +83,27 @@ async fn a_wait_is_dropped_after_every_number_of_polls() {
     }
 }
 
+/// A driver that has no room for a request lets it wait, and a later one may pass it: a release that passed its request left behind
+/// a lock that nobody held.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_requests_of_many_acquisitions_go_out_in_their_order() {
+    let server = TestServer::start();
+    let client = connect(&server).await;
+    let locks: Vec<_> = (0..300).map(|number| client.lock(format!("lock{number}"))).collect();
+    let mut raw = server.connect();
+    for turns in (0..12).cycle().take(60) {
+        let mut waits: Vec<_> = locks.iter().map(|lock| Box::pin(lock.acquire())).collect();
+        for wait in &mut waits {
+            drop(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+        }
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+        waits.into_iter().rev().for_each(drop);
+        eventually("free locks", || (run::<u64>(&mut raw, "DBSIZE") == 0).then_some(())).await;
+    }
+}
+
 #[tokio::test]
 async fn every_other_operation_is_dropped_after_every_number_of_polls() {
     let server = TestServer::start();

@@ -7,6 +7,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
     ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, Value, cmd,
 };
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::role::{is_replica, pulse};
@@ -16,6 +17,10 @@ use crate::error::{Cause, Error};
 
 /// The name by which servers list the library of a connection: that of the crate that users know.
 const LIBRARY: &str = "rlock-client";
+
+/// How many requests the driver keeps until they are written: all of them. One that waited for room could be passed by a later one,
+/// a request by its release.
+const ROOM: usize = Semaphore::MAX_PERMITS;
 
 /// What a connection needs beside the URL.
 #[derive(Clone, Default)]
@@ -115,6 +120,7 @@ impl RedisConnector {
         };
         // The link and its callers limit the time: the driver's own limits would come first.
         let config = AsyncConnectionConfig::new()
+            .set_pipeline_buffer_size(ROOM)
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_push_sender(forward);
