@@ -41,6 +41,7 @@ fn shell(folder: &Path, script: &str) -> Output {
         .env("PATH", path)
         .env("CARGO_NET_OFFLINE", "true")
         .env("CARGO_TARGET_DIR", TARGET)
+        .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .output()
         .expect("a shell")
 }
