@@ -84,7 +84,7 @@ async fn a_wait_is_dropped_after_every_number_of_polls() {
 }
 
 /// A driver that has no room for a request lets it wait, and a later one may pass it: a release that passed its request left behind
-/// a lock that nobody held.
+/// a lock without a holder.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_requests_of_many_acquisitions_go_out_in_their_order() {
     let server = TestServer::start();
