@@ -28,6 +28,8 @@ export class Acquisition {
   readonly machine: Machine;
   /** The server that has the lock, as far as it is known. */
   link: Link;
+  /** The server of the last command: another one while the slot moves. A session ends with the connection to it. */
+  tied: Link;
   /** When it is woken, and its place among those that are. */
   wakeAt = Infinity;
   place = -1;
@@ -52,7 +54,7 @@ export class Acquisition {
     // Asked once, it is given up after two response times, which are the caller's limit here.
     const named = !order.owner.startsWith(`${client.identity}:`);
     this.machine = new Machine({ ...order, confirmFirst: named, response: client.limit / 2, slack: client.clock.slack });
-    this.link = client.link(order.lock);
+    this.link = this.tied = client.link(order.lock);
     this.#began = client.clock.now();
   }
 
@@ -87,7 +89,9 @@ export class Acquisition {
 
   /** The link is down, at least as far as it is needed. */
   unlink(): void {
-    if (!this.machine.down && !this.link.ready(this.machine.waits)) this.feed((machine) => machine.linkDown());
+    const { link, machine, order, tied } = this;
+    const ready = link.ready(machine.waits) && (order.grace === 0 || tied.ready(false));
+    if (!machine.down && !ready) this.feed(() => machine.linkDown());
     this.follow();
   }
 
@@ -101,10 +105,9 @@ export class Acquisition {
     if (machine.pending !== underWay || (underWay === undefined && link === this.link)) return;
     this.feed(() => {
       machine.moved();
-      this.link = link;
+      this.link = this.tied = link;
       if (machine.waits) link.listen();
     });
-    if (this.order.grace !== 0) link.commands.beat(this.order.grace);
   }
 
   /** Until something changes here, for so long at most. */
@@ -208,7 +211,7 @@ export class Acquisition {
       // By another link than that which proves its life, a hold is tied to no session.
       const reply = client.request(order.lock, (link) =>
         change === 1
-          ? words("ACQUIRE", { ...order, fair: false }, { holds, session: link === this.link })
+          ? words("ACQUIRE", { ...order, fair: false }, { holds, session: link === this.tied })
           : words("RELEASE", order, { holds }),
       );
       if (change === 1) {
@@ -292,15 +295,30 @@ export class Acquisition {
     return kind === "denied" ? new Denied("", lock) : new Timeout(waited.toFixed(), lock, why);
   }
 
-  #send(output: Sent): void {
-    const { client, link, order } = this;
-    const { id, command, wait = 0, look, lease, session } = output;
+  /**
+   * By another link once, to a server that is given the slot. That server sends no messages before it has the slot, so that the owner
+   * cannot be queued there.
+   */
+  #send(output: Sent, link = this.link): void {
+    const { client, machine, order } = this;
+    const { id, wait = 0, look, lease, session } = output;
+    const once = link !== this.link;
+    const command = once && output.command === "ENQUEUE" ? "ACQUIRE" : output.command;
+    if (link !== this.tied) machine.untie();
+    this.tied = link;
+    if (order.grace !== 0) link.commands.beat(order.grace);
     const sentAt = client.clock.now();
     const request = words(command, order, { lease, session, enqueue: [wait, link.channel] });
+    const asking = once ? link.commands.request(["ASKING"], this.#response) : undefined;
+    const asked = link.commands.request(request, this.#response);
     // A repeat also asks how long the holder's lease can last, which not every user may.
-    const replies = Promise.all([link.commands.request(request, this.#response), look ? link.look(order.lock) : undefined]);
+    const replies = Promise.all([asked, look && !once ? link.look(order.lock) : undefined, asking]);
     replies.then(
-      ([reply, holderLease]) => this.feed((machine) => machine.reply(id, sentAt, answer(command, reply, holderLease))),
+      ([reply, holderLease]) => {
+        const told = answer(command, reply, holderLease);
+        if (told.kind !== "null" || command === output.command) return this.feed(() => machine.reply(id, sentAt, told));
+        this.#fail(id, sentAt, "passing", new Denied("", order.lock));
+      },
       (cause: unknown) => this.#failed(output, sentAt, link, cause),
     );
   }
@@ -309,9 +327,11 @@ export class Acquisition {
     const { client, machine, order } = this;
     const { id } = output;
     const next = client.redirection(cause);
-    if (next === "moved") return this.follow(id);
+    // A server that is asked once sends nothing on.
+    if (link === this.link && next === "moved") return this.follow(id);
     // Behind its CANCEL a request would leave a lock behind.
-    if (next instanceof Link && next.commands.connection && machine.pending === id) return this.#ask(output, sentAt, next);
+    const counts = link === this.link && machine.pending === id;
+    if (counts && next instanceof Link && next.commands.connection) return this.#send(output, next);
     const moved = cause instanceof ServerError && cause.message.includes("does not serve the channel's slot");
     if (moved) link.listenAnew(cause);
     const { failure, error } = client.failure(order.lock, cause, link);
@@ -320,28 +340,5 @@ export class Acquisition {
 
   #fail(id: number, sentAt: number, failure: Failure, error: Error): void {
     this.feed((machine) => machine.reply(id, sentAt, { kind: "error", failure, error }));
-  }
-
-  /**
-   * Once, at a server that is given the slot. It sends no messages before it has it, so that the owner cannot be queued there; and the
-   * hold is tied to no session, since the link that proves its life is another one.
-   */
-  #ask({ id, command, lease }: Sent, sentAt: number, { commands }: Link): void {
-    const { client, link, order } = this;
-    const once = command === "ENQUEUE" ? "ACQUIRE" : command;
-    const replies = Promise.all(
-      [["ASKING"], words(once, order, { lease, session: false })].map((each) => commands.request(each, this.#response)),
-    );
-    replies.then(
-      ([, reply]) => {
-        const told = answer(once, reply);
-        if (told.kind !== "null" || command !== "ENQUEUE") return this.feed((machine) => machine.reply(id, sentAt, told));
-        this.#fail(id, sentAt, "passing", new Denied("", order.lock));
-      },
-      (cause: unknown) => {
-        const { failure, error } = client.failure(order.lock, cause, link);
-        this.#fail(id, sentAt, client.redirection(cause) === undefined ? failure : "passing", error);
-      },
-    );
   }
 }

@@ -220,9 +220,7 @@ export class Client {
   enter(acquisition: Acquisition): void {
     this.acquisitions.set(address(acquisition.order), acquisition);
     this.timers.enter(acquisition);
-    if (acquisition.order.grace === 0) return;
-    this.#sessions.add(acquisition);
-    acquisition.link.commands.beat(acquisition.order.grace);
+    if (acquisition.order.grace !== 0) this.#sessions.add(acquisition);
   }
 
   /** @internal */
@@ -318,12 +316,12 @@ export class Client {
 
   /** A command that was sent at that time was answered on the link. @internal */
   alive(link: Link, sentAt: number): void {
-    for (const each of this.#sessions) if (each.link === link) each.feed((machine) => machine.alive(sentAt));
+    for (const each of this.#sessions) if (each.tied === link) each.feed((machine) => machine.alive(sentAt));
   }
 
-  /** For all at this link. Locks that are held come first: their leases are running. @internal */
+  /** For all whose lock, or session, is at this link. Locks that are held come first: their leases are running. @internal */
   at(link: Link | undefined, act: (acquisition: Acquisition) => void): void {
-    const chosen = [...this.acquisitions.values()].filter((each) => link === undefined || each.link === link);
+    const chosen = [...this.acquisitions.values()].filter((each) => [undefined, each.link, each.tied].includes(link));
     const held = (acquisition: Acquisition) => Number(acquisition.machine.phase !== "held");
     for (const acquisition of chosen.sort((a, b) => held(a) - held(b))) act(acquisition);
   }

@@ -218,7 +218,7 @@ export class Cluster {
     this.#slots = slots;
     const used = new Set(slots);
     const busy = new Set<Link>();
-    this.#client.at(undefined, (each) => busy.add(each.link));
+    this.#client.at(undefined, (each) => busy.add(each.link).add(each.tied));
     for (const [at, { link, used: last }] of this.#links) {
       if (link.node?.has(link.channel) === false) link.listenAnew(new Error("the slot of its channel has moved"));
       if (used.has(at) || busy.has(link) || performance.now() - last < AT_LEAST_EVERY) continue;

@@ -208,6 +208,11 @@ export class Machine {
 
   linkDown(): void {
     this.down = true;
+    this.untie();
+  }
+
+  /** The next request goes by another link than the last: only its answer proves the hold. */
+  untie(): void {
     this.#tied = false;
   }
 

@@ -102,7 +102,8 @@ test("a fail-over by Sentinel: what is held stays held, what waits goes on waiti
   await Promise.all([first.stop(), second.stop()]);
 });
 
-test("a cluster: asked once, waited for, renewed, released, with a session, and several at once", { timeout: 120_000 }, async () => {
+/** Two servers, each with half of the slots. */
+async function cluster() {
   const servers = await Promise.all([1, 2].map(() => startServer("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")));
   const looks = servers.map((server) => new Raw(server.port));
   await looks[0].send("CLUSTER", "ADDSLOTSRANGE", "0", "8191");
@@ -111,8 +112,15 @@ test("a cluster: asked once, waited for, renewed, released, with a session, and 
   await looks[0].send("CLUSTER", "MEET", "127.0.0.1", String(servers[1].port));
   for (const look of looks)
     await until("the cluster is up", async () => (await look.send("CLUSTER", "INFO")).includes("cluster_state:ok"), 30_000);
+  const stop = async () => {
+    looks.forEach((look) => look.close());
+    await Promise.all(servers.map((server) => server.stop()));
+  };
+  return { looks, nodes: servers.map((server) => ({ host: "127.0.0.1", port: server.port })), stop };
+}
 
-  const nodes = servers.map((server) => ({ host: "127.0.0.1", port: server.port }));
+test("a cluster: asked once, waited for, renewed, released, with a session, and several at once", { timeout: 120_000 }, async () => {
+  const { nodes, stop } = await cluster();
   const Cluster = peers.ioredis.Cluster ?? peers.ioredis.default.Cluster;
   const url = `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join(",")}`;
   const rootNodes = nodes.map((socket) => ({ socket }));
@@ -154,6 +162,44 @@ test("a cluster: asked once, waited for, renewed, released, with a session, and 
     await client.close();
   }
   applications[0].disconnect();
-  looks.forEach((look) => look.close());
-  await Promise.all(servers.map((server) => server.stop()));
+  await stop();
 });
+
+// The hold was tied to no connection until its slot had moved, and a killed process kept the lock until lease end.
+test(
+  "while its slot moves, a hold is tied to the server that has the key, and anew when that connection ends",
+  { timeout: 120_000 },
+  async () => {
+    const { looks, nodes, stop } = await cluster();
+    const [from, to] = looks;
+    const ids = await Promise.all(looks.map((look) => look.send("CLUSTER", "MYID")));
+    const url = `redis+cluster://127.0.0.1:${nodes[0].port}`;
+    for (const [name, { Client }] of Object.entries(packages)) {
+      const lock = `{b}${name}`;
+      const slot = await from.send("CLUSTER", "KEYSLOT", lock);
+      const client = await Client.connect(url, { lease: 30_000, sessionGrace: 2_000 });
+      const held = await client.lock(lock).tryAcquire();
+      assert.equal(await to.send("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0]), "OK");
+      assert.equal(await from.send("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1]), "OK");
+      assert.equal(await from.send("MIGRATE", "127.0.0.1", nodes[1].port, lock, 0, 5_000), "OK");
+      const tie = async () => {
+        const [, info] = await Promise.all([to.send("ASKING"), to.send("RLOCK.INFO", lock)]);
+        const [holder] = info[info.indexOf("holders") + 1];
+        return holder.includes("session") ? holder[holder.indexOf("session") + 1] : 0;
+      };
+      // No renewal is due for 10 s: the ends of the connections are what ties it.
+      await from.send("CLIENT", "KILL", "TYPE", "normal");
+      await until("it is tied at the next server", async () => (await tie()) > 0);
+      const first = await tie();
+      await to.send("CLIENT", "KILL", "ID", first);
+      await until("it is tied anew", async () => (await tie()) > first);
+      await sleep(3_000);
+      held.check();
+      await held.release();
+      assert.equal((await Promise.all([to.send("ASKING"), to.send("EXISTS", lock)]))[1], 0);
+      for (const look of looks) await look.send("CLUSTER", "SETSLOT", slot, "STABLE");
+      await client.close();
+    }
+    await stop();
+  },
+);
