@@ -9,7 +9,17 @@ import java.nio.file.Path;
 public final class Main {
     private Main() {}
 
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) {
+        try {
+            run(arguments);
+        } catch (Throwable error) {
+            error.printStackTrace();
+            // Redisson's threads would keep the program alive.
+            System.exit(1);
+        }
+    }
+
+    private static void run(String[] arguments) throws Exception {
         String url = System.getenv().getOrDefault("REDIS_URL", "redis://127.0.0.1:6399");
         String given = System.getenv("RLOCK_SEED");
         long seed = given == null || given.isEmpty() ? System.nanoTime() % 1_000_000_000 : Long.parseLong(given);
