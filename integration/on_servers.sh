@@ -34,7 +34,7 @@ tests_of() {
     RLOCK_TEST_SERVER=$(binary_of "$2")
     export RLOCK_TEST_SERVER
     shift 2
-    # Those of the words know no server.
+    # The tests of the words need no server.
     "${CARGO:-cargo}" test --workspace "$@" --locked --no-fail-fast --quiet -- --skip words:: >"$logs/$label" 2>&1 || outcome=failed
     echo "$outcome" >"$logs/$label.outcome"
     say "$label, $("$RLOCK_TEST_SERVER" --version | cut -d ' ' -f 1-3): $outcome after $((SECONDS - began)) s"
