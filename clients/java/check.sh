@@ -47,10 +47,7 @@ size() { # LIMIT FILE...
 }
 size 400 src/main/java/rlock/client/Machine.java
 size 3071 src/main/java/rlock/client/*.java
-maven spotless:check
-maven javadoc:javadoc
-maven test
-maven install -DskipTests
+maven spotless:check javadoc:javadoc install
 module=$(realpath "${RLOCK_MODULE:-${CARGO_TARGET_DIR:-../../target}/release/librlock.so}")
 port=$((20000 + $$ % 20000))
 "${REDIS_SERVER:-redis-server}" --port "$port" --save '' --loadmodule "$module" >target/server.log 2>&1 &

@@ -140,7 +140,12 @@ fn build_redisson(version: &str) -> Result<Place, String> {
 }
 
 fn redisson(version: &str, variables: &[(&str, String)], only: &str) -> Outcome {
-    build_redisson(version)?.run_with("java", &["-cp", "classes:lib/*", "rlock.Main", only], variables)
+    build_redisson(version)?.run_with("java", &java_of("classes:lib/*", &["rlock.Main", only]), variables)
+}
+
+/// The arguments of a Java program that ends within seconds: an optimising compiler would cost more than it saves.
+fn java_of<'a>(classes: &'a str, program: &[&'a str]) -> Vec<&'a str> {
+    [&["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classes], program].concat()
 }
 
 fn redisson_alone(version: &str) -> Outcome {
@@ -249,7 +254,7 @@ fn java() -> Outcome {
     place.write("Locks.java", &page("jedis", "java"));
     place.write("Page.java", &test("java/Page.java"));
     place.run("javac", &["-cp", "lib/*", "-d", "page", "Locks.java", "Page.java"])?;
-    place.run_with("java", &["-cp", "page:lib/*", "Page"], &[url(&TestServer::start())])
+    place.run_with("java", &java_of("page:lib/*", &["Page"]), &[url(&TestServer::start())])
 }
 
 /// The page as a file that its test loads.
