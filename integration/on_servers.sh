@@ -14,8 +14,8 @@ binary_of() {
 get_servers() {
     local name missing=
     say "getting servers"
-    # It says which it could not get; what is missing of those wanted is found below.
-    integration/servers.sh "$servers" || true
+    # It says which it could not get; what is missing is found below.
+    integration/servers.sh "$servers" "${@/%/*}" || true
     for name in "$@"; do
         [ -n "$(binary_of "$name")" ] || missing="$missing $name"
     done
