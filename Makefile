@@ -13,10 +13,12 @@ SO := $(TARGET_DIR)/release/librlock.so
 INSTALLED := $(MODULEDIR)/librlock.so
 # setup writes it; it tells where the server is, and libclang when it is nowhere usual.
 ENV := . ./.deps/env;
+# What measures is a workspace of its own, which shares the folder of what is built.
+LAB := --locked --manifest-path lab/Cargo.toml --target-dir $(TARGET_DIR)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older jobs ci-full lint msrv deny docs deb deb-test exporter kubernetes images targets target-tests packages client-packages dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench lab leaks alloc cost older jobs ci-full lint msrv deny docs deb deb-test exporter kubernetes images targets target-tests packages client-packages dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -86,8 +88,14 @@ clients: build ## Check the clients' packages, and run the conformance suite wit
 # ONLY=scale measures where one server ends; a run of everything leaves both out.
 BEFORE ?=
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
-	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") RLOCK_BEFORE='$(BEFORE)' $(CARGO) run --release --locked -p rlock-bench -- \
+	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") RLOCK_BEFORE='$(BEFORE)' $(CARGO) run --release $(LAB) -- \
 		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))
+
+lab: build ## Check what `make bench` runs: formatting, clippy, its documentation, its tests
+	$(CARGO) fmt --all --check --manifest-path lab/Cargo.toml
+	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets $(LAB) -- -D warnings
+	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LAB)
+	@$(ENV) set -x; $(CARGO) test --workspace $(LAB)
 
 leaks: build ## A million contended cycles leave no memory behind; the module in valgrind
 	@$(ENV) RLOCK_LEAK_CYCLES="$${RLOCK_LEAK_CYCLES:-1000000}" ./scripts/in_valgrind.sh leaks
@@ -100,7 +108,7 @@ alloc: build ## Run tests on a server whose blocks are aligned to a word only
 STORE ?=
 cost: build ## Count the instructions of a plain lock and of hand-offs, against what they were
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") RLOCK_COST_STORE='$(STORE)' ./scripts/in_valgrind.sh cost $(filter-out *,$(ONLY))
-	@$(ENV) $(if $(STORE),$(CARGO) run --quiet --release --locked -p rlock-bench -- render,:)
+	@$(ENV) $(if $(STORE),$(CARGO) run --quiet --release $(LAB) -- render,:)
 
 older: build ## Restart servers with the module of an older commit, and back
 	@$(ENV) ./scripts/older.sh
@@ -166,9 +174,11 @@ msrv: setup ## Build with the oldest Rust that is promised
 deny: setup ## Check licences, versions, sources and known vulnerabilities of all crates in use
 	@$(ENV) ./scripts/deny.sh
 
-# CHROMIUM names a browser. The site is target/site, what the browser showed target/site-shots.
+# CHROMIUM names a browser. The site is target/site, what the browser showed target/site-shots. PLOTS=0 leaves the plots of results out,
+# which the benchmarks draw.
+PLOTS ?= 1
 docs: setup ## Draw the pictures, build the site of all pages, check its links and render it in a browser
-	@$(ENV) ./scripts/docs.sh
+	@$(ENV) ./scripts/docs.sh $(PLOTS)
 
 # COMMAND names one that is built already, of any profile; a release has its own.
 COMMAND ?=

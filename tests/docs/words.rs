@@ -113,7 +113,7 @@ fn what_users_read_keeps_to_the_words() {
 }
 
 /// Where the project's own Rust files are.
-const CODE: [&str; 8] = ["src", "crates", "tests", "integration", "model", "fuzz", "benches", "clients"];
+const CODE: [&str; 8] = ["src", "crates", "tests", "integration", "model", "fuzz", "lab", "clients"];
 
 /// The files that spell the patterns out.
 const ABOUT_WORDS: &str = "crates/rlock-testkit/src/docs/";
