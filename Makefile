@@ -64,10 +64,9 @@ LEASE ?= 3
 cluster: build ## Run what needs many servers at a time: Sentinel, clusters with replicas
 	@$(ENV) LEASE=$(LEASE) ./integration/cluster.sh '$(ONLY)' '$(PART)'
 
-# ONLY='go ioredis' runs fewer of them, ONLY=long those that take long. ONLY=fleet DOC=1 measures a fleet of Redisson before and after
-# its move, and remakes the figures in docs/clients/from-redisson.md; DOC=render only shows the stored ones there. What is missing of the languages is installed, or named.
+# ONLY='go ioredis' runs fewer of them, ONLY=long those that take long. What is missing of the languages is installed, or named.
 interop: build ## Run the module with Redisson and with clients of other languages
-	@$(ENV) RLOCK_FLEET_DOC='$(DOC)' ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
+	@$(ENV) ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
 
 # ONLY='python javascript' runs fewer of them. SCENARIO=cut_while runs those scenarios and nothing else, LONG=1 the suite with those
 # that take minutes. MIXED=seconds lets all clients and Redisson contend for one lock while connections break, MOVES=all while an operator
@@ -85,7 +84,8 @@ clients: build ## Check the clients' packages, and run the conformance suite wit
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls, client, clients or redisson is stored beside
 # the other results of its server; with BEFORE=COMMIT, the Rust client beside that of this commit, too. SERVER names another server,
 # of which ONLY=targets is stored: what the table of targets shows. ONLY=systems installs other systems and measures them too,
-# ONLY=scale measures where one server ends; a run of everything leaves both out.
+# ONLY=scale measures where one server ends, ONLY=fleet lets a fleet of Redisson move to the Java client and back, and, without QUICK=1,
+# measures its holds for docs/clients/from-redisson.md; a run of everything leaves these out.
 BEFORE ?=
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") RLOCK_BEFORE='$(BEFORE)' $(CARGO) run --release $(LAB) -- \

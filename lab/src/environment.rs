@@ -57,7 +57,7 @@ fn commit() -> String {
     }
     let crates =
         ["rlock-core", "rlock-machine", "rlock-links", "rlock-client"].map(|name| format!("crates/{name}"));
-    let mut paths = vec!["src", "Cargo.toml", "Cargo.lock"];
+    let mut paths = vec!["src", "Cargo.toml", "Cargo.lock", "lab/Cargo.lock"];
     paths.extend(crates.iter().map(String::as_str));
     let changed = output("git", &[&["status", "--porcelain", "--"][..], &paths].concat());
     let commit = output("git", &["rev-parse", "--short=12", "HEAD"]);

@@ -9,6 +9,7 @@ mod contender;
 mod contention;
 mod cpu;
 mod environment;
+mod fleet;
 mod hand_offs;
 mod instructions;
 mod memory;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
     let outcome = match Task::parse(&arguments, seed()) {
         Ok(Task::Render) => store::render(),
         Ok(Task::Systems { is_quick, seed }) => systems::run(seed, is_quick),
+        Ok(Task::Fleet { is_quick, seed }) => fleet::run(is_quick, seed),
         Ok(Task::Measure(plan)) => run(&plan),
         Ok(Task::Scale { is_quick, seed }) => scale::run(is_quick, seed),
         Ok(Task::Simulate) => scale::simulate(),

@@ -9,10 +9,13 @@ pub(crate) const BENCHMARKS: [&str; 8] =
 /// The name for all benchmarks of the table of targets.
 const TARGETS: &str = "targets";
 
+/// The option for a few rounds.
+const QUICK: &str = "--quick";
+
 /// These benchmarks.
 const OF_TARGETS: [&str; 4] = ["uncontended", "contention", "memory", "stalls"];
 
-const USAGE: &str = "usage: rlock-bench [BENCHMARK | scale | simulate | systems | render]... [OPTION VALUE | --quick]...
+const USAGE: &str = "usage: rlock-bench [BENCHMARK | scale | simulate | systems | fleet | render]... [OPTION VALUE | --quick]...
 benchmarks: uncontended, contention, redisson, memory, readers, client, clients, stalls; without any: all, and the results
             are stored, as are those of redisson, client, clients or stalls alone, beside the other results of their server
 targets: what the table of targets shows (uncontended, contention, memory, stalls); alone and on another server than the
@@ -20,7 +23,8 @@ targets: what the table of targets shows (uncontended, contention, memory, stall
 scale: alone or with --quick: where one server ends, and a simulated fleet, for docs/SCALE.md; stored if whole
 simulate: the simulated fleet again, from the stored measurements
 systems: alone or with --quick: etcd, ZooKeeper, PostgreSQL and others beside rlock; stored if whole
-render: make docs/BENCHMARKS.md, docs/SCALE.md and its plots from the stored results again
+fleet: alone or with --quick: a fleet of Redisson moves to the Java client and back; if whole, what a hold costs is stored
+render: make docs/BENCHMARKS.md, docs/SCALE.md and its plots, and the table of docs/clients/from-redisson.md from the stored results again
 --quick           a few rounds of each, stalls with the fewest waiters, and nothing is stored
 --rounds N        N rounds of each benchmark, and nothing is stored
 --setting NAME    uncontended: only plain, or only aof-replica
@@ -61,21 +65,24 @@ pub(crate) enum Task {
         is_quick: bool,
         seed: u64,
     },
+    /// A fleet of Redisson, which moves to the Java client.
+    Fleet {
+        is_quick: bool,
+        seed: u64,
+    },
 }
 
 impl Task {
     /// Reads the arguments after the program's name; the error is the text to show.
     pub(crate) fn parse(arguments: &[String], seed: u64) -> Result<Task, String> {
-        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        match words[..] {
-            ["render"] => return Ok(Task::Render),
-            ["simulate"] => return Ok(Task::Simulate),
-            ["scale"] => return Ok(Task::Scale { is_quick: false, seed }),
-            ["--quick", "scale"] | ["scale", "--quick"] => return Ok(Task::Scale { is_quick: true, seed }),
-            ["systems"] => return Ok(Task::Systems { is_quick: false, seed }),
-            ["--quick", "systems"] | ["systems", "--quick"] => {
-                return Ok(Task::Systems { is_quick: true, seed });
-            }
+        let words = || arguments.iter().map(String::as_str);
+        let is_quick = words().any(|word| word == QUICK);
+        match words().filter(|word| *word != QUICK).collect::<Vec<&str>>()[..] {
+            ["render"] if !is_quick => return Ok(Task::Render),
+            ["simulate"] if !is_quick => return Ok(Task::Simulate),
+            ["scale"] => return Ok(Task::Scale { is_quick, seed }),
+            ["systems"] => return Ok(Task::Systems { is_quick, seed }),
+            ["fleet"] => return Ok(Task::Fleet { is_quick, seed }),
             _ => {}
         }
         let mut plan = Plan::full(seed);
@@ -83,7 +90,7 @@ impl Task {
         while let Some(argument) = rest.next() {
             if BENCHMARKS.contains(&argument.as_str()) || argument == TARGETS {
                 plan.benchmarks.push(argument.clone());
-            } else if argument == "--quick" {
+            } else if argument == QUICK {
                 plan.set_rounds(8, 1, 1, 1, 10, 1);
                 plan.quick = true;
             } else {
@@ -237,6 +244,7 @@ mod tests {
             "memory render",
             "scale memory",
             "systems memory",
+            "fleet memory",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

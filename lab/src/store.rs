@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::environment::root;
+use crate::fleet;
 use crate::hand_offs::HandOffs;
 use crate::instructions::{self, Instructions};
 use crate::report::{doc, plots};
@@ -144,10 +145,11 @@ pub(crate) fn pages(stored: &Stored) -> Result<Vec<(PathBuf, String)>, String> {
     let of_scale = scale::stored()?;
     let mut pages = vec![
         (root().join("docs/BENCHMARKS.md"), doc::page(stored, of_scale.as_ref())),
+        fleet::page()?,
         (root().join("docs/SCALE.md"), scale::page(of_scale.as_ref(), &stored.main)),
     ];
-    let fleet = of_scale.as_ref().map_or(Ok(None), scale::picture)?;
-    for (name, plot) in plots::all(&stored.main)?.into_iter().chain(fleet) {
+    let picture = of_scale.as_ref().map_or(Ok(None), scale::picture)?;
+    for (name, plot) in plots::all(&stored.main)?.into_iter().chain(picture) {
         pages.push((folder().join(name), plot));
     }
     Ok(pages)

@@ -1,16 +1,16 @@
 //! What a hold costs in a fleet before, half-way and after its move: stored in docs/fleet.json, shown in the page.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
-use std::thread::available_parallelism;
+use std::path::PathBuf;
 
-use rlock_testkit::ServerVersion;
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::PAGE;
-use crate::parts::REDISSON;
-use crate::place::{Outcome, root};
+use super::PAGE;
+use crate::environment::root;
+use crate::redisson::Release;
+use crate::results::Environment;
+use crate::spread::quantile;
+use crate::store;
 
 /// Between these the table stands in the page.
 const BEGIN: &str = "<!-- figures -->";
@@ -44,59 +44,28 @@ struct Round {
     longest_wait_ms: f64,
 }
 
-/// The load average of the last minute.
-pub(crate) fn load() -> f64 {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
-}
-
-/// Stores the rounds, one JSON object in each line, and shows them in the page.
-pub(crate) fn store(rounds: &str, version: &ServerVersion, before: f64) -> Outcome {
+/// Stores the rounds, one JSON object in each line.
+pub(super) fn keep(rounds: &str, environment: Environment) -> Result<(), String> {
     let rounds: Result<Vec<Round>, _> = rounds.lines().map(serde_json::from_str).collect();
     let figures = Figures {
-        date: date()?,
-        server: format!("{:?} {}.{}.{}", version.name, version.major, version.minor, version.patch),
-        redisson: REDISSON.into(),
-        cores: available_parallelism().map_or(1, usize::from),
-        load: [before, load()],
+        date: environment.date,
+        server: environment.server,
+        redisson: Release::Newest.version().into(),
+        cores: environment.cores,
+        load: environment.load,
         rounds: rounds.map_err(|error| format!("the fleet's rounds: {error}"))?,
     };
-    let json = rlock_testkit::rows(&figures).map_err(|error| error.to_string())?;
-    write(&root().join(FILE), &json)?;
-    render()
+    store::keep(&root().join(FILE), &figures)
 }
 
-/// Remakes the table of the page from what is stored.
-pub(crate) fn render() -> Outcome {
-    let figures = stored()?;
-    println!("{}", figures.table());
-    write(&root().join(PAGE), &shown(&figures, &page()?)?)
-}
-
-fn stored() -> Result<Figures, String> {
-    let json = fs::read_to_string(root().join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
-    serde_json::from_str(&json).map_err(|error| format!("{FILE}: {error}"))
-}
-
-fn date() -> Result<String, String> {
-    let output =
-        Command::new("date").args(["-u", "+%Y-%m-%d"]).output().map_err(|error| error.to_string())?;
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-fn page() -> Result<String, String> {
-    fs::read_to_string(root().join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))
-}
-
-fn write(path: &Path, text: &str) -> Outcome {
-    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// The page with these figures.
-fn shown(figures: &Figures, page: &str) -> Result<String, String> {
+/// The page with the stored figures.
+pub(crate) fn page() -> Result<(PathBuf, String), String> {
+    let read = |file| fs::read_to_string(root().join(file)).map_err(|error| format!("{file}: {error}"));
+    let figures: Figures = serde_json::from_str(&read(FILE)?).map_err(|error| format!("{FILE}: {error}"))?;
+    let page = read(PAGE)?;
     let marks = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
     let (before, after) = marks.ok_or_else(|| format!("{PAGE} has no {BEGIN}"))?;
-    Ok(format!("{before}{BEGIN}\n\n{}\n{END}{after}", figures.table()))
+    Ok((root().join(PAGE), format!("{before}{BEGIN}\n\n{}\n{END}{after}", figures.table())))
 }
 
 impl Figures {
@@ -154,18 +123,5 @@ impl Figures {
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    let at = |index: usize| values.get(index).copied().unwrap_or(0.0);
-    f64::midpoint(at(values.len().saturating_sub(1) / 2), at(values.len() / 2))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_page_shows_the_stored_figures() {
-        let page = page().unwrap();
-        let remade = shown(&stored().unwrap(), &page).unwrap();
-        assert!(remade == page, "remake it: make interop ONLY=fleet DOC=render");
-    }
+    quantile(&values, 0.5)
 }
