@@ -54,7 +54,7 @@ fn sources() -> Vec<Source> {
         sources.extend(paths.into_iter().map(|path| Source { path, read }));
     };
     let named = |paths: &[&str]| paths.iter().map(ToString::to_string).collect();
-    add(named(&["README.md", "ARCHITECTURE.md", "CHANGELOG.md"]), Prose::markdown);
+    add(named(&["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "lab/README.md"]), Prose::markdown);
     add(below("docs", "md"), Prose::markdown);
     add(below("packaging", "md"), Prose::markdown);
     add(below("crates/rlock-client/src", "md"), Prose::markdown);
