@@ -32,6 +32,9 @@ step make cluster ONLY='redis-8.6'
 steps_beside 'nice -n 19 make fuzz SECONDS=600' 'make chaos SECONDS=600' 'make clients MIXED=600' \
     'longer test --workspace --locked --test locks --test faults --test servers --test several -- lock:: faults:: cluster_faults:: red_history::'
 step make jobs STARTS=1000
+step make lab
+step make bench ONLY=fleet QUICK=1
+step make docs
 step make mutants
 step make msrv
 step make deny

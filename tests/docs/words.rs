@@ -54,7 +54,7 @@ fn sources() -> Vec<Source> {
         sources.extend(paths.into_iter().map(|path| Source { path, read }));
     };
     let named = |paths: &[&str]| paths.iter().map(ToString::to_string).collect();
-    add(named(&["README.md", "ARCHITECTURE.md", "CHANGELOG.md"]), Prose::markdown);
+    add(named(&["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "lab/README.md"]), Prose::markdown);
     add(below("docs", "md"), Prose::markdown);
     add(below("packaging", "md"), Prose::markdown);
     add(below("crates/rlock-client/src", "md"), Prose::markdown);
@@ -113,7 +113,7 @@ fn what_users_read_keeps_to_the_words() {
 }
 
 /// Where the project's own Rust files are.
-const CODE: [&str; 8] = ["src", "crates", "tests", "integration", "model", "fuzz", "benches", "clients"];
+const CODE: [&str; 8] = ["src", "crates", "tests", "integration", "model", "fuzz", "lab", "clients"];
 
 /// The files that spell the patterns out.
 const ABOUT_WORDS: &str = "crates/rlock-testkit/src/docs/";

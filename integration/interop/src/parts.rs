@@ -7,7 +7,6 @@ use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::docs::code;
 use rlock_testkit::{ServerBuilder, TestServer, module_path};
 
-use crate::fleet;
 use crate::orders::{self, on_a_changing_cluster};
 use crate::place::{Outcome, Place, address, cluster, root, url};
 use crate::rust_client;
@@ -54,7 +53,7 @@ const fn on(server: &'static str, part: Part) -> Part {
 }
 
 /// The newest Redisson, and the last of those before.
-pub(crate) const REDISSON: &str = "4.7.0";
+const REDISSON: &str = "4.7.0";
 const REDISSON_3: &str = "3.52.0";
 
 /// A selection of the scenarios, by parts of their names: something of each kind.
@@ -63,7 +62,6 @@ const SHORT: &str = "respects|fencing tokens|missed by|forceUnlock|listener|watc
 
 pub(crate) const PARTS: &[Part] = &[
     heavy("redisson", redisson_beside_rust),
-    long(heavy("fleet", fleet::run)),
     heavy("redisson-cluster", || redisson_cluster(REDISSON)),
     part("redisson-replica", redisson_replica),
     part("redisson-changes", || redisson_changes(REDISSON)),
