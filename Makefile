@@ -66,7 +66,8 @@ cluster: build ## Run what needs many servers at a time: Sentinel, clusters with
 
 # ONLY='go ioredis' runs fewer of them, ONLY=long those that take long. What is missing of the languages is installed, or named.
 interop: build ## Run the module with Redisson and with clients of other languages
-	@$(ENV) ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
+	@$(ENV) ./scripts/programs.sh rlock-interop
+	@$(ENV) ./integration/interop/tools.sh $(TARGET_DIR)/debug/rlock-interop $(filter-out *,$(ONLY))
 
 # ONLY='python javascript' runs fewer of them. SCENARIO=cut_while runs those scenarios and nothing else, LONG=1 the suite with those
 # that take minutes. MIXED=seconds lets all clients and Redisson contend for one lock while connections break, MOVES=all while an operator
@@ -77,7 +78,7 @@ MOVES ?=
 SCENARIO ?=
 LONG ?=
 clients: build ## Check the clients' packages, and run the conformance suite with all of them
-	@$(ENV) $(CARGO) build --quiet --locked -p rlock-conformance
+	@$(ENV) ./scripts/programs.sh rlock-conformance rlock-conformance-driver
 	@$(ENV) $(if $(SCENARIO)$(MIXED)$(MOVES),,$(if $(LONG),OLDEST=1) ./scripts/clients.sh $(filter-out *,$(ONLY)))
 	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED)) $(if $(MOVES),--moves $(MOVES) --lease $(LEASE))
 
@@ -135,7 +136,8 @@ SEED ?=
 ROUND ?=
 DOC ?=
 chaos: build ## Check what many clients saw while faults happened: SECONDS=60
-	@$(ENV) $(CARGO) run --quiet --locked -p rlock-chaos -- --seconds '$(SECONDS)' --seed '$(SEED)' --round '$(ROUND)' \
+	@$(ENV) ./scripts/programs.sh rlock-chaos
+	@$(ENV) $(TARGET_DIR)/debug/rlock-chaos --seconds '$(SECONDS)' --seed '$(SEED)' --round '$(ROUND)' \
 		$(if $(DOC),--doc docs/CHAOS.md --json docs/chaos.json)
 
 # What takes longer than a change should wait for.
@@ -156,7 +158,8 @@ lint: setup ## Check formatting, lengths, cycles, manifests, clippy, the documen
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Those that only `make cluster` runs.
 	@$(ENV) set -x; $(CARGO) clippy --workspace --test jobs --test machines --test sentinels --test shards --test shard_changes --test shard_moves --locked -- -D warnings
-	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	@# Beside an example for its features: scripts/programs.sh.
+	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --lib --example clock
 	@for tool in shellcheck yamllint; do \
 		if ! command -v $$tool >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 			echo "lint: installing $$tool" >&2; apt-get update -qq >&2; \

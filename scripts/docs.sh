@@ -60,9 +60,7 @@ find_browser() {
 find_mdbook
 find_browser
 
-# With the features of all of the workspace, as for the tests: nothing is built twice.
-# shellcheck disable=SC2086
-${CARGO:-cargo} build --quiet --locked --workspace --bin rlock-docs
+scripts/programs.sh rlock-docs
 plots=without-plots
 if [ "$1" != 0 ]; then
     plots=with-plots

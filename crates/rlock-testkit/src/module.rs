@@ -5,6 +5,7 @@
 //! has changed.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -27,13 +28,17 @@ pub fn module_path() -> &'static Path {
 
 /// The module with its fault injection, built in the dev profile, or the one `RLOCK_FAULT_MODULE` names.
 ///
-/// `RLOCK_MODULE` does not replace it.
+/// Nothing else loads what the dev profile has built. `RLOCK_MODULE` does not replace it.
 pub fn fault_module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         named("RLOCK_FAULT_MODULE").unwrap_or_else(|| {
-            let features = ["--features", "rlock-module/fault-injection"];
-            build_library("libfaults", &[&["--workspace", "--example", "faults"], &features[..]].concat())
+            // The example is only for its features, see below.
+            let targets = ["--workspace", "--lib", "--example", "clock"];
+            build_library(
+                "librlock",
+                &[&targets[..], &["--features", "rlock-module/fault-injection"]].concat(),
+            )
         })
     })
 }
@@ -84,7 +89,16 @@ fn is_library(file: &str, name: &str) -> bool {
 fn cargo(arguments: &[&str]) -> String {
     let root = Path::new(KIT).ancestors().nth(2).expect("the kit is at crates/rlock-testkit");
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    // What cargo tells a test of its package: build scripts of libraries would run again, and most crates would be compiled again.
+    let of_package = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    };
+    env::vars_os().map(|(name, _)| name).filter(of_package).for_each(|name| {
+        command.env_remove(name);
+    });
+    let output = command
         .args(arguments)
         .current_dir(root)
         .output()
