@@ -395,28 +395,24 @@ final class Acquisition {
       other.look();
     }
     if (engine.closing || acquired.isDone()) {
-      refuse(new Closed()); // nothing, if its wait is over
+      cancel(new Closed()); // nothing, if its wait is over
     } else if (other == null) {
       engine.enter(this);
       link = engine.linkFor(slot);
       advance();
     } else if (adopt) {
-      refuse(new Invalid("this client has a guard of the owner " + claim.owner() + " already"));
+      cancel(new Invalid("this client has a guard of the owner " + claim.owner() + " already"));
     } else if (engine.named.get(claim) == other && other.why() != null) {
-      refuse(new LockLost(plan, other.why()));
+      cancel(new LockLost(plan, other.why()));
     } else if (other.phase() == Phase.HELD && other.share()) {
       other.reenter().whenComplete((token, error) -> reentered(other, token, error));
     } else if (plan.limit == 0) {
-      refuse(new Denied(lock()));
+      cancel(new Denied(lock()));
     } else {
       // Not for longer than its own wait: the other one may last, and would keep all that asked.
       CompletableFuture.anyOf(acquired, other.acquired.isDone() ? other.gone : other.acquired)
           .whenComplete((done, error) -> enter(false));
     }
-  }
-
-  private void refuse(RlockException error) {
-    cancel(error);
   }
 
   private void reentered(Acquisition other, Long token, Throwable error) {
@@ -429,7 +425,7 @@ final class Acquisition {
       entered = other;
       acquired.complete(token);
     }
-    refuse(null); // this machine has nothing to do
+    cancel(null); // this machine has nothing to do
   }
 
   /** A courtesy, whatever comes of it: the last guard releases them all. */
@@ -447,6 +443,7 @@ final class Acquisition {
       entered.drop(); // the caller did not receive the guard
     } else {
       engine.named.remove(claim, this);
+      look(); // a deadline that has passed unseen is a loss
       if (machine.phase == Phase.LOST) {
         engine.enter(this);
         follow(0); // its server may have left the cluster meanwhile
