@@ -2,7 +2,7 @@
 import type { Client } from "./client.js";
 import { Closed, Denied, Invalid, LockLost, OutcomeUnknown, Timeout, Unreachable, type LostReason } from "./errors.js";
 import { Link } from "./link.js";
-import { Machine, type Failure, type Output } from "./machine.js";
+import { Machine, type Output } from "./machine.js";
 import { ServerError, address, answer, words, type Order } from "./wire.js";
 
 /** The longest time of a timer. */
@@ -204,19 +204,19 @@ export class Acquisition {
   async #level(change: 1 | -1): Promise<boolean> {
     if (this.guards === 0 && !this.lostBy) return false;
     this.check();
-    const { client, order } = this;
+    const { client, machine, order } = this;
     if (change === 1) this.guards += 1;
     try {
       // The server counts one permit, however many guards there are here.
       if (order.mode === "PERMIT") return true;
       // Never the first hold: one that was lost must not come back in silence.
       const holds = this.guards;
-      // By another link than that which proves its life, a hold is tied to no session.
-      const reply = client.request(order.lock, (link) =>
-        change === 1
-          ? words("ACQUIRE", { ...order, fair: false }, { holds, session: link === this.tied })
-          : words("RELEASE", order, { holds }),
-      );
+      const reply = client.request(order.lock, (link) => {
+        if (change === -1) return words("RELEASE", order, { holds });
+        // It may tie the hold to another connection: only a renewal from now on proves that one.
+        if (order.grace !== 0 && machine.phase === "held" && link !== this.tied) this.feed(() => machine.moved());
+        return words("ACQUIRE", { ...order, fair: false }, { holds });
+      });
       if (change === 1) {
         const held = answer("ACQUIRE", await reply);
         if (held.kind === "held") this.token = Math.max(this.token, held.token);
@@ -319,8 +319,8 @@ export class Acquisition {
     replies.then(
       ([reply, holderLease]) => {
         const told = answer(command, reply, holderLease);
-        if (told.kind !== "null" || command === output.command) return this.feed(() => machine.reply(id, sentAt, told));
-        this.#fail(id, sentAt, "passing", new Denied("", order.lock));
+        const error = told.kind === "null" && command !== output.command ? new Denied("", order.lock) : undefined;
+        this.feed(() => machine.reply(id, sentAt, error ? { kind: "error", failure: "passing", error } : told));
       },
       (cause: unknown) => this.#failed(output, sentAt, link, cause),
     );
@@ -338,10 +338,6 @@ export class Acquisition {
     const moved = cause instanceof ServerError && cause.message.includes("does not serve the channel's slot");
     if (moved) link.listenAnew(cause);
     const { failure, error } = client.failure(order.lock, cause, link);
-    this.#fail(id, sentAt, moved || next !== undefined ? "passing" : failure, error);
-  }
-
-  #fail(id: number, sentAt: number, failure: Failure, error: Error): void {
-    this.feed((machine) => machine.reply(id, sentAt, { kind: "error", failure, error }));
+    this.feed(() => machine.reply(id, sentAt, { kind: "error", failure: moved || next !== undefined ? "passing" : failure, error }));
   }
 }

@@ -259,8 +259,10 @@ export class Client {
           const unsent = (error: RlockError) => Promise.reject(new Unsent(error));
           await within(left(), commands.opened().catch(unsent), () => new Unsent(link.kept(false)));
         }
+        // Before ASKING: it may send something itself.
+        const asked = command(link);
         if (ask) commands.request(["ASKING"]).catch(() => undefined);
-        return await commands.request(command(link), left());
+        return await commands.request(asked, left());
       } catch (cause) {
         const next = this.redirection(cause);
         const { error } = this.failure(lock, cause, link);

@@ -1,7 +1,7 @@
 /** Which server of a cluster has a lock: a map of slots, and a link for each server that is used. */
 import type { Client } from "./client.js";
 import { Unreachable } from "./errors.js";
-import { Link, asReply } from "./link.js";
+import { LEAST_TO_CONNECT, Link, asReply } from "./link.js";
 import { ServerError, silent, text, type Place } from "./wire.js";
 
 const SLOTS = 16_384;
@@ -180,10 +180,11 @@ export class Cluster {
   /** Asks by a connection for this only. */
   async #dial(at: string): Promise<Slots> {
     const { response, driver } = this.#client;
+    const timeout = Math.max(response, LEAST_TO_CONNECT);
     let late: NodeJS.Timeout | undefined;
-    const connection = driver.open(response, placeOf(at));
+    const connection = driver.open(timeout, placeOf(at));
     const over = new Promise<never>((_, reject) => {
-      late = setTimeout(() => reject(new Error("no reply in time")), response).unref();
+      late = setTimeout(() => reject(new Error("no reply in time")), timeout).unref();
       connection.on("error", reject);
     });
     try {

@@ -216,7 +216,7 @@ export class Machine {
     this.#tied = false;
   }
 
-  /** Another server has the lock by now, and this one has carried out nothing that is under way. */
+  /** Another server has the lock by now, or may have tied it: the answer to what is under way proves nothing. */
   moved(): void {
     this.linkDown();
     this.pending = undefined;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { createConnection, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -174,32 +174,72 @@ test(
     const [from, to] = looks;
     const ids = await Promise.all(looks.map((look) => look.send("CLUSTER", "MYID")));
     const url = `redis+cluster://127.0.0.1:${nodes[0].port}`;
+    const asking = async (...words) => (await Promise.all([to.send("ASKING"), to.send(...words)]))[1];
+    const tie = async (lock) => {
+      const info = await asking("RLOCK.INFO", lock);
+      const [holder] = info[info.indexOf("holders") + 1];
+      return holder.includes("session") ? holder[holder.indexOf("session") + 1] : 0;
+    };
     for (const [name, { Client }] of Object.entries(packages)) {
-      const lock = `{b}${name}`;
+      const names = [`{b}${name}`, `{b}${name}:re-entered`];
+      const [lock, reentered] = names;
       const slot = await from.send("CLUSTER", "KEYSLOT", lock);
       const client = await Client.connect(url, { lease: 30_000, sessionGrace: 2_000 });
-      const held = await client.lock(lock).tryAcquire();
+      const [held, outer] = await Promise.all(names.map((each) => client.lock(each).tryAcquire()));
       assert.equal(await to.send("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0]), "OK");
       assert.equal(await from.send("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1]), "OK");
-      assert.equal(await from.send("MIGRATE", "127.0.0.1", nodes[1].port, lock, 0, 5_000), "OK");
-      const tie = async () => {
-        const [, info] = await Promise.all([to.send("ASKING"), to.send("RLOCK.INFO", lock)]);
-        const [holder] = info[info.indexOf("holders") + 1];
-        return holder.includes("session") ? holder[holder.indexOf("session") + 1] : 0;
-      };
-      // No renewal is due for 10 s: the ends of the connections are what ties it.
-      await from.send("CLIENT", "KILL", "TYPE", "normal");
-      await until("it is tied at the next server", async () => (await tie()) > 0);
-      const first = await tie();
+      for (const each of names) assert.equal(await from.send("MIGRATE", "127.0.0.1", nodes[1].port, each, 0, 5_000), "OK");
+      // No renewal is due for 10 s. A re-entry ties it at once, and anew when that connection ends;
+      const inner = await outer.reenter();
+      const first = await tie(reentered);
+      assert(first > 0);
+      assert.equal(await tie(lock), 0);
       await to.send("CLIENT", "KILL", "ID", first);
-      await until("it is tied anew", async () => (await tie()) > first);
+      await until("it is tied anew", async () => (await tie(reentered)) > first);
+      // and the ends of connections tie the one that is not re-entered.
+      await from.send("CLIENT", "KILL", "TYPE", "normal");
+      await until("it is tied at the next server", async () => (await tie(lock)) > first);
+      const second = await tie(lock);
+      await to.send("CLIENT", "KILL", "ID", second);
+      for (const each of names) await until("it is tied anew", async () => (await tie(each)) > second);
       await sleep(3_000);
-      held.check();
-      await held.release();
-      assert.equal((await Promise.all([to.send("ASKING"), to.send("EXISTS", lock)]))[1], 0);
+      for (const guard of [inner, outer, held]) {
+        guard.check();
+        await guard.release();
+      }
+      for (const each of names) assert.equal(await asking("EXISTS", each), 0);
       for (const look of looks) await look.send("CLUSTER", "SETSLOT", slot, "STABLE");
       await client.close();
     }
     await stop();
   },
 );
+
+// A busy server was never connected to: the time for its first answer was made from the lease or from the grace.
+test("a first connection has its time, however short leases and graces are", { timeout: 60_000 }, async () => {
+  const { nodes, stop } = await cluster();
+  const sockets = new Set();
+  // The first answer of each connection is late.
+  const slow = createServer((socket) => {
+    const server = createConnection(nodes[0]);
+    for (const each of [socket, server]) sockets.add(each.on("error", () => undefined));
+    socket.pipe(server);
+    server.once("readable", () => setTimeout(() => server.pipe(socket), 400));
+  });
+  await once(slow.listen(0, "127.0.0.1"), "listening");
+  const place = { host: "127.0.0.1", port: slow.address().port };
+  for (const { Client } of Object.values(packages)) {
+    const client = await Client.connect(`redis+cluster://127.0.0.1:${place.port}`, { lease: 600 });
+    await client.close();
+    const other = await Client.connect(`redis+cluster://127.0.0.1:${nodes[0].port}`);
+    const held = await other.lock("a", { sessionGrace: 600 }).tryAcquire();
+    const link = new (other.link("a").constructor)(other, `127.0.0.1:${place.port}`, { place, tag: () => "a", has: () => true });
+    await link.settled;
+    link.close();
+    await held.release().catch(() => undefined);
+    await other.close();
+  }
+  slow.close();
+  for (const each of sockets) each.destroy();
+  await stop();
+});
