@@ -184,7 +184,7 @@ test(
       const names = [`{b}${name}`, `{b}${name}:re-entered`];
       const [lock, reentered] = names;
       const slot = await from.send("CLUSTER", "KEYSLOT", lock);
-      const client = await Client.connect(url, { lease: 30_000, sessionGrace: 2_000 });
+      const client = await Client.connect(url, { lease: 30_000, sessionGrace: 5_000 });
       const [held, outer] = await Promise.all(names.map((each) => client.lock(each).tryAcquire()));
       assert.equal(await to.send("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0]), "OK");
       assert.equal(await from.send("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[1]), "OK");
@@ -202,7 +202,7 @@ test(
       const second = await tie(lock);
       await to.send("CLIENT", "KILL", "ID", second);
       for (const each of names) await until("it is tied anew", async () => (await tie(each)) > second);
-      await sleep(3_000);
+      await sleep(6_000);
       for (const guard of [inner, outer, held]) {
         guard.check();
         await guard.release();
