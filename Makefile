@@ -13,10 +13,12 @@ SO := $(TARGET_DIR)/release/librlock.so
 INSTALLED := $(MODULEDIR)/librlock.so
 # setup writes it; it tells where the server is, and libclang when it is nowhere usual.
 ENV := . ./.deps/env;
+# What measures is a workspace of its own, which shares the folder of what is built.
+LAB := --locked --manifest-path lab/Cargo.toml --target-dir $(TARGET_DIR)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench leaks alloc cost older jobs ci-full lint msrv deny docs deb deb-test exporter kubernetes images targets target-tests packages client-packages dist addresses install uninstall setup clean
+.PHONY: help run free-port build test model fuzz mutants chaos matrix cluster interop clients bench lab leaks alloc cost older jobs ci-full lint msrv deny docs deb deb-test exporter kubernetes images targets target-tests packages client-packages dist addresses install uninstall setup clean
 
 help: ## Show this help
 	@echo "usage: make TARGET [NAME=VALUE]..."
@@ -62,10 +64,10 @@ LEASE ?= 3
 cluster: build ## Run what needs many servers at a time: Sentinel, clusters with replicas
 	@$(ENV) LEASE=$(LEASE) ./integration/cluster.sh '$(ONLY)' '$(PART)'
 
-# ONLY='go ioredis' runs fewer of them, ONLY=long those that take long. ONLY=fleet DOC=1 measures a fleet of Redisson before and after
-# its move, and remakes the figures in docs/clients/from-redisson.md; DOC=render only shows the stored ones there. What is missing of the languages is installed, or named.
+# ONLY='go ioredis' runs fewer of them, ONLY=long those that take long. What is missing of the languages is installed, or named.
 interop: build ## Run the module with Redisson and with clients of other languages
-	@$(ENV) RLOCK_FLEET_DOC='$(DOC)' ./integration/interop/tools.sh $(CARGO) run --quiet --locked -p rlock-interop -- $(filter-out *,$(ONLY))
+	@$(ENV) ./scripts/programs.sh rlock-interop
+	@$(ENV) ./integration/interop/tools.sh $(TARGET_DIR)/debug/rlock-interop $(filter-out *,$(ONLY))
 
 # ONLY='python javascript' runs fewer of them. SCENARIO=cut_while runs those scenarios and nothing else, LONG=1 the suite with those
 # that take minutes. MIXED=seconds lets all clients and Redisson contend for one lock while connections break, MOVES=all while an operator
@@ -76,18 +78,25 @@ MOVES ?=
 SCENARIO ?=
 LONG ?=
 clients: build ## Check the clients' packages, and run the conformance suite with all of them
-	@$(ENV) $(CARGO) build --quiet --locked -p rlock-conformance
+	@$(ENV) ./scripts/programs.sh rlock-conformance rlock-conformance-driver
 	@$(ENV) $(if $(SCENARIO)$(MIXED)$(MOVES),,$(if $(LONG),OLDEST=1) ./scripts/clients.sh $(filter-out *,$(ONLY)))
 	@$(ENV) $(TARGET_DIR)/debug/rlock-conformance $(filter-out *,$(ONLY)) $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(LONG),--long) $(if $(MIXED),--mixed $(MIXED)) $(if $(MOVES),--moves $(MOVES) --lease $(LEASE))
 
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls, client, clients or redisson is stored beside
 # the other results of its server; with BEFORE=COMMIT, the Rust client beside that of this commit, too. SERVER names another server,
 # of which ONLY=targets is stored: what the table of targets shows. ONLY=systems installs other systems and measures them too,
-# ONLY=scale measures where one server ends; a run of everything leaves both out.
+# ONLY=scale measures where one server ends, ONLY=fleet lets a fleet of Redisson move to the Java client and back, and, without QUICK=1,
+# measures its holds for docs/clients/from-redisson.md; a run of everything leaves these out.
 BEFORE ?=
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
-	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") RLOCK_BEFORE='$(BEFORE)' $(CARGO) run --release --locked -p rlock-bench -- \
+	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") RLOCK_BEFORE='$(BEFORE)' $(CARGO) run --release $(LAB) -- \
 		$(if $(QUICK),--quick) $(filter-out *,$(ONLY))
+
+lab: build ## Check what `make bench` runs: formatting, clippy, its documentation, its tests
+	$(CARGO) fmt --all --check --manifest-path lab/Cargo.toml
+	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets $(LAB) -- -D warnings
+	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps $(LAB)
+	@$(ENV) set -x; $(CARGO) test --workspace $(LAB)
 
 leaks: build ## A million contended cycles leave no memory behind; the module in valgrind
 	@$(ENV) RLOCK_LEAK_CYCLES="$${RLOCK_LEAK_CYCLES:-1000000}" ./scripts/in_valgrind.sh leaks
@@ -100,7 +109,7 @@ alloc: build ## Run tests on a server whose blocks are aligned to a word only
 STORE ?=
 cost: build ## Count the instructions of a plain lock and of hand-offs, against what they were
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") RLOCK_COST_STORE='$(STORE)' ./scripts/in_valgrind.sh cost $(filter-out *,$(ONLY))
-	@$(ENV) $(if $(STORE),$(CARGO) run --quiet --release --locked -p rlock-bench -- render,:)
+	@$(ENV) $(if $(STORE),$(CARGO) run --quiet --release $(LAB) -- render,:)
 
 older: build ## Restart servers with the module of an older commit, and back
 	@$(ENV) ./scripts/older.sh
@@ -127,7 +136,8 @@ SEED ?=
 ROUND ?=
 DOC ?=
 chaos: build ## Check what many clients saw while faults happened: SECONDS=60
-	@$(ENV) $(CARGO) run --quiet --locked -p rlock-chaos -- --seconds '$(SECONDS)' --seed '$(SEED)' --round '$(ROUND)' \
+	@$(ENV) ./scripts/programs.sh rlock-chaos
+	@$(ENV) $(TARGET_DIR)/debug/rlock-chaos --seconds '$(SECONDS)' --seed '$(SEED)' --round '$(ROUND)' \
 		$(if $(DOC),--doc docs/CHAOS.md --json docs/chaos.json)
 
 # What takes longer than a change should wait for.
@@ -148,7 +158,8 @@ lint: setup ## Check formatting, lengths, cycles, manifests, clippy, the documen
 	@$(ENV) set -x; $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@# Those that only `make cluster` runs.
 	@$(ENV) set -x; $(CARGO) clippy --workspace --test jobs --test machines --test sentinels --test shards --test shard_changes --test shard_moves --locked -- -D warnings
-	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	@# Beside an example for its features: scripts/programs.sh.
+	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --lib --example clock
 	@for tool in shellcheck yamllint; do \
 		if ! command -v $$tool >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 			echo "lint: installing $$tool" >&2; apt-get update -qq >&2; \
@@ -166,9 +177,11 @@ msrv: setup ## Build with the oldest Rust that is promised
 deny: setup ## Check licences, versions, sources and known vulnerabilities of all crates in use
 	@$(ENV) ./scripts/deny.sh
 
-# CHROMIUM names a browser. The site is target/site, what the browser showed target/site-shots.
+# CHROMIUM names a browser. The site is target/site, what the browser showed target/site-shots. PLOTS=0 leaves the plots of results out,
+# which the benchmarks draw.
+PLOTS ?= 1
 docs: setup ## Draw the pictures, build the site of all pages, check its links and render it in a browser
-	@$(ENV) ./scripts/docs.sh
+	@$(ENV) ./scripts/docs.sh $(PLOTS)
 
 # COMMAND names one that is built already, of any profile; a release has its own.
 COMMAND ?=

@@ -35,8 +35,9 @@ done
 [ "$part" != clients ] || targets=
 say "building the tests"
 [ -z "$targets" ] || "${CARGO:-cargo}" test --workspace "${selected[@]}" --locked --no-run --quiet
-"${CARGO:-cargo}" build --locked --quiet -p rlock-conformance
-conformance=${CARGO_TARGET_DIR:-target}/debug/rlock-conformance
+scripts/programs.sh rlock-conformance rlock-conformance-driver rlock-chaos
+programs=${CARGO_TARGET_DIR:-target}/debug
+conformance=$programs/rlock-conformance
 integration/interop/tools.sh "$conformance" --build
 
 # They mostly wait.
@@ -82,7 +83,7 @@ for name in "${chosen[@]}"; do
     [ -n "$targets" ] || continue
     case $name in redis-8.6 | valkey-9.1) ;; *) continue ;; esac
     say "chaos in a cluster of $name"
-    RLOCK_TEST_SERVER=$(binary_of "$name") "${CARGO:-cargo}" run --quiet --locked -p rlock-chaos -- \
+    RLOCK_TEST_SERVER=$(binary_of "$name") "$programs/rlock-chaos" \
         --seconds 10 --seed 120 --round 1 || failed="$failed chaos on $name;"
 done
 failures_of "${labels[@]}"

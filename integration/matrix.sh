@@ -22,9 +22,23 @@ read -ra only <<<"${1:-*}"
 read -ra except <<<"${2:-}"
 set +f
 
-# shellcheck disable=SC2086 # lists of names
-get_servers $wanted $too_old ${CLIENTS:-}
+matches() { # name patterns...
+    local name=$1 pattern
+    shift
+    for pattern in "$@"; do
+        # shellcheck disable=SC2053 # a pattern is wanted
+        [[ $name != $pattern ]] || return 0
+    done
+    return 1
+}
 
+chosen=()
+for name in $wanted; do
+    if matches "$name" "${only[@]}" && ! matches "$name" "${except[@]}"; then chosen+=("$name"); fi
+done
+read -ra clients <<<"${CLIENTS:-}"
+
+get_servers "${chosen[@]}" "$too_old" "${clients[@]}"
 RLOCK_TEST_OLD_SERVER=$(binary_of "$too_old")
 export RLOCK_TEST_OLD_SERVER
 
@@ -41,27 +55,12 @@ arguments_of() { # FILE...
 }
 mapfile -t module_tests < <(arguments_of tests/*/main.rs integration/*.rs integration/*/main.rs)
 mapfile -t client_tests < <(arguments_of crates/rlock-{client,multi}/tests/*.rs crates/rlock-{client,multi,cli}/tests/*/main.rs)
-read -ra clients <<<"${CLIENTS:-}"
 
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-4}"
 
 say "building the tests"
 "${CARGO:-cargo}" test --workspace "${module_tests[@]}" ${CLIENTS:+"${client_tests[@]}"} --locked --no-run --quiet
 
-matches() { # name patterns...
-    local name=$1 pattern
-    shift
-    for pattern in "$@"; do
-        # shellcheck disable=SC2053 # a pattern is wanted
-        [[ $name != $pattern ]] || return 0
-    done
-    return 1
-}
-
-chosen=()
-for name in $wanted; do
-    if matches "$name" "${only[@]}" && ! matches "$name" "${except[@]}"; then chosen+=("$name"); fi
-done
 labels=("${chosen[@]}" "${clients[@]/#/clients-}")
 # The clients' wait longest: they run beside all others.
 for name in "${clients[@]}"; do

@@ -14,8 +14,8 @@ binary_of() {
 get_servers() {
     local name missing=
     say "getting servers"
-    # It says which it could not get; what is missing of those wanted is found below.
-    integration/servers.sh "$servers" || true
+    # It says which it could not get; what is missing is found below.
+    integration/servers.sh "$servers" "${@/%/*}" || true
     for name in "$@"; do
         [ -n "$(binary_of "$name")" ] || missing="$missing $name"
     done
@@ -34,7 +34,7 @@ tests_of() {
     RLOCK_TEST_SERVER=$(binary_of "$2")
     export RLOCK_TEST_SERVER
     shift 2
-    # Those of the words know no server.
+    # The tests of the words need no server.
     "${CARGO:-cargo}" test --workspace "$@" --locked --no-fail-fast --quiet -- --skip words:: >"$logs/$label" 2>&1 || outcome=failed
     echo "$outcome" >"$logs/$label.outcome"
     say "$label, $("$RLOCK_TEST_SERVER" --version | cut -d ' ' -f 1-3): $outcome after $((SECONDS - began)) s"

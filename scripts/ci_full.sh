@@ -12,7 +12,7 @@ steps_keep_going=1
 # shellcheck disable=SC2086
 run_cargo() { ${CARGO:-cargo} "$@"; }
 histories() { RLOCK_EVERY=1 RLOCK_HISTORIES=3000 run_cargo test --locked --test waiting histories; }
-# .ci/run has got these servers.
+# The matrix has got these servers.
 hand_offs() {
     local server
     for server in target/servers/redis-8.6.*/bin/redis-server target/servers/valkey-9.1.*/bin/valkey-server; do
@@ -23,14 +23,18 @@ longer() { RLOCK_WAIT_SECONDS=60 RLOCK_OUTAGE_SECONDS=15 run_cargo "$@"; }
 
 step ./.ci/run
 # The model and the fuzzer compute, all others mostly wait: for servers, leases and fail-overs.
-# .ci/run has the newest Redis and Valkey, and the distribution's server.
-on_servers() { make matrix EXCEPT='redis-7.0 redis-8.6 valkey-9.1' && make interop ONLY=long && make clients LONG=1; }
+# .ci/run has the newest Valkey, and the distribution's server.
+on_servers() { make matrix EXCEPT='redis-7.0 valkey-9.1' && make interop ONLY=long && make clients LONG=1; }
 steps_beside on_servers histories 'nice -n 19 make model DEEPER=1'
 # .ci/run has short leases.
 step make cluster PART=clients LEASE=30
+step make cluster ONLY='redis-8.6'
 steps_beside 'nice -n 19 make fuzz SECONDS=600' 'make chaos SECONDS=600' 'make clients MIXED=600' \
     'longer test --workspace --locked --test locks --test faults --test servers --test several -- lock:: faults:: cluster_faults:: red_history::'
 step make jobs STARTS=1000
+step make lab
+step make bench ONLY=fleet QUICK=1
+step make docs
 step make mutants
 step make msrv
 step make deny

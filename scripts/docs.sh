@@ -1,5 +1,5 @@
 #!/bin/sh
-# Draws the pictures (those in docs/bench are not stored), builds the site of all pages, and checks it: every link and anchor, and
+# Draws the pictures (those in docs/bench are not stored, and left out if the argument is 0), builds the site of all pages, and checks it: every link and anchor, and
 # every page and picture in a real browser, at the width of a desk and of a phone. `make docs` calls it.
 #
 # It installs what is missing: mdBook by cargo, Chromium by apt as root. What it cannot install it names.
@@ -60,15 +60,18 @@ find_browser() {
 find_mdbook
 find_browser
 
-# Together, as all of the workspace is built for the tests: nothing is built twice.
-# shellcheck disable=SC2086
-${CARGO:-cargo} build --quiet --locked --workspace --bin rlock-docs --bin rlock-bench
-"$target/debug/rlock-bench" render
+scripts/programs.sh rlock-docs
+plots=without-plots
+if [ "$1" != 0 ]; then
+    plots=with-plots
+    # shellcheck disable=SC2086
+    ${CARGO:-cargo} run --quiet --locked --manifest-path lab/Cargo.toml --target-dir "$target" -- render
+fi
 "$target/debug/rlock-docs" pictures
 
 repository=$(scripts/addresses.sh get repository)
 [ -z "$repository" ] || export MDBOOK_OUTPUT__HTML__GIT_REPOSITORY_URL="$repository"
-"$target/debug/rlock-docs" stage "$target/site-src" "$repository"
+"$target/debug/rlock-docs" stage "$target/site-src" "$repository" "$plots"
 rm -rf "$site"
 "$mdbook" build --dest-dir "$site" "$target/site-src" >"$target/site.log" 2>&1 || {
     cat "$target/site.log" >&2

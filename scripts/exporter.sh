@@ -26,4 +26,4 @@ promtool test rules packaging/prometheus/rlock.rules.test.yml
 promtool check config packaging/prometheus/prometheus.yml
 # CARGO may hold arguments, such as `cargo +stable`.
 # shellcheck disable=SC2086
-exec ${CARGO:-cargo} test --quiet --locked -p rlock-cli --test prometheus
+exec ${CARGO:-cargo} test --quiet --locked --workspace --test prometheus

@@ -45,7 +45,7 @@ use_server() {
 server_of() { # name
     needed=$(header "$1" Server)
     [ -n "$needed" ] || return 0
-    [ -e "$servers/servers.tsv" ] || integration/servers.sh "$servers" "$needed" >&2 || true
+    integration/servers.sh "$servers" "$needed*" >&2 || true
     binary=$(awk -F '\t' -v name="$needed" 'index($1, name ".") == 1 { print $6 }' "$servers/servers.tsv" | tail -n 1)
     [ -n "$binary" ] || die "$1 needs a server $needed, which could not be had"
     echo "$binary"

@@ -11,8 +11,8 @@ run_cargo() { "${CARGO:-cargo}" "$@"; }
 
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-# More than there are cores, for the same reason.
-export RUST_TEST_THREADS="${RUST_TEST_THREADS:-3}"
+# In each of six lanes: more than there are cores, for the same reason.
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-2}"
 
 # Test targets are selected by name, wherever they are: all of the workspace is selected in each lane, so that nothing
 # is built twice with other features.
@@ -25,9 +25,12 @@ names_in() {
         printf '%s\n' "${file%.rs}"
     done | sort -u
 }
-clients=$(names_in crates/rlock-{client,multi}/tests/*.rs crates/rlock-{client,multi,cli}/tests/*/main.rs)
-module=$(names_in tests/*/main.rs integration/*.rs integration/*/main.rs | grep -vxF "$clients")
-others=$(names_in crates/*/tests/*.rs crates/*/tests/*/main.rs clients/*/tests/*.rs | grep -vxF "$clients"$'\n'"$module")
+clients=$(names_in crates/rlock-{client,multi}/tests/*.rs crates/rlock-{client,multi}/tests/*/main.rs)
+commands=$(names_in crates/rlock-cli/tests/*/main.rs)
+module=$(names_in tests/*/main.rs)
+servers=$(names_in integration/*.rs integration/*/main.rs)
+known=$(printf '%s\n' "$clients" "$commands" "$module" "$servers")
+others=$(names_in crates/*/tests/*.rs crates/*/tests/*/main.rs clients/*/tests/*.rs | grep -vxF "$known")
 
 lane() { # name arguments...
     local name=$1
@@ -58,7 +61,9 @@ wait "$module_built" || {
 # shellcheck disable=SC2046 # lists of arguments
 {
     lane clients $(selected <<<"$clients") &
+    lane commands $(selected <<<"$commands") &
     lane module $(selected <<<"$module") &
+    lane servers $(selected <<<"$servers") &
     lane others $(selected <<<"$others") &
     # The module's own library has no tests: it would call a server that is not there.
     lane units --exclude rlock-module --lib --bins &
@@ -69,7 +74,7 @@ lane docs --doc
 
 sources=()
 broken=
-for name in clients module others units docs; do
+for name in clients commands module servers others units docs; do
     sources+=("$logs/$name")
     if [ "$(cat "$logs/$name.code" 2>/dev/null)" != 0 ]; then
         broken="$broken $logs/$name"

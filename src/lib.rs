@@ -4,8 +4,10 @@
 //! - [`command`]: one file per command: parse, decide, perform.
 //! - [`keyspace`]: what a key holds, read as the state of a lock.
 //! - [`readers`]: the readers of a read/write lock.
+//! - [`permits`]: the permits of a lock, in its sorted set.
 //! - [`fair`]: Redisson's fair list of a lock.
 //! - [`perform`]: the one executor of decisions: write, replicate, notify, publish.
+//! - [`effects`]: whether effects have readers, such as replicas and the AOF.
 //! - [`scope`]: the kind of callback in which a lock is changed: a command, or none.
 //! - [`site`]: what the rules ask of a server, answered by this one.
 //! - [`waiters`]: the queues, the blocked clients, the timer.
@@ -15,6 +17,7 @@
 //! - [`options`]: the options `rlock.*`.
 //! - [`stats`]: the counters and the section of rlock in INFO.
 //! - [`eviction`]: the warning that locks may be evicted.
+//! - [`server_fault`]: the warning about servers that lose data of any key.
 //! - [`ffi`]: the server's C API, and every `unsafe`.
 //!
 //! The decisions themselves, and the steps around them, are in the crate `rlock-core`, which knows no server.

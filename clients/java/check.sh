@@ -47,17 +47,7 @@ size() { # LIMIT FILE...
 }
 size 400 src/main/java/rlock/client/Machine.java
 size 3071 src/main/java/rlock/client/*.java
-maven spotless:check
-maven javadoc:javadoc
-maven test
-newer=${JDK_NEWER:-$(find /usr/lib/jvm -maxdepth 1 -name '*-2[1-9]*' 2>/dev/null | sort | tail -n 1)}
-if [ -n "$newer" ]; then
-    maven surefire:test -Djvm="$newer/bin/java"
-else
-    echo "clients/java: no JDK 21 or later in /usr/lib/jvm: virtual threads are not tested (JDK_NEWER names one)" >&2
-fi
-
-maven install -DskipTests
+maven spotless:check javadoc:javadoc install
 module=$(realpath "${RLOCK_MODULE:-${CARGO_TARGET_DIR:-../../target}/release/librlock.so}")
 port=$((20000 + $$ % 20000))
 "${REDIS_SERVER:-redis-server}" --port "$port" --save '' --loadmodule "$module" >target/server.log 2>&1 &
@@ -97,6 +87,12 @@ run "$project/spring" SpringCheck
 run "$project/spring" MetricsCheck
 
 [ "${1:-}" = oldest ] || exit 0
+newer=${JDK_NEWER:-$(find /usr/lib/jvm -maxdepth 1 -name '*-2[1-9]*' 2>/dev/null | sort | tail -n 1)}
+if [ -n "$newer" ]; then
+    maven surefire:test -Djvm="$newer/bin/java"
+else
+    echo "clients/java: no JDK 21 or later in /usr/lib/jvm: virtual threads are not tested (JDK_NEWER names one)" >&2
+fi
 maven test -Dlettuce.version=6.4.0.RELEASE
 # What is built for the newest, with the oldest. Spring Integration 6 has no DistributedLock.
 maven --file ../java-shedlock/pom.xml surefire:test -Dshedlock.version=5.0.0

@@ -2,7 +2,7 @@
 # Builds, checks and tests the package, by npm's own commands. Needs Node and npm, the module in target/release and a server.
 #
 #     clients/javascript/check.sh           with the newest supported drivers
-#     clients/javascript/check.sh oldest    then with the oldest too, through require()
+#     clients/javascript/check.sh oldest    then with the oldest too, through require(), and beside the old libraries
 #     clients/javascript/check.sh driver    only builds, for the conformance suite
 set -eu
 cd "$(dirname "$0")"
@@ -38,3 +38,5 @@ npm test --silent
 [ "${1:-}" = oldest ] || exit 0
 
 RLOCK_DRIVERS=oldest node --test --test-reporter=spec test/locks.test.mjs test/faults.test.mjs
+RLOCK_DRIVERS=oldest node --test --test-reporter=spec --test-name-pattern='types with' test/package.test.mjs
+node --test --test-reporter=spec test/ways.long.mjs

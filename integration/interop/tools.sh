@@ -107,4 +107,6 @@ if [ -n "$apt$pip" ]; then
     done
     exit 1
 fi
+# Most of what runs here ends within seconds: what Java's optimising compiler costs is never won back.
+export MAVEN_OPTS="${MAVEN_OPTS:--XX:TieredStopAtLevel=1 -XX:+UseSerialGC}"
 exec "$@"

@@ -11,7 +11,7 @@ use crate::wire::connect;
 use crate::work::Scene;
 
 /// The contended cycles of `make test`.
-const CYCLES: u64 = 40_000;
+const CYCLES: u64 = 24_000;
 
 /// The difference that is not a leak. The smallest block that exists, lost once in each step of any kind of work,
 /// makes more.

@@ -143,8 +143,11 @@ export class Acquisition {
   leave(plain = false): Promise<void> {
     this.guards -= 1;
     if (this.guards > 0) return this.level(-1).then(() => undefined);
+    const released = this.release(plain);
+    // Not before the release is sent: a listener that hears of a loss may acquire the lock as the same owner, and the release would
+    // end that hold.
     this.client.named.delete(address(this.order));
-    return this.release(plain);
+    return released;
   }
 
   release(plain: boolean): Promise<void> {
@@ -163,9 +166,9 @@ export class Acquisition {
     this.check();
     if (this.guards > 1) throw new Invalid(`the lock ${order.lock} has other guards: release them before you detach it`);
     this.guards = 0;
+    const detached = this.#end((it) => it.detach());
     client.named.delete(address(order));
-    await this.#end((it) => it.detach());
-    return Math.max(0, machine.leaseEnd - client.clock.now());
+    return detached.then(() => Math.max(0, machine.leaseEnd - client.clock.now()));
   }
 
   #end(input: (machine: Machine) => void): Promise<void> {

@@ -256,6 +256,22 @@ for (const driver of await drivers()) {
         assert.equal(await lock.locked(), false);
       }));
 
+    // The new acquisition went out before the late release, which ended its hold: two owners believed that they had the lock.
+    test("a named owner that acquires anew as its late release finds the loss", () =>
+      using({}, async (client) => {
+        const lock = client.lock(fresh(), { owner: "cron", lease: 300, renew: false });
+        const held = await lock.acquire();
+        let again;
+        held.signal.addEventListener("abort", () => (again = assert.rejects(lock.tryAcquire(), is(LockLost))));
+        const end = performance.now() + 400;
+        while (performance.now() < end);
+        await assert.rejects(held.release(), is(LockLost));
+        await again;
+        const next = await lock.acquire();
+        assert.equal((await lock.info()).holders[0].owner, "cron");
+        await next.release();
+      }));
+
     test("readers together, a writer alone, and a downgrade", () =>
       using({}, async (client) => {
         const both = client.readWriteLock(fresh());

@@ -1,12 +1,12 @@
 // The package as users get it: packed, installed in a fresh project with one of the drivers, used from ESM, CommonJS and TypeScript.
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
-import { startServer } from "./kit.mjs";
+import { oldest, startServer } from "./kit.mjs";
 
 const home = join(import.meta.dirname, "..");
 const work = mkdtempSync(join(tmpdir(), "rlock-js-package-"));
@@ -33,7 +33,8 @@ before(async () => {
 });
 after(async () => {
   await server.stop();
-  rmSync(work, { recursive: true, force: true });
+  // Thousands of files: removed beside, since this process may take ten seconds at most to end.
+  spawn("rm", ["-rf", work], { detached: true, stdio: "ignore" }).unref();
 });
 
 const esm = (entry) => `
@@ -84,24 +85,6 @@ const PEERS = [
   { entry: "node-redis", peer: `redis@${versions.redis}`, own: `import { createClient } from "redis";` },
 ];
 
-for (const { entry, peer, own } of PEERS) {
-  test(`packed, with ${peer} only: ESM, CommonJS, TypeScript`, { timeout: 300_000 }, async () => {
-    const folder = join(work, entry);
-    mkdirSync(folder);
-    writeFileSync(join(folder, "package.json"), '{ "private": true }\n');
-    await run(folder, "npm", "install", "--no-audit", "--no-fund", "--prefer-offline", packed, peer, ...types);
-    assert.deepEqual(readdirSync(join(folder, "node_modules/rlock-client")).sort(), ["LICENSE", "README.md", "dist", "package.json"]);
-    writeFileSync(join(folder, "a.mjs"), esm(entry));
-    assert.equal(await run(folder, process.execPath, "a.mjs"), "true true\n");
-    writeFileSync(join(folder, "b.cjs"), cjs(entry));
-    assert.equal(await run(folder, process.execPath, "b.cjs"), "true\n");
-    writeFileSync(join(folder, "c.mts"), ts(entry, own));
-    const printed = await run(folder, process.execPath, ...tsc, "--module", "nodenext", "c.mts");
-    assert.equal(printed, "");
-    assert.equal(await run(folder, process.execPath, "c.mjs"), "true\nb\n");
-  });
-}
-
 const TYPES = {
   ioredis: `
     import Redis from "ioredis";
@@ -114,25 +97,45 @@ const TYPES = {
     export const all = [...clients, ...settings].map((target) => Client.connect(target));`,
 };
 
-for (const { entry, peer } of [
+/** A fresh project with the package and this driver alone. */
+async function project(peer) {
+  const folder = join(work, peer);
+  mkdirSync(folder);
+  writeFileSync(join(folder, "package.json"), '{ "private": true }\n');
+  await run(folder, "npm", "install", "--no-audit", "--no-fund", "--prefer-offline", packed, peer, ...types);
+  return folder;
+}
+
+/** The driver's own types are checked too. */
+async function compile(folder, entry, ...others) {
+  writeFileSync(join(folder, "types.ts"), `import { Client } from "rlock-client/${entry}";\n${TYPES[entry]}\n`);
+  const compiler = (...words) => run(folder, process.execPath, ...tsc, "--esModuleInterop", ...words, "types.ts");
+  await compiler("--module", "nodenext", ...others);
+  await compiler("--module", "commonjs", "--moduleResolution", "node10");
+}
+
+for (const { entry, peer, own } of oldest ? [] : PEERS) {
+  test(`packed, with ${peer} only: ESM, CommonJS, TypeScript`, { timeout: 300_000 }, async () => {
+    const folder = await project(peer);
+    assert.deepEqual(readdirSync(join(folder, "node_modules/rlock-client")).sort(), ["LICENSE", "README.md", "dist", "package.json"]);
+    writeFileSync(join(folder, "a.mjs"), esm(entry));
+    assert.equal(await run(folder, process.execPath, "a.mjs"), "true true\n");
+    writeFileSync(join(folder, "b.cjs"), cjs(entry));
+    assert.equal(await run(folder, process.execPath, "b.cjs"), "true\n");
+    writeFileSync(join(folder, "c.mts"), ts(entry, own));
+    await compile(folder, entry, "c.mts");
+    assert.equal(await run(folder, process.execPath, "c.mjs"), "true\nb\n");
+  });
+}
+
+const OLD_PEERS = [
   { entry: "ioredis", peer: "ioredis@5.0.0" },
-  { entry: "ioredis", peer: `ioredis@${versions.ioredis}` },
   { entry: "node-redis", peer: "redis@5.0.0" },
   { entry: "node-redis", peer: "redis@5.9.0" },
-  { entry: "node-redis", peer: `redis@${versions.redis}` },
-]) {
-  test(`types with ${peer}, those of the driver checked too`, { timeout: 300_000 }, async () => {
-    const folder = join(work, peer);
-    mkdirSync(folder);
-    writeFileSync(join(folder, "package.json"), '{ "private": true }\n');
-    await run(folder, "npm", "install", "--no-audit", "--no-fund", "--prefer-offline", packed, peer, ...types);
-    writeFileSync(join(folder, "a.ts"), `import { Client } from "rlock-client/${entry}";\n${TYPES[entry]}\n`);
-    for (const module of [
-      ["--module", "commonjs", "--moduleResolution", "node10"],
-      ["--module", "nodenext"],
-    ])
-      await run(folder, process.execPath, ...tsc, "--esModuleInterop", "--noEmit", ...module, "a.ts");
-  });
+];
+
+for (const { entry, peer } of oldest ? OLD_PEERS : []) {
+  test(`types with ${peer}`, { timeout: 300_000 }, async () => compile(await project(peer), entry));
 }
 
 test("two copies of the package in one process exclude each other, and name the same errors", async () => {

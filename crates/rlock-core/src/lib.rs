@@ -29,6 +29,7 @@
 //! - [`facts`]: facts about a lock that a server tells.
 //! - [`settings`]: the configuration.
 //! - [`note`]: what the statistics count.
+//! - [`rare_warning`]: warnings that are not repeated with each command.
 //! - [`commands`]: the steps of each command.
 //! - [`yielding`]: yield windows for waiting Redisson clients.
 //! - `after`: a view once a change is made.

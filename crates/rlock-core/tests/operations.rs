@@ -100,7 +100,7 @@ const KINDS_WITH_FAIR: std::ops::Range<u8> = 144..192;
 const KINDS_WITH_PERMITS: std::ops::Range<u8> = 32..64;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(5_000))]
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
     fn core_does_what_the_oracle_says(history in history()) {
@@ -109,7 +109,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_200))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn core_does_with_fair_what_the_oracle_says(history in fair_history()) {
@@ -118,7 +118,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(800))]
 
     #[test]
     fn core_does_with_sessions_and_permits_what_is_certain(history in session_history()) {

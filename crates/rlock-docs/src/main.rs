@@ -9,9 +9,12 @@ mod targets;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use site::Plots;
+
 const USAGE: &str = "usage: rlock-docs pictures                draw docs/pictures
        rlock-docs targets                 show docs/targets.tsv in docs/INSTALL.md
-       rlock-docs stage FOLDER REPOSITORY  put pages together for mdBook; the address may be empty
+       rlock-docs stage FOLDER REPOSITORY with-plots|without-plots
+                                          put pages together for mdBook; the address may be empty
        rlock-docs check SITE               look up every link of the site
        rlock-docs look BROWSER SITE SHOTS  check every page and picture, at two widths";
 
@@ -37,7 +40,12 @@ fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
         ["pictures"] => pictures::write(&root()),
         ["targets"] => targets::write(&root()),
-        ["stage", folder, repository] => site::stage(&root(), Path::new(folder), repository),
+        ["stage", folder, repository, "with-plots"] => {
+            site::stage(&root(), Path::new(folder), repository, Plots::Shown)
+        }
+        ["stage", folder, repository, "without-plots"] => {
+            site::stage(&root(), Path::new(folder), repository, Plots::LeftOut)
+        }
         ["check", folder] => {
             let (links, faults) = site::check(&site::Built::read(Path::new(folder))?);
             all_well(&format!("{links} links lead somewhere"), &faults)

@@ -5,6 +5,7 @@
 //! has changed.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -19,20 +20,25 @@ const KIT: &str = env!("CARGO_MANIFEST_DIR");
 /// `RLOCK_MODULE` is for testing a packaged build. Panics with cargo's output when the build fails.
 pub fn module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| named("RLOCK_MODULE").unwrap_or_else(|| build(&["--release"])))
+    PATH.get_or_init(|| {
+        named("RLOCK_MODULE")
+            .unwrap_or_else(|| build_library("librlock", &["-p", "rlock-module", "--release", "--lib"]))
+    })
 }
 
 /// The module with its fault injection, built in the dev profile, or the one `RLOCK_FAULT_MODULE` names.
 ///
-/// It is built into a target directory of its own, `<target>/fault-injection`, so that it can
-/// never be taken for the real one. `RLOCK_MODULE` does not replace it.
+/// Nothing else loads what the dev profile has built. `RLOCK_MODULE` does not replace it.
 pub fn fault_module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         named("RLOCK_FAULT_MODULE").unwrap_or_else(|| {
-            let target = target_directory().join("fault-injection");
-            let target = target.to_str().expect("the target directory's path is UTF-8");
-            build(&["--features", "fault-injection", "--target-dir", target])
+            // The example is only for its features, see below.
+            let targets = ["--workspace", "--lib", "--example", "clock"];
+            build_library(
+                "librlock",
+                &[&targets[..], &["--features", "rlock-module/fault-injection"]].concat(),
+            )
         })
     })
 }
@@ -40,13 +46,13 @@ pub fn fault_module_path() -> &'static Path {
 /// The library that, preloaded into a server, sets its clocks: tests/fixtures/clock.rs.
 pub(crate) fn clock_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build_library("libclock", &["--example", "clock"]))
+    PATH.get_or_init(|| build_library("libclock", &["--workspace", "--example", "clock"]))
 }
 
 /// Another module, which deletes a key in an event of rlock's: tests/fixtures/reacts.rs.
 pub fn reacting_module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
-    PATH.get_or_init(|| build_library("libreacts", &["--example", "reacts"]))
+    PATH.get_or_init(|| build_library("libreacts", &["--workspace", "--example", "reacts"]))
 }
 
 /// The file that this variable names, if it is set: a build of a package, or for a server of another kind.
@@ -59,13 +65,12 @@ fn named(variable: &str) -> Option<PathBuf> {
     )
 }
 
-fn build(arguments: &[&str]) -> PathBuf {
-    build_library("librlock", &[&["--lib"], arguments].concat())
-}
-
 /// Builds a cdylib of the module's package, and returns the path of `name`.so.
+///
+/// In the dev profile with the features of the whole workspace, as its tests are built: with those of one package, most crates would
+/// be compiled a second time.
 fn build_library(name: &str, arguments: &[&str]) -> PathBuf {
-    let fixed = ["build", "-p", "rlock-module", "--message-format=json-render-diagnostics"];
+    let fixed = ["build", "--message-format=json-render-diagnostics"];
     let output = cargo(&[&fixed[..], arguments].concat());
     let artifacts = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let artifact =
@@ -80,17 +85,20 @@ fn is_library(file: &str, name: &str) -> bool {
     dynamic && stem == Some(name)
 }
 
-fn target_directory() -> PathBuf {
-    let output = cargo(&["metadata", "--format-version=1", "--no-deps"]);
-    let metadata: Value = serde_json::from_str(&output).expect("cargo writes JSON");
-    PathBuf::from(metadata["target_directory"].as_str().expect("`cargo metadata` names target_directory"))
-}
-
 /// Runs cargo in the workspace's root and returns what it printed; panics with it on failure.
 fn cargo(arguments: &[&str]) -> String {
     let root = Path::new(KIT).ancestors().nth(2).expect("the kit is at crates/rlock-testkit");
     let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    // What cargo tells a test of its package: build scripts of libraries would run again, and most crates would be compiled again.
+    let of_package = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    };
+    env::vars_os().map(|(name, _)| name).filter(of_package).for_each(|name| {
+        command.env_remove(name);
+    });
+    let output = command
         .args(arguments)
         .current_dir(root)
         .output()

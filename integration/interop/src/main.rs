@@ -2,8 +2,6 @@
 //! of several languages, each against a real server. `make interop` runs it; arguments name the parts to run.
 
 mod excerpt;
-mod figures;
-mod fleet;
 mod lanes;
 mod orders;
 mod parts;

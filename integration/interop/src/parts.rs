@@ -7,7 +7,6 @@ use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::docs::code;
 use rlock_testkit::{ServerBuilder, TestServer, module_path};
 
-use crate::fleet;
 use crate::orders::{self, on_a_changing_cluster};
 use crate::place::{Outcome, Place, address, cluster, root, url};
 use crate::rust_client;
@@ -54,7 +53,7 @@ const fn on(server: &'static str, part: Part) -> Part {
 }
 
 /// The newest Redisson, and the last of those before.
-pub(crate) const REDISSON: &str = "4.7.0";
+const REDISSON: &str = "4.7.0";
 const REDISSON_3: &str = "3.52.0";
 
 /// A selection of the scenarios, by parts of their names: something of each kind.
@@ -63,14 +62,13 @@ const SHORT: &str = "respects|fencing tokens|missed by|forceUnlock|listener|watc
 
 pub(crate) const PARTS: &[Part] = &[
     heavy("redisson", redisson_beside_rust),
-    heavy("fleet", fleet::run),
     heavy("redisson-cluster", || redisson_cluster(REDISSON)),
     part("redisson-replica", redisson_replica),
     part("redisson-changes", || redisson_changes(REDISSON)),
     part("redisson-loading", || redisson_loading(REDISSON)),
     on("valkey-9.1", part("redisson-valkey", || redisson(REDISSON, &[url(&TestServer::start())], SHORT))),
-    heavy("redisson-3", || redisson_alone(REDISSON_3)),
-    heavy("redisson-3-cluster", || redisson_cluster(REDISSON_3)),
+    long(heavy("redisson-3", || redisson_alone(REDISSON_3))),
+    long(heavy("redisson-3-cluster", || redisson_cluster(REDISSON_3))),
     long(part("redisson-3-loading", || redisson_loading(REDISSON_3))),
     long(heavy("redisson-3-changes", || redisson_changes(REDISSON_3))),
     long(on("valkey-9.1", heavy("redisson-valkey-9", redisson_beside_rust))),
@@ -86,7 +84,7 @@ pub(crate) const PARTS: &[Part] = &[
     page_of("ioredis", || node("ioredis")),
     page_of("go", || go("go", &page("go", "go"), &[])),
     page_of("go-sections", go_sections),
-    page_of("redsync", || go("from-redsync", &page("from-redsync", "go"), &["ways.go"])),
+    long(page_of("redsync", || go("from-redsync", &page("from-redsync", "go"), &["ways.go"]))),
     page_of("java", java),
     page_of("php", || script("php", "php")),
     page_of("ruby", || script("ruby", "rb")),
@@ -140,7 +138,12 @@ fn build_redisson(version: &str) -> Result<Place, String> {
 }
 
 fn redisson(version: &str, variables: &[(&str, String)], only: &str) -> Outcome {
-    build_redisson(version)?.run_with("java", &["-cp", "classes:lib/*", "rlock.Main", only], variables)
+    build_redisson(version)?.run_with("java", &java_of("classes:lib/*", &["rlock.Main", only]), variables)
+}
+
+/// The arguments of a Java program that ends within seconds: an optimising compiler would cost more than it saves.
+fn java_of<'a>(classes: &'a str, program: &[&'a str]) -> Vec<&'a str> {
+    [&["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classes], program].concat()
 }
 
 fn redisson_alone(version: &str) -> Outcome {
@@ -249,7 +252,7 @@ fn java() -> Outcome {
     place.write("Locks.java", &page("jedis", "java"));
     place.write("Page.java", &test("java/Page.java"));
     place.run("javac", &["-cp", "lib/*", "-d", "page", "Locks.java", "Page.java"])?;
-    place.run_with("java", &["-cp", "page:lib/*", "Page"], &[url(&TestServer::start())])
+    place.run_with("java", &java_of("page:lib/*", &["Page"]), &[url(&TestServer::start())])
 }
 
 /// The page as a file that its test loads.

@@ -129,7 +129,7 @@ async fn every_other_operation_is_dropped_after_every_number_of_polls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_thousand_races_leave_nothing_that_is_renewed() {
+async fn tens_of_thousands_of_races_leave_nothing_that_is_renewed() {
     let server = TestServer::start();
     // A busy machine must not make the client give a connection up: try_lock would say so. Nor must it lose
     // locks because it had no time to renew them.
@@ -142,7 +142,7 @@ async fn a_hundred_thousand_races_leave_nothing_that_is_renewed() {
         tasks.spawn(async move {
             // Ten tasks to a lock; half of them drop their guards.
             let lock = client.lock(format!("lock{}", task / 10));
-            for round in 0..1_000 {
+            for round in 0..300 {
                 match lock.try_acquire().await {
                     Ok(guard) if round % 2 == 0 => drop(guard),
                     Ok(guard) => guard.release().await.unwrap(),
@@ -152,8 +152,8 @@ async fn a_hundred_thousand_races_leave_nothing_that_is_renewed() {
         });
     }
     let work = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
-    // A quarter of a minute; five times as long where others use the machine as well.
-    tokio::time::timeout(Duration::from_secs(300), work).await.expect("the races to end");
+    // Seconds; many more where others use the machine as well.
+    tokio::time::timeout(Duration::from_secs(120), work).await.expect("the races to end");
     let mut raw = server.connect();
     for lock in 0..10 {
         let name = format!("lock{lock}");

@@ -96,7 +96,7 @@ fn proofs(picture: &mut Picture) {
     part(picture, [176, 522, 166, 52], "box", "crates/rlock-sim", "a server of plain data");
     part(picture, [176, 594, 166, 52], "box", "crates/rlock-oracle", "the rules once more");
     part(picture, [374, 522, 170, 52], "box", "tests, integration", "on real servers");
-    part(picture, [374, 594, 170, 52], "box", "benches", "what it costs");
+    part(picture, [374, 594, 170, 52], "box", "lab", "what it costs");
     part(picture, [584, 558, 152, 52], "box", "rlock-testkit", "starts servers");
     picture.arrow(&[[144, 548], [175, 548]], "");
     picture.arrow(&[[144, 620], [175, 620]], "");
@@ -121,7 +121,7 @@ mod tests {
         ("model", "rlock-sim"),
         ("fuzz", "rlock-oracle"),
         (".", "rlock-testkit"),
-        ("benches", "rlock-testkit"),
+        ("lab", "rlock-testkit"),
     ];
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
                 ["command/", "perform.rs", "waiters.rs", "server_events.rs", "ffi/"].contains(&text);
             let path = if in_module { root().join("src").join(text) } else { root().join(text) };
             let is_path =
-                in_module || text.starts_with("crates/") || ["model", "fuzz", "benches"].contains(&text);
+                in_module || text.starts_with("crates/") || ["model", "fuzz", "lab"].contains(&text);
             assert!(!is_path || path.exists(), "there is no {text}");
         }
     }

@@ -9,9 +9,16 @@ use std::path::Path;
 
 pub(crate) use built::{Built, check};
 
+/// The pictures that only the site shows: the benchmarks draw them from stored results.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Plots {
+    Shown,
+    LeftOut,
+}
+
 /// Puts the pages and the files that they link to into a new folder for mdBook: under the same names, so that the
 /// same links lead to the same places.
-pub(crate) fn stage(root: &Path, folder: &Path, repository: &str) -> Result<(), String> {
+pub(crate) fn stage(root: &Path, folder: &Path, repository: &str, plots: Plots) -> Result<(), String> {
     let mut pages = pages::all(root)?;
     let faults = pages::faults(root, &pages);
     if !faults.is_empty() {
@@ -20,8 +27,10 @@ pub(crate) fn stage(root: &Path, folder: &Path, repository: &str) -> Result<(), 
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    for page in &mut pages {
-        page.text = with_pictures(&page.text);
+    if plots == Plots::Shown {
+        for page in &mut pages {
+            page.text = with_pictures(&page.text);
+        }
     }
     write(&folder.join("src/SUMMARY.md"), &as_index(&pages::summary(&pages)))?;
     for page in &pages {

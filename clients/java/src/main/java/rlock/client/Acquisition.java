@@ -445,6 +445,7 @@ final class Acquisition {
       entered.drop(); // the caller did not receive the guard
     } else {
       engine.named.remove(claim, this);
+      look(); // a deadline that has passed unseen is a loss
       if (machine.phase == Phase.LOST) {
         engine.enter(this);
         follow(0); // its server may have left the cluster meanwhile

@@ -457,7 +457,7 @@ final class Engine {
             promise.complete(new Answered(answer, sentAt));
           } else if (closing) {
             promise.completeExceptionally(new Closed());
-          } else if (refused != null && refused.asks != null) {
+          } else if (refused != null && refused.asks != null && !promise.isDone()) {
             refused.asks.send(List.of("ASKING"), Link.IGNORE);
             ties.accept(refused.asks);
             ask(promise, refused.asks, lock, words, ties, by);

@@ -147,6 +147,8 @@ final class Sentinels {
           moved(best.primary); // the other connection may be older than this news
         }
         epoch = best.epoch;
+        // What a Sentinel names is no wrong address, though it may be a replica for a moment.
+        engine.reached = true;
         found.complete(best.primary);
       } catch (RlockException error) {
         found.completeExceptionally(error);

@@ -174,6 +174,21 @@ class FailOverTest {
     }
   }
 
+  /** The Sentinel named a replica for a moment, and the first acquisition failed. */
+  @Test
+  void aClientThatBeginsInAFailOverFindsThePrimary() throws Exception {
+    try (Server old = new Server();
+        Server now = new Server("--replicaof", "127.0.0.1", "" + old.port);
+        Teller teller = new Teller(now.port);
+        Client client = new Client("redis-sentinel://" + teller.address + "#main")) {
+      var waits = client.lock("a").acquireAsync();
+      Server.pause(2_000);
+      assertFalse(waits.isDone());
+      now.commands.replicaofNoOne();
+      waits.get(5, SECONDS).release();
+    }
+  }
+
   /** The old primary behind the address refused all, and the client stayed at it for ever. */
   @Test
   void anAddressThatMoves() throws Exception {
