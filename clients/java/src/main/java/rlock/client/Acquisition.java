@@ -329,7 +329,8 @@ final class Acquisition {
 
   /** A link has ended: one to its server, or that of its session, which a RENEW then ties anew. */
   void lostLink() {
-    if (!machine.down && (!ready() || (plan.grace > 0 && !tied.up()))) {
+    boolean untied = phase() == Phase.HELD && plan.grace > 0 && !tied.up();
+    if (!machine.down && (untied || !ready())) {
       tied = link;
       give(Machine::linkDown);
     }

@@ -290,9 +290,10 @@ final class Engine {
     return linkFor(SlotHash.getSlot(lock));
   }
 
+  /** The first seed may change: a slot that no server has named stays with the one that it had. */
   Commands linkFor(int slot) {
     Address seed = endpoint.seeds.get(0);
-    return link(endpoint.cluster ? slots.getOrDefault(slot, seed) : seed);
+    return link(endpoint.cluster ? slots.computeIfAbsent(slot, unnamed -> seed) : seed);
   }
 
   /** In a cluster, the slots of a server that is gone are asked for at another one. */
