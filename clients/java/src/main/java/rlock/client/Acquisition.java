@@ -74,9 +74,9 @@ final class Acquisition {
   private final long began;
   private long heldSince;
   private boolean detached;
-  private Commands link; // to the server that has the lock, as far as is known
-  private Commands tied; // to the server that a session is tied to: another one while a slot moves
+  private Commands link; // of the last command
   private long followed; // when a refusal led it to another server
+  private boolean tiedByAsking; // a session was tied to a server that gets the slot
   private boolean heard; // the server has answered a command
   private RlockException last; // why the last command failed, if it did
   private Loop.Timer timer;
@@ -266,7 +266,7 @@ final class Acquisition {
 
   private CompletableFuture<Long> extend(List<String> words, long lease, boolean renew) {
     return engine
-        .ask(lock(), words, to -> tied = to.up() ? to : tied)
+        .ask(lock(), words)
         .thenApplyAsync(answered -> extend(answered, lease, renew), engine.loop);
   }
 
@@ -327,11 +327,9 @@ final class Acquisition {
     return link != null && link.up() && (!waits() || link.hears());
   }
 
-  /** A link has ended: one to its server, or that of its session, which a RENEW then ties anew. */
+  /** A link to its server has ended. */
   void lostLink() {
-    boolean untied = phase() == Phase.HELD && plan.grace > 0 && !tied.up();
-    if (!machine.down && (untied || !ready())) {
-      tied = link;
+    if (!machine.down && !ready()) {
       give(Machine::linkDown);
     }
     follow(0);
@@ -348,14 +346,13 @@ final class Acquisition {
       give(
           machine -> {
             machine.linkDown();
-            link = tied = there;
+            link = there;
           });
     }
   }
 
-  /** The connection of this link lived at this time. */
-  void alive(Commands by, long sentAt) {
-    if (plan.grace > 0 && tied == by) {
+  void alive(long sentAt) {
+    if (plan.grace > 0 && !tiedByAsking) {
       give(machine -> machine.alive(sentAt));
     }
   }
@@ -401,7 +398,7 @@ final class Acquisition {
       cancel(new Closed()); // nothing, if its wait is over
     } else if (other == null) {
       engine.enter(this);
-      link = tied = engine.linkFor(slot);
+      link = engine.linkFor(slot);
       advance();
     } else if (adopt) {
       cancel(new Invalid("this client has a guard of the owner " + claim.owner() + " already"));
@@ -489,7 +486,7 @@ final class Acquisition {
   private void send(Send send, Commands to, boolean asking) {
     boolean queues = send.command() == Command.ENQUEUE && !asking;
     if (asking) {
-      tied = to; // it may tie the session without an answer
+      tiedByAsking = true;
       to.send(List.of("ASKING"), Link.IGNORE);
     }
     if (queues && send.look() && !engine.unreadable) {
@@ -503,6 +500,7 @@ final class Acquisition {
     to.send(
         Wire.words(send, plan, claim, queues ? to.messages.channel : null),
         (value, sentAt) -> {
+          tiedByAsking &= asking || value instanceof Failed || value instanceof Refusal;
           if (value instanceof Refusal refusal) {
             refused(send, sentAt, engine.refusal(refusal, lock(), to));
           } else if (value instanceof Failed failed) {
@@ -510,7 +508,6 @@ final class Acquisition {
           } else if (value == null && asking && send.command() == Command.ENQUEUE) {
             reply(send, sentAt, new Failed(Failure.PASSING, new Denied(lock())));
           } else {
-            tied = to == link ? to : tied;
             reply(send, sentAt, Wire.answer(send.command(), value, holderLease));
           }
         },

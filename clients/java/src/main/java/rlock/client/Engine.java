@@ -174,8 +174,7 @@ final class Engine {
   /** The server's reply to a command, and when it was sent. */
   record Answered(Object value, long sentAt) {}
 
-  /** `ties`: takes the link to a server that has tied a session by this command, or may do so. */
-  CompletableFuture<Answered> ask(String lock, List<String> words, Consumer<Commands> ties) {
+  CompletableFuture<Answered> ask(String lock, List<String> words) {
     CompletableFuture<Answered> promise = new CompletableFuture<>();
     post(
         () -> {
@@ -183,7 +182,7 @@ final class Engine {
           boolean first = !reached && settings.responseTimeout == null;
           long within = first ? Link.FIRST_TO_CONNECT : patience();
           limit(promise, within, () -> linkFor(lock).kept());
-          ask(promise, linkFor(lock), lock, words, ties, now() + within - AGAIN);
+          ask(promise, linkFor(lock), lock, words, now() + within - AGAIN);
         });
     return promise;
   }
@@ -290,18 +289,14 @@ final class Engine {
     return linkFor(SlotHash.getSlot(lock));
   }
 
-  /** The first seed may change: a slot that no server has named stays with the one that it had. */
   Commands linkFor(int slot) {
     Address seed = endpoint.seeds.get(0);
-    return link(endpoint.cluster ? slots.computeIfAbsent(slot, unnamed -> seed) : seed);
+    return link(endpoint.cluster ? slots.getOrDefault(slot, seed) : seed);
   }
 
   /** In a cluster, the slots of a server that is gone are asked for at another one. */
   void forget(Address address) {
-    if (endpoint.cluster) {
-      slots.values().removeIf(address::equals);
-      acquisitions().forEach(one -> one.follow(0));
-    }
+    slots.values().removeIf(address::equals);
   }
 
   /**
@@ -443,7 +438,6 @@ final class Engine {
       Commands link,
       String lock,
       List<String> words,
-      Consumer<Commands> ties,
       long by) {
     if (promise.isDone()) {
       return;
@@ -454,19 +448,17 @@ final class Engine {
           Refused refused = value instanceof Refusal refusal ? refusal(refusal, lock, link) : null;
           Object answer = refused == null ? value : refused.failed;
           if (!(answer instanceof Failed failed)) {
-            ties.accept(link);
             promise.complete(new Answered(answer, sentAt));
           } else if (closing) {
             promise.completeExceptionally(new Closed());
           } else if (refused != null && refused.asks != null && !promise.isDone()) {
             refused.asks.send(List.of("ASKING"), Link.IGNORE);
-            ties.accept(refused.asks);
-            ask(promise, refused.asks, lock, words, ties, by);
+            ask(promise, refused.asks, lock, words, by);
           } else if (failed.failure() == Failure.PASSING
               && now() < by
               && (reached || endpoint.cluster || link.attempt == 1)) {
             // It was surely not carried out.
-            loop.at(now() + AGAIN, () -> ask(promise, linkFor(lock), lock, words, ties, by));
+            loop.at(now() + AGAIN, () -> ask(promise, linkFor(lock), lock, words, by));
           } else {
             promise.completeExceptionally(failed.error());
           }
