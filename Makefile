@@ -40,8 +40,8 @@ build: setup ## Build target/release/librlock.so
 	@if [ -e $(TARGET_DIR)/release/librlock.dylib ]; then \
 		cp $(TARGET_DIR)/release/librlock.dylib $(SO); fi
 
-# cargo test builds no .so that a server could load: the script calls `build`, too. Its own profile is the
-# unoptimised one, with overflow checks and debug assertions in the code under test.
+# cargo test builds no .so that a server could load: the script calls `build`, too. Its own profile has overflow checks and debug
+# assertions in the code under test.
 test: setup ## Run every test, those against real servers included
 	@$(ENV) ./scripts/test.sh
 
@@ -159,7 +159,7 @@ lint: setup ## Check formatting, lengths, cycles, manifests, clippy, the documen
 	@# Those that only `make cluster` runs.
 	@$(ENV) set -x; $(CARGO) clippy --workspace --test jobs --test machines --test sentinels --test shards --test shard_changes --test shard_moves --locked -- -D warnings
 	@# Beside an example for its features: scripts/programs.sh.
-	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --lib --example clock
+	@$(ENV) set -x; RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --lib --example clock $(addprefix --bin rlock-,chaos docs interop model conformance-driver)
 	@for tool in shellcheck yamllint; do \
 		if ! command -v $$tool >/dev/null 2>&1 && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 			echo "lint: installing $$tool" >&2; apt-get update -qq >&2; \

@@ -26,7 +26,8 @@ step ./.ci/run
 # .ci/run has the newest Valkey, and the distribution's server.
 on_servers() { make matrix EXCEPT='redis-7.0 valkey-9.1' && make interop ONLY=long && make clients LONG=1; }
 steps_beside on_servers histories 'nice -n 19 make model DEEPER=1'
-# .ci/run has short leases.
+# .ci/run has leases of 6 s.
+step make cluster PART=clients
 step make cluster PART=clients LEASE=30
 step make cluster ONLY='redis-8.6'
 steps_beside 'nice -n 19 make fuzz SECONDS=600' 'make chaos SECONDS=600' 'make clients MIXED=600' \

@@ -62,7 +62,7 @@ find_browser
 
 scripts/programs.sh rlock-docs
 plots=without-plots
-if [ "$1" != 0 ]; then
+if [ "${1:-1}" != 0 ]; then
     plots=with-plots
     # shellcheck disable=SC2086
     ${CARGO:-cargo} run --quiet --locked --manifest-path lab/Cargo.toml --target-dir "$target" -- render

@@ -4,8 +4,9 @@
 # each given as one word. The first step that fails ends the script; with steps_keep_going=1 the others run nevertheless, and the
 # script fails at its end.
 
-# What is built once from nothing has no use for the intermediate results, which take 10 GB.
-export CARGO_INCREMENTAL=0
+# What is built once from nothing has no use for the intermediate results, which take 10 GB. Whoever looks into a failure builds it anew:
+# here the lines of backtraces are not worth the time that they take.
+export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
 
 # For the script to set.
 steps_keep_going=

@@ -79,7 +79,7 @@ run_tests() { # TARGET TESTS ROOM ARGUMENT...
 
 [ $# != 0 ] || set -- x86_64-unknown-linux-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-gnu
 for name in "$@"; do
-    # Like the kit's, not optimised.
+    # Like the kit's, in the dev profile.
     build "$name" librlock.so "faults/$name" -p rlock-module --features fault-injection
     get_server "$name"
     # The kit's time limits are five times as long in the emulator.

@@ -89,13 +89,13 @@ run "$project/spring" MetricsCheck
 [ "${1:-}" = oldest ] || exit 0
 newer=${JDK_NEWER:-$(find /usr/lib/jvm -maxdepth 1 -name '*-2[1-9]*' 2>/dev/null | sort | tail -n 1)}
 if [ -n "$newer" ]; then
-    maven surefire:test -Djvm="$newer/bin/java"
+    maven surefire:test -DargLine= -Djvm="$newer/bin/java"
 else
     echo "clients/java: no JDK 21 or later in /usr/lib/jvm: virtual threads are not tested (JDK_NEWER names one)" >&2
 fi
-maven test -Dlettuce.version=6.4.0.RELEASE
+maven test -DargLine= -Dlettuce.version=6.4.0.RELEASE
 # What is built for the newest, with the oldest. Spring Integration 6 has no DistributedLock.
-maven --file ../java-shedlock/pom.xml surefire:test -Dshedlock.version=5.0.0
-maven --file ../java-spring/pom.xml surefire:test -Dspring-boot.version=3.4.0 -Dtest='!DistributedLockTest'
+maven --file ../java-shedlock/pom.xml surefire:test -DargLine= -Dshedlock.version=5.0.0
+maven --file ../java-spring/pom.xml surefire:test -DargLine= -Dspring-boot.version=3.4.0 -Dtest='!DistributedLockTest'
 # What is built for the newest is left behind.
 maven clean test-compile

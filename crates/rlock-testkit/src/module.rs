@@ -28,13 +28,13 @@ pub fn module_path() -> &'static Path {
 
 /// The module with its fault injection, built in the dev profile, or the one `RLOCK_FAULT_MODULE` names.
 ///
-/// Nothing else loads what the dev profile has built. `RLOCK_MODULE` does not replace it.
+/// It is `librlock.so` of the dev profile, which no other test loads. `RLOCK_MODULE` does not replace it.
 pub fn fault_module_path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         named("RLOCK_FAULT_MODULE").unwrap_or_else(|| {
-            // The example is only for its features, see below.
-            let targets = ["--workspace", "--lib", "--example", "clock"];
+            // The example is only for its features, see below: one that this feature does not change.
+            let targets = ["--workspace", "--lib", "--example", "hello"];
             build_library(
                 "librlock",
                 &[&targets[..], &["--features", "rlock-module/fault-injection"]].concat(),
@@ -88,8 +88,14 @@ fn is_library(file: &str, name: &str) -> bool {
 /// Runs cargo in the workspace's root and returns what it printed; panics with it on failure.
 fn cargo(arguments: &[&str]) -> String {
     let root = Path::new(KIT).ancestors().nth(2).expect("the kit is at crates/rlock-testkit");
-    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let program = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    // It may name a toolchain, as in `cargo +stable`.
+    let (program, toolchain) = match program.split_once(" +") {
+        Some((program, toolchain)) => (program, Some(format!("+{toolchain}"))),
+        None => (program.as_str(), None),
+    };
     let mut command = Command::new(program);
+    command.args(toolchain);
     // What cargo tells a test of its package: build scripts of libraries would run again, and most crates would be compiled again.
     let of_package = |name: &OsString| {
         let name = name.to_string_lossy();

@@ -92,7 +92,7 @@ final class Engine {
   boolean closing;
   private long closeBy = Machine.NEVER;
   private long workEnded;
-  // There was a connection.
+  // There was a connection, or a Sentinel has named the primary.
   boolean reached;
   // This user may not ask for the lease of a holder.
   boolean unreadable;
