@@ -211,11 +211,17 @@ export class Acquisition {
       if (order.mode === "PERMIT") return true;
       // Never the first hold: one that was lost must not come back in silence.
       const holds = this.guards;
-      const reply = client.request(order.lock, (link) => {
+      let tied = true;
+      const asked = client.request(order.lock, (link) => {
         if (change === -1) return words("RELEASE", order, { holds });
-        // It may tie the hold to another connection: only a renewal from now on proves that one.
-        if (order.grace !== 0 && machine.phase === "held" && link !== this.tied) this.feed(() => machine.moved());
-        return words("ACQUIRE", { ...order, fair: false }, { holds });
+        // By another link it ends the tie, and only renewals move it: the heartbeats of one server must not prove a hold that is tied at
+        // another, whether or not this is refused, or answered.
+        tied = order.grace === 0 || link === this.tied;
+        return words("ACQUIRE", { ...order, fair: false }, { holds, session: tied });
+      });
+      const reply = asked.finally(() => {
+        // The answer to a renewal that is under way says nothing of a tie that has ended since.
+        if (!tied && machine.phase === "held") this.feed(() => machine.moved());
       });
       if (change === 1) {
         const held = answer("ACQUIRE", await reply);

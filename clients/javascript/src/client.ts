@@ -108,14 +108,16 @@ export class Client {
 
   /** Waits for the first connection, and asks whether the server has the module. */
   protected async probe(): Promise<this> {
+    // In a cluster the map comes by a connection of its own.
+    const patience = Math.max(this.limit, LEAST_TO_CONNECT * (this.#cluster ? 2 : 1));
     // Without arguments it does nothing.
     const ask = () =>
-      this.request("", () => ["RLOCK.RENEW"]).catch((error: unknown) => {
+      this.request("", () => ["RLOCK.RENEW"], patience).catch((error: unknown) => {
         if (error instanceof ModuleMissing || error instanceof Unreachable) throw error;
       });
     try {
       // A client that is idle keeps no process alive, one that connects does.
-      await within(Math.max(this.limit, LEAST_TO_CONNECT), this.#servers.settled.then(ask), () => this.link("").kept(false));
+      await within(patience, this.#servers.settled.then(ask), () => this.link("").kept(false));
       return this;
     } catch (error) {
       await this.close();
@@ -247,8 +249,8 @@ export class Client {
   }
 
   /** A request that belongs to no machine, to the server that has the lock: an error tells all. @internal */
-  async request(lock: string, command: (link: Link) => string[]): Promise<unknown> {
-    const end = this.clock.now() + this.limit;
+  async request(lock: string, command: (link: Link) => string[], limit = this.limit): Promise<unknown> {
+    const end = this.clock.now() + limit;
     const left = () => Math.max(1, end - this.clock.now());
     let ask: Link | undefined;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
@@ -259,10 +261,8 @@ export class Client {
           const unsent = (error: RlockError) => Promise.reject(new Unsent(error));
           await within(left(), commands.opened().catch(unsent), () => new Unsent(link.kept(false)));
         }
-        // Before ASKING: it may send something itself.
-        const asked = command(link);
         if (ask) commands.request(["ASKING"]).catch(() => undefined);
-        return await commands.request(asked, left());
+        return await commands.request(command(link), left());
       } catch (cause) {
         const next = this.redirection(cause);
         const { error } = this.failure(lock, cause, link);
