@@ -269,17 +269,17 @@ test("a first connection has its time, however short leases, graces and response
     const server = createConnection(nodes[0]);
     for (const each of [socket, server]) sockets.add(each.on("error", () => undefined));
     socket.pipe(server);
-    server.once("readable", () => setTimeout(() => server.pipe(socket), 400));
+    server.once("readable", () => setTimeout(() => server.pipe(socket), 250));
   });
   await once(slow.listen(0, "127.0.0.1"), "listening");
   const place = { host: "127.0.0.1", port: slow.address().port };
   const mapped = { rootNodes: [{ socket: nodes[0] }], nodeAddressMap: { [`127.0.0.1:${nodes[0].port}`]: place } };
-  await (await packages.redis.Client.connect(mapped, { responseTimeout: 300 })).close();
+  await (await packages.redis.Client.connect(mapped, { responseTimeout: 200 })).close();
   for (const { Client } of Object.values(packages)) {
     const client = await Client.connect(`redis+cluster://127.0.0.1:${place.port}`, { lease: 600 });
     await client.close();
     const other = await Client.connect(`redis+cluster://127.0.0.1:${nodes[0].port}`);
-    const held = await other.lock("a", { sessionGrace: 600 }).tryAcquire();
+    const held = await other.lock("a", { sessionGrace: 400 }).tryAcquire();
     const link = new (other.link("a").constructor)(other, `127.0.0.1:${place.port}`, { place, tag: () => "a", has: () => true });
     await link.settled;
     link.close();
