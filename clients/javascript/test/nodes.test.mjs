@@ -233,7 +233,7 @@ test("behind ASKING, a server that refuses a renewal proves no hold", { timeout:
     const slot = await from.send("CLUSTER", "KEYSLOT", lock);
     const lost = [];
     const onEvent = (event) => event.type === "lost" && lost.push(event.why);
-    const client = await Client.connect(`redis+cluster://127.0.0.1:${nodes[0].port}`, { lease: 12_000, sessionGrace: 3_000, onEvent });
+    const client = await Client.connect(`redis+cluster://127.0.0.1:${nodes[0].port}`, { lease: 15_000, sessionGrace: 5_000, onEvent });
     const held = await client.lock(lock).tryAcquire();
     assert.equal(await to.send("CLUSTER", "SETSLOT", slot, "IMPORTING", source), "OK");
     assert.equal(await from.send("CLUSTER", "SETSLOT", slot, "MIGRATING", target), "OK");
@@ -241,14 +241,14 @@ test("behind ASKING, a server that refuses a renewal proves no hold", { timeout:
     // One server sends on what the other refuses.
     assert.equal(await to.send("CLUSTER", "SETSLOT", slot, "STABLE"), "OK");
     const before = await refused();
-    await until("it is refused", async () => (await refused()) > before, 10_000);
+    await until("it is refused", async () => (await refused()) > before, 20_000);
     const { deadline } = held.acquisition.machine;
     for (const look of looks) {
       const first = await heartbeats(look);
-      await until("heartbeats are answered", async () => lost.length > 0 || (await heartbeats(look)) > first + 2);
+      await until("heartbeats are answered", async () => lost.length > 0 || (await heartbeats(look)) > first + 2, 10_000);
       assert.equal(held.acquisition.machine.deadline, deadline);
     }
-    await until("it is lost", () => lost.length > 0);
+    await until("it is lost", () => lost.length > 0, 10_000);
     assert.deepEqual(lost, ["expired"]);
     assert.equal(await to.send("CLUSTER", "SETSLOT", slot, "IMPORTING", source), "OK");
     await assert.rejects(held.release(), { name: "LockLost" });
