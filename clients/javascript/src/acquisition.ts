@@ -90,8 +90,7 @@ export class Acquisition {
   /** The link is down, at least as far as it is needed. */
   unlink(): void {
     const { link, machine, order, tied } = this;
-    const ready = link.ready(machine.waits) && (order.grace === 0 || tied.ready(false));
-    if (!machine.down && !ready) this.feed(() => machine.linkDown());
+    if (!machine.down && !(link.ready(machine.waits) && (order.grace === 0 || tied.ready(false)))) this.feed(() => machine.linkDown());
     this.follow();
   }
 
@@ -334,16 +333,16 @@ export class Acquisition {
 
   #failed(output: Sent, sentAt: number, link: Link, cause: unknown): void {
     const { client, machine, order } = this;
-    const { id } = output;
     const next = client.redirection(cause);
     // A server that is asked once sends nothing on.
-    if (link === this.link && next === "moved") return this.follow(id);
+    if (link === this.link && next === "moved") return this.follow(output.id);
     // Behind its CANCEL a request would leave a lock behind.
-    const counts = link === this.link && machine.pending === id;
+    const counts = link === this.link && machine.pending === output.id;
     if (counts && next instanceof Link && next.commands.connection) return this.#send(output, next);
     const moved = cause instanceof ServerError && cause.message.includes("does not serve the channel's slot");
     if (moved) link.listenAnew(cause);
     const { failure, error } = client.failure(order.lock, cause, link);
-    this.feed(() => machine.reply(id, sentAt, { kind: "error", failure: moved || next !== undefined ? "passing" : failure, error }));
+    const kind = moved || next !== undefined ? "passing" : failure;
+    this.feed(() => machine.reply(output.id, sentAt, { kind: "error", failure: kind, error }));
   }
 }

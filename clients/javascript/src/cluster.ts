@@ -66,8 +66,7 @@ export class Cluster {
 
   /** The server that has this lock, as far as it is known; else another, which will say where it is. */
   link(lock: string): Link {
-    const known = this.#slots[slotOf(lock)] ?? this.#slots.find((at) => at !== undefined);
-    return this.#at(known ?? this.#seeds()[0] ?? "");
+    return this.#at(this.#slots[slotOf(lock)] ?? this.#slots.find((at) => at !== undefined) ?? this.#seeds()[0] ?? "");
   }
 
   /** What an error says of a slot; nothing, if it is about something else. */
@@ -188,7 +187,7 @@ export class Cluster {
       connection.on("error", reject);
     });
     try {
-      const asked = connection.connect().then(() => connection.send(["CLUSTER", "SLOTS"]));
+      const asked = connection.connect().then(() => (this.#client.closed ? [] : connection.send(["CLUSTER", "SLOTS"])));
       return this.#read(await Promise.race([asked, over]), at);
     } catch (cause) {
       const error = asReply(cause);
