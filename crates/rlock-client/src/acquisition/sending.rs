@@ -63,6 +63,7 @@ impl Acquisition {
         let denied = if queues { Denied::Again } else { sent.denied.clone() };
         let commands = vec![cmd("ASKING"), self.words(sent.command)];
         let n = sent.n;
+        self.state().machine.untie();
         if !self.send_again(node, commands, Sent { denied, ..sent }) {
             self.failed(n, at, Failure::Passing, node.fault().into());
         }
