@@ -64,7 +64,7 @@ pub fn moves(launches: Vec<(String, Launch)>, ways: &[Way], lease: Duration) -> 
     if failed.is_empty() { Ok(()) } else { Err(format!("not right: {}", failed.join(", "))) }
 }
 
-/// Has each process hold a lock once: how long a language takes to load its code is no part of a fail-over.
+/// Has each process hold a lock once: a process that loads its code meanwhile would miss its leases.
 fn warm_up(processes: &[Process]) -> Result<(), String> {
     let server = TestServer::start();
     let url = format!("redis://127.0.0.1:{}", server.port());
