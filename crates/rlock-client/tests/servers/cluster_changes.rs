@@ -92,6 +92,29 @@ async fn once_the_next_server_was_asked_the_old_one_proves_no_session() {
         .await;
 }
 
+/// A re-entry was carried out by the next server, which tied the session to its connection: the heartbeats of the old one proved the
+/// hold until the end of its lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reentry_ties_the_session_to_the_server_that_carried_it_out() {
+    let cluster = Cluster::start(3);
+    let next = &cluster.primaries[2];
+    let client = connect(&cluster, Client::builder().lease(LEASE)).await;
+    let name = cluster.lock_on(0, 'a');
+    let held = client.lock(&name).session_grace(Duration::from_millis(900)).acquire().await.unwrap();
+    cluster
+        .move_slot_of(&name, 0, 2, async || {
+            let entered = within("a re-entry", held.reenter()).await.unwrap();
+            // The heartbeats of the next server prove the hold.
+            assert!(tokio::time::timeout(Duration::from_secs(2), held.lost()).await.is_err());
+            next.signal(libc::SIGSTOP);
+            let lost = tokio::time::timeout(LEASE / 6, held.lost()).await;
+            next.signal(libc::SIGCONT);
+            assert_eq!(lost.ok(), Some(Lost::Unreachable));
+            drop(entered);
+        })
+        .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_and_waits_outlive_a_primary() {
     let mut cluster = Cluster::start_with_replicas(3);
