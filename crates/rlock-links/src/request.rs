@@ -126,7 +126,7 @@ impl Router {
             }
             let link = node.line(line);
             let up = async { if named.is_some() { link.up().await } else { self.up(key, line).await } };
-            // Another server may have the key by then.
+            // Another server may have the key meanwhile.
             self.clock.until(Some(by), up).await.unwrap_or_else(|| Err(link.fault()))?;
         }
     }

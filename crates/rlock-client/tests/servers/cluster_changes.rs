@@ -1,6 +1,6 @@
 //! Clusters that change: slots that move to another server, primaries that fail.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rlock_client::{Builder, Client, Durability, Guard, Lost, State};
 use rlock_testkit::clients;
@@ -77,19 +77,22 @@ async fn a_slot_moves_with_locks_that_are_held_and_awaited() {
 async fn once_the_next_server_was_asked_the_old_one_proves_no_session() {
     let cluster = Cluster::start(3);
     let next = &cluster.primaries[2];
-    let lease = Duration::from_secs(6);
-    let client = connect(&cluster, Client::builder().lease(lease)).await;
+    let grace = Duration::from_secs(3);
+    let client = connect(&cluster, Client::builder().lease(LEASE)).await;
     let name = cluster.lock_on(0, 'a');
     // It has a connection to the next server.
     let _there = client.lock(cluster.lock_on(2, 'a')).acquire().await.unwrap();
-    let held = client.lock(&name).session_grace(Duration::from_millis(900)).acquire().await.unwrap();
+    let began = Instant::now();
+    let held = client.lock(&name).session_grace(grace).acquire().await.unwrap();
     cluster
         .move_slot_of(&name, 0, 2, async || {
             run::<()>(&mut next.connect(), "CLIENT PAUSE 30000 WRITE");
-            // A renewal is due after a third of the lease, and is not answered.
-            let lost = tokio::time::timeout(lease * 2 / 3, held.lost()).await;
+            let lost = within("the loss", held.lost()).await;
+            let after = began.elapsed();
             run::<()>(&mut next.connect(), "CLIENT UNPAUSE");
-            assert_eq!(lost.ok(), Some(Lost::Unreachable));
+            assert_eq!(lost, Lost::Unreachable);
+            // A renewal is due after a third of the lease; its connection is given up after half the grace.
+            assert!(after < LEASE / 3 + grace + Duration::from_millis(800), "{after:?}");
         })
         .await;
 }
