@@ -18,10 +18,11 @@ const FILES: [(&str, &str); 4] = [
     ("linux-musl-aarch64", "aarch64-unknown-linux-musl"),
 ];
 
-/// The tests that are not a room of the module's: the command without a library, stored for the target that it is built for, and
-/// the planted panics.
+/// The tests that are not a room of the module's: the command without a library, stored for the target that it is built for, the
+/// planted panics, and the rounds of `make chaos`.
 const COMMAND: &str = "command";
 const GUARD: &str = "guard";
+const CHAOS: &str = "chaos";
 
 const NOT_TESTED: &str = "not tested";
 
@@ -75,15 +76,17 @@ fn table(runs: &[Run]) -> String {
             table += &format!("| `{file}` | none | {NOT_TESTED} | {NOT_TESTED} | {command} |\n");
         }
         for server in servers {
-            let (guard, rooms): (Vec<&Run>, Vec<&Run>) = runs
-                .iter()
-                .filter(is_of)
-                .filter(|run| run.server == server)
-                .partition(|run| run.tests == GUARD);
-            let names: Vec<&str> = rooms.iter().map(|run| run.tests).collect();
-            let names = if names.is_empty() { String::new() } else { format!(" of {}", names.join(", ")) };
-            let (guard, rooms) = (cell(guard), cell(rooms));
-            table += &format!("| `{file}` | {server} | {guard} | {rooms}{names} | {command} |\n");
+            let of = |run: &Run| run.target == target && run.server == server;
+            let named = |name| cell(runs.iter().filter(|run| of(run) && run.tests == name));
+            let rooms = runs.iter().filter(|run| of(run) && ![COMMAND, GUARD, CHAOS].contains(&run.tests));
+            let mut tests = cell(rooms.clone());
+            if rooms.clone().next().is_some() {
+                tests += &format!(" of {}", rooms.map(|run| run.tests).collect::<Vec<_>>().join(", "));
+            }
+            if let Some(chaos) = runs.iter().find(|run| of(run) && run.tests == CHAOS) {
+                tests += &format!("; {}: {} rounds of `make chaos`", chaos.date, chaos.passed);
+            }
+            table += &format!("| `{file}` | {server} | {} | {tests} | {command} |\n", named(GUARD));
         }
     }
     table
@@ -116,6 +119,7 @@ mod tests {
             "aarch64-unknown-linux-gnu\tRedis 7\tguard\t6\t2026-01-03\tabc",
             "aarch64-unknown-linux-gnu\tRedis 7\tpermits\t7\t2026-01-02\tabc",
             "aarch64-unknown-linux-gnu\tRedis 7\tacquire\t5\t2026-01-01\tabc",
+            "aarch64-unknown-linux-gnu\tRedis 7\tchaos\t3\t2026-01-04\tabc",
             "aarch64-unknown-linux-gnu\tValkey 9\tguard\t6\t2026-01-04\tabc",
         ]
         .map(|line| run(line).unwrap())
@@ -126,7 +130,7 @@ mod tests {
         assert_eq!(
             rows[1],
             "| `linux-gnu-aarch64` | Redis 7 | 2026-01-03: 6 tests passed | 2026-01-01: 12 tests passed of \
-             permits, acquire | not tested |"
+             permits, acquire; 2026-01-04: 3 rounds of `make chaos` | not tested |"
         );
         assert_eq!(
             rows[2],
