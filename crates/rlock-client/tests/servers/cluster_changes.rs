@@ -118,7 +118,7 @@ async fn a_reentry_ties_the_session_to_the_server_that_carried_it_out() {
     let tag = cluster.lock_on(0, 'a');
     let [half_way, moved] = ["1", "2"].map(|end| format!("{{{tag}}}{end}"));
     let acquire =
-        async |name| client.lock(name).session_grace(Duration::from_millis(900)).acquire().await.unwrap();
+        async |name| client.lock(name).session_grace(Duration::from_millis(1_500)).acquire().await.unwrap();
     // By ASK.
     let first = acquire(&half_way).await;
     let second = acquire(&moved).await;
