@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value, cmd};
 use rlock_links::{Instant, Next, NoAnswer, Node, Order, Refusal, answer};
-use rlock_machine::{Command, Failure, Input, MS, Nanos, Reply};
+use rlock_machine::{Command, Failure, Input, MS, Nanos, Reply, State};
 
 use super::{Acquisition, Last};
 use crate::command::{self, Acquired, Ask};
@@ -16,6 +16,8 @@ struct Sent {
     n: u64,
     command: Command,
     denied: Denied,
+    /// To another server than that of the session, which may tie it there.
+    beside: bool,
 }
 
 /// What null means, as the reply to a request for the lock.
@@ -53,7 +55,7 @@ impl Acquisition {
             _ => commands.push(self.words(command)),
         }
         let denied = if polls { Denied::Again } else { Denied::Final };
-        node.order(self.order(commands, node.clone(), Sent { n, command, denied }));
+        node.order(self.order(commands, node.clone(), Sent { n, command, denied, beside: false }));
     }
 
     /// Sends the command once to a server that gets the slot.
@@ -63,16 +65,23 @@ impl Acquisition {
         let denied = if queues { Denied::Again } else { sent.denied.clone() };
         let commands = vec![cmd("ASKING"), self.words(sent.command)];
         let n = sent.n;
-        if !self.send_again(node, commands, Sent { denied, ..sent }) {
+        if !self.send_again(node, commands, Sent { denied, beside: true, ..sent }) {
             self.failed(n, at, Failure::Passing, node.fault().into());
         }
     }
 
     /// Sends a command in another way, unless the machine has gone on: a request behind its CANCEL would leave a lock behind. `false` if
     /// there is no connection.
-    fn send_again(self: &Arc<Self>, node: &Arc<Node>, commands: Vec<Cmd>, sent: Sent) -> bool {
-        let state = self.state();
-        state.machine.pending() != Some(sent.n) || node.order(self.order(commands, node.clone(), sent))
+    fn send_again(self: &Arc<Self>, node: &Arc<Node>, commands: Vec<Cmd>, mut sent: Sent) -> bool {
+        let mut state = self.state();
+        if state.machine.pending() != Some(sent.n) {
+            return true;
+        }
+        sent.beside &= self.terms.extras.session.is_some() && !Arc::ptr_eq(&state.servers.session, node);
+        let beside = sent.beside;
+        let is_sent = node.order(self.order(commands, node.clone(), sent));
+        state.servers.beside = state.servers.beside.saturating_add(u32::from(is_sent && beside));
+        is_sent
     }
 
     fn order(self: &Arc<Self>, commands: Vec<Cmd>, node: Arc<Node>, sent: Sent) -> Order {
@@ -110,11 +119,30 @@ impl Acquisition {
         at: Instant,
         answers: Result<Vec<Value>, NoAnswer>,
     ) {
+        let beside = sent.beside;
+        let may_be_carried_out = self.read(node, sent, at, answers);
+        if beside {
+            self.leave_beside(node, may_be_carried_out);
+        }
+    }
+
+    /// Whether the server has carried out the command, as far as is known.
+    fn read(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        sent: Sent,
+        at: Instant,
+        answers: Result<Vec<Value>, NoAnswer>,
+    ) -> bool {
         let mut values = match answers {
             Ok(values) => values,
-            Err(NoAnswer::Unsent(error)) => return self.failed(sent.n, at, Failure::Passing, error.into()),
+            Err(NoAnswer::Unsent(error)) => {
+                self.failed(sent.n, at, Failure::Passing, error.into());
+                return false;
+            }
             Err(NoAnswer::Unanswered(error)) => {
-                return self.failed(sent.n, at, Failure::Unanswered, error.into());
+                self.failed(sent.n, at, Failure::Unanswered, error.into());
+                return true;
             }
         };
         let value = values.pop().unwrap_or(Value::Nil);
@@ -123,8 +151,12 @@ impl Acquisition {
                 Ok(reply) => self.replied(node, sent.n, at, reply),
                 Err(error) => self.failed(sent.n, at, Failure::Final, error),
             },
-            Err(refusal) => self.refused(node, sent, at, &refusal),
+            Err(refusal) => {
+                self.refused(node, sent, at, &refusal);
+                return false;
+            }
         }
+        true
     }
 
     fn refused(self: &Arc<Self>, node: &Arc<Node>, sent: Sent, at: Instant, refusal: &Refusal) {
@@ -172,10 +204,12 @@ impl Acquisition {
     }
 
     /// The connection to this server is gone. If it was the target of a moving slot, the session has ended with it: the machine ties the
-    /// hold anew.
+    /// hold anew. One that is being released needs no session, and its release would be sent a second time.
     pub(super) fn untie(self: &Arc<Self>, from: &Arc<Node>) {
         self.change(|state, now, out| {
-            if Arc::ptr_eq(&state.servers.session, from) && !Arc::ptr_eq(&state.servers.lock, from) {
+            let is_tied =
+                Arc::ptr_eq(&state.servers.session, from) && !Arc::ptr_eq(&state.servers.lock, from);
+            if is_tied && state.machine.state() != State::Releasing {
                 state.servers.session = state.servers.lock.clone();
                 state.machine.input(now, Input::Down, out);
             }
