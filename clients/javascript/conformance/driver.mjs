@@ -13,6 +13,7 @@ const peer = entry === "ioredis" ? "ioredis" : "redis";
 const CAPABILITIES = [
   ...["read_write", "downgrade", "fair", "fenced", "reenter", "owner", "cancel", "info", "force_release", "hook", "busy"],
   ...["sentinel", "cluster", "semaphore", "session", "one_trip", "cluster_waits", "at_least", "max_hold", "detach", "lock_all"],
+  "session_moves",
 ];
 
 /** The fields of each request; `?`: optional. */

@@ -2,7 +2,7 @@
 import type { Client } from "./client.js";
 import { Closed, Denied, Invalid, LockLost, OutcomeUnknown, Timeout, Unreachable, type LostReason } from "./errors.js";
 import { Link } from "./link.js";
-import { Machine, type Failure, type Output } from "./machine.js";
+import { Machine, type Output } from "./machine.js";
 import { ServerError, address, answer, words, type Order } from "./wire.js";
 
 /** The longest time of a timer. */
@@ -28,6 +28,8 @@ export class Acquisition {
   readonly machine: Machine;
   /** The server that has the lock, as far as it is known. */
   link: Link;
+  /** The server of the last command: another one while the slot moves. A session ends with the connection to it. */
+  tied: Link;
   /** When it is woken, and its place among those that are. */
   wakeAt = Infinity;
   place = -1;
@@ -52,7 +54,7 @@ export class Acquisition {
     // Asked once, it is given up after two response times, which are the caller's limit here.
     const named = !order.owner.startsWith(`${client.identity}:`);
     this.machine = new Machine({ ...order, confirmFirst: named, response: client.limit / 2, slack: client.clock.slack });
-    this.link = client.link(order.lock);
+    this.link = this.tied = client.link(order.lock);
     this.#began = client.clock.now();
   }
 
@@ -87,7 +89,8 @@ export class Acquisition {
 
   /** The link is down, at least as far as it is needed. */
   unlink(): void {
-    if (!this.machine.down && !this.link.ready(this.machine.waits)) this.feed((machine) => machine.linkDown());
+    const { link, machine, order, tied } = this;
+    if (!machine.down && !(link.ready(machine.waits) && (order.grace === 0 || tied.ready(false)))) this.feed(() => machine.linkDown());
     this.follow();
   }
 
@@ -101,10 +104,9 @@ export class Acquisition {
     if (machine.pending !== underWay || (underWay === undefined && link === this.link)) return;
     this.feed(() => {
       machine.moved();
-      this.link = link;
+      this.link = this.tied = link;
       if (machine.waits) link.listen();
     });
-    if (this.order.grace !== 0) link.commands.beat(this.order.grace);
   }
 
   /** Until something changes here, for so long at most. */
@@ -201,19 +203,25 @@ export class Acquisition {
   async #level(change: 1 | -1): Promise<boolean> {
     if (this.guards === 0 && !this.lostBy) return false;
     this.check();
-    const { client, order } = this;
+    const { client, machine, order } = this;
     if (change === 1) this.guards += 1;
     try {
       // The server counts one permit, however many guards there are here.
       if (order.mode === "PERMIT") return true;
       // Never the first hold: one that was lost must not come back in silence.
       const holds = this.guards;
-      // By another link than that which proves its life, a hold is tied to no session.
-      const reply = client.request(order.lock, (link) =>
-        change === 1
-          ? words("ACQUIRE", { ...order, fair: false }, { holds, session: link === this.link })
-          : words("RELEASE", order, { holds }),
-      );
+      let tied = true;
+      const asked = client.request(order.lock, (link) => {
+        if (change === -1) return words("RELEASE", order, { holds });
+        // By another link it ends the tie, and only renewals move it: the heartbeats of one server must not prove a hold that is tied at
+        // another, whether or not this is refused, or answered.
+        tied = order.grace === 0 || link === this.tied;
+        return words("ACQUIRE", { ...order, fair: false }, { holds, session: tied });
+      });
+      const reply = asked.finally(() => {
+        // The answer to a renewal that is under way says nothing of a tie that has ended since.
+        if (!tied && machine.phase === "held") this.feed(() => machine.moved());
+      });
       if (change === 1) {
         const held = answer("ACQUIRE", await reply);
         if (held.kind === "held") this.token = Math.max(this.token, held.token);
@@ -295,56 +303,46 @@ export class Acquisition {
     return kind === "denied" ? new Denied("", lock) : new Timeout(waited.toFixed(), lock, why);
   }
 
-  #send(output: Sent): void {
-    const { client, link, order } = this;
-    const { id, command, wait = 0, look, lease, session } = output;
+  /**
+   * By another link once, to a server that is given the slot. That server sends no messages before it has the slot, so that the owner
+   * cannot be queued there.
+   */
+  #send(output: Sent, link = this.link): void {
+    const { client, machine, order } = this;
+    const { id, wait = 0, look, lease, session } = output;
+    const once = link !== this.link;
+    const command = once && output.command === "ENQUEUE" ? "ACQUIRE" : output.command;
+    if (link !== this.tied) machine.untie();
+    this.tied = link;
+    if (order.grace !== 0) link.commands.beat(order.grace);
     const sentAt = client.clock.now();
     const request = words(command, order, { lease, session, enqueue: [wait, link.channel] });
+    const asking = once ? link.commands.request(["ASKING"], this.#response) : undefined;
+    const asked = link.commands.request(request, this.#response);
     // A repeat also asks how long the holder's lease can last, which not every user may.
-    const replies = Promise.all([link.commands.request(request, this.#response), look ? link.look(order.lock) : undefined]);
+    const replies = Promise.all([asked, look && !once ? link.look(order.lock) : undefined, asking]);
     replies.then(
-      ([reply, holderLease]) => this.feed((machine) => machine.reply(id, sentAt, answer(command, reply, holderLease))),
+      ([reply, holderLease]) => {
+        const told = answer(command, reply, holderLease);
+        const error = told.kind === "null" && command !== output.command ? new Denied("", order.lock) : undefined;
+        this.feed(() => machine.reply(id, sentAt, error ? { kind: "error", failure: "passing", error } : told));
+      },
       (cause: unknown) => this.#failed(output, sentAt, link, cause),
     );
   }
 
   #failed(output: Sent, sentAt: number, link: Link, cause: unknown): void {
     const { client, machine, order } = this;
-    const { id } = output;
     const next = client.redirection(cause);
-    if (next === "moved") return this.follow(id);
+    // A server that is asked once sends nothing on.
+    if (link === this.link && next === "moved") return this.follow(output.id);
     // Behind its CANCEL a request would leave a lock behind.
-    if (next instanceof Link && next.commands.connection && machine.pending === id) return this.#ask(output, sentAt, next);
+    const counts = link === this.link && machine.pending === output.id;
+    if (counts && next instanceof Link && next.commands.connection) return this.#send(output, next);
     const moved = cause instanceof ServerError && cause.message.includes("does not serve the channel's slot");
     if (moved) link.listenAnew(cause);
     const { failure, error } = client.failure(order.lock, cause, link);
-    this.#fail(id, sentAt, moved || next !== undefined ? "passing" : failure, error);
-  }
-
-  #fail(id: number, sentAt: number, failure: Failure, error: Error): void {
-    this.feed((machine) => machine.reply(id, sentAt, { kind: "error", failure, error }));
-  }
-
-  /**
-   * Once, at a server that is given the slot. It sends no messages before it has it, so that the owner cannot be queued there; and the
-   * hold is tied to no session, since the link that proves its life is another one.
-   */
-  #ask({ id, command, lease }: Sent, sentAt: number, { commands }: Link): void {
-    const { client, link, order } = this;
-    const once = command === "ENQUEUE" ? "ACQUIRE" : command;
-    const replies = Promise.all(
-      [["ASKING"], words(once, order, { lease, session: false })].map((each) => commands.request(each, this.#response)),
-    );
-    replies.then(
-      ([, reply]) => {
-        const told = answer(once, reply);
-        if (told.kind !== "null" || command !== "ENQUEUE") return this.feed((machine) => machine.reply(id, sentAt, told));
-        this.#fail(id, sentAt, "passing", new Denied("", order.lock));
-      },
-      (cause: unknown) => {
-        const { failure, error } = client.failure(order.lock, cause, link);
-        this.#fail(id, sentAt, client.redirection(cause) === undefined ? failure : "passing", error);
-      },
-    );
+    const kind = moved || next !== undefined ? "passing" : failure;
+    this.feed(() => machine.reply(output.id, sentAt, { kind: "error", failure: kind, error }));
   }
 }

@@ -108,14 +108,16 @@ export class Client {
 
   /** Waits for the first connection, and asks whether the server has the module. */
   protected async probe(): Promise<this> {
+    // In a cluster the map comes by a connection of its own.
+    const patience = Math.max(this.limit, LEAST_TO_CONNECT * (this.#cluster ? 2 : 1));
     // Without arguments it does nothing.
     const ask = () =>
-      this.request("", () => ["RLOCK.RENEW"]).catch((error: unknown) => {
+      this.request("", () => ["RLOCK.RENEW"], patience).catch((error: unknown) => {
         if (error instanceof ModuleMissing || error instanceof Unreachable) throw error;
       });
     try {
       // A client that is idle keeps no process alive, one that connects does.
-      await within(Math.max(this.limit, LEAST_TO_CONNECT), this.#servers.settled.then(ask), () => this.link("").kept(false));
+      await within(patience, this.#servers.settled.then(ask), () => this.link("").kept(false));
       return this;
     } catch (error) {
       await this.close();
@@ -220,9 +222,7 @@ export class Client {
   enter(acquisition: Acquisition): void {
     this.acquisitions.set(address(acquisition.order), acquisition);
     this.timers.enter(acquisition);
-    if (acquisition.order.grace === 0) return;
-    this.#sessions.add(acquisition);
-    acquisition.link.commands.beat(acquisition.order.grace);
+    if (acquisition.order.grace !== 0) this.#sessions.add(acquisition);
   }
 
   /** @internal */
@@ -249,8 +249,8 @@ export class Client {
   }
 
   /** A request that belongs to no machine, to the server that has the lock: an error tells all. @internal */
-  async request(lock: string, command: (link: Link) => string[]): Promise<unknown> {
-    const end = this.clock.now() + this.limit;
+  async request(lock: string, command: (link: Link) => string[], limit = this.limit): Promise<unknown> {
+    const end = this.clock.now() + limit;
     const left = () => Math.max(1, end - this.clock.now());
     let ask: Link | undefined;
     for (let pause = FIRST_PAUSE; ; pause = Math.min(2 * pause, LONGEST_PAUSE)) {
@@ -318,12 +318,12 @@ export class Client {
 
   /** A command that was sent at that time was answered on the link. @internal */
   alive(link: Link, sentAt: number): void {
-    for (const each of this.#sessions) if (each.link === link) each.feed((machine) => machine.alive(sentAt));
+    for (const each of this.#sessions) if (each.tied === link) each.feed((machine) => machine.alive(sentAt));
   }
 
-  /** For all at this link. Locks that are held come first: their leases are running. @internal */
+  /** For all whose lock, or session, is at this link. Locks that are held come first: their leases are running. @internal */
   at(link: Link | undefined, act: (acquisition: Acquisition) => void): void {
-    const chosen = [...this.acquisitions.values()].filter((each) => link === undefined || each.link === link);
+    const chosen = [...this.acquisitions.values()].filter((each) => [undefined, each.link, each.tied].includes(link));
     const held = (acquisition: Acquisition) => Number(acquisition.machine.phase !== "held");
     for (const acquisition of chosen.sort((a, b) => held(a) - held(b))) act(acquisition);
   }

@@ -1,7 +1,7 @@
 /** Which server of a cluster has a lock: a map of slots, and a link for each server that is used. */
 import type { Client } from "./client.js";
 import { Unreachable } from "./errors.js";
-import { Link, asReply } from "./link.js";
+import { LEAST_TO_CONNECT, Link, asReply } from "./link.js";
 import { ServerError, silent, text, type Place } from "./wire.js";
 
 const SLOTS = 16_384;
@@ -66,8 +66,7 @@ export class Cluster {
 
   /** The server that has this lock, as far as it is known; else another, which will say where it is. */
   link(lock: string): Link {
-    const known = this.#slots[slotOf(lock)] ?? this.#slots.find((at) => at !== undefined);
-    return this.#at(known ?? this.#seeds()[0] ?? "");
+    return this.#at(this.#slots[slotOf(lock)] ?? this.#slots.find((at) => at !== undefined) ?? this.#seeds()[0] ?? "");
   }
 
   /** What an error says of a slot; nothing, if it is about something else. */
@@ -180,14 +179,15 @@ export class Cluster {
   /** Asks by a connection for this only. */
   async #dial(at: string): Promise<Slots> {
     const { response, driver } = this.#client;
+    const timeout = Math.max(response, LEAST_TO_CONNECT);
     let late: NodeJS.Timeout | undefined;
-    const connection = driver.open(response, placeOf(at));
+    const connection = driver.open(timeout, placeOf(at));
     const over = new Promise<never>((_, reject) => {
-      late = setTimeout(() => reject(new Error("no reply in time")), response).unref();
+      late = setTimeout(() => reject(new Error("no reply in time")), timeout).unref();
       connection.on("error", reject);
     });
     try {
-      const asked = connection.connect().then(() => connection.send(["CLUSTER", "SLOTS"]));
+      const asked = connection.connect().then(() => (this.#client.closed ? [] : connection.send(["CLUSTER", "SLOTS"])));
       return this.#read(await Promise.race([asked, over]), at);
     } catch (cause) {
       const error = asReply(cause);
@@ -218,7 +218,7 @@ export class Cluster {
     this.#slots = slots;
     const used = new Set(slots);
     const busy = new Set<Link>();
-    this.#client.at(undefined, (each) => busy.add(each.link));
+    this.#client.at(undefined, (each) => busy.add(each.link).add(each.tied));
     for (const [at, { link, used: last }] of this.#links) {
       if (link.node?.has(link.channel) === false) link.listenAnew(new Error("the slot of its channel has moved"));
       if (used.has(at) || busy.has(link) || performance.now() - last < AT_LEAST_EVERY) continue;

@@ -69,7 +69,8 @@ export class Line {
   /** The next attempt to connect, or the next heartbeat, and when that is due. */
   #next: NodeJS.Timeout | undefined;
   #beatAt = Infinity;
-  #pulses: string[] = [];
+  /** What asks by the connection whether the server is there; undefined before the first connection. */
+  #pulses: string[] | undefined;
   /** Callers of the attempt to connect that comes next, or is under way. */
   #callers: { resolve: () => void; reject: (error: RlockError) => void }[] = [];
   #pausing = false;
@@ -132,7 +133,7 @@ export class Line {
     const pause = Math.min(this.response / 2, grace / 4);
     const at = client.clock.now() + pause;
     // One that is due sooner, or under way, is not put off.
-    const [pulse] = this.#pulses;
+    const [pulse] = this.#pulses ?? [];
     if (!connection || pulse === undefined || at >= this.#beatAt) return;
     const ask = async () => {
       const sentAt = client.clock.now();
@@ -141,7 +142,7 @@ export class Line {
       const reply: unknown = await asked.catch((error: unknown) => (error instanceof ServerError ? error : undefined));
       if (connection !== this.connection) return;
       // What the server refuses is not repeated: it would fill ACL LOG.
-      if (reply instanceof ServerError) this.#pulses.shift();
+      if (reply instanceof ServerError) this.#pulses?.shift();
       if (reply !== undefined) this.on.alive?.(sentAt, reply);
       this.#beatAt = Infinity;
       this.beat();
@@ -182,9 +183,9 @@ export class Line {
     }
   }
 
-  /** The shortest of the sessions that end with this connection. */
+  /** The shortest of the sessions that end with this connection: none ends with the first. */
   #grace(): number {
-    return this.on.alive ? this.client.grace() : Infinity;
+    return this.#pulses && this.on.alive ? this.client.grace() : Infinity;
   }
 
   async #open(): Promise<void> {

@@ -208,10 +208,15 @@ export class Machine {
 
   linkDown(): void {
     this.down = true;
+    this.untie();
+  }
+
+  /** The next request goes by another link than the last: only its answer proves the hold. */
+  untie(): void {
     this.#tied = false;
   }
 
-  /** Another server has the lock by now, and this one has carried out nothing that is under way. */
+  /** Another server has the lock by now, or may have tied it: the answer to what is under way proves nothing. */
   moved(): void {
     this.linkDown();
     this.pending = undefined;

@@ -72,11 +72,15 @@ function settingsOf(target: Like): SentinelSettings | ClusterSettings {
   return found;
 }
 
-/** A client of these settings, or of those of the application's client, for this address. */
-function single(settings: Settings, timeout: number, address: object, like?: Like): Connection {
-  const socket = { ...settings.socket, ...address, connectTimeout: timeout, reconnectStrategy: false, socketTimeout: undefined };
-  const ours = { ...OURS, socket } as object;
-  const redis = (like ? like.duplicate(ours as never) : noderedis.createClient({ ...settings, ...ours })) as Raw;
+/** A client that never connects: to make its class, with all commands, stops the process for 80 ms, and its copies have it. */
+const template = (settings: Settings): Like => noderedis.createClient(settings);
+
+const optionsOf = (like: Like) => (like as { options?: Settings }).options ?? {};
+
+/** A copy of this client, for this address. */
+function single(like: Like, timeout: number, address: object): Connection {
+  const socket = { ...optionsOf(like).socket, ...address, connectTimeout: timeout, reconnectStrategy: false, socketTimeout: undefined };
+  const redis = like.duplicate({ ...OURS, socket } as never) as Raw;
   const end = () => (redis.isOpen ? redis.destroy() : undefined);
   let made = false;
   redis.on("connect", () => (made = true));
@@ -136,27 +140,29 @@ function driver(target: Target): Driver {
   const given = read(target);
   if ("sentinelRootNodes" in given) {
     const { name, sentinelRootNodes: nodes, nodeClientOptions = {}, sentinelClientOptions = {}, nodeAddressMap } = given;
+    const [sentinel, client] = [template(sentinelClientOptions), template(nodeClientOptions)];
     const watch: Watch = {
       name,
       nodes,
-      open: (at, timeout) => single(sentinelClientOptions, timeout, at),
+      open: (at, timeout) => single(sentinel, timeout, at),
       map: (at) => mapped(nodeAddressMap, at),
     };
-    return { server: name, watch, open: (timeout, at) => single(nodeClientOptions, timeout, at ?? {}) };
+    return { server: name, watch, open: (timeout, at) => single(client, timeout, at ?? {}) };
   }
   if ("rootNodes" in given) {
     const { rootNodes, defaults = {}, nodeAddressMap } = given;
     const seeds = rootNodes.map(place);
+    const client = template(defaults);
     return {
       server: seeds.map(text).join(", "),
       seeds,
       map: (at) => mapped(nodeAddressMap, at),
-      open: (timeout, at) => single(defaults, timeout, at ?? {}),
+      open: (timeout, at) => single(client, timeout, at ?? {}),
     };
   }
-  const options = (isLike(given) ? (given as { options?: Settings }).options : given) ?? {};
-  const at = place(options);
-  return { server: at.path ?? text(at), open: (timeout) => single(options, timeout, {}, isLike(given) ? given : undefined) };
+  const client = isLike(given) ? given : template(given);
+  const at = place(optionsOf(client));
+  return { server: at.path ?? text(at), open: (timeout) => single(client, timeout, {}) };
 }
 
 export class Client extends AnyClient {

@@ -73,7 +73,6 @@ const REFUSALS: [RegExp, Failure, RlockErrorClass][] = [
   [/^(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|UNBLOCKED) /, "passing", Refused],
   [/^ERR .*rlock\.accept is no/, "draining", Refused],
 ];
-const OTHERWISE = [/^/, "final", Refused] as const;
 
 /** The server's own error reply. */
 export class ServerError extends Error {}
@@ -109,7 +108,7 @@ export function failure(lock: string, error: unknown, server: string, cluster = 
   if (!(error instanceof ServerError)) return { failure: "unanswered", error: silent(server, error) };
   const text = error.message;
   if (text.startsWith("READONLY ")) return { failure: "passing", error: demoted(server) };
-  const [, kind, Class] = REFUSALS.find(([beginning]) => beginning.test(text)) ?? OTHERWISE;
+  const [, kind, Class] = REFUSALS.find(([beginning]) => beginning.test(text)) ?? (["", "final", Refused] as const);
   const hint = !cluster && /^(MOVED|ASK) /.test(text) ? " (this server is one of a cluster: connect with a cluster client)" : "";
   return { failure: kind, error: new Class(text + hint, lock, undefined, server) };
 }

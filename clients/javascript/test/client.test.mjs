@@ -286,13 +286,15 @@ test("a hold is tied to the connection that proves its life, by whatever link it
   client.link = () => other;
   acquisition.machine.pending = -1;
   const inner = await held.reenter();
-  assert.equal(await tie(), undefined);
-  acquisition.machine.pending = undefined;
-  // And with none under way.
-  const innermost = await inner.reenter();
+  // By another link it ended the tie. The answer to what was under way counts no more, and a renewal ties it anew.
+  assert.notEqual(acquisition.machine.pending, -1);
+  await until("it is tied anew", async () => (await tie()) === first);
+  // The server is another one as soon as none is under way.
+  await until("it follows", () => acquisition.follow() ?? acquisition.link === other);
   await until("it is tied to the other connection", async () => (await tie()) > first);
-  assert.equal(acquisition.link, other);
   const second = await tie();
+  const innermost = await inner.reenter();
+  assert.equal(await tie(), second);
   await raw.send("CLIENT", "KILL", "ID", String(second));
   await until("it is tied to the next connection", async () => (await tie().catch(() => 0)) > second);
   for (const guard of [innermost, inner, held]) await guard.release();
