@@ -74,9 +74,9 @@ final class Acquisition {
   private final long began;
   private long heldSince;
   private boolean detached;
-  private Commands link; // of the last command
+  private Commands link; // to the server that has the lock, as far as is known
+  private Commands tied; // to the server that a session is tied to: another one while a slot moves
   private long followed; // when a refusal led it to another server
-  private boolean tiedByAsking; // a session was tied to a server that gets the slot
   private boolean heard; // the server has answered a command
   private RlockException last; // why the last command failed, if it did
   private Loop.Timer timer;
@@ -266,7 +266,7 @@ final class Acquisition {
 
   private CompletableFuture<Long> extend(List<String> words, long lease, boolean renew) {
     return engine
-        .ask(lock(), words)
+        .ask(lock(), words, to -> tied = to.up() ? to : tied)
         .thenApplyAsync(answered -> extend(answered, lease, renew), engine.loop);
   }
 
@@ -327,9 +327,11 @@ final class Acquisition {
     return link != null && link.up() && (!waits() || link.hears());
   }
 
-  /** A link to its server has ended. */
+  /** A link has ended: one to its server, or that of its session, which a RENEW then ties anew. */
   void lostLink() {
-    if (!machine.down && !ready()) {
+    boolean untied = phase() == Phase.HELD && plan.grace > 0 && !tied.up();
+    if (!machine.down && (untied || !ready())) {
+      tied = link;
       give(Machine::linkDown);
     }
     follow(0);
@@ -346,13 +348,14 @@ final class Acquisition {
       give(
           machine -> {
             machine.linkDown();
-            link = there;
+            link = tied = there;
           });
     }
   }
 
-  void alive(long sentAt) {
-    if (plan.grace > 0 && !tiedByAsking) {
+  /** The connection of this link lived at this time. */
+  void alive(Commands by, long sentAt) {
+    if (plan.grace > 0 && tied == by) {
       give(machine -> machine.alive(sentAt));
     }
   }
@@ -398,7 +401,7 @@ final class Acquisition {
       cancel(new Closed()); // nothing, if its wait is over
     } else if (other == null) {
       engine.enter(this);
-      link = engine.linkFor(slot);
+      link = tied = engine.linkFor(slot);
       advance();
     } else if (adopt) {
       cancel(new Invalid("this client has a guard of the owner " + claim.owner() + " already"));
@@ -486,7 +489,7 @@ final class Acquisition {
   private void send(Send send, Commands to, boolean asking) {
     boolean queues = send.command() == Command.ENQUEUE && !asking;
     if (asking) {
-      tiedByAsking = true;
+      tied = to; // it may tie the session without an answer
       to.send(List.of("ASKING"), Link.IGNORE);
     }
     if (queues && send.look() && !engine.unreadable) {
@@ -500,7 +503,6 @@ final class Acquisition {
     to.send(
         Wire.words(send, plan, claim, queues ? to.messages.channel : null),
         (value, sentAt) -> {
-          tiedByAsking &= asking || value instanceof Failed || value instanceof Refusal;
           if (value instanceof Refusal refusal) {
             refused(send, sentAt, engine.refusal(refusal, lock(), to));
           } else if (value instanceof Failed failed) {
@@ -508,6 +510,7 @@ final class Acquisition {
           } else if (value == null && asking && send.command() == Command.ENQUEUE) {
             reply(send, sentAt, new Failed(Failure.PASSING, new Denied(lock())));
           } else {
+            tied = to == link ? to : tied;
             reply(send, sentAt, Wire.answer(send.command(), value, holderLease));
           }
         },

@@ -176,8 +176,8 @@ public final class Client implements AutoCloseable {
     }
   }
 
-  Object ask(String lock, String... words) {
-    return RlockException.join(engine.ask(lock, List.of(words)), Unreachable::new).value();
+  Object ask(String lock, List<String> words) {
+    return RlockException.join(engine.ask(lock, words, to -> {}), Unreachable::new).value();
   }
 
   private Plan plan(String name, Mode mode) {

@@ -174,7 +174,8 @@ final class Engine {
   /** The server's reply to a command, and when it was sent. */
   record Answered(Object value, long sentAt) {}
 
-  CompletableFuture<Answered> ask(String lock, List<String> words) {
+  /** `ties`: takes the link to a server that has tied a session by this command, or may do so. */
+  CompletableFuture<Answered> ask(String lock, List<String> words, Consumer<Commands> ties) {
     CompletableFuture<Answered> promise = new CompletableFuture<>();
     post(
         () -> {
@@ -182,7 +183,7 @@ final class Engine {
           boolean first = !reached && settings.responseTimeout == null;
           long within = first ? Link.FIRST_TO_CONNECT : patience();
           limit(promise, within, () -> linkFor(lock).kept());
-          ask(promise, linkFor(lock), lock, words, now() + within - AGAIN);
+          ask(promise, linkFor(lock), lock, words, ties, now() + within - AGAIN);
         });
     return promise;
   }
@@ -289,14 +290,18 @@ final class Engine {
     return linkFor(SlotHash.getSlot(lock));
   }
 
+  /** The first seed may change: a slot that no server has named stays with the one that it had. */
   Commands linkFor(int slot) {
     Address seed = endpoint.seeds.get(0);
-    return link(endpoint.cluster ? slots.getOrDefault(slot, seed) : seed);
+    return link(endpoint.cluster ? slots.computeIfAbsent(slot, unnamed -> seed) : seed);
   }
 
   /** In a cluster, the slots of a server that is gone are asked for at another one. */
   void forget(Address address) {
-    slots.values().removeIf(address::equals);
+    if (endpoint.cluster) {
+      slots.values().removeIf(address::equals);
+      acquisitions().forEach(one -> one.follow(0));
+    }
   }
 
   /**
@@ -438,6 +443,7 @@ final class Engine {
       Commands link,
       String lock,
       List<String> words,
+      Consumer<Commands> ties,
       long by) {
     if (promise.isDone()) {
       return;
@@ -448,17 +454,19 @@ final class Engine {
           Refused refused = value instanceof Refusal refusal ? refusal(refusal, lock, link) : null;
           Object answer = refused == null ? value : refused.failed;
           if (!(answer instanceof Failed failed)) {
+            ties.accept(link);
             promise.complete(new Answered(answer, sentAt));
           } else if (closing) {
             promise.completeExceptionally(new Closed());
           } else if (refused != null && refused.asks != null && !promise.isDone()) {
             refused.asks.send(List.of("ASKING"), Link.IGNORE);
-            ask(promise, refused.asks, lock, words, by);
+            ties.accept(refused.asks);
+            ask(promise, refused.asks, lock, words, ties, by);
           } else if (failed.failure() == Failure.PASSING
               && now() < by
               && (reached || endpoint.cluster || link.attempt == 1)) {
             // It was surely not carried out.
-            loop.at(now() + AGAIN, () -> ask(promise, linkFor(lock), lock, words, by));
+            loop.at(now() + AGAIN, () -> ask(promise, linkFor(lock), lock, words, ties, by));
           } else {
             promise.completeExceptionally(failed.error());
           }
