@@ -201,7 +201,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
    * @return what the server says
    */
   public final Info info() {
-    return Info.of(client.ask(name(), List.of("RLOCK.INFO", name())));
+    return Info.of(client.ask(List.of("RLOCK.INFO", name())));
   }
 
   /**
@@ -210,7 +210,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
    * @return false: it was free
    */
   public final boolean forceRelease() {
-    return Long.valueOf(1).equals(client.ask(name(), List.of("RLOCK.FORCERELEASE", name())));
+    return Long.valueOf(1).equals(client.ask(List.of("RLOCK.FORCERELEASE", name())));
   }
 
   /** `owner`: null for a new one. */

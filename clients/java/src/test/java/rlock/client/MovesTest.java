@@ -9,9 +9,13 @@ import io.lettuce.core.cluster.SlotHash;
 import java.io.IOException;
 import java.net.ServerSocket;
 import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
+import rlock.client.RlockException.LockLost;
+import rlock.client.RlockException.Permission;
 import rlock.client.RlockException.Unreachable;
 
 /** What the conformance suite cannot show of slots that move. */
@@ -69,6 +73,12 @@ class MovesTest {
     from.run("OK", "MIGRATE", "127.0.0.1", "" + to.server.port, LOCK, "0", "10000");
   }
 
+  /** The next server does not get it. */
+  private static void moveBack(Node from, Node to) {
+    from.run("OK", "CLUSTER", "SETSLOT", SLOT, "STABLE");
+    to.run("OK", "MIGRATE", "127.0.0.1", "" + from.server.port, LOCK, "0", "10000");
+  }
+
   /**
    * A re-entry tied the hold to a connection of the next server, whose end went unnoticed: the hold
    * had no session there until its next renewal.
@@ -124,5 +134,68 @@ class MovesTest {
         to.run(0L, "EXISTS", LOCK);
       }
     }
+  }
+
+  /**
+   * The next server refused a re-entry, and the hold went on by its heartbeats: when the old server
+   * ended the session without a word, the client still had the lock, beside the next owner.
+   */
+  @Test
+  void theHeartbeatsOfAServerThatRefusesProveNothing() throws Exception {
+    try (Node from = new Node();
+        Node to = new Node();
+        Proxy proxy = new Proxy(from.server.port)) {
+      join(from, to);
+      try (Client client = new Client("redis+cluster://" + proxy.address)) {
+        NamedLock lock = client.lock(LOCK).withSessionGrace(Duration.ofMillis(GRACE_MS));
+        Guard guard = lock.tryAcquire();
+        moveHalfWay(from, to);
+        to.run("OK", "ACL", "SETUSER", "default", "-rlock.acquire");
+        assertThrows(Permission.class, guard::reenter);
+        Server.pause(2 * GRACE_MS);
+        guard.check();
+        moveBack(from, to);
+        loseSession(from, proxy, guard);
+      }
+    }
+  }
+
+  /** A re-entry that the next server does not answer may have tied the hold to it. */
+  @Test
+  void theOldServerProvesNothingAfterAReEntryAtTheNext() throws Exception {
+    try (Node from = new Node();
+        Node to = new Node();
+        Proxy proxy = new Proxy(to.server.port)) {
+      String port = proxy.address.split(":")[1];
+      to.run("OK", "CONFIG", "SET", "cluster-announce-port", port);
+      join(from, to);
+      Server.until("its port", () -> from.server.commands.clusterNodes().contains(":" + port));
+      try (Client client = new Client("redis+cluster://127.0.0.1:" + from.server.port)) {
+        NamedLock lock = client.lock(LOCK).withSessionGrace(Duration.ofMillis(GRACE_MS));
+        Guard guard = lock.tryAcquire();
+        moveHalfWay(from, to);
+        assertEquals(1, lock.info().holders().size());
+        loseSession(to, proxy, guard);
+      }
+    }
+  }
+
+  private static boolean holds(Node at, String holds) {
+    return at.server.ask("HVALS", LOCK) instanceof List<?> all
+        && all.stream().map(Wire::text).toList().equals(List.of(holds));
+  }
+
+  /**
+   * A server ties the hold to a connection by a re-entry, gets the slot, which it needs to end a
+   * session, and ends the connection without a word.
+   */
+  private static void loseSession(Node at, Proxy proxy, Guard guard) {
+    proxy.mute = true;
+    CompletableFuture.runAsync(guard::reenter);
+    Server.until("a re-entry", () -> holds(at, "2"));
+    at.run("OK", "CLUSTER", "SETSLOT", SLOT, "NODE", at.id);
+    at.endConnection();
+    Server.until("its end", () -> Long.valueOf(0).equals(at.server.ask("EXISTS", LOCK)));
+    assertThrows(LockLost.class, guard::check);
   }
 }
