@@ -15,7 +15,7 @@ final class Proxy implements AutoCloseable {
   volatile boolean refusing;
   volatile boolean silent;
 
-  /** What the server says does not arrive, nor that a connection has ended. */
+  /** What the server answers does not arrive. */
   volatile boolean mute;
 
   /** What did not arrive, since it was silent. */
@@ -59,17 +59,11 @@ final class Proxy implements AutoCloseable {
     byte[] buffer = new byte[1 << 16];
     try (from;
         to) {
-      try {
-        for (int read = 0; read >= 0; read = from.getInputStream().read(buffer)) {
-          if (silent || (mute && answers)) {
-            swallowed.append(new String(buffer, 0, read, StandardCharsets.ISO_8859_1));
-          } else {
-            to.getOutputStream().write(buffer, 0, read);
-          }
-        }
-      } finally {
-        while (mute) {
-          Server.pause(5);
+      for (int read = 0; read >= 0; read = from.getInputStream().read(buffer)) {
+        if (silent || (mute && answers)) {
+          swallowed.append(new String(buffer, 0, read, StandardCharsets.ISO_8859_1));
+        } else {
+          to.getOutputStream().write(buffer, 0, read);
         }
       }
     } catch (IOException ended) {
@@ -86,7 +80,6 @@ final class Proxy implements AutoCloseable {
 
   @Override
   public void close() throws IOException {
-    mute = false;
     listener.close();
     cut();
   }
