@@ -44,11 +44,15 @@ tests_of() {
 # Waits until fewer tests than this run.
 await_room() { while [ "$(jobs -rp | wc -l)" -ge "$1" ]; do wait -n || true; done; }
 
-# failures_of LABEL...: is a failure if one of them, or $failed, is.
+# failures_of LABEL...: is a failure if one of them, or $failed, is. Shows the end of what each printed once more: a long log may be
+# kept by its end.
 failures_of() {
     local label
     for label in "$@"; do
-        [ "$(cat "$logs/$label.outcome" 2>/dev/null)" = passed ] || failed="${failed:-} $label;"
+        [ "$(cat "$logs/$label.outcome" 2>/dev/null)" != passed ] || continue
+        failed="${failed:-} $label;"
+        say "the end of $label"
+        tail -n 30 "$logs/$label" | cut -c -1000 || true
     done
     if [ -n "${failed:-}" ]; then
         echo "${0##*/}: tests failed:$failed" >&2

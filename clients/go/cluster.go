@@ -110,8 +110,9 @@ func (c *Client) leaveNode(l *link) {
 		c.endpoint.seeds = append(seeds[1:], seeds[0])
 		c.link(c.endpoint.seeds[0])
 	}
-	// A hold that was confirmed there, while its slot was on the way, is tied to no connection.
-	c.each(func(a *acquisition) bool { return a.tied == l && a.link != l }, func(a *acquisition) {
+	// A hold that was confirmed there, while its slot was on the way, is tied to no connection. Its release, which needs none, is not
+	// sent a second time.
+	c.each(func(a *acquisition) bool { return a.tied == l && a.link != l && a.machine.phase != phaseReleasing }, func(a *acquisition) {
 		a.linkDown()
 		if a.link.up() {
 			a.linkUp()

@@ -60,7 +60,7 @@ async fn try_ensure(hold: &Arc<Acquisition>, durability: Durability) -> Result<(
     let Some(session) = hold.terms.extras.session else { return Ok(()) };
     // Ties the hold to the usual connection: the renewals that replicas were waited for on another have untied it.
     let command = command::renew(&hold.claim, hold.terms.lease, Some(session));
-    let reply = hold.all.shared.router.request(key, command).await;
+    let reply = hold.request(command).await;
     held(hold, &reply.map_err(|failed| unsure(key, failed, None))?);
     Ok(())
 }

@@ -155,7 +155,7 @@ impl<K: Kind> Guard<K> {
         let extras = Extras { fenced, session, ..Extras::default() };
         let command = command::acquire(&hold.claim, hold.terms.lease, holds, extras, Ask::Now);
         let key = &hold.claim.key;
-        let reply = hold.all.shared.router.request(key, command).await;
+        let reply = hold.request(command).await;
         match reply.map_err(|failed| command::failed(key, failed)).and_then(|reply| command::acquired(&reply))
         {
             Ok(Acquired::Held(token)) => {

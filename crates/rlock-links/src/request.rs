@@ -35,7 +35,21 @@ impl Router {
     ///
     /// Why there is no reply.
     pub async fn request(&self, key: &[u8], command: Cmd) -> Result<Value, Failed> {
-        let replies = self.request_all(key, &[command], Line::Main, self.answer_by(key)).await?;
+        self.request_noting(key, command, &mut None).await
+    }
+
+    /// As [`Router::request`]. `asked` becomes the server that got the command behind ASKING, if that was the last one.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no reply.
+    pub async fn request_noting(
+        &self,
+        key: &[u8],
+        command: Cmd,
+        asked: &mut Option<Arc<Node>>,
+    ) -> Result<Value, Failed> {
+        let replies = self.send_all(key, &[command], Line::Main, self.answer_by(key), asked).await?;
         Ok(replies.into_iter().next().unwrap_or(Value::Nil))
     }
 
@@ -52,11 +66,23 @@ impl Router {
         line: Line,
         by: Instant,
     ) -> Result<Vec<Value>, Failed> {
+        self.send_all(key, commands, line, by, &mut None).await
+    }
+
+    async fn send_all(
+        &self,
+        key: &[u8],
+        commands: &[Cmd],
+        line: Line,
+        by: Instant,
+        asked: &mut Option<Arc<Node>>,
+    ) -> Result<Vec<Value>, Failed> {
         let clock = self.clock;
         let mut pause = FIRST_PAUSE;
         let mut next = None;
         loop {
             let asks = next.is_some();
+            asked.clone_from(&next);
             let live = self.connect(key, line, next.take(), by).await;
             let live = live.map_err(|error| Failed::NoAnswer(NoAnswer::Unsent(error)))?;
             let left = by.since(clock.now()).max(Duration::from_millis(1));

@@ -89,16 +89,18 @@ impl Router {
         }
     }
 
-    /// Learns from a refusal on a link which server has a key.
+    /// Learns from a refusal on a link which server has a key. `live` is `None` if that connection has ended since.
     pub fn learn(&self, live: Option<&Live>, refusal: &Refusal) -> Next {
-        match (&self.servers, live) {
-            (Servers::One(_), Some(live)) if refusal.is_read_only() => {
-                tracing::info!(target: LOG, server = live.server, "the server was demoted; looking for the new primary");
-                live.suspect(DEMOTED);
+        match &self.servers {
+            Servers::One(_) if refusal.is_read_only() => {
+                if let Some(live) = live {
+                    tracing::info!(target: LOG, server = live.server, "the server was demoted; looking for the new primary");
+                    live.suspect(DEMOTED);
+                }
                 Next::Later
             }
-            (Servers::One(_), _) => Next::Refused,
-            (Servers::Cluster(cluster), _) => cluster.learn(refusal),
+            Servers::One(_) => Next::Refused,
+            Servers::Cluster(cluster) => cluster.learn(refusal),
         }
     }
 }

@@ -52,6 +52,7 @@ pub fn moves(launches: Vec<(String, Launch)>, ways: &[Way], lease: Duration) -> 
     let processes: Result<Vec<Process>, String> =
         launches.iter().map(|(name, launch)| Process::start(name, launch)).collect();
     let processes = processes?;
+    warm_up(&processes)?;
     let mut failed = Vec::new();
     // Servers without Sentinels are ready first.
     for (way, stage) in stages.into_iter().rev() {
@@ -61,6 +62,29 @@ pub fn moves(launches: Vec<(String, Launch)>, ways: &[Way], lease: Duration) -> 
         }
     }
     if failed.is_empty() { Ok(()) } else { Err(format!("not right: {}", failed.join(", "))) }
+}
+
+/// Has each process hold a lock once: a process that loads its code meanwhile would miss its leases.
+fn warm_up(processes: &[Process]) -> Result<(), String> {
+    let server = TestServer::start();
+    let url = format!("redis://127.0.0.1:{}", server.port());
+    let hold = |process: &Process| {
+        let [client, guard, lock] =
+            ["client", "guard", "lock"].map(|what| format!("{}-{what}", process.name()));
+        let requests = [
+            json!({"do": "connect", "client": client, "name": client, "url": url, "lease_ms": 30_000}),
+            json!({"do": "acquire", "client": client, "guard": guard, "lock": lock, "timeout_ms": 60_000}),
+            json!({"do": "release", "guard": guard}),
+            json!({"do": "close", "client": client}),
+        ];
+        requests.into_iter().try_for_each(|request| process.must(request, ANSWER).map(drop))
+    };
+    std::thread::scope(|scope| {
+        let all: Vec<_> = processes.iter().map(|process| scope.spawn(|| hold(process))).collect();
+        let ended =
+            all.into_iter().map(|one| one.join().map_err(|_| "a process was not warmed up".to_string())?);
+        ended.collect()
+    })
 }
 
 fn goes_well(way: Way, mut stage: Stage, processes: &[Process], lease: Duration) -> bool {

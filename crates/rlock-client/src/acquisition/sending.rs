@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use redis::{Cmd, Value, cmd};
-use rlock_links::{Instant, Next, NoAnswer, Node, Order, Refusal, answer};
-use rlock_machine::{Command, Failure, Input, MS, Nanos, Reply};
+use rlock_links::{Failed, Instant, Next, NoAnswer, Node, Order, Refusal, answer};
+use rlock_machine::{Command, Failure, Input, MS, Nanos, Reply, State};
 
 use super::{Acquisition, Last};
 use crate::command::{self, Acquired, Ask};
@@ -63,6 +63,7 @@ impl Acquisition {
         let denied = if queues { Denied::Again } else { sent.denied.clone() };
         let commands = vec![cmd("ASKING"), self.words(sent.command)];
         let n = sent.n;
+        self.state().machine.untie();
         if !self.send_again(node, commands, Sent { denied, ..sent }) {
             self.failed(n, at, Failure::Passing, node.fault().into());
         }
@@ -172,14 +173,35 @@ impl Acquisition {
     }
 
     /// The connection to this server is gone. If it was the target of a moving slot, the session has ended with it: the machine ties the
-    /// hold anew.
+    /// hold anew. One that is being released needs no session, and its release would be sent a second time.
     pub(super) fn untie(self: &Arc<Self>, from: &Arc<Node>) {
         self.change(|state, now, out| {
-            if Arc::ptr_eq(&state.servers.session, from) && !Arc::ptr_eq(&state.servers.lock, from) {
+            let is_tied =
+                Arc::ptr_eq(&state.servers.session, from) && !Arc::ptr_eq(&state.servers.lock, from);
+            if is_tied && state.machine.state() != State::Releasing {
                 state.servers.session = state.servers.lock.clone();
                 state.machine.input(now, Input::Down, out);
             }
         });
+    }
+
+    /// Sends a command that is not the machine's. A server that gets it behind ASKING may have tied the session to its connection: the
+    /// machine ties it anew.
+    pub(crate) async fn request(self: &Arc<Self>, command: Cmd) -> Result<Value, Failed> {
+        let mut asked = None;
+        let reply = self.all.shared.router.request_noting(&self.claim.key, command, &mut asked).await;
+        if let Some(node) = asked
+            && self.terms.extras.session.is_some()
+            && !matches!(reply, Err(Failed::Refused(_)))
+        {
+            self.change(|state, now, out| {
+                if state.machine.state() == State::Held && !Arc::ptr_eq(&state.servers.session, &node) {
+                    state.servers.session = node;
+                    state.machine.input(now, Input::Down, out);
+                }
+            });
+        }
+        reply
     }
 
     /// Goes to the server that has the lock by now: for the machine that is another connection. Only if this command is under way, which

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rlock_links::{Next, Refusal};
 use tokio::time::{Instant, sleep};
 
 use super::server::{Mood, VirtualServer};
@@ -102,4 +103,18 @@ async fn the_first_connection_has_a_second_whatever_the_lease() {
     let error = client.lock("lock").try_acquire().await.unwrap_err();
     assert!(error.is_unreachable(), "{error:?}");
     assert!(began.elapsed() <= Duration::from_millis(305), "{:?}", began.elapsed());
+}
+
+/// A demoted server refused two requests. The answer to the first ended the connection before the answer to the second was read: that
+/// caller got an error in place of the lock at the new primary.
+#[tokio::test(start_paused = true)]
+async fn a_demoted_server_is_asked_again_though_its_connection_has_ended() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    let router = &client.spec("lock").handle.all.shared.router;
+    let refused =
+        Refusal { code: "READONLY".into(), details: "You can't write against a read only replica.".into() };
+    assert!(matches!(router.learn(None, &refused), Next::Later));
+    let refused = Refusal { code: "NOPERM".into(), ..refused };
+    assert!(matches!(router.learn(None, &refused), Next::Refused));
 }

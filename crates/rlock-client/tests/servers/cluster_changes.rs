@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rlock_client::{Builder, Client, Durability, State};
+use rlock_client::{Builder, Client, Durability, Lost, State};
 use rlock_testkit::clients;
 use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::clients::{counter, denied, eventually, holder, waiters, within};
@@ -69,6 +69,50 @@ async fn a_slot_moves_with_locks_that_are_held_and_awaited() {
     within("the release", staying.release()).await.unwrap();
     within("the lock", stayer).await.unwrap().unwrap();
     assert_eq!(names.each_ref().map(|name| owner(to, name)), [None, None, None]);
+}
+
+/// The next server may have tied the session to a connection that has ended since: the heartbeats of the old one proved the hold until
+/// the end of its lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn once_the_next_server_was_asked_the_old_one_proves_no_session() {
+    let cluster = Cluster::start(3);
+    let next = &cluster.primaries[2];
+    let lease = Duration::from_secs(6);
+    let client = connect(&cluster, Client::builder().lease(lease)).await;
+    let name = cluster.lock_on(0, 'a');
+    let held = client.lock(&name).session_grace(Duration::from_millis(900)).acquire().await.unwrap();
+    cluster
+        .move_slot_of(&name, 0, 2, async || {
+            next.signal(libc::SIGSTOP);
+            // A renewal is due after a third of the lease.
+            let lost = tokio::time::timeout(lease * 2 / 3, held.lost()).await;
+            next.signal(libc::SIGCONT);
+            assert_eq!(lost.ok(), Some(Lost::Unreachable));
+        })
+        .await;
+}
+
+/// A re-entry was carried out by the next server, which tied the session to its connection: the heartbeats of the old one proved the
+/// hold until the end of its lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reentry_ties_the_session_to_the_server_that_carried_it_out() {
+    let cluster = Cluster::start(3);
+    let next = &cluster.primaries[2];
+    let client = connect(&cluster, Client::builder().lease(LEASE)).await;
+    let name = cluster.lock_on(0, 'a');
+    let held = client.lock(&name).session_grace(Duration::from_millis(900)).acquire().await.unwrap();
+    cluster
+        .move_slot_of(&name, 0, 2, async || {
+            let entered = within("a re-entry", held.reenter()).await.unwrap();
+            // The heartbeats of the next server prove the hold.
+            assert!(tokio::time::timeout(Duration::from_secs(2), held.lost()).await.is_err());
+            next.signal(libc::SIGSTOP);
+            let lost = tokio::time::timeout(LEASE / 6, held.lost()).await;
+            next.signal(libc::SIGCONT);
+            assert_eq!(lost.ok(), Some(Lost::Unreachable));
+            drop(entered);
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

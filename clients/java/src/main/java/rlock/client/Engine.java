@@ -93,7 +93,8 @@ final class Engine {
   boolean closing;
   private long closeBy = Machine.NEVER;
   private long workEnded;
-  // There was a connection, or a Sentinel has named the primary.
+  // There was a connection, or a Sentinel has named the primary: no wrong address, though it may be
+  // a replica for a moment.
   boolean reached;
   // This user may not ask for the lease of a holder.
   boolean unreadable;

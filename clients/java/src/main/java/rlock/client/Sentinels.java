@@ -107,9 +107,8 @@ final class Sentinels {
     private void told(int mine, Verdict verdict) {
       if (mine == rounds) {
         verdicts.add(verdict);
-        pending--;
         limit(mine);
-        if (pending == 0) {
+        if (--pending == 0) {
           over(mine);
         }
       }
@@ -147,7 +146,6 @@ final class Sentinels {
           moved(best.primary); // the other connection may be older than this news
         }
         epoch = best.epoch;
-        // What a Sentinel names is no wrong address, though it may be a replica for a moment.
         engine.reached = true;
         found.complete(best.primary);
       } catch (RlockException error) {
@@ -333,6 +331,7 @@ final class Sentinels {
             Address primary = primary(value);
             if (primary != null && told > epoch) {
               epoch = told;
+              engine.reached = true;
               moved(primary);
             }
           },

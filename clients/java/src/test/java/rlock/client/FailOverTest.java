@@ -189,6 +189,28 @@ class FailOverTest {
     }
   }
 
+  /**
+   * A heartbeat brought the news of a fail-over before any search had ended: the Sentinel that had
+   * no news yet was not believed, and the first acquisition failed.
+   */
+  @Test
+  void aClientThatHearsOfAFailOverBeforeItKnowsAPrimaryWaits() throws Exception {
+    try (Server now = new Server();
+        Teller stale = new Teller(1);
+        Teller fresh = new Teller(now.port)) {
+      fresh.epoch = 1;
+      fresh.slow = 2_000;
+      String url = "redis-sentinel://%s,%s#main".formatted(stale.address, fresh.address);
+      try (Client client = new Client(url)) {
+        var waits = client.lock("a").acquireAsync();
+        Server.pause(1_500);
+        assertFalse(waits.isDone());
+        fresh.slow = 0;
+        waits.get(10, SECONDS).release();
+      }
+    }
+  }
+
   /** The old primary behind the address refused all, and the client stayed at it for ever. */
   @Test
   void anAddressThatMoves() throws Exception {

@@ -18,6 +18,10 @@ final class Teller implements AutoCloseable {
   volatile int primary;
   volatile int epoch;
   volatile int late;
+
+  /** How long it takes to say who the others are: a search waits for that, a heartbeat does not. */
+  volatile int slow;
+
   private final ServerSocket listener;
 
   Teller(int primary) throws IOException {
@@ -67,6 +71,7 @@ final class Teller implements AutoCloseable {
         Thread.sleep(late);
         return bulks;
       case "SENTINELS":
+        Thread.sleep(slow);
         return "*0\r\n";
       default:
         return bulks("127.0.0.1", "" + primary);
