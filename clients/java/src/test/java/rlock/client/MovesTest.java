@@ -160,9 +160,9 @@ class MovesTest {
         moveBack(from, to);
         proxy.mute = true;
         CompletableFuture.runAsync(guard::reenter);
+        Server.until("a re-entry", () -> holds(from, "2"));
         Server.pause(LONG_GRACE_MS);
         assertThrows(LockLost.class, guard::check);
-        Server.until("a re-entry", () -> holds(from, "2"));
       }
     }
   }
