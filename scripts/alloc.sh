@@ -28,7 +28,7 @@ build() {
     local work=$place.new
     rm -rf "$work"
     mkdir -p "$work/source"
-    scripts/redis_source.sh "$work"
+    scripts/archive.sh "$work" source redis
     get_unwinder "$work"
     # Upstream's own: Debian's patches link jemalloc and other libraries of the system.
     tar -xf "$work"/redis_*.orig.tar.* -C "$work/source" --strip-components 1

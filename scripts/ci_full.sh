@@ -44,6 +44,7 @@ step make images
 step make client-packages
 step make dist DRAFT=1
 step make target-tests
+step scripts/targets.sh --again x86_64-unknown-linux-gnu
 step make leaks
 step make alloc
 step make cost

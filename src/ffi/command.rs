@@ -15,6 +15,7 @@ use super::contexts::{CommandCtx, ScopedCtx};
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::load_error::LoadError;
+use super::outbox::messages_last;
 use super::reply::count_error;
 use super::spec::{Arena, Audience, Spec, text};
 
@@ -133,6 +134,11 @@ unsafe extern "C" fn handle<C: Command>(
 ) -> c_int {
     // SAFETY: the server passes a context and a vector that are valid for this call.
     let (ctx, args) = unsafe { (Ctx::from_raw(ctx), Args::from_raw(argv, argc)) };
+    messages_last(ctx, || respond::<C>(ctx, args));
+    raw::REDISMODULE_OK as c_int
+}
+
+fn respond<C: Command>(ctx: Ctx<'_>, args: Args<'_>) {
     let blocked = blocked_so_far();
     let answer = guarded(Callback::Command, None, || Some(C::run(ScopedCtx::new(ctx, args))));
     guarded(Callback::Reply, (), || {
@@ -146,5 +152,4 @@ unsafe extern "C" fn handle<C: Command>(
         count_error();
         ctx.reply_error(&error);
     });
-    raw::REDISMODULE_OK as c_int
 }

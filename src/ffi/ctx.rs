@@ -15,7 +15,7 @@ use rlock_core::{MonoMs, UnixMs};
 
 use super::api::{api, optional_api};
 use super::call_reply::{bytes, free, reply_type};
-use super::string::{OwnedString, StringRef};
+use super::string::StringRef;
 
 /// The classes of keyspace events that the module raises.
 #[derive(Clone, Copy)]
@@ -232,12 +232,6 @@ impl<'a> Ctx<'a> {
         };
         // SAFETY: context and strings live.
         unsafe { publish(self.raw, channel.as_ptr(), message.as_ptr()) };
-    }
-
-    /// Tells an enqueued waiter something on its channel.
-    pub(crate) fn tell(self, channel: &[u8], message: &[u8]) {
-        let (channel, message) = (OwnedString::new(channel), OwnedString::new(message));
-        self.publish_here(channel.borrow(), message.borrow());
     }
 
     /// A number of the server's INFO, or 0.

@@ -38,6 +38,7 @@ mod load;
 mod load_error;
 mod log;
 mod moved;
+mod outbox;
 mod replicate;
 mod reply;
 mod scan;

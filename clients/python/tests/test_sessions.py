@@ -176,3 +176,24 @@ def test_a_re_entry_by_another_connection(server: Server, proxy: Proxy, name: st
                 with pytest.raises(LockLost, match="no renewal was confirmed"):
                     guard.check()
     other.close()
+
+
+def test_once_the_next_server_was_asked_the_old_one_proves_no_session(server: Server, proxy: Proxy, name: str) -> None:
+    """A renewal behind ASKING was carried out, and its connection ended: heartbeats of the old one proved the hold."""
+    other = Proxy(server.port)
+
+    def eat(data: bytes) -> bool:
+        other.refusing |= b"RLOCK.RENEW" in data
+        return other.refusing
+
+    with Client(proxy.url, lease=6, session_grace=0.6) as client, Client(server.url) as another:
+        held = client.lock(name).acquire()
+        engine: Any = held._engine
+        send = engine._send
+        engine.endpoint.at = lambda address: endpoint.of(other.url)
+        engine._send = lambda one, command: send(one, command, engine.link(("127.0.0.1", other.port)))
+        other.eat = eat
+        with another.lock(name, wait=5), pytest.raises(LockLost, match="no renewal was confirmed"):
+            held.check()
+        assert other.refusing
+    other.close()

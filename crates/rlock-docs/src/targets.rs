@@ -18,10 +18,13 @@ const FILES: [(&str, &str); 4] = [
     ("linux-musl-aarch64", "aarch64-unknown-linux-musl"),
 ];
 
-/// The tests that are not a room of the module's: the command without a library, stored for the target that it is built for, and
-/// the planted panics.
+/// The tests that are not a room of the module's: the command without a library, stored for the target that it is built for, the
+/// planted panics, and the rounds of `make chaos`.
 const COMMAND: &str = "command";
 const GUARD: &str = "guard";
+const CHAOS: &str = "chaos";
+
+const NOT_TESTED: &str = "not tested";
 
 /// A stored run.
 struct Run<'a> {
@@ -64,28 +67,38 @@ fn table(runs: &[Run]) -> String {
             .to_string();
     table += "|---|---|---|---|---|\n";
     for (file, target) in FILES {
-        let of = |target: &str, tests: &str| {
-            cell(runs.iter().filter(|run| run.target == target && run.tests == tests))
-        };
-        let is_room = |run: &&Run| run.target == target && ![COMMAND, GUARD].contains(&run.tests);
-        let rooms: Vec<&str> = runs.iter().filter(is_room).map(|run| run.tests).collect();
-        let servers: BTreeSet<&str> = runs.iter().filter(is_room).map(|run| run.server).collect();
-        let servers = if servers.is_empty() { "none".into() } else { Vec::from_iter(servers).join("; ") };
-        let rooms = if rooms.is_empty() { String::new() } else { format!(" of {}", rooms.join(", ")) };
-        let command = of(&target.replace("-gnu", "-musl"), COMMAND);
-        let all = cell(runs.iter().filter(is_room));
-        table += &format!("| `{file}` | {servers} | {} | {all}{rooms} | {command} |\n", of(target, GUARD));
+        let command = cell(
+            runs.iter().filter(|run| run.target == target.replace("-gnu", "-musl") && run.tests == COMMAND),
+        );
+        let is_of = |run: &&Run| run.target == target && run.tests != COMMAND;
+        let servers: BTreeSet<&str> = runs.iter().filter(is_of).map(|run| run.server).collect();
+        if servers.is_empty() {
+            table += &format!("| `{file}` | none | {NOT_TESTED} | {NOT_TESTED} | {command} |\n");
+        }
+        for server in servers {
+            let of = |run: &Run| run.target == target && run.server == server;
+            let named = |name| cell(runs.iter().filter(|run| of(run) && run.tests == name));
+            let rooms = runs.iter().filter(|run| of(run) && ![COMMAND, GUARD, CHAOS].contains(&run.tests));
+            let mut tests = cell(rooms.clone());
+            if rooms.clone().next().is_some() {
+                tests += &format!(" of {}", rooms.map(|run| run.tests).collect::<Vec<_>>().join(", "));
+            }
+            if let Some(chaos) = runs.iter().find(|run| of(run) && run.tests == CHAOS) {
+                tests += &format!("; {}: {} rounds of `make chaos`", chaos.date, chaos.passed);
+            }
+            table += &format!("| `{file}` | {server} | {} | {tests} | {command} |\n", named(GUARD));
+        }
     }
     table
 }
 
 /// The sum of these runs, with the oldest date.
-fn cell<'a>(runs: impl Iterator<Item = &'a Run<'a>>) -> String {
-    let sum = runs.fold(None, |sum: Option<(u32, &str)>, run| {
+fn cell<'a>(runs: impl IntoIterator<Item = &'a Run<'a>>) -> String {
+    let sum = runs.into_iter().fold(None, |sum: Option<(u32, &str)>, run| {
         let (passed, date) = sum.unwrap_or((0, run.date));
         Some((passed + run.passed, date.min(run.date)))
     });
-    sum.map_or("not tested".into(), |(passed, date)| format!("{date}: {passed} tests passed"))
+    sum.map_or(NOT_TESTED.into(), |(passed, date)| format!("{date}: {passed} tests passed"))
 }
 
 #[cfg(test)]
@@ -101,11 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_has_the_sum_and_the_oldest_date() {
+    fn a_server_has_a_row_and_a_cell_the_sum_and_the_oldest_date() {
         let runs: Vec<Run> = [
             "aarch64-unknown-linux-gnu\tRedis 7\tguard\t6\t2026-01-03\tabc",
             "aarch64-unknown-linux-gnu\tRedis 7\tpermits\t7\t2026-01-02\tabc",
             "aarch64-unknown-linux-gnu\tRedis 7\tacquire\t5\t2026-01-01\tabc",
+            "aarch64-unknown-linux-gnu\tRedis 7\tchaos\t3\t2026-01-04\tabc",
+            "aarch64-unknown-linux-gnu\tValkey 9\tguard\t6\t2026-01-04\tabc",
         ]
         .map(|line| run(line).unwrap())
         .into();
@@ -115,7 +130,11 @@ mod tests {
         assert_eq!(
             rows[1],
             "| `linux-gnu-aarch64` | Redis 7 | 2026-01-03: 6 tests passed | 2026-01-01: 12 tests passed of \
-             permits, acquire | not tested |"
+             permits, acquire; 2026-01-04: 3 rounds of `make chaos` | not tested |"
+        );
+        assert_eq!(
+            rows[2],
+            "| `linux-gnu-aarch64` | Valkey 9 | 2026-01-04: 6 tests passed | not tested | not tested |"
         );
     }
 }

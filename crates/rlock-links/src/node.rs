@@ -135,12 +135,7 @@ impl Node {
 
     /// Sends an order by the link for commands; `false` if there is no connection.
     pub fn order(&self, order: Order) -> bool {
-        let live = self.main.live();
-        let is_up = live.is_some();
-        if let Some(live) = live {
-            live.order(order);
-        }
-        is_up
+        self.main.live().is_some_and(|live| live.order(order))
     }
 
     /// Orders of this server go out in one piece, once what is returned is dropped.

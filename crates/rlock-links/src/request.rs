@@ -35,10 +35,10 @@ impl Router {
     ///
     /// Why there is no reply.
     pub async fn request(&self, key: &[u8], command: Cmd) -> Result<Value, Failed> {
-        self.request_noting(key, command, &mut None).await
+        self.request_noting(key, command, |_| ()).await
     }
 
-    /// As [`Router::request`]. `asked` becomes the server that got the command behind ASKING, if that was the last one.
+    /// As [`Router::request`]. `goes_to` is called with each server that the command is sent to, before that.
     ///
     /// # Errors
     ///
@@ -47,9 +47,9 @@ impl Router {
         &self,
         key: &[u8],
         command: Cmd,
-        asked: &mut Option<Arc<Node>>,
+        goes_to: impl FnMut(&Arc<Node>),
     ) -> Result<Value, Failed> {
-        let replies = self.send_all(key, &[command], Line::Main, self.answer_by(key), asked).await?;
+        let replies = self.send_all(key, &[command], Line::Main, self.answer_by(key), goes_to).await?;
         Ok(replies.into_iter().next().unwrap_or(Value::Nil))
     }
 
@@ -66,7 +66,7 @@ impl Router {
         line: Line,
         by: Instant,
     ) -> Result<Vec<Value>, Failed> {
-        self.send_all(key, commands, line, by, &mut None).await
+        self.send_all(key, commands, line, by, |_| ()).await
     }
 
     async fn send_all(
@@ -75,16 +75,16 @@ impl Router {
         commands: &[Cmd],
         line: Line,
         by: Instant,
-        asked: &mut Option<Arc<Node>>,
+        mut goes_to: impl FnMut(&Arc<Node>),
     ) -> Result<Vec<Value>, Failed> {
         let clock = self.clock;
         let mut pause = FIRST_PAUSE;
         let mut next = None;
         loop {
             let asks = next.is_some();
-            asked.clone_from(&next);
-            let live = self.connect(key, line, next.take(), by).await;
-            let live = live.map_err(|error| Failed::NoAnswer(NoAnswer::Unsent(error)))?;
+            let connected = self.connect(key, line, next.take(), by).await;
+            let (node, live) = connected.map_err(|error| Failed::NoAnswer(NoAnswer::Unsent(error)))?;
+            goes_to(&node);
             let left = by.since(clock.now()).max(Duration::from_millis(1));
             let values = if asks {
                 let asking = commands.iter().flat_map(|command| [cmd("ASKING"), command.clone()]);
@@ -111,20 +111,23 @@ impl Router {
         }
     }
 
-    /// The connection to the server that has `key`, or to the one that was named.
+    /// The server that has `key`, or the one that was named, and the connection to it.
     async fn connect(
         &self,
         key: &[u8],
         line: Line,
         named: Option<Arc<Node>>,
         by: Instant,
-    ) -> Result<Arc<Live>, Error> {
-        let node = named.clone().unwrap_or_else(|| self.node(key));
-        let link = node.line(line);
-        if let Some(live) = link.live() {
-            return Ok(live);
+    ) -> Result<(Arc<Node>, Arc<Live>), Error> {
+        loop {
+            let node = named.clone().unwrap_or_else(|| self.node(key));
+            if let Some(live) = node.line(line).live() {
+                return Ok((node, live));
+            }
+            let link = node.line(line);
+            let up = async { if named.is_some() { link.up().await } else { self.up(key, line).await } };
+            // Another server may have the key meanwhile.
+            self.clock.until(Some(by), up).await.unwrap_or_else(|| Err(link.fault()))?;
         }
-        let up = async { if named.is_some() { link.up().await } else { self.up(key, line).await } };
-        self.clock.until(Some(by), up).await.unwrap_or_else(|| Err(link.fault()))
     }
 }

@@ -380,12 +380,6 @@ impl Machine {
         }
     }
 
-    /// The command under way is sent to another server, which may tie the session to its own connection: until an answer ties it, no
-    /// heartbeat proves the hold.
-    pub fn untie(&mut self) {
-        self.tied = false;
-    }
-
     fn take(&mut self, input: Input, out: &mut Vec<Output>) {
         match input {
             Input::Start => self.start(out),

@@ -32,7 +32,7 @@ pub(crate) fn page(stored: &Stored, of_scale: Option<&Scale>) -> String {
         ("readers", tables::readers(&main.readers)),
         ("client", of_client(main)),
         ("clients", clients::tables(main.clients.as_ref())),
-        ("stalls", stalls::servers(main, &stored.others)),
+        ("stalls", stalls::server(main)),
         ("scale", of_scale.map_or("No results are stored.".into(), scale::section)),
         ("others", others(&stored.others)),
         ("systems", systems::section(stored.systems.as_ref())),
@@ -72,7 +72,7 @@ pub(crate) fn environment(environment: &Environment) -> String {
 
 fn uncontended(results: &Results) -> String {
     let mut text = String::new();
-    for one in &results.uncontended {
+    for one in results.uncontended.iter().filter(|one| one.placement == Placement::OneCore.name()) {
         let title = tables::uncontended_title(one);
         let _ = write!(text, "### {title}\n\n{} rounds.\n\n{}\n", one.rounds, tables::uncontended(one));
     }

@@ -56,19 +56,15 @@ pub(super) fn cases(stalls: &Stalls) -> Vec<Case<'_>> {
     all.map(of).filter(|case| !case.sizes.is_empty()).collect()
 }
 
-/// The tables of all servers that were measured, each with where and when.
-pub(super) fn servers(main: &Results, others: &[Results]) -> String {
-    let mut text = String::new();
-    for stalls in [main].into_iter().chain(others).filter_map(|results| results.stalls.as_ref()) {
-        let Environment { server, date, commit, load: [before, after], .. } = &stalls.environment;
-        let rounds = stalls.rows.iter().map(|one| one.rounds).min().unwrap_or(0);
-        let _ = write!(
-            text,
-            "### {server}\n\n{date}, rlock {commit}, {rounds} rounds; load average {before} before, {after} after.\n\n{}\n",
-            tables(stalls),
-        );
-    }
-    if text.is_empty() { "No results are stored.".into() } else { text }
+/// The tables of a server, with where and when.
+pub(super) fn server(results: &Results) -> String {
+    let Some(stalls) = &results.stalls else { return "No results are stored.".into() };
+    let Environment { server, date, commit, load: [before, after], .. } = &stalls.environment;
+    let rounds = stalls.rows.iter().map(|one| one.rounds).min().unwrap_or(0);
+    let tables = tables(stalls);
+    format!(
+        "{server}, {date}, rlock {commit}, {rounds} rounds; load average {before} before, {after} after.\n\n{tables}"
+    )
 }
 
 /// One table for all scenarios of the same sizes.
@@ -157,7 +153,7 @@ mod tests {
         stored.main.stalls = Some(Stalls { environment, rows });
         let page = doc::page(&stored, None);
         for line in [
-            "### Redis 7.0.0",
+            "Redis 7.0.0, ",
             "| | 10,000: total, ms | PING, ms | 50,000: total, ms | PING, ms | growth | |\n|---|---|---|---|---|---|---|\n",
             "| FAIR waiters time out | 100 | 3.00 | 650 | 5.00 | 6.50 | met |",
             "| 0.10 | 2.00 | 1.50 | 2.50 | - | met |",

@@ -14,6 +14,9 @@ const MS: i64 = 1_000_000;
 /// The shortest time between two requests for one waiter that has received no message.
 const CLOSEST_REPEAT: i64 = 900 * MS;
 
+/// How long after a message the client may send a request before it has read it.
+const CROSSING: i64 = 20 * MS;
+
 pub(crate) fn judge(run: &Run<'_>, books: &[Book]) -> Result<(), Problem> {
     for book in books {
         holds_in_every_acquire(book)?;
@@ -50,9 +53,11 @@ fn nothing_after_close(book: &Book) -> Result<(), Problem> {
 }
 
 /// A waiter asks again for a reason: a message, another connection or subscription, an error; or after a second. One that was denied may
-/// ask for a place in the queue. A process that continues after a stop may send a request that was due before it reads the messages that have arrived.
+/// ask for a place in the queue. A process that continues after a stop may send a request that was due before it reads the messages that have
+/// arrived; so may any other for a moment.
 fn no_polling(book: &Book) -> Result<(), Problem> {
-    let mut unread: Vec<&str> = Vec::new();
+    // Owners with a message that may not be read, and until when.
+    let mut unread: Vec<(&str, i64)> = Vec::new();
     // By owner, as messages write it, and lock.
     let mut last: HashMap<String, HashMap<&str, Asked>> = HashMap::new();
     for entry in &book.entries {
@@ -61,9 +66,8 @@ fn no_polling(book: &Book) -> Result<(), Problem> {
             let payload = words.last().map(String::as_str).unwrap_or_default();
             let owner = payload.split(' ').nth(2).unwrap_or_default();
             last.remove(owner);
-            if book.stops.iter().any(|stop| stop.contains(&entry.at)) {
-                unread.push(owner);
-            }
+            let stopped = book.stops.iter().any(|stop| stop.contains(&entry.at));
+            unread.push((owner, if stopped { i64::MAX } else { entry.at + CROSSING }));
         }
         if entry.command("SUBSCRIBE").is_some() {
             last.clear();
@@ -78,7 +82,7 @@ fn no_polling(book: &Book) -> Result<(), Problem> {
         if let Some(before) = asked.get(lock.as_str()) {
             let gap = entry.at - before.at;
             let soon = entry.connection == before.connection && gap < CLOSEST_REPEAT;
-            let reason = unread.iter().position(|owner| *owner == waiter);
+            let reason = unread.iter().position(|(owner, until)| *owner == waiter && before.at <= *until);
             if let (true, Some(reason)) = (soon, reason) {
                 unread.remove(reason);
             } else if (soon || before.denied) && !(before.denied && queues) {

@@ -456,8 +456,7 @@ class Engine:
             # Renewals that are due at nearly the same time go in one piece.
             early = at - at % max(1, min(WINDOW, one.spec.plan.lease // 30))
             at = early if early > now() else at
-        delay = max(0, at - now()) / 1e9
-        one.timer_at, one.timer = at, asyncio.get_running_loop().call_later(delay, self._tick, one)
+        one.timer_at, one.timer = at, asyncio.get_running_loop().call_later(max(0, at - now()) / 1e9, self._tick, one)
 
     def _tick(self, one: Acquisition) -> None:
         one.timer = None
@@ -489,6 +488,8 @@ class Engine:
 
         asked = send
         if asking is not None:
+            # It may tie the session: until an answer says where it is, no heartbeat of another server proves the hold.
+            one.machine.tied &= one.tied is asking
             link.send((b"ASKING",), ignore)
             # That server sends no grants before it has the slot.
             asked = send._replace(command="ACQUIRE" if queues else send.command)

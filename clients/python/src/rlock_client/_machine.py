@@ -128,7 +128,7 @@ class Machine:
         self._unconfirmed: int | None = None  # the lease of a grant by message that no RENEW has confirmed
         # Whether all requests went by this connection, or it confirmed the hold: with a session the hold ends with it.
         # It lived at `proven`.
-        self._tied, self._proven = False, 0
+        self.tied, self._proven = False, 0
         self._stray = False  # a request was not answered
         self._overtaken = False  # a request was under way when a message ended the wait
         self._repeated = False  # a release was not answered
@@ -188,11 +188,11 @@ class Machine:
 
     def alive(self, sent_at: int) -> None:
         """A command that was sent on the link at this time was answered."""
-        if self._tied:
+        if self.tied:
             self._proven = max(self._proven, sent_at)
 
     def link_down(self) -> None:
-        self.down, self.pending, self._tied = True, None, False
+        self.down, self.pending, self.tied = True, None, False
 
     def link_up(self) -> None:
         self.down, self._pause = False, FIRST_PAUSE
@@ -229,7 +229,7 @@ class Machine:
             return
         self._token, self.lease_end = token, end_of(self._first_sent, lease)
         # After a repeat, the token may be that of an earlier grant.
-        proved = current and self._tied and not self._plan.confirm_first and (self._asks == 1 or not self._plan.fenced)
+        proved = current and self.tied and not self._plan.confirm_first and (self._asks == 1 or not self._plan.fenced)
         # Half of the lease must be left: a RENEW must reach the server before it ends.
         if not proved or self.lease_end - self._now < lease // 2 or self.end <= self._now:
             self._confirm()
@@ -297,7 +297,7 @@ class Machine:
             return
         if self._asks == 0:
             self._first_sent = self._proven = self._now
-            self._tied = True
+            self.tied = True
         self._asks, self._asked_at = self._asks + 1, self._now
         if self._plan.wait == 0:
             self._send("ACQUIRE")
@@ -315,7 +315,7 @@ class Machine:
             self._failed(answer)
         elif isinstance(answer, Granted) or (self.phase == "confirming" and answer == 1):
             self._token = answer.token if isinstance(answer, Granted) else self._token
-            self.lease_end, self._tied, self._proven = end_of(sent_at, self._plan.lease), True, sent_at
+            self.lease_end, self.tied, self._proven = end_of(sent_at, self._plan.lease), True, sent_at
             self._renew_at = sent_at + self._plan.lease // 3
             if self.end <= self._now:
                 # The reply lay in a buffer for longer than the lease: only the server can tell.
@@ -360,7 +360,7 @@ class Machine:
         return (self._plan.renew and not self.overdue(self._now)) or self._unconfirmed is not None
 
     def _renews(self) -> bool:
-        wanted = self._renewed_now() or (self._plan.grace is not None and not self._tied)
+        wanted = self._renewed_now() or (self._plan.grace is not None and not self.tied)
         return wanted and self.pending is None and not self.down
 
     def _renew(self) -> None:
@@ -382,7 +382,7 @@ class Machine:
             self._failures += 1
             self._out.append(Tell("renewal_failed", answer.error))
         elif answer == 1:
-            self._failures, self._tied, self._proven = 0, True, max(self._proven, sent_at)
+            self._failures, self.tied, self._proven = 0, True, max(self._proven, sent_at)
             self._confirmed(sent_at)
             self._out.append(Tell("renewed"))
         else:

@@ -302,6 +302,7 @@ impl Watch for Acquisitions {
     }
 
     fn alive(&self, node: &Arc<Node>, sent: Instant) {
-        self.tied_to(node).for_each(|acquisition| acquisition.input(Input::Alive(sent.nanos())));
+        let proven = self.tied_to(node).filter(|acquisition| acquisition.state().servers.beside == 0);
+        proven.for_each(|acquisition| acquisition.input(Input::Alive(sent.nanos())));
     }
 }

@@ -5,6 +5,7 @@
 
 mod agenda;
 mod all;
+mod beside;
 mod hold;
 mod sending;
 
@@ -85,6 +86,8 @@ struct Servers {
     lock: Arc<Node>,
     /// The server that answered last, to which a session is tied.
     session: Arc<Node>,
+    /// How many commands are under way at others, which may tie it there: meanwhile no heartbeat proves the hold.
+    beside: u32,
 }
 
 /// What came of the last command.
@@ -104,7 +107,7 @@ impl Acquisition {
         let began = shared.clock.now();
         let state = AcquisitionState {
             machine,
-            servers: Servers { session: node.clone(), lock: node },
+            servers: Servers { session: node.clone(), lock: node, beside: 0 },
             wake_at: None,
             guards: 1,
             held_at: began,

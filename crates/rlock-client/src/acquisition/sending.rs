@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redis::{Cmd, Value, cmd};
-use rlock_links::{Failed, Instant, Next, NoAnswer, Node, Order, Refusal, answer};
+use rlock_links::{Instant, Next, NoAnswer, Node, Order, Refusal, answer};
 use rlock_machine::{Command, Failure, Input, MS, Nanos, Reply, State};
 
 use super::{Acquisition, Last};
@@ -16,6 +16,8 @@ struct Sent {
     n: u64,
     command: Command,
     denied: Denied,
+    /// To another server than that of the session, which may tie it there.
+    beside: bool,
 }
 
 /// What null means, as the reply to a request for the lock.
@@ -53,7 +55,7 @@ impl Acquisition {
             _ => commands.push(self.words(command)),
         }
         let denied = if polls { Denied::Again } else { Denied::Final };
-        node.order(self.order(commands, node.clone(), Sent { n, command, denied }));
+        node.order(self.order(commands, node.clone(), Sent { n, command, denied, beside: false }));
     }
 
     /// Sends the command once to a server that gets the slot.
@@ -63,17 +65,23 @@ impl Acquisition {
         let denied = if queues { Denied::Again } else { sent.denied.clone() };
         let commands = vec![cmd("ASKING"), self.words(sent.command)];
         let n = sent.n;
-        self.state().machine.untie();
-        if !self.send_again(node, commands, Sent { denied, ..sent }) {
+        if !self.send_again(node, commands, Sent { denied, beside: true, ..sent }) {
             self.failed(n, at, Failure::Passing, node.fault().into());
         }
     }
 
     /// Sends a command in another way, unless the machine has gone on: a request behind its CANCEL would leave a lock behind. `false` if
     /// there is no connection.
-    fn send_again(self: &Arc<Self>, node: &Arc<Node>, commands: Vec<Cmd>, sent: Sent) -> bool {
-        let state = self.state();
-        state.machine.pending() != Some(sent.n) || node.order(self.order(commands, node.clone(), sent))
+    fn send_again(self: &Arc<Self>, node: &Arc<Node>, commands: Vec<Cmd>, mut sent: Sent) -> bool {
+        let mut state = self.state();
+        if state.machine.pending() != Some(sent.n) {
+            return true;
+        }
+        sent.beside &= self.terms.extras.session.is_some() && !Arc::ptr_eq(&state.servers.session, node);
+        let beside = sent.beside;
+        let is_sent = node.order(self.order(commands, node.clone(), sent));
+        state.servers.beside = state.servers.beside.saturating_add(u32::from(is_sent && beside));
+        is_sent
     }
 
     fn order(self: &Arc<Self>, commands: Vec<Cmd>, node: Arc<Node>, sent: Sent) -> Order {
@@ -111,11 +119,30 @@ impl Acquisition {
         at: Instant,
         answers: Result<Vec<Value>, NoAnswer>,
     ) {
+        let beside = sent.beside;
+        let may_be_carried_out = self.read(node, sent, at, answers);
+        if beside {
+            self.leave_beside(node, may_be_carried_out);
+        }
+    }
+
+    /// Whether the server has carried out the command, as far as is known.
+    fn read(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        sent: Sent,
+        at: Instant,
+        answers: Result<Vec<Value>, NoAnswer>,
+    ) -> bool {
         let mut values = match answers {
             Ok(values) => values,
-            Err(NoAnswer::Unsent(error)) => return self.failed(sent.n, at, Failure::Passing, error.into()),
+            Err(NoAnswer::Unsent(error)) => {
+                self.failed(sent.n, at, Failure::Passing, error.into());
+                return false;
+            }
             Err(NoAnswer::Unanswered(error)) => {
-                return self.failed(sent.n, at, Failure::Unanswered, error.into());
+                self.failed(sent.n, at, Failure::Unanswered, error.into());
+                return true;
             }
         };
         let value = values.pop().unwrap_or(Value::Nil);
@@ -124,8 +151,12 @@ impl Acquisition {
                 Ok(reply) => self.replied(node, sent.n, at, reply),
                 Err(error) => self.failed(sent.n, at, Failure::Final, error),
             },
-            Err(refusal) => self.refused(node, sent, at, &refusal),
+            Err(refusal) => {
+                self.refused(node, sent, at, &refusal);
+                return false;
+            }
         }
+        true
     }
 
     fn refused(self: &Arc<Self>, node: &Arc<Node>, sent: Sent, at: Instant, refusal: &Refusal) {
@@ -183,25 +214,6 @@ impl Acquisition {
                 state.machine.input(now, Input::Down, out);
             }
         });
-    }
-
-    /// Sends a command that is not the machine's. A server that gets it behind ASKING may have tied the session to its connection: the
-    /// machine ties it anew.
-    pub(crate) async fn request(self: &Arc<Self>, command: Cmd) -> Result<Value, Failed> {
-        let mut asked = None;
-        let reply = self.all.shared.router.request_noting(&self.claim.key, command, &mut asked).await;
-        if let Some(node) = asked
-            && self.terms.extras.session.is_some()
-            && !matches!(reply, Err(Failed::Refused(_)))
-        {
-            self.change(|state, now, out| {
-                if state.machine.state() == State::Held && !Arc::ptr_eq(&state.servers.session, &node) {
-                    state.servers.session = node;
-                    state.machine.input(now, Input::Down, out);
-                }
-            });
-        }
-        reply
     }
 
     /// Goes to the server that has the lock by now: for the machine that is another connection. Only if this command is under way, which

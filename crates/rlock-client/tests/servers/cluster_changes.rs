@@ -1,11 +1,11 @@
 //! Clusters that change: slots that move to another server, primaries that fail.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rlock_client::{Builder, Client, Durability, Lost, State};
+use rlock_client::{Builder, Client, Durability, Guard, Lost, State};
 use rlock_testkit::clients;
 use rlock_testkit::clients::cluster::Cluster;
-use rlock_testkit::clients::{counter, denied, eventually, holder, waiters, within};
+use rlock_testkit::clients::{counter, denied, eventually, holder, run, waiters, within};
 use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
 
 use crate::sentinel::wait_for;
@@ -77,19 +77,35 @@ async fn a_slot_moves_with_locks_that_are_held_and_awaited() {
 async fn once_the_next_server_was_asked_the_old_one_proves_no_session() {
     let cluster = Cluster::start(3);
     let next = &cluster.primaries[2];
-    let lease = Duration::from_secs(6);
-    let client = connect(&cluster, Client::builder().lease(lease)).await;
+    let grace = Duration::from_secs(3);
+    let client = connect(&cluster, Client::builder().lease(LEASE)).await;
     let name = cluster.lock_on(0, 'a');
-    let held = client.lock(&name).session_grace(Duration::from_millis(900)).acquire().await.unwrap();
+    // It has a connection to the next server.
+    let _there = client.lock(cluster.lock_on(2, 'a')).acquire().await.unwrap();
+    let began = Instant::now();
+    let held = client.lock(&name).session_grace(grace).acquire().await.unwrap();
     cluster
         .move_slot_of(&name, 0, 2, async || {
-            next.signal(libc::SIGSTOP);
-            // A renewal is due after a third of the lease.
-            let lost = tokio::time::timeout(lease * 2 / 3, held.lost()).await;
-            next.signal(libc::SIGCONT);
-            assert_eq!(lost.ok(), Some(Lost::Unreachable));
+            run::<()>(&mut next.connect(), "CLIENT PAUSE 30000 WRITE");
+            let lost = within("the loss", held.lost()).await;
+            let after = began.elapsed();
+            run::<()>(&mut next.connect(), "CLIENT UNPAUSE");
+            assert_eq!(lost, Lost::Unreachable);
+            // A renewal is due after a third of the lease; its connection is given up after half the grace.
+            assert!(after < LEASE / 3 + grace + Duration::from_millis(800), "{after:?}");
         })
         .await;
+}
+
+/// After a re-entry the heartbeats of this server prove the hold, and nothing else does.
+async fn reenter_at(next: &TestServer, held: &Guard) {
+    let entered = within("a re-entry", held.reenter()).await.unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(2), held.lost()).await.is_err());
+    next.signal(libc::SIGSTOP);
+    let lost = tokio::time::timeout(LEASE / 6, held.lost()).await;
+    next.signal(libc::SIGCONT);
+    assert_eq!(lost.ok(), Some(Lost::Unreachable));
+    drop(entered);
 }
 
 /// A re-entry was carried out by the next server, which tied the session to its connection: the heartbeats of the old one proved the
@@ -99,20 +115,16 @@ async fn a_reentry_ties_the_session_to_the_server_that_carried_it_out() {
     let cluster = Cluster::start(3);
     let next = &cluster.primaries[2];
     let client = connect(&cluster, Client::builder().lease(LEASE)).await;
-    let name = cluster.lock_on(0, 'a');
-    let held = client.lock(&name).session_grace(Duration::from_millis(900)).acquire().await.unwrap();
-    cluster
-        .move_slot_of(&name, 0, 2, async || {
-            let entered = within("a re-entry", held.reenter()).await.unwrap();
-            // The heartbeats of the next server prove the hold.
-            assert!(tokio::time::timeout(Duration::from_secs(2), held.lost()).await.is_err());
-            next.signal(libc::SIGSTOP);
-            let lost = tokio::time::timeout(LEASE / 6, held.lost()).await;
-            next.signal(libc::SIGCONT);
-            assert_eq!(lost.ok(), Some(Lost::Unreachable));
-            drop(entered);
-        })
-        .await;
+    let tag = cluster.lock_on(0, 'a');
+    let [half_way, moved] = ["1", "2"].map(|end| format!("{{{tag}}}{end}"));
+    let acquire =
+        async |name| client.lock(name).session_grace(Duration::from_millis(1_500)).acquire().await.unwrap();
+    // By ASK.
+    let first = acquire(&half_way).await;
+    let second = acquire(&moved).await;
+    cluster.move_slot_of(&half_way, 0, 2, async || reenter_at(next, &first).await).await;
+    // By MOVED.
+    reenter_at(next, &second).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

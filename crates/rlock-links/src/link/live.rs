@@ -131,14 +131,15 @@ impl Live {
     }
 
     /// Sends an order, behind those before it. Its answers come before the link reports that it is down. An order that comes after that
-    /// is dropped.
-    pub(crate) fn order(self: &Arc<Self>, order: Order) {
-        let Some(counted) = self.counted() else { return };
+    /// is dropped: `false`.
+    pub(crate) fn order(self: &Arc<Self>, order: Order) -> bool {
+        let Some(counted) = self.counted() else { return false };
         let mut outbox = self.outbox();
         outbox.orders.push((order, counted));
         if outbox.gatherer != Some(thread::current().id()) {
             self.send_orders(&mut outbox);
         }
+        true
     }
 
     /// As [`Live::order`], but in a piece of its own: the driver takes one with a subscription for nothing else.
@@ -431,11 +432,11 @@ mod tests {
         let order = |count: usize| {
             let answers = answers.clone();
             let answered: Answered = Box::new(move |_, values| answers.send(values.unwrap()).unwrap());
-            live.order(Order {
+            assert!(live.order(Order {
                 commands: vec![cmd("PING"); count],
                 response: Duration::from_secs(1),
                 answered,
-            });
+            }));
         };
         let gathering = live.gather();
         order(1);
