@@ -45,7 +45,7 @@ public final class Driver {
   private static final List<String> CAPABILITIES =
       List.of(
           ("read_write downgrade fair fenced reenter owner cancel info force_release hook busy sentinel cluster"
-                  + " session semaphore one_trip cluster_waits at_least max_hold detach lock_all")
+                  + " session semaphore session_moves one_trip cluster_waits at_least max_hold detach lock_all")
               .split(" "));
 
   /** The fields of each request and their types; `?`: optional. */

@@ -3,6 +3,7 @@ package rlock.client;
 import io.lettuce.core.cluster.SlotHash;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -13,6 +14,7 @@ import java.util.function.Supplier;
 import rlock.client.Engine.Answered;
 import rlock.client.Engine.Refused;
 import rlock.client.Event.Kind;
+import rlock.client.Link.Receiver;
 import rlock.client.Link.Refusal;
 import rlock.client.Machine.Answer;
 import rlock.client.Machine.Command;
@@ -74,9 +76,11 @@ final class Acquisition {
   private final long began;
   private long heldSince;
   private boolean detached;
-  private Commands link; // of the last command
+  private Commands link; // to the server that has the lock, as far as is known
+  private Commands tied; // to the server that a session is tied to: another one while a slot moves
+  // Where commands are under way that may tie it.
+  private final List<Commands> tying = new ArrayList<>();
   private long followed; // when a refusal led it to another server
-  private boolean tiedByAsking; // a session was tied to a server that gets the slot
   private boolean heard; // the server has answered a command
   private RlockException last; // why the last command failed, if it did
   private Loop.Timer timer;
@@ -266,7 +270,7 @@ final class Acquisition {
 
   private CompletableFuture<Long> extend(List<String> words, long lease, boolean renew) {
     return engine
-        .ask(lock(), words)
+        .ask(words, this)
         .thenApplyAsync(answered -> extend(answered, lease, renew), engine.loop);
   }
 
@@ -327,10 +331,11 @@ final class Acquisition {
     return link != null && link.up() && (!waits() || link.hears());
   }
 
-  /** A link to its server has ended. */
+  /** A link has ended: one to its server, or that of its session, which a RENEW then ties anew. */
   void lostLink() {
-    if (!machine.down && !ready()) {
-      give(Machine::linkDown);
+    boolean untied = phase() == Phase.HELD && plan.grace > 0 && !tied.up();
+    if (!machine.down && (untied || !ready())) {
+      untie(link, Machine.NEVER);
     }
     follow(0);
   }
@@ -343,18 +348,42 @@ final class Acquisition {
   void follow(int underWay) {
     Commands there = engine.linkFor(slot);
     if (link != null && machine.pending == underWay && (underWay > 0 || there != link)) {
-      give(
-          machine -> {
-            machine.linkDown();
-            link = there;
-          });
+      link = there;
+      untie(there, Machine.NEVER);
     }
   }
 
-  void alive(long sentAt) {
-    if (plan.grace > 0 && !tiedByAsking) {
+  /** The connection of this link lived at this time. */
+  void alive(Commands by, long sentAt) {
+    if (plan.grace > 0 && tied == by && tying.stream().allMatch(by::equals)) {
       give(machine -> machine.alive(sentAt));
     }
+  }
+
+  /**
+   * A command goes to this server, and may tie the session to it; the result takes what becomes of
+   * the command. A server that has tied the session, or did not answer, has it from then on.
+   */
+  Receiver tying(Commands to, Receiver receiver) {
+    tying.add(to);
+    return (value, sentAt) -> {
+      tying.remove(to);
+      receiver.receive(value, sentAt);
+      if (!(value instanceof Failed)) {
+        alive(to, sentAt);
+      }
+      boolean unsent = value instanceof Failed failed && failed.failure() == Failure.PASSING;
+      boolean ties = plan.grace > 0 && !unsent && !(value instanceof Refusal);
+      if (ties && tied != to && phase() == Phase.HELD) {
+        untie(to, sentAt);
+      }
+    };
+  }
+
+  /** The session is tied to this server, if at all: nothing later proves it before a RENEW does. */
+  private void untie(Commands to, long lived) {
+    tied = to;
+    give(machine -> machine.linkDown(lived));
   }
 
   /** `by`: the server of the present subscription by which the message came, else null. */
@@ -398,7 +427,7 @@ final class Acquisition {
       cancel(new Closed()); // nothing, if its wait is over
     } else if (other == null) {
       engine.enter(this);
-      link = engine.linkFor(slot);
+      link = tied = engine.linkFor(slot);
       advance();
     } else if (adopt) {
       cancel(new Invalid("this client has a guard of the owner " + claim.owner() + " already"));
@@ -460,8 +489,7 @@ final class Acquisition {
     if (answer instanceof Failed failed) {
       throw failed.error();
     }
-    boolean confirmed = answer instanceof Granted || answer.equals(new Count(1));
-    if (confirmed) {
+    if (answer instanceof Granted || answer.equals(new Count(1))) {
       if (lease > plan.lease || renew) {
         plan =
             plan.with(
@@ -486,7 +514,6 @@ final class Acquisition {
   private void send(Send send, Commands to, boolean asking) {
     boolean queues = send.command() == Command.ENQUEUE && !asking;
     if (asking) {
-      tiedByAsking = true;
       to.send(List.of("ASKING"), Link.IGNORE);
     }
     if (queues && send.look() && !engine.unreadable) {
@@ -497,10 +524,8 @@ final class Acquisition {
             engine.unreadable |= Wire.denied(value);
           });
     }
-    to.send(
-        Wire.words(send, plan, claim, queues ? to.messages.channel : null),
+    Receiver receiver =
         (value, sentAt) -> {
-          tiedByAsking &= asking || value instanceof Failed || value instanceof Refusal;
           if (value instanceof Refusal refusal) {
             refused(send, sentAt, engine.refusal(refusal, lock(), to));
           } else if (value instanceof Failed failed) {
@@ -508,20 +533,21 @@ final class Acquisition {
           } else if (value == null && asking && send.command() == Command.ENQUEUE) {
             reply(send, sentAt, new Failed(Failure.PASSING, new Denied(lock())));
           } else {
+            tied = machine.pending == send.number() ? to : tied;
             reply(send, sentAt, Wire.answer(send.command(), value, holderLease));
           }
-        },
-        response);
+        };
+    String channel = queues ? to.messages.channel : null;
+    to.send(Wire.words(send, plan, claim, channel), tying(to, receiver), response);
   }
 
   private void refused(Send send, long sentAt, Refused refused) {
-    long now = engine.now();
     boolean waited = machine.pending == send.number();
     if (waited && refused.asks() != null && refused.asks().up()) {
       send(send, refused.asks(), true);
-    } else if (waited && refused.moved() && now - followed > SETTLES) {
+    } else if (waited && refused.moved() && engine.now() - followed > SETTLES) {
       // Servers that disagree need a moment.
-      followed = now;
+      followed = engine.now();
       follow(send.number());
     } else {
       reply(send, sentAt, refused.failed());

@@ -176,8 +176,8 @@ public final class Client implements AutoCloseable {
     }
   }
 
-  Object ask(String lock, String... words) {
-    return RlockException.join(engine.ask(lock, List.of(words)), Unreachable::new).value();
+  Object ask(List<String> words) {
+    return RlockException.join(engine.ask(words, null), Unreachable::new).value();
   }
 
   private Plan plan(String name, Mode mode) {

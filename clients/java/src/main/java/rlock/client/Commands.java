@@ -56,13 +56,13 @@ final class Commands extends Link {
     if (messages != null) {
       messages.doubt();
     }
-    mine().forEach(Acquisition::lostLink);
-    leaveSlots();
+    engine.acquisitions().forEach(Acquisition::lostLink);
+    engine.forget(address);
   }
 
   @Override
   void refused(RlockException error) {
-    leaveSlots();
+    engine.forget(address);
     engine.unreachable(mine(), error);
   }
 
@@ -82,19 +82,11 @@ final class Commands extends Link {
     if (!engine.endpoint.cluster && Wire.demoted(value)) {
       engine.drop(Unreachable.replica(server));
     } else if (!(value instanceof Failed)) {
-      mine().forEach(one -> one.alive(sentAt));
+      engine.acquisitions().forEach(one -> one.alive(this, sentAt));
     }
   }
 
   private List<Acquisition> mine() {
     return engine.acquisitions().stream().filter(one -> one.link() == this).toList();
-  }
-
-  /** In a cluster, the slots of a server that is gone are asked for at another one. */
-  private void leaveSlots() {
-    if (engine.endpoint.cluster) {
-      engine.forget(address);
-      mine().forEach(one -> one.follow(0));
-    }
   }
 }

@@ -32,6 +32,7 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
 import rlock.client.Endpoint.Address;
+import rlock.client.Link.Receiver;
 import rlock.client.Link.Refusal;
 import rlock.client.Machine.Failed;
 import rlock.client.Machine.Failure;
@@ -175,15 +176,17 @@ final class Engine {
   /** The server's reply to a command, and when it was sent. */
   record Answered(Object value, long sentAt) {}
 
-  CompletableFuture<Answered> ask(String lock, List<String> words) {
+  /** A command of a lock. `held`: the hold whose session it may tie, or null. */
+  CompletableFuture<Answered> ask(List<String> words, Acquisition held) {
     CompletableFuture<Answered> promise = new CompletableFuture<>();
+    String lock = words.get(1);
     post(
         () -> {
           // A first connection may take longer than an answer.
           boolean first = !reached && settings.responseTimeout == null;
           long within = first ? Link.FIRST_TO_CONNECT : patience();
           limit(promise, within, () -> linkFor(lock).kept());
-          ask(promise, linkFor(lock), lock, words, now() + within - AGAIN);
+          ask(promise, linkFor(lock), words, held, now() + within - AGAIN);
         });
     return promise;
   }
@@ -290,14 +293,18 @@ final class Engine {
     return linkFor(SlotHash.getSlot(lock));
   }
 
+  /** The first seed may change: a slot that no server has named stays with the one that it had. */
   Commands linkFor(int slot) {
     Address seed = endpoint.seeds.get(0);
-    return link(endpoint.cluster ? slots.getOrDefault(slot, seed) : seed);
+    return link(endpoint.cluster ? slots.computeIfAbsent(slot, unnamed -> seed) : seed);
   }
 
   /** In a cluster, the slots of a server that is gone are asked for at another one. */
   void forget(Address address) {
-    slots.values().removeIf(address::equals);
+    if (endpoint.cluster) {
+      slots.values().removeIf(address::equals);
+      acquisitions().forEach(one -> one.follow(0));
+    }
   }
 
   /**
@@ -435,35 +442,32 @@ final class Engine {
   }
 
   private void ask(
-      CompletableFuture<Answered> promise,
-      Commands link,
-      String lock,
-      List<String> words,
-      long by) {
-    if (promise.isDone()) {
+      CompletableFuture<Answered> done, Commands to, List<String> words, Acquisition one, long by) {
+    if (done.isDone()) {
       return;
     }
-    link.send(
-        words,
+    String lock = words.get(1);
+    Receiver receiver =
         (value, sentAt) -> {
-          Refused refused = value instanceof Refusal refusal ? refusal(refusal, lock, link) : null;
+          Refused refused = value instanceof Refusal refusal ? refusal(refusal, lock, to) : null;
           Object answer = refused == null ? value : refused.failed;
           if (!(answer instanceof Failed failed)) {
-            promise.complete(new Answered(answer, sentAt));
+            done.complete(new Answered(answer, sentAt));
           } else if (closing) {
-            promise.completeExceptionally(new Closed());
-          } else if (refused != null && refused.asks != null && !promise.isDone()) {
+            done.completeExceptionally(new Closed());
+          } else if (refused != null && refused.asks != null && !done.isDone()) {
             refused.asks.send(List.of("ASKING"), Link.IGNORE);
-            ask(promise, refused.asks, lock, words, by);
+            ask(done, refused.asks, words, one, by);
           } else if (failed.failure() == Failure.PASSING
               && now() < by
-              && (reached || endpoint.cluster || link.attempt == 1)) {
+              && (reached || endpoint.cluster || to.attempt == 1)) {
             // It was surely not carried out.
-            loop.at(now() + AGAIN, () -> ask(promise, linkFor(lock), lock, words, by));
+            loop.at(now() + AGAIN, () -> ask(done, linkFor(lock), words, one, by));
           } else {
-            promise.completeExceptionally(failed.error());
+            done.completeExceptionally(failed.error());
           }
-        });
+        };
+    to.send(words, one == null ? receiver : one.tying(to, receiver));
   }
 
   private void flush() {

@@ -3,6 +3,7 @@ package rlock.client;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.function.Consumer;
@@ -200,7 +201,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
    * @return what the server says
    */
   public final Info info() {
-    return Info.of(client.ask(name(), "RLOCK.INFO", name()));
+    return Info.of(client.ask(List.of("RLOCK.INFO", name())));
   }
 
   /**
@@ -209,7 +210,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
    * @return false: it was free
    */
   public final boolean forceRelease() {
-    return Long.valueOf(1).equals(client.ask(name(), "RLOCK.FORCERELEASE", name()));
+    return Long.valueOf(1).equals(client.ask(List.of("RLOCK.FORCERELEASE", name())));
   }
 
   /** `owner`: null for a new one. */

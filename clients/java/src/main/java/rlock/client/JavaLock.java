@@ -43,11 +43,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
    * @param unit of the lease
    */
   public void lock(long lease, TimeUnit unit) {
-    try {
-      acquire(Machine.NEVER, lease, unit, false);
-    } catch (InterruptedException never) {
-      throw new IllegalStateException(never);
-    }
+    acquire(Machine.NEVER, lease, unit);
   }
 
   @Override
@@ -68,11 +64,7 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
 
   @Override
   public boolean tryLock() {
-    try {
-      return acquire(0, -1, TimeUnit.MILLISECONDS, false);
-    } catch (InterruptedException never) {
-      throw new IllegalStateException(never);
-    }
+    return acquire(0, -1, TimeUnit.MILLISECONDS);
   }
 
   @Override
@@ -217,6 +209,15 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
     return new IllegalMonitorStateException(
         "the thread %s does not hold the lock %s; only the one that locked it unlocks it"
             .formatted(Thread.currentThread().getName(), getName()));
+  }
+
+  /** An interruption does not end the wait. */
+  private boolean acquire(long wait, long lease, TimeUnit unit) {
+    try {
+      return acquire(wait, lease, unit, false);
+    } catch (InterruptedException never) {
+      throw new IllegalStateException(never);
+    }
   }
 
   private boolean acquire(long wait, long lease, TimeUnit unit, boolean interruptible)

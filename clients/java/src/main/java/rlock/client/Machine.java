@@ -303,8 +303,10 @@ final class Machine {
     held();
   }
 
-  void linkDown() {
+  /** `lived`: the connection is not known to have lived later. */
+  void linkDown(long lived) {
     down = true;
+    proven = Math.min(proven, lived);
     pending = 0;
     tied = false;
   }

@@ -218,28 +218,20 @@ final class Sentinels {
             made ->
                 Wire.ask(made, within, questions)
                     .whenComplete((replies, error) -> made.closeAsync()))
-        .handle(
-            (replies, error) -> {
-              try {
-                Throwable failed = error;
-                Object second = error == null ? replies.get(1) : null;
-                if (second instanceof Refusal refusal) {
-                  failed = new RedisCommandExecutionException(refusal.text());
-                } else if (error == null && primary(second) == null) {
-                  failed = new IllegalStateException("it does not know this name");
-                }
-                return failed == null
-                    ? new Verdict(
-                        sentinel,
-                        primary(second),
-                        epoch(replies.get(0)),
-                        others(replies.get(2)),
-                        null)
-                    : new Verdict(sentinel, null, 0, List.of(), failed);
-              } catch (RuntimeException strange) {
-                return new Verdict(sentinel, null, 0, List.of(), strange);
-              }
-            });
+        .thenApply(replies -> verdict(sentinel, replies))
+        .exceptionally(error -> new Verdict(sentinel, null, 0, List.of(), error));
+  }
+
+  private static Verdict verdict(Address sentinel, List<Object> replies) {
+    Object named = replies.get(1);
+    if (named instanceof Refusal refusal) {
+      throw new RedisCommandExecutionException(refusal.text());
+    }
+    Address primary = primary(named);
+    if (primary == null) {
+      throw new IllegalStateException("it does not know this name");
+    }
+    return new Verdict(sentinel, primary, epoch(replies.get(0)), others(replies.get(2)), null);
   }
 
   private static List<String> master(String service) {

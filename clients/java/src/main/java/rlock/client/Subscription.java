@@ -126,12 +126,11 @@ final class Subscription extends Listening {
     if (refused.failure() == Machine.Failure.PASSING && beside && engine.endpoint.cluster) {
       beside = false;
       came();
-      return;
     } else if (refused.failure() == Machine.Failure.PASSING) {
       drop(refused.error()); // the next connection subscribes again
-      return;
+    } else {
+      node.waiting().forEach(one -> one.cancel(refused.error()));
     }
-    node.waiting().forEach(one -> one.cancel(refused.error()));
   }
 
   @Override

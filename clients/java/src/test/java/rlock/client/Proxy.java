@@ -15,6 +15,9 @@ final class Proxy implements AutoCloseable {
   volatile boolean refusing;
   volatile boolean silent;
 
+  /** What the server answers does not arrive. */
+  volatile boolean mute;
+
   /** What did not arrive, since it was silent. */
   final StringBuffer swallowed = new StringBuffer();
 
@@ -44,20 +47,20 @@ final class Proxy implements AutoCloseable {
         }
         Socket server = new Socket(InetAddress.getLoopbackAddress(), target);
         open.addAll(List.of(client, server));
-        daemon(() -> pass(client, server));
-        daemon(() -> pass(server, client));
+        daemon(() -> pass(client, server, false));
+        daemon(() -> pass(server, client, true));
       } catch (IOException refused) {
         // The next one may be served.
       }
     }
   }
 
-  private void pass(Socket from, Socket to) {
+  private void pass(Socket from, Socket to, boolean answers) {
     byte[] buffer = new byte[1 << 16];
     try (from;
         to) {
       for (int read = 0; read >= 0; read = from.getInputStream().read(buffer)) {
-        if (silent) {
+        if (silent || (mute && answers)) {
           swallowed.append(new String(buffer, 0, read, StandardCharsets.ISO_8859_1));
         } else {
           to.getOutputStream().write(buffer, 0, read);

@@ -118,10 +118,11 @@ final class Server implements AutoCloseable {
         lock);
   }
 
-  /** Any command; its reply, or a `Refusal`. */
+  /** Any command; its reply, or a `Refusal`. Sent after ASKING, which others than nodes refuse. */
   Object ask(String... words) {
+    List<List<String>> commands = List.of(List.of("ASKING"), List.of(words));
     try (StatefulRedisConnection<byte[], byte[]> by = driver.connect(ByteArrayCodec.INSTANCE)) {
-      return Wire.ask(by, TimeUnit.SECONDS.toNanos(10), List.of(List.of(words))).join().get(0);
+      return Wire.ask(by, TimeUnit.SECONDS.toNanos(10), commands).join().get(1);
     }
   }
 

@@ -96,7 +96,7 @@ class StoriesTest {
               ns(line.getOrDefault("lease", 0)),
               !Boolean.FALSE.equals(line.get("current")));
       case "alive" -> machine.alive(ns(line.get("sent")));
-      case "down" -> machine.linkDown();
+      case "down" -> machine.linkDown(Machine.NEVER);
       case "up" -> machine.linkUp();
       case "tick" -> machine.tick();
       case "cancel" -> machine.cancel();
