@@ -138,6 +138,7 @@ unsafe extern "C" fn handle<C: Command>(
     raw::REDISMODULE_OK as c_int
 }
 
+#[inline(always)]
 fn respond<C: Command>(ctx: Ctx<'_>, args: Args<'_>) {
     let blocked = blocked_so_far();
     let answer = guarded(Callback::Command, None, || Some(C::run(ScopedCtx::new(ctx, args))));

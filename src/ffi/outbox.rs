@@ -3,56 +3,52 @@
 //! The server writes to the client first whose output was added last. So the waiter that is granted a lock learns of it before the
 //! client that released it is answered, as a blocked waiter does.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use super::ctx::Ctx;
 use super::guard::{Callback, guarded};
 use super::shared::Shared;
 use super::string::OwnedString;
 
-static OUTBOX: Shared<RefCell<Option<Outbox>>> = Shared::lazy();
+/// Whether a command is under way, whose messages are kept back.
+static COLLECTS: Shared<Cell<bool>> = Shared::cell(false);
 
-/// What is kept back.
-#[derive(Default)]
-struct Outbox {
-    /// Whether a command is under way.
-    collects: bool,
-    /// Channels and messages.
-    messages: Vec<(OwnedString, OwnedString)>,
-}
+/// Whether there are some.
+static COLLECTED: Shared<Cell<bool>> = Shared::cell(false);
+
+/// Channels and messages.
+static OUTBOX: Shared<RefCell<Option<Vec<(OwnedString, OwnedString)>>>> = Shared::lazy();
 
 /// Carries out a command up to its reply, and sends its messages. A command inside it, of another module, leaves its own to it.
+#[inline(always)]
 pub(super) fn messages_last(ctx: Ctx<'_>, command: impl FnOnce()) {
-    let is_inner = OUTBOX.with(|outbox| std::mem::replace(&mut outbox.collects, true));
+    let is_inner = COLLECTS.replace(true);
     command();
     if is_inner {
         return;
     }
-    let messages = OUTBOX.with(|outbox| {
-        outbox.collects = false;
-        std::mem::take(&mut outbox.messages)
-    });
-    if !messages.is_empty() {
-        guarded(Callback::Reply, (), || {
-            messages
-                .iter()
-                .for_each(|(channel, message)| ctx.publish_here(channel.borrow(), message.borrow()));
-        });
+    COLLECTS.replace(false);
+    if COLLECTED.replace(false) {
+        send(ctx);
     }
+}
+
+#[inline(never)]
+fn send(ctx: Ctx<'_>) {
+    let messages = OUTBOX.with(std::mem::take);
+    guarded(Callback::Reply, (), || {
+        messages.iter().for_each(|(channel, message)| ctx.publish_here(channel.borrow(), message.borrow()));
+    });
 }
 
 impl Ctx<'_> {
     /// Tells an enqueued waiter something on its channel.
     pub(crate) fn tell(self, channel: &[u8], message: &[u8]) {
         let (channel, message) = (OwnedString::new(channel), OwnedString::new(message));
-        let now = OUTBOX.with(|outbox| {
-            if !outbox.collects {
-                return Some((channel, message));
-            }
-            outbox.messages.push((channel, message));
-            None
-        });
-        if let Some((channel, message)) = now {
+        if COLLECTS.get() {
+            COLLECTED.replace(true);
+            OUTBOX.with(|messages| messages.push((channel, message)));
+        } else {
             self.publish_here(channel.borrow(), message.borrow());
         }
     }
