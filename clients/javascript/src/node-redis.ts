@@ -73,7 +73,7 @@ function settingsOf(target: Like): SentinelSettings | ClusterSettings {
 }
 
 /** A client that never connects: to make its class, with all commands, stops the process for 80 ms, and its copies have it. */
-const template = (settings: Settings): Like => noderedis.createClient(settings);
+const template = (settings: Settings): Like => noderedis.createClient({ ...settings, socket: { ...settings.socket } } as Settings);
 
 const optionsOf = (like: Like) => (like as { options?: Settings }).options ?? {};
 

@@ -245,6 +245,15 @@ describe("behind Sentinels", { timeout: 240_000 }, () => {
   });
 });
 
+// node-redis writes the address of a URL into the settings: two clients with one object for their sockets led to one server.
+test("node-redis: settings are not changed", { timeout: 30_000 }, async () => {
+  const server = await startServer();
+  const socket = Object.freeze({ keepAlive: true });
+  const client = await redis.Client.connect({ url: `redis://127.0.0.1:${String(server.port)}`, socket });
+  await client.close();
+  await server.stop();
+});
+
 // It connected all the same, and stayed open: no name, no time limit, and the process did not end.
 test("node-redis: a connection that is given up while it is made ends", { timeout: 30_000 }, async () => {
   const server = await startServer();

@@ -78,6 +78,7 @@ final class Acquisition {
   private boolean detached;
   private Commands link; // to the server that has the lock, as far as is known
   private Commands tied; // to the server that a session is tied to: another one while a slot moves
+  private long tiedAt; // when the youngest connection was made that may have tied it
   // Where commands are under way that may tie it.
   private final List<Commands> tying = new ArrayList<>();
   private long followed; // when a refusal led it to another server
@@ -349,7 +350,12 @@ final class Acquisition {
     Commands there = engine.linkFor(slot);
     if (link != null && machine.pending == underWay && (underWay > 0 || there != link)) {
       link = there;
-      untie(there, Machine.NEVER);
+      long youngest = tying.stream().mapToLong(to -> to.beganAt).reduce(tiedAt, Math::max);
+      if (plan.grace > 0 && there.beganAt < youngest) {
+        // Two addresses may lead to one server, which moves no tie to an older connection.
+        there.drop(there.unreachable("a session needs a younger connection"));
+      }
+      untie(link, Machine.NEVER);
     }
   }
 
@@ -374,6 +380,7 @@ final class Acquisition {
       }
       boolean unsent = value instanceof Failed failed && failed.failure() == Failure.PASSING;
       boolean ties = plan.grace > 0 && !unsent && !(value instanceof Refusal);
+      tiedAt = ties ? Math.max(tiedAt, to.beganAt) : tiedAt;
       if (ties && tied != to && phase() == Phase.HELD) {
         untie(to, sentAt);
       }
@@ -533,7 +540,8 @@ final class Acquisition {
           } else if (value == null && asking && send.command() == Command.ENQUEUE) {
             reply(send, sentAt, new Failed(Failure.PASSING, new Denied(lock())));
           } else {
-            tied = machine.pending == send.number() ? to : tied;
+            boolean none = value == null || value.equals(0L); // it has nothing to tie
+            tied = machine.pending == send.number() && !none ? to : tied;
             reply(send, sentAt, Wire.answer(send.command(), value, holderLease));
           }
         };

@@ -281,12 +281,7 @@ final class Engine {
   }
 
   Commands link(Address address) {
-    Commands link = links.get(address);
-    if (link == null) {
-      link = new Commands(this, address);
-      links.put(address, link);
-    }
-    return link;
+    return links.computeIfAbsent(address, place -> new Commands(this, place));
   }
 
   Commands linkFor(String lock) {

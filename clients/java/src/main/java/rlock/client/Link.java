@@ -82,7 +82,7 @@ abstract class Link {
       new HashSet<>();
   int attempt; // numbers connections: what concerns an older one is ignored
   private long pause = FIRST_PAUSE;
-  private long beganAt;
+  long beganAt; // when the present connection was made, or the last one
   private long wentAt;
   private final long madeAt;
   private Loop.Timer alarm;

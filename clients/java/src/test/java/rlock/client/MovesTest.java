@@ -191,6 +191,40 @@ class MovesTest {
     }
   }
 
+  /**
+   * The client had two connections to one server, by two addresses. The younger one, which had tied
+   * the session, ended, and the server did not know it yet: it answered a RENEW by the older one
+   * with 1, and moved no tie to it. The session ended with the younger connection then, and the
+   * client held the lock by the heartbeats of the older one.
+   */
+  @Test
+  void aSessionMovesToNoOlderConnection() throws Exception {
+    try (Node from = new Node();
+        Node to = new Node();
+        Proxy proxy = new Proxy(to.server.port)) {
+      String port = proxy.address.split(":")[1];
+      to.run("OK", "CONFIG", "SET", "cluster-announce-port", port);
+      join(from, to);
+      Server.until("its port", () -> from.server.commands.clusterNodes().contains(":" + port));
+      try (Client client = new Client("redis+cluster://127.0.0.1:" + to.server.port)) {
+        NamedLock lock = client.lock(LOCK).withSessionGrace(Duration.ofMillis(GRACE_MS));
+        Guard guard = lock.tryAcquire();
+        moveHalfWay(from, to);
+        to.run("OK", "CLUSTER", "SETSLOT", SLOT, "NODE", to.id);
+        from.run("OK", "CLUSTER", "SETSLOT", SLOT, "NODE", to.id);
+        Guard inner = guard.reenter();
+        Server.pause(GRACE_MS);
+        proxy.cutClients();
+        Server.pause(GRACE_MS);
+        proxy.cut();
+        Server.pause(3 * GRACE_MS);
+        guard.check();
+        inner.release();
+        guard.release();
+      }
+    }
+  }
+
   private static boolean holds(Node at, String holds) {
     return at.server.ask("HVALS", LOCK) instanceof List<?> all
         && all.stream().map(Wire::text).toList().equals(List.of(holds));

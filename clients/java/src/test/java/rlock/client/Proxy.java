@@ -21,6 +21,7 @@ final class Proxy implements AutoCloseable {
   /** What did not arrive, since it was silent. */
   final StringBuffer swallowed = new StringBuffer();
 
+  private volatile boolean lingering;
   private final ServerSocket listener;
   private final List<Socket> open = new CopyOnWriteArrayList<>();
 
@@ -57,8 +58,7 @@ final class Proxy implements AutoCloseable {
 
   private void pass(Socket from, Socket to, boolean answers) {
     byte[] buffer = new byte[1 << 16];
-    try (from;
-        to) {
+    try (from) {
       for (int read = 0; read >= 0; read = from.getInputStream().read(buffer)) {
         if (silent || (mute && answers)) {
           swallowed.append(new String(buffer, 0, read, StandardCharsets.ISO_8859_1));
@@ -69,12 +69,29 @@ final class Proxy implements AutoCloseable {
     } catch (IOException ended) {
       // So does the other direction.
     }
+    if (answers || !lingering) {
+      end(to);
+    }
   }
 
-  void cut() throws IOException {
-    for (Socket each : open) {
-      each.close();
+  private static void end(Socket socket) {
+    try {
+      socket.close();
+    } catch (IOException closed) {
+      // It is of no more use.
     }
+  }
+
+  /** The clients' connections end. The server does not learn of it before a cut. */
+  void cutClients() {
+    lingering = true;
+    for (int i = 0; i < open.size(); i += 2) {
+      end(open.get(i));
+    }
+  }
+
+  void cut() {
+    open.forEach(Proxy::end);
     open.clear();
   }
 
