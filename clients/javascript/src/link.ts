@@ -385,7 +385,7 @@ export class Link {
     client.unlink(this);
     // The server will not let this user wait, or in at all; or the driver cannot.
     if (error instanceof Permission || error instanceof Unsupported)
-      client.at(this, (each) => !this.ready(each.machine.waits) && each.cancel(error));
+      client.at(this, (each) => each.link === this && !this.ready(each.machine.waits) && each.cancel(error));
   }
 
   #verify(): void {
@@ -410,7 +410,7 @@ export class Link {
     } catch (cause) {
       if (!same()) return;
       const { failure: kind, error } = client.failure("", cause, this);
-      if (kind === "final") client.at(this, (each) => each.machine.waits && each.cancel(error));
+      if (kind === "final") client.at(this, (each) => each.link === this && each.machine.waits && each.cancel(error));
       messages.fail(cause);
     }
   }

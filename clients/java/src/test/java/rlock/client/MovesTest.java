@@ -207,17 +207,16 @@ class MovesTest {
       join(from, to);
       Server.until("its port", () -> from.server.commands.clusterNodes().contains(":" + port));
       try (Client client = new Client("redis+cluster://127.0.0.1:" + to.server.port)) {
-        NamedLock lock = client.lock(LOCK).withSessionGrace(Duration.ofMillis(GRACE_MS));
+        NamedLock lock = client.lock(LOCK).withSessionGrace(Duration.ofMillis(LONG_GRACE_MS));
         Guard guard = lock.tryAcquire();
         moveHalfWay(from, to);
         to.run("OK", "CLUSTER", "SETSLOT", SLOT, "NODE", to.id);
         from.run("OK", "CLUSTER", "SETSLOT", SLOT, "NODE", to.id);
         Guard inner = guard.reenter();
-        Server.pause(GRACE_MS);
         proxy.cutClients();
-        Server.pause(GRACE_MS);
+        Server.pause(1_000);
         proxy.cut();
-        Server.pause(3 * GRACE_MS);
+        Server.pause(LONG_GRACE_MS + 1_000);
         guard.check();
         inner.release();
         guard.release();
