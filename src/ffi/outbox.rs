@@ -16,8 +16,10 @@ static COLLECTS: Shared<Cell<bool>> = Shared::cell(false);
 /// Whether there are some.
 static COLLECTED: Shared<Cell<bool>> = Shared::cell(false);
 
+static OUTBOX: Shared<RefCell<Option<Messages>>> = Shared::lazy();
+
 /// Channels and messages.
-static OUTBOX: Shared<RefCell<Option<Vec<(OwnedString, OwnedString)>>>> = Shared::lazy();
+type Messages = Vec<(OwnedString, OwnedString)>;
 
 /// Carries out a command up to its reply, and sends its messages. A command inside it, of another module, leaves its own to it.
 #[inline(always)]
