@@ -30,8 +30,7 @@ fn caught_by(wrong: Wrong) -> (&'static str, &'static str) {
         Wrong::HoldsAnOldToken => ("confirmed_first_with_a_token_after_a_repeat", "confirmation: h is held"),
         Wrong::HoldsTooLate => ("confirmed_first_after_half_of_the_lease", "confirmation: h is held"),
         Wrong::ReleasesEarly => ("nothing_renews_what_is_kept", "ok, not Denied"),
-        // It is not lost at all, or not as overdue, after a stall of the machine.
-        Wrong::RenewsForEver => ("renewals_end_at_max_hold", "lost"),
+        Wrong::RenewsForEver => ("renewals_end_at_max_hold", "no event lost"),
         Wrong::RenewsWhatItLeft => ("adopted_by_the_same_client", "left: g was left in the server"),
         Wrong::AdoptsByAcquiring => ("nothing_to_adopt", "ok, not LockLost"),
     }

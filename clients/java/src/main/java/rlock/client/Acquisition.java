@@ -367,8 +367,8 @@ final class Acquisition {
   }
 
   /**
-   * A command goes to this server, and may tie the session to it; the result takes what becomes of
-   * the command. A server that has tied the session, or did not answer, has it from then on.
+   * A command goes to this server, which may tie the session; the result takes what becomes of the
+   * command. From a success or a missing answer on, the session counts as tied to this server.
    */
   Receiver tying(Commands to, Receiver receiver) {
     tying.add(to);

@@ -69,6 +69,14 @@ class MovesTest {
     }
   }
 
+  /** Two nodes; the second one gives this address in place of its own. */
+  private static void join(Node from, Node to, Proxy proxy) {
+    String port = proxy.address.split(":")[1];
+    to.run("OK", "CONFIG", "SET", "cluster-announce-port", port);
+    join(from, to);
+    Server.until("its port", () -> from.server.commands.clusterNodes().contains(":" + port));
+  }
+
   /** The lock is at the next server, which does not have its slot yet. */
   private static void moveHalfWay(Node from, Node to) {
     to.run("OK", "CLUSTER", "SETSLOT", SLOT, "IMPORTING", from.id);
@@ -173,10 +181,7 @@ class MovesTest {
     try (Node from = new Node();
         Node to = new Node();
         Proxy proxy = new Proxy(to.server.port)) {
-      String port = proxy.address.split(":")[1];
-      to.run("OK", "CONFIG", "SET", "cluster-announce-port", port);
-      join(from, to);
-      Server.until("its port", () -> from.server.commands.clusterNodes().contains(":" + port));
+      join(from, to, proxy);
       try (Client client = new Client("redis+cluster://127.0.0.1:" + from.server.port)) {
         NamedLock lock = client.lock(LOCK).withSessionGrace(Duration.ofMillis(LONG_GRACE_MS));
         Guard guard = lock.tryAcquire();
@@ -202,10 +207,7 @@ class MovesTest {
     try (Node from = new Node();
         Node to = new Node();
         Proxy proxy = new Proxy(to.server.port)) {
-      String port = proxy.address.split(":")[1];
-      to.run("OK", "CONFIG", "SET", "cluster-announce-port", port);
-      join(from, to);
-      Server.until("its port", () -> from.server.commands.clusterNodes().contains(":" + port));
+      join(from, to, proxy);
       try (Client client = new Client("redis+cluster://127.0.0.1:" + to.server.port)) {
         NamedLock lock = client.lock(LOCK).withSessionGrace(Duration.ofMillis(LONG_GRACE_MS));
         Guard guard = lock.tryAcquire();
