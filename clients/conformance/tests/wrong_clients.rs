@@ -30,8 +30,7 @@ fn caught_by(wrong: Wrong) -> (&'static str, &'static str) {
         Wrong::HoldsAnOldToken => ("confirmed_first_with_a_token_after_a_repeat", "confirmation: h is held"),
         Wrong::HoldsTooLate => ("confirmed_first_after_half_of_the_lease", "confirmation: h is held"),
         Wrong::ReleasesEarly => ("nothing_renews_what_is_kept", "ok, not Denied"),
-        // A stall of a busy machine may end its hold: then it is lost, but never as overdue.
-        Wrong::RenewsForEver => ("renewals_end_at_max_hold", "no event lost|g: lost, but not overdue"),
+        Wrong::RenewsForEver => ("renewals_end_at_max_hold", "no event lost"),
         Wrong::RenewsWhatItLeft => ("adopted_by_the_same_client", "left: g was left in the server"),
         Wrong::AdoptsByAcquiring => ("nothing_to_adopt", "ok, not LockLost"),
     }
@@ -56,10 +55,7 @@ fn is_caught(wrong: Wrong) {
     let command = vec![driver.to_string(), "--wrong".to_string(), wrong.switch().to_string()];
     let launch = Launch { command, dir: PathBuf::from(env!("CARGO_MANIFEST_DIR")) };
     let report = suite("rust", launch, Choice { only: Some(scenario), long: false }).unwrap();
-    let found = report
-        .failed
-        .iter()
-        .any(|(name, why)| name.contains(scenario) && rule.split('|').any(|rule| why.contains(rule)));
+    let found = report.failed.iter().any(|(name, why)| name.contains(scenario) && why.contains(rule));
     assert!(found, "{wrong:?}: {scenario} did not fail by {rule:?}: {:?}", report.failed);
 }
 
