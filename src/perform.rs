@@ -38,8 +38,10 @@ struct Written {
 impl Performed {
     #[inline(always)]
     fn of(token: Option<StoredToken>, leases: Option<LeaseKeys>, buried: bool) -> Self {
-        let is_plain = token.is_none() && leases.is_none() && !buried;
-        Self((!is_plain).then(|| Box::new(Written { token, leases, buried })))
+        match (token, leases, buried) {
+            (None, None, false) => Self(None),
+            (token, leases, buried) => Self(Some(Box::new(Written { token, leases, buried }))),
+        }
     }
 }
 

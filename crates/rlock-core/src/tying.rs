@@ -27,15 +27,15 @@ impl Tying {
     /// Refuses one tie more than the server or the user may have, where a call that ties would succeed. Returns the user for
     /// which the tie counts. A call that ties nothing costs nothing here.
     #[inline]
-    pub(crate) fn check<P: InCommand>(
+    pub(crate) fn check<'l, P: InCommand>(
         self,
         node: Node<'_, P>,
-        lock: LockName<'_>,
+        lock: impl FnOnce() -> LockName<'l>,
         owner: &[u8],
         decision: &Decision,
     ) -> Result<Option<User>, Error> {
         let succeeds = matches!(decision.reply, Reply::Acquired { .. } | Reply::Renewed);
-        if self.ties() && succeeds { check(node, lock, (owner, decision.change.mode)) } else { Ok(None) }
+        if self.ties() && succeeds { check(node, lock(), (owner, decision.change.mode)) } else { Ok(None) }
     }
 
     /// The call has succeeded with this decision. A plain one does not come here.
