@@ -66,21 +66,13 @@ pub(crate) enum Step {
         expect: Expect,
     },
     /// A named request has no answer yet.
-    Pending {
-        answer: String,
-    },
+    Pending { answer: String },
     /// Says what happens to a request, a reply or a message of a client.
     Gate(GateStep),
     /// Waits until the gate has been met.
-    Met {
-        client: String,
-        gate: String,
-    },
+    Met { client: String, gate: String },
     /// Opens the gate.
-    Open {
-        client: String,
-        gate: String,
-    },
+    Open { client: String, gate: String },
     /// Waits for the nth request of a command.
     Requested {
         client: String,
@@ -89,17 +81,11 @@ pub(crate) enum Step {
         nth: usize,
     },
     /// Cuts the client's connections.
-    Cut {
-        client: String,
-    },
+    Cut { client: String },
     /// Cuts the client's connections, and refuses new ones.
-    Down {
-        client: String,
-    },
+    Down { client: String },
     /// Serves the client's connections again.
-    Up {
-        client: String,
-    },
+    Up { client: String },
     /// The client's connections stay open and silent.
     Silence {
         client: String,
@@ -118,9 +104,7 @@ pub(crate) enum Step {
         within_ms: u64,
     },
     /// No loss of this guard was reported.
-    Quiet {
-        guard: String,
-    },
+    Quiet { guard: String },
     /// A command of the runner, repeated until `reply` is its reply.
     Server {
         command: Vec<String>,
@@ -130,65 +114,30 @@ pub(crate) enum Step {
         aside: bool,
     },
     /// A time that must pass: a lease, an outage.
-    Pause {
-        ms: u64,
-    },
+    Pause { ms: u64 },
     /// Transfers between accounts, each under both accounts' locks.
-    Transfers {
-        clients: Vec<String>,
-        accounts: usize,
-        count: usize,
-    },
+    Transfers { clients: Vec<String>, accounts: usize, count: usize },
     /// Sends a signal to a process.
-    Signal {
-        process: String,
-        signal: Signal,
-    },
+    Signal { process: String, signal: Signal },
     /// The server is killed, and started on its data.
     Restart {
         #[serde(default)]
         after_ms: u64,
     },
     /// The process ends by itself.
-    Ends {
-        process: String,
-    },
+    Ends { process: String },
     /// Counts the process's threads.
-    Threads {
-        process: String,
-        save: Option<String>,
-        at_most: Option<String>,
-    },
+    Threads { process: String, save: Option<String>, at_most: Option<String> },
     /// Many waiters in one queue, each with its turn.
-    Crowd {
-        client: String,
-        lock: String,
-        guard: String,
-        count: usize,
-    },
+    Crowd { client: String, lock: String, guard: String, count: usize },
     /// The first requests of a command were sent together: not further apart than their ACQUIREs, but for `within_ms`.
-    Batched {
-        client: String,
-        command: String,
-        count: usize,
-        within_ms: i64,
-    },
+    Batched { client: String, command: String, count: usize, within_ms: i64 },
     /// A user with the rules of docs/SECURITY.md for these uses.
-    User {
-        name: String,
-        uses: Vec<String>,
-    },
+    User { name: String, uses: Vec<String> },
     /// The entries of ACL LOG for this user.
-    Refusals {
-        user: String,
-        at_most: usize,
-    },
+    Refusals { user: String, at_most: usize },
     /// No more requests of a command than this were sent.
-    AtMost {
-        client: String,
-        command: String,
-        count: usize,
-    },
+    AtMost { client: String, command: String, count: usize },
     /// In a cluster, the slot of a lock moves to another primary, key by key.
     MoveSlot {
         lock: String,
@@ -196,14 +145,9 @@ pub(crate) enum Step {
         half_way_ms: u64,
     },
     /// In a cluster, the primary of a lock is killed once its replica has all.
-    KillPrimary {
-        lock: String,
-    },
+    KillPrimary { lock: String },
     /// All that the client has sent about locks.
-    Sent {
-        client: String,
-        commands: Vec<String>,
-    },
+    Sent { client: String, commands: Vec<String> },
 }
 
 #[derive(Clone, Debug, Deserialize)]
