@@ -27,7 +27,7 @@ pub(crate) fn tables(clients: Option<&Clients>) -> String {
     )
 }
 
-/// What the clients of this project have in common, and what each library has.
+/// The promises of rlock-client, which are the same in each language, and those of each library.
 fn guarantees() -> String {
     let libraries = Library::ALL.into_iter().filter(|one| one.own() != *one);
     let own = format!("rlock-client in each language | {}", Library::Python.guarantees());
