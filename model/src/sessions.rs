@@ -36,7 +36,7 @@ pub(crate) fn end(sim: &Sim, ghost: &mut Ghost, owner: u8, age: Age) {
     sim.end_connection(client_id(owner, ended));
 }
 
-/// RENEW on the oldest connection. It is refused if a younger connection has the tie, and only then; an owner that is answered
+/// RENEW on the oldest connection. It is refused if a younger connection has the tie, else never; an owner that is answered
 /// believes it.
 pub(crate) fn late(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
     let (owner, connections) = (party.owner, ghost.connections(party.owner));

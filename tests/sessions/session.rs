@@ -181,7 +181,7 @@ fn a_call_on_an_older_connection_is_refused_and_changes_nothing() {
     }
     assert_eq!(server.info("persistence")["rdb_changes_since_last_save"], changes, "nothing is written");
     client.story(&[("HGETALL lock", r#"["bob", "1"]"#), ("KEYS *", r#"["lock"]"#)]);
-    // What moves no tie is answered: a call of another owner, and one without SESSION, which unties the hold.
+    // Calls of another owner are answered, and those without SESSION, which untie the hold.
     older.story(&[
         ("RLOCK.RENEW lock carol 60000 SESSION 300", "0"),
         ("RLOCK.ACQUIRE lock carol 60000 SESSION 300", "null"),

@@ -42,7 +42,7 @@ fn the_last_success_decides_but_a_tie_moves_only_to_a_younger_connection() {
     for (before, asked, gone, after) in cases {
         let locks = tied_before(before, gone);
         assert_eq!(locks.sessions.tied_after(before, asked), after, "{before:?} {asked:?} {gone}");
-        // What would not be tied to its own connection is refused.
+        // A call is refused if it would not be tied to its own connection.
         let refused = asked.map(|asked| locks.check_tie_moves(LOCK, (b"a", Mode::Mutex), asked.client));
         let stays = before.is_some() && after == before && after != asked;
         assert_eq!(refused == Some(Err(Error::TiedToYounger)), stays, "{before:?} {asked:?} {gone}");

@@ -11,7 +11,7 @@ use super::super::values::{Answer, Via};
 use super::claims::claim_of;
 use super::{Before, Claim, Follow};
 
-/// What a call is answered whose tie would stay with a younger connection.
+/// The error of a call whose tie would stay with a younger connection.
 pub(super) const REFUSED: &str = "TRYAGAIN";
 
 /// The tie of a hold or of a wait.
