@@ -3,6 +3,7 @@
 //! printed as the shortest story that leads to it.
 
 mod action;
+mod belief;
 mod check;
 mod fair;
 mod form;

@@ -17,6 +17,11 @@ pub(crate) fn grace() -> LeaseMs {
     LeaseMs::new(GRACE).unwrap_or(LeaseMs::SHORTEST)
 }
 
+/// The id of a connection: larger for younger ones.
+pub(crate) fn client_id(owner: u8, number: u8) -> u64 {
+    u64::from(number) * 16 + u64::from(owner)
+}
+
 /// The SESSION of calls.
 pub(crate) fn asked(scene: &Scene) -> Option<LeaseMs> {
     scene.may(May::Sessions).then(grace)

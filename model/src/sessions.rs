@@ -4,16 +4,11 @@ use rlock_core::{Error, Expiry, Reply};
 use rlock_sim::Sim;
 
 use crate::action::{Action, Age};
+use crate::belief::renew_on;
 use crate::ghost::{Ghost, Party, Violation};
-use crate::requests::grace;
+use crate::requests::{client_id, grace};
 use crate::scene::{self, Scene};
 use crate::state::State;
-use crate::steps::renew_on;
-
-/// The id of a connection: larger for younger ones.
-pub(crate) fn client_id(owner: u8, number: u8) -> u64 {
-    u64::from(number) * 16 + u64::from(owner)
-}
 
 /// The id of the connection that an owner uses.
 pub(crate) fn in_use(ghost: &Ghost, owner: u8) -> u64 {

@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use rlock_core::commands::Answer;
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::Ticket;
-use rlock_core::request::{Cancel, DownTo, ForceRelease, Release, Renew, Wait};
-use rlock_core::{Error, Expiry, Holds, Mode, Owner, Reply, UnixMs, WaitMs};
+use rlock_core::request::{Cancel, DownTo, ForceRelease, Release, Wait};
+use rlock_core::{Error, Expiry, Holds, Mode, Reply, UnixMs, WaitMs};
 use rlock_sim::{ReadWrite, Sim, Value, World};
 
 use crate::action::{Action, How, Reply as Fate};
+use crate::belief::{believe, renew_on};
 use crate::ghost::{Belief, Ghost, InLine, Party, Violation};
 use crate::heard::is_served;
-use crate::requests::{asked, lease, owner_of, request, said};
+use crate::requests::{lease, owner_of, request, said};
 use crate::scene::{self, FOREIGN, Scene, WAIT};
-use crate::state::{State, hold};
+use crate::state::State;
 use crate::{fair, sessions, writers};
 
 /// The outcome of a call.
@@ -177,13 +178,6 @@ fn acquire(
     }
 }
 
-/// An owner believes what it was answered on this connection.
-fn believe(sim: &Sim, ghost: &mut Ghost, (party, by): (Party, u8), holds: i64) {
-    if let Some((_, Expiry::At(ends))) = sim.with(|world| hold(world, party)) {
-        ghost.believe(party, Belief { holds, ends, by });
-    }
-}
-
 /// Whether the key of a lock's last fencing token holds an invalid value.
 fn token_is_spoiled(world: &World, lock: u8) -> bool {
     world.tokens.get(&scene::lock(lock)) == Some(&None)
@@ -234,28 +228,6 @@ fn renew(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
         (Ok(Reply::Renewed), _) | (Ok(Reply::NotRenewed), None) => Ok(()),
         (other, _) => Err(format!("o{owner} holds k{lock}, and RENEW answered {other:?}")),
     }
-}
-
-/// RENEW on a connection of the owner, which believes the answer.
-pub(crate) fn renew_on(
-    scene: &Scene,
-    sim: &Sim,
-    ghost: &mut Ghost,
-    party: Party,
-    by: u8,
-) -> Result<Reply, Error> {
-    let Party { owner, lock, mode } = party;
-    let (name, lock) = (scene::owner(owner), scene::lock(lock));
-    let request =
-        Renew { owner: Owner::new(&name)?, lease: lease(), mode: said(mode), session: asked(scene) };
-    sim.call_on(sessions::client_id(owner, by), &lock);
-    let reply = sim.renew(&lock, &request)?;
-    if reply == Reply::Renewed {
-        let held = || sim.with(|world| hold(world, party).map_or(0, |(holds, _)| holds));
-        let holds = ghost.belief(party).map_or_else(held, |belief| belief.holds);
-        believe(sim, ghost, (party, by), holds);
-    }
-    Ok(reply)
 }
 
 fn cancel(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Violation> {

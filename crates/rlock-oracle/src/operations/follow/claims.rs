@@ -4,8 +4,7 @@ use super::super::hash::owners;
 use super::super::op::{LOCKS, Lock, OWNERS, Op, Owner, WORDS, Word};
 use super::super::values::{Answer, Value};
 use super::stand::Stand;
-use super::ties::REFUSED;
-use super::{Before, Claim, Follow};
+use super::{Before, Claim, Follow, REFUSED};
 
 impl Follow {
     /// The waiters that were granted a lock in this step.

@@ -35,6 +35,9 @@ use super::values::{Answer, Waiter};
 /// How often in a row the timer may be due at once while work is left.
 const MOST_CYCLES: u32 = 1_000;
 
+/// The error of a call whose tie would stay with a younger connection.
+const REFUSED: &str = "TRYAGAIN";
+
 /// An owner that holds a lock, or wants it, in one way.
 type Claim = (Lock, Owner, Word);
 

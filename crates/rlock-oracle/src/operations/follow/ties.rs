@@ -9,10 +9,7 @@ use super::super::op::{Ground, LOCKS, Line, Lock, Ms, Op, WORDS, Wait, Word};
 use super::super::real_words::lease;
 use super::super::values::{Answer, Via};
 use super::claims::claim_of;
-use super::{Before, Claim, Follow};
-
-/// The error of a call whose tie would stay with a younger connection.
-pub(super) const REFUSED: &str = "TRYAGAIN";
+use super::{Before, Claim, Follow, REFUSED};
 
 /// The tie of a hold or of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
