@@ -83,6 +83,10 @@ lint_proofs() {
         fault "$1 has no row in $doc that names its story: scripts/mutants.sh $1"
 }
 
+# The cell of the table that names a server test.
+# shellcheck disable=SC2016 # for Markdown
+test_cell() { printf '`%s::%s`\n' "$1" "$2"; }
+
 # What finds a mutant of the module or its core.
 lint_tests() {
     # shellcheck disable=SC2046 # a file and a test
@@ -92,7 +96,7 @@ lint_tests() {
     core) case $(header "$1" Corpus) in yes | no) ;; *) fault "$1 does not say whether the corpus finds it: Corpus: yes|no" ;; esac ;;
     *) [ -z "$(header "$1" Corpus)" ] || fault "$1 is not of the core, and nothing of it is in the corpus" ;;
     esac
-    table_row "$doc" "$1" | grep -qF ": $(header "$1" Test | sed 's/^[^ ]* //' | tr _ ' ') |" ||
+    table_row "$doc" "$1" | grep -qF "| $(test_cell "$2" "$3") |" ||
         fault "$1 has no row in $doc that names its server test: scripts/mutants.sh $1"
 }
 
@@ -345,28 +349,36 @@ model_cell() { # name, command...
     shift
     [ "${MODEL:-1}" = 0 ] || { cell "$@"; return; }
     set -- "$name"
-    known=$(table_row "$doc" "$1" | cut -d '|' -f 5 | tr -d ' ')
-    echo "${known:-not run}"
+    case $(table_row "$doc" "$1" | cut -d '|' -f 4) in *model*) echo found ;; *) echo – ;; esac
+}
+
+# The cell of the table that names which of the two finds a mutant.
+both_cell() { # corpus cell, model cell
+    case "$1 $2" in
+    'found found') echo 'corpus, model' ;;
+    'found '*) echo corpus ;;
+    *' found') echo model ;;
+    *) echo – ;;
+    esac
 }
 
 show_one() { # name, server test file, server test
     mutate "$1"
-    corpus_cell=' ' model_cell=' '
+    both_cell=' '
     if is_of_core "$1"; then
         build_core
         judge_corpus "$1"
-        model_cell=$(model_cell "$1" model_finds)
+        both_cell=$(both_cell "$corpus_cell" "$(model_cell "$1" model_finds)")
     fi
     build_module
     needed_server=$(server_of "$1")
     # shellcheck disable=SC2086 # no word where there is no server
     server_cell=$(cell server_finds "$2" "$3" $needed_server)
     [ "$server_cell" = found ] || fault "$1: the server test that it names does not find it: $2 $3"
-    [ "$server_cell" = – ] || server_cell="\`$2\`: $(echo "$3" | tr _ ' ')"
+    [ "$server_cell" = – ] || server_cell=$(test_cell "$2" "$3")
     # shellcheck disable=SC2016 # for Markdown
-    printf '| `%s` | %s | %s | %s | %s |\n' \
-        "$1" "$(header "$1" Wrong)" "$corpus_cell" "$model_cell" "$server_cell" >>"$rows"
-    say "$(seconds): $number of $count: $1: corpus $corpus_cell, model $model_cell, server $server_cell"
+    printf '| `%s` | %s | %s | %s |\n' "$1" "$(header "$1" Wrong)" "$both_cell" "$server_cell" >>"$rows"
+    say "$(seconds): $number of $count: $1: $both_cell, server $server_cell"
 }
 
 any_scene_finds() { for one in $scenes; do scene_finds "$one" && return; done; false; }
@@ -383,7 +395,7 @@ show_machine() { # name
     'found no' | '– '[!n]*) fault "$1: its header says 'Scene: $scene', the model says: $model_cell" ;;
     esac
     # shellcheck disable=SC2016 # for Markdown
-    printf '| `%s` | %s |   | %s | %s |\n' "$1" "$(header "$1" Wrong)" "$model_cell" "$(story_cell "$story")" >>"$rows"
+    printf '| `%s` | %s | %s | %s |\n' "$1" "$(header "$1" Wrong)" "$(both_cell – "$model_cell")" "$(story_cell "$story")" >>"$rows"
     say "$(seconds): $number of $count: $1: stories $found, model $model_cell"
 }
 
@@ -399,8 +411,8 @@ restore_tree
 
 for each in $mutants; do
     grep -F -- "| \`$each\` |" "$rows" || table_row "$doc" "$each" || true
-done | remake_table "$doc" '| mutant | what is wrong | corpus | model | server test or story |
-|---|---|---|---|---|'
+done | remake_table "$doc" '| mutant | what is wrong | corpus, model | server test or story |
+|---|---|---|---|'
 git diff --quiet -- "$doc" || say "the table in $doc has changed: look at it, and commit it"
 [ "$failed" = 0 ] || die "not every mutant is found as it says"
 say "$(seconds): each of $count is found"

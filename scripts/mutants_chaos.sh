@@ -45,13 +45,13 @@ rules() { sed -n 's/^  VIOLATION of \([a-z-]*\) .*/\1/p' "$log" | sort | uniq -c
 # Why a mutant cannot be seen by clients, or hardly.
 why_not() {
     case $1 in
-    publish-before-write | edge-publish-before-write) echo 'the server sends both at once: no client sees what came first' ;;
-    foreign-writer-no-moment) echo 'its turn comes by the count of those who read all the same' ;;
-    foreign-writer-too-early) echo 'natives are kept waiting a moment too early, which excludes nobody wrongly' ;;
-    foreign-writer-behind-dead) echo 'one reader more comes before a turn, of a hundred' ;;
+    publish-before-write | edge-publish-before-write) echo 'the server sends both at once' ;;
+    foreign-writer-no-moment) echo 'the count of readers opens its turn too' ;;
+    foreign-writer-too-early) echo 'natives only wait a moment too early' ;;
+    foreign-writer-behind-dead) echo 'one reader in a hundred passes a turn' ;;
     edge-arriving-key-opened) echo 'a lease of a reader would have to end while its slot is copied, and be renewed before that' ;;
-    hot-denial-admits) echo 'RLOCK.HOT is for operators: it decides nothing for clients' ;;
-    keep-streak) echo 'what is left in memory, and a turn that comes too early, excludes nobody wrongly' ;;
+    hot-denial-admits) echo 'RLOCK.HOT decides nothing for clients' ;;
+    keep-streak) echo 'it leaves memory, and opens a turn too early' ;;
     esac
 }
 
@@ -71,18 +71,18 @@ done
 # The row of a mutant as it was found now, or else as it stands in the table.
 row() {
     # shellcheck disable=SC2016 # for Markdown
-    grep -F -- "| \`$1\` |" "$rows" || table_row "$doc" "$1" || printf '| `%s` | not run | |\n' "$1"
+    grep -F -- "| \`$1\` |" "$rows" || table_row "$doc" "$1" || printf '| `%s` | not run |\n' "$1"
 }
 
 # Remakes the table, so that what was found so far stands there however this ends.
 table() {
-    for each in $mutants; do row "$each"; done | remake_table "$doc" '| mutant | found by | in round |
-|---|---|---|'
+    for each in $mutants; do row "$each"; done | remake_table "$doc" '| mutant | found by (in round) |
+|---|---|'
 }
 
 # The rounds to try: the one that found it the last time comes first.
 rounds_of() {
-    last=$(row "$1" | sed -n 's/.* | \([0-9][0-9]*\) |$/\1/p')
+    last=$(row "$1" | sed -n 's/.* (\([0-9][0-9]*\)) |$/\1/p')
     [ -z "$last" ] || echo "$((last - 1))"
     seq 0 "$((rounds - 1))" | grep -vxe "$((${last:-0} - 1))"
 }
@@ -93,10 +93,11 @@ for name in $list; do
     use_server "$(server_of "$name")"
     mutate "$name"
     build_module
-    cell="– $(why_not "$name") |"
+    why=$(why_not "$name")
+    cell="–${why:+ $why}"
     for round in $(rounds_of "$name"); do
         if found "$round"; then
-            cell="$(rules) | $((round + 1))"
+            cell="$(rules) ($((round + 1)))"
             caught=$((caught + 1))
             break
         fi

@@ -38,8 +38,10 @@ struct Written {
 impl Performed {
     #[inline(always)]
     fn of(token: Option<StoredToken>, leases: Option<LeaseKeys>, buried: bool) -> Self {
-        let is_plain = token.is_none() && leases.is_none() && !buried;
-        Self((!is_plain).then(|| Box::new(Written { token, leases, buried })))
+        match (token, leases, buried) {
+            (None, None, false) => Self(None),
+            (token, leases, buried) => Self(Some(Box::new(Written { token, leases, buried }))),
+        }
     }
 }
 
@@ -65,7 +67,7 @@ pub(crate) fn perform<S: Scope>(
     }
     let sends = !S::count_if_unread(ctx);
     if sends {
-        note_failure(lock_key::replicate(*ctx, name, entry, change, &buried));
+        note_failure(lock_key::replicate(*ctx, name, entry, change, buried.as_deref().unwrap_or_default()));
     }
     // Not earlier: an expired lease key or token is deleted when it is opened, and another module that reacts to that may call rlock.
     // Its effects come after those of this change.
@@ -76,7 +78,7 @@ pub(crate) fn perform<S: Scope>(
         note_failure(token.as_ref().is_none_or(|(key, token)| ctx.replicate_set(key.borrow(), token.get())));
         note_failure(leases.as_ref().is_none_or(|leases| leases.replicate(*ctx)));
     }
-    Ok(Performed::of(token, leases, !buried.is_empty()))
+    Ok(Performed::of(token, leases, buried.is_some()))
 }
 
 /// Raises the events of a change that was made. Other modules receive them at once.

@@ -158,6 +158,9 @@ func (a *acquisition) receiver(what output, l *link) receiver {
 		a.heard = a.heard || !told.failed()
 		if waits && (told.kind == answeredHeld || told == one) {
 			a.tied = l
+		} else if waits && told.kind == failedUnanswered && a.tied != l {
+			// It may have tied the session, and the end of this connection ends the tie.
+			a.tied, a.machine.tied, a.machine.proven = l, false, min(a.machine.proven, sentAt)
 		}
 		a.feed(func() { a.machine.reply(what.number, sentAt, told) })
 	}
@@ -232,10 +235,7 @@ func (a *acquisition) refuse(err error) {
 	close(a.settled)
 }
 
-func (a *acquisition) end(err error) {
-	a.outcome = err
-	close(a.released)
-}
+func (a *acquisition) end(err error) { a.outcome = err; close(a.released) }
 
 func (a *acquisition) lost(why Why) {
 	a.client.tell(Event{Kind: Lost, Lock: a.order.lock, Why: why, Took: now() - a.machine.heldAt})

@@ -18,8 +18,6 @@ func TestSeveralLocksAsOne(t *testing.T) {
 	time.Sleep(1500 * time.Millisecond)
 	left, err := all.Check()
 	check(t, err == nil && left > 100*time.Millisecond && left < 900*time.Millisecond, left, err)
-	_, err = other.LockAll(names).TryAcquire(ctx)
-	wantError(t, err, ErrDenied)
 	began := time.Now()
 	_, err = other.LockAll(names, Wait(300*time.Millisecond)).Acquire(ctx)
 	check(t, errors.Is(err, ErrTimeout) && time.Since(began) > 299*time.Millisecond && time.Since(began) < time.Second, err)
@@ -85,15 +83,12 @@ func TestWhatLockAllGivesBack(t *testing.T) {
 	for _, acquire := range []func(context.Context) (*AllHeld, error){all.TryAcquire, all.Acquire} {
 		// No answer comes to the first release, nor to anything after it.
 		p.set(func() {
-			p.eat = func(request string) bool {
-				p.silent = p.silent || strings.Contains(request, "RLOCK.RELEASE")
-				return false
-			}
+			p.hear = func(request string) { p.silent = p.silent || strings.Contains(request, "RLOCK.RELEASE") }
 		})
 		began := time.Now()
 		_, err = acquire(ctx)
 		check(t, err != nil && time.Since(began) < 1200*time.Millisecond, time.Since(began), err)
-		p.set(func() { p.silent, p.eat = false, nil })
+		p.set(func() { p.silent, p.hear = false, nil })
 		p.cut()
 		eventually(t, "free", free)
 	}
@@ -115,31 +110,4 @@ func TestWhatLockAllGivesBack(t *testing.T) {
 	check(t, me.Release(ctx) == nil, "released")
 	wantError(t, <-waits, ErrTimeout)
 	check(t, held.Release(ctx) == nil && client.Close() == nil && s.exists("a"), "it is kept")
-}
-
-// Many want the same locks in any order, and nobody waits for ever.
-func TestLocksInAnyOrderWithoutDeadlock(t *testing.T) {
-	ctx, s := within(t, 60*time.Second), startServer(t)
-	orders := [][]string{{"a", "b", "c"}, {"c", "a"}, {"b", "c"}, {"c", "b", "a"}}
-	done := make(chan error)
-	inside := map[string]*int{"a": new(int), "b": new(int), "c": new(int)}
-	for number, names := range orders {
-		client := connectTo(t, s.url(), Options{Name: fmt.Sprint(number)})
-		go func() {
-			var err error
-			for range 40 {
-				err = errors.Join(err, client.LockAll(names).Run(ctx, func(context.Context, *AllHeld) error {
-					for _, name := range names {
-						*inside[name]++
-					}
-					return nil
-				}))
-			}
-			done <- err
-		}()
-	}
-	for range orders {
-		check(t, <-done == nil, "each gets them")
-	}
-	check(t, *inside["a"] == 120 && *inside["b"] == 120 && *inside["c"] == 160, *inside["a"], *inside["b"], *inside["c"])
 }

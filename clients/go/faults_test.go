@@ -2,7 +2,6 @@ package rlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -148,66 +147,4 @@ func TestAHookThatBlocksDelaysNoLossAndFillsNoMemory(t *testing.T) {
 	// One more was on its way to the hook.
 	check(t, len(events) <= 1001 && len(events)+dropped >= 1502, len(events), dropped)
 	check(t, events[0].Kind == Acquired && events[len(events)-1].Kind == Lost, events[0], events[len(events)-1])
-}
-
-// Requests of each kind lose their connection after the server has carried them out.
-func TestLostReplies(t *testing.T) {
-	ctx, s := within(t, 60*time.Second), startServer(t)
-	p := startProxy(t, fmt.Sprintf("127.0.0.1:%d", s.port))
-	client := connectTo(t, "redis://"+p.address(), Options{Lease: 2 * time.Second})
-	eat := func(word string) {
-		p.set(func() {
-			p.eat = func(request string) bool {
-				if strings.Contains(request, word) {
-					p.eat = nil
-					return true
-				}
-				return false
-			}
-		})
-	}
-	for range 3 {
-		eat("RLOCK.ACQUIRE")
-		held := must[*Held](t)(client.Lock("a").Acquire(ctx))
-		check(t, s.HGet(ctx, "a", held.Owner()).Val() == "1", "one hold")
-		eat("RLOCK.RENEW")
-		time.Sleep(1500 * time.Millisecond)
-		_, err := held.Check()
-		check(t, err == nil, err)
-		eat("RLOCK.RELEASE")
-		err = held.Release(ctx)
-		check(t, err == nil || errors.Is(err, ErrOutcomeUnknown), err)
-		eventually(t, "free", func() bool { return !s.exists("a") })
-		eat("RLOCK.ACQUIRE")
-		if held, err = client.Lock("a").TryAcquire(ctx); err == nil {
-			err = held.Release(ctx)
-		}
-		check(t, err == nil || errors.Is(err, ErrUnreachable), err)
-		eventually(t, "free", func() bool { return !s.exists("a") })
-	}
-}
-
-func TestASessionEndsWithItsProcess(t *testing.T) {
-	ctx, s := within(t, 30*time.Second), startServer(t)
-	p := startProxy(t, fmt.Sprintf("127.0.0.1:%d", s.port))
-	client := connectTo(t, "redis://"+p.address(), Options{SessionGrace: 500 * time.Millisecond})
-	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
-	fixed := must[*Held](t)(client.Lock("b", Lease(20*time.Second), NoRenewal()).Acquire(ctx))
-	for range 4 {
-		time.Sleep(300 * time.Millisecond)
-		p.cut()
-	}
-	time.Sleep(700 * time.Millisecond)
-	for _, each := range []*Held{held, fixed} {
-		left, err := each.Check()
-		check(t, err == nil && left <= 493*time.Millisecond, left, err)
-	}
-	p.set(func() { p.refusing = true })
-	p.cut()
-	began := time.Now()
-	<-held.Lost()
-	<-fixed.Lost()
-	check(t, time.Since(began) < 600*time.Millisecond, time.Since(began))
-	eventually(t, "free", func() bool { return !s.exists("a") && !s.exists("b") })
-	check(t, time.Since(began) > 400*time.Millisecond, time.Since(began))
 }

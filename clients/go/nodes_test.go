@@ -289,6 +289,11 @@ func TestAReentryWithoutAnAnswer(t *testing.T) {
 		a.tied = nil
 		a.receiver(output{command: cmdRenew, number: before}, &link{})(int64(1), now())
 		check(t, a.tied == nil, "the last renewal decides")
+		// Nor has anybody heard of a renewal at the node that the slot leaves, after one at the next node.
+		a.machine.tied, a.machine.proven = true, now()
+		sentAt := a.machine.proven - time.Millisecond
+		a.receiver(output{command: cmdRenew, number: a.machine.pending}, a.link)(undelivered{kind: failedUnanswered}, sentAt)
+		check(t, a.tied == a.link && !a.machine.tied && a.machine.proven == sentAt, "heartbeats of the next node prove nothing")
 	})
 	eventually(t, "tied", tied)
 	check(t, held.Release(ctx) == nil && !s.exists("a"), "released")

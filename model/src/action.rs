@@ -47,9 +47,9 @@ pub(crate) enum Action {
     Slot,
     /// An owner gives its connection up, or has lost it, and opens another.
     Connect { owner: u8 },
-    /// The server sees the end of the oldest connection of an owner.
-    End { owner: u8 },
-    /// RENEW arrives late, on a connection that was given up.
+    /// The server sees the end of a connection of an owner.
+    End { owner: u8, age: Age },
+    /// RENEW arrives on the oldest connection while the owner uses another.
     Late { party: Party },
     /// The wall clock steps forward or back by this many ms.
     Step { ms: i8 },
@@ -73,6 +73,15 @@ pub(crate) enum Reply {
     Arrives,
     /// It is lost with the connection.
     Lost,
+}
+
+/// Which connection of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Age {
+    /// The oldest that the server has, beside the one in use.
+    Oldest,
+    /// The one in use.
+    Newest,
 }
 
 /// A step of a Redisson client that uses the fair lock.
@@ -147,10 +156,10 @@ impl fmt::Display for Action {
             Self::Pause => f.write_str("CLIENT PAUSE begins or ends"),
             Self::Slot => f.write_str("the slot begins to migrate, or returns"),
             Self::Connect { owner } => write!(f, "o{owner} opens another connection"),
-            Self::End { owner } => write!(f, "the server sees the end of the oldest connection of o{owner}"),
-            Self::Late { party } => {
-                write!(f, "o{}: RENEW {party} arrives late, on an old connection", party.owner)
+            Self::End { owner, age } => {
+                write!(f, "the server sees the end of a connection of o{owner}: {age:?}")
             }
+            Self::Late { party } => write!(f, "o{}: RENEW {party} on an old connection", party.owner),
             Self::Step { ms } => write!(f, "the wall clock steps by {ms} ms"),
         }
     }

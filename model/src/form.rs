@@ -166,7 +166,7 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     });
     append_sorted(beliefs, form);
     let connections = state.ghost.connections.iter().map(|(owner, connections)| {
-        [renaming.owner(*owner), connections.newest.into(), connections.oldest.into()]
+        [renaming.owner(*owner), connections.count.into(), connections.present.into()]
     });
     append_sorted(connections, form);
     for (ticket, grant) in &state.ghost.grants {

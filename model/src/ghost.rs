@@ -64,24 +64,51 @@ pub(crate) struct InLine {
 /// A violated property, in words.
 pub(crate) type Violation = String;
 
-/// The connections of an owner: each is numbered, and the newest is the one in use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The connections of an owner: each is numbered, and the newest that the server has is the one in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Connections {
-    /// The number of the newest.
-    pub(crate) newest: u8,
-    /// The oldest that the server still has; after the newest where it has none.
-    pub(crate) oldest: u8,
+    /// How many there were, with the one that an owner has from the start.
+    pub(crate) count: u8,
+    /// Those that the server has: a bit for each.
+    pub(crate) present: u8,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { count: 1, present: 1 }
+    }
 }
 
 impl Connections {
-    /// Whether the newest is there.
+    /// Whether the server has any.
     pub(crate) fn is_up(self) -> bool {
-        self.oldest <= self.newest
+        self.present != 0
     }
 
-    /// Whether one is there that was given up, from which commands may still arrive.
+    /// Whether the server has this one.
+    pub(crate) fn has(self, number: u8) -> bool {
+        self.present & (1 << number) != 0
+    }
+
+    /// Whether the server has one beside that in use, from which commands may still arrive.
     pub(crate) fn has_old(self) -> bool {
-        self.oldest < self.newest
+        self.present.count_ones() > 1
+    }
+
+    /// The number of the oldest that the server has.
+    pub(crate) fn oldest(self) -> u8 {
+        (0..self.count).find(|number| self.has(*number)).unwrap_or(self.count)
+    }
+
+    /// The number of the one in use.
+    pub(crate) fn newest(self) -> u8 {
+        (0..self.count).rev().find(|number| self.has(*number)).unwrap_or(self.count)
+    }
+
+    /// One more.
+    pub(crate) fn open(&mut self) {
+        self.present |= 1 << self.count;
+        self.count += 1;
     }
 }
 
@@ -128,13 +155,11 @@ impl Ghost {
         self.connections.get(&owner).copied().unwrap_or_default()
     }
 
-    /// The oldest connection of an owner ends: beliefs from it count for the grace period.
-    pub(crate) fn end_oldest(&mut self, owner: u8, counts_until: UnixMs) {
-        let connections = self.connections.entry(owner).or_default();
-        let ended = connections.oldest;
-        connections.oldest += 1;
+    /// A connection of an owner ends: beliefs from it count for the grace period.
+    pub(crate) fn end(&mut self, owner: u8, ended: u8, counts_until: UnixMs) {
+        self.connections.entry(owner).or_default().present &= !(1 << ended);
         for (party, belief) in &mut self.beliefs {
-            if party.owner == owner && belief.by <= ended {
+            if party.owner == owner && belief.by == ended {
                 // A permit lasts until that moment, a key until after it.
                 let less = i64::from(party.mode == Mode::Permit);
                 belief.ends = belief.ends.min(UnixMs(counts_until.0 - less));

@@ -1,59 +1,76 @@
 //! Connections of owners with sessions: they end, are followed by others, and late commands arrive on them.
 
-use rlock_core::request::Renew;
-use rlock_core::{Expiry, Reply};
+use rlock_core::{Error, Expiry, Reply};
 use rlock_sim::Sim;
 
-use crate::action::Action;
+use crate::action::{Action, Age};
 use crate::ghost::{Ghost, Party, Violation};
-use crate::requests::{asked, grace, lease, owner_of, said};
+use crate::requests::grace;
 use crate::scene::{self, Scene};
 use crate::state::State;
+use crate::steps::renew_on;
 
 /// The id of a connection: larger for younger ones.
-fn client_id(owner: u8, number: u8) -> u64 {
+pub(crate) fn client_id(owner: u8, number: u8) -> u64 {
     u64::from(number) * 16 + u64::from(owner)
 }
 
 /// The id of the connection that an owner uses.
 pub(crate) fn in_use(ghost: &Ghost, owner: u8) -> u64 {
-    client_id(owner, ghost.connections(owner).newest)
+    client_id(owner, ghost.connections(owner).newest())
 }
 
 /// An owner uses another connection from now on.
 pub(crate) fn connect(ghost: &mut Ghost, owner: u8) {
-    let connections = ghost.connections.entry(owner).or_default();
-    connections.newest += 1;
+    ghost.connections.entry(owner).or_default().open();
 }
 
-/// The server sees the end of the oldest connection of an owner.
-pub(crate) fn end(sim: &Sim, ghost: &mut Ghost, owner: u8) {
-    let ended = ghost.connections(owner).oldest;
-    ghost.end_oldest(owner, sim.with(|world| world.now.after(grace())));
+/// The server sees the end of a connection of an owner. If it was the one in use, the owner uses the one before it.
+pub(crate) fn end(sim: &Sim, ghost: &mut Ghost, owner: u8, age: Age) {
+    let connections = ghost.connections(owner);
+    let ended = match age {
+        Age::Oldest => connections.oldest(),
+        Age::Newest => connections.newest(),
+    };
+    ghost.end(owner, ended, sim.with(|world| world.now.after(grace())));
     sim.end_connection(client_id(owner, ended));
 }
 
-/// No client receives the answer to a late command.
-pub(crate) fn late(scene: &Scene, sim: &Sim, ghost: &Ghost, party: Party) -> Result<(), Violation> {
-    let Party { owner, lock, mode } = party;
-    let name = scene::owner(owner);
-    let request = Renew { owner: owner_of(&name)?, lease: lease(), mode: said(mode), session: asked(scene) };
-    sim.call_on(client_id(owner, ghost.connections(owner).oldest), &scene::lock(lock));
-    match sim.renew(&scene::lock(lock), &request) {
-        Ok(Reply::Renewed | Reply::NotRenewed) => Ok(()),
-        other => Err(format!("o{owner}: a late RENEW {party} answered {other:?}")),
-    }
+/// RENEW on the oldest connection. It is refused if a younger connection has the tie, else never; an owner that is answered
+/// believes it.
+pub(crate) fn late(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
+    let (owner, connections) = (party.owner, ghost.connections(party.owner));
+    let (lock, name) = (scene::lock(party.lock), scene::owner(party.owner));
+    let believes = ghost.belief(party).is_some();
+    let answer = renew_on(scene, sim, ghost, party, connections.oldest());
+    let tie = sim.locks(|locks| locks.session(lock.name(), &name, party.mode)).map(|tie| tie.client);
+    let has_tie = |number| tie == Some(client_id(owner, number));
+    let is_younger = |number| number > connections.oldest() && connections.has(number);
+    let is_right = match answer {
+        Err(Error::TiedToYounger) => {
+            (0..connections.count).any(|number| is_younger(number) && has_tie(number))
+        }
+        Ok(Reply::Renewed) => has_tie(connections.oldest()),
+        Ok(Reply::NotRenewed) => !believes,
+        _ => false,
+    };
+    let wrong =
+        || format!("o{owner}: RENEW {party} on an old connection: {answer:?}, and {tie:?} has the tie");
+    is_right.then_some(()).ok_or_else(wrong)
 }
 
 /// Connections end and are followed by others, twice for each owner.
 pub(crate) fn possible(scene: &Scene, state: &State, actions: &mut Vec<Action>) {
     for owner in 0..scene.owners {
         let connections = state.ghost.connections(owner);
-        if connections.newest < 2 {
+        if connections.count < 3 {
             actions.push(Action::Connect { owner });
         }
         if connections.is_up() {
-            actions.push(Action::End { owner });
+            actions.push(Action::End { owner, age: Age::Newest });
+        }
+        if connections.has_old() {
+            actions.push(Action::End { owner, age: Age::Oldest });
         }
         actions.extend(
             scene.parties(owner).filter(|_| connections.has_old()).map(|party| Action::Late { party }),

@@ -6,7 +6,7 @@ use rlock_core::commands::Answer;
 use rlock_core::facts::WriteAccess;
 use rlock_core::locks::Ticket;
 use rlock_core::request::{Cancel, DownTo, ForceRelease, Release, Renew, Wait};
-use rlock_core::{Error, Expiry, Holds, Mode, Reply, UnixMs, WaitMs};
+use rlock_core::{Error, Expiry, Holds, Mode, Owner, Reply, UnixMs, WaitMs};
 use rlock_sim::{ReadWrite, Sim, Value, World};
 
 use crate::action::{Action, How, Reply as Fate};
@@ -45,7 +45,7 @@ pub(crate) fn perform(
         Action::Release { party, down_to } => release(sim, ghost, party, down_to)?,
         Action::Renew { party } => renew(scene, sim, ghost, party)?,
         Action::Connect { owner } => sessions::connect(ghost, owner),
-        Action::End { owner } => sessions::end(sim, ghost, owner),
+        Action::End { owner, age } => sessions::end(sim, ghost, owner, age),
         Action::Late { party } => sessions::late(scene, sim, ghost, party)?,
         Action::Cancel { owner, lock } => cancel(sim, ghost, owner, lock)?,
         Action::Deliver { client } => {
@@ -145,7 +145,7 @@ fn acquire(
         How::Enqueue { forever } => Some(Wait::Enqueue(wait_for(forever), &channel)),
     };
     let request = request(scene, &name, party, Some(Holds::ONE), wait)?;
-    let (held_before, by) = (before.holds_any(party), ghost.connections(owner).newest);
+    let (held_before, by) = (before.holds_any(party), ghost.connections(owner).newest());
     match sim.acquire(sessions::in_use(ghost, owner), &scene::lock(lock), &request) {
         Ok(Answer::Later) => {
             ghost.replaced(party);
@@ -163,7 +163,7 @@ fn acquire(
                 return Err(format!("o{owner} asked k{lock} for HOLDS 1 and got {}", holds.get()));
             }
             if fate == Fate::Arrives {
-                believe(sim, ghost, party, holds.get());
+                believe(sim, ghost, (party, by), holds.get());
             }
             Ok(if held_before { Came::Neither } else { Came::Took(party) })
         }
@@ -177,9 +177,9 @@ fn acquire(
     }
 }
 
-fn believe(sim: &Sim, ghost: &mut Ghost, party: Party, holds: i64) {
+/// An owner believes what it was answered on this connection.
+fn believe(sim: &Sim, ghost: &mut Ghost, (party, by): (Party, u8), holds: i64) {
     if let Some((_, Expiry::At(ends))) = sim.with(|world| hold(world, party)) {
-        let by = ghost.connections(party.owner).newest;
         ghost.believe(party, Belief { holds, ends, by });
     }
 }
@@ -196,7 +196,7 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
     match sim.acquire(sessions::in_use(ghost, owner), &scene::lock(lock), &request) {
         Ok(Answer::Now(Reply::Acquired { holds, token, .. })) if Some(holds) == two => {
             ghost.told.push((lock, token));
-            believe(sim, ghost, party, 2);
+            believe(sim, ghost, (party, ghost.connections(owner).newest()), 2);
             Ok(())
         }
         Err(Error::NotAToken) if sim.with(|world| token_is_spoiled(world, lock)) => Ok(()),
@@ -229,20 +229,33 @@ fn release(sim: &Sim, ghost: &mut Ghost, party: Party, down_to: u8) -> Result<()
 }
 
 fn renew(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
-    let Party { owner, lock, mode } = party;
-    let name = scene::owner(owner);
-    let request = Renew { owner: owner_of(&name)?, lease: lease(), mode: said(mode), session: asked(scene) };
-    sim.call_on(sessions::in_use(ghost, owner), &scene::lock(lock));
-    let believed = ghost.belief(party);
-    match (sim.renew(&scene::lock(lock), &request), believed) {
-        (Ok(Reply::Renewed), believed) => {
-            let held = || sim.with(|world| hold(world, party).map_or(0, |(holds, _)| holds));
-            believe(sim, ghost, party, believed.map_or_else(held, |belief| belief.holds));
-            Ok(())
-        }
-        (Ok(Reply::NotRenewed), None) => Ok(()),
+    let (Party { owner, lock, .. }, believed) = (party, ghost.belief(party));
+    match (renew_on(scene, sim, ghost, party, ghost.connections(owner).newest()), believed) {
+        (Ok(Reply::Renewed), _) | (Ok(Reply::NotRenewed), None) => Ok(()),
         (other, _) => Err(format!("o{owner} holds k{lock}, and RENEW answered {other:?}")),
     }
+}
+
+/// RENEW on a connection of the owner, which believes the answer.
+pub(crate) fn renew_on(
+    scene: &Scene,
+    sim: &Sim,
+    ghost: &mut Ghost,
+    party: Party,
+    by: u8,
+) -> Result<Reply, Error> {
+    let Party { owner, lock, mode } = party;
+    let (name, lock) = (scene::owner(owner), scene::lock(lock));
+    let request =
+        Renew { owner: Owner::new(&name)?, lease: lease(), mode: said(mode), session: asked(scene) };
+    sim.call_on(sessions::client_id(owner, by), &lock);
+    let reply = sim.renew(&lock, &request)?;
+    if reply == Reply::Renewed {
+        let held = || sim.with(|world| hold(world, party).map_or(0, |(holds, _)| holds));
+        let holds = ghost.belief(party).map_or_else(held, |belief| belief.holds);
+        believe(sim, ghost, (party, by), holds);
+    }
+    Ok(reply)
 }
 
 fn cancel(sim: &Sim, ghost: &mut Ghost, owner: u8, lock: u8) -> Result<(), Violation> {

@@ -127,15 +127,21 @@ impl State {
             Action::ForceRelease { lock } => lock == party.lock,
             _ => false,
         };
+        let answered = match action {
+            Action::Acquire { party, .. } | Action::Again { party } => Some(party),
+            Action::Renew { party } | Action::Late { party } => Some(party),
+            _ => None,
+        };
         match self.end_of_hold(party) {
+            // The queue was served before the command: its answer is newer, and its connection has the tie.
+            Some(_) if answered == Some(party) && self.ghost.belief(party).is_some() => Ok(()),
             Some(ends) => {
                 let holds = self.ghost.belief(party).map_or(1, |belief| belief.holds);
                 let mine = self.ghost.line(party.lock).iter().find(|waiting| waiting.party == party);
                 let connections = self.ghost.connections(party.owner);
-                let by = mine.map_or(connections.newest, |waiting| waiting.by);
+                let by = mine.map_or(connections.newest(), |waiting| waiting.by);
                 // The grant takes the tie of the call that waited.
-                let ends =
-                    if by < connections.oldest { ends.min(self.world.now.after(grace())) } else { ends };
+                let ends = if connections.has(by) { ends } else { ends.min(self.world.now.after(grace())) };
                 self.ghost.believe(party, Belief { holds, ends, by });
                 Ok(())
             }

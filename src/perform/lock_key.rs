@@ -7,7 +7,8 @@ use rlock_core::{Change, Error, Holds, Mode, UnixMs};
 use super::read_write::{unpack, word};
 use crate::ffi::{Ctx, EventClass, Key, MODE, OwnedString, StringRef, own_event};
 
-/// Writes a change; `entry` is the owner's field or member. Returns the fields or members of dead holders that were there.
+/// Writes a change; `entry` is the owner's field or member. Returns the fields or members of dead holders that were there: mostly
+/// none, for which even the end of an empty list would cost.
 ///
 /// Each write fails only on a key that is not open for writing, and then the first one does: where an error is answered, nothing
 /// has changed.
@@ -16,8 +17,8 @@ pub(super) fn write(
     key: &mut Key<'_>,
     entry: Option<StringRef<'_>>,
     change: &Change,
-) -> Result<Vec<OwnedString>, Error> {
-    let mut writes = Writes { key, entry, mode: change.mode, buried: Vec::new(), done: true };
+) -> Result<Option<Vec<OwnedString>>, Error> {
+    let mut writes = Writes { key, entry, mode: change.mode, buried: None, done: true };
     change.each_effect(&mut writes);
     let Writes { key, buried, done, .. } = writes;
     if done && unpack(key, change) { Ok(buried) } else { Err(Error::Internal("the server refused a write")) }
@@ -27,7 +28,7 @@ struct Writes<'w, 'k> {
     key: &'w mut Key<'k>,
     entry: Option<StringRef<'w>>,
     mode: Mode,
-    buried: Vec<OwnedString>,
+    buried: Option<Vec<OwnedString>>,
     done: bool,
 }
 
@@ -43,7 +44,7 @@ impl Effects for Writes<'_, '_> {
         for holder in dead {
             let entry = OwnedString::new(&holder.owner);
             if self.remove_entry(entry.borrow()) {
-                self.buried.push(entry);
+                self.buried.get_or_insert_default().push(entry);
             }
         }
     }

@@ -8,6 +8,8 @@ pub(crate) const HELD: &str = "[1, 60000, 0]";
 const NO_CONNECTION: &str =
     "!ERR SESSION needs a connection; leave it out in scripts, functions and calls of other modules";
 
+pub(crate) const ON_YOUNGER: &str = "!TRYAGAIN the owner is tied to a younger connection; send the call there, or again once that connection has ended";
+
 /// The lease becomes the grace period, or less, soon.
 #[track_caller]
 fn shortened(client: &mut Connection, key: &str) {
@@ -140,7 +142,7 @@ fn a_tie_moves_only_to_a_younger_connection() {
     let (mut older, mut younger) = (server.connect(), server.connect());
     let client = &mut server.connect();
     younger.story(&[(BOB, HELD)]);
-    older.story(&[("RLOCK.RENEW lock bob 60000 SESSION 1", "1")]);
+    older.story(&[("RLOCK.RENEW lock bob 60000 SESSION 1", ON_YOUNGER)]);
     let tied = id(&mut younger);
     assert_eq!(session_of(client, "lock"), Some(tied));
     drop(older);
@@ -151,6 +153,98 @@ fn a_tie_moves_only_to_a_younger_connection() {
     stays(client, "lock");
     drop(third);
     shortened(client, "lock");
+}
+
+/// The answer was 1: the client took its own connection for the one that kept the hold, and another owner had the lock a grace
+/// period after the end of the younger one.
+#[test]
+fn a_call_on_an_older_connection_is_refused_and_changes_nothing() {
+    let server = TestServer::start();
+    let (mut older, mut younger) = (server.connect(), server.connect());
+    let client = &mut server.connect();
+    younger.story(&[("RLOCK.ACQUIRE lock bob 40000 HOLDS 1 SESSION 300", "[1, 40000, 0]")]);
+    let tied = id(&mut younger);
+    let changes = server.info("persistence")["rdb_changes_since_last_save"].clone();
+    for line in [
+        "RLOCK.RENEW lock bob 90000 SESSION 300",
+        "RLOCK.RENEW lock bob 10000 SESSION 300",
+        "RLOCK.ACQUIRE lock bob 90000 SESSION 300",
+        "RLOCK.ACQUIRE lock bob 90000 HOLDS 1 SESSION 300",
+        "RLOCK.ACQUIRE lock bob 90000 HOLDS 2 SESSION 300",
+        "RLOCK.ACQUIRE lock bob 90000 FENCED SESSION 300",
+        "RLOCK.ACQUIRE lock bob 90000 FAIR SESSION 300 BLOCK 0",
+        "RLOCK.ACQUIRE lock bob 90000 SESSION 300 ENQUEUE 0 outcomes",
+    ] {
+        older.story(&[(line, ON_YOUNGER)]);
+        assert_eq!(session_of(client, "lock"), Some(tied.clone()), "{line}");
+        assert!((30_000..=40_000).contains(&number(client, "PTTL lock")), "{line}");
+    }
+    assert_eq!(server.info("persistence")["rdb_changes_since_last_save"], changes, "nothing is written");
+    client.story(&[("HGETALL lock", r#"["bob", "1"]"#), ("KEYS *", r#"["lock"]"#)]);
+    // Calls of another owner are answered, and those without SESSION, which untie the hold.
+    older.story(&[
+        ("RLOCK.RENEW lock carol 60000 SESSION 300", "0"),
+        ("RLOCK.ACQUIRE lock carol 60000 SESSION 300", "null"),
+        ("RLOCK.RENEW lock bob 60000", "1"),
+        ("RLOCK.RENEW lock bob 60000 SESSION 300", "1"),
+    ]);
+    let olders = id(&mut older);
+    assert_eq!(session_of(client, "lock"), Some(olders));
+    // The same connection moves its own tie, and a younger one takes it again.
+    older.story(&[(BOB, "[2, 60000, 0]")]);
+    younger.story(&[(BOB, "[3, 60000, 0]")]);
+    older.story(&[(BOB, ON_YOUNGER), ("RLOCK.RELEASE lock bob", "0"), ("RLOCK.RELEASE lock bob ALL", "1")]);
+    client.story(&[("EXISTS lock", "0")]);
+    older.story(&[(BOB, HELD)]);
+}
+
+#[test]
+fn an_older_connection_is_answered_once_the_younger_one_has_ended() {
+    let server = TestServer::start();
+    let (mut older, mut younger) = (server.connect(), server.connect());
+    let client = &mut server.connect();
+    younger.story(&[("RLOCK.ACQUIRE lock bob 60000 SESSION 30000", HELD)]);
+    older.story(&[("RLOCK.RENEW lock bob 60000 SESSION 300", ON_YOUNGER)]);
+    drop(younger);
+    wait_for("the older one to be answered", || {
+        let answer = say(&mut older, "RLOCK.RENEW lock bob 60000 SESSION 300");
+        assert!(answer == "1" || answer == ON_YOUNGER, "{answer}");
+        answer == "1"
+    });
+    let olders = id(&mut older);
+    assert_eq!(session_of(client, "lock"), Some(olders));
+    stays(client, "lock");
+    drop(older);
+    shortened(client, "lock");
+}
+
+#[test]
+fn an_older_connection_takes_a_wait_over_only_by_block() {
+    let server = TestServer::start();
+    let (mut older, mut younger) = (server.connect(), server.connect());
+    let client = &mut server.connect();
+    let mut channel = Subscriber::channel(&server, "outcomes");
+    let mut others = Subscriber::channel(&server, "others");
+    client.story(&[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
+    younger.story(&[("RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 outcomes", "[0, 0, 0]")]);
+    older.story(&[("RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 others", ON_YOUNGER)]);
+    let tied = id(&mut younger);
+    assert_eq!(session_of(client, "lock"), Some(tied.clone()));
+    client.story(&[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(channel.next_text().split(' ').next(), Some("granted"));
+    older.story(&[("RLOCK.RENEW lock bob 60000 SESSION 300", ON_YOUNGER)]);
+    assert_eq!(session_of(client, "lock"), Some(tied));
+    younger.story(&[("RLOCK.RELEASE lock bob", "1")]);
+    // A blocked waiter leaves with its own connection, whatever that replaces.
+    client.story(&[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
+    younger.story(&[("RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 outcomes", "[0, 0, 0]")]);
+    let olders = id(&mut older);
+    let blocked =
+        std::thread::spawn(move || say(&mut older, "RLOCK.ACQUIRE lock bob 60000 SESSION 300 BLOCK 0"));
+    wait_for("the older one to wait", || session_of(client, "lock") == Some(olders.clone()));
+    client.story(&[("RLOCK.RELEASE lock alice", "1")]);
+    assert_eq!(blocked.join().expect("an answer"), HELD);
+    assert!(others.next(Duration::from_millis(100)).is_none(), "the refused call has no waiter");
 }
 
 #[test]

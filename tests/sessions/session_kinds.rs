@@ -2,7 +2,7 @@
 
 use rlock_testkit::prelude::*;
 
-use crate::session::{BOB, HELD, freed, stays};
+use crate::session::{BOB, HELD, ON_YOUNGER, freed, stays};
 
 /// All kinds of holds: what is said of them.
 const KINDS: [&str; 7] = ["", "FAIR", "FENCED", "READ", "WRITE", "WRITE FENCED", "PERMITS 2"];
@@ -46,6 +46,60 @@ fn every_kind_of_grant_ends_with_its_connection() {
         // The connection of a call that was answered is closed.
         freed(client, &format!("the end of a grant, {kind}"));
     }
+}
+
+/// The older connection is refused by the tie of the same owner in the same mode, and by no other.
+#[test]
+fn every_kind_of_hold_stays_with_the_younger_connection() {
+    let server = TestServer::start();
+    let (mut older, mut younger) = (server.connect(), server.connect());
+    let client = &mut server.connect();
+    for kind in KINDS {
+        let acquire = format!("RLOCK.ACQUIRE lock bob 60000 HOLDS 1 SESSION 300 {kind}");
+        let held = say(&mut younger, acquire.trim_end());
+        assert!(held.starts_with("[1, 60000, "), "{kind}: {held}");
+        let info = info_without_times(client);
+        let mode = kind.split(' ').next().filter(|mode| ["READ", "WRITE"].contains(mode)).unwrap_or("");
+        let renew = format!("RLOCK.RENEW lock bob 90000 SESSION 300 {mode}");
+        for line in [acquire.trim_end(), renew.trim_end()] {
+            older.story(&[(line, ON_YOUNGER)]);
+            assert_eq!(info_without_times(client), info, "{line}");
+        }
+        match kind {
+            "READ" | "PERMITS 2" => {
+                let beside = format!("RLOCK.ACQUIRE lock carol 60000 {kind} SESSION 300");
+                older.story(&[(&beside, HELD), ("RLOCK.RELEASE lock carol", "1")]);
+            }
+            "WRITE" => older.story(&[
+                ("RLOCK.ACQUIRE lock bob 60000 READ SESSION 300", HELD),
+                ("RLOCK.RELEASE lock bob READ", "1"),
+            ]),
+            _ => {}
+        }
+        older.story(&[(format!("RLOCK.RELEASE lock bob {mode}").trim_end(), "1")]);
+    }
+}
+
+/// What RLOCK.INFO says of the lock, without what passes by itself.
+fn info_without_times(client: &mut Connection) -> String {
+    let info = say(client, "RLOCK.INFO lock");
+    let is_time = |field: &&str| !field.contains("-ms\", ");
+    info.split(", \"").filter(is_time).collect::<Vec<_>>().join(", ")
+}
+
+/// A permit that has ended may still be in the key, and its tie in memory: the next one of its owner is another hold.
+#[test]
+fn a_permit_that_has_ended_keeps_no_older_connection_out() {
+    let server = TestServer::start();
+    let (mut older, mut younger) = (server.connect(), server.connect());
+    let client = &mut server.connect();
+    client.story(&[("RLOCK.ACQUIRE lock alice 60000 PERMITS 2", HELD)]);
+    younger.story(&[("RLOCK.ACQUIRE lock bob 20 PERMITS 2 SESSION 300", "[1, 20, 0]")]);
+    std::thread::sleep(Duration::from_millis(40));
+    older.story(&[("RLOCK.ACQUIRE lock bob 60000 PERMITS 2 SESSION 300", HELD)]);
+    drop(younger);
+    stays(client, "lock");
+    older.story(&[("RLOCK.RENEW lock bob 60000 SESSION 300", "1")]);
 }
 
 /// The key goes elsewhere: there its lease stands alone, and what comes in its place is not touched.

@@ -178,3 +178,21 @@ fn a_lock_that_no_native_takes_is_published() {
         client.story(&[("EXISTS lock", "0")]);
     }
 }
+
+/// Redisson waiters try again when the lease that they know ends: nothing else would tell them without rlock either.
+#[test]
+fn an_end_by_other_commands_is_not_published_without_native_waiters() {
+    let (server, client) = &mut TestServer::start_and_connect();
+    for (freed, answer) in
+        [("DEL lock", "1"), ("FLUSHALL", "OK"), ("PEXPIREAT lock 1", "1"), ("PEXPIRE lock 50", "1")]
+    {
+        client.story(&[(ALICE, "[1, 100000, 0]")]);
+        let mut listener = Subscriber::channel(server, UNLOCKED);
+        client.story(&[(freed, answer)]);
+        wait_for(&format!("the end of the lock after {freed}"), || say(client, "EXISTS lock") == "0");
+        // The message of this release comes after any that the end would have sent.
+        client.story(&[(ALICE, "[1, 100000, 0]"), ("RLOCK.RELEASE lock alice", "1")]);
+        assert!(listener.next(SOON).is_some(), "{freed}: the message of the release");
+        assert_eq!(listener.drain().len(), 0, "{freed}: another message");
+    }
+}

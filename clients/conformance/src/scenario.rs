@@ -1,4 +1,4 @@
-//! Scenarios: the format of the files in clients/conformance/scenarios/. The README there describes it.
+//! Scenarios: the format of the files in clients/conformance/scenarios/.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -41,7 +41,8 @@ pub(crate) struct Server {
     pub(crate) cluster: Option<Primaries>,
 }
 
-/// The three primaries of a cluster.
+/// The three primaries of a cluster. Transcript, gates and cuts of a client are those of all servers together, and a command of the
+/// runner goes to the primary that has the slot of its key.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Primaries {
@@ -50,43 +51,42 @@ pub(crate) enum Primaries {
     Replicated,
 }
 
+/// One step of a scenario. Steps run one after the other, each within 20 s.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Step {
+    /// Makes a client behind a proxy of its own.
     Connect(Connect),
+    /// Sends a request of the protocol, and compares its answer unless a later step awaits it.
     Ask(Ask),
+    /// Compares the answer of a named request.
     Await {
         answer: String,
         #[serde(default)]
         expect: Expect,
     },
-    Pending {
-        answer: String,
-    },
+    /// A named request has no answer yet.
+    Pending { answer: String },
+    /// Says what happens to a request, a reply or a message of a client.
     Gate(GateStep),
-    Met {
-        client: String,
-        gate: String,
-    },
-    Open {
-        client: String,
-        gate: String,
-    },
+    /// Waits until the gate has been met.
+    Met { client: String, gate: String },
+    /// Opens the gate.
+    Open { client: String, gate: String },
+    /// Waits for the nth request of a command.
     Requested {
         client: String,
         command: String,
         #[serde(default = "one")]
         nth: usize,
     },
-    Cut {
-        client: String,
-    },
-    Down {
-        client: String,
-    },
-    Up {
-        client: String,
-    },
+    /// Cuts the client's connections.
+    Cut { client: String },
+    /// Cuts the client's connections, and refuses new ones.
+    Down { client: String },
+    /// Serves the client's connections again.
+    Up { client: String },
+    /// The client's connections stay open and silent.
     Silence {
         client: String,
         /// New connections are silent too, until `up`.
@@ -96,15 +96,16 @@ pub(crate) enum Step {
         #[serde(default)]
         kept: bool,
     },
+    /// The loss of this guard is reported within a time.
     Lost {
         guard: String,
         why: String,
         #[serde(default = "ten_seconds")]
         within_ms: u64,
     },
-    Quiet {
-        guard: String,
-    },
+    /// No loss of this guard was reported.
+    Quiet { guard: String },
+    /// A command of the runner, repeated until `reply` is its reply.
     Server {
         command: Vec<String>,
         reply: Option<String>,
@@ -112,71 +113,41 @@ pub(crate) enum Step {
         #[serde(default)]
         aside: bool,
     },
-    Pause {
-        ms: u64,
-    },
+    /// A time that must pass: a lease, an outage.
+    Pause { ms: u64 },
     /// Transfers between accounts, each under both accounts' locks.
-    Transfers {
-        clients: Vec<String>,
-        accounts: usize,
-        count: usize,
-    },
-    Signal {
-        process: String,
-        signal: Signal,
-    },
+    Transfers { clients: Vec<String>, accounts: usize, count: usize },
+    /// Sends a signal to a process.
+    Signal { process: String, signal: Signal },
+    /// The server is killed, and started on its data.
     Restart {
         #[serde(default)]
         after_ms: u64,
     },
-    Ends {
-        process: String,
-    },
-    Threads {
-        process: String,
-        save: Option<String>,
-        at_most: Option<String>,
-    },
-    Crowd {
-        client: String,
-        lock: String,
-        guard: String,
-        count: usize,
-    },
-    Batched {
-        client: String,
-        command: String,
-        count: usize,
-        within_ms: i64,
-    },
-    User {
-        name: String,
-        uses: Vec<String>,
-    },
-    Refusals {
-        user: String,
-        at_most: usize,
-    },
-    AtMost {
-        client: String,
-        command: String,
-        count: usize,
-    },
+    /// The process ends by itself.
+    Ends { process: String },
+    /// Counts the process's threads.
+    Threads { process: String, save: Option<String>, at_most: Option<String> },
+    /// Many waiters in one queue, each with its turn.
+    Crowd { client: String, lock: String, guard: String, count: usize },
+    /// The first requests of a command were sent together: not further apart than their ACQUIREs, but for `within_ms`.
+    Batched { client: String, command: String, count: usize, within_ms: i64 },
+    /// A user with the rules of docs/SECURITY.md for these uses.
+    User { name: String, uses: Vec<String> },
+    /// The entries of ACL LOG for this user.
+    Refusals { user: String, at_most: usize },
+    /// No more requests of a command than this were sent.
+    AtMost { client: String, command: String, count: usize },
     /// In a cluster, the slot of a lock moves to another primary, key by key.
     MoveSlot {
         lock: String,
         /// The time in which the keys are at one primary and the slot at the other.
         half_way_ms: u64,
     },
-    /// In a cluster, the primary of a lock is killed.
-    KillPrimary {
-        lock: String,
-    },
+    /// In a cluster, the primary of a lock is killed once its replica has all.
+    KillPrimary { lock: String },
     /// All that the client has sent about locks.
-    Sent {
-        client: String,
-        commands: Vec<String>,
-    },
+    Sent { client: String, commands: Vec<String> },
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -207,7 +178,8 @@ pub(crate) enum Outage {
     Absent,
 }
 
-/// A request of the protocol. `do`, its fields, and what the runner needs.
+/// A request of the protocol: `do` and its fields, and what the runner needs. In an `adopt`, `of` names the detached guard in place of
+/// its owner.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Ask {
@@ -225,6 +197,7 @@ pub(crate) struct Ask {
 pub(crate) struct GateStep {
     pub(crate) client: String,
     pub(crate) name: String,
+    /// A command of a request or reply, or a message as `message:granted`.
     pub(crate) on: String,
     #[serde(default = "one_u32")]
     pub(crate) nth: u32,

@@ -225,23 +225,6 @@ for (const { entry, peer, client } of [
   });
 }
 
-test("a grant whose acquisition is over is given back", async () => {
-  const client = await Client.connect(server.url);
-  const raw = new Raw(server.port);
-  const lock = client.lock("late");
-  const held = await lock.acquire();
-  const [channel] = await raw.send("PUBSUB", "CHANNELS", `rlock:grants:${client.identity.split(":").at(-1)}:*`);
-  // It leads to this process: docs/OPERATIONS.md.
-  assert.match(held.owner, new RegExp(`^[\\w.-]+@[\\w.-]+:${process.pid}:[0-9a-f]{32}:\\d+$`));
-  // As a request that the server reads late from a broken connection.
-  const owner = `${client.identity}:999`;
-  assert.deepEqual(await raw.send("RLOCK.ACQUIRE", "late", owner, "30000", "HOLDS", "1", "ENQUEUE", "30000", channel), [0, 0, 0]);
-  await held.release();
-  await until("it is given back", async () => !(await lock.locked()), 4_000);
-  await client.close();
-  raw.close();
-});
-
 test("10,000 races of acquiring, aborting and releasing leave nothing behind", { timeout: 120_000 }, async () => {
   const client = await Client.connect(server.url);
   const raw = new Raw(server.port);

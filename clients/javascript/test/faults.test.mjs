@@ -6,9 +6,9 @@ import { createConnection, createServer } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { promisify } from "node:util";
-import { Raw, drivers, freePort, packages, sleep, stall, startServer, until, waiters } from "./kit.mjs";
+import { Raw, drivers, freePort, packages, sleep, startServer, until, waiters } from "./kit.mjs";
 
-const { LockLost, ModuleMissing, OutcomeUnknown, Permission, Refused, Timeout, Unreachable } = packages.ioredis;
+const { ModuleMissing, Permission, Timeout, Unreachable } = packages.ioredis;
 const is = (Class, more = {}) => ({ name: Class.name, ...more });
 
 const unhandled = [];
@@ -100,33 +100,6 @@ for (const driver of await drivers()) {
         await held.release();
       }));
 
-    test("a session: tied to the next connection when one is cut, lost when there is none for a grace", () =>
-      through(async (client, way, events) => {
-        const locks = [{}, { renew: false, lease: 20_000 }].map((more) =>
-          client.lock(fresh(), { lease: 30_000, sessionGrace: 1_500, ...more }),
-        );
-        const held = await Promise.all(locks.map((lock) => lock.acquire()));
-        const ties = () => Promise.all(locks.map(async (lock) => (await lock.info()).holders[0]?.session));
-        const before_ = await ties();
-        way.cut();
-        const now = async () => (await ties().catch(() => before_)).every((tie, number) => tie > before_[number]);
-        await until("they are tied to the next connection", now, 1_400);
-        await sleep(2_000);
-        const left = Math.min(...held.map((each) => each.check()));
-        assert(left <= 1_500);
-        const start = performance.now();
-        way.refuse = true;
-        way.cut();
-        await until("they are lost", () => held.every((each) => each.signal.aborted), 1_600);
-        assert(performance.now() - start > left - 10 && held.every((each) => each.signal.reason.why === "expired"));
-        way.refuse = false;
-        await Promise.all(held.map((each) => assert.rejects(each.release(), is(LockLost))));
-        await until("they are free", async () =>
-          (await Promise.all(locks.map((lock) => raw.send("EXISTS", lock.name)))).every((one) => one === 0),
-        );
-        assert.equal(events.filter((event) => event.type === "lost").length, 2);
-      }));
-
     test("heartbeats of a session are not put off by others that begin", () =>
       through(async (client) => {
         const held = await client.lock(fresh(), { lease: 30_000, sessionGrace: 1_500 }).acquire();
@@ -160,21 +133,6 @@ for (const driver of await drivers()) {
         assert.equal(await raw.send("EXISTS", lock.name), 0);
       }));
 
-    test("a time-out while the server is away comes in time", () =>
-      through(async (client, way) => {
-        const lock = client.lock(fresh());
-        await raw.send("RLOCK.ACQUIRE", lock.name, "other", "60000");
-        const start = performance.now();
-        const waiting = lock.acquire({ timeout: 500 });
-        await sleep(50);
-        way.refuse = true;
-        way.cut();
-        await assert.rejects(waiting, is(Timeout));
-        assert(performance.now() - start < 900 + stall());
-        way.refuse = false;
-        await until("it has left the queue", async () => (await waiters(raw, lock.name)) === 0);
-      }));
-
     test("several locks: the caller's own limit and signal win while the server stands still", () =>
       through(
         async (client) => {
@@ -200,52 +158,6 @@ for (const driver of await drivers()) {
         },
         { lease: 60_000, responseTimeout: 10_000 },
       ));
-
-    test("a reply that is lost: the request is repeated, and holds once", () =>
-      through(async (client, way) => {
-        const lock = client.lock(fresh());
-        way.swallow = "RLOCK.ACQUIRE";
-        setTimeout(() => (way.swallow = undefined), 300);
-        const held = await lock.acquire({ timeout: 5_000 });
-        assert.equal((await lock.info()).holders[0].holds, 1);
-        await held.release();
-        assert.equal(await lock.locked(), false);
-        // Asked once, it is given up when its time is over, and what was granted is released.
-        way.swallow = "RLOCK.ACQUIRE";
-        await assert.rejects(lock.tryAcquire(), is(Unreachable));
-        way.swallow = undefined;
-        await until("it is free", async () => (await raw.send("EXISTS", lock.name)) === 0);
-      }));
-
-    test("a reply to a release that is lost: unknown, and free", () =>
-      through(async (client, way) => {
-        const lock = client.lock(fresh());
-        const held = await lock.acquire();
-        way.swallow = "RLOCK.RELEASE";
-        setTimeout(() => (way.swallow = undefined), 300);
-        await assert.rejects(held.release(), is(OutcomeUnknown));
-        await until("it is free", async () => (await raw.send("EXISTS", lock.name)) === 0);
-      }));
-
-    test("a server that stands still: held until the local deadline, then lost, and waits time out", () =>
-      through(async (client, way, events) => {
-        const lock = client.lock(fresh());
-        const held = await lock.acquire();
-        await sleep(1_100);
-        const start = performance.now();
-        server.pause();
-        const other = client.lock(fresh());
-        const waiting = other.acquire({ timeout: 1_000 });
-        await assert.rejects(waiting, is(Timeout));
-        held.check();
-        await until("it is lost", () => held.signal.aborted, 3_500);
-        assert(performance.now() - start < 3_100 + stall());
-        assert(events.some((event) => event.type === "disconnected"));
-        assert.equal(held.signal.reason.why, "expired");
-        server.resume();
-        await assert.rejects(held.release(), is(LockLost));
-        await until("it is free", async () => !(await lock.locked().catch(() => true)));
-      }));
 
     test("a server that accepts and never answers: attempts to connect do not pile up, and end with the client", async () => {
       const other = await startServer();
@@ -279,19 +191,6 @@ for (const driver of await drivers()) {
         await raw.send("RLOCK.RELEASE", lock.name, "other");
         await (await waiting).release();
       }));
-
-    test("a server that is restarted empty: the lock is lost, and a new one can be had", async () => {
-      const other = await startServer();
-      const client = await driver.connect(other.url, PACE);
-      const lock = client.lock(fresh());
-      const held = await lock.acquire();
-      await other.restart();
-      await until("it is lost", () => held.signal.aborted);
-      assert.equal(held.signal.reason.why, "taken");
-      await (await lock.acquire({ timeout: 5_000 })).release();
-      await client.close();
-      await other.stop();
-    });
 
     test("what is wrong with a server or a user is said at once", async () => {
       const refused = `redis://127.0.0.1:${await freePort()}`;
@@ -348,38 +247,6 @@ for (const driver of await drivers()) {
         },
         { lease: 30_000, responseTimeout: 5_000 },
       ));
-
-    test("draining and read-only servers", async () => {
-      const other = await startServer();
-      const look = new Raw(other.port);
-      const client = await driver.connect(other.url);
-      const lock = client.lock("a");
-      await look.send("CONFIG", "SET", "rlock.accept", "no");
-      await assert.rejects(lock.tryAcquire(), is(Refused));
-      const waiting = lock.acquire({ timeout: 5_000 });
-      await sleep(100);
-      await look.send("CONFIG", "SET", "rlock.accept", "yes");
-      await (await waiting).release();
-      await look.send("REPLICAOF", "127.0.0.1", String(server.port));
-      await assert.rejects(lock.acquire({ timeout: 500 }), (error) => error.name === "Timeout" && /is a replica/.test(error.cause.message));
-      await client.close();
-      look.close();
-      await other.stop();
-    });
-
-    test("a close with a dead server ends in time", async () => {
-      const way = await proxy(server.port);
-      const client = await driver.connect(way.url, PACE);
-      const held = await client.lock(fresh()).acquire();
-      way.refuse = true;
-      way.cut();
-      const released = held.release().catch((error) => error);
-      const start = performance.now();
-      await assert.rejects(client.close({ timeout: 300 }), { name: "Unflushed" });
-      assert(performance.now() - start < 600 + stall());
-      assert.equal((await released).name, "OutcomeUnknown");
-      way.close();
-    });
 
     test("a script that forgets close() ends by itself, unless it holds or waits", async () => {
       const entry = driver.name.startsWith("ioredis") ? "ioredis" : "node-redis";

@@ -60,17 +60,8 @@ export async function startServer(...more) {
   const words = more.filter((word) => word !== "--without-module");
   const options = ["--port", String(port), "--save", "", "--dir", dir, "--enable-debug-command", "yes", ...words, ...load];
   let log = "";
-  let process_;
-  const launch = async () => {
-    process_ = start(options, { stdio: ["ignore", "pipe", "pipe"] });
-    process_.stdout.on("data", (data) => (log += data));
-    for (let tries = 0; tries < 200; tries++) {
-      if (process_.exitCode !== null) throw new Error(`the server ended:\n${log}`);
-      if (await answers(port)) return;
-      await sleep(25);
-    }
-    throw new Error(`the server does not answer:\n${log}`);
-  };
+  const process_ = start(options, { stdio: ["ignore", "pipe", "pipe"] });
+  process_.stdout.on("data", (data) => (log += data));
   const kill = () =>
     new Promise((done) => {
       if (process_.exitCode !== null || process_.signalCode !== null) return done();
@@ -78,17 +69,18 @@ export async function startServer(...more) {
       process_.kill("SIGCONT");
       process_.kill("SIGKILL");
     });
-  await launch();
+  for (let tries = 0; ; tries++) {
+    if (process_.exitCode !== null) throw new Error(`the server ended:\n${log}`);
+    if (await answers(port)) break;
+    if (tries === 200) throw new Error(`the server does not answer:\n${log}`);
+    await sleep(25);
+  }
   return {
     port,
     url: `redis://127.0.0.1:${port}`,
     pause: () => process_.kill("SIGSTOP"),
     resume: () => process_.kill("SIGCONT"),
     kill,
-    restart: async () => {
-      await kill();
-      await launch();
-    },
     stop: async () => {
       await kill();
       rmSync(dir, { recursive: true, force: true });

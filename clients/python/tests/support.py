@@ -85,7 +85,6 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}"
-        self.accepted = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -97,7 +96,6 @@ class Proxy:
             if self.refusing:
                 client.close()
                 continue
-            self.accepted += 1
             try:
                 server = socket.create_connection(("127.0.0.1", self.target))
             except OSError:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rlock_client import AsyncClient, Client, Closed, Denied, LockLost, Timeout
+from rlock_client import AsyncClient, Client, Denied, LockLost, Timeout
 from support import Proxy, Server, eventually
 
 
@@ -22,28 +22,6 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 async def soon(true: Any) -> None:
     await asyncio.to_thread(eventually, true)
-
-
-def test_exclusion_and_release(server: Server, name: str) -> None:
-    async def work() -> None:
-        async with AsyncClient(server.url) as client:
-            lock = client.lock(name, fenced=True)
-            async with lock as held:
-                held.check()
-                assert held.token > 0
-                with pytest.raises(Denied):
-                    await lock.try_acquire()
-                assert await lock.locked()
-                inner = await held.reenter()
-                assert (await lock.info()).holders[0]["holds"] == 2
-                await inner.release()
-            assert not await lock.locked()
-            async with await lock.acquire(3) as held:
-                held.check()
-            with pytest.raises(LockLost, match="it was released"):
-                held.check()
-
-    run(work())
 
 
 def test_re_entries_leave_nothing_in_memory(server: Server, name: str) -> None:
@@ -85,27 +63,6 @@ def test_tasks_of_one_owner(server: Server, name: str) -> None:
     run(work())
 
 
-def test_a_lost_hold_of_a_named_owner(server: Server, name: str) -> None:
-    async def work() -> None:
-        async with AsyncClient(server.url, lease=0.6) as client:
-            lock = client.lock(name, owner="me")
-            with pytest.raises(LockLost, match="forced release"):
-                async with lock as held:
-                    await lock.force_release()
-                    await asyncio.sleep(20)
-            held = await lock.acquire()
-            await lock.force_release()
-            await asyncio.wait_for(held.lost.wait(), 5)
-            with pytest.raises(LockLost, match="forced release"):
-                await lock.acquire()
-            with pytest.raises(LockLost):
-                await held.release()
-            async with lock:
-                assert server.do("HGET", name, "me") == b"1"
-
-    run(work())
-
-
 def test_tasks_exclude_each_other_with_one_handle(server: Server, name: str) -> None:
     async def work() -> None:
         inside = most = 0
@@ -122,35 +79,6 @@ def test_tasks_exclude_each_other_with_one_handle(server: Server, name: str) -> 
 
             await asyncio.gather(*(one() for _ in range(50)))
         assert (inside, most) == (0, 1)
-
-    run(work())
-
-
-def test_five_hundred_waits_on_one_link(server: Server, name: str) -> None:
-    async def work() -> None:
-        async with AsyncClient(server.url) as client:
-            guard = await client.lock(name).acquire()
-
-            async def one() -> None:
-                async with client.lock(name):
-                    pass
-
-            tasks = [asyncio.create_task(one()) for _ in range(500)]
-            await soon(lambda: server.waiters(name) == 500)
-            await guard.release()
-            await asyncio.gather(*tasks)
-
-    run(work())
-
-
-@pytest.mark.parametrize("wait", [0.3, 1.0])
-def test_a_wait_ends_at_its_time(server: Server, name: str, wait: float) -> None:
-    async def work() -> None:
-        async with AsyncClient(server.url) as client, client.lock(name):
-            began = time.monotonic()
-            with pytest.raises(Timeout):
-                await client.lock(name, wait=wait).acquire()
-            assert wait - 0.002 <= time.monotonic() - began < wait + 0.25
 
     run(work())
 
@@ -247,21 +175,6 @@ def test_a_task_that_is_cancelled_at_the_end_of_its_block_ends_now(server: Serve
     run(work())
 
 
-def test_a_cancelled_wait_leaves_nothing(server: Server, name: str) -> None:
-    async def work() -> None:
-        async with AsyncClient(server.url) as client:
-            guard = await client.lock(name).acquire()
-            task = asyncio.create_task(client.lock(name).acquire())
-            await soon(lambda: server.waiters(name) == 1)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            await soon(lambda: server.waiters(name) == 0)
-            await guard.release()
-
-    run(work())
-
-
 def test_cancelling_at_any_moment_leaves_no_lock(server: Server, name: str) -> None:
     async def work() -> None:
         async with AsyncClient(server.url) as client:
@@ -312,47 +225,6 @@ def test_a_loop_that_was_closed_holds_no_lock(server: Server, name: str) -> None
         del task, loop
         gc.collect()
         asyncio.run(client.close())
-
-
-def test_a_busy_loop_keeps_its_lock(server: Server, name: str) -> None:
-    async def work() -> None:
-        async with AsyncClient(server.url, lease=0.5) as client, client.lock(name) as held:
-            # It blocks the loop, and computes: the engine's thread gets its share.
-            end = time.monotonic() + 2
-            while time.monotonic() < end:
-                sum(range(1000))
-                held.check()
-
-    run(work())
-
-
-def test_readers_and_writers(server: Server, name: str) -> None:
-    async def work() -> None:
-        async with AsyncClient(server.url) as client:
-            lock = client.read_write_lock(name)
-            writer = await lock.write().acquire()
-            reader = await writer.downgrade()
-            async with lock.read():
-                reader.check()
-            await reader.release()
-
-    run(work())
-
-
-def test_close_ends_waits(server: Server, name: str) -> None:
-    async def work() -> None:
-        client = AsyncClient(server.url)
-        held = await client.lock(name).acquire()
-        tasks = [asyncio.create_task(client.lock(name).acquire()) for _ in range(20)]
-        await soon(lambda: server.waiters(name) == 20)
-        await client.close()
-        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(isinstance(one, Closed) for one in outcomes)
-        await asyncio.wait_for(held.lost.wait(), 5)
-        assert server.waiters(name) == 0
-        server.do("DEL", name)
-
-    run(work())
 
 
 def test_blocks_end_with_a_close_and_release_their_locks(server: Server, name: str) -> None:

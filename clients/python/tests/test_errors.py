@@ -83,18 +83,6 @@ def test_a_user_who_may_not_wait(locked: Server, rules: str) -> None:
     assert "+subscribe +pubsub|numsub &rlock:grants:*" in str(error)
 
 
-def test_permissions_that_are_enough(locked: Server) -> None:
-    rules = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info +subscribe +pubsub|numsub +ping"
-    locked.do("ACL", "SETUSER", "v", "reset", "on", ">p", "~jobs:*", "&rlock:grants:*", *rules.split())
-    with Client(f"redis://v:p@127.0.0.1:{locked.port}") as client:
-        with client.lock("jobs:1", wait=5), pytest.raises(Error, match="was not acquired"):
-            client.lock("jobs:1", wait=1.5).acquire()
-        with pytest.raises(Permission):
-            client.lock("others:1").acquire()
-        with pytest.raises(Permission):
-            client.lock("jobs:1").force_release()
-
-
 @pytest.mark.parametrize("wait", [0, 5])
 def test_a_key_that_is_no_lock(server: Server, name: str, wait: float) -> None:
     server.do("SET", name, "1")
@@ -102,11 +90,6 @@ def test_a_key_that_is_no_lock(server: Server, name: str, wait: float) -> None:
     assert isinstance(error, NotALock)
     assert f"the key {name} holds something else" in str(error)
     server.do("DEL", name)
-
-
-def test_a_lock_of_the_other_kind(client: Client, name: str) -> None:
-    with client.read_write_lock(name).read(), pytest.raises(NotALock):
-        client.lock(name).acquire()
 
 
 def test_a_lock_that_becomes_something_else_is_lost(server: Server, name: str) -> None:
@@ -136,17 +119,6 @@ def test_a_replica(server: Server) -> None:
     assert isinstance(error, Unreachable)
     assert error.server == f"127.0.0.1:{replica.port}"
     replica.stop()
-
-
-def test_a_server_that_drains(own_server: Server) -> None:
-    own_server.do("CONFIG", "SET", "rlock.accept", "no")
-    with Client(own_server.url) as client:
-        with pytest.raises(Refused, match=r"rlock\.accept"):
-            client.lock("a").try_acquire()
-        with pytest.raises(Error, match="was not acquired within"):
-            client.lock("a", wait=0.3).acquire()
-        own_server.do("CONFIG", "SET", "rlock.accept", "yes")
-        client.lock("a", wait=5).acquire().release()
 
 
 def test_a_database_that_is_not_there(server: Server) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rlock_client import AsyncClient, Client, LockLost, OutcomeUnknown, Timeout, Unreachable
-from support import Proxy, Server, eventually, free_port
+from rlock_client import AsyncClient, Client, LockLost, Unreachable
+from support import Server
 
 LIMIT = 2.0  # of a call, by default
 ENDS: dict[str, tuple[int, str]] = {
@@ -31,19 +31,6 @@ def ending(request: pytest.FixtureRequest, own_server: Server) -> Iterator[tuple
 
 def took(began: float, limit: float = LIMIT) -> bool:
     return time.monotonic() - began < limit + 1  # on a busy machine
-
-
-def test_the_end_of_a_block(ending: Any, name: str) -> None:
-    server, end, said = ending
-    client = Client(server.url)
-    with pytest.raises(OutcomeUnknown, match=said) as caught, client.lock(name):
-        end()
-        began = time.monotonic()
-    assert took(began)
-    assert isinstance(caught.value.__cause__, Unreachable)
-    began = time.monotonic()
-    client.close()
-    assert took(began)
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -74,62 +61,6 @@ def test_calls_end_in_time(ending: Any, name: str) -> None:
             assert took(began), call
         with pytest.raises(LockLost, match="server unreachable"):
             held.release()
-
-
-def test_a_wait_that_no_server_answers_says_so(ending: Any, name: str) -> None:
-    server, end, said = ending
-    with Client(server.url, response_timeout=1) as client:
-        client.lock(name, wait=5).acquire().release()
-        end()
-        for wait in (0.5, 1.5):
-            began = time.monotonic()
-            with pytest.raises(Timeout, match=said) as caught:
-                client.lock(name).acquire(wait)
-            assert took(began, wait)
-            assert isinstance(caught.value.__cause__, Unreachable)
-
-
-def test_a_wait_for_another_owner_has_no_cause(client: Client, name: str) -> None:
-    with client.lock(name), pytest.raises(Timeout, match="see its holder") as caught:
-        client.lock(name).acquire(0.5)
-    assert caught.value.__cause__ is None
-
-
-def test_a_server_that_was_never_there(name: str) -> None:
-    port = free_port()
-    with Client(f"redis://127.0.0.1:{port}", lease=0.3) as client:
-        for call in (client.lock(name).try_acquire, client.lock(name).info):
-            began = time.monotonic()
-            with pytest.raises(Unreachable, match=f"the server 127.0.0.1:{port} does not answer: connection refused"):
-                call()
-            assert took(began)
-
-
-def test_the_first_connection_has_time(server: Server, proxy: Proxy, name: str) -> None:
-    """A limit that is made of the lease would be 50 ms."""
-    proxy.holding.set()
-    with Client(proxy.url, lease=0.3) as client:
-        asyncio.run(asyncio.wait_for(later(proxy, client, name), 5))
-
-
-async def later(proxy: Proxy, client: Client, name: str) -> None:
-    asked = asyncio.create_task(asyncio.to_thread(client.lock(name).try_acquire))
-    await asyncio.sleep(0.4)
-    proxy.holding.clear()
-    guard = await asked
-    await asyncio.to_thread(guard.release)
-
-
-def test_a_release_goes_on_in_the_background(server: Server, proxy: Proxy, name: str) -> None:
-    with Client(proxy.url, response_timeout=0.3) as client:
-        held = client.lock(name).acquire()
-        proxy.refusing = True
-        proxy.cut()
-        with pytest.raises(OutcomeUnknown):
-            held.release()
-        assert server.do("EXISTS", name)
-        proxy.refusing = False
-        eventually(lambda: not server.do("EXISTS", name), 3)
 
 
 def test_a_cancelled_task_ends_now(ending: Any, name: str) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +13,7 @@ from rlock_client import Client, LockLost, OutcomeUnknown, Timeout
 from support import Proxy, Server, eventually
 
 
-@pytest.mark.parametrize("word", [b"RLOCK.ACQUIRE", b"RLOCK.RELEASE", b"RLOCK.RENEW", b"SUBSCRIBE", b"NUMSUB"])
+@pytest.mark.parametrize("word", [b"RLOCK.RELEASE", b"SUBSCRIBE", b"NUMSUB"])
 def test_a_reply_lost_at_each_command(server: Server, proxy: Proxy, name: str, word: bytes) -> None:
     """The command is carried out, its reply never arrives, and the connection breaks."""
     eaten = [0]
@@ -37,38 +34,6 @@ def test_a_reply_lost_at_each_command(server: Server, proxy: Proxy, name: str, w
             held.release()
         assert eaten[0]
         eventually(lambda: not server.do("EXISTS", name), 3)
-
-
-def test_a_process_that_was_stopped(server: Server, name: str) -> None:
-    """Its first check fails, and it has not renewed."""
-    program = f"""
-import sys
-from rlock_client import Client, LockLost
-with Client({server.url!r}, lease=1) as client:
-    held = client.lock({name!r}).acquire()
-    print("held", flush=True)
-    sys.stdin.readline()
-    try:
-        held.check()
-    except LockLost as error:
-        print(error.why, flush=True)
-"""
-    child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert child.stdin is not None
-    assert child.stdout is not None
-    assert child.stdout.readline() == "held\n"
-    child.send_signal(signal.SIGSTOP)
-    child.stdin.write("\n")
-    child.stdin.flush()
-    time.sleep(1.3)
-    with Client(server.url) as client:
-        guard = client.lock(name, wait=5).acquire()
-        child.send_signal(signal.SIGCONT)
-        assert child.stdout.readline() in ("expired\n", "taken\n")
-        guard.check()
-        guard.release()
-    child.communicate(timeout=10)
-    assert child.returncode == 0
 
 
 def in_child(work: object) -> int:
@@ -168,20 +133,6 @@ def test_a_child_does_not_keep_the_connections_of_its_parent(server: Server, nam
     eventually(lambda: not server.clients(), 5)
     os.close(write)
     os.waitpid(pid, 0)
-
-
-def test_an_exit_with_a_held_lock(server: Server, name: str) -> None:
-    program = f"""
-from rlock_client import Client
-client = Client({server.url!r}, lease=1)
-held = client.lock({name!r}).acquire()
-print("held", flush=True)
-"""
-    began = time.monotonic()
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=False)
-    assert (ran.stdout, ran.stderr, ran.returncode) == ("held\n", "", 0)
-    assert time.monotonic() - began < 5
-    eventually(lambda: not server.do("EXISTS", name), 3)
 
 
 def test_a_thread_that_keeps_the_interpreter_busy(server: Server, name: str) -> None:

@@ -334,30 +334,6 @@ def test_a_write_that_is_refused_by_a_replica_is_enough(name: str) -> None:
         primary.stop()
 
 
-LEAST = ["+rlock.acquire", "+rlock.release", "+rlock.renew", "+rlock.cancel", "+rlock.info"]
-LEAST += ["+subscribe", "+pubsub|numsub"]
-
-
-@pytest.mark.parametrize("more", [[], ["+ping"], ["+ping", "+role", "+client"]])
-def test_heartbeats_do_not_fill_the_log_of_refusals(own_server: Server, name: str, more: list[str]) -> None:
-    own_server.do("ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "&rlock:grants:*", *LEAST, *more)
-    url = f"redis://u:p@127.0.0.1:{own_server.port}"
-    with Client(url, session_grace=0.4) as client, client.lock(name, wait=5) as held:
-        with pytest.raises(Timeout):
-            client.lock(name, wait=1.5).acquire()
-        before = refusals(own_server)
-        time.sleep(1)
-        held.check()
-        assert refusals(own_server) == before
-    assert (
-        before <= 15
-    )  # once for each connection: its name, what the driver says of itself, a lease that may not be read
-
-
-def refusals(server: Server) -> int:
-    return sum(int(dict(zip(one[::2], one[1::2], strict=True))[b"count"]) for one in ask(server.port, "ACL", "LOG"))
-
-
 def test_a_lost_lock_is_not_released_with_success(service: Service, name: str) -> None:
     """The lock was acquired at the old primary after the promotion: the new one does not know it."""
     with Client(service.driver(), lease=3) as client:

@@ -89,18 +89,6 @@ def join(nodes: list[Server]) -> None:
     eventually(lambda: all(b"cluster_known_nodes:3" in node.do("CLUSTER", "INFO") for node in nodes), 20)
 
 
-def test_locks_in_a_cluster(cluster: list[Server], name: str) -> None:
-    driver = redis.RedisCluster(host="127.0.0.1", port=cluster[0].port)
-    with Client(driver, lease=1) as client:
-        guards = [client.lock(f"{name}:{number}").try_acquire() for number in range(20)]
-        time.sleep(1.5)
-        for guard in guards:
-            guard.check()
-            assert client.lock(guard.name).locked()
-            guard.release()
-    driver.close()
-
-
 def test_waits_in_a_cluster(cluster: list[Server], name: str) -> None:
     """Each node that is used has one subscription, and each grant is at its own node."""
     driver = redis.RedisCluster(host="127.0.0.1", port=cluster[0].port)

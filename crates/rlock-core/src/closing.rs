@@ -13,8 +13,8 @@ use crate::{types::Expiry, view::Need};
 impl<P: Server> Turn<'_, '_, P> {
     /// Runs a turn to its end.
     #[inline(always)]
-    pub(crate) fn run<T>(mut self, body: impl FnOnce(&mut Self) -> T) -> T {
-        let result = body(&mut self);
+    pub(crate) fn run<T>(&mut self, body: impl FnOnce(&mut Self) -> T) -> T {
+        let result = body(self);
         self.close();
         result
     }

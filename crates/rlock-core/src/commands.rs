@@ -28,7 +28,7 @@ pub enum Answer {
 impl<P: InCommand> At<'_, '_, P> {
     /// RLOCK.ACQUIRE.
     pub fn acquire(self, request: &Acquire<'_>) -> Result<Answer, Error> {
-        Turn::of_command(self).run(|turn| turn.acquire(request))
+        Turn::of_command(self, |turn| turn.acquire(request))
     }
 
     /// RLOCK.RELEASE.
@@ -53,7 +53,7 @@ impl<P: InCommand> At<'_, '_, P> {
 
     /// RLOCK.CANCEL.
     pub fn cancel(self, request: &Cancel<'_>) -> Result<Reply, Error> {
-        Ok(Turn::of_command(self).run(|turn| turn.cancel(request.owner.bytes())))
+        Ok(Turn::of_command(self, |turn| turn.cancel(request.owner.bytes())))
     }
 
     /// A command that changes what its owner, or any owner, holds.
@@ -64,7 +64,7 @@ impl<P: InCommand> At<'_, '_, P> {
         tying: Tying,
         rule: impl Fn(&View, UnixMs) -> Result<Step, Error>,
     ) -> Result<Reply, Error> {
-        Turn::of_command(self).run(|turn| turn.change_holds(seen_by, tying, rule))
+        Turn::of_command(self, |turn| turn.change_holds(seen_by, tying, rule))
     }
 }
 
@@ -93,7 +93,7 @@ impl<P: InCommand> Turn<'_, '_, P> {
         // HOLDS n above 1 builds on holds that the owner has lost by now: no wait brings them back.
         let is_first_hold = request.arrive_at.is_none_or(|wanted| wanted == Holds::ONE);
         let tying = Tying::Set(request.session);
-        let user = tying.check(node, picture.name(), owner, &decision)?;
+        let user = tying.check(node, || picture.name(), owner, &decision)?;
         match request.wait.filter(|wait| is_first_hold && may_wait(node, *wait)) {
             Some(wait) if decision.reply == Reply::Denied => {
                 picture.begin_entry();
@@ -128,7 +128,7 @@ impl<P: InCommand> Turn<'_, '_, P> {
             picture.close().at.lock.check_leases(owner)?;
         }
         let owner = owner.unwrap_or_default();
-        let user = tying.check(node, picture.name(), owner, &decision)?;
+        let user = tying.check(node, || picture.name(), owner, &decision)?;
         picture.conclude(owner, &decision, (tying, user))
     }
 

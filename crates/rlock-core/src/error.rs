@@ -65,6 +65,8 @@ pub enum Error {
     TooManyTies,
     /// The user has its share of the ties to connections.
     UserHasTooManyTies,
+    /// SESSION of a call on a connection that is older than the one to which the owner's hold or wait is tied.
+    TiedToYounger,
     /// SESSION of a call that no connection has sent.
     NoSession,
     /// The grace period of SESSION is not an integer from 0 to 2^43.
@@ -159,6 +161,9 @@ impl fmt::Display for Error {
             ),
             Self::UserHasTooManyTies => f.write_str(
                 "QUEUEFULL this user has its share of all calls with SESSION (rlock.max-share-per-user); try again later, leave SESSION out, or raise the option",
+            ),
+            Self::TiedToYounger => f.write_str(
+                "TRYAGAIN the owner is tied to a younger connection; send the call there, or again once that connection has ended",
             ),
             Self::NoSession => f.write_str(
                 "ERR SESSION needs a connection; leave it out in scripts, functions and calls of other modules",

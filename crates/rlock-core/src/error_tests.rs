@@ -42,6 +42,7 @@ fn all() -> Vec<Error> {
         Error::UserQueueFull,
         Error::UserHasTooManyTies,
         Error::TooManyTies,
+        Error::TiedToYounger,
         Error::NoSession,
         Error::BadGrace,
         Error::NotBlockable,

@@ -88,15 +88,16 @@ impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
         }
     }
 
-    /// The turn of a command. Without waiters, pending grants or the like the lock needs none, and the command cannot cause work
+    /// Runs the turn of a command. Without waiters, pending grants or the like the lock needs none, and the command cannot cause work
     /// outside commands.
     #[inline(always)]
-    pub(crate) fn of_command(at: At<'a, 'l, P>) -> Self {
+    pub(crate) fn of_command<T>(at: At<'a, 'l, P>, body: impl FnOnce(&mut Self) -> T) -> T {
+        // In its place: a copy costs as much as a part of the rule for a plain lock.
         let mut turn = Self::new(at);
         if turn.at.node.locks(|locks| locks.is_watched() && locks.watches(turn.at.name())) {
             turn.begin_entry();
         }
-        turn
+        turn.run(body)
     }
 
     /// The lock has waiters, or gets one now.

@@ -7,8 +7,8 @@ use crate::locks::{Cause, LockName, Session, User};
 use crate::node::Node;
 use crate::note::Note;
 use crate::port::{InCommand, Server};
-use crate::request::Acquire;
-use crate::types::{Holds, LeaseMs, Mode};
+use crate::request::{Acquire, Wait};
+use crate::types::{Holds, LeaseMs};
 
 /// What a successful call does to the tie of its owner's holds.
 #[derive(Clone, Copy)]
@@ -24,18 +24,18 @@ impl Tying {
         matches!(self, Self::Set(Some(_)))
     }
 
-    /// Refuses one tie more than the server or the user may have, where a call that ties would succeed. Returns the user for
-    /// which the tie counts. A call that ties nothing costs nothing here.
+    /// Refuses one tie more than the server or the user may have, and a tie that would stay with a younger connection, where a
+    /// call that ties would succeed. Returns the user for which the tie counts. A call that ties nothing costs nothing here.
     #[inline]
-    pub(crate) fn check<P: InCommand>(
+    pub(crate) fn check<'l, P: InCommand>(
         self,
         node: Node<'_, P>,
-        lock: LockName<'_>,
+        lock: impl FnOnce() -> LockName<'l>,
         owner: &[u8],
         decision: &Decision,
     ) -> Result<Option<User>, Error> {
         let succeeds = matches!(decision.reply, Reply::Acquired { .. } | Reply::Renewed);
-        if self.ties() && succeeds { check(node, lock, (owner, decision.change.mode)) } else { Ok(None) }
+        if self.ties() && succeeds { check(node, lock(), owner, &decision.change) } else { Ok(None) }
     }
 
     /// The call has succeeded with this decision. A plain one does not come here.
@@ -63,10 +63,18 @@ impl Tying {
 fn check<P: InCommand>(
     node: Node<'_, P>,
     lock: LockName<'_>,
-    hold: (&[u8], Mode),
+    owner: &[u8],
+    change: &Change,
 ) -> Result<Option<User>, Error> {
+    let (hold, client) = ((owner, change.mode), node.port.client_id());
     let (user, limits) = (node.port.user(), node.port.settings().max_ties);
-    let allowed = node.locks(|locks| locks.may_tie(lock, hold, user.as_deref(), limits));
+    let allowed = node.locks(|locks| {
+        // The tie of an earlier hold, which has ended, keeps no connection from the next one.
+        if !is_first_hold(change) {
+            locks.check_tie_moves(lock, hold, client)?;
+        }
+        locks.may_tie(lock, hold, user.as_deref(), limits)
+    });
     allowed.inspect_err(|why| note_refused(node, why))?;
     Ok(user)
 }
@@ -80,7 +88,8 @@ pub(crate) fn note_refused<P: Server>(node: Node<'_, P>, why: &Error) {
 }
 
 impl<P: InCommand> At<'_, '_, P> {
-    /// The connection that a waiter is tied to, if there is room for one more tie.
+    /// The connection that a waiter is tied to, if there is room for one more tie. A blocked waiter leaves the connection to which
+    /// the one before it was tied, even a younger one: it ends with the connection that it blocks.
     pub(crate) fn waiters_session(
         &self,
         request: &Acquire<'_>,
@@ -88,9 +97,15 @@ impl<P: InCommand> At<'_, '_, P> {
     ) -> Result<Option<Session>, Error> {
         let Some(grace) = request.session else { return Ok(None) };
         let (waiter, limits) = ((request.owner.bytes(), request.mode()), self.node.port.settings().max_ties);
-        let allowed = self.locks(|locks, lock| locks.may_tie_waiter(lock, waiter, user, limits));
+        let (client, blocks) = (self.node.port.client_id(), matches!(request.wait, Some(Wait::Block(_))));
+        let allowed = self.locks(|locks, lock| {
+            if !blocks {
+                locks.check_waiters_tie_moves(lock, waiter, client)?;
+            }
+            locks.may_tie_waiter(lock, waiter, user, limits)
+        });
         allowed.inspect_err(|why| note_refused(self.node, why))?;
-        Ok(Some(Session { client: self.node.port.client_id(), grace }))
+        Ok(Some(Session { client, grace }))
     }
 }
 

@@ -163,7 +163,7 @@ impl Report {
             ("server", format!("{}, rlock {}", self.server, env!("CARGO_PKG_VERSION"))),
             ("clients at a time", self.clients.to_string()),
             ("acquisitions", format!("{}, of them {} after a wait", self.acquisitions, self.hand_offs)),
-            ("by kind of client", listed(&self.by_kind)),
+            ("kinds of client", self.by_kind.len().to_string()),
             ("fencing tokens", self.tokens.to_string()),
             ("faults", listed(&self.faults)),
             ("refused or sent away, and why", listed(&self.reasons)),

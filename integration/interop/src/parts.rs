@@ -225,7 +225,9 @@ fn node(client: &str) -> Outcome {
         place.run("npm", &["ci", "--loglevel=error", "--no-audit", "--no-fund"])
     })?;
     let program = format!("{client}.mjs");
-    place.write(&program, &tested(client, "js", &format!("node/{client}.test.mjs")));
+    // One page has the class of a held lock for both drivers.
+    let copied = page(client, "js") + &page("ioredis", "js held");
+    place.write(&program, &(copied + &test(&format!("node/{client}.test.mjs"))));
     place.run_with("node", &[&program], &[url(&TestServer::start())])
 }
 

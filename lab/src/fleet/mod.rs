@@ -17,7 +17,7 @@ pub(crate) use figures::page;
 
 /// The page, and the programs that it shows.
 const PAGE: &str = "docs/clients/from-redisson.md";
-const PROGRAMS: [&str; 3] = ["Before", "SameCode", "After"];
+const PROGRAMS: [&str; 2] = ["SameCode", "After"];
 
 /// The time limit for one program, in seconds: with downloads.
 const LIMIT_SECONDS: &str = "400";

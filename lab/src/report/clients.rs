@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::doc::environment;
-use super::tables::{figure, grouped, number};
+use super::tables::{self, figure, grouped, median, number};
 use crate::clients::{Clients, Library, LibraryCosts, WAITERS};
 
 /// All tables.
@@ -11,30 +11,28 @@ pub(crate) fn tables(clients: Option<&Clients>) -> String {
     let Some(clients) = clients else { return "No results are stored.".into() };
     let rounds = clients.rows.first().map_or(0, |one| one.rounds);
     format!(
-        "{}\nEach figure is of {rounds} rounds.\n\n{}\n### Acquire and release\n\n{}\n### From one process to another\n\n{}\n\
-         ### {WAITERS} waiters of one lock\n\n{}",
+        "{} {rounds} rounds.\n\n{}\n### One owner at a time\n\n{}\n### {WAITERS} waiters of one lock\n\n{}",
         environment(&clients.environment),
         guarantees(),
         table(
             clients,
-            "| | µs | ratio to rlock-client | its own CPU, µs | server CPU, µs | commands |",
+            "| | acquire + release, µs | ratio | its CPU | server CPU | commands | to another process, µs | ratio |",
             pair
         ),
-        table(clients, "| | µs | ratio to rlock-client |", hand_off),
         table(
             clients,
-            "| | µs for each | ratio to rlock-client | longest wait, ms | overtaken by | server CPU, µs | commands |",
+            "| | µs for each | ratio | longest wait, ms | overtaken by | server CPU | commands |",
             crowd
         ),
     )
 }
 
+/// The promises of rlock-client, which are the same in each language, and those of each library.
 fn guarantees() -> String {
-    let mut text = String::from("| | what its users get, as measured |\n|---|---|\n");
-    for library in Library::ALL {
-        let _ = writeln!(text, "| {} | {} |", library.label(), library.guarantees());
-    }
-    text
+    let libraries = Library::ALL.into_iter().filter(|one| one.own() != *one);
+    let own = format!("rlock-client in each language | {}", Library::Python.guarantees());
+    let rows = libraries.map(|one| format!("{} | {}", one.label(), one.guarantees()));
+    tables::table("| what its users get, as measured", std::iter::once(own).chain(rows))
 }
 
 fn table(clients: &Clients, head: &str, cells: fn(&LibraryCosts) -> Vec<String>) -> String {
@@ -48,21 +46,17 @@ fn table(clients: &Clients, head: &str, cells: fn(&LibraryCosts) -> Vec<String>)
 }
 
 fn pair(one: &LibraryCosts) -> Vec<String> {
-    let spreads = [one.pair_us, one.pair_to_own, one.pair_cpu_us, one.pair_server_us];
-    let mut cells: Vec<String> = spreads.map(figure).into();
-    cells.push(number(one.pair_commands.median));
-    cells
-}
-
-fn hand_off(one: &LibraryCosts) -> Vec<String> {
-    [one.hand_off_us, one.hand_off_to_own].map(figure).into()
+    let [us, cpu, server, commands] =
+        [one.pair_us, one.pair_cpu_us, one.pair_server_us, one.pair_commands].map(median);
+    let (ratio, hand_off_ratio) = (figure(one.pair_to_own), figure(one.hand_off_to_own));
+    vec![us, ratio, cpu, server, commands, median(one.hand_off_us), hand_off_ratio]
 }
 
 fn crowd(one: &LibraryCosts) -> Vec<String> {
     let crowd = &one.crowd;
     let (longest, overtaken) = (number(crowd.longest_ms), grouped(crowd.overtaken));
-    let (server, commands) = (figure(crowd.server_us), number(crowd.commands.median));
-    vec![figure(crowd.us), figure(crowd.to_own), longest, overtaken, server, commands]
+    let [us, server, commands] = [crowd.us, crowd.server_us, crowd.commands].map(median);
+    vec![us, figure(crowd.to_own), longest, overtaken, server, commands]
 }
 
 #[cfg(test)]
@@ -97,11 +91,11 @@ mod tests {
         };
         let environment = store::load().unwrap().main.environment;
         let text = tables(Some(&Clients { environment, rows: Library::ALL.map(row).into() }));
-        let three = "2.00 (1.00 to 3.00)";
+        let three = "2.00 (1.00–3.00)";
         for line in [
-            format!("| Node: redlock 4.2.0 | {three} | {three} | {three} | {three} | 2.00 |"),
-            format!("| Python: rlock-client | {three} | {three} |"),
-            format!("| Node: redlock 4.2.0 | {three} | {three} | 4.00 | 7 | {three} | 2.00 |"),
+            "| rlock-client in each language | first come, first served;".into(),
+            format!("| Node: redlock 4.2.0 | 2.00 | {three} | 2.00 | 2.00 | 2.00 | 2.00 | {three} |"),
+            format!("| Node: redlock 4.2.0 | 2.00 | {three} | 4.00 | 7 | 2.00 | 2.00 |"),
         ] {
             assert!(text.contains(&line), "{line}\n{text}");
         }

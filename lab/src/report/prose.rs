@@ -43,7 +43,7 @@ fn hand_offs(results: &Results) -> Option<String> {
 fn herd(results: &Results) -> Option<String> {
     let (block, redisson) = (largest(results, Protocol::Block)?, largest(results, Protocol::Redisson)?);
     Some(format!(
-        "**Server CPU for it**: {} µs with BLOCK, {} µs with Redisson's protocol. The next holder knows after {} and {} µs.",
+        "**The server's CPU for this hand-off** is {} µs with BLOCK, {} µs with Redisson's protocol. The next holder knows after {} and {} µs.",
         number(block.cpu_us.median),
         number(redisson.cpu_us.median),
         number(block.latency.p50),
@@ -131,9 +131,8 @@ pub(super) fn missed(stored: &Stored) -> String {
 }
 
 const BLOCK: &str = "\
-**By BLOCK**, the CPU per hand-off grows with the number of blocked clients, as it does for the server's own BLPOP, which has neither
-owners nor leases: a thousand connections outgrow the memory caches. By ENQUEUE it does not grow, because the waiters are entries
-of a queue and not connections.";
+**By BLOCK**, the CPU per hand-off grows with the number of blocked clients, as for the server's own BLPOP: a thousand connections
+outgrow the memory caches. By ENQUEUE it does not grow, because waiters are entries of a queue and not connections.";
 
 /// Where the instructions of an acquire and a release go.
 fn profile(stored: &Stored) -> Option<String> {
@@ -155,8 +154,8 @@ fn profile(stored: &Stored) -> Option<String> {
         if others.is_empty() { String::new() } else { format!(" On other servers: {}.", others.join("; ")) };
     Some(format!(
         "**Acquire and release** take {} instructions of the server, SET NX PX and DEL {} (callgrind, {}, {} in flight, {}, rlock {}). \
-         {} % are rlock's own code, {} % are the cost of any two commands, and {} % are the server's functions by which a module \
-         reads and writes keys and reports changes. These are not built into a module: SET and DEL call none of them.{others}",
+         {} % are rlock's own code, {} % the cost of any two commands, and {} % the server's functions by which a module \
+         reads and writes keys and reports changes. SET and DEL call none of these functions.{others}",
         thousands(plain.rlock),
         thousands(plain.set_del),
         counted.server,
@@ -175,9 +174,8 @@ fn hand_off(stored: &Stored) -> Option<String> {
     let (block, enqueue) = (counted.way("block")?, counted.way("enqueue")?);
     Some(format!(
         "**A hand-off among {} waiters** takes {} instructions of the server by BLOCK and {} by ENQUEUE with its RENEW, RPUSH and the next \
-         BLPOP {} (callgrind, {}, one command at a time, {}, rlock {}). The release and the next acquire of the former holder open the lock's \
-         key {} times. The difference to BLPOP pays for owners, leases and the order of the queue: a third of a hand-off is rlock's own code, \
-         the rest is the server's.",
+         BLPOP {} (callgrind, {}, one command at a time, {}, rlock {}). The difference to BLPOP pays for owners, leases and the order of the \
+         queue. A third of a hand-off is rlock's own code, the rest is the server's.",
         counted.waiters,
         thousands(block.instructions),
         thousands(enqueue.instructions),
@@ -185,7 +183,6 @@ fn hand_off(stored: &Stored) -> Option<String> {
         counted.server,
         counted.date,
         counted.commit,
-        block.key_opens,
     ))
 }
 
@@ -196,11 +193,10 @@ fn next_holder(results: &Results) -> Option<String> {
     let fewest = shared.first()?;
     let cpu = |spread: Option<Spread>| spread.map(|cpu| number(cpu.median));
     Some(format!(
-        "**From the release to the next holder**: a PUBLISH delivers a message and does nothing else. A release reads the lock, \
-         writes the next holder and its lease, reports the changes as key events, and finds the time of the next check; the server \
-         sends the message after all that. With {} waiters, a hand-off by ENQUEUE takes {} µs of CPU where nothing pauses (three \
-         commands), and a PUBLISH {} µs. Here each holder keeps the lock for a while, so the server's caches are cold: {} and {} µs. The \
-         next holder waits for the release's share of that.",
+        "**From the release to the next holder**: a PUBLISH only delivers a message. A release reads the lock, writes the next \
+         holder and its lease, reports the changes as key events, and finds the time of the next check, before the server sends \
+         the message. With {} waiters, a hand-off by ENQUEUE takes {} µs of CPU where nothing pauses, and a PUBLISH {} µs. Where holders keep \
+         the lock for a while, the server's caches are cold: {} and {} µs.",
         fewest.waiters,
         cpu(fewest.busy_cpu_us)?,
         cpu(publish.busy_cpu_us)?,
@@ -214,12 +210,10 @@ fn with_replica(stored: &Stored) -> Option<String> {
     let (plain, replica) = (counted.way("plain")?, counted.way("aof-replica")?);
     let more = |figure: fn(&Way) -> f64| thousands(figure(replica) - figure(plain));
     Some(format!(
-        "**With an AOF and a replica** it is {} to {} instructions: {} more than without for rlock, {} more for SET NX PX and DEL. The \
-         server writes the effects: an acquire goes out as MULTI, HSET, PEXPIREAT, EXEC and a release as MULTI, DEL, PUBLISH, EXEC, \
-         whereas SET and DEL are one effect each. No single command sets a field and the key's expiry: RESTORE would, but makes the AOF \
-         unreadable. The module's calls that give the effects to the server are {} of the instructions: were they free, the ratio \
-         would still be {}. Sending the PUBLISH for the replicas' subscribers later, together with others, would save a part, but the \
-         message would arrive after the next hand-off; rlock does not do that.",
+        "**With an AOF and a replica** an acquire and a release take {} instructions, SET NX PX and DEL {}: {} and {} more than without. An \
+         acquire goes out as MULTI, HSET, PEXPIREAT, EXEC and a release as MULTI, DEL, PUBLISH, EXEC, whereas SET and DEL are one \
+         effect each. The module's calls that give the effects to the server are {} of the instructions. If they were free, the \
+         ratio would still be {}.",
         thousands(replica.rlock),
         thousands(replica.set_del),
         more(|way| way.rlock),

@@ -1,71 +1,84 @@
 //! What Redisson's releases cost as they are, as Markdown tables.
 
+use super::client::section;
 use super::doc::environment;
-use super::tables::{figure, grouped, number, table};
+use super::tables::{figure, grouped, median, table};
 use crate::redisson::{FieldCosts, Java, Pairs, Redissons, Release};
+
+/// The release beside which rlock-client is shown.
+const NEWEST: Java = Java::Redisson(Release::Newest);
 
 /// All tables.
 pub(super) fn tables(results: Option<&Redissons>) -> String {
     let Some(results) = results else { return "No results are stored.".into() };
     let rounds = results.pairs.first().map_or(0, |one| one.rounds);
-    let of = |hold_ms: u64| fields(results.fields.iter().filter(|one| one.hold_ms == hold_ms));
     format!(
-        "{}\nEach figure is of {rounds} rounds. {}\n\n### Acquire and release by a Java process\n\n{}\n\
-         ### Hand-offs of a lock that each keeps for a millisecond\n\n{}\n\
-         ### Hand-offs of a lock that is released at once\n\n{}",
+        "{} {rounds} rounds.\n\n### Acquire and release by a Java process\n\n{}\n### Hand-offs between \
+         processes and threads\n\n{}\n\n{}",
         environment(&results.environment),
-        faster(&results.fields),
         pairs(&results.pairs),
-        of(1),
-        of(0),
+        faster(&results.fields),
+        fields(&results.fields),
     )
 }
 
 fn pairs(results: &[Pairs]) -> String {
     let row = |one: &Pairs| {
-        let figures =
-            [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own];
-        let figures = figures.map(figure).join(" | ");
-        format!("{} | {figures} | {}", label(&one.library), number(one.commands.median))
+        let [us, server_us, commands] = [one.us, one.server_us, one.commands].map(median);
+        let [ratio, server_ratio, client_ratio] =
+            [one.to_own, one.server_to_own, one.client_to_own].map(figure);
+        let library = label(&one.library);
+        format!("{library} | {us} | {ratio} | {server_us} | {server_ratio} | {client_ratio} | {commands}")
     };
-    table(
-        "| µs | ratio | server CPU, µs | ratio | client CPU, µs | ratio | commands",
-        results.iter().map(row),
-    )
+    table("| µs | ratio | server CPU, µs | ratio | client CPU, ratio | commands", results.iter().map(row))
 }
 
-fn fields<'a>(results: impl Iterator<Item = &'a FieldCosts>) -> String {
-    let row = |one: &FieldCosts| {
-        let figures =
-            [one.us, one.to_own, one.server_us, one.server_to_own, one.client_us, one.client_to_own];
-        let (figures, processes) = (figures.map(figure).join(" | "), grouped(one.processes as u64));
-        let (threads, second) = (grouped(one.threads as u64), grouped(one.per_second.median as u64));
-        let (commands, again) = (number(one.commands.median), number(one.again_percent.median));
-        let library = label(&one.library);
-        format!("{library} | {processes} × {threads} | {second} | {figures} | {commands} | {again}")
+/// A row for each layout: rlock-client, the newest release beside it, and the time of the other releases.
+fn fields(results: &[FieldCosts]) -> String {
+    let of = |library: Java, one: &FieldCosts| {
+        let layout = |one: &FieldCosts| (one.processes, one.threads, one.hold_ms);
+        let place = layout(one);
+        results.iter().find(move |other| other.library == library.name() && layout(other) == place)
     };
-    table(
-        "| processes × threads | a second | µs | ratio | server CPU, µs | ratio | client CPU, µs | ratio | commands | to the last \
-         holder, %",
-        results.map(row),
-    )
+    let older: Vec<Java> =
+        Java::ALL.into_iter().filter(|java| ![Java::Rlock, NEWEST].contains(java)).collect();
+    let row = |own: &FieldCosts| {
+        let newest = of(NEWEST, own)?;
+        let section = section(own.hold_ms);
+        let [own_second, second] = [own, newest].map(|one| grouped(one.per_second.median as u64));
+        let medians = [own.us, newest.us].map(median).join(" | ");
+        let ratios = [newest.to_own, newest.server_to_own, newest.client_to_own].map(figure).join(" | ");
+        let commands = [own.commands, newest.commands].map(median).join(" | ");
+        let times = older.iter().map(|java| of(*java, own).map_or("-".into(), |one| median(one.to_own)));
+        Some(format!(
+            "{} | {section} | {own_second} | {second} | {medians} | {ratios} | {commands} | {} | {}",
+            layout(own),
+            median(newest.again_percent),
+            times.collect::<Vec<_>>().join(" | "),
+        ))
+    };
+    let older: String = older.iter().map(|java| format!(" | {}: time, ratio", java.label())).collect();
+    let head = format!(
+        "processes × threads | critical section | rlock: a second | Redisson | rlock: µs | Redisson | ratio | server CPU, ratio | client CPU, \
+         ratio | rlock: commands | Redisson | to the last holder, %{older}"
+    );
+    table(&head, results.iter().filter(|one| one.library == Java::Rlock.name()).filter_map(row))
+}
+
+fn layout(one: &FieldCosts) -> String {
+    format!("{} × {}", grouped(one.processes as u64), grouped(one.threads as u64))
 }
 
 /// Where Redisson wins.
 fn faster(results: &[FieldCosts]) -> String {
-    let newest = Java::Redisson(Release::Newest);
-    let wins = results.iter().filter(|one| one.library == newest.name() && one.to_own.median < 1.0);
-    let layout = |one: &FieldCosts| {
-        let (processes, threads) = (grouped(one.processes as u64), grouped(one.threads as u64));
-        format!("{processes} × {threads} ({} ms)", one.hold_ms)
-    };
-    let layouts: Vec<String> = wins.map(layout).collect();
+    let wins = results.iter().filter(|one| one.library == NEWEST.name() && one.to_own.median < 1.0);
+    let layouts: Vec<String> = wins.map(|one| format!("{} ({} ms)", layout(one), one.hold_ms)).collect();
     if layouts.is_empty() {
-        return format!("{} hands the lock on faster in no layout.", newest.label());
+        return format!("{} hands the lock on faster in no layout.", NEWEST.label());
     }
     format!(
         "{} hands the lock on faster with these processes × threads and critical sections: {}.",
-        newest.label(),
+        NEWEST.label(),
         layouts.join(", ")
     )
 }
@@ -97,8 +110,7 @@ mod tests {
         });
         let environment = store::load().unwrap().main.environment;
         let text = tables(Some(&Redissons { environment, pairs: pairs.into(), fields: vec![] }));
-        let line = "| Redisson 4.7.0 | 2.00 (1.00 to 9.00) | 3.00 (1.00 to 9.00) | 4.00 (1.00 to 9.00) | 5.00 (1.00 to 9.00) | \
-                    6.00 (1.00 to 9.00) | 7.00 (1.00 to 9.00) | 8.00 |";
+        let line = "| Redisson 4.7.0 | 2.00 | 3.00 (1.00–9.00) | 4.00 | 5.00 (1.00–9.00) | 7.00 (1.00–9.00) | 8.00 |";
         assert!(text.contains(line), "{line}\n{text}");
         assert_eq!(tables(None), "No results are stored.");
     }

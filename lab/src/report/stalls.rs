@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use super::doc::environment;
 use super::tables::{grouped, number};
-use crate::results::{Environment, Results, Stall, Stalls};
+use crate::results::{Results, Stall, Stalls};
 use crate::stalls::{Names, Scenario};
 
 /// The longest that another client may wait, in ms.
@@ -36,12 +37,9 @@ impl Case<'_> {
         self.sizes.iter().map(|one| one.longest_ping_ms).fold(0.0, f64::max)
     }
 
-    fn counts(&self) -> Vec<usize> {
-        self.sizes.iter().map(|one| one.waiters).collect()
-    }
-
-    fn is_met(&self) -> bool {
-        self.longest() <= LONGEST_MS && self.growth().is_none_or(|growth| growth <= GROWTH)
+    /// The fewest and the most waiters.
+    fn ends(&self) -> [usize; 2] {
+        [self.sizes.first(), self.sizes.last()].map(|one| one.map_or(0, |one| one.waiters))
     }
 }
 
@@ -59,52 +57,47 @@ pub(super) fn cases(stalls: &Stalls) -> Vec<Case<'_>> {
 /// The tables of a server, with where and when.
 pub(super) fn server(results: &Results) -> String {
     let Some(stalls) = &results.stalls else { return "No results are stored.".into() };
-    let Environment { server, date, commit, load: [before, after], .. } = &stalls.environment;
     let rounds = stalls.rows.iter().map(|one| one.rounds).min().unwrap_or(0);
-    let tables = tables(stalls);
-    format!(
-        "{server}, {date}, rlock {commit}, {rounds} rounds; load average {before} before, {after} after.\n\n{tables}"
-    )
+    format!("{} {rounds} rounds.\n\n{}", environment(&stalls.environment), tables(stalls))
 }
 
-/// One table for all scenarios of the same sizes.
+/// One table for all scenarios of the same sizes, which has the longest names in its last columns.
 pub(super) fn tables(stalls: &Stalls) -> String {
-    let cases = cases(stalls);
+    let (short, long): (Vec<_>, Vec<_>) =
+        cases(stalls).into_iter().partition(|case| case.names == Names::Short);
     let mut text = String::new();
-    let (mut counts, mut names): (Vec<usize>, _) = (Vec::new(), Names::Short);
-    for case in &cases {
-        if case.counts() != counts || case.names != names {
+    let mut ends = None;
+    for case in &short {
+        let long = long.iter().find(|other| other.scenario == case.scenario);
+        if ends != Some(case.ends()) {
             text.push_str(if text.is_empty() { "" } else { "\n" });
-            if case.names != names {
-                text.push_str("With names of 1,024 bytes, and owners and channels of 512:\n\n");
-            }
-            (counts, names) = (case.counts(), case.names);
-            text.push_str(&head(&counts));
+            ends = Some(case.ends());
+            let [fewest, most] = case.ends().map(|count| grouped(count as u64));
+            let _ = writeln!(
+                text,
+                "| waiters | {fewest}: total, ms | {most}: total, ms | growth | PING, ms | long names, {fewest}: total, ms | PING, ms \
+                 |\n|{}",
+                "---|".repeat(7)
+            );
         }
-        text.push_str(&row(case));
+        text.push_str(&row(case, long));
     }
     text
 }
 
-fn head(counts: &[usize]) -> String {
-    let mut text = String::from("| |");
-    for count in counts {
-        let _ = write!(text, " {}: total, ms | PING, ms |", grouped(*count as u64));
-    }
-    let _ = writeln!(text, " growth | |\n|{}", "---|".repeat(counts.len() * 2 + 3));
-    text
-}
-
-fn row(case: &Case<'_>) -> String {
-    let mut text = format!("| {} |", case.scenario.label());
-    for one in &case.sizes {
-        let _ =
-            write!(text, " {} | {} |", number(one.total_ms.median), judged(one.longest_ping_ms, LONGEST_MS));
-    }
-    let growth = case.growth().map_or("-".into(), |growth| judged(growth, GROWTH));
-    let verdict = if case.is_met() { "met" } else { "**missed**" };
-    let _ = writeln!(text, " {growth} | {verdict} |");
-    text
+fn row(case: &Case<'_>, long: Option<&Case<'_>>) -> String {
+    let total = |one: Option<&&Stall>| one.map_or("-".into(), |one| number(one.total_ms.median));
+    let longest = |case: &Case<'_>| judged(case.longest(), LONGEST_MS);
+    format!(
+        "| {} | {} | {} | {} | {} | {} | {} |\n",
+        case.scenario.label(),
+        total(case.sizes.first()),
+        total(case.sizes.last()),
+        case.growth().map_or("-".into(), |growth| judged(growth, GROWTH)),
+        longest(case),
+        total(long.and_then(|long| long.sizes.first())),
+        long.map_or("-".into(), longest),
+    )
 }
 
 /// A figure, in bold type where it misses its target.
@@ -116,6 +109,7 @@ fn judged(value: f64, most: f64) -> String {
 mod tests {
     use super::*;
     use crate::report::doc;
+    use crate::results::Environment;
     use crate::spread::Spread;
     use crate::store;
 
@@ -153,14 +147,12 @@ mod tests {
         stored.main.stalls = Some(Stalls { environment, rows });
         let page = doc::page(&stored, None);
         for line in [
-            "Redis 7.0.0, ",
-            "| | 10,000: total, ms | PING, ms | 50,000: total, ms | PING, ms | growth | |\n|---|---|---|---|---|---|---|\n",
-            "| FAIR waiters time out | 100 | 3.00 | 650 | 5.00 | 6.50 | met |",
-            "| 0.10 | 2.00 | 1.50 | 2.50 | - | met |",
-            "| 40.0 | 20.0 | 320 | **26.0** | **8.00** | **missed** |\n\n| | 1,000: total, ms |",
-            "| blocked waiters (BLOCK) time out | 10.0 | 4.00 | 50.0 | 4.50 | 5.00 | met |\n\nWith names of 1,024 bytes",
-            "| FAIR waiters time out | 700 | 6.00 | - | met |\n\n| | 1,000: total, ms |",
-            "| blocked waiters (BLOCK) time out | 20.0 | 5.00 | - | met |",
+            ": Redis 7.0.0, rlock ",
+            "| waiters | 10,000: total, ms | 50,000: total, ms | growth | PING, ms | long names, 10,000: total, ms | PING, ms |\n",
+            "| FAIR waiters time out | 100 | 650 | 6.50 | 5.00 | 700 | 6.00 |",
+            "| 0.10 | 1.50 | - | 2.50 | - | - |",
+            "| 40.0 | 320 | **8.00** | **26.0** | - | - |\n\n| waiters | 1,000: total, ms |",
+            "| blocked waiters (BLOCK) time out | 10.0 | 50.0 | 5.00 | 4.50 | 20.0 | 5.00 |",
             "| many waits that end at one moment: the longest PING of another client, ms, worst case | ≤ 25 | **26.0** |",
             "| many waits that end at one moment: total, growth with five times as many, worst case | ≤ 7 | **8.00** |",
         ] {

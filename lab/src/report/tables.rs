@@ -8,13 +8,19 @@ use crate::contention::Protocol;
 use crate::memory::What;
 use crate::placement::Placement;
 use crate::readers::{SIZES, Way};
-use crate::results::{Contention, Latency, Memory, Readers, Results, Uncontended};
+use crate::results::{Contention, Cost, Memory, Readers, Results, Uncontended};
 use crate::spread::Spread;
 use crate::uncontended::{BASES, Setting};
 
-/// A figure and its spread: `1.74 (1.70 to 1.79)`.
+/// A figure and its spread: `1.74 (1.70–1.79)`, or only the figure if the spread does not show.
 pub(crate) fn figure(spread: Spread) -> String {
-    format!("{} ({} to {})", number(spread.median), number(spread.p10), number(spread.p90))
+    let [median, low, high] = [spread.median, spread.p10, spread.p90].map(number);
+    if low == high { median } else { format!("{median} ({low}–{high})") }
+}
+
+/// A figure without its spread.
+pub(crate) fn median(spread: Spread) -> String {
+    number(spread.median)
 }
 
 /// With as many digits as say something.
@@ -61,11 +67,11 @@ pub(crate) fn readers(results: &[Readers]) -> String {
     };
     for readers in SIZES {
         let ours = of(Way::Rlock, readers);
-        let shown = |spread: Option<Spread>| spread.map_or("–".into(), figure);
-        let (ours_us, ratio) = (ours.map(|one| one.cpu_us), ours.map(|one| one.to_fewest));
-        let scripts = of(Way::Redisson, readers).map(|one| one.cpu_us);
+        let us = |one: Option<&Readers>| one.map_or("-".into(), |one| median(one.cpu_us));
+        let (ours_us, ratio) = (us(ours), ours.map(|one| one.to_fewest));
+        let scripts = us(of(Way::Redisson, readers));
         let others = grouped(readers as u64);
-        let _ = writeln!(text, "| {others} | {} | {} | {} |", shown(ours_us), shown(ratio), shown(scripts));
+        let _ = writeln!(text, "| {others} | {ours_us} | {} | {scripts} |", shown(ratio));
     }
     if let Some(most) = results.iter().rfind(|one| one.way == Way::Rlock.name()) {
         let verdict = if most.to_fewest.median <= targets::GROWTH { "met" } else { "**missed**" };
@@ -75,82 +81,62 @@ pub(crate) fn readers(results: &[Readers]) -> String {
 }
 
 /// What one setting and depth means.
-pub(crate) fn uncontended_title(results: &Uncontended) -> String {
-    let setting = if results.setting == Setting::Plain.name() {
-        "no persistence, no replica"
-    } else {
-        "append-only file (everysec) and one replica"
-    };
-    let depth = if results.depth == 1 {
-        "one command in flight".into()
-    } else {
-        format!("{} in flight", results.depth)
-    };
-    let placement = if results.placement == Placement::OneCore.name() { "one core" } else { "two cores" };
-    format!("{depth}, {placement}, {setting}")
+fn setting(results: &Uncontended) -> String {
+    let depth = if results.depth == 1 { "one".into() } else { results.depth.to_string() };
+    let with = if results.setting == Setting::Plain.name() { "" } else { ", AOF and replica" };
+    format!("{depth} in flight{with}")
 }
 
-/// Costs, and ratios to the bases.
-pub(crate) fn uncontended(results: &Uncontended) -> String {
-    let mut text = String::from("| | µs |");
-    for base in BASES {
-        let _ = write!(text, " ratio to {} |", base.label());
-    }
-    text.push_str("\n|---|---|---|---|---|\n");
-    for cost in &results.costs {
-        let label =
-            Contender::named(&cost.contender).map_or(cost.contender.clone(), |one| one.label().into());
-        let _ = write!(text, "| {label} | {} |", figure(cost.cpu_us));
-        for base in BASES {
-            let ratio = match cost.to(base.name()) {
-                _ if base.name() == cost.contender => "1".into(),
-                ratio => ratio.map_or("-".into(), figure),
-            };
-            let _ = write!(text, " {ratio} |");
-        }
-        text.push('\n');
-    }
-    text
-}
-
-/// What a hand-off costs.
-pub(crate) fn contention(results: &[Contention]) -> String {
-    let row = |one: &Contention| {
-        let busy = one.busy_cpu_us.map_or("-".into(), figure);
-        let [fewest, mean, most] = one.grants.map(number);
-        format!(
-            "{} | {} | {} | {} | {} | {busy} | {} | {fewest} to {most}, mean {mean}",
-            label(&one.protocol),
-            grouped(one.waiters as u64),
-            number(one.commands.median),
-            number(one.executed.median),
-            figure(one.cpu_us),
-            number(one.per_second.median),
-        )
+/// The costs with this placement: a column for each setting, and rlock's ratios to the bases.
+pub(crate) fn uncontended(results: &[Uncontended], placement: Placement) -> String {
+    let settings: Vec<&Uncontended> =
+        results.iter().filter(|one| one.placement == placement.name()).collect();
+    let head: String = settings.iter().map(|one| format!(" | {}", setting(one))).collect();
+    let costs = settings.first().map_or(&[][..], |one| &one.costs[..]);
+    let row = |cost: &Cost| {
+        let label = Contender::named(&cost.contender).map_or("?", Contender::label);
+        let costs =
+            settings.iter().map(|one| one.costs.iter().find(|other| other.contender == cost.contender));
+        let cells: String =
+            costs.map(|cost| format!(" | {}", cost.map_or("-".into(), |cost| median(cost.cpu_us)))).collect();
+        format!("{label}{cells}")
     };
-    table(
-        "| waiters | commands sent | executed | CPU, µs | CPU without a pause, µs | hand-offs per second | grants per waiter",
-        results.iter().map(row),
+    let ratios = |one: &&Uncontended| {
+        let rlock = one.costs.iter().find(|cost| cost.contender == Contender::Rlock.name());
+        let ratios = BASES.map(|base| shown(rlock.and_then(|rlock| rlock.to(base.name()))));
+        format!("{} | {}", setting(one), ratios.join(" | "))
+    };
+    let bases = BASES.map(|base| format!(" | to {}", base.label())).concat();
+    format!(
+        "{}\n{}",
+        table(&format!("µs{head}"), costs.iter().map(row)),
+        table(&format!("{}, ratio{bases}", Contender::Rlock.label()), settings.iter().map(ratios)),
     )
 }
 
-/// How long a hand-off takes.
-pub(crate) fn latency(results: &[Contention]) -> String {
+fn shown(spread: Option<Spread>) -> String {
+    spread.map_or("-".into(), figure)
+}
+
+/// What a hand-off costs, and how long it takes.
+pub(crate) fn contention(results: &[Contention]) -> String {
     let row = |one: &Contention| {
-        let busy = one.busy_latency_to_publish.map_or("-".into(), figure);
-        let Latency { p50, p99, p999 } = one.latency;
+        let busy = one.busy_cpu_us.map_or("-".into(), |cpu| number(cpu.median));
+        let [fewest, _, most] = one.grants.map(number);
         format!(
-            "{} | {} | {} | {} | {} | {} | {busy}",
+            "{} | {} | {} | {} | {busy} | {} | {fewest} to {most} | {} | {} | {}",
             label(&one.protocol),
             grouped(one.waiters as u64),
-            number(p50),
-            number(p99),
-            number(p999),
+            number(one.commands.median),
+            median(one.cpu_us),
+            number(one.per_second.median),
+            number(one.latency.p50),
+            number(one.latency.p99),
             figure(one.latency_to_publish),
         )
     };
     table(
-        "| waiters | p50, µs | p99 | p99.9 | p50, ratio to PUBLISH | without a pause, one core",
+        "| waiters | commands | CPU, µs | without a pause | a second | grants | time, µs | p99 | ratio to PUBLISH",
         results.iter().map(row),
     )
 }
@@ -172,12 +158,12 @@ pub(crate) fn memory(results: &[Memory]) -> String {
 /// All that was measured, for the terminal.
 pub(crate) fn everything(results: &Results) -> String {
     let mut text = String::new();
-    for one in &results.uncontended {
-        let _ = write!(text, "\n{}\n\n{}", uncontended_title(one), uncontended(one));
+    for placement in Placement::ALL.into_iter().filter(|_| !results.uncontended.is_empty()) {
+        let costs = uncontended(&results.uncontended, placement);
+        let _ = write!(text, "\nacquire and release, {}\n\n{costs}", placement.name());
     }
     if !results.contention.is_empty() {
-        let (cost, time) = (contention(&results.contention), latency(&results.contention));
-        let _ = write!(text, "\nper hand-off\n\n{cost}\nfrom release to the next holder\n\n{time}");
+        let _ = write!(text, "\nper hand-off\n\n{}", contention(&results.contention));
     }
     if !results.memory.is_empty() {
         let _ = write!(text, "\nmemory\n\n{}", memory(&results.memory));

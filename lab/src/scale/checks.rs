@@ -56,6 +56,11 @@ impl Comparison {
         self.deviation().abs() <= self.bound
     }
 
+    /// The deviation as a share of its bound.
+    pub(crate) fn excess(&self) -> f64 {
+        self.deviation().abs() / self.bound
+    }
+
     pub(crate) fn bound(&self) -> f64 {
         self.bound
     }

@@ -4,20 +4,21 @@ use std::fmt::Write;
 
 use super::measure::SIZES;
 use super::restart::What;
-use super::results::{HandOff, Pair, Recovery, Restart, Systems, Version};
+use super::results::{HandOff, Recovery, Restart, Systems, Version};
 use super::system::{Promise, System};
 use crate::report::doc::environment;
-use crate::report::tables::{figure, grouped, table};
-use crate::spread::Spread;
+use crate::report::tables::{figure, grouped, median, table};
+use crate::results::Environment;
 
 /// The section below its heading and introduction.
 pub(crate) fn section(results: Option<&Systems>) -> String {
     let Some(results) = results else { return "No results are stored.".into() };
-    format!("{}\n{}", environment(&results.environment), tables(results))
+    let measured = Environment { server: "the servers below".into(), ..results.environment.clone() };
+    format!("{}\n\n{}", environment(&measured), tables(results))
 }
 
 /// One of a hand-off's figures.
-type Of = fn(&HandOff) -> Spread;
+type Of = fn(&HandOff) -> String;
 
 /// All tables.
 pub(super) fn tables(results: &Systems) -> String {
@@ -29,17 +30,19 @@ pub(super) fn tables(results: &Systems) -> String {
         "\nTo write 512 bytes and wait for this machine's disk (`fdatasync`) takes {fsync} µs.\n"
     );
     let count = rounds(results.pairs.first().map(|one| one.rounds));
-    let _ = write!(text, "\n### A pair without contention\n\n{count} rounds.\n\n{}", pairs(results));
+    let killed = rounds(results.recoveries.first().map(|one| one.rounds));
+    let _ = write!(
+        text,
+        "\n### A pair without contention, and `kill -9` of the holder\n\n{count} rounds, for `kill -9` {killed}.\n\n{}",
+        pairs(results)
+    );
     let of_size = |size: usize| {
         let one = results.hand_offs.iter().find(|one| one.waiters == size);
         rounds(one.map(|one| one.rounds))
     };
     let (count, many) = (of_size(SIZES[0]), of_size(SIZES[3]));
-    let parts: [(&str, Of); 3] = [
-        ("Time in µs", |one| one.us),
-        ("Server CPU in µs", |one| one.server_us),
-        ("Time, ratio to rlock", |one| one.to_rlock),
-    ];
+    let parts: [(&str, Of); 2] =
+        [("Time in µs", |one| figure(one.us)), ("Server CPU in µs", |one| median(one.server_us))];
     let _ = write!(
         text,
         "\n### Hand-off by the number of waiters\n\n{count} rounds, with 1,000 waiters {many}.\n"
@@ -47,10 +50,8 @@ pub(super) fn tables(results: &Systems) -> String {
     for (what, of) in parts {
         let _ = write!(text, "\n{}", hand_offs(results, what, of));
     }
-    let count = rounds(results.recoveries.first().map(|one| one.rounds));
-    let _ = write!(text, "\n### After `kill -9` of the holder\n\n{count} rounds.\n\n{}", recoveries(results));
     let count = rounds(results.restarts.first().map(|one| one.rounds));
-    let _ = write!(text, "\n### After `kill -9` of the server\n\n{count} rounds.\n\n{}", restarts(results));
+    let _ = write!(text, "\n### `kill -9` of the server\n\n{count} rounds.\n\n{}", restarts(results));
     text
 }
 
@@ -61,21 +62,27 @@ fn label(system: &str) -> &'static str {
 fn promises(results: &Systems) -> String {
     let row = |one: &Version| {
         let promise = System::named(&one.system).map(System::promise)?;
-        let Promise { label, client, durability, nodes, freed_by } = promise;
-        Some(format!("{label} | {} | {client} | {durability} | {nodes} | {freed_by}", one.server))
+        let Promise { label, durability, freed_by } = promise;
+        Some(format!("{label} | {} | {durability} | {freed_by}", one.server))
     };
     table(
-        "| server | client | a hold is safe in | servers | what frees the lock of a killed holder",
+        "| server | a hold is safe in | what frees the lock of a killed holder",
         results.versions.iter().filter_map(row),
     )
 }
 
 fn pairs(results: &Systems) -> String {
-    let row = |one: &Pair| {
-        let figures = [one.us, one.to_rlock, one.server_us].map(figure).join(" | ");
-        format!("{} | {figures}", label(&one.system))
+    let row = |one: &Recovery| {
+        let pair = results.pairs.iter().find(|pair| pair.system == one.system);
+        let figures = pair.map_or("- | - | -".into(), |pair| {
+            format!("{} | {} | {}", median(pair.us), figure(pair.to_rlock), median(pair.server_us))
+        });
+        format!("{} | {figures} | {}", label(&one.system), figure(one.ms))
     };
-    table("| µs | ratio to rlock | server CPU, µs", results.pairs.iter().map(row))
+    table(
+        "| µs | ratio to rlock | server CPU, µs | ms until the waiter holds",
+        results.recoveries.iter().map(row),
+    )
 }
 
 /// One row for each system, one column for each number of waiters.
@@ -90,19 +97,11 @@ fn hand_offs(results: &Systems, what: &str, of: Of) -> String {
         let _ = write!(text, "| {} |", system.promise().label);
         for size in SIZES {
             let one = measured(system).find(|one| one.waiters == size);
-            let _ = write!(text, " {} |", one.map_or("not measured".into(), |one| figure(of(one))));
+            let _ = write!(text, " {} |", one.map_or("not measured".into(), of));
         }
         text.push('\n');
     }
     text
-}
-
-fn recoveries(results: &Systems) -> String {
-    let row = |one: &Recovery| {
-        let freed_by = System::named(&one.system).map_or("?", |one| one.promise().freed_by);
-        format!("{} | {} | {freed_by}", label(&one.system), figure(one.ms))
-    };
-    table("| ms until the waiter holds | freed by", results.recoveries.iter().map(row))
 }
 
 fn restarts(results: &Systems) -> String {
@@ -119,8 +118,9 @@ fn restarts(results: &Systems) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::SCHEMA;
+    use super::super::results::{Pair, SCHEMA};
     use super::*;
+    use crate::spread::Spread;
     use crate::store;
 
     fn spread(median: f64) -> Spread {
@@ -170,12 +170,11 @@ mod tests {
     fn every_figure_stands_beside_its_system() {
         let text = section(Some(&results()));
         for line in [
-            "| etcd, 1 node | etcd 3.7.3 | Go, `concurrency.Mutex` | fsync of the node | 1 | the session's lease, 10 s |",
-            "| etcd, 1 node | 2,000 (2,000 to 2,000) | 40.0 (40.0 to 40.0) | 400 (400 to 400) |",
+            "| etcd, 1 node | etcd 3.7.3 | fsync of the node | the session's lease, 10 s |",
+            "| etcd, 1 node | 2,000 | 40.0 | 400 | 9,000 |",
             "| Time in µs | 2 waiters | 10 waiters | 100 waiters | 1,000 waiters |\n|---|---|---|---|---|\n",
-            "| etcd, 1 node | 900 (900 to 900) | 950 (950 to 950) | not measured | not measured |",
-            "| etcd, 1 node | 9,000 (9,000 to 9,000) | the session's lease, 10 s |",
-            "| locks of rlock, server with the module | 100,000 | 500 (500 to 500) | 1.25 (1.25 to 1.25) |",
+            "| etcd, 1 node | 900 | 950 | not measured | not measured |",
+            "| locks of rlock, server with the module | 100,000 | 500 | 1.25 |",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }

@@ -42,10 +42,8 @@ impl Package {
 /// What the tables say of a system besides figures.
 pub(crate) struct Promise {
     pub(crate) label: &'static str,
-    pub(crate) client: &'static str,
     /// Where a hold is safe once its holder knows of it.
     pub(crate) durability: &'static str,
-    pub(crate) nodes: &'static str,
     /// What frees the lock of a process that was killed.
     pub(crate) freed_by: &'static str,
 }
@@ -127,13 +125,7 @@ impl System {
     }
 }
 
-const RLOCK: Promise = Promise {
-    label: "rlock",
-    client: "raw commands, BLOCK",
-    durability: "memory",
-    nodes: "1",
-    freed_by: "the lease, 10 s",
-};
+const RLOCK: Promise = Promise { label: "rlock", durability: "memory", freed_by: "the lease, 10 s" };
 
 const RLOCK_SESSION: Promise = Promise {
     label: "rlock, SESSION 1000",
@@ -144,35 +136,22 @@ const RLOCK_SESSION: Promise = Promise {
 const RLOCK_DURABLE: Promise = Promise {
     label: "rlock, `appendfsync always`, `WAIT 1`",
     durability: "fsync of the primary and of a replica; no quorum elects a primary",
-    nodes: "2",
     ..RLOCK
 };
 
-const SET: Promise =
-    Promise { label: "`SET NX PX`, `DELEX`", client: "raw commands, polls every 100 ms", ..RLOCK };
+const SET: Promise = Promise { label: "`SET NX PX`, `DELEX`", ..RLOCK };
 
 const POSTGRES: Promise = Promise {
     label: "PostgreSQL, advisory lock",
-    client: "prepared statements on one connection",
     durability: "memory; a lock ends with its connection",
-    nodes: "1",
     freed_by: "the end of the connection",
 };
 
-const ETCD: Promise = Promise {
-    label: "etcd, 1 node",
-    client: "Go, `concurrency.Mutex`",
-    durability: "fsync of the node",
-    nodes: "1",
-    freed_by: "the session's lease, 10 s",
-};
+const ETCD: Promise =
+    Promise { label: "etcd, 1 node", durability: "fsync of the node", freed_by: "the session's lease, 10 s" };
 
 const ETCD_QUORUM: Promise =
-    Promise { label: "etcd, 3 nodes", durability: "fsync of a quorum, 2 of 3", nodes: "3", ..ETCD };
+    Promise { label: "etcd, 3 nodes", durability: "fsync of a quorum, 2 of 3", ..ETCD };
 
-const ZOOKEEPER: Promise = Promise {
-    label: "ZooKeeper, 1 node",
-    client: "Java, Curator's `InterProcessMutex`",
-    freed_by: "the session's timeout, 10 s",
-    ..ETCD
-};
+const ZOOKEEPER: Promise =
+    Promise { label: "ZooKeeper, 1 node", freed_by: "the session's timeout, 10 s", ..ETCD };

@@ -31,7 +31,7 @@ pub(crate) fn section(threads: Option<&Threads>) -> String {
     );
     format!(
         "\n### Where the time goes\n\nThe load generator and all threads of the server share two cores. Times and system calls are for one lock: an acquire and a \
-         release, or two PINGs. Unless it pipelines, a load has {} connections.\n\n{}\n{table}\n{}\n{}",
+         release, or two PINGs. Unless it pipelines, a load has {} connections.\n\n{}\n\n{table}\n{}\n{}",
         grouped(threads.connections as u64),
         environment(&threads.environment),
         difference(threads).unwrap_or_default(),

@@ -5,7 +5,7 @@ use rlock_core::locks::{Limits, LockRef, TieLimits, Turns};
 use rlock_core::request::{Acquire, Cancel, DownTo, Release, Renew, Wait};
 use rlock_core::settings::{AtOnce, Settings};
 use rlock_core::{Admission, Error, Expiry, Holds, LeaseMs, Owner, Reply, WaitMs, Wanted};
-use rlock_machine::{Command, MS, Reply as Answered};
+use rlock_machine::{Command, Failure, MS, Reply as Answered};
 use rlock_sim::Sim;
 
 use super::network::{Request, What};
@@ -92,7 +92,11 @@ pub(crate) fn carry_out(
             sim.release(&lock, &release).map(answer)
         }
     };
-    answered.map_err(|error| format!("o{client}: {error}"))
+    match answered {
+        // A late request of a connection that was followed by another.
+        Err(Error::TiedToYounger) => Ok(Answered::Failed(Failure::Passing)),
+        answered => answered.map_err(|error| format!("o{client}: {error}")),
+    }
 }
 
 fn acquire(

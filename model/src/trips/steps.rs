@@ -194,6 +194,9 @@ fn read(trips: &Trips, state: &mut State, number: usize) -> Result<(), Violation
     let (id, connected) = (state.clients[number].id, state.clients[number].links.connection);
     let named = (request, channel(id, sent_with));
     let reply = state.serve(|sim| carry_out(sim, id, connection(id, connected), named, trips.session))?;
+    if let Reply::Failed(_) = reply {
+        return Err(format!("o{id}: a request was refused on the youngest connection"));
+    }
     if request.n > 0 {
         let (n, sent) = (request.n, request.sent);
         state.clients[number].links.answers.push_back(Answer { n, sent, reply });

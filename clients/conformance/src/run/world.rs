@@ -166,7 +166,7 @@ impl Run<'_> {
         }
         let entries = proxy.entries();
         let (acquired, spread) = (spread(&entries, "RLOCK.ACQUIRE", count), spread(&entries, command, count));
-        // What a busy process has acquired later is due later.
+        // A busy process acquires later, and so its renewals are due later.
         if spread > within_ms * 1_000_000 + acquired {
             return Err(Problem::Late(format!("{count} {command} took {} ms", spread / 1_000_000)));
         }

@@ -125,18 +125,15 @@ fn starts_table(measured: &Measured<Starts>) -> String {
     let Starts { starts, killed, fail_overs, once, none, again, lost, late, unanswered } = &measured.figures;
     let seed = measured.seed.map(|seed| format!(", RLOCK_SEED={seed}")).unwrap_or_default();
     let rows = [
-        ("due times, three machines each", *starts),
-        ("machines killed while they started or ran the job", *killed),
+        ("due times on three machines", *starts),
+        ("machines killed", *killed),
         ("fail-overs", *fail_overs),
         ("due times with one run", *once),
-        ("without a run: a machine died or failed with the lock, or the due time before was run late", *none),
-        (
-            "due times at which a machine failed because the test's servers were too busy to answer",
-            *unanswered,
-        ),
+        ("without a run: a machine died with the lock, or the run before was late", *none),
+        ("due times with a machine that no server answered in time", *unanswered),
         ("runs too many", *again),
-        ("of these after a fail-over that lost the lock, at most one for each lock and fail-over", *lost),
-        ("of these after the end of `--at-least`: a machine was later than that", *late),
+        ("of these after a fail-over that lost the lock", *lost),
+        ("of these after the end of `--at-least`", *late),
     ];
     let rows: String = rows.iter().map(|(what, count)| format!("| {what} | {count} |\n")).collect();
     format!("| | |\n|---|---|\n{rows}\n{}, {}{seed}.\n", measured.date, measured.server)

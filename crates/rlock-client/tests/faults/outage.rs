@@ -1,37 +1,15 @@
-//! Servers that are killed, restarted or stopped, and a client that is stopped.
+//! Servers that are restarted, stopped, drained, or without the module.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rlock_client::{Client, Error, Lost, State};
+use rlock_client::{Client, Error};
 use rlock_testkit::TestServer;
-use rlock_testkit::clients;
-use rlock_testkit::clients::process::Process;
 use rlock_testkit::clients::{
     SOON, connect, connect_with, counter, eventually, holder, run, waiters, within,
 };
 
 fn quick() -> rlock_client::Builder {
     Client::builder().response_timeout(Duration::from_millis(500))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_forgot_everything_is_a_loss_for_holders_and_a_new_start_for_waiters() {
-    let server = TestServer::start();
-    let client = connect_with(&server, quick().lease(Duration::from_secs(12))).await;
-    let held = client.lock("lock").acquire().await.unwrap();
-    let lock = client.lock("lock");
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    let port = server.port();
-    drop(server.kill9());
-    let server = TestServer::builder().port(port).start();
-    let guard = within("the lock", waiting).await.unwrap().unwrap();
-    assert_eq!(within("the loss", held.lost()).await, Lost::Taken);
-    drop(held);
-    guard.check().unwrap();
-    assert_eq!(holder(&mut server.connect(), "lock").unwrap().0.as_bytes(), guard.owner());
-    guard.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,9 +56,6 @@ async fn a_server_that_was_stopped_and_continues() {
     guard.release().await.unwrap();
 }
 
-/// The lease of the client that is stopped.
-const LEASE: Duration = Duration::from_millis(1_500);
-
 /// A stopped server carries out earlier requests when it continues, however late: a lock that no client knew
 /// about was held for as long as its lease.
 #[tokio::test(flavor = "multi_thread")]
@@ -99,102 +74,6 @@ async fn a_request_that_a_stopped_server_carries_out_after_its_lease_leaves_no_l
     eventually("a free lock", || holder(&mut raw, "lock").is_none().then_some(())).await;
     assert_eq!(counter(&server, "released"), 1, "it was free at the end of its lease only");
     client.close(SOON).await.unwrap();
-}
-
-/// The role of a process of its own, and the server's URL; `None` in the test's own process.
-fn role() -> Option<(String, String)> {
-    let role = std::env::var("RLOCK_TEST_ROLE").ok()?;
-    Some((role, std::env::var("RLOCK_TEST_URL").expect("the server's URL")))
-}
-
-/// Not a test: the other process of the tests below.
-#[tokio::test]
-async fn in_a_process_of_its_own() {
-    let Some((role, url)) = role() else { return };
-    // With ample time for answers: the connection must not be given up after the stop, with what lies in its buffer.
-    let builder = Client::builder().lease(LEASE).response_timeout(SOON);
-    let client = within("a client to connect", builder.connect(&url)).await.unwrap();
-    let guard = within("the lock", client.lock("lock").acquire()).await.unwrap();
-    // Before the test can know, and stop this process.
-    let begin = Instant::now();
-    println!("has {}", String::from_utf8_lossy(guard.owner()));
-    match role.as_str() {
-        "holder" => {
-            wait_to_be_stopped_and_continued(begin);
-            // The first thing after the stop, before any other task has had a turn.
-            println!("lost {}", guard.check().unwrap_err());
-        }
-        "waiter" => {
-            guard.release().await.unwrap();
-        }
-        other => panic!("unknown role: {other}"),
-    }
-}
-
-/// Returns when the process did not run for longer than its lease, at any time after `begin`.
-///
-/// The clock is read once in each turn: between two readings that belong to different turns a stop went unseen,
-/// and the process waited for ever for another one.
-fn wait_to_be_stopped_and_continued(begin: Instant) {
-    let mut last = begin;
-    loop {
-        std::thread::sleep(Duration::from_millis(1));
-        let now = Instant::now();
-        if now - last > LEASE {
-            return;
-        }
-        assert!(now - begin < SOON, "this process was not stopped");
-        last = now;
-    }
-}
-
-/// Starts that process, which the test stops and continues.
-fn other(role: &str, server: &TestServer) -> Process {
-    Process::start(
-        Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "outage::in_a_process_of_its_own", "--nocapture"])
-            .env("RLOCK_TEST_ROLE", role)
-            .env("RLOCK_TEST_URL", clients::url(server)),
-    )
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_was_stopped_beyond_its_lease_learns_it_from_its_first_check() {
-    let server = TestServer::start();
-    let mut other = other("holder", &server);
-    other.says("has ");
-    other.stop();
-    let mut raw = server.connect();
-    eventually("the end of the lease", || holder(&mut raw, "lock").is_none().then_some(())).await;
-    // The stop itself lasts longer than the lease, whenever that began.
-    tokio::time::sleep(LEASE).await;
-    let guard = connect(&server).await.lock("lock").try_acquire().await.expect("a free lock");
-    other.go_on();
-    assert!(other.says("lost ").contains("was lost"));
-    assert!(other.ends().success());
-    // Its end took nothing from the new holder.
-    assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
-    assert_eq!(guard.state(), State::Held);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_was_stopped_while_waiting_refuses_the_grant_in_its_buffer() {
-    let server = TestServer::builder().module_args(&["grant-confirm-ms", "2000"]).start();
-    let (client, mut raw) = (connect(&server).await, server.connect());
-    let guard = client.lock("lock").acquire().await.unwrap();
-    let mut other = other("waiter", &server);
-    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    other.stop();
-    guard.release().await.unwrap();
-    let granted = holder(&mut raw, "lock").expect("the grant").0;
-    let guard = within("the next turn", client.lock("lock").acquire()).await.unwrap();
-    other.go_on();
-    // It asks again and waits; had it taken the old grant for good there would be two holders.
-    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    assert_eq!(holder(&mut raw, "lock").unwrap().0.as_bytes(), guard.owner());
-    guard.release().await.unwrap();
-    assert_eq!(other.says("has "), granted);
-    assert!(other.ends().success());
 }
 
 #[tokio::test]

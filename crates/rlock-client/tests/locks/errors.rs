@@ -25,6 +25,9 @@ async fn bad_settings_are_refused_with_advice() {
         invalid(client.lock("lock").lease(lease).renew(false).try_acquire().await.unwrap_err(), &words);
         invalid(Client::builder().lease(lease).connect(&url(&server)).await.unwrap_err(), &words);
     }
+    for permits in [0, 1 << 31] {
+        invalid(client.semaphore("lock", permits).try_acquire().await.unwrap_err(), &["permits"]);
+    }
     let shortest = client.lock("lock").lease(Duration::from_millis(100)).renew(false);
     shortest.try_acquire().await.unwrap().release().await.unwrap();
     // The second panicked where a request was given the time that was left of a wait.
@@ -129,13 +132,6 @@ async fn each_refusal_of_a_server_has_a_variant() {
     let few = connect_with(&server, Client::builder().durability(Durability::Replicas(9))).await;
     let error = within("too few replicas", few.lock("lock").acquire()).await.unwrap_err();
     assert!(matches!(error, Error::Durability { .. }), "{error}");
-}
-
-#[tokio::test]
-async fn a_server_without_the_module_is_refused() {
-    let bare = TestServer::builder().without_module().start();
-    let error = Client::connect(&url(&bare)).await.unwrap_err();
-    assert!(matches!(error, Error::ModuleMissing { .. }), "{error}");
 }
 
 /// A wait without a limit never ended, though no wait mends a wrong password.

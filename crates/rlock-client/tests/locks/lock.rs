@@ -47,22 +47,6 @@ async fn a_guard_that_is_dropped_releases() {
     client.close(SOON).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_waiter_gets_the_lock_when_it_is_released() {
-    let server = TestServer::start();
-    let (client, other) = (connect(&server).await, connect(&server).await);
-    let guard = client.lock("lock").acquire().await.unwrap();
-    let lock = other.lock("lock");
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    guard.release().await.unwrap();
-    let guard = within("the lock", waiting).await.unwrap().unwrap();
-    // Held by the message; the renewal that confirms it gives it its full lease.
-    let mut raw = server.connect();
-    eventually("the confirmation", || (run::<u64>(&mut raw, "PTTL lock") > 20_000).then_some(())).await;
-    guard.release().await.unwrap();
-}
-
 /// Drivers give up a reply after half a second, and some after a few seconds more; servers close connections
 /// that are idle. A wait is not a missing reply, and neither waiters nor holders are idle.
 ///
@@ -118,35 +102,6 @@ async fn a_wait_ends_in_time() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_not_renewed_ends_with_its_lease() {
-    let server = TestServer::start();
-    let client = connect(&server).await;
-    let guard = client.lock("lock").lease(Duration::from_secs(1)).renew(false).acquire().await.unwrap();
-    assert_eq!(within("the loss", guard.lost()).await, Lost::Expired);
-    let error = guard.check().unwrap_err();
-    assert_eq!(error, Error::LockLost { lock: "lock".into(), why: Lost::Expired });
-    assert_eq!(guard.release().await.unwrap_err(), error);
-    let bad = client.lock("lock").lease(Duration::ZERO).try_acquire().await.unwrap_err();
-    assert!(matches!(bad, Error::Invalid { .. }));
-}
-
-#[tokio::test]
-async fn the_watchdog_renews_as_long_as_the_guard_lives() {
-    let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().lease(Duration::from_secs(3))).await;
-    let mut raw = server.connect();
-    let guard = client.lock("lock").acquire().await.unwrap();
-    let begin = std::time::Instant::now();
-    while begin.elapsed() < Duration::from_secs(7) {
-        guard.check().unwrap();
-        assert!(holder(&mut raw, "lock").is_some());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    guard.release().await.unwrap();
-    assert_eq!(holder(&mut raw, "lock"), None);
-}
-
-#[tokio::test]
 async fn a_forced_release_is_a_loss_and_says_so() {
     let server = TestServer::start();
     let client = connect_with(&server, Client::builder().lease(Duration::from_secs(3))).await;
@@ -166,23 +121,6 @@ async fn a_forced_release_is_a_loss_and_says_so() {
     let guard = lock.acquire().await.unwrap();
     assert!(lock.force_release().await.unwrap());
     assert_eq!(guard.release().await.unwrap_err(), Error::LockLost { lock: "lock".into(), why: Lost::Taken });
-}
-
-#[tokio::test]
-async fn a_guard_enters_again() {
-    let server = TestServer::start();
-    let (client, mut raw) = (connect(&server).await, server.connect());
-    let outer = client.lock("lock").acquire().await.unwrap();
-    let inner = outer.reenter().await.unwrap();
-    let third = inner.reenter().await.unwrap();
-    assert_eq!(holder(&mut raw, "lock").unwrap().1, 3);
-    outer.release().await.unwrap();
-    assert_eq!(holder(&mut raw, "lock").unwrap().1, 2);
-    drop(third);
-    eventually("one hold less", || (holder(&mut raw, "lock")?.1 == 1).then_some(())).await;
-    inner.check().unwrap();
-    inner.release().await.unwrap();
-    assert_eq!(holder(&mut raw, "lock"), None);
 }
 
 #[tokio::test]
@@ -304,41 +242,5 @@ async fn something_else_under_the_locks_name_is_a_loss_at_once() {
         client.lock("free").acquire().await.unwrap().release().await.unwrap();
         assert_eq!(run::<u64>(&mut raw, "EXISTS lock lock2"), 2, "{command}");
         run::<u64>(&mut raw, "DEL lock lock2");
-    }
-}
-
-#[tokio::test]
-async fn a_full_queue_is_reported() {
-    let server = TestServer::builder().module_args(&["max-waiters-per-key", "1"]).start();
-    let client = connect(&server).await;
-    let guard = client.lock("lock").acquire().await.unwrap();
-    let lock = client.lock("lock");
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    let error = within("an error", client.lock("lock").acquire()).await.unwrap_err();
-    assert!(matches!(error, Error::QueueFull { .. }), "{error}");
-    assert!(error.to_string().contains("rlock.max-waiters-per-key"), "{error}");
-    // It took no place in the queue, and a later try gets one.
-    assert!(denied(client.lock("lock").try_acquire().await));
-    guard.release().await.unwrap();
-    let guard = within("the lock", waiting).await.unwrap().unwrap();
-    let lock = client.lock("lock");
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-    guard.release().await.unwrap();
-    within("the lock", waiting).await.unwrap().unwrap().release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_key_of_another_type_is_refused() {
-    let server = TestServer::start();
-    let client = connect(&server).await;
-    run::<()>(&mut server.connect(), "SET lock value");
-    for error in [
-        client.lock("lock").try_acquire().await.unwrap_err(),
-        client.lock("lock").acquire().await.unwrap_err(),
-        client.lock("lock").acquire_timeout(SOON).await.unwrap_err(),
-    ] {
-        assert!(matches!(error, Error::NotALock { .. }), "{error}");
     }
 }

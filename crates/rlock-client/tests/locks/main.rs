@@ -12,7 +12,6 @@ mod others;
 mod read_write;
 mod reentry;
 mod scale;
-mod semaphore;
 mod session;
 mod settings;
 #[cfg(feature = "tls")]

@@ -108,23 +108,6 @@ async fn waits_are_handed_over_on_every_shard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_that_is_dropped_leaves_the_queue_of_its_shard() {
-    let cluster = Cluster::start(3);
-    let client = connect(&cluster).await;
-    for (number, primary) in cluster.primaries.iter().enumerate() {
-        let lock = client.lock(cluster.lock_on(number, 'a'));
-        let guard = lock.acquire().await.unwrap();
-        let error = lock.acquire_timeout(Duration::from_millis(50)).await.unwrap_err();
-        assert!(matches!(error, Error::Timeout { .. }), "{error}");
-        eventually("an empty queue", || (waiters(primary) == 0).then_some(())).await;
-        let dropped = tokio::time::timeout(Duration::from_millis(50), lock.acquire()).await;
-        assert!(dropped.is_err());
-        eventually("an empty queue", || (waiters(primary) == 0).then_some(())).await;
-        drop(guard);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn what_a_cluster_is_not() {
     let single = TestServer::start();
     let url = clients::url(&single).replace("redis://", "redis+cluster://");

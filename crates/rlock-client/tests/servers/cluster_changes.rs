@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use rlock_client::{Builder, Client, Durability, Guard, Lost, State};
+use rlock_client::{Builder, Client, Guard, Lost};
+use rlock_testkit::TestServer;
 use rlock_testkit::clients;
 use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::clients::{counter, denied, eventually, holder, run, waiters, within};
-use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
 
 use crate::sentinel::wait_for;
 
@@ -125,33 +125,6 @@ async fn a_reentry_ties_the_session_to_the_server_that_carried_it_out() {
     cluster.move_slot_of(&half_way, 0, 2, async || reenter_at(next, &first).await).await;
     // By MOVED.
     reenter_at(next, &second).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn locks_and_waits_outlive_a_primary() {
-    let mut cluster = Cluster::start_with_replicas(3);
-    let client = connect(&cluster, Client::builder().lease(LEASE)).await;
-    let [name, other] = [0, 1].map(|number| cluster.lock_on(number, 'a'));
-    let held = client.lock(&name).durability(Durability::Replicas(1)).acquire().await.unwrap();
-    let elsewhere = client.lock(&other).acquire().await.unwrap();
-    let waiting: Vec<_> = (0..3).map(|_| wait_for(&client, &name)).collect();
-    await_waiters(&cluster.primaries[0], 3).await;
-    wait_for_replicas_in_sync(&cluster.primaries[0], &cluster.replicas[0]);
-    cluster.kill(0);
-    let heir = &cluster.replicas[0];
-    // The queue was in the old primary's memory: the waiters ask again.
-    await_waiters(heir, 3).await;
-    assert_eq!(heir.info("replication")["role"], "master");
-    eventually("a renewal there", || (counter(heir, "renewed") > 0).then_some(())).await;
-    eventually("the renewal's reply", || (held.state() == State::Held).then_some(())).await;
-    assert_eq!(owner(heir, &name).unwrap(), held.owner());
-    within("the release", held.release()).await.unwrap();
-    for waiting in waiting {
-        within("a lock", waiting).await.unwrap().unwrap();
-    }
-    elsewhere.check().unwrap();
-    within("the release", elsewhere.release()).await.unwrap();
-    assert_eq!(owner(heir, &name), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! Whether one more waiter, or one more tie, is allowed: by the limits of the server, and by the share of its user.
 
 use super::records::Records;
-use super::{LockName, Locks, User, Waiter};
+use super::{LockName, Locks, Session, User, Waiter};
 use crate::error::Error;
 use crate::types::Mode;
 
@@ -53,6 +53,32 @@ impl Locks {
             Some(_) => Ok(()),
             None => Err(Error::QueueFull),
         }
+    }
+
+    /// Fails if the hold is tied to a connection that is younger than this one, and still there. The tie would stay there: the
+    /// caller would take its own connection for the one that keeps the hold.
+    pub fn check_tie_moves(
+        &self,
+        lock: LockName<'_>,
+        (owner, mode): (&[u8], Mode),
+        client: u64,
+    ) -> Result<(), Error> {
+        self.check_moves(self.session(lock, owner, mode), client)
+    }
+
+    /// The same of a waiter that asks for a message again.
+    pub fn check_waiters_tie_moves(
+        &self,
+        lock: LockName<'_>,
+        (owner, mode): (&[u8], Mode),
+        client: u64,
+    ) -> Result<(), Error> {
+        self.check_moves(self.records.entry(lock, owner, mode).and_then(|waiter| waiter.session), client)
+    }
+
+    fn check_moves(&self, tie: Option<Session>, client: u64) -> Result<(), Error> {
+        let stays = tie.is_some_and(|tie| self.sessions.stays(tie, client));
+        if stays { Err(Error::TiedToYounger) } else { Ok(()) }
     }
 
     /// Fails if one more tie of this owner is not allowed. A tie counts for the user of the last call that set it.

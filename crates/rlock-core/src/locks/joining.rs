@@ -51,8 +51,6 @@ impl Locks {
 
     /// Removes the waiter at a place, which one of the same owner replaces.
     fn replace(&mut self, lock: LockName<'_>, place: Place, by: &mut Waiter) -> Option<Waiter> {
-        // Before the removal: with the last waiter of a connection that has ended, its end is forgotten.
-        by.session = self.session_in(lock, place, by);
         let before = self.records.queue_mut(lock)?.remove(place)?;
         self.forget_waiter(lock, &before, place);
         if before.fair && by.fair {

@@ -70,7 +70,7 @@ pub use hot_locks::Meter;
 pub use hot_table::HotLock;
 pub use leaving::Walked;
 pub use name::{LockName, LockRef};
-pub use session::{Session, tied};
+pub use session::Session;
 pub use sweep::{Databases, Sweep};
 pub use ties::EndedTie;
 pub use undelivered::Grant;

@@ -11,11 +11,11 @@ pub struct Session {
     pub grace: LeaseMs,
 }
 
-/// The tie after a call that succeeded; `gone`: the connection of the present tie has ended. Commands of a closed socket
-/// still run after those of its successor: a tie moves only to a younger connection, or away from one that is gone.
-pub fn tied(before: Option<Session>, asked: Option<Session>, gone: bool) -> Option<Session> {
-    match (before, asked) {
-        (Some(before), Some(asked)) if !gone && asked.client < before.client => Some(before),
-        _ => asked,
+impl Session {
+    /// Whether this tie stays when the client with this id asks for it; `gone`: the connection of the tie has ended. Commands of
+    /// a closed socket still run after those of its successor: a tie moves only to a younger connection, or away from one that
+    /// is gone.
+    pub fn stays(self, client: u64, gone: bool) -> bool {
+        !gone && client < self.client
     }
 }

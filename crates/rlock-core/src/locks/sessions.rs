@@ -5,7 +5,6 @@ use std::mem::take;
 use std::ops::Bound;
 
 use super::forgotten::Forgotten;
-use super::session::tied;
 use super::ties::{Hold, Ties};
 use super::{Databases, LockName, LockRef, Session, Ticket, User, Via, Waiter};
 use crate::types::{Mode, UnixMs};
@@ -146,9 +145,14 @@ impl Sessions {
 
 /// What follows from the calls of owners.
 impl Sessions {
-    /// The tie after a call that succeeded.
+    /// Whether this tie stays when another client asks for it.
+    pub(super) fn stays(&self, tie: Session, client: u64) -> bool {
+        tie.stays(client, self.has_ended(tie.client))
+    }
+
+    /// The tie after a grant, or after a call that succeeded.
     pub(super) fn tied_after(&self, before: Option<Session>, asked: Option<Session>) -> Option<Session> {
-        tied(before, asked, before.is_some_and(|before| self.has_ended(before.client)))
+        before.filter(|tie| asked.is_some_and(|asked| self.stays(*tie, asked.client))).or(asked)
     }
 
     /// Whether the connection of this tie has ended.

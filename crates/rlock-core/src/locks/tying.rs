@@ -1,8 +1,7 @@
 //! How a hold is tied to a connection, and untied.
 
-use super::calls::Place;
 use super::ties::Hold;
-use super::{LockName, Locks, Session, User, Via, Waiter};
+use super::{LockName, Locks, Session, User};
 use crate::types::Mode;
 
 impl Locks {
@@ -16,16 +15,6 @@ impl Locks {
     /// Whether a hold is tied to this connection.
     pub(super) fn is_tied_to(&self, client: u64, (lock, owner, mode): &Hold) -> bool {
         self.session(lock.name(), owner, *mode).is_some_and(|tie| tie.client == client)
-    }
-
-    /// The tie of a waiter in this place of a queue, which may replace an earlier one of its owner. A blocked waiter is tied to
-    /// the connection that it blocks, with which it leaves: the end of a younger one would not be noticed.
-    pub(super) fn session_in(&self, lock: LockName<'_>, place: Place, waiter: &Waiter) -> Option<Session> {
-        if waiter.via == Via::Block {
-            return waiter.session;
-        }
-        let entry = self.records.queue(lock).and_then(|queue| queue.waiters.get(place));
-        self.sessions.tied_after(entry.and_then(|entry| entry.session), waiter.session)
     }
 
     pub(super) fn has_tied_holds(&self, lock: LockName<'_>) -> bool {

@@ -3,7 +3,8 @@
 use super::super::forgotten::Forgotten;
 use super::super::tests::is_idle;
 use super::*;
-use crate::locks::{Databases, Grant, LockRef, Ticket, TieLimits, tied};
+use crate::error::Error;
+use crate::locks::{Databases, Grant, LockRef, Ticket, TieLimits, Via, Waiter};
 use crate::types::{LeaseMs, MonoMs, UnixMs};
 
 const LOCK: LockName<'static> = LockName { db: 0, key: b"k" };
@@ -39,10 +40,33 @@ fn the_last_success_decides_but_a_tie_moves_only_to_a_younger_connection() {
         (by(5), None, true, None),
     ];
     for (before, asked, gone, after) in cases {
-        assert_eq!(tied(before, asked, gone), after, "{before:?} {asked:?} {gone}");
+        let locks = tied_before(before, gone);
+        assert_eq!(locks.sessions.tied_after(before, asked), after, "{before:?} {asked:?} {gone}");
+        // A call is refused if it would not be tied to its own connection.
+        let refused = asked.map(|asked| locks.check_tie_moves(LOCK, (b"a", Mode::Mutex), asked.client));
+        let stays = before.is_some() && after == before && after != asked;
+        assert_eq!(refused == Some(Err(Error::TiedToYounger)), stays, "{before:?} {asked:?} {gone}");
     }
+    let locks = tied_before(by(5), false);
     let longer = Some(Session { client: 5, grace: LeaseMs::new(9).expect("a lease") });
-    assert_eq!(tied(by(5), longer, false), longer, "the same connection sets another grace period");
+    assert_eq!(
+        locks.sessions.tied_after(by(5), longer),
+        longer,
+        "the same connection sets another grace period"
+    );
+    for (owner, mode) in [(b"b", Mode::Mutex), (b"a", Mode::Read)] {
+        assert_eq!(locks.check_tie_moves(LOCK, (owner, mode), 4), Ok(()), "another hold");
+    }
+}
+
+/// Owner a with this tie; `gone`: its connection has ended, and the timer has not fired since.
+fn tied_before(session: Option<Session>, gone: bool) -> Locks {
+    let mut locks = Locks::default();
+    locks.tie(LOCK, b"a", Mode::Mutex, (session, None));
+    if gone {
+        locks.session_ended(5);
+    }
+    locks
 }
 
 #[test]
@@ -367,6 +391,26 @@ fn the_number_of_ties_is_bounded() {
     assert!(may_tie(&mut locks, b"a", Mode::Mutex, 1), "the same owner has its tie");
     assert!(!may_tie(&mut locks, b"b", Mode::Mutex, 1));
     assert!(!may_tie_waiter(&mut locks, b"b", Mode::Mutex, 1));
+}
+
+#[test]
+fn a_waiter_asks_again_by_no_older_connection() {
+    let mut locks = Locks::default();
+    let waiter = |client, ticket| Waiter {
+        via: Via::Enqueue(b"c"[..].into()),
+        session: by(client),
+        ..crate::locks::tests::waiter("a", ticket)
+    };
+    locks.join(LOCK, waiter(5, 1));
+    let check = |locks: &Locks, mode, client| locks.check_waiters_tie_moves(LOCK, (b"a", mode), client);
+    assert_eq!(check(&locks, Mode::Mutex, 4), Err(Error::TiedToYounger));
+    for (mode, client) in [(Mode::Mutex, 5), (Mode::Mutex, 6), (Mode::Write, 4)] {
+        assert_eq!(check(&locks, mode, client), Ok(()));
+    }
+    locks.session_ended(5);
+    assert_eq!(check(&locks, Mode::Mutex, 4), Ok(()));
+    locks.join(LOCK, waiter(4, 2));
+    assert_eq!(locks.records.head(LOCK).and_then(|waiter| waiter.session), by(4));
 }
 
 /// At the limit it was refused, though its tie was counted already: a client that asks again after a lost connection waited no

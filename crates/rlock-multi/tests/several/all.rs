@@ -9,7 +9,6 @@ use rlock_multi::{LockAll, lock_all};
 use rlock_testkit::TestServer;
 use rlock_testkit::clients::proxy::{Fate, Proxy};
 use rlock_testkit::clients::{connect, connect_with, eventually, holder, run, waiters, within};
-use tokio::task::JoinSet;
 
 /// A lock of these names, in this order.
 fn all(client: &Client, names: &[&str]) -> LockAll {
@@ -57,35 +56,6 @@ async fn locks_that_are_free_are_taken_in_one_round_trip() {
     assert!(guard.check().unwrap() > Duration::from_secs(20));
     guard.release().await.unwrap();
     assert_eq!(run::<Vec<String>>(&mut raw, "KEYS *"), Vec::<String>::new());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn opposite_orders_never_deadlock_and_never_hold_both() {
-    let server = TestServer::start();
-    let clients = [connect(&server).await, connect(&server).await, connect(&server).await];
-    let orders: [&[&str]; 6] =
-        [&["a", "b"], &["b", "a"], &["b", "c", "a"], &["c", "a"], &["c", "b"], &["a", "c", "b"]];
-    let busy = Arc::new([const { AtomicBool::new(false) }; 3]);
-    let mut tasks = JoinSet::new();
-    for (number, order) in orders.into_iter().enumerate() {
-        let locks = all(&clients[number % 3], order);
-        let busy = busy.clone();
-        tasks.spawn(async move {
-            for round in 0..40 {
-                let guard = locks.acquire().await.unwrap();
-                let flags = || order.iter().map(|name| &busy[usize::from(name.as_bytes()[0] - b'a')]);
-                assert!(flags().all(|flag| !flag.swap(true, Ordering::SeqCst)), "{order:?}");
-                tokio::task::yield_now().await;
-                guard.check().unwrap();
-                flags().for_each(|flag| flag.store(false, Ordering::SeqCst));
-                if round % 2 == 0 { drop(guard) } else { guard.release().await.unwrap() }
-            }
-        });
-    }
-    let work = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
-    // A deadlock would last for ever.
-    tokio::time::timeout(Duration::from_secs(60), work).await.expect("no deadlock");
-    all_free(&server, &["a", "b", "c"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

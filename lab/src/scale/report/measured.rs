@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::{per_second, round};
 use crate::contender::Contender;
 use crate::placement::Placement;
-use crate::report::tables::{figure, grouped, number, table};
+use crate::report::tables::{figure, grouped, median, number, table};
 use crate::results::Results;
 use crate::scale::fill::What;
 use crate::scale::results::{Measured, Stop, Traffic};
@@ -30,7 +30,7 @@ pub(super) fn rates(measured: &Measured) -> String {
             "renew" => "renewal, 50 in flight",
             _ => "hand-off by ENQUEUE (release, confirmation, next request), 50 in flight",
         };
-        format!("{what} | {} | {} | -", figure(one.cpu_us), round(per_second(one.cpu_us.median)))
+        format!("{what} | {} | {} | -", median(one.cpu_us), round(per_second(one.cpu_us.median)))
     });
     let row = |what: String, cpu_us: f64, reached: f64| {
         format!("{what} | {} | {} | {}", number(cpu_us), round(per_second(cpu_us)), round(reached))
@@ -108,13 +108,11 @@ pub(super) fn rest(measured: &Measured) -> String {
     let filled = measured.memory.iter().map(|one| {
         let label = What::ALL.into_iter().find(|what| what.name() == one.what).map_or("?", What::label);
         format!(
-            "{} {label} | {} | {} | {} | {} | {} | {}",
+            "{} {label} | {} | {} | {} | {}",
             grouped(one.count as u64),
             number(one.bytes_each),
             number(one.used_mb),
-            number(one.resident_mb),
             number(one.coming_ms),
-            number(one.after_ms),
             number(one.idle_percent),
         )
     });
@@ -122,17 +120,14 @@ pub(super) fn rest(measured: &Measured) -> String {
         let label = Kind::ALL.into_iter().find(|kind| kind.name() == one.what).map_or("?", Kind::label);
         let megabytes = one.bytes_each * one.connections as f64 / 1e6;
         format!(
-            "{} {label} | {} | {} | - | - | - | {}",
+            "{} {label} | {} | {} | - | {}",
             grouped(one.connections as u64),
             number(one.bytes_each),
             number(megabytes),
             number(one.idle_percent),
         )
     });
-    table(
-        "| bytes each | `used_memory`, MB | process, MB | longest PING while they come, ms | afterwards, ms | CPU at rest, %",
-        filled.chain(tied),
-    )
+    table("| bytes each | `used_memory`, MB | PING, ms | CPU at rest, %", filled.chain(tied))
 }
 
 pub(super) fn traffic(measured: &Measured) -> String {
@@ -163,9 +158,9 @@ impl Stop {
 pub(super) fn stops(stops: &[Stop]) -> String {
     let row = |one: &Stop| {
         let way = if one.option.starts_with("cluster") {
-            "a cluster of 3 primaries with a replica each"
+            "cluster: 3 primaries, 3 replicas"
         } else {
-            "3 Sentinels, a primary and a replica"
+            "3 Sentinels: a primary, a replica"
         };
         let seconds: Vec<String> = one.seconds.iter().map(|seconds| number(*seconds)).collect();
         format!("{way} | `{} {}` | {}", one.option, one.option_ms, seconds.join(", "))

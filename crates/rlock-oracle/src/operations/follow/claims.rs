@@ -4,6 +4,7 @@ use super::super::hash::owners;
 use super::super::op::{LOCKS, Lock, OWNERS, Op, Owner, WORDS, Word};
 use super::super::values::{Answer, Value};
 use super::stand::Stand;
+use super::ties::REFUSED;
 use super::{Before, Claim, Follow};
 
 impl Follow {
@@ -59,6 +60,7 @@ impl Follow {
                 self.granted.retain(|_, (granted, _)| *granted != claim);
                 self.promised.insert(claim, self.ends(claim));
             }
+            (_, Some(Answer::Error(REFUSED))) => {}
             (Op::Release { lock, owner, .. } | Op::Renew { lock, owner, .. }, Some(_)) => {
                 for (word, _) in WORDS {
                     let claim = (lock, owner, word);

@@ -6,8 +6,8 @@
 //! - waiters are served in the order of their arrival, and no owner acquires a lock past them;
 //! - once all due work is done, no ended wait lasts, and the timer is set for each free lock with waiters. Redisson
 //!   waiters were notified of each lock that a release or the end of a session left free;
-//! - a tie is that of the owner's last call. A hold whose connection has ended lasts for the grace period at most, and
-//!   every other hold for as long as promised;
+//! - a tie is that of the owner's last call that succeeded. A call is refused if a younger connection has the tie, else never.
+//!   A hold whose connection has ended lasts for the grace period at most, and every other hold for as long as promised;
 //! - a permit is given only if there is room for it, and denied only if there is not, or if others wait.
 //!
 //! At the end every call is answered, and the core has nothing left to remember.
@@ -226,7 +226,8 @@ impl Follow {
         self.inherit_ties(&before, &served);
         if let Some(op) = op {
             self.judge_permits(op, &before, &served, answer.as_ref(), story);
-            self.update_ties(op, &before, &served, answer.as_ref());
+            self.judge_ties(op, &before, &served, answer.as_ref(), story);
+            self.update_ties(op, answer.as_ref());
             self.update_claims(op, &before, answer, story);
         } else {
             self.no_more_than_asked(&served, &before, story);

@@ -34,6 +34,17 @@ impl Stand {
         }
     }
 
+    /// An owner's holds, and when they end.
+    pub(super) fn of(&self, owner: Owner, word: Word) -> Option<(i64, Option<i64>)> {
+        let count = match (self.value, word) {
+            (Value::Held { holds, .. }, _) => holds,
+            (Value::ReadWrite(hash), Word::Read) => hash.reads[owner.0],
+            (Value::ReadWrite(hash), _) => hash.writes[owner.0],
+            _ => 1,
+        };
+        self.holds(owner, word).then(|| (count, self.ends(owner, word)))
+    }
+
     /// Whether an owner holds it in any way.
     pub(super) fn is_held_by(&self, owner: Owner) -> bool {
         WORDS.into_iter().any(|(word, _)| self.holds(owner, word))

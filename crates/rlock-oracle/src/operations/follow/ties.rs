@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use rlock_core::LeaseMs;
 
 use super::super::bytes::LINES;
-use super::super::op::{Ground, LOCKS, Line, Lock, Ms, Op, WORDS, Word};
+use super::super::op::{Ground, LOCKS, Line, Lock, Ms, Op, WORDS, Wait, Word};
 use super::super::real_words::lease;
 use super::super::values::{Answer, Via};
 use super::claims::claim_of;
 use super::{Before, Claim, Follow};
+
+/// The error of a call whose tie would stay with a younger connection.
+pub(super) const REFUSED: &str = "TRYAGAIN";
 
 /// The tie of a hold or of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,17 +88,15 @@ impl Ties {
         self.ended.contains(&tie.client)
     }
 
-    /// The tie after a call that succeeded, if it is certain: it moves only to a younger connection, or away from an
-    /// ended one.
+    /// Whether the tie before stays, if that is certain: it moves only to a younger connection, or away from an ended one.
+    fn stays(&self, before: Option<Option<Tie>>, asked: Option<Tie>) -> Option<bool> {
+        let Some(asked) = asked else { return Some(false) };
+        Some(before?.is_some_and(|before| !self.has_ended(before) && asked.client < before.client))
+    }
+
+    /// The tie after a grant, if it is certain.
     fn after(&self, before: Option<Option<Tie>>, asked: Option<Tie>) -> Option<Option<Tie>> {
-        match (before, asked) {
-            (_, None) => Some(None),
-            (None, _) => None,
-            (Some(Some(before)), Some(asked)) if !self.has_ended(before) && asked.client < before.client => {
-                Some(Some(before))
-            }
-            (Some(_), asked) => Some(asked),
-        }
+        if self.stays(before, asked)? { before } else { Some(asked) }
     }
 
     /// The holds whose connections have ended, and whose leases may not be shortened yet.
@@ -147,27 +148,70 @@ impl Follow {
         if held { self.ties.holds.get(&claim).copied() } else { Some(None) }
     }
 
-    /// Updates the ties of an owner after its call.
-    pub(super) fn update_ties(&mut self, op: Op, before: &Before, served: &[Claim], answer: Option<&Answer>) {
+    /// The tie of a wait before this step.
+    fn wait_before(&self, before: &Before, claim: Claim) -> Option<Option<Tie>> {
+        let waited = before.queues[claim.0.0].iter().any(|by| (by.owner, by.word) == (claim.1, claim.2));
+        if waited { self.ties.waits.get(&claim).copied() } else { Some(None) }
+    }
+
+    /// A call with SESSION is refused where the tie would stay with a younger connection, and only there. That changes nothing.
+    pub(super) fn judge_ties(
+        &self,
+        op: Op,
+        before: &Before,
+        served: &[Claim],
+        answer: Option<&Answer>,
+        story: &str,
+    ) {
+        let (client, grace) = self.real.calls_on;
+        let asked = grace.map(|grace| Tie { client, grace: grace.get() });
+        let stays = |tie| self.ties.stays(tie, asked);
+        let hold = |claim| stays(self.tie_before(before, served, claim));
+        let (claims, wait) = match op {
+            Op::Acquire { lock, owner, word, wait, .. } => {
+                let claim = (lock, owner, word);
+                let enqueues = matches!(wait, Wait::Enqueue(..));
+                (vec![claim], enqueues.then(|| stays(self.wait_before(before, claim))))
+            }
+            Op::Renew { lock, owner, word, .. } => {
+                let claims = WORDS.into_iter().map(|(word, _)| (lock, owner, word));
+                (claims.filter(|claim| word == Word::None || word == claim.2).collect(), None)
+            }
+            _ => return,
+        };
+        match answer {
+            Some(Answer::Error(REFUSED)) => {
+                let certain = claims.iter().map(|claim| hold(*claim)).chain(wait).all(|by| by == Some(false));
+                assert!(!certain, "{story}: refused, and no younger connection has the tie");
+                for claim in claims.iter().filter(|claim| !served.contains(claim)) {
+                    let (was, is) = (&before.stands[claim.0.0], self.stand(claim.0));
+                    assert_eq!(was.of(claim.1, claim.2), is.of(claim.1, claim.2), "{story}: {claim:?}");
+                }
+            }
+            Some(Answer::Holds(..) | Answer::One) => {
+                let held: Vec<_> = claims.into_iter().filter(|claim| self.holds(*claim)).collect();
+                let stays = held.len() == 1 && hold(held[0]) == Some(true);
+                assert!(!stays, "{story}: answered, and a younger connection has the tie of {held:?}");
+            }
+            Some(Answer::Enqueued) => {
+                let stays = wait == Some(Some(true));
+                assert!(!stays, "{story}: waits, and a younger connection has the tie");
+            }
+            _ => {}
+        }
+    }
+
+    /// Updates the ties of an owner after its call: a call that succeeds is tied to its own connection.
+    pub(super) fn update_ties(&mut self, op: Op, answer: Option<&Answer>) {
         let (client, grace) = self.real.calls_on;
         let asked = grace.map(|grace| Tie { client, grace: grace.get() });
         match (op, answer) {
             (Op::Acquire { lock, owner, word, .. }, Some(Answer::Holds(..))) => {
-                let claim = (lock, owner, word);
-                let tie = self.ties.after(self.tie_before(before, served, claim), asked);
-                set(&mut self.ties.holds, claim, tie);
+                self.ties.holds.insert((lock, owner, word), asked);
                 self.ties.unnotified[lock.0] = false;
             }
-            (Op::Acquire { lock, owner, word, .. }, Some(Answer::Blocked)) => {
-                // A blocked waiter leaves with its own connection.
-                set(&mut self.ties.waits, (lock, owner, word), Some(asked));
-            }
-            (Op::Acquire { lock, owner, word, .. }, Some(Answer::Enqueued)) => {
-                let claim = (lock, owner, word);
-                let waited = before.queues[lock.0].iter().any(|by| (by.owner, by.word) == (owner, word));
-                let known = if waited { self.ties.waits.get(&claim).copied() } else { Some(None) };
-                let tie = self.ties.after(known, asked);
-                set(&mut self.ties.waits, claim, tie);
+            (Op::Acquire { lock, owner, word, .. }, Some(Answer::Blocked | Answer::Enqueued)) => {
+                self.ties.waits.insert((lock, owner, word), asked);
             }
             (Op::Renew { lock, owner, word, .. }, Some(Answer::One)) => {
                 self.ties.unnotified[lock.0] = false;
@@ -175,9 +219,7 @@ impl Follow {
                 let meant = |claim: &&Claim| word == Word::None || word == claim.2;
                 let held: Vec<_> = claims.iter().filter(meant).filter(|claim| self.holds(**claim)).collect();
                 for claim in &held {
-                    let known = self.ties.holds.get(*claim).copied().filter(|_| held.len() == 1);
-                    let tie = known.and_then(|known| self.ties.after(Some(known), asked));
-                    set(&mut self.ties.holds, **claim, tie);
+                    set(&mut self.ties.holds, **claim, (held.len() == 1).then_some(asked));
                 }
             }
             (Op::Release { lock, owner, word, .. }, Some(Answer::Zero)) => {

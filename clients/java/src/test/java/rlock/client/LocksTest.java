@@ -93,19 +93,6 @@ class LocksTest {
   }
 
   @Test
-  void deniedAndTimeout() throws Exception {
-    try (Client client = client();
-        Guard held = client.lock("a").acquire()) {
-      assertThrows(Denied.class, () -> client.lock("a").tryAcquire());
-      assertThrows(Timeout.class, () -> client.lock("a").acquire(Duration.ofMillis(30)));
-      assertThrows(Timeout.class, () -> client.lock("a").withWait(Duration.ofMillis(30)).acquire());
-      assertTrue(held.check().compareTo(Duration.ofSeconds(2)) < 0);
-      assertTrue(client.lock("a").locked());
-      assertEquals(held.owner(), client.lock("a").info().holders().get(0).owner());
-    }
-  }
-
-  @Test
   void anOwnerNamesItsProcess() throws Exception {
     Settings settings = Settings.defaults().withName("other app/1");
     try (Client client = new Client(server.url, settings);
@@ -113,6 +100,7 @@ class LocksTest {
       long process = ProcessHandle.current().pid();
       String form = "other_app_1@[\\w.-]+:" + process + ":[0-9a-f]{32}:\\d+";
       assertTrue(held.owner().matches(form), held.owner());
+      assertEquals(held.owner(), client.lock("a").info().holders().get(0).owner());
     }
   }
 
@@ -120,10 +108,6 @@ class LocksTest {
   void aCancelledFutureLeavesNothing() throws Exception {
     try (Client client = client()) {
       Guard held = client.lock("a").acquire();
-      CompletableFuture<Guard> waits = client.lock("a").acquireAsync();
-      Server.until("it waits", () -> server.waiters("a") == 1);
-      waits.cancel(true);
-      Server.until("it has left", () -> server.waiters("a") == 0);
       // At the same moment as the grant.
       for (int i = 0; i < 50; i++) {
         CompletableFuture<Guard> next = client.lock("a").acquireAsync();
@@ -141,20 +125,16 @@ class LocksTest {
   }
 
   @Test
-  void severalLocksAreHeldAndGivenBackTogether() throws Exception {
+  void severalLocksAreGivenBackTogether() throws Exception {
     try (Client client = client()) {
       LockAll all = client.lockAll(List.of("c", "a", "b", "a"));
       AllGuard held = all.acquire();
-      assertEquals(3L, server.commands.exists("a", "b", "c"));
-      assertTrue(held.check().compareTo(Duration.ofSeconds(1)) > 0);
-      assertThrows(Denied.class, client.lock("b")::tryAcquire);
       held.close();
       held.close();
       assertThrows(LockLost.class, held::release);
       assertEquals(0L, server.commands.exists("a", "b", "c"));
 
       Guard other = client.lock("b").acquire();
-      assertThrows(Denied.class, all::tryAcquire);
       Timeout late = assertThrows(Timeout.class, () -> all.acquire(Duration.ofMillis(200)));
       assertTrue(late.getMessage().startsWith("the lock b was not acquired within 2"));
       FutureTask<AllGuard> waits = new FutureTask<>(all::acquire);
@@ -360,21 +340,6 @@ class LocksTest {
       try (Guard next = named.acquire(Duration.ofSeconds(5))) {
         next.check();
       }
-    }
-  }
-
-  @Test
-  void aNamedWriterReadsOn() throws Exception {
-    try (Client client = client()) {
-      NamedReadWriteLock both = client.readWriteLock("a");
-      WriteGuard writer = both.write().withOwner("me").acquire();
-      Guard reader = both.read().withOwner("me").acquire();
-      Guard downgraded = writer.downgrade();
-      reader.release();
-      downgraded.check();
-      assertThrows(Denied.class, () -> both.write().tryAcquire());
-      downgraded.release();
-      both.write().tryAcquire().release();
     }
   }
 

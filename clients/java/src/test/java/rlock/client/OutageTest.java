@@ -5,13 +5,11 @@ import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
-import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
 import java.util.List;
-import java.util.concurrent.CompletionException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -57,11 +55,6 @@ class OutageTest {
         proxy.cut();
       }
       names(proxy.address, within(2_000, OutcomeUnknown.class, held.get(0)::release));
-      names(proxy.address, within(2_000, Unreachable.class, lock::tryAcquire));
-      names(proxy.address, within(2_000, Unreachable.class, lock::info));
-      names(proxy.address, within(2_000, Unreachable.class, lock::locked));
-      names(proxy.address, within(2_000, Unreachable.class, lock::forceRelease));
-      names(proxy.address, within(1_000, Timeout.class, () -> lock.acquire(Duration.ofSeconds(1))));
       JavaLock other = client.javaLock("a");
       names(proxy.address, within(1_000, Timeout.class, () -> other.tryLock(1, SECONDS)));
       names(proxy.address, within(300, Timeout.class, () -> other.tryLock(300, MILLISECONDS)));
@@ -84,40 +77,6 @@ class OutageTest {
       last.lost().thenRun(last::releaseAsync);
       within(3_000, Unflushed.class, client::close);
     }
-  }
-
-  @Test
-  void aFutureOfAReleaseEndsInTime() throws Exception {
-    try (Server server = new Server();
-        Proxy proxy = new Proxy(server.port);
-        Client client = new Client("redis://" + proxy.address)) {
-      Guard held = client.lock("a").acquire();
-      proxy.silent = true;
-      CompletionException error =
-          within(2_000, CompletionException.class, held.releaseAsync()::join);
-      assertInstanceOf(OutcomeUnknown.class, error.getCause());
-      proxy.silent = false;
-      proxy.cut();
-      Server.until("released", () -> !server.exists("a"));
-    }
-  }
-
-  /** A wait that ended beside another holder has no cause; one that ended in an outage has. */
-  @Test
-  void closeAfterAWaitWithoutAServer() throws Exception {
-    Server server = new Server();
-    Client client = new Client(server.url);
-    Client other = new Client(server.url);
-    other.lock("a").acquire();
-    NamedLock lock = client.lock("a");
-    assertNull(assertThrows(Timeout.class, () -> lock.acquire(Duration.ofMillis(200))).getCause());
-    assertFalse(client.javaLock("a").tryLock(100, MILLISECONDS));
-    server.close();
-    names("127.0.0.1", within(600, Timeout.class, () -> lock.acquire(Duration.ofMillis(600))));
-    long began = System.nanoTime();
-    client.close(); // nobody had it
-    assertTrue(System.nanoTime() - began < SECONDS.toNanos(4));
-    assertThrows(Unflushed.class, () -> other.close(Duration.ofMillis(100)));
   }
 
   @Test
@@ -154,38 +113,6 @@ class OutageTest {
       LockLost again = assertThrows(LockLost.class, other::release);
       assertEquals(LostReason.RELEASED, again.why());
       assertFalse(again.getMessage().contains("results"), again.getMessage());
-    }
-  }
-
-  /** Each heartbeat and each look at the holder was refused, and filled ACL LOG. */
-  @Test
-  void theLeastRights() throws Exception {
-    Settings settings =
-        Settings.defaults()
-            .withLease(Duration.ofSeconds(3))
-            .withSessionGrace(Duration.ofSeconds(1));
-    try (Server server = new Server()) {
-      String rules =
-          "on >pw ~* resetchannels &rlock:grants:* -@all +rlock.acquire +rlock.release +rlock.renew"
-              + " +rlock.cancel +rlock.info +subscribe +pubsub|numsub";
-      server.ask(("ACL SETUSER least " + rules).split(" "));
-      try (Client client = new Client(server.url.replace("//", "//least:pw@"), settings);
-          Guard held = client.lock("a").fenced().acquire();
-          Guard permit = client.semaphore("p", 2).acquire();
-          Guard reader = client.readWriteLock("r").read().acquire();
-          Guard fair = client.lock("f").fair().acquire()) {
-        var waits = client.lock("a").fenced().acquireAsync();
-        Server.until("it waits", () -> server.waiters("a") == 1);
-        Server.pause(2_500); // some looks at the holder and heartbeats
-        server.ask("ACL", "LOG", "RESET");
-        Server.pause(4_000);
-        assertEquals(0, ((List<?>) server.ask("ACL", "LOG")).size());
-        held.release();
-        waits.get(5, SECONDS).release();
-        permit.check();
-        reader.check();
-        fair.check();
-      }
     }
   }
 }
