@@ -1,4 +1,4 @@
-//! The limit: what a lock takes of the server's own functions that no module can avoid, and how far rlock is from it.
+//! The limit: the cost of the server's own functions that no module can avoid, and how far rlock is from it.
 //!
 //! The same clients send the same commands to rlock and to a module that decides nothing (tests/fixtures/bare.rs). Without that
 //! module's own code, its cost is the limit.

@@ -106,7 +106,7 @@ fn io_threads(threads: &Threads) -> String {
         "- **I/O threads** read, parse and write; the main thread executes all commands. On these two cores, `io-threads {most}` gives this \
          multiple of the locks a second: {}.\n\
          - **The last column is a computation**, not a measurement: the main thread has a core, {} others do the rest, and the clients \
-         are elsewhere. For `io-threads 1` it leaves all but the system calls to the main thread, which is then the limit. For Redis 8 \
+         are elsewhere. For `io-threads 1` it leaves all but the system calls to the main thread, and the main thread is the limit. For Redis 8 \
          with more threads it uses their CPU times. The threads of Redis 7 and Valkey wait in loops, so their CPU time is not their work.\n",
         gains.collect::<Vec<_>>().join("; "),
         number(CORES - 1.0).replace(".0", ""),
