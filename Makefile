@@ -85,8 +85,9 @@ clients: build ## Check the clients' packages, and run the conformance suite wit
 # QUICK=1 takes a few minutes, ONLY=memory runs one part; neither stores anything. ONLY=stalls, client, clients or redisson is stored beside
 # the other results of its server; with BEFORE=COMMIT, the Rust client beside that of this commit, too. SERVER names another server,
 # of which ONLY=targets is stored: what the table of targets shows. ONLY=systems installs other systems and measures them too,
-# ONLY=scale measures where one server ends, ONLY=fleet lets a fleet of Redisson move to the Java client and back, and, without QUICK=1,
-# measures its holds for docs/clients/from-redisson.md; a run of everything leaves these out.
+# ONLY=scale measures where one server ends, ONLY=threads where the time of a lock goes and what I/O threads change, ONLY=fleet lets a
+# fleet of Redisson move to the Java client and back, and, without QUICK=1, measures its holds for docs/clients/from-redisson.md; a run of
+# everything leaves these out.
 BEFORE ?=
 bench: build ## Measure what rlock costs, and remake docs/BENCHMARKS.md
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") RLOCK_BEFORE='$(BEFORE)' $(CARGO) run --release $(LAB) -- \
@@ -105,7 +106,7 @@ alloc: build ## Run tests on a server whose blocks are aligned to a word only
 	@$(ENV) ./scripts/alloc.sh
 
 # STORE=1 stores them for docs/BENCHMARKS.md; SERVER names another server. ONLY=hand_offs counts hand-offs only: their earlier
-# figures are known for Redis 7.0 and 8.6 and Valkey 9.1, the others' for Redis 7.0.
+# figures are known for Redis 7.0 and 8.6 and Valkey 9.1, the others' for Redis 7.0. ONLY=limit counts what no module can avoid.
 STORE ?=
 cost: build ## Count the instructions of a plain lock and of hand-offs, against what they were
 	@$(ENV) $(if $(SERVER),RLOCK_TEST_SERVER="$(SERVER)") RLOCK_COST_STORE='$(STORE)' ./scripts/in_valgrind.sh cost $(filter-out *,$(ONLY))

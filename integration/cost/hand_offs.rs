@@ -1,6 +1,7 @@
 //! A hand-off, beside RPUSH to a client in BLPOP. Their ratio is the same on every machine, and must not grow.
 
 use std::fs;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -41,12 +42,12 @@ const WAYS: [(Way, &str, &str); 3] = [
     (Way::Unconfirmed, "enqueue-unconfirmed", "ENQUEUE without the RENEW"),
 ];
 
-/// The cost of one lap, on the server of several whose figure is the median.
+/// The cost of one lap by this module, on the server of several whose figure is the median.
 #[track_caller]
-fn lap(way: Way) -> Profile {
+pub(crate) fn lap(way: Way, module: &Path) -> Profile {
     let start = |_| {
         let builder = TestServer::builder().conf("hz", 1);
-        let builder = if way == Way::Pop { builder.without_module() } else { builder.module(module_path()) };
+        let builder = if way == Way::Pop { builder.without_module() } else { builder.module(module) };
         profile::start(builder, OPTIONS)
     };
     let servers: Vec<TestServer> = (0..SERVERS).map(start).collect();
@@ -78,12 +79,12 @@ fn lap_on(server: TestServer, way: Way) -> Profile {
 fn a_hand_off_costs_what_is_stored() {
     // Before it takes minutes to count.
     let stored = (!store::is_wanted()).then(|| store::read(FOLDER));
-    let pop = lap(Way::Pop).all;
+    let pop = lap(Way::Pop, module_path()).all;
     println!("\nRPUSH + BLPOP: {pop:.0} instructions");
     println!("{:28} {:>12} {:>6} {:>6} {:>9}", "way", "instructions", "stored", "ratio", "key opens");
     let (mut dearer, mut lines) = (Vec::new(), Vec::new());
     for (way, name, what) in WAYS {
-        let Profile { all, key_opens, .. } = lap(way);
+        let Profile { all, key_opens, .. } = lap(way, module_path());
         // A few checks by a timer open the key too.
         let (ratio, key_opens) = (all / pop, key_opens.round());
         let [before, opens_before] = stored.as_ref().map_or([f64::NAN; 2], |stored| figures(stored, name));

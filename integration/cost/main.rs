@@ -7,6 +7,7 @@ mod ground;
 mod hand_offs;
 mod idle;
 mod laps;
+mod limit;
 mod many_permits;
 mod plain;
 mod profile;

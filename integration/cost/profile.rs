@@ -5,6 +5,9 @@ use rlock_testkit::{ServerBuilder, TestServer, valgrind};
 /// The file, in the server's directory.
 pub(crate) const FILE: &str = "counted";
 
+/// rlock, and the module that decides nothing.
+const MODULES: [&str; 2] = ["librlock", "libbare"];
+
 /// Starts the server in callgrind with these options besides.
 #[track_caller]
 pub(crate) fn start(builder: ServerBuilder, options: &str) -> TestServer {
@@ -41,7 +44,7 @@ impl Profile {
                 continue;
             }
             match line.split_once(['=', ':']) {
-                Some(("ob", object)) => is_module = object.contains("librlock"),
+                Some(("ob", object)) => is_module = MODULES.iter().any(|module| object.contains(module)),
                 Some(("cfn", function)) => callee = function,
                 Some(("calls", calls)) => {
                     // The next line has the cost of the called function.

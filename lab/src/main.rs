@@ -12,6 +12,7 @@ mod environment;
 mod fleet;
 mod hand_offs;
 mod instructions;
+mod limits;
 mod memory;
 mod placement;
 mod plan;
@@ -27,6 +28,7 @@ mod spread;
 mod stalls;
 mod store;
 mod systems;
+mod threads;
 mod uncontended;
 mod wire;
 
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Ok(Task::Measure(plan)) => run(&plan),
         Ok(Task::Scale { is_quick, seed }) => scale::run(is_quick, seed),
         Ok(Task::Simulate) => scale::simulate(),
+        Ok(Task::Threads { is_quick, seed }) => threads::run(is_quick, seed),
         Err(text) => Err(text),
     };
     match outcome {

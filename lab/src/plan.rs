@@ -15,13 +15,14 @@ const QUICK: &str = "--quick";
 /// These benchmarks.
 const OF_TARGETS: [&str; 4] = ["uncontended", "contention", "memory", "stalls"];
 
-const USAGE: &str = "usage: rlock-bench [BENCHMARK | scale | simulate | systems | fleet | render]... [OPTION VALUE | --quick]...
+const USAGE: &str = "usage: rlock-bench [BENCHMARK | scale | simulate | threads | systems | fleet | render]... [OPTION VALUE | --quick]...
 benchmarks: uncontended, contention, redisson, memory, readers, client, clients, stalls; without any: all, and the results
             are stored, as are those of redisson, client, clients or stalls alone, beside the other results of their server
 targets: what the table of targets shows (uncontended, contention, memory, stalls); alone and on another server than the
          main one of docs/BENCHMARKS.md, it is stored
 scale: alone or with --quick: where one server ends, and a simulated fleet, for docs/SCALE.md; stored if whole
 simulate: the simulated fleet again, from the stored measurements
+threads: alone or with --quick: where the time of a lock goes, and what I/O threads change; stored if whole
 systems: alone or with --quick: etcd, ZooKeeper, PostgreSQL and others beside rlock; stored if whole
 fleet: alone or with --quick: a fleet of Redisson moves to the Java client and back; if whole, what a hold costs is stored
 render: make docs/BENCHMARKS.md, docs/SCALE.md and its plots, and the table of docs/clients/from-redisson.md from the stored results again
@@ -65,6 +66,11 @@ pub(crate) enum Task {
         is_quick: bool,
         seed: u64,
     },
+    /// Where the time of a lock goes, and I/O threads.
+    Threads {
+        is_quick: bool,
+        seed: u64,
+    },
     /// A fleet of Redisson, which moves to the Java client.
     Fleet {
         is_quick: bool,
@@ -82,6 +88,7 @@ impl Task {
             ["simulate"] if !is_quick => return Ok(Task::Simulate),
             ["scale"] => return Ok(Task::Scale { is_quick, seed }),
             ["systems"] => return Ok(Task::Systems { is_quick, seed }),
+            ["threads"] => return Ok(Task::Threads { is_quick, seed }),
             ["fleet"] => return Ok(Task::Fleet { is_quick, seed }),
             _ => {}
         }
@@ -244,6 +251,7 @@ mod tests {
             "memory render",
             "scale memory",
             "systems memory",
+            "threads memory",
             "fleet memory",
         ] {
             assert!(parse(line).is_err(), "{line}");
@@ -253,6 +261,7 @@ mod tests {
         for (name, task) in [
             ("scale", (|is_quick| Task::Scale { is_quick, seed: 1 }) as fn(bool) -> Task),
             ("systems", |is_quick| Task::Systems { is_quick, seed: 1 }),
+            ("threads", |is_quick| Task::Threads { is_quick, seed: 1 }),
         ] {
             assert_eq!(parse(name), Ok(task(false)));
             assert_eq!(parse(&format!("{name} --quick")), Ok(task(true)));

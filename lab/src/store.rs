@@ -12,10 +12,12 @@ use crate::environment::root;
 use crate::fleet;
 use crate::hand_offs::HandOffs;
 use crate::instructions::{self, Instructions};
+use crate::limits::Limits;
 use crate::report::{doc, plots};
 use crate::results::{Environment, Results, SCHEMA};
 use crate::scale;
 use crate::systems::{self, Systems};
+use crate::threads::{self, Threads};
 
 /// The server that the targets are about.
 const MAIN: &str = "Redis 7.0.";
@@ -31,8 +33,11 @@ pub(crate) struct Stored {
     pub(crate) others: Vec<Results>,
     instructions: Vec<Instructions>,
     hand_offs: Vec<HandOffs>,
+    pub(crate) limits: Vec<Limits>,
     /// Nothing where they were not measured.
     pub(crate) systems: Option<Systems>,
+    /// The same.
+    pub(crate) threads: Option<Threads>,
 }
 
 impl Stored {
@@ -131,7 +136,9 @@ pub(crate) fn load() -> Result<Stored, String> {
         others: all,
         instructions: instructions::load("instructions")?,
         hand_offs: instructions::load("hand-offs")?,
+        limits: instructions::load("limits")?,
         systems: systems::load()?,
+        threads: threads::stored()?,
     })
 }
 

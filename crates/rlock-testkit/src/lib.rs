@@ -58,7 +58,7 @@ pub use datadir::DataDir;
 pub use door::Door;
 pub use frame::{Frame, parse};
 pub use inline::Inline;
-pub use module::{fault_module_path, module_path, reacting_module_path};
+pub use module::{bare_module_path, fault_module_path, module_path, reacting_module_path};
 pub use port::{answering_port, free_port};
 pub use replica_stream::{ReplicaStream, shown};
 pub use replication::wait_for_replicas_in_sync;

@@ -55,6 +55,13 @@ pub fn reacting_module_path() -> &'static Path {
     PATH.get_or_init(|| build_library("libreacts", &["--workspace", "--example", "reacts"]))
 }
 
+/// A module with rlock's commands that decides nothing: tests/fixtures/bare.rs. Built with the features of its package, as the test
+/// is that loads it.
+pub fn bare_module_path() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| build_library("libbare", &["-p", "rlock-module", "--example", "bare"]))
+}
+
 /// The file that this variable names, if it is set: a build of a package, or for a server of another kind.
 fn named(variable: &str) -> Option<PathBuf> {
     let path = PathBuf::from(env::var_os(variable).filter(|value| !value.is_empty())?);

@@ -1,12 +1,13 @@
 //! docs/BENCHMARKS.md.
 
-use super::{client, clients, prose, redisson, stalls, tables, targets};
+use super::{client, clients, limits, prose, redisson, stalls, tables, targets};
 use crate::contender::Contender;
 use crate::placement::Placement;
 use crate::results::{Before, Client, Environment, Results};
 use crate::scale::{self, Scale};
 use crate::store::Stored;
 use crate::systems;
+use crate::threads;
 use crate::uncontended::Setting;
 
 const TEMPLATE: &str = include_str!("../../BENCHMARKS.md.in");
@@ -19,6 +20,7 @@ pub(crate) fn page(stored: &Stored, of_scale: Option<&Scale>) -> String {
         ("won", prose::won(stored)),
         ("targets", targets::table(stored)),
         ("missed", prose::missed(stored)),
+        ("limits", limits::section(&stored.limits)),
         ("permits", prose::permits(stored)),
         ("uncontended", tables::uncontended(&main.uncontended, Placement::OneCore)),
         ("uncontended-rounds", main.uncontended.iter().map(|one| one.rounds).min().unwrap_or(0).to_string()),
@@ -30,7 +32,11 @@ pub(crate) fn page(stored: &Stored, of_scale: Option<&Scale>) -> String {
         ("client", of_client(main)),
         ("clients", clients::tables(main.clients.as_ref())),
         ("stalls", stalls::server(main)),
-        ("scale", of_scale.map_or("No results are stored.".into(), scale::section)),
+        (
+            "scale",
+            of_scale.map_or("No results are stored.".into(), scale::section)
+                + &threads::section(stored.threads.as_ref()),
+        ),
         ("others", others(&stored.others)),
         ("systems", systems::section(stored.systems.as_ref())),
     ];

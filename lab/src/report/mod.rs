@@ -3,6 +3,7 @@
 pub(crate) mod client;
 mod clients;
 pub(crate) mod doc;
+mod limits;
 pub(crate) mod plots;
 mod prose;
 mod readme;

@@ -241,6 +241,6 @@ pub(super) fn permits(stored: &Stored) -> String {
 }
 
 /// To the next hundred.
-fn thousands(value: f64) -> String {
+pub(super) fn thousands(value: f64) -> String {
     grouped((value / 100.0).round() as u64 * 100)
 }

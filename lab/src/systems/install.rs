@@ -28,7 +28,7 @@ pub(super) fn install(package: Package) -> Result<(), String> {
 }
 
 /// A Redis or Valkey server of which integration/servers.sh has unpacked this version.
-pub(super) fn redis_server(version: &str) -> PathBuf {
+pub(crate) fn redis_server(version: &str) -> PathBuf {
     let list = target().join("servers/servers.tsv");
     let text = fs::read_to_string(&list).unwrap_or_else(|error| panic!("{}: {error}", list.display()));
     server_in(&text, version).unwrap_or_else(|| panic!("{} has no {version}", list.display()))

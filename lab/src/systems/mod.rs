@@ -28,6 +28,7 @@ use crate::results::Environment;
 use crate::rng::Rng;
 use crate::spread::Spread;
 use crate::store;
+pub(crate) use install::redis_server;
 use measure::Lane;
 pub(crate) use report::section;
 pub(crate) use results::Systems;
