@@ -109,6 +109,15 @@ fn page(name: &str, language: &str) -> String {
     code(&root().join("docs/clients").join(format!("{name}.md")), language)
 }
 
+/// Copies files that pages tell their users to copy.
+fn copy_code(place: &Place, names: &[&str]) {
+    for name in names {
+        let path = root().join("docs/clients/code").join(name);
+        let code = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        place.write(name, &code);
+    }
+}
+
 /// The test of a page, which the page does not show.
 fn test(path: &str) -> String {
     let path = root().join("integration/interop").join(path);
@@ -224,10 +233,9 @@ fn node(client: &str) -> Outcome {
     place.install("package-lock.json", || {
         place.run("npm", &["ci", "--loglevel=error", "--no-audit", "--no-fund"])
     })?;
-    let program = format!("{client}.mjs");
-    // One page has the class of a held lock for both drivers.
-    let copied = page(client, "js") + &page("ioredis", "js held");
-    place.write(&program, &(copied + &test(&format!("node/{client}.test.mjs"))));
+    copy_code(&place, &["held.mjs", &format!("{client}.mjs")]);
+    let program = format!("{client}.test.mjs");
+    place.write(&program, &tested(client, "js", &format!("node/{program}")));
     place.run_with("node", &[&program], &[url(&TestServer::start())])
 }
 
@@ -251,15 +259,17 @@ fn go_sections() -> Outcome {
 /// With the libraries of the Redisson part.
 fn java() -> Outcome {
     let place = build_redisson(REDISSON)?;
-    place.write("Locks.java", &page("jedis", "java"));
+    copy_code(&place, &["Locks.java"]);
+    place.write("Example.java", &page("jedis", "java"));
     place.write("Page.java", &test("java/Page.java"));
-    place.run("javac", &["-cp", "lib/*", "-d", "page", "Locks.java", "Page.java"])?;
+    place.run("javac", &["-cp", "lib/*", "-d", "page", "Locks.java", "Example.java", "Page.java"])?;
     place.run_with("java", &java_of("page:lib/*", &["Page"]), &[url(&TestServer::start())])
 }
 
-/// The page as a file that its test loads.
+/// The page as a file that its test loads, beside the code that it tells to copy.
 fn script(language: &str, extension: &str) -> Outcome {
     let (place, check) = (Place::new(language), format!("check.{extension}"));
+    copy_code(&place, &[&format!("locks.{extension}")]);
     place.write(&check, &test(&format!("{language}/{check}")));
     place.write(&format!("page.{extension}"), &page(language, language));
     place.run_with(language, &[&check], &[url(&TestServer::start())])
