@@ -109,13 +109,15 @@ fn page(name: &str, language: &str) -> String {
     code(&root().join("docs/clients").join(format!("{name}.md")), language)
 }
 
-/// Copies files that pages tell their users to copy.
+/// A file that a page tells its users to copy.
+fn code_to_copy(name: &str) -> String {
+    let path = root().join("docs/clients/code").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Copies files that a page tells its users to copy.
 fn copy_code(place: &Place, names: &[&str]) {
-    for name in names {
-        let path = root().join("docs/clients/code").join(name);
-        let code = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        place.write(name, &code);
-    }
+    names.iter().for_each(|name| place.write(name, &code_to_copy(name)));
 }
 
 /// The test of a page, which the page does not show.
@@ -278,6 +280,7 @@ fn script(language: &str, extension: &str) -> Outcome {
 fn rust() -> Outcome {
     let place = Place::new("rust");
     place.take("rust", &["Cargo.toml", "Cargo.lock"]);
+    place.write("src/lock.rs", &code_to_copy("lock.rs"));
     place.write("src/main.rs", &tested("rust", "rust", "rust/test.rs"));
     let target = ("CARGO_TARGET_DIR", place.path("target").display().to_string());
     place.run_with("cargo", &["run", "--quiet", "--locked"], &[url(&TestServer::start()), target])
