@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154 # mutants_tool is the sourcing script's
 # For scripts/mutants.sh and scripts/mutants_chaos.sh, which source it in the project's folder: the mutants, and the one copy
-# of the tree in which they are built. Each is mutants/NAME.patch: lines `Wrong:`, `Test:`, `Server:` and `Corpus:`, or `Wrong:`,
+# of the tree in which they are built. Each is mutants/NAME.patch: lines `Wrong:`, `Test:`, `Server:`, `Corpus:` and `Model:`, or `Wrong:`,
 # `Story:` and `Scene:`, a line `---`, and what `git diff` printed. The sourcing script says `mutants_tool=NAME` before.
 
 say() { printf '%s: %s\n' "$mutants_tool" "$*" >&2; }

@@ -4,14 +4,14 @@
 # the clients' machine is shown to the machine's stories and to the scene of the model that it names. A proof that finds no
 # mutant shows nothing.
 #
-#     scripts/mutants.sh [NAME...]            what finds all mutants, or these; remakes their rows of the table in docs/PROOF.md
+#     scripts/mutants.sh [NAME...]            all proofs find all mutants, or these, as their headers say
 #     scripts/mutants.sh lint                 each applies exactly and is described as it must be
 #     scripts/mutants.sh check [NAME...]      each compiles
 #     scripts/mutants.sh corpus [NAME...]     the corpus finds each of the core that it should
 #     scripts/mutants.sh stories [NAME...]    the stories find each of the machine that they should
 #     scripts/mutants.sh refresh [NAME...]    after changes of production code: makes the patches anew by a 3-way merge
 #
-# MODEL=0 leaves the model out, which takes more than half of the time; its column stays as it is.
+# MODEL=0 leaves the model out, which takes more than half of the time.
 #
 # A test that only some servers can run has a line `Server:` in the header, with a name such as valkey-9.1: the newest of
 # that name of integration/servers.sh is used.
@@ -67,8 +67,6 @@ lint_one() {
     ! touched "$1" | grep -qE '(^|/|_)tests(\.rs|/)' || fault "$1 changes a test"
     grep -q '^index [0-9a-f]\{40,\}\.\.' "mutants/$1.patch" || fault "$1 lacks the whole ids of its files: git diff --full-index"
     [ -n "$(header "$1" Wrong)" ] || fault "$1 does not say what is wrong"
-    table_row "$doc" "$1" | grep -qF "| $(header "$1" Wrong) |" ||
-        fault "$1 has no row in $doc that says what is wrong: scripts/mutants.sh $1"
     if is_of_machine "$1"; then lint_proofs "$1"; else lint_tests "$1"; fi
 }
 
@@ -79,32 +77,41 @@ lint_proofs() {
     [ "$scene" = no ] || printf '%s\n' "$scenes" | grep -qx -- "$scene" || fault "$1: there is no scene '$scene' with clients"
     [ "$story $scene" != 'no no' ] || fault "$1 is found by nothing"
     [ -z "$(header "$1" Test)$(header "$1" Corpus)" ] || fault "$1 is of the machine: it has no server test, and nothing of it is in the corpus"
-    table_row "$doc" "$1" | grep -qF "| $(story_cell "$story") |" ||
-        fault "$1 has no row in $doc that names its story: scripts/mutants.sh $1"
 }
-
-# The cell of the table that names a server test.
-# shellcheck disable=SC2016 # for Markdown
-test_cell() { printf '`%s::%s`\n' "$1" "$2"; }
 
 # What finds a mutant of the module or its core.
 lint_tests() {
     # shellcheck disable=SC2046 # a file and a test
     set -- "$1" $(header "$1" Test)
     if [ $# != 3 ] || ! test_exists "$2" "$3"; then fault "$1: there is no server test '$(header "$1" Test)'"; fi
-    case $(is_of_core "$1" && echo core) in
-    core) case $(header "$1" Corpus) in yes | no) ;; *) fault "$1 does not say whether the corpus finds it: Corpus: yes|no" ;; esac ;;
-    *) [ -z "$(header "$1" Corpus)" ] || fault "$1 is not of the core, and nothing of it is in the corpus" ;;
-    esac
-    table_row "$doc" "$1" | grep -qF "| $(test_cell "$2" "$3") |" ||
-        fault "$1 has no row in $doc that names its server test: scripts/mutants.sh $1"
+    for proof in Corpus Model; do
+        case $(if is_of_core "$1"; then echo core; fi):$(header "$1" $proof) in
+        core:yes | core:no | :) ;;
+        *) fault "$1: of a mutant of the core, and of no other, the header says '$proof: yes' or '$proof: no'" ;;
+        esac
+    done
+}
+
+# The counts of the table in the page: the mutants of a kind, and those that the corpus, the model, a server test or story finds.
+counts() {
+    awk 'FNR == 1 {
+            kind = substr(FILENAME, 9, index(FILENAME, "-") - 8)
+            kind = kind ~ /^(edge|machine|trips)-$/ ? "`" kind "…`" : "others"
+            all[kind]++
+            header = 1
+        }
+        /^---$/ { header = 0 }
+        !header { next }
+        /^Corpus: yes/ { corpus[kind]++ }
+        /^Model: yes/ || /^Scene: / && $2 != "no" { model[kind]++ }
+        /^Test: / || /^Story: / && $2 != "no" { test[kind]++ }
+        END { for (kind in all) printf "%s | %d | %d | %d | %d |\n", kind, all[kind], corpus[kind], model[kind], test[kind] }' mutants/*.patch
 }
 
 lint() {
     for each in $mutants; do lint_one "$each"; done
-    for row in $(table_rows "$doc" | cut -d '`' -f 2); do
-        [ -e "mutants/$row.patch" ] || fault "$doc has a row for $row, which is no mutant"
-    done
+    sed -n 's/^| \([^|]*\) |[^|]*\(|.*\)/\1 \2/p' "$doc" >"$log"
+    wrong=$(counts | grep -vxFf "$log") && fault "the table of mutants in $doc needs: $wrong"
     exit "$failed"
 }
 
@@ -225,30 +232,23 @@ passes() {
     grep -q '^test result: ok. 1 passed' "$log" || die "without a mutant $* does not run, or does not end"
 }
 
-# What the corpus says of a mutant of the core, which was built; a fault if the mutant's header says otherwise.
-judge_corpus() {
-    corpus_cell=$(cell corpus_finds)
-    case "$corpus_cell $(header "$1" Corpus)" in
-    'found yes' | '– no') ;;
-    *) fault "$1: its header says 'Corpus: $(header "$1" Corpus)', the corpus says: $corpus_cell" ;;
+# Shows a mutant, which was built, to a proof. A fault if the line of the mutant's header says otherwise.
+judge() { # mutant, line, command...
+    said=$(header "$1" "$2")
+    judged="$1: its header says '$2: $said'"
+    shift 2
+    if "$@"; then found=yes; else found=no; fi
+    case "$found $said" in
+    'no no') ;;
+    'yes no' | 'no '*) fault "$judged, found: $found" ;;
     esac
 }
 
-# What the stories say of a mutant of the machine, which was built; a fault if the mutant's header says otherwise.
 judge_story() {
     story=$(header "$1" Story)
-    if [ "$story" = no ]; then found=$(cell story_finds); else found=$(cell story_finds "$story"); fi
-    case "$found $story" in
-    '– no') ;;
-    'found no' | '– '*) fault "$1: its header says 'Story: $story', the stories say: $found" ;;
-    esac
+    [ "$story" != no ] || story=
+    judge "$1" Story story_finds "$story"
 }
-
-# The cell of the table that names a story.
-# shellcheck disable=SC2016 # for Markdown
-story_cell() { if [ "$1" = no ]; then echo –; else printf 'story `%s`\n' "$1"; fi; }
-
-cell() { if "$@"; then echo found; else echo –; fi; }
 
 # Only with the corpus.
 corpus() {
@@ -262,9 +262,9 @@ corpus() {
         is_of_core "$each" || continue
         mutate "$each"
         build_corpus
-        judge_corpus "$each"
+        judge "$each" Corpus corpus_finds
         count=$((count + 1))
-        say "$(seconds): $count: $each: $corpus_cell"
+        say "$(seconds): $count: $each: found: $found"
     done
     restore_tree
     exit "$failed"
@@ -283,7 +283,7 @@ stories() {
         build_stories
         judge_story "$each"
         count=$((count + 1))
-        say "$(seconds): $count: $each: $found"
+        say "$(seconds): $count: $each: found: $found"
     done
     restore_tree
     exit "$failed"
@@ -298,8 +298,6 @@ esac
 # --- All proofs without a mutant ----------------------------------------------------------------
 
 list=$(wanted "$@")
-rows=$out/rows
-: >"$rows"
 copy_tree
 module=
 
@@ -343,76 +341,39 @@ of_machine=$(of_machine "$list")
 
 # --- Every mutant -------------------------------------------------------------------------------
 
-# The model's finding, or the one of the table where it is left out.
-model_cell() { # name, command...
-    name=$1
-    shift
-    [ "${MODEL:-1}" = 0 ] || { cell "$@"; return; }
-    set -- "$name"
-    case $(table_row "$doc" "$1" | cut -d '|' -f 4) in *model*) echo found ;; *) echo – ;; esac
-}
-
-# The cell of the table that names which of the two finds a mutant.
-both_cell() { # corpus cell, model cell
-    case "$1 $2" in
-    'found found') echo 'corpus, model' ;;
-    'found '*) echo corpus ;;
-    *' found') echo model ;;
-    *) echo – ;;
-    esac
-}
-
 show_one() { # name, server test file, server test
     mutate "$1"
-    both_cell=' '
     if is_of_core "$1"; then
         build_core
-        judge_corpus "$1"
-        both_cell=$(both_cell "$corpus_cell" "$(model_cell "$1" model_finds)")
+        judge "$1" Corpus corpus_finds
+        [ "${MODEL:-1}" = 0 ] || judge "$1" Model model_finds
     fi
     build_module
     needed_server=$(server_of "$1")
     # shellcheck disable=SC2086 # no word where there is no server
-    server_cell=$(cell server_finds "$2" "$3" $needed_server)
-    [ "$server_cell" = found ] || fault "$1: the server test that it names does not find it: $2 $3"
-    [ "$server_cell" = – ] || server_cell=$(test_cell "$2" "$3")
-    # shellcheck disable=SC2016 # for Markdown
-    printf '| `%s` | %s | %s | %s |\n' "$1" "$(header "$1" Wrong)" "$both_cell" "$server_cell" >>"$rows"
-    say "$(seconds): $number of $count: $1: $both_cell, server $server_cell"
+    server_finds "$2" "$3" $needed_server || fault "$1: the server test that it names does not find it: $2 $3"
 }
 
 any_scene_finds() { for one in $scenes; do scene_finds "$one" && return; done; false; }
 
-# A fault if a header says otherwise than its proof.
 show_machine() { # name
     mutate "$1"
     build_machine
     judge_story "$1"
+    [ "${MODEL:-1}" != 0 ] || return 0
     scene=$(header "$1" Scene)
-    if [ "$scene" = no ]; then set -- "$1" any_scene_finds; else set -- "$1" scene_finds "$scene"; fi
-    model_cell=$(model_cell "$@")
-    case "$model_cell $scene" in
-    'found no' | '– '[!n]*) fault "$1: its header says 'Scene: $scene', the model says: $model_cell" ;;
-    esac
-    # shellcheck disable=SC2016 # for Markdown
-    printf '| `%s` | %s | %s | %s |\n' "$1" "$(header "$1" Wrong)" "$(both_cell – "$model_cell")" "$(story_cell "$story")" >>"$rows"
-    say "$(seconds): $number of $count: $1: stories $found, model $model_cell"
+    if [ "$scene" = no ]; then judge "$1" Scene any_scene_finds; else judge "$1" Scene scene_finds "$scene"; fi
 }
 
 number=0
 count=$(printf '%s\n' "$list" | wc -w)
 for each in $list; do
     number=$((number + 1))
-    if is_of_machine "$each"; then show_machine "$each"; continue; fi
     # shellcheck disable=SC2046 # a file and a test
-    show_one "$each" $(header "$each" Test)
+    if is_of_machine "$each"; then show_machine "$each"; else show_one "$each" $(header "$each" Test); fi
+    say "$(seconds): $number of $count: $each"
 done
 restore_tree
 
-for each in $mutants; do
-    grep -F -- "| \`$each\` |" "$rows" || table_row "$doc" "$each" || true
-done | remake_table "$doc" '| mutant | what is wrong | corpus, model | server test or story |
-|---|---|---|---|'
-git diff --quiet -- "$doc" || say "the table in $doc has changed: look at it, and commit it"
 [ "$failed" = 0 ] || die "not every mutant is found as it says"
 say "$(seconds): each of $count is found"

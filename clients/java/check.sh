@@ -68,7 +68,7 @@ mkdir -p "$project/spring/src/main/java"
 awk -v out="$project/src/main/java" -v spring="$project/spring/src/main/java" -f programs.awk README.md \
     ../../docs/clients/java.md ../../docs/clients/spring.md ../../docs/clients/shedlock.md
 cp spring/pom.xml "$project/spring"
-cp spring/*.java "$project/spring/src/main/java"
+cp spring/*.java ../../docs/clients/code/Lock[MT]*.java "$project/spring/src/main/java"
 sed -i "s/localhost:6399/localhost:$port/" "$project"/src/main/java/*.java
 for each in "$project" "$project/spring"; do
     maven --file "$each/pom.xml" compile dependency:build-classpath -Dmdep.outputFile=libraries.cp

@@ -10,7 +10,7 @@
 }
 code {
     text = text $0 "\n"
-    if (/^import (org\.springframework|net\.javacrumbs|io\.micrometer|io\.opentelemetry)\./) folder = spring
+    if (/^import (org\.springframework|net\.javacrumbs)\./) folder = spring
     if (name == "" && /^(public )?(class|record) /) {
         name = $1 == "public" ? $3 : $2
         sub(/\(.*/, "", name)

@@ -16,7 +16,7 @@ go=$(first '^go \([0-9.]*\)$' $here/go/go.mod)
 node=$(first '.*"node": *">= *\([0-9.]*\)".*' $here/node/package-lock.json)
 # Of Maven's plugins in pom.xml, of redis-py, and of the lock file's format.
 maven=3.6.3 python=3.10 npm=7
-# Of the words in docs/clients/php.md and ruby.md.
+# Of the words in docs/clients/code/locks.php and locks.rb.
 php=8.1 phpredis=5.3 ruby=3.1 redis_rb=4.6 sidekiq=6
 
 # The first version in what a program tells.

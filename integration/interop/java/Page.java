@@ -1,4 +1,4 @@
-/* The test of docs/clients/jedis.md, whose classes `make interop` compiles beside it. */
+/* The test of docs/clients/jedis.md: `make interop` compiles it beside the code that the page links to, and its example. */
 
 import java.net.URI;
 import java.util.ArrayList;

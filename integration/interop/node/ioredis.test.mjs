@@ -1,4 +1,4 @@
-// The test of docs/clients/ioredis.md: `make interop` runs it behind the code of that page.
+// The test of docs/clients/ioredis.md and of the code that it links to: `make interop` runs it behind the example of that page.
 
 import Redis from "ioredis";
 import assert from "node:assert/strict";

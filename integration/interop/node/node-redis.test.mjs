@@ -1,4 +1,4 @@
-// The test of docs/clients/node-redis.md: `make interop` runs it behind the code of that page and the class `Held` of ioredis.md.
+// The test of docs/clients/node-redis.md and of the code that it links to: `make interop` runs it behind the example of that page.
 
 import { createClient } from "redis";
 import assert from "node:assert/strict";

@@ -1,9 +1,9 @@
-// The test of docs/clients/rust.md: `make interop` runs it behind the code of that page.
+// The test of docs/clients/rust.md and of the code that it links to: `make interop` runs it behind the example of that page.
 
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-use redis::{Client, FromRedisValue, InfoDict, Value};
+use redis::{Client, FromRedisValue, InfoDict, Value, cmd};
 
 fn scenario(client: &Client, protocol: &str) -> RedisResult<()> {
     let key = format!("page:rust:{protocol}");
@@ -92,7 +92,8 @@ fn after_errors(client: &Client, key: &str) -> RedisResult<()> {
 
     // Release withdraws a waiting request, such as one whose connection broke unnoticed by the server.
     assert!(other.acquire(patient, None)?);
-    let mut waiting = Lock { owner: lost.owner.clone(), ..new_lock(7) };
+    let mut waiting = new_lock(7);
+    waiting.owner = lost.owner.clone();
     let mut connection = client.get_connection()?;
     let waiter = spawn(move || waiting.acquire(&mut connection, Some(20_000)));
     while waiters(patient, key)? == 0 {
@@ -188,6 +189,7 @@ fn main() -> RedisResult<()> {
         scenario(&Client::open(format!("{url}/?protocol={protocol}"))?, protocol)?;
         println!("redis-rs, {protocol}: ok");
     }
+    assert!(example(10, &mut client.get_connection()?)?);
     assert!(!waiter.join().expect("the waiting thread")?);
     assert!(holder.release(&mut connection_of_holder)?);
     Ok(())

@@ -109,6 +109,17 @@ fn page(name: &str, language: &str) -> String {
     code(&root().join("docs/clients").join(format!("{name}.md")), language)
 }
 
+/// A file that a page tells its users to copy.
+fn code_to_copy(name: &str) -> String {
+    let path = root().join("docs/clients/code").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Copies files that a page tells its users to copy.
+fn copy_code(place: &Place, names: &[&str]) {
+    names.iter().for_each(|name| place.write(name, &code_to_copy(name)));
+}
+
 /// The test of a page, which the page does not show.
 fn test(path: &str) -> String {
     let path = root().join("integration/interop").join(path);
@@ -224,10 +235,9 @@ fn node(client: &str) -> Outcome {
     place.install("package-lock.json", || {
         place.run("npm", &["ci", "--loglevel=error", "--no-audit", "--no-fund"])
     })?;
-    let program = format!("{client}.mjs");
-    // One page has the class of a held lock for both drivers.
-    let copied = page(client, "js") + &page("ioredis", "js held");
-    place.write(&program, &(copied + &test(&format!("node/{client}.test.mjs"))));
+    copy_code(&place, &["held.mjs", &format!("{client}.mjs")]);
+    let program = format!("{client}.test.mjs");
+    place.write(&program, &tested(client, "js", &format!("node/{program}")));
     place.run_with("node", &[&program], &[url(&TestServer::start())])
 }
 
@@ -251,15 +261,17 @@ fn go_sections() -> Outcome {
 /// With the libraries of the Redisson part.
 fn java() -> Outcome {
     let place = build_redisson(REDISSON)?;
-    place.write("Locks.java", &page("jedis", "java"));
+    copy_code(&place, &["Locks.java"]);
+    place.write("Example.java", &page("jedis", "java"));
     place.write("Page.java", &test("java/Page.java"));
-    place.run("javac", &["-cp", "lib/*", "-d", "page", "Locks.java", "Page.java"])?;
+    place.run("javac", &["-cp", "lib/*", "-d", "page", "Locks.java", "Example.java", "Page.java"])?;
     place.run_with("java", &java_of("page:lib/*", &["Page"]), &[url(&TestServer::start())])
 }
 
-/// The page as a file that its test loads.
+/// The page as a file that its test loads, beside the code that it tells to copy.
 fn script(language: &str, extension: &str) -> Outcome {
     let (place, check) = (Place::new(language), format!("check.{extension}"));
+    copy_code(&place, &[&format!("locks.{extension}")]);
     place.write(&check, &test(&format!("{language}/{check}")));
     place.write(&format!("page.{extension}"), &page(language, language));
     place.run_with(language, &[&check], &[url(&TestServer::start())])
@@ -268,6 +280,7 @@ fn script(language: &str, extension: &str) -> Outcome {
 fn rust() -> Outcome {
     let place = Place::new("rust");
     place.take("rust", &["Cargo.toml", "Cargo.lock"]);
+    place.write("src/lock.rs", &code_to_copy("lock.rs"));
     place.write("src/main.rs", &tested("rust", "rust", "rust/test.rs"));
     let target = ("CARGO_TARGET_DIR", place.path("target").display().to_string());
     place.run_with("cargo", &["run", "--quiet", "--locked"], &[url(&TestServer::start()), target])

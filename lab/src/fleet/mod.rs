@@ -15,7 +15,7 @@ use crate::results::Environment;
 use crate::store;
 pub(crate) use figures::page;
 
-/// The page, and the programs that it shows.
+/// The page, and the programs that it shows or links to.
 const PAGE: &str = "docs/clients/from-redisson.md";
 const PROGRAMS: [&str; 2] = ["SameCode", "After"];
 
@@ -55,6 +55,7 @@ fn folder() -> PathBuf {
 fn build() -> Result<(), String> {
     fs::create_dir_all(folder()).map_err(|error| error.to_string())?;
     let build = "rm -rf page classes && mkdir page && awk -v out=page -f \"$0/clients/java/programs.awk\" \"$0/$1\" && \
+                 cp \"$0/docs/clients/code/After.java\" page && \
                  \"$0/integration/interop/tools.sh\" mvn --batch-mode --quiet -f \"$0/lab/fleet/pom.xml\" -Dout=\"$PWD\" \
                  -Dredisson.version=\"$2\" compile";
     run_all_of(limited("sh").args(["-c", build]).arg(root()).args([PAGE, Release::Newest.version()]))
