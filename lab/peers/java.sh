@@ -33,7 +33,8 @@ own() {
     maven --file $client/pom.xml compile dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$1/lib"
     cp -r $client/target/classes "$1/classes"
     javac -Xlint:all -Werror -d "$1/classes" -cp "$1/classes:$1/lib/*" \
-        src/main/java/Contender.java src/main/java/Field.java src/main/java/OfRlock.java src/main/java/Worker.java
+        src/main/java/Contender.java src/main/java/Crowd.java src/main/java/Field.java src/main/java/OfRlock.java \
+        src/main/java/Worker.java
 }
 
 for version; do

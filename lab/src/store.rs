@@ -274,8 +274,10 @@ mod tests {
                 assert!(rows.eq(expected), "{server}: other stalls; run `make bench ONLY=stalls`");
             }
             if let Some(clients) = &results.clients {
+                // Stored results that have no sizes are older than some of the libraries.
+                let is_older = clients.rows.iter().all(|one| one.footprint.is_none());
                 let rows = clients.rows.iter().map(|one| one.library.as_str());
-                let whole = rows.eq(Library::ALL.map(Library::name));
+                let whole = is_older || rows.eq(Library::ALL.map(Library::name));
                 assert!(whole || results.schema < SCHEMA, "{server}: run `make bench ONLY=clients`");
             }
         }

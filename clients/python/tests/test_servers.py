@@ -110,6 +110,20 @@ def test_waits_in_a_cluster(cluster: list[Server], name: str) -> None:
     driver.close()
 
 
+def test_a_seed_of_another_name_asks_once_where_the_slots_are(cluster: list[Server], name: str) -> None:
+    """The link to it knows no slot of its own. It asked twenty times a second for a minute."""
+
+    def asked() -> int:
+        counted = [node.redis.info("commandstats").get("cmdstat_cluster|slots", {"calls": 0}) for node in cluster]
+        return sum(one["calls"] for one in counted)
+
+    with Client(f"redis+cluster://localhost:{cluster[0].port}") as client, client.lock(name, wait=5):
+        time.sleep(0.5)
+        before = asked()
+        time.sleep(1)
+        assert asked() - before <= 2
+
+
 def test_a_unix_socket(tmp_path: Path, name: str) -> None:
     server = Server("--unixsocket", str(tmp_path / "s"))
     driver = redis.Redis(unix_socket_path=str(tmp_path / "s"), db=2)

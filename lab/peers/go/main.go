@@ -1,6 +1,8 @@
 // One process that is measured: told by lines on its standard input, answering by lines, as lab/src/clients/process.rs says.
 //
-//	peers rlock-client | redsync URL
+//	peers rlock-client | redsync | rueidislock URL
+//
+// A build of main.go and one file of a contender is that contender alone.
 package main
 
 import (
@@ -8,11 +10,17 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+const lease = 30 * time.Second
+
+// ways has the contenders. Everything but the lease, and to wait as long as it takes, is as each library has it.
+var ways = map[string]func(url string) (way, error){}
 
 // way acquires a lock, as long as it takes; the function that it returns releases the lock.
 type way func(ctx context.Context, key string) (func() error, error)
@@ -25,6 +33,8 @@ func main() {
 	acquire, err := open(os.Args[2])
 	fail(err)
 	input := bufio.NewScanner(os.Stdin)
+	var release func()
+	var waiting *crowd
 	for input.Scan() {
 		var work, key string
 		var count int
@@ -33,10 +43,18 @@ func main() {
 		switch work {
 		case "pairs":
 			pairs(acquire, count, key)
-		case "turns":
-			turns(acquire, count, key)
-		case "crowd":
-			crowd(acquire, count, key)
+		case "take":
+			release = acquire.take(key)
+			fmt.Println(now(), 0)
+		case "give":
+			released := now()
+			release()
+			fmt.Println(released, 0)
+		case "wait":
+			waiting = gather(acquire, count, key)
+			fmt.Println(0, 0)
+		case "open":
+			waiting.open()
 		default:
 			fail(fmt.Errorf("no such work: %s", work))
 		}
@@ -65,54 +83,54 @@ func pairs(acquire way, count int, key string) {
 	fmt.Println(now()-wall, cpu()-used)
 }
 
-func turns(acquire way, count int, key string) {
-	var times strings.Builder
-	for range count {
-		release := acquire.take(key)
-		acquired := now()
-		time.Sleep(time.Millisecond)
-		fmt.Fprintln(&times, acquired, now())
-		release()
-	}
-	fmt.Print(times.String())
-}
-
 type turn struct {
-	number int
-	at     int64
+	number             int
+	acquired, released int64
 }
 
-func crowd(acquire way, count int, key string) {
-	var mutex sync.Mutex
-	var order []turn
-	var waiters sync.WaitGroup
-	first := acquire.take(key)
+// crowd has waiters for a lock that is held.
+type crowd struct {
+	mutex   sync.Mutex
+	order   []turn
+	waiters sync.WaitGroup
+	release func()
+}
+
+func gather(acquire way, count int, key string) *crowd {
+	crowd := &crowd{release: acquire.take(key)}
 	for number := range count {
-		waiters.Go(func() {
+		crowd.waiters.Go(func() {
 			release := acquire.take(key)
-			mutex.Lock()
-			order = append(order, turn{number, now()})
-			mutex.Unlock()
+			acquired := now()
 			time.Sleep(time.Millisecond)
+			crowd.mutex.Lock()
+			crowd.order = append(crowd.order, turn{number, acquired, now()})
+			crowd.mutex.Unlock()
 			release()
 		})
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(300 * time.Millisecond)
-	opened := now()
-	first()
-	waiters.Wait()
+	return crowd
+}
+
+// open lets each have the lock once.
+func (crowd *crowd) open() {
+	fmt.Println(0, now())
+	crowd.release()
+	crowd.waiters.Wait()
 	most := 0
-	for place, one := range order {
+	for place, one := range crowd.order {
 		overtaken := 0
-		for _, other := range order[:place] {
+		for _, other := range crowd.order[:place] {
 			if other.number > one.number {
 				overtaken++
 			}
 		}
 		most = max(most, overtaken)
+		fmt.Println(one.acquired, one.released)
 	}
-	fmt.Println(order[count-1].at-opened, most)
+	fmt.Println(most, 0)
 }
 
 // start is an instant of the clock that all processes share, and the same of this process's.
@@ -126,4 +144,11 @@ func cpu() int64 {
 	var usage syscall.Rusage
 	fail(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return usage.Utime.Nano() + usage.Stime.Nano()
+}
+
+// monotonic is the time of the clock that all processes share, in ns.
+func monotonic() int64 {
+	var time unix.Timespec
+	fail(unix.ClockGettime(unix.CLOCK_MONOTONIC, &time))
+	return time.Nano()
 }

@@ -1,27 +1,36 @@
 // One process that is measured: told by lines on its standard input, answering by lines, as lab/src/clients/process.rs says.
 //
-//     node worker.mjs rlock-client | redlock | redis-semaphore URL
+//     node worker.mjs rlock-client | redlock | redlock-universal | redis-semaphore URL
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { Mutex } from "redis-semaphore";
-import Redlock from "redlock";
-import { Client } from "../../../clients/javascript/dist/esm/ioredis.js";
-
 const LEASE = 30_000;
 const [, , contender, url] = process.argv;
 
-/** Ways to acquire, as long as it takes, and to release; everything else as each library has it. */
+/** Ways to acquire, as long as it takes, and to release; everything else as each library has it. Only the contender is loaded. */
 const CONTENDERS = {
   "rlock-client": async () => {
+    const { Client } = await import("../../../clients/javascript/dist/esm/ioredis.js");
     const client = await Client.connect(url, { lease: LEASE });
     return { acquire: (key) => client.lock(key).acquire(), release: (held) => held.release() };
   },
-  redlock: () => {
+  redlock: async () => {
+    const { default: Redlock } = await import("redlock");
     const redlock = new Redlock([new Redis(url)], { retryCount: -1 });
     return { acquire: (key) => redlock.lock(key, LEASE), release: (held) => held.unlock() };
   },
-  "redis-semaphore": () => {
+  "redlock-universal": async () => {
+    const { createLock, IoredisAdapter } = await import("redlock-universal");
+    const adapter = new IoredisAdapter(new Redis(url));
+    const acquire = async (key) => {
+      const lock = createLock({ adapter, key, ttl: LEASE, retryAttempts: Number.MAX_SAFE_INTEGER });
+      const held = await lock.acquire();
+      return () => lock.release(held);
+    };
+    return { acquire, release: (held) => held() };
+  },
+  "redis-semaphore": async () => {
+    const { Mutex } = await import("redis-semaphore");
     const redis = new Redis(url);
     const acquire = async (key) => {
       const mutex = new Mutex(redis, key, { lockTimeout: LEASE, acquireTimeout: Infinity });
@@ -39,43 +48,49 @@ function cpu() {
   return BigInt(user + system) * 1_000n;
 }
 
+let held;
+let crowd;
+
 const WORK = {
   async pairs({ acquire, release }, count, key) {
     const [wall, used] = [now(), cpu()];
     for (let n = 0; n < count; n++) await release(await acquire(key));
     console.log(`${now() - wall} ${cpu() - used}`);
   },
-  async turns({ acquire, release }, count, key) {
-    const times = [];
-    for (let n = 0; n < count; n++) {
-      const held = await acquire(key);
-      const acquired = now();
-      await sleep(1);
-      times.push(`${acquired} ${now()}`);
-      await release(held);
-    }
-    console.log(times.join("\n"));
+  async take({ acquire }, _, key) {
+    held = await acquire(key);
+    console.log(`${now()} 0`);
   },
-  async crowd({ acquire, release }, count, key) {
-    const first = await acquire(key);
+  async give({ release }) {
+    const released = now();
+    await release(held);
+    console.log(`${released} 0`);
+  },
+  async wait({ acquire, release }, count, key) {
     const order = [];
-    const waiters = [];
+    crowd = { first: await acquire(key), order, waiters: [] };
     for (let n = 0; n < count; n++) {
       const wait = async () => {
         const held = await acquire(key);
-        order.push([n, now()]);
+        const acquired = now();
         await sleep(1);
+        order.push({ n, times: `${acquired} ${now()}` });
         await release(held);
       };
-      waiters.push(wait());
+      crowd.waiters.push(wait());
       await sleep(1);
     }
     await sleep(300);
-    const opened = now();
+    console.log("0 0");
+  },
+  async open({ release }) {
+    const { first, order, waiters } = crowd;
+    console.log(`0 ${now()}`);
     await release(first);
     await Promise.all(waiters);
-    const overtaken = order.map(([n], place) => order.slice(0, place).filter(([other]) => other > n).length);
-    console.log(`${order[count - 1][1] - opened} ${Math.max(...overtaken)}`);
+    console.log(order.map(({ times }) => times).join("\n"));
+    const overtaken = order.map(({ n }, place) => order.slice(0, place).filter((other) => other.n > n).length);
+    console.log(`${Math.max(...overtaken)} 0`);
   },
 };
 

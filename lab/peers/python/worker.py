@@ -38,49 +38,61 @@ def pairs(way: Ways, count: int, key: str) -> None:
     wall, used = time.monotonic_ns(), time.process_time_ns()
     for _ in range(count):
         release(acquire(key))
-    print(time.monotonic_ns() - wall, time.process_time_ns() - used, flush=True)
+    print(time.monotonic_ns() - wall, time.process_time_ns() - used)
 
 
-def turns(way: Ways, count: int, key: str) -> None:
-    acquire, release = way
-    times = []
-    for _ in range(count):
-        held = acquire(key)
+class Crowd:
+    """Waiters for a lock that is held; each has it once."""
+
+    def __init__(self, way: Ways, count: int, key: str) -> None:
+        self.way, self.key = way, key
+        self.order: list[tuple[int, int, int]] = []
+        self.first = way[0](key)
+        self.threads = [threading.Thread(target=self.wait, args=(number,)) for number in range(count)]
+        for thread in self.threads:
+            thread.start()
+            time.sleep(0.001)
+        time.sleep(0.3)
+
+    def wait(self, number: int) -> None:
+        acquire, release = self.way
+        held = acquire(self.key)
         acquired = time.monotonic_ns()
         time.sleep(0.001)
-        times.append((acquired, time.monotonic_ns()))
-        release(held)
-    for acquired, released in times:
-        print(acquired, released)
-    sys.stdout.flush()
-
-
-def crowd(way: Ways, count: int, key: str) -> None:
-    acquire, release = way
-    order: list[tuple[int, int]] = []
-
-    def wait(number: int) -> None:
-        held = acquire(key)
-        order.append((number, time.monotonic_ns()))
-        time.sleep(0.001)
+        self.order.append((number, acquired, time.monotonic_ns()))
         release(held)
 
-    first = acquire(key)
-    threads = [threading.Thread(target=wait, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-        time.sleep(0.001)
-    time.sleep(0.3)
-    opened = time.monotonic_ns()
-    release(first)
-    for thread in threads:
-        thread.join()
-    overtaken = max(sum(other > number for other, _ in order[:place]) for place, (number, _) in enumerate(order))
-    print(order[-1][1] - opened, overtaken, flush=True)
+    def open(self) -> None:
+        print(0, time.monotonic_ns())
+        self.way[1](self.first)
+        for thread in self.threads:
+            thread.join()
+        for _, acquired, released in self.order:
+            print(acquired, released)
+        numbers = [number for number, _, _ in self.order]
+        print(max(sum(other > number for other in numbers[:place]) for place, number in enumerate(numbers)), 0)
 
 
-WORK = {"pairs": pairs, "turns": turns, "crowd": crowd}
-way = ways(sys.argv[1], sys.argv[2])
-for line in sys.stdin:
-    name, count, key = line.split()
-    WORK[name](way, int(count), key)
+def serve(way: Ways) -> None:
+    for line in sys.stdin:
+        name, count, key = line.split()
+        if name == "pairs":
+            pairs(way, int(count), key)
+        elif name == "take":
+            held = way[0](key)
+            print(time.monotonic_ns(), 0)
+        elif name == "give":
+            released = time.monotonic_ns()
+            way[1](held)
+            print(released, 0)
+        elif name == "wait":
+            crowd = Crowd(way, int(count), key)
+            print(0, 0)
+        elif name == "open":
+            crowd.open()
+        else:
+            raise ValueError(line)
+        sys.stdout.flush()
+
+
+serve(ways(sys.argv[1], sys.argv[2]))

@@ -2,7 +2,7 @@
 # Installs what `make bench ONLY=systems` compares with, each by the name of its package: the servers into TARGET, or from the
 # system where they are there already.
 #
-#     install.sh TARGET redis | etcd | zookeeper | postgresql
+#     install.sh TARGET redis | dflockd | etcd | zookeeper | postgresql
 #
 # Versions stand in etcd/go.mod and zookeeper/pom.xml; integration/servers.sh knows those of Redis and Valkey.
 set -eu
@@ -25,6 +25,13 @@ mkdir -p "$target"
 case $2 in
 redis)
     bash "$top/integration/servers.sh" "$target/../servers" redis-8.6 valkey-9.1 >&2
+    ;;
+dflockd)
+    # Not every network's Go registry has it.
+    command -v dflockd >/dev/null || {
+        echo "no dflockd on PATH; its module is github.com/mtingers/dflockd" >&2
+        exit 1
+    }
     ;;
 etcd)
     with_tools go build -C "$here/etcd" -o "$target/etcd" go.etcd.io/etcd/server/v3

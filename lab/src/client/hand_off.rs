@@ -68,7 +68,7 @@ pub(super) struct Hold {
 }
 
 /// The sorted times of the hand-offs from one process to the other, in µs.
-pub(crate) fn times(workers: &mut [Worker; 2], turns: u64, key: &str) -> Vec<f64> {
+fn times(workers: &mut [Worker; 2], turns: u64, key: &str) -> Vec<f64> {
     for worker in workers.iter_mut() {
         worker.tell(&format!("turns {turns} {key}"));
     }

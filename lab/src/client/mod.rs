@@ -22,7 +22,6 @@ use crate::results::{Client, Environment};
 use crate::rng::Rng;
 #[cfg(test)]
 pub(crate) use contended::{HOLDS_MS, WAITERS};
-pub(crate) use hand_off::times as hand_off_times;
 pub(crate) use process::{Who, Worker};
 
 /// Runs a process of a round, where this program was started as one.

@@ -80,6 +80,10 @@ impl Worker {
         Worker { child, input, output }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends one line of work.
     pub(crate) fn tell(&mut self, work: &str) {
         writeln!(self.input, "{work}").expect("a process that reads");

@@ -3,9 +3,12 @@
 mod process;
 mod results;
 
+use std::thread::sleep;
+use std::time::Duration;
+
 use rlock_testkit::TestServer;
 
-use crate::client::{Worker, hand_off_times};
+use crate::client::Worker;
 use crate::cpu::CpuMeter;
 use crate::placement::Placement;
 use crate::plan::Plan;
@@ -13,12 +16,15 @@ use crate::progress::Progress;
 use crate::rng::Rng;
 use crate::spread::{Spread, quantile, rounded};
 pub(crate) use process::Library;
-pub(crate) use results::{Clients, Crowd, LibraryCosts};
+pub(crate) use results::{Clients, Crowd, Footprint, LibraryCosts, Resident};
 
 /// Acquisitions without contention in one round.
 const PAIRS: u64 = 300;
-/// Turns of each of two processes in one round: few, because pollers are slow.
-const TURNS: u64 = 10;
+/// Hand-offs between two processes in one round, and of pollers, which are slow.
+const HAND_OFFS: usize = 100;
+const HAND_OFFS_POLLED: usize = 30;
+/// From the moment when a process is told to wait to the release: until it waits.
+const UNTIL_IT_WAITS: Duration = Duration::from_millis(5);
 /// Waiters of one lock.
 pub(crate) const WAITERS: u64 = 100;
 
@@ -30,10 +36,14 @@ struct Figures {
     pair_server_us: Vec<f64>,
     pair_commands: Vec<f64>,
     hand_off_us: Vec<f64>,
+    hand_offs: Vec<f64>,
     crowd_us: Vec<f64>,
+    crowd_hand_off_us: Vec<f64>,
+    crowd_hand_offs: Vec<f64>,
     crowd_server_us: Vec<f64>,
     crowd_commands: Vec<f64>,
     overtaken: u64,
+    footprint: Option<Footprint>,
 }
 
 /// Measures all of them; nothing where they cannot be installed.
@@ -54,17 +64,38 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<LibraryCosts> {
         rng.shuffle(&mut order);
         for index in order {
             let (library, workers, figures) = &mut lanes[index];
-            // The first round connects and warms up.
+            if round == 0 {
+                figures.footprint = Some(footprint(*library, &mut workers[0]));
+            }
+            // The first round warms up.
             let mut unused = Figures::default();
             let figures = if round == 0 { &mut unused } else { figures };
-            measure(&server, *library, workers, figures);
+            measure(&server, *library, workers, &mut rng, figures);
         }
     }
     let own = |library: Library| Library::ALL.iter().position(|one| *one == library.own()).unwrap_or(0);
     lanes.iter().map(|(library, _, figures)| costs(*library, figures, &lanes[own(*library)].2)).collect()
 }
 
-fn measure(server: &TestServer, library: Library, workers: &mut [Worker; 2], figures: &mut Figures) {
+/// Of a process that has done nothing yet.
+fn footprint(library: Library, worker: &mut Worker) -> Footprint {
+    let name = library.name();
+    ask(worker, &format!("pairs 1 pairs:{name}"));
+    sleep(Duration::from_millis(300));
+    let idle = Resident::of(worker.pid());
+    ask(worker, &format!("wait {WAITERS} crowd:{name}"));
+    let crowd = Resident::of(worker.pid());
+    open(worker);
+    Footprint { idle, crowd, installed_bytes: library.installed_bytes() }
+}
+
+fn measure(
+    server: &TestServer,
+    library: Library,
+    workers: &mut [Worker; 2],
+    rng: &mut Rng,
+    figures: &mut Figures,
+) {
     let name = library.name();
     let (pair, server_us, commands) =
         counted(server, PAIRS, || ask(&mut workers[0], &format!("pairs {PAIRS} pairs:{name}")));
@@ -72,14 +103,71 @@ fn measure(server: &TestServer, library: Library, workers: &mut [Worker; 2], fig
     figures.pair_cpu_us.push(per(pair.1, PAIRS));
     figures.pair_server_us.push(server_us);
     figures.pair_commands.push(commands);
-    let times = hand_off_times(workers, TURNS, &format!("turns:{name}"));
+    let times = hand_offs(library, workers, rng);
     figures.hand_off_us.push(quantile(&times, 0.5));
-    let (crowd, server_us, commands) =
-        counted(server, WAITERS, || ask(&mut workers[0], &format!("crowd {WAITERS} crowd:{name}")));
-    figures.crowd_us.push(per(crowd.0, WAITERS));
+    figures.hand_offs.extend(times);
+    let ((times, overtaken), server_us, commands) = counted(server, WAITERS, || {
+        ask(&mut workers[0], &format!("wait {WAITERS} crowd:{name}"));
+        open(&mut workers[0])
+    });
+    figures.crowd_us.push(times.iter().map(|one| one.whole_us).fold(0.0, f64::max) / WAITERS as f64);
+    let times = sorted(times.iter().map(|one| one.us).collect());
+    figures.crowd_hand_off_us.push(quantile(&times, 0.5));
+    figures.crowd_hand_offs.extend(times);
     figures.crowd_server_us.push(server_us);
     figures.crowd_commands.push(commands);
-    figures.overtaken = figures.overtaken.max(crowd.1);
+    figures.overtaken = figures.overtaken.max(overtaken);
+}
+
+/// The sorted times from a release by one of two processes to the acquisition by the other, in µs.
+fn hand_offs(library: Library, workers: &mut [Worker; 2], rng: &mut Rng) -> Vec<f64> {
+    let key = format!("hand-off:{}", library.name());
+    let polls = library.polls_every_ms();
+    let count = if polls == 0 { HAND_OFFS } else { HAND_OFFS_POLLED };
+    ask(&mut workers[0], &format!("take 1 {key}"));
+    let mut times = Vec::new();
+    for _ in 0..count {
+        let [holder, waiter] = workers;
+        waiter.tell(&format!("take 1 {key}"));
+        // A poller is met anywhere between two of its tries.
+        sleep(UNTIL_IT_WAITS + Duration::from_micros(rng.below(polls.max(1) * 1_000)));
+        let (released, _) = ask(holder, &format!("give 1 {key}"));
+        let (acquired, _) = waiter.answer();
+        times.push(elapsed_us(released, acquired, &key));
+        workers.swap(0, 1);
+    }
+    ask(&mut workers[0], &format!("give 1 {key}"));
+    sorted(times)
+}
+
+/// One acquisition in a crowd: the time since the release before it, and since the first release.
+struct Turn {
+    us: f64,
+    whole_us: f64,
+}
+
+/// Lets the waiters have the lock; all their turns, and the most later waiters that were served before one.
+fn open(worker: &mut Worker) -> (Vec<Turn>, u64) {
+    let (_, first) = ask(worker, &format!("open {WAITERS} crowd"));
+    let mut before = first;
+    let turn = |_| {
+        let (acquired, released) = worker.answer();
+        let us = elapsed_us(before, acquired, "a crowd");
+        before = released;
+        Turn { us, whole_us: elapsed_us(first, acquired, "a crowd") }
+    };
+    let turns = (0..WAITERS).map(turn).collect();
+    (turns, worker.answer().0)
+}
+
+fn elapsed_us(released: u64, acquired: u64, what: &str) -> f64 {
+    assert!(released <= acquired, "{what}: two held the lock at a time");
+    (acquired - released) as f64 / 1e3
+}
+
+fn sorted(mut times: Vec<f64>) -> Vec<f64> {
+    times.sort_by(f64::total_cmp);
+    times
 }
 
 fn ask(worker: &mut Worker, work: &str) -> (u64, u64) {
@@ -92,7 +180,7 @@ fn per(nanoseconds: u64, count: u64) -> f64 {
 }
 
 /// What the work answers, and what it costs the server for each of `count`: CPU in µs, and commands, those in scripts too.
-fn counted(server: &TestServer, count: u64, work: impl FnOnce() -> (u64, u64)) -> ((u64, u64), f64, f64) {
+fn counted<T>(server: &TestServer, count: u64, work: impl FnOnce() -> T) -> (T, f64, f64) {
     let mut raw = server.connect();
     redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut raw).expect("RESETSTAT");
     let meter = CpuMeter::of(server.pid());
@@ -113,6 +201,7 @@ fn costs(library: Library, own: &Figures, base: &Figures) -> LibraryCosts {
     let spread = |values: &[f64]| Spread::of(values.to_vec());
     let ratio =
         |own: &[f64], base: &[f64]| Spread::of(own.iter().zip(base).map(|(own, base)| own / base).collect());
+    let p99 = |times: &[f64]| Some(rounded(quantile(&sorted(times.to_vec()), 0.99)));
     LibraryCosts {
         library: library.name().into(),
         rounds: own.pair_us.len(),
@@ -123,6 +212,8 @@ fn costs(library: Library, own: &Figures, base: &Figures) -> LibraryCosts {
         pair_commands: spread(&own.pair_commands),
         hand_off_us: spread(&own.hand_off_us),
         hand_off_to_own: ratio(&own.hand_off_us, &base.hand_off_us),
+        hand_off_p99_us: p99(&own.hand_offs),
+        footprint: own.footprint,
         crowd: Crowd {
             waiters: WAITERS,
             us: spread(&own.crowd_us),
@@ -133,6 +224,8 @@ fn costs(library: Library, own: &Figures, base: &Figures) -> LibraryCosts {
             overtaken: own.overtaken,
             server_us: spread(&own.crowd_server_us),
             commands: spread(&own.crowd_commands),
+            hand_off_us: Some(spread(&own.crowd_hand_off_us)),
+            hand_off_p99_us: p99(&own.crowd_hand_offs),
         },
     }
 }

@@ -3,9 +3,12 @@
 //! | line | does | answer |
 //! |---|---|---|
 //! | `pairs N KEY` | N times acquire and release, one after the other | `WALL-NS CPU-NS` |
-//! | `turns N KEY` | N times acquire, hold for 1 to 2 ms, release | N lines `ACQUIRED-NS RELEASED-NS`, by one clock for all processes |
-//! | `crowd N KEY` | N wait for the lock, each holds it for 1 to 2 ms once | `NS OVERTAKEN`: from the first release to the last acquisition; the most later waiters that were served before one |
+//! | `take 1 KEY` | acquires | `ACQUIRED-NS 0`, by one clock for all processes |
+//! | `give 1 KEY` | releases that lock | `RELEASED-NS 0` |
+//! | `wait N KEY` | acquires, and N wait for the lock | `0 0` when all wait |
+//! | `open N KEY` | releases; each waiter holds the lock for 1 to 2 ms once | `0 RELEASED-NS`, in their order N lines `ACQUIRED-NS RELEASED-NS`, then `OVERTAKEN 0`: the most later waiters that were served before one |
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -20,23 +23,27 @@ pub(crate) enum Library {
     RedisPy,
     JavaScript,
     Redlock,
+    RedlockUniversal,
     RedisSemaphore,
     Go,
     Redsync,
+    Rueidislock,
     Java,
     Redisson,
 }
 
 impl Library {
     /// All, in the order of the tables: the first of a language is this project's.
-    pub(crate) const ALL: [Library; 9] = [
+    pub(crate) const ALL: [Library; 11] = [
         Library::Python,
         Library::RedisPy,
         Library::JavaScript,
         Library::Redlock,
+        Library::RedlockUniversal,
         Library::RedisSemaphore,
         Library::Go,
         Library::Redsync,
+        Library::Rueidislock,
         Library::Java,
         Library::Redisson,
     ];
@@ -48,9 +55,11 @@ impl Library {
             Library::RedisPy => "redis-py",
             Library::JavaScript => "javascript",
             Library::Redlock => "redlock",
+            Library::RedlockUniversal => "redlock-universal",
             Library::RedisSemaphore => "redis-semaphore",
             Library::Go => "go",
             Library::Redsync => "redsync",
+            Library::Rueidislock => "rueidislock",
             Library::Java => "java",
             Library::Redisson => "redisson",
         }
@@ -63,9 +72,11 @@ impl Library {
             Library::RedisPy => "Python: redis-py 8.1.0 `Lock`",
             Library::JavaScript => "Node: rlock-client on ioredis",
             Library::Redlock => "Node: redlock 4.2.0",
+            Library::RedlockUniversal => "Node: redlock-universal 0.8.5 on ioredis",
             Library::RedisSemaphore => "Node: redis-semaphore 5.8.0 `Mutex`",
             Library::Go => "Go: rlock-client on go-redis",
             Library::Redsync => "Go: redsync 4.18.1 on go-redis",
+            Library::Rueidislock => "Go: rueidislock 1.0.79 on rueidis",
             Library::Java => "Java: rlock-client on Lettuce",
             Library::Redisson => "Java: Redisson 4.7.0 `RLock`",
         }
@@ -79,8 +90,12 @@ impl Library {
             }
             Library::RedisPy => "no order; not renewed; loss shows at the release; polls every 100 ms",
             Library::Redlock => "no order; not renewed; loss shows at the release; polls every 100 to 300 ms",
+            Library::RedlockUniversal => {
+                "no order; not renewed; loss shows at the release; polls every 100 ms"
+            }
             Library::RedisSemaphore => "no order; renewed; loss is reported; polls every 10 ms",
             Library::Redsync => "no order; not renewed; loss shows at the release; polls every 50 to 250 ms",
+            Library::Rueidislock => "no order; renewed; loss is reported; wakes by client-side caching",
             Library::Redisson => {
                 "no order; renewed; loss shows at the release; re-entrant; wakes by messages, one thread of each process"
             }
@@ -91,10 +106,30 @@ impl Library {
     pub(crate) fn own(self) -> Library {
         match self {
             Library::Python | Library::RedisPy => Library::Python,
-            Library::JavaScript | Library::Redlock | Library::RedisSemaphore => Library::JavaScript,
-            Library::Go | Library::Redsync => Library::Go,
+            Library::JavaScript | Library::Redlock | Library::RedlockUniversal | Library::RedisSemaphore => {
+                Library::JavaScript
+            }
+            Library::Go | Library::Redsync | Library::Rueidislock => Library::Go,
             Library::Java | Library::Redisson => Library::Java,
         }
+    }
+
+    /// How often its waiters ask again at most, in ms; 0 if something wakes them.
+    pub(super) fn polls_every_ms(self) -> u64 {
+        match self {
+            Library::RedisPy | Library::RedlockUniversal => 100,
+            Library::Redlock => 300,
+            Library::Redsync => 250,
+            Library::RedisSemaphore => 10,
+            _ => 0,
+        }
+    }
+
+    /// The bytes that it installs with its driver, as languages.sh wrote them.
+    pub(super) fn installed_bytes(self) -> u64 {
+        let text = fs::read_to_string(target().join("installed.txt")).expect("languages.sh wrote it");
+        let bytes = text.lines().find_map(|line| line.strip_prefix(self.name())?.strip_prefix(' '));
+        bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or_else(|| panic!("no size of {}", self.name()))
     }
 
     pub(super) fn start(self, port: u16) -> Worker {
@@ -105,7 +140,10 @@ impl Library {
                     if self == Library::Java { Java::Rlock } else { Java::Redisson(Release::Newest) };
                 return Worker::spawn(java(program, port));
             }
-            Library::Go => Command::new(target().join("go/peers")),
+            Library::Go => {
+                let program = if self == Library::Go { "rlock" } else { self.name() };
+                Command::new(target().join("go").join(program))
+            }
             Library::Python => {
                 let mut command = Command::new(target().join("python/bin/python"));
                 command.arg(peers.join("python/worker.py"));

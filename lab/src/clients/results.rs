@@ -31,6 +31,11 @@ pub(crate) struct LibraryCosts {
     /// From one process to another, the median of a round.
     pub(crate) hand_off_us: Spread,
     pub(crate) hand_off_to_own: Spread,
+    /// The 99th percentile of all rounds together. Nothing where it was not measured, as for all that is optional here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hand_off_p99_us: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) footprint: Option<Footprint>,
     pub(crate) crowd: Crowd,
 }
 
@@ -49,4 +54,39 @@ pub(crate) struct Crowd {
     /// The server's CPU, and its commands, for each of them.
     pub(crate) server_us: Spread,
     pub(crate) commands: Spread,
+    /// From a release to the next acquisition: the median of a round, and the 99th percentile of all rounds together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hand_off_us: Option<Spread>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hand_off_p99_us: Option<f64>,
+}
+
+/// A new process of the library, after one acquire and release and with all waiters, and its files on the disk.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Footprint {
+    pub(crate) idle: Resident,
+    pub(crate) crowd: Resident,
+    /// With its driver; of a Go program what it adds to the stripped binary.
+    pub(crate) installed_bytes: u64,
+}
+
+/// The resident memory and the threads of a process.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Resident {
+    pub(crate) kib: u64,
+    pub(crate) threads: u64,
+}
+
+impl Resident {
+    pub(super) fn of(pid: u32) -> Resident {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process that lives");
+        let number = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+            number.unwrap_or_else(|| panic!("no {name} in the status of a process"))
+        };
+        Resident { kib: number("VmRSS:"), threads: number("Threads:") }
+    }
 }

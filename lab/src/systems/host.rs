@@ -27,6 +27,7 @@ impl Host {
     pub(super) fn start(system: System) -> Host {
         match system {
             System::Postgres => start_postgres(),
+            System::Dflockd => start_dflockd(),
             System::Etcd => start_etcd(system, 1),
             System::EtcdQuorum => start_etcd(system, 3),
             System::ZooKeeper => start_zookeeper(),
@@ -124,6 +125,23 @@ fn start_postgres() -> Host {
     daemon.accepts(port, "ready to accept connections");
     let version = version_of("PostgreSQL", &postgres("postgres"));
     Host { system: System::Postgres, servers: Vec::new(), daemons: vec![daemon], ports: vec![port], version }
+}
+
+fn start_dflockd() -> Host {
+    let port = free_port();
+    let daemon = dflockd(port);
+    let version = version_of("dflockd", std::path::Path::new("dflockd"));
+    Host { system: System::Dflockd, servers: Vec::new(), daemons: vec![daemon], ports: vec![port], version }
+}
+
+/// A server that leaves idle connections open; all else is as shipped.
+pub(super) fn dflockd(port: u16) -> Daemon {
+    let words = ["dflockd", "--host", "127.0.0.1", "--port", &port.to_string(), "--read-timeout", "86400"];
+    let words = words.map(String::from).to_vec();
+    let mut daemon =
+        Recipe { data: DataDir::temporary(), end: End::Kill, words, unprivileged: false }.start();
+    daemon.accepts(port, "");
+    daemon
 }
 
 fn start_etcd(system: System, nodes: usize) -> Host {

@@ -3,7 +3,7 @@
 use super::Rounds;
 use super::cpu::Used;
 use super::host::Host;
-use super::results::{HandOff, Pair};
+use super::results::{HandOff, Load, Pair};
 use super::system::System;
 use crate::client::Worker;
 use crate::progress::Progress;
@@ -12,6 +12,10 @@ use crate::spread::{Spread, quantile};
 
 /// With how many waiters a hand-off is measured.
 pub(crate) const SIZES: [usize; 4] = [2, 10, 100, 1_000];
+
+/// With how many connections a system is loaded, and for how long.
+pub(crate) const CONNECTIONS: [usize; 3] = [50, 100, 200];
+const LOAD_MS: u64 = 500;
 
 /// The lease, or the time that a session lasts, in seconds: it never ends here. It is etcd's default.
 const LEASE: u64 = 60;
@@ -145,6 +149,32 @@ pub(super) fn hand_offs(
         us: spread(own, |one| one.0),
         to_rlock: ratio(own, &figures[case % SIZES.len()]),
         server_us: spread(own, |one| one.1),
+    };
+    figures.iter().enumerate().filter(|(_, own)| !own.is_empty()).map(of).collect()
+}
+
+pub(super) fn loads(lanes: &mut [Lane], rounds: usize, rng: &mut Rng, progress: &Progress) -> Vec<Load> {
+    let cases = lanes.len() * CONNECTIONS.len();
+    let mut figures = vec![Vec::new(); cases];
+    for round in 1..=rounds {
+        progress.show(&format!("systems: many connections, round {round} of {rounds}"));
+        for case in shuffled(cases, rng) {
+            let (lane, connections) =
+                (&mut lanes[case / CONNECTIONS.len()], CONNECTIONS[case % CONNECTIONS.len()]);
+            if lane.system.is_loaded() {
+                let (pairs, nanoseconds) = lane.tell(&format!("load {connections} {LOAD_MS}"));
+                figures[case].push(pairs as f64 * 1e9 / nanoseconds as f64);
+            }
+        }
+    }
+    let of = |(case, own): (usize, &Vec<f64>)| Load {
+        system: lanes[case / CONNECTIONS.len()].system.name().into(),
+        connections: CONNECTIONS[case % CONNECTIONS.len()],
+        rounds,
+        per_second: Spread::of(own.clone()),
+        to_rlock: Spread::of(
+            own.iter().zip(&figures[case % CONNECTIONS.len()]).map(|(own, base)| own / base).collect(),
+        ),
     };
     figures.iter().enumerate().filter(|(_, own)| !own.is_empty()).map(of).collect()
 }

@@ -1,4 +1,4 @@
-//! Other systems that lock, beside rlock: etcd, ZooKeeper, PostgreSQL, and plain SET with a compare-and-delete.
+//! Other systems that lock, beside rlock: etcd, ZooKeeper, PostgreSQL, dflockd, and plain SET with a compare-and-delete.
 //!
 //! Each has its own recipe and its usual client, and promises other things: the figures stand beside the promises. Nothing is bound
 //! to a core: some systems have many processes.
@@ -45,18 +45,19 @@ struct Rounds {
     hand_offs: usize,
     /// With 1,000 waiters, since they take long to gather.
     crowds: usize,
+    loads: usize,
     recoveries: usize,
     restarts: usize,
 }
 
-const FULL: Rounds = Rounds { pairs: 20, hand_offs: 5, crowds: 3, recoveries: 5, restarts: 5 };
-const QUICK: Rounds = Rounds { pairs: 2, hand_offs: 1, crowds: 0, recoveries: 1, restarts: 1 };
+const FULL: Rounds = Rounds { pairs: 20, hand_offs: 5, crowds: 3, loads: 5, recoveries: 5, restarts: 5 };
+const QUICK: Rounds = Rounds { pairs: 2, hand_offs: 1, crowds: 0, loads: 1, recoveries: 1, restarts: 1 };
 
 /// Measures all, shows the tables, and stores a full run of all.
 pub(crate) fn run(seed: u64, quick: bool) -> Result<(), String> {
     let progress = Progress::start();
     let systems = install_all(&progress);
-    let missing = systems.len() < System::ALL.len();
+    let missing = System::ALL.iter().any(|one| !one.is_optional() && !systems.contains(one));
     if systems.first() != Some(&System::Rlock) {
         return Err(
             "systems: integration/servers.sh could not unpack Redis and Valkey: run it to see why".into()
@@ -103,12 +104,14 @@ fn measure_all(systems: &[System], rounds: &Rounds, seed: u64, progress: &Progre
     let versions = lanes.iter().map(version).collect();
     let pairs = measure::pairs(&mut lanes, rounds.pairs, &mut rng, progress);
     let hand_offs = measure::hand_offs(&mut lanes, rounds, &mut rng, progress);
+    let loads = measure::loads(&mut lanes, rounds.loads, &mut rng, progress);
     let recoveries = recovery::run(&lanes, rounds.recoveries, &mut rng, progress);
     drop(lanes);
-    let restarts = restart::run(rounds.restarts, &mut rng, progress);
+    let has_dflockd = systems.contains(&System::Dflockd);
+    let restarts = restart::run(rounds.restarts, has_dflockd, &mut rng, progress);
     environment.load[1] = environment::load();
     environment.seconds = begin.elapsed().as_secs();
-    Systems { schema: SCHEMA, environment, fsync_us, versions, pairs, hand_offs, recoveries, restarts }
+    Systems { schema: SCHEMA, environment, fsync_us, versions, pairs, hand_offs, loads, recoveries, restarts }
 }
 
 /// The time of writing a block to a new file, where the servers have theirs, until it is on the disk.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::measure::SIZES;
+use super::measure::{CONNECTIONS, SIZES};
 use super::restart::What;
 use super::results::{HandOff, Recovery, Restart, Systems, Version};
 use super::system::{Promise, System};
@@ -49,6 +49,10 @@ pub(super) fn tables(results: &Systems) -> String {
     );
     for (what, of) in parts {
         let _ = write!(text, "\n{}", hand_offs(results, what, of));
+    }
+    if !results.loads.is_empty() {
+        let loads = loads(results);
+        let _ = write!(text, "\n### Acquire and release a second, by the number of connections\n\n{loads}");
     }
     let count = rounds(results.restarts.first().map(|one| one.rounds));
     let _ = write!(text, "\n### `kill -9` of the server\n\n{count} rounds.\n\n{}", restarts(results));
@@ -104,6 +108,21 @@ fn hand_offs(results: &Systems, what: &str, of: Of) -> String {
     text
 }
 
+/// A dash where the stored run did not measure it.
+fn loads(results: &Systems) -> String {
+    let row = |system: System| {
+        let cell = |connections: usize| {
+            let mut own = results.loads.iter().filter(|one| one.system == system.name());
+            let one = own.find(|one| one.connections == connections);
+            one.map_or("–".into(), |one| figure(one.per_second))
+        };
+        format!("{} | {}", system.promise().label, CONNECTIONS.map(cell).join(" | "))
+    };
+    let head = CONNECTIONS.map(|count| count.to_string()).join(" | ");
+    let loaded = System::ALL.into_iter().filter(|one| one.is_loaded());
+    table(&format!("| {head}"), loaded.map(row))
+}
+
 fn restarts(results: &Systems) -> String {
     let row = |one: &Restart| {
         let what = What::ALL.into_iter().find(|what| what.name() == one.what).map_or("?", What::label);
@@ -118,13 +137,23 @@ fn restarts(results: &Systems) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::{Pair, SCHEMA};
+    use super::super::results::{Load, Pair, SCHEMA};
     use super::*;
     use crate::spread::Spread;
     use crate::store;
 
     fn spread(median: f64) -> Spread {
         Spread { median, p10: median, p90: median }
+    }
+
+    fn load(per_second: f64) -> Load {
+        Load {
+            system: System::Dflockd.name().into(),
+            connections: 100,
+            rounds: 5,
+            per_second: spread(per_second),
+            to_rlock: spread(1.5),
+        }
     }
 
     fn results() -> Systems {
@@ -155,6 +184,7 @@ mod tests {
                 hand_off(&etcd, 2, 900.0),
                 hand_off(&etcd, 10, 950.0),
             ],
+            loads: vec![load(80_000.0)],
             recoveries: vec![Recovery { system: etcd, rounds: 5, ms: spread(9_000.0) }],
             restarts: vec![Restart {
                 what: What::WithModule.name().into(),
@@ -174,6 +204,7 @@ mod tests {
             "| etcd, 1 node | 2,000 | 40.0 | 400 | 9,000 |",
             "| Time in µs | 2 waiters | 10 waiters | 100 waiters | 1,000 waiters |\n|---|---|---|---|---|\n",
             "| etcd, 1 node | 900 | 950 | not measured | not measured |",
+            "| dflockd | – | 80,000 | – |",
             "| locks of rlock, server with the module | 100,000 | 500 | 1.25 |",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
@@ -185,17 +216,20 @@ mod tests {
     #[test]
     fn the_stored_results_are_whole() {
         let Some(stored) = store::load().unwrap().systems else { return };
-        let all = System::ALL.map(System::name);
+        let has = |one: &System| stored.versions.iter().any(|version| version.system == one.name());
+        let systems = || System::ALL.into_iter().filter(|one| !one.is_optional() || has(one));
+        let all = || systems().map(System::name);
         assert!(
-            stored.versions.iter().map(|one| one.system.as_str()).eq(all),
+            stored.versions.iter().map(|one| one.system.as_str()).eq(all()),
             "run `make bench ONLY=systems`"
         );
-        let expected = System::ALL.into_iter().filter(|system| !system.only_recovers());
+        let expected = systems().filter(|system| !system.only_recovers());
         assert!(stored.pairs.iter().map(|one| one.system.as_str()).eq(expected.clone().map(System::name)));
         let sizes = |system: System| SIZES.map(|size| (system.name(), size));
         let hand_offs = stored.hand_offs.iter().map(|one| (one.system.as_str(), one.waiters));
         assert!(hand_offs.eq(expected.flat_map(sizes)), "other sizes; run `make bench ONLY=systems`");
-        assert!(stored.recoveries.iter().map(|one| one.system.as_str()).eq(all));
-        assert!(stored.restarts.iter().map(|one| one.what.as_str()).eq(What::ALL.map(What::name)));
+        assert!(stored.recoveries.iter().map(|one| one.system.as_str()).eq(all()));
+        let restarts = What::ALL.into_iter().filter(|one| *one != What::Dflockd || has(&System::Dflockd));
+        assert!(stored.restarts.iter().map(|one| one.what.as_str()).eq(restarts.map(What::name)));
     }
 }

@@ -1,11 +1,14 @@
 //! A server with an append-only file is killed: how long until it serves again.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use rlock_testkit::{ServerBuilder, Stopped, TestServer};
+use rlock_testkit::{ServerBuilder, Stopped, TestServer, free_port};
 
+use super::host::dflockd;
 use super::install::redis_server;
 use super::results::Restart;
+use super::worker::{Dflockd, Way};
 use crate::progress::Progress;
 use crate::resp::{Reply, append};
 use crate::rng::Rng;
@@ -23,16 +26,18 @@ pub(super) enum What {
     WithModule,
     WithoutModule,
     Set,
+    Dflockd,
 }
 
 impl What {
-    pub(super) const ALL: [What; 3] = [What::WithModule, What::WithoutModule, What::Set];
+    pub(super) const ALL: [What; 4] = [What::WithModule, What::WithoutModule, What::Set, What::Dflockd];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             What::WithModule => "rlock",
             What::WithoutModule => "rlock-without-module",
             What::Set => "set",
+            What::Dflockd => "dflockd",
         }
     }
 
@@ -41,6 +46,7 @@ impl What {
             What::WithModule => "locks of rlock, server with the module",
             What::WithoutModule => "the same file, server without the module",
             What::Set => "locks by `SET NX PX`, server without the module",
+            What::Dflockd => "dflockd: no lock is there",
         }
     }
 
@@ -66,17 +72,21 @@ fn key(lock: usize) -> String {
     format!("lock:invoice:{lock}")
 }
 
-pub(super) fn run(rounds: usize, rng: &mut Rng, progress: &Progress) -> Vec<Restart> {
+pub(super) fn run(rounds: usize, has_dflockd: bool, rng: &mut Rng, progress: &Progress) -> Vec<Restart> {
     progress.show(&format!("systems: {LOCKS} locks"));
     let mut of_rlock = Some(hold_all(What::WithModule));
     let mut of_set = Some(hold_all(What::Set));
-    let mut figures = [const { Vec::new() }; 3];
+    let mut figures = [const { Vec::new() }; 4];
     for round in 1..=rounds {
         progress.show(&format!("systems: kill -9 of the server, round {round} of {rounds}"));
-        let mut order = [0, 1, 2];
+        let mut order = [0, 1, 2, 3];
         rng.shuffle(&mut order);
         for index in order {
             let what = What::ALL[index];
+            if what == What::Dflockd {
+                figures[index].extend(has_dflockd.then(restart_dflockd));
+                continue;
+            }
             let data = if what == What::Set { &mut of_set } else { &mut of_rlock };
             let (ms, stopped) = restart(what, data.take().expect("put back after each restart"));
             figures[index].push(ms);
@@ -85,12 +95,28 @@ pub(super) fn run(rounds: usize, rng: &mut Rng, progress: &Progress) -> Vec<Rest
     }
     let of = |(what, own): (What, &Vec<f64>)| Restart {
         what: what.name().into(),
-        locks: LOCKS,
+        locks: if what == What::Dflockd { 0 } else { LOCKS },
         rounds,
         ms: Spread::of(own.clone()),
         to_without_module: Spread::of(own.iter().zip(&figures[1]).map(|(own, base)| own / base).collect()),
     };
-    What::ALL.into_iter().zip(&figures).map(of).collect()
+    What::ALL.into_iter().zip(&figures).filter(|(_, own)| !own.is_empty()).map(of).collect()
+}
+
+/// How long the start takes, in ms; nothing is left of the lock that the killed server had granted.
+fn restart_dflockd() -> f64 {
+    let (port, never) = (free_port(), AtomicBool::new(false));
+    let killed = dflockd(port);
+    let mut holder = Dflockd::connect(port, LEASE);
+    holder.acquire("bench-restart", &never);
+    drop(killed);
+    let begin = Instant::now();
+    let _server = dflockd(port);
+    let ms = begin.elapsed().as_secs_f64() * 1e3;
+    let mut another = Dflockd::connect(port, LEASE);
+    another.acquire("bench-restart", &never);
+    another.release("bench-restart");
+    ms
 }
 
 /// A server that was killed while it held all the locks.

@@ -19,6 +19,9 @@ pub(crate) struct Systems {
     pub(crate) versions: Vec<Version>,
     pub(crate) pairs: Vec<Pair>,
     pub(crate) hand_offs: Vec<HandOff>,
+    /// Nothing where they were not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) loads: Vec<Load>,
     pub(crate) recoveries: Vec<Recovery>,
     pub(crate) restarts: Vec<Restart>,
 }
@@ -54,6 +57,18 @@ pub(crate) struct HandOff {
     pub(crate) to_rlock: Spread,
     /// Of all processes of the system, with what a releaser costs that waits again.
     pub(crate) server_us: Spread,
+}
+
+/// Many connections that acquire and release, each its own lock.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Load {
+    pub(crate) system: String,
+    pub(crate) connections: usize,
+    pub(crate) rounds: usize,
+    /// An acquire with its release counts once.
+    pub(crate) per_second: Spread,
+    pub(crate) to_rlock: Spread,
 }
 
 /// From the kill -9 of a holder until the waiter knows that it holds the lock.

@@ -10,6 +10,7 @@ pub(crate) enum System {
     SetRedis,
     SetValkey,
     Postgres,
+    Dflockd,
     Etcd,
     EtcdQuorum,
     ZooKeeper,
@@ -20,19 +21,21 @@ pub(crate) enum System {
 pub(super) enum Package {
     Redis,
     Postgres,
+    Dflockd,
     Etcd,
     ZooKeeper,
 }
 
 impl Package {
-    pub(super) const ALL: [Package; 4] =
-        [Package::Redis, Package::Postgres, Package::Etcd, Package::ZooKeeper];
+    pub(super) const ALL: [Package; 5] =
+        [Package::Redis, Package::Postgres, Package::Dflockd, Package::Etcd, Package::ZooKeeper];
 
     /// Its name for install.sh.
     pub(super) fn name(self) -> &'static str {
         match self {
             Package::Redis => "redis",
             Package::Postgres => "postgresql",
+            Package::Dflockd => "dflockd",
             Package::Etcd => "etcd",
             Package::ZooKeeper => "zookeeper",
         }
@@ -50,7 +53,7 @@ pub(crate) struct Promise {
 
 impl System {
     /// All of them, in the order of the tables.
-    pub(crate) const ALL: [System; 10] = [
+    pub(crate) const ALL: [System; 11] = [
         System::Rlock,
         System::RlockSession,
         System::RlockDurable,
@@ -58,6 +61,7 @@ impl System {
         System::SetRedis,
         System::SetValkey,
         System::Postgres,
+        System::Dflockd,
         System::Etcd,
         System::EtcdQuorum,
         System::ZooKeeper,
@@ -78,6 +82,7 @@ impl System {
             System::SetRedis => "set-delex",
             System::SetValkey => "set-delifeq",
             System::Postgres => "postgresql",
+            System::Dflockd => "dflockd",
             System::Etcd => "etcd",
             System::EtcdQuorum => "etcd-3",
             System::ZooKeeper => "zookeeper",
@@ -87,6 +92,7 @@ impl System {
     pub(super) fn package(self) -> Package {
         match self {
             System::Postgres => Package::Postgres,
+            System::Dflockd => Package::Dflockd,
             System::Etcd | System::EtcdQuorum => Package::Etcd,
             System::ZooKeeper => Package::ZooKeeper,
             _ => Package::Redis,
@@ -108,6 +114,16 @@ impl System {
         matches!(self, System::RlockDurable | System::Etcd | System::EtcdQuorum | System::ZooKeeper)
     }
 
+    /// Whether a run without it is stored too: few machines have it.
+    pub(super) fn is_optional(self) -> bool {
+        self == System::Dflockd
+    }
+
+    /// Whether this program loads it with many connections.
+    pub(super) fn is_loaded(self) -> bool {
+        !self.only_recovers() && !self.waits_for_disks()
+    }
+
     /// Its texts for the tables.
     pub(crate) fn promise(self) -> Promise {
         match self {
@@ -118,6 +134,7 @@ impl System {
             System::SetRedis => SET,
             System::SetValkey => Promise { label: "`SET NX PX`, `DELIFEQ`", ..SET },
             System::Postgres => POSTGRES,
+            System::Dflockd => DFLOCKD,
             System::Etcd => ETCD,
             System::EtcdQuorum => ETCD_QUORUM,
             System::ZooKeeper => ZOOKEEPER,
@@ -144,6 +161,12 @@ const SET: Promise = Promise { label: "`SET NX PX`, `DELEX`", ..RLOCK };
 const POSTGRES: Promise = Promise {
     label: "PostgreSQL, advisory lock",
     durability: "memory; a lock ends with its connection",
+    freed_by: "the end of the connection",
+};
+
+const DFLOCKD: Promise = Promise {
+    label: "dflockd",
+    durability: "memory; a lock ends with its connection and with the server",
     freed_by: "the end of the connection",
 };
 

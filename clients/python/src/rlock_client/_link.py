@@ -357,7 +357,6 @@ class Subscription(PrimaryLink):
             number = engine.tag(self.commands.address)
             if number is None and self.commands.surveys:
                 self.hearing = "unmapped"
-                engine.survey()
                 return
             tag = f":{{{number or 0}}}"
         self.channel = f"rlock:grants:{engine.random}:{next(engine.numbers)}{tag}".encode()

@@ -6,12 +6,15 @@
 //! | `wait W KEY` | one client holds the lock, W others wait for it, each with a connection or session | `0 0` |
 //! | `hand-off N` | the lock changes hands N times; the last holder keeps it | N lines `RELEASED-NS ACQUIRED-NS` |
 //! | `leave` | all clients of `wait` release or stop to wait, and disconnect | `0 0` |
+//! | `load C MS` | C connections acquire and release, each its own lock, for MS | `PAIRS NS` |
 //! | `hold KEY` | acquires the lock and keeps it | `ACQUIRED-NS 0` |
 //!
 //! Each holder keeps the lock for at least 1 ms. The times are those of a clock that all processes share. A client that gets the
 //! lock while another holds it ends the process. The programs in lab/peers/systems do the same with etcd and ZooKeeper.
 
 mod crowd;
+mod dflockd;
+mod load;
 mod postgres;
 mod redis;
 mod way;
@@ -23,7 +26,9 @@ use std::sync::atomic::AtomicBool;
 use rustix::time::{ClockId, clock_gettime};
 
 use crowd::Crowd;
-use way::{Way, connect};
+pub(super) use dflockd::Dflockd;
+pub(super) use way::Way;
+use way::connect;
 
 /// The argument by which this program becomes one of its own processes.
 pub(super) const ROLE: &str = "systems-worker";
@@ -64,6 +69,7 @@ fn serve(connect: &dyn Fn() -> Box<dyn Way>) {
                     println!("{released} {acquired}");
                 }
             }
+            (["load", connections, ms], _) => load::run(connect, number(connections), number(ms)),
             (["leave"], Some(_)) => {
                 crowd.take().into_iter().for_each(Crowd::leave);
                 println!("0 0");

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
+use super::dflockd::Dflockd;
 use super::postgres::Postgres;
 use super::redis::{Command, Poller, Rlock};
 use crate::systems::system::System;
 
 /// One client of a system, with a connection.
-pub(super) trait Way: Send {
+pub(in crate::systems) trait Way: Send {
     /// Waits for the lock; `false` if the client stops because of `leaving`, as pollers do. After that nothing is measured.
     fn acquire(&mut self, key: &str, leaving: &AtomicBool) -> bool;
     /// Releases the lock, and awaits the answer.
@@ -27,6 +28,7 @@ pub(super) fn connect(system: &str, port: u16, lease_ms: &str) -> Box<dyn Way> {
         Some(System::SetRedis) => Box::new(Poller::connect(port, lease_ms, Command::Delex)),
         Some(System::SetValkey) => Box::new(Poller::connect(port, lease_ms, Command::DelIfEq)),
         Some(System::Postgres) => Box::new(Postgres::connect(port)),
+        Some(System::Dflockd) => Box::new(Dflockd::connect(port, lease_ms)),
         other => panic!("not a system of this program: {system}, {other:?}"),
     }
 }

@@ -3,9 +3,6 @@ import java.io.File;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.file.Files;
-import java.util.ArrayList;
-import java.util.Collections;
-import java.util.List;
 import java.util.Objects;
 
 /**
@@ -17,6 +14,8 @@ import java.util.Objects;
 public final class Worker {
     private final Contender contender;
     private Field field;
+    private Crowd crowd;
+    private Object held;
 
     private Worker(Contender contender) {
         this.contender = contender;
@@ -51,10 +50,18 @@ public final class Worker {
         switch (what) {
             case "pairs":
                 return pairs(Integer.parseInt(words[1]), words[2]);
-            case "turns":
-                return turns(Integer.parseInt(words[1]), words[2]);
-            case "crowd":
-                return crowd(Integer.parseInt(words[1]), words[2]);
+            case "take":
+                held = contender.acquire(words[2]);
+                return System.nanoTime() + " 0";
+            case "give":
+                long released = System.nanoTime();
+                contender.release(held);
+                return released + " 0";
+            case "wait":
+                crowd = new Crowd(contender, Integer.parseInt(words[1]), words[2]);
+                return "0 0";
+            case "open":
+                return crowd.open();
             case "record":
                 contender.record(words[1]);
                 return "0 0";
@@ -78,57 +85,5 @@ public final class Worker {
             contender.release(contender.acquire(key));
         }
         return System.nanoTime() - wall + " " + (cpu() - cpu);
-    }
-
-    private String turns(int count, String key) throws Exception {
-        List<String> times = new ArrayList<>();
-        for (int n = 0; n < count; n++) {
-            Object held = contender.acquire(key);
-            long acquired = System.nanoTime();
-            Thread.sleep(1);
-            times.add(acquired + " " + System.nanoTime());
-            contender.release(held);
-        }
-        return String.join("\n", times);
-    }
-
-    private record Turn(int number, long time) {
-    }
-
-    private String crowd(int count, String key) throws Exception {
-        List<Turn> order = Collections.synchronizedList(new ArrayList<>());
-        List<Thread> threads = new ArrayList<>();
-        Object first = contender.acquire(key);
-        for (int n = 0; n < count; n++) {
-            int number = n;
-            Thread thread = new Thread(() -> once(key, number, order));
-            thread.start();
-            threads.add(thread);
-            Thread.sleep(1);
-        }
-        Thread.sleep(300);
-        long opened = System.nanoTime();
-        contender.release(first);
-        for (Thread thread : threads) {
-            thread.join();
-        }
-        long most = 0;
-        for (int place = 0; place < count; place++) {
-            int number = order.get(place).number();
-            most = Math.max(most, order.subList(0, place).stream().filter(other -> other.number() > number).count());
-        }
-        return order.get(count - 1).time() - opened + " " + most;
-    }
-
-    private void once(String key, int number, List<Turn> order) {
-        try {
-            Object held = contender.acquire(key);
-            order.add(new Turn(number, System.nanoTime()));
-            Thread.sleep(1);
-            contender.release(held);
-        } catch (Exception error) {
-            error.printStackTrace();
-            System.exit(1);
-        }
     }
 }
