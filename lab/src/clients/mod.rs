@@ -23,7 +23,7 @@ const PAIRS: u64 = 300;
 /// Hand-offs between two processes in one round, and of pollers, which are slow.
 const HAND_OFFS: usize = 100;
 const HAND_OFFS_POLLED: usize = 30;
-/// From the moment when a process is told to wait to the release: until it waits.
+/// From the line that lets a process wait to the release: until it waits.
 const UNTIL_IT_WAITS: Duration = Duration::from_millis(5);
 /// Waiters of one lock.
 pub(crate) const WAITERS: u64 = 100;
