@@ -3,7 +3,7 @@
 use super::{client, clients, limits, prose, redisson, stalls, tables, targets};
 use crate::contender::Contender;
 use crate::placement::Placement;
-use crate::results::{Before, Client, Environment, Results};
+use crate::results::{Before, Client, Compared, Environment, Results};
 use crate::scale::{self, Scale};
 use crate::store::Stored;
 use crate::systems;
@@ -96,15 +96,15 @@ fn contended(costs: &Client) -> String {
 
 /// The same beside another commit.
 fn before(before: &Before) -> String {
-    let ratios = before.rows.iter().map(|one| one.ratio.median);
-    let (least, most) =
-        ratios.fold((f64::MAX, 0.0_f64), |(low, high), ratio| (low.min(ratio), high.max(ratio)));
+    let ratio = |one: &Compared| {
+        let section = client::section(one.hold_ms);
+        format!("{} ({} waiters, {section})", tables::number(one.ratio.median), one.waiters)
+    };
     format!(
-        "Measured in turns with the client and the module of commit {}, {} rounds, a hand-off takes {} to {} of their time.\n\n",
+        "Measured in turns with the client and the module of commit {}, {} rounds, the part of their time that a hand-off takes: {}.\n\n",
         before.commit,
         before.rows.first().map_or(0, |one| one.rounds),
-        tables::number(least),
-        tables::number(most),
+        before.rows.iter().map(ratio).collect::<Vec<_>>().join(", "),
     )
 }
 
