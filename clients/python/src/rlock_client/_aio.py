@@ -74,7 +74,7 @@ class AsyncHeld:
             tell()
 
     def _loss(self) -> LockLost | None:
-        return next((one.loss("expired") for one in self._ones if one.lost.is_set()), None)
+        return next((one.loss("expired") for one in self._ones if one.is_lost), None)
 
     def _lose(self) -> None:
         self.lost.set()

@@ -54,11 +54,13 @@ class Held:
 
 class Guard(BaseGuard, Held):
     __doc__ = BaseGuard.__doc__
+    _lost: Flag | None = None
 
     @property
     def lost(self) -> threading.Event:
         """Set as soon as others may hold the lock."""
-        return self._one.lost
+        self._lost = self._lost or self._one.flag(Flag())
+        return self._lost
 
     def detach(self) -> float:
         """Leaves the lock to another process, which adopts it by the name of its owner.
@@ -91,9 +93,7 @@ class GuardAll(BaseGuardAll, Held):
         lost = Flag()
         self.lost: threading.Event = lost  # set as soon as others may hold one of the locks
         for one in self._ones:
-            one.flags.append(lost)
-            if one.lost.is_set():
-                lost.set()
+            one.flag(lost)
 
 
 class WriteGuard(Guard):

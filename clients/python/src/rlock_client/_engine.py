@@ -56,8 +56,7 @@ class Acquisition:
         self.acquired: Promise[int] = Promise()
         self.released: Promise[None] = Promise()
         self.ended: Promise[None] = Promise()
-        self.lost = Flag()
-        self.flags = [self.lost]  # also those of several locks as one
+        self.flags: list[Flag] = []  # that the loss sets, also of several locks as one
         self.on_lost: dict[int, Callable[[], None]] = {}  # by the guard that it tells
         self.guards: weakref.WeakSet[Any] = weakref.WeakSet()
         self.level = 1  # how many holds the server has at least, while no re-entry is under way
@@ -67,6 +66,7 @@ class Acquisition:
         self.link: Commands | None = None  # to the server of the lock, as far as it is known
         self.tied: Link | None = None  # of the last command that the server answered by a place or a hold
         self.followed_at = 0
+        self.giving_up: asyncio.TimerHandle | None = None  # when a release that nobody answers is unknown
         self.timer: asyncio.TimerHandle | None = None
         self.timer_at = 0
         self.holder_lease: Any = None
@@ -74,6 +74,17 @@ class Acquisition:
     @property
     def waits(self) -> bool:
         return self.spec.plan.wait != 0 and self.machine.phase in WAITING
+
+    @property
+    def is_lost(self) -> bool:
+        return self.machine.why is not None
+
+    def flag(self, flag: Flag) -> Flag:
+        """That the loss sets, now if it was before."""
+        self.flags.append(flag)
+        if self.is_lost:
+            flag.set()
+        return flag
 
     def is_held(self) -> bool:
         return self.machine.phase == "held" and now() < self.machine.end
@@ -131,7 +142,7 @@ class Engine:
         self.slots: dict[int, Address] = {}
         self.sentinels: Sentinels | None = None
         self.numbers = itertools.count(1)
-        self.flushes = False  # what is sent now is flushed
+        self.unsent: list[Link] | None = None  # the links whose commands go at the end of this step
         self.ending = False  # no new links
         self._kept: deque[Claim] = deque(maxlen=KEPT)
         self._survey_at, self._survey_due = 0, False
@@ -151,7 +162,7 @@ class Engine:
         null = os.open(os.devnull, os.O_RDWR)
         for link in self._links():
             # Not of one that was given up, and is closed.
-            if link.up and (number := link.connection._writer.get_extra_info("socket").fileno()) >= 0:
+            if link.up and (number := link.stream.fileno()) >= 0:
                 # In its place, since the parent's objects still own the number.
                 os.dup2(null, number)
         os.close(null)
@@ -245,12 +256,12 @@ class Engine:
 
     def _do(self, work: Callable[..., object], *arguments: Any) -> None:
         """What it sends goes at once: somebody waits for it."""
-        self.flushes = True
+        self.unsent = []
         try:
             work(*arguments)
         finally:
-            self.flushes = False
-            for link in self._links():
+            links, self.unsent = self.unsent, None
+            for link in links:
                 link.flush()
 
     def _run(self, ready: Flag) -> None:
@@ -333,7 +344,7 @@ class Engine:
         one.link = self.link_for(one.spec.key)
         if one.waits:
             one.link.listen()
-        self.match(one)
+        one.machine.down = not self._linked(one)
         self.give(one, one.machine.adopt if one.spec.adopts else one.machine.start)
 
     def _linked(self, one: Acquisition) -> bool:
@@ -422,7 +433,7 @@ class Engine:
     def _drop(self, one: Acquisition) -> None:
         self.give(one, one.leave)
         if one.machine.phase == "releasing" and not one.released.is_set():
-            asyncio.get_running_loop().call_later(self.limit / 1e9, self._unknown, one)
+            one.giving_up = asyncio.get_running_loop().call_later(self.limit / 1e9, self._unknown, one)
         holds = len(one.guards)
         if 0 < holds < one.level and one.entry.is_set() and one.link is not None and one.machine.phase == "held":
             # A courtesy: the last guard releases them all.
@@ -531,17 +542,19 @@ class Engine:
         return claim[1].startswith(f"{self.called}:{self.random}:".encode()) and claim not in self._kept
 
     def _tell(self, one: Acquisition, told: Tell) -> None:
-        lock, at, what, error, why = one.spec.lock, now(), told.what, told.error, one.machine.why or ""
-        if told.silent and (error is None or isinstance(error, Unreachable)):
-            error = self.kept(one)  # the newest reason
-        waited, held = (at - one.began) / 1e9, (at - one.held_since) / 1e9
-        if what == "ended":
+        if told.what == "ended":
             if one.machine.kept is not None:
                 self._kept.append(one.claim)
             if self.acquisitions.pop(one.claim, None):
                 self.graces[one.spec.plan.grace] -= 1
+            if one.giving_up is not None:
+                one.giving_up.cancel()
             one.ended.settle()
             return
+        lock, at, what, error, why = one.spec.lock, now(), told.what, told.error, one.machine.why or ""
+        if told.silent and (error is None or isinstance(error, Unreachable)):
+            error = self.kept(one)  # the newest reason
+        waited, held = (at - one.began) / 1e9, (at - one.held_since) / 1e9
         if what == "acquired":
             one.held_since = at
             one.acquired.settle(told.token)

@@ -265,7 +265,7 @@ class BaseClient(Generic[L, W, A]):
         `owner`: not a new one for each acquisition; acquiring a lock that it holds in this client re-enters it.
         """
         plan = planned(self._plan, lease, wait, session_grace, at_least, max_hold)
-        return self._lock(self, self._spec(name, plan._replace(renew=renew, fenced=fenced), owner)._replace(fair=fair))
+        return self._lock(self, self._spec(name, plan, owner, renew, fenced, fair))
 
     def read_write_lock(
         self,
@@ -281,7 +281,7 @@ class BaseClient(Generic[L, W, A]):
     ) -> ReadWriteLock[L, W]:
         """The options are those of `lock`."""
         plan = planned(self._plan, lease, wait, session_grace, at_least, max_hold)
-        return ReadWriteLock(self, self._spec(name, plan._replace(renew=renew), owner))
+        return ReadWriteLock(self, self._spec(name, plan, owner, renew))
 
     def semaphore(
         self,
@@ -303,7 +303,7 @@ class BaseClient(Generic[L, W, A]):
         if not isinstance(permits, int) or not 1 <= permits < 2**31:
             raise Invalid(f"a semaphore has from 1 to {2**31 - 1} permits, not {permits!r}")
         plan = planned(self._plan, lease, wait, session_grace, at_least, max_hold)
-        spec = self._spec(name, plan._replace(renew=renew), owner)
+        spec = self._spec(name, plan, owner, renew)
         return self._lock(self, spec._replace(mode=b"PERMIT", permits=permits))
 
     def lock_all(self, names: Iterable[str | bytes], *, lease: Seconds | None = None, wait: Seconds | None = None) -> A:
@@ -315,12 +315,21 @@ class BaseClient(Generic[L, W, A]):
             raise Invalid(f"lock_all takes the names of at least one lock, not {names!r}")
         return self._lock_all([self._lock(self, specs[key]) for key in sorted(specs)], plan.wait)
 
-    def _spec(self, lock: str | bytes, plan: Plan, owner: str | bytes | None) -> Spec:
+    def _spec(
+        self,
+        lock: str | bytes,
+        plan: Plan,
+        owner: str | bytes | None,
+        renew: bool = True,
+        fenced: bool = False,
+        fair: bool = False,
+    ) -> Spec:
         key = lock.encode() if isinstance(lock, str) else lock
         if not isinstance(key, bytes) or not 1 <= len(key) <= 1024:
             raise Invalid(f"the name of a lock is a text or bytes, of 1 to 1024 bytes, not {lock!r}")
         # An owner that was used before may have earlier grants.
-        return Spec(key, plan._replace(confirm_first=owner is not None), owner=b"" if owner is None else named(owner))
+        plan = plan._replace(renew=renew, fenced=fenced, confirm_first=owner is not None)
+        return Spec(key, plan, fair=fair, owner=b"" if owner is None else named(owner))
 
 
 class BaseGuard:

@@ -12,10 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ._clock import now
-from ._endpoint import REPLIES, Address, Endpoint
+from ._endpoint import Address, Endpoint
 from ._errors import Error, Permission, Unreachable
 from ._events import Event
 from ._machine import MS, Failed
+from ._stream import Stream
 from ._version import __version__
 from ._wire import HELLO, Words, is_replica, parse, release_of
 
@@ -56,7 +57,7 @@ class Link:
         self.engine, self.place, self.loop = engine, place, asyncio.get_running_loop()
         self.up = False
         self.trouble: Error = place.silent("no connection yet")
-        self.connection: Any = None
+        self.stream: Stream
         self._closing, self._went_at = False, 0
         self._doubt: Error | None = None
         self._outbox: list[Words] = []
@@ -120,8 +121,11 @@ class Link:
         if not self.up:
             receive(Failed("passing", self.trouble), now())
             return
-        if not self._outbox and not self.engine.flushes:
-            self.loop.call_soon(self.flush)
+        if not self._outbox:
+            if self.engine.unsent is None:
+                self.loop.call_soon(self.flush)
+            else:
+                self.engine.unsent.append(self)
         self._outbox.append(words)
         at = now()
         sent = Sent(receive, at, at + (within or self.engine.response))
@@ -132,7 +136,7 @@ class Link:
     def flush(self) -> None:
         batch, self._outbox = self._outbox, []
         if self.up and batch:
-            self.connection._writer.writelines(self.connection.pack_commands(batch))
+            self.stream.write(batch)
 
     def _set_alarm(self, at: int, work: Callable[[], None]) -> None:
         """One for all commands, since most are answered long before."""
@@ -161,7 +165,7 @@ class Link:
         """Gives the connection up; another one follows."""
         if self.up:
             self._doubt = self._doubt or why
-            self.connection._writer.transport.abort()
+            self.stream.abort()
 
     def hurry(self) -> None:
         """Ends the pause before the next attempt to connect."""
@@ -180,13 +184,13 @@ class Link:
             within, began = self.patience(self.engine.to_connect), now()
             self._again.clear()
             try:
-                self.connection = await self.open(within / 1e9)
+                connection = await self.open(within / 1e9)
             except Error as error:
                 self.trouble = error
                 self.went()
                 self._fail(error)
             else:
-                await self._use()
+                await self._use(connection)
                 if now() - began > 1e9:
                     pause = FIRST_PAUSE
             # Clients that lost the same server should not come back in step.
@@ -207,8 +211,8 @@ class Link:
         if self.tells and not self._closing:
             self.engine.hook(Event("disconnected", server=self.server, error=error))
 
-    async def _use(self) -> None:
-        why = self.place.silent("it closed the connection")
+    async def _use(self, connection: Any) -> None:
+        why, self.stream = self.place.silent("it closed the connection"), Stream(connection, self._read)
         self.up, self._doubt, self._pulses = True, None, list(self.pulses)
         try:
             if self.tells and self._went_at:
@@ -220,8 +224,7 @@ class Link:
             self.send((b"CLIENT", b"SETINFO", b"LIB-VER", __version__.encode()), ignore)
             self.came()
             self.beat()
-            while True:
-                await self._read()
+            raise await self.stream.over
         except Exception as error:
             why.__cause__ = error
             why = self._doubt or why
@@ -238,13 +241,9 @@ class Link:
             self._gone(why)
             self.went()
             with contextlib.suppress(Exception):
-                await self.connection.disconnect(nowait=True)
+                await self.stream.close()
 
-    async def _read(self) -> None:
-        try:
-            value = await self.connection.read_response(disconnect_on_error=False)
-        except REPLIES as error:
-            value = error
+    def _read(self, value: Any) -> None:
         kind = value[0] if isinstance(value, list) and value else None
         if kind in (b"message", b"smessage"):
             self.message(value[2])

@@ -7,7 +7,6 @@ with all its renewals. Here the engine waits for nobody.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -19,11 +18,10 @@ T = TypeVar("T")
 LOOK = 1.0
 
 
-class Flag(threading.Event):
-    """An event that is set once."""
+class Gate:
+    """Opens once."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._flag = False
         self._gate = threading.Lock()
         self._gate.acquire()
@@ -42,11 +40,10 @@ class Flag(threading.Event):
 
     def _open(self) -> None:
         # Another thread may set it, and has opened the gate already.
-        with contextlib.suppress(RuntimeError):
+        try:  # noqa: SIM105, each acquisition and release come here
             self._gate.release()
-
-    def clear(self) -> None:
-        """Does nothing: what is lost stays lost."""
+        except RuntimeError:
+            pass
 
     def wait(self, timeout: float | None = None) -> bool:
         end = None if timeout is None else time.monotonic() + timeout
@@ -59,7 +56,18 @@ class Flag(threading.Event):
         return self._flag
 
 
-class Promise(Flag, Generic[T]):
+class Flag(Gate, threading.Event):
+    """An event that is set once."""
+
+    def __init__(self) -> None:
+        threading.Event.__init__(self)
+        super().__init__()
+
+    def clear(self) -> None:
+        """Does nothing: what is lost stays lost."""
+
+
+class Promise(Gate, Generic[T]):
     """What the engine will answer; whoever waits for it cannot cancel it."""
 
     def __init__(self) -> None:

@@ -1,0 +1,94 @@
+"""Commands as bytes, and replies from bytes: RESP 2.
+
+The driver connects and logs in. After that, its own reader would take a task's step and several calls for each reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ._wire import Words
+
+
+def packed(words: Words) -> bytes:
+    return b"*%d\r\n%b" % (len(words), b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words]))
+
+
+class Partial(Exception):
+    """The rest of the reply has not arrived."""
+
+
+def read(data: bytes, at: int) -> tuple[Any, int]:
+    """The reply that begins at this place, and where it ends. An error of the server is returned, not raised."""
+    line = data.find(b"\r\n", at)
+    if line < 0:
+        raise Partial
+    kind, text, end = data[at : at + 1], data[at + 1 : line], line + 2
+    if kind == b":":
+        return int(text), end
+    if kind == b"+":
+        return text, end
+    if kind == b"-":
+        return ResponseError(text.decode("utf-8", "replace")), end
+    if kind not in (b"$", b"*"):
+        raise ValueError(f"not a reply: {data[at:line][:64]!r}")
+    size = int(text)
+    if size < 0:
+        return None, end
+    if kind == b"$":
+        if len(data) < end + size + 2:
+            raise Partial
+        return data[end : end + size], end + size + 2
+    items: list[Any] = []
+    for _ in range(size):
+        item, end = read(data, end)
+        items.append(item)
+    return items, end
+
+
+class Stream(asyncio.Protocol):
+    """A connection that the driver has opened: gives each reply to `receive`, until `over` has why it ended."""
+
+    def __init__(self, connection: Any, receive: Callable[[Any], None]) -> None:
+        self._connection, self._receive, self._rest = connection, receive, b""
+        self.over: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self._transport = connection._writer.transport
+        self._transport.set_protocol(self)
+        # The end may have come before this protocol did.
+        if self._transport.is_closing() or connection._reader.at_eof():
+            self.connection_lost(None)
+
+    def data_received(self, data: bytes) -> None:
+        data, at = self._rest + data, 0
+        try:
+            # A connection with TLS may bring more while it closes: that would answer commands of the next one.
+            while at < len(data) and not self.over.done():
+                value, at = read(data, at)
+                self._receive(value)
+        except Partial:
+            pass
+        except Exception as error:
+            self.connection_lost(error)
+        self._rest = data[at:]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.over.done():
+            self.over.set_result(error or EOFError())
+
+    def write(self, commands: list[Words]) -> None:
+        self._transport.write(b"".join(map(packed, commands)))
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def fileno(self) -> int:
+        """Of the socket; -1 once it is closed."""
+        return int(self._transport.get_extra_info("socket").fileno())
+
+    async def close(self) -> None:
+        self.over.cancel()
+        await self._connection.disconnect(nowait=True)

@@ -1,0 +1,32 @@
+"""Replies, from bytes that arrive in any pieces."""
+
+from __future__ import annotations
+
+import pytest
+from redis.exceptions import ResponseError
+
+from rlock_client._stream import Partial, packed, read
+
+REPLIES = b"*6\r\n:-3\r\n+OK\r\n$4\r\na\r\nb\r\n$-1\r\n*0\r\n-NOPERM no\r\n*-1\r\n$0\r\n\r\n"
+
+
+def test_replies_in_pieces() -> None:
+    items, end = read(REPLIES, 0)
+    assert items[:5] == [-3, b"OK", b"a\r\nb", None, []]
+    assert isinstance(items[5], ResponseError)
+    assert str(items[5]) == "NOPERM no"
+    assert read(REPLIES, end) == (None, end + 5)
+    assert read(REPLIES, end + 5) == (b"", len(REPLIES))
+    for cut in range(end):
+        with pytest.raises(Partial):
+            read(REPLIES[:cut], 0)
+
+
+@pytest.mark.parametrize("data", [b"HTTP/1.1 400 Bad Request\r\n", b":one\r\n", b"$x\r\n", b"*1\r\n\r\n"])
+def test_what_is_no_reply(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        read(data, 0)
+
+
+def test_commands() -> None:
+    assert packed((b"SET", b"", b"\r\n")) == b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$2\r\n\r\n\r\n"
