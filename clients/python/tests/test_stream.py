@@ -24,7 +24,7 @@ def test_replies_in_pieces() -> None:
 
 @pytest.mark.parametrize("data", [b"HTTP/1.1 400 Bad Request\r\n", b":one\r\n", b"$x\r\n", b"*1\r\n\r\n"])
 def test_what_is_no_reply(data: bytes) -> None:
-    with pytest.raises(ValueError, match="not a reply|invalid literal"):
+    with pytest.raises(ValueError, match=r"not a reply|invalid literal"):
         read(data, 0)
 
 
