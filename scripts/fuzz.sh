@@ -5,6 +5,9 @@
 #     scripts/fuzz.sh keep [TARGET]       merge what runs have found into the stored corpus, as little of
 #                                         it as reaches the same code
 #
+# To search for an input that finds a mutant, apply it (git apply mutants/NAME.patch), run make fuzz TARGET=operations, and store
+# the input in fuzz/corpus/mutants under the mutant's name.
+#
 # Any toolchain does: no sanitizer is asked for, since the code under test has no `unsafe`. Without one the
 # targets run three times as often in the same time.
 set -eu
