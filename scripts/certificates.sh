@@ -9,7 +9,8 @@ key="-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
 printf 'subjectAltName=DNS:localhost,IP:127.0.0.1' >names
 {
     # shellcheck disable=SC2086 # a list of words
-    openssl req -x509 $key -days 2 -subj /CN=authority -keyout ca.key -out ca.crt -addext basicConstraints=critical,CA:TRUE
+    openssl req -x509 $key -days 2 -subj /CN=authority -keyout ca.key -out ca.crt -addext basicConstraints=critical,CA:TRUE \
+        -addext keyUsage=critical,keyCertSign,cRLSign
     for name in server client; do
         # shellcheck disable=SC2086 # a list of words
         openssl req $key -subj "/CN=$name" -keyout "$name.key" -out "$name.csr"

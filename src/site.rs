@@ -3,6 +3,7 @@
 
 use std::cell::OnceCell;
 use std::ops::ControlFlow;
+use std::ptr;
 
 use rlock_core::decision::UnlockMessage;
 use rlock_core::facts::{Holder, Permits, ReadLease, WriteAccess};
@@ -119,12 +120,13 @@ impl<'s, S: Scope> SiteLock<'s, S> {
 
     /// Runs `body` with the owner's field as a string of the server's: the very argument of the command
     /// where it is the caller that is meant.
+    #[inline(always)]
     fn with_owner<T>(&self, owner: Option<&[u8]>, body: impl FnOnce(Option<StringRef<'_>>) -> T) -> T {
-        let Some(owner) = owner else { return body(None) };
-        match self.ctx.scope().caller().filter(|caller| std::ptr::eq(caller.bytes(), owner)) {
-            Some(caller) => body(Some(caller)),
-            None => body(Some(OwnedString::new(owner).borrow())),
-        }
+        let caller = owner.and_then(|owner| {
+            self.ctx.scope().caller().filter(|caller| ptr::eq(caller.bytes(), owner))
+        });
+        let made = if caller.is_none() { owner.map(OwnedString::new) } else { None };
+        body(caller.or(made.as_ref().map(OwnedString::borrow)))
     }
 }
 

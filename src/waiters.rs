@@ -54,17 +54,23 @@ pub(crate) fn node<P: Server>(server: &P) -> Node<'_, P> {
 }
 
 /// Sends all waiters away if the state may be inconsistent, as it may after a panic.
+#[inline(always)]
 pub(crate) fn clear_doubt<P: Server>(server: &P) {
     if take_doubt() {
-        departures::drop_all_now(node(server), DropReason::InDoubt);
-        // Clients whose waiters had left the queue when the panic came, and that are not answered yet.
-        let left = with(|state| {
-            let blocked = state.clients.iter().filter(|(_, client)| client.blocked.is_some());
-            blocked.map(|(ticket, _)| *ticket).collect::<Vec<_>>()
-        });
-        for ticket in left {
-            unblock(ticket, Err(Error::Unblocked(DropReason::InDoubt.sentence())));
-        }
+        send_all_away(server);
+    }
+}
+
+#[cold]
+fn send_all_away<P: Server>(server: &P) {
+    departures::drop_all_now(node(server), DropReason::InDoubt);
+    // Clients whose waiters had left the queue when the panic came, and that are not answered yet.
+    let left = with(|state| {
+        let blocked = state.clients.iter().filter(|(_, client)| client.blocked.is_some());
+        blocked.map(|(ticket, _)| *ticket).collect::<Vec<_>>()
+    });
+    for ticket in left {
+        unblock(ticket, Err(Error::Unblocked(DropReason::InDoubt.sentence())));
     }
 }
 

@@ -68,7 +68,8 @@ pub(crate) fn panics() -> u64 {
 
 /// Whether there was a panic since this was asked last.
 pub(crate) fn take_doubt() -> bool {
-    IN_DOUBT.swap(false, Ordering::Relaxed)
+    // Read first: a swap is a locked instruction, and each command asks.
+    IN_DOUBT.load(Ordering::Relaxed) && IN_DOUBT.swap(false, Ordering::Relaxed)
 }
 
 /// Lets panics leave their message and place to the guard instead of writing to standard error.

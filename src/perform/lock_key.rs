@@ -55,7 +55,7 @@ impl Effects for Writes<'_, '_> {
         self.done &= if self.mode == Mode::Permit { self.key.unlink() } else { self.key.delete() };
     }
 
-    #[inline]
+    #[inline(always)]
     fn set_fields(&mut self, becomes: Option<Mode>, holds: Option<Holds>) {
         self.done &= becomes.is_none_or(|mode| self.key.set_text(MODE.get(), word(mode)));
         self.done &= match (holds, self.entry) {

@@ -18,8 +18,12 @@ const UNPACKED_AT: usize = 16;
 /// listpack, which it searches from its start for each field. A value that is too long for one makes it a table, and
 /// leaves it one; a server that is set to pack longer values or fewer fields goes by that. The module repeats this now
 /// and then, as a server that loads the hash packs it again. Replicas and AOF receive nothing: it is the same hash.
-#[inline]
+#[inline(always)]
 pub(super) fn unpack(key: &mut Key<'_>, change: &Change) -> bool {
+    change.shared.is_none() || unpack_shared(key, change)
+}
+
+fn unpack_shared(key: &mut Key<'_>, change: &Change) -> bool {
     let joins =
         change.leases().set.is_some() && matches!(change.key, KeyChange::Set(holds) if holds.get() == 1);
     if !joins || !key.len().is_multiple_of(UNPACKED_AT) {

@@ -11,30 +11,9 @@ use crate::turn::{Committed, Event, News, Turn};
 use crate::{types::Expiry, view::Need};
 
 impl<P: Server> Turn<'_, '_, P> {
-    /// Runs a turn to its end.
-    #[inline(always)]
-    pub(crate) fn run<T>(&mut self, body: impl FnOnce(&mut Self) -> T) -> T {
-        let result = body(self);
-        self.close();
-        result
-    }
-
-    /// Sets the next check of the queue, and then tells the others what has happened.
-    #[inline(always)]
-    fn close(&mut self) {
-        if self.needs_check {
-            self.schedule_next_check();
-        }
-        #[cfg(debug_assertions)]
-        self.assert_knowledge();
-        if let Some(news) = self.news.take() {
-            self.at.tell_all(*news);
-        }
-    }
-
     /// Compares what the turn knows with another look.
     #[cfg(debug_assertions)]
-    fn assert_knowledge(&mut self) {
+    pub(crate) fn assert_knowledge(&mut self) {
         let Some(known) = self.known_view() else { return };
         let Ok(found) = self.look(None, Need::Own).map(|picture| *picture.view()) else { return };
         // The look itself may end a lease.
@@ -48,7 +27,7 @@ impl<P: Server> Turn<'_, '_, P> {
 
 impl<P: Server> At<'_, '_, P> {
     #[inline(never)]
-    fn tell_all(&self, news: News<P::Performed>) {
+    pub(crate) fn tell_all(&self, news: News<P::Performed>) {
         for event in news.events {
             match event {
                 Event::Changed(change, committed) => self.raise(&change, committed),

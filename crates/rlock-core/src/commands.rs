@@ -102,6 +102,7 @@ impl<P: InCommand> Turn<'_, '_, P> {
             }
             _ => {
                 let reply = picture.conclude(owner, &decision, (tying, user))?;
+                drop(picture);
                 match reply {
                     Reply::Denied => note_denied(node, self.at.name()),
                     _ if request.fair => self.at.leave_fair_list_unless_waiting(owner),
@@ -203,20 +204,22 @@ impl<P: InCommand> Picture<'_, '_, '_, P> {
     /// Commits what was decided, serves the queue if that freed the lock, and gives the reply.
     #[inline(always)]
     fn conclude(
-        self,
+        &mut self,
         owner: &[u8],
         decision: &Decision,
         (tying, user): (Tying, Option<User>),
     ) -> Result<Reply, Error> {
         let (node, change) = (self.node(), &decision.change);
         self.check_leases_local(change)?;
-        let (turn, performed) = if self.is_watched() {
-            (self.commit_and_serve(change)?, None)
+        let performed = if self.is_watched() {
+            self.commit_and_serve(change)?;
+            None
         } else {
-            let (turn, performed) = self.perform(change)?;
-            turn.at.note_reads(change);
-            (turn, performed)
+            let performed = self.perform(change)?;
+            self.turn().at.note_reads(change);
+            performed
         };
+        let turn = self.turn();
         if turn.is_watched() || tying.ties() {
             tying.note(node, turn.at.name(), owner, (decision, user));
         }

@@ -198,6 +198,11 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
         self.turn
     }
 
+    /// The turn, once a change is made: the key is closed.
+    pub(crate) fn turn(&mut self) -> &mut Turn<'a, 'l, P> {
+        self.turn
+    }
+
     #[cold]
     fn check_readers(&mut self, need: Need) -> Result<(), Error> {
         if let (Some(owner), Some(holds)) = (self.owner, self.view.dead)
@@ -299,29 +304,27 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
     /// Makes a change, and closes the key; returns the facts for its events, if it changes anything. After an error nothing has
     /// changed. Other modules know nothing of it before [`Lock::raise`].
     #[inline(always)]
-    pub(crate) fn perform(
-        self,
-        change: &Change,
-    ) -> Result<(&'p mut Turn<'a, 'l, P>, Option<P::Performed>), Error> {
-        let Self { turn, owner, key, view, .. } = self;
+    pub(crate) fn perform(&mut self, change: &Change) -> Result<Option<P::Performed>, Error> {
+        let key = self.key.take();
         if change.is_empty() {
-            return Ok((turn, None));
+            return Ok(None);
         }
-        let key = key.map_or_else(|| reopen(turn.at.lock, owner, &view), Ok)?;
-        let performed = turn.at.lock.perform(key, owner, change)?;
-        Ok((turn, Some(performed)))
+        let lock = &mut *self.turn.at.lock;
+        let key = key.map_or_else(|| reopen(lock, self.owner, &self.view), Ok)?;
+        lock.perform(key, self.owner, change).map(Some)
     }
 
     /// Makes a change of the lock, with its effects on replicas and AOF. The events follow when the turn closes.
-    pub(crate) fn commit(self, change: &Change) -> Result<&'p mut Turn<'a, 'l, P>, Error> {
-        let (owner, view, seen_after) = (self.owner, self.view_after(change), self.seen_after);
+    pub(crate) fn commit(&mut self, change: &Change) -> Result<&mut Turn<'a, 'l, P>, Error> {
+        let view = self.view_after(change);
         self.turn.forget();
-        let (turn, performed) = self.perform(change)?;
+        let performed = self.perform(change)?;
         // Not if another module has changed the lock since the look: it may react to lease keys that expire.
-        let view = view.filter(|_| turn.changes() == seen_after);
+        let view = view.filter(|_| self.is_current());
+        let turn = &mut *self.turn;
         if let Some(performed) = performed {
             turn.at.node.locks(|locks| locks.records.key_changed());
-            turn.changed(owner, change, performed);
+            turn.changed(self.owner, change, performed);
         }
         if let Some(view) = view {
             turn.learn(view, turn.changes());

@@ -47,6 +47,13 @@ pub struct Prefixed(Name);
 /// The room for the longest prefix.
 const PREFIX: usize = UNLOCK_CHANNEL.len();
 
+/// The room, and what stands between a prefix and a name that is put into braces.
+const OPENED: [u8; SHORT] = {
+    let mut bytes = [0; SHORT];
+    (bytes[PREFIX], bytes[PREFIX + 1]) = (b':', b'{');
+    bytes
+};
+
 const UNLOCK_CHANNEL: &[u8; 22] = b"redisson_lock__channel";
 
 const FAIR_LIST: &[u8; 19] = b"redisson_lock_queue";
@@ -55,8 +62,13 @@ impl Prefixed {
     /// Those of this lock.
     #[inline]
     pub fn of(name: &[u8]) -> Self {
-        let (open, close): (&[u8], &[u8]) = if name.contains(&b'{') { (b":", b"") } else { (b":{", b"}") };
-        Self(joined([&[0; PREFIX], open, name, close]))
+        let tagged = name.contains(&b'{');
+        let mut names = Name::from_buf_and_len(OPENED, PREFIX.saturating_add(if tagged { 1 } else { 2 }));
+        names.extend_from_slice(name);
+        if !tagged {
+            names.push(b'}');
+        }
+        Self(names)
     }
 
     /// See [`unlock_channel`].

@@ -119,7 +119,7 @@ impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
             }
         }
         // Asking is a command, in which the lock may have ended.
-        let Some(picture) = self.look_read_write().filter(|picture| ends_early(picture, ends)) else {
+        let Some(mut picture) = self.look_read_write().filter(|picture| ends_early(picture, ends)) else {
             return WorkOutcome::Done;
         };
         if !picture.shows_readers_only() {
@@ -131,9 +131,10 @@ impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
         if let Some(Expiry::At(at)) = last_end {
             // A failure is in the log.
             let change = Change { mode: Mode::Read, expire_at: Some(at), ..Change::default() };
-            if let Ok((turn, Some(performed))) = picture.perform(&change) {
-                turn.at.tell(None, &change, performed);
+            if let Ok(Some(performed)) = picture.perform(&change) {
+                picture.turn().at.tell(None, &change, performed);
             }
+            drop(picture);
             // Not later: the first waiter may be able to have the lock by now.
             check_soon(self.at.node, self.at.name());
         }

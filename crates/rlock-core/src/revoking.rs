@@ -14,7 +14,7 @@ use crate::view::{Need, Step, View};
 
 /// Revokes a grant whose client disconnected before its answer, and serves the next waiter.
 pub(crate) fn revoke<P: InTask>(node: Node<'_, P>, name: LockName<'_>, grant: &Grant) -> WorkOutcome {
-    node.visit(name, |at| Turn::new(at).run(|turn| turn.revoke(grant))).unwrap_or(WorkOutcome::Done)
+    node.visit(name, |at| Turn::run(at, |turn| turn.revoke(grant))).unwrap_or(WorkOutcome::Done)
 }
 
 impl<P: Server> Turn<'_, '_, P> {

@@ -95,7 +95,7 @@ pub(crate) fn end_sessions<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     while done < most && !share.is_used_up(node) {
         let Some(tie) = node.locks(Locks::next_ended_tie) else { break };
         let end =
-            |grace| node.visit(tie.lock.name(), |at| Turn::new(at).run(|turn| turn.end_session(&tie, grace)));
+            |grace| node.visit(tie.lock.name(), |at| Turn::run(at, |turn| turn.end_session(&tie, grace)));
         let (outcome, keys) = tie.grace.and_then(end).unwrap_or((WorkOutcome::Done, 0));
         if outcome == WorkOutcome::Refused {
             node.locks(Locks::park_sessions);
@@ -138,7 +138,7 @@ impl<P: Server> Turn<'_, '_, P> {
 }
 
 /// Makes the change by which the lease is shorter.
-fn shorten<P: Server>(picture: Picture<'_, '_, '_, P>, mode: Mode, change: &Change) {
+fn shorten<P: Server>(mut picture: Picture<'_, '_, '_, P>, mode: Mode, change: &Change) {
     // A lease key that has left with its slot: the lease stands alone where it is.
     if picture.check_leases_local(change).is_err() {
         return;
@@ -156,7 +156,7 @@ fn tell_ends<P: InTask>(node: Node<'_, P>) {
     while done < node.port.settings().at_once.looked && !share.is_used_up(node) {
         let Some((lock, mode)) = node.locks(|locks| locks.sessions.next_end(now)) else { break };
         done = done.saturating_add(lock.weight());
-        node.visit(lock.name(), |at| Turn::new(at).run(|turn| turn.tell_end(mode)));
+        node.visit(lock.name(), |at| Turn::run(at, |turn| turn.tell_end(mode)));
     }
 }
 

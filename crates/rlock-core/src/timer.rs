@@ -79,7 +79,7 @@ fn serve_due<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     let (now, share, mut looked) = (node.port.now(), Share::of(node), WorkOutcome::Done);
     let most = node.port.settings().at_once.looked;
     for lock in node.locks(|locks| locks.line_up_due(now, most)) {
-        match node.visit(lock.name(), |at| Turn::new(at).run(Turn::check)) {
+        match node.visit(lock.name(), |at| Turn::run(at, Turn::check)) {
             Some(WorkOutcome::Refused) => looked = WorkOutcome::Refused,
             Some(WorkOutcome::Done) => {}
             None => drop_moved(node, lock.name()),
@@ -99,7 +99,7 @@ fn repair_read_leases<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
         // A change while this lock is checked is another change.
         node.locks(|locks| locks.agenda.remove(Job::RepairReads, &lock));
         let left = most.saturating_sub(done);
-        match node.visit(lock.name(), |at| Turn::new(at).run(|turn| turn.repair_reads(left))) {
+        match node.visit(lock.name(), |at| Turn::run(at, |turn| turn.repair_reads(left))) {
             Some((WorkOutcome::Refused, _)) => {
                 node.locks(|locks| locks.schedule_read_repair(lock.name()));
                 return WorkOutcome::Refused;

@@ -74,10 +74,11 @@ struct Asked {
 }
 
 impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
-    /// A turn outside commands, or within another entry point of the rules.
+    /// Runs a turn to its end: the body, the next check of the queue, and then what others learn.
     #[inline(always)]
-    pub(crate) fn new(at: At<'a, 'l, P>) -> Self {
-        Self {
+    pub(crate) fn run<T>(at: At<'a, 'l, P>, body: impl FnOnce(&mut Self) -> T) -> T {
+        // In its place: a copy costs as much as a part of the rule for a plain lock.
+        let mut turn = Self {
             now: at.node.port.now(),
             at,
             needs_check: false,
@@ -85,19 +86,32 @@ impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
             asked: None,
             news: None,
             entry: None,
+        };
+        let result = body(&mut turn);
+        if turn.needs_check {
+            turn.schedule_next_check();
         }
+        #[cfg(debug_assertions)]
+        turn.assert_knowledge();
+        // In parts: the end of a whole turn looks at each of them again.
+        let Self { at, news, entry, .. } = turn;
+        if let Some(news) = news {
+            at.tell_all(*news);
+        }
+        drop(entry);
+        result
     }
 
     /// Runs the turn of a command. Without waiters, pending grants or the like the lock needs none, and the command cannot cause work
     /// outside commands.
     #[inline(always)]
     pub(crate) fn of_command<T>(at: At<'a, 'l, P>, body: impl FnOnce(&mut Self) -> T) -> T {
-        // In its place: a copy costs as much as a part of the rule for a plain lock.
-        let mut turn = Self::new(at);
-        if turn.at.node.locks(|locks| locks.is_watched() && locks.watches(turn.at.name())) {
-            turn.begin_entry();
-        }
-        turn.run(body)
+        Self::run(at, |turn| {
+            if turn.at.node.locks(|locks| locks.is_watched() && locks.watches(turn.at.name())) {
+                turn.begin_entry();
+            }
+            body(turn)
+        })
     }
 
     /// The lock has waiters, or gets one now.

@@ -144,10 +144,10 @@ impl<P: Server> Turn<'_, '_, P> {
     }
 }
 
-impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
+impl<'a, 'l, P: Server> Picture<'_, 'a, 'l, P> {
     /// Commits a change, and serves the queue if the change frees the lock. The change's unlock message is sent only if no native
     /// waiter got the lock, or Redisson readers may join.
-    pub(crate) fn commit_and_serve(self, change: &Change) -> Result<&'p mut Turn<'a, 'l, P>, Error> {
+    pub(crate) fn commit_and_serve(&mut self, change: &Change) -> Result<&mut Turn<'a, 'l, P>, Error> {
         let owner = self.owner();
         let turn = self.commit(change)?;
         turn.at.holds_changed(owner, change);
