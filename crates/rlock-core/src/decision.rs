@@ -179,6 +179,7 @@ pub struct ReadLeases {
 
 impl ReadLeases {
     /// The shared part of a change that changes these lease keys; `None` if it changes none.
+    #[inline]
     pub(crate) fn change(self) -> Option<Box<SharedChange>> {
         (self != Self::default()).then(|| Box::new(SharedChange { leases: self, ..SharedChange::default() }))
     }
