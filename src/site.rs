@@ -122,9 +122,8 @@ impl<'s, S: Scope> SiteLock<'s, S> {
     /// where it is the caller that is meant.
     #[inline(always)]
     fn with_owner<T>(&self, owner: Option<&[u8]>, body: impl FnOnce(Option<StringRef<'_>>) -> T) -> T {
-        let caller = owner.and_then(|owner| {
-            self.ctx.scope().caller().filter(|caller| ptr::eq(caller.bytes(), owner))
-        });
+        let caller =
+            owner.and_then(|owner| self.ctx.scope().caller().filter(|caller| ptr::eq(caller.bytes(), owner)));
         let made = if caller.is_none() { owner.map(OwnedString::new) } else { None };
         body(caller.or(made.as_ref().map(OwnedString::borrow)))
     }

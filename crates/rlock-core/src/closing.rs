@@ -1,4 +1,4 @@
-//! The end of a turn: the next check, and then what others learn of it.
+//! What others learn of a turn at its end: keyspace events, and unlock messages to Redisson clients.
 
 use crate::at::At;
 use crate::decision::{Change, UnlockMessage};
