@@ -93,7 +93,7 @@ impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
         }
         #[cfg(debug_assertions)]
         turn.assert_knowledge();
-        // In parts: the end of a whole turn looks at each of them again.
+        // In parts: the drop of a whole turn checks each of them again.
         let Self { at, news, entry, .. } = turn;
         if let Some(news) = news {
             at.tell_all(*news);
