@@ -151,6 +151,7 @@ lint: setup ## Check formatting, lengths, cycles, manifests, clippy, the documen
 			echo "lint: cargo $$tool is missing: rustup component add rustfmt clippy" >&2; exit 1; }; \
 	done
 	$(CARGO) fmt --all --check
+	@! git grep -nE '^(<{7}|>{7}) ' || { echo "lint: a merge left these lines" >&2; exit 1; }
 	./scripts/lengths.sh
 	./scripts/cycles.sh
 	./scripts/mutants.sh lint

@@ -14,7 +14,7 @@ use crate::{eviction, options, server_fault, waiters};
 
 /// What happened since the module was loaded.
 pub(crate) struct Stats {
-    /// Locks taken that were free.
+    /// First holds of an owner in a mode, hand-offs left out.
     acquired: Counter,
     /// ACQUIRE by a holder.
     reentered: Counter,

@@ -52,6 +52,22 @@ fn they_count_what_happened_to_locks() {
     );
 }
 
+/// A new field of the module is a metric, and stands in the contract.
+#[test]
+fn they_leave_out_no_field() {
+    let server = TestServer::start();
+    let (_, metrics) = printed(&url(&server), &[]);
+    let contract = include_str!("../../../../docs/COMMANDS.md");
+    // Metrics with labels and a histogram have the values of these.
+    let others = ["rlock_version", "rlock_server_warning", "rlock_found_", "rlock_waited"];
+    let is_other = |name: &String| others.iter().any(|other| name.starts_with(other));
+    let fields: Vec<_> = server.info("rlock").into_keys().filter(|name| !is_other(name)).collect();
+    assert!(fields.len() > 20, "{fields:?}");
+    let lacks = |page: &str| fields.iter().filter(|name| !page.contains(*name)).cloned().collect::<Vec<_>>();
+    assert_eq!(lacks(&metrics.0), [""; 0], "not in `MODULE` of metrics/fields.rs");
+    assert_eq!(lacks(contract), [""; 0], "not in docs/COMMANDS.md");
+}
+
 /// Locks are named in labels, whatever bytes their names have; the option bounds their number for each server.
 #[test]
 fn they_name_hot_locks() {
