@@ -19,8 +19,7 @@ struct Way {
     words: [&'static str; 2],
     /// Commands that precede the measurement.
     beside: &'static [&'static str],
-    /// The cost as a ratio to `SET NX PX` and `DEL` on Redis 7.0.15, of commit 15a54c0. `RLOCK_MODULE=… make cost` measures any
-    /// build.
+    /// The cost as a ratio to `SET NX PX` and `DEL` on Redis 7.0.15, of 2026-11-28. `RLOCK_MODULE=… make cost` measures any build.
     before: f64,
 }
 
@@ -31,7 +30,7 @@ const PLAIN: Way = Way {
     replica: false,
     words: ["", ""],
     beside: &[],
-    before: 1.659,
+    before: 1.605,
 };
 
 const AOF: &[(&str, &str)] =
@@ -39,8 +38,8 @@ const AOF: &[(&str, &str)] =
 
 const WAYS: [Way; 6] = [
     PLAIN,
-    Way { name: "holds", what: "with HOLDS", words: [" HOLDS 1", " HOLDS 0"], before: 1.831, ..PLAIN },
-    Way { name: "aof", what: "with an AOF", conf: AOF, before: 2.042, ..PLAIN },
+    Way { name: "holds", what: "with HOLDS", words: [" HOLDS 1", " HOLDS 0"], before: 1.775, ..PLAIN },
+    Way { name: "aof", what: "with an AOF", conf: AOF, before: 2.011, ..PLAIN },
     Way {
         name: "aof-replica",
         what: "with an AOF and a replica",
@@ -56,14 +55,14 @@ const WAYS: [Way; 6] = [
             "RLOCK.ACQUIRE lock:other bob 3600000",
             "RLOCK.ACQUIRE lock:other carol 3600000 ENQUEUE 0 news",
         ],
-        before: 1.849,
+        before: 1.807,
         ..PLAIN
     },
     Way {
         name: "reader",
         what: "a reader on another lock",
         beside: &["RLOCK.ACQUIRE lock:other bob 3600000 READ"],
-        before: 1.827,
+        before: 1.778,
         ..PLAIN
     },
 ];

@@ -1,9 +1,15 @@
 //! A server in callgrind, and the file that it writes.
 
+use std::thread;
+use std::time::Duration;
+
 use rlock_testkit::{ServerBuilder, TestServer, valgrind};
 
 /// The file, in the server's directory.
 pub(crate) const FILE: &str = "counted";
+
+/// Some beats of the server: at the first one, the module learns that effects have no readers.
+const BEATS: Duration = Duration::from_millis(500);
 
 /// rlock, and the module that decides nothing.
 const MODULES: [&str; 2] = ["librlock", "libbare"];
@@ -14,7 +20,9 @@ pub(crate) fn start(builder: ServerBuilder, options: &str) -> TestServer {
     // By default, most lines have a number in place of a name.
     let usual =
         format!("--tool=callgrind --trace-children=yes --compress-strings=no --callgrind-out-file={FILE}");
-    valgrind::start(builder, &format!("{usual} {options}"))
+    let server = valgrind::start(builder, &format!("{usual} {options}"));
+    thread::sleep(BEATS);
+    server
 }
 
 /// Instructions and calls.

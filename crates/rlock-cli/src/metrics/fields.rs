@@ -35,7 +35,10 @@ pub(super) const MODULE: [(&str, Definition); 32] = [
         "rlock_refused_by_share",
         counter("rlock_refused_by_share_total", "Calls that were refused, as their user had its share."),
     ),
-    ("rlock_acquired", counter("rlock_acquired_total", "First holds of an owner in a mode, hand-offs left out.")),
+    (
+        "rlock_acquired",
+        counter("rlock_acquired_total", "First holds of an owner in a mode, hand-offs left out."),
+    ),
     ("rlock_reentered", counter("rlock_reentered_total", "Acquisitions by a holder.")),
     ("rlock_denied", counter("rlock_denied_total", "Acquisitions that were denied.")),
     ("rlock_released", counter("rlock_released_total", "Releases that freed a lock.")),
