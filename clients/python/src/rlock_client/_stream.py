@@ -58,8 +58,9 @@ class Stream(asyncio.Protocol):
         self.over: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._transport = connection._writer.transport
         self._transport.set_protocol(self)
-        # The end may have come before this protocol did.
-        if self._transport.is_closing() or connection._reader.at_eof():
+        # The end may have come before this protocol did. What the driver has left unread is an error: nothing was asked.
+        reader, gone = connection._reader, self._transport.get_extra_info("socket") is None
+        if gone or self._transport.is_closing() or reader.at_eof() or reader._buffer:
             self.connection_lost(None)
 
     def data_received(self, data: bytes) -> None:
@@ -75,19 +76,25 @@ class Stream(asyncio.Protocol):
             self.connection_lost(error)
         self._rest = data[at:]
 
+    def eof_received(self) -> None:
+        self.connection_lost(None)
+
     def connection_lost(self, error: Exception | None) -> None:
         if not self.over.done():
             self.over.set_result(error or EOFError())
 
     def write(self, commands: list[Words]) -> None:
-        self._transport.write(b"".join(map(packed, commands)))
+        if not self.over.done():
+            self._transport.write(b"".join(map(packed, commands)))
 
     def abort(self) -> None:
         self._transport.abort()
+        self.connection_lost(None)  # also where the transport's end has gone to the driver
 
     def fileno(self) -> int:
         """Of the socket; -1 once it is closed."""
-        return int(self._transport.get_extra_info("socket").fileno())
+        socket = self._transport.get_extra_info("socket")
+        return -1 if socket is None else int(socket.fileno())
 
     async def close(self) -> None:
         self.over.cancel()
