@@ -58,7 +58,7 @@ class Stream(asyncio.Protocol):
         self.over: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._transport = connection._writer.transport
         self._transport.set_protocol(self)
-        # The end may have come before this protocol did. What the driver has left unread is an error: nothing was asked.
+        # The end may have come before this protocol did. What the driver left unread is an error: nothing was asked.
         reader, gone = connection._reader, self._transport.get_extra_info("socket") is None
         if gone or self._transport.is_closing() or reader.at_eof() or reader._buffer:
             self.connection_lost(None)
