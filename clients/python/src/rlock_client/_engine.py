@@ -432,7 +432,7 @@ class Engine:
 
     def _drop(self, one: Acquisition) -> None:
         self.give(one, one.leave)
-        if one.machine.phase == "releasing" and not one.released.is_set():
+        if one.machine.phase == "releasing" and one.giving_up is None and not one.released.is_set():
             one.giving_up = asyncio.get_running_loop().call_later(self.limit / 1e9, self._unknown, one)
         holds = len(one.guards)
         if 0 < holds < one.level and one.entry.is_set() and one.link is not None and one.machine.phase == "held":
