@@ -132,7 +132,7 @@ pub(super) fn missed(stored: &Stored) -> String {
 
 const BLOCK: &str = "\
 **By BLOCK**, the CPU per hand-off grows with the number of blocked clients, as for the server's own BLPOP: a thousand connections
-outgrow the memory caches. By ENQUEUE it does not grow, because waiters are entries of a queue and not connections.";
+outgrow the memory caches. Waiters by ENQUEUE are entries of a queue, and not connections.";
 
 /// Where the instructions of an acquire and a release go.
 fn profile(stored: &Stored) -> Option<String> {
