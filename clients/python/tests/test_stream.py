@@ -55,7 +55,8 @@ def test_an_end_before_the_takeover(last: bytes) -> None:
         while not getattr(reader, "_eof"):  # noqa: B009, a private name
             await asyncio.sleep(0.001)
         assert Stream(Opened(reader, writer), print).over.done()
-        writer.close()
+        writer.transport.abort()
         server.close()
+        await asyncio.sleep(0)  # the transport closes its socket
 
     asyncio.run(asyncio.wait_for(run(), 5))
