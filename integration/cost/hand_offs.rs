@@ -14,16 +14,17 @@ use crate::store;
 
 /// Counts all work but the server's beats, whose number depends on the time that the laps take. ROLE ends a file and begins the
 /// next: no other command here calls its function.
-const OPTIONS: &str = "--toggle-collect=serverCron --collect-atstart=yes --dump-before=roleCommand";
+pub(crate) const OPTIONS: &str =
+    "--toggle-collect=serverCron --collect-atstart=yes --dump-before=roleCommand";
 
 /// After this time, the module knows whether its effects have readers. Until it knows, it sends them.
-const WARM_UP: Duration = Duration::from_secs(2);
+pub(crate) const WARM_UP: Duration = Duration::from_secs(2);
 
 /// Laps that precede those counted: all buffers and tables reach their size.
 const FIRST_LAPS: usize = 50;
 
 /// The laps counted.
-const LAPS: usize = 500;
+pub(crate) const LAPS: usize = 500;
 
 /// On how many servers they are counted: the median is the cost.
 const SERVERS: usize = 5;
@@ -59,19 +60,24 @@ pub(crate) fn lap(way: Way, module: &Path) -> Profile {
 
 #[track_caller]
 fn lap_on(server: TestServer, way: Way) -> Profile {
+    let lap = Profile::of(&counted(server, way, WAITERS)).per(LAPS);
+    assert!(lap.effects == 0.0, "{way:?}: the module still sends effects");
+    lap
+}
+
+/// What callgrind wrote of all the laps.
+#[track_caller]
+pub(crate) fn counted(server: TestServer, way: Way, waiters: usize) -> String {
     let mut control = server.connect();
     let mut mark = || redis::cmd("ROLE").query::<redis::Value>(&mut control).unwrap();
-    let mut clients = Clients::start(way, &server);
+    let mut clients = Clients::start(way, waiters, &server);
     (0..FIRST_LAPS).for_each(|_| clients.lap());
     mark();
     (0..LAPS).for_each(|_| clients.lap());
     mark();
     // The first file ends where the laps begin.
     let file = format!("{FILE}.2");
-    let text = fs::read_to_string(server.shutdown().data.path().join(file)).unwrap();
-    let lap = Profile::of(&text).per(LAPS);
-    assert!(lap.effects == 0.0, "{way:?}: the module still sends effects");
-    lap
+    fs::read_to_string(server.shutdown().data.path().join(file)).unwrap()
 }
 
 #[test]

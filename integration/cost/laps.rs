@@ -6,7 +6,7 @@ use rlock_testkit::{Frame, TestServer, Wire};
 
 use crate::idle::until_idle;
 
-/// The number of waiters besides the holder.
+/// The number of waiters besides the holder, unless the count is about their number.
 pub(crate) const WAITERS: usize = 10;
 
 /// A server in valgrind is slow.
@@ -37,6 +37,8 @@ pub(crate) enum Way {
 /// A holder and its waiters. Each acquisition has a number; its client is the remainder by the number of clients.
 pub(crate) struct Clients {
     way: Way,
+    /// Besides the holder.
+    waiters: usize,
     pid: u32,
     connections: Vec<Wire>,
     /// The connection for messages of ENQUEUE.
@@ -47,21 +49,21 @@ pub(crate) struct Clients {
 
 impl Clients {
     #[track_caller]
-    pub(crate) fn start(way: Way, server: &TestServer) -> Clients {
+    pub(crate) fn start(way: Way, waiters: usize, server: &TestServer) -> Clients {
         let connect = || Wire::connect(server.port(), SOON).expect("a connection");
         let (connections, messages) = match way {
-            Way::Pop | Way::Block => (WAITERS + 1, None),
+            Way::Pop | Way::Block => (waiters + 1, None),
             Way::Enqueue | Way::Unconfirmed => (1, Some(subscribed(connect()))),
         };
         let connections = (0..connections).map(|_| connect()).collect();
-        let mut clients = Clients { way, pid: server.pid(), connections, messages, holder: 0 };
+        let mut clients = Clients { way, waiters, pid: server.pid(), connections, messages, holder: 0 };
         if way != Way::Pop {
             clients.ask_for_lock(0);
         }
         if way == Way::Block {
             clients.expect_array(0);
         }
-        for waiter in 1..=WAITERS {
+        for waiter in 1..=waiters {
             clients.ask_for_lock(waiter);
         }
         clients
@@ -78,7 +80,7 @@ impl Clients {
         assert_eq!(self.reply(holder), Frame::Int(1), "{:?}", self.way);
         self.holder += 1;
         self.expect_grant();
-        self.ask_for_lock(holder + WAITERS + 1);
+        self.ask_for_lock(holder + self.waiters + 1);
     }
 
     #[track_caller]

@@ -4,6 +4,7 @@
 //! `make cost STORE=1` stores them for docs/BENCHMARKS.md, on any server.
 
 mod ground;
+mod growth;
 mod hand_offs;
 mod idle;
 mod laps;

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::environment::root;
 use crate::fleet;
+use crate::growth::Growth;
 use crate::hand_offs::HandOffs;
 use crate::instructions::{self, Instructions};
 use crate::limits::Limits;
@@ -33,6 +34,7 @@ pub(crate) struct Stored {
     pub(crate) others: Vec<Results>,
     instructions: Vec<Instructions>,
     hand_offs: Vec<HandOffs>,
+    growth: Vec<Growth>,
     pub(crate) limits: Vec<Limits>,
     /// Nothing where they were not measured.
     pub(crate) systems: Option<Systems>,
@@ -49,6 +51,11 @@ impl Stored {
     /// The counted instructions of a server that was measured.
     pub(crate) fn instructions(&self, results: &Results) -> Option<&Instructions> {
         self.instructions.iter().find(|counted| counted.server == results.environment.server)
+    }
+
+    /// The counted growth of a hand-off by ENQUEUE on a server that was measured.
+    pub(crate) fn growth(&self, results: &Results) -> Option<&Growth> {
+        self.growth.iter().find(|counted| counted.server == results.environment.server)
     }
 
     /// The counted instructions of hand-offs on a server that was measured.
@@ -136,6 +143,7 @@ pub(crate) fn load() -> Result<Stored, String> {
         others: all,
         instructions: instructions::load("instructions")?,
         hand_offs: instructions::load("hand-offs")?,
+        growth: instructions::load("growth")?,
         limits: instructions::load("limits")?,
         systems: systems::load()?,
         threads: threads::stored()?,

@@ -10,6 +10,7 @@ use rlock_testkit::TestServer;
 
 use crate::client::Worker;
 use crate::cpu::CpuMeter;
+use crate::kill::{Rivals, freed_after};
 use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -25,6 +26,10 @@ const HAND_OFFS: usize = 100;
 const HAND_OFFS_POLLED: usize = 30;
 /// From the line that lets a process wait to the release: until it waits.
 const UNTIL_IT_WAITS: Duration = Duration::from_millis(5);
+/// The lease of every library, in ms.
+const LEASE_MS: u64 = 30_000;
+/// How often holders are killed: it takes a lease each time.
+const KILLS: usize = 3;
 /// Waiters of one lock.
 pub(crate) const WAITERS: u64 = 100;
 
@@ -43,6 +48,7 @@ struct Figures {
     crowd_server_us: Vec<f64>,
     crowd_commands: Vec<f64>,
     overtaken: u64,
+    freed_ms: Vec<f64>,
     footprint: Option<Footprint>,
 }
 
@@ -73,6 +79,13 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<LibraryCosts> {
             measure(&server, *library, workers, &mut rng, figures);
         }
     }
+    for kill in 0..plan.process_rounds.min(KILLS) {
+        progress.show("clients: kill -9 of the holders");
+        let rivals = Library::ALL.map(|library| rivals(start(library), library, kill)).into();
+        for (ms, (_, _, figures)) in freed_after(rivals, LEASE_MS, &mut rng).into_iter().zip(&mut lanes) {
+            figures.freed_ms.push(ms);
+        }
+    }
     let own = |library: Library| Library::ALL.iter().position(|one| *one == library.own()).unwrap_or(0);
     lanes.iter().map(|(library, _, figures)| costs(*library, figures, &lanes[own(*library)].2)).collect()
 }
@@ -87,6 +100,16 @@ fn footprint(library: Library, worker: &mut Worker) -> Footprint {
     let crowd = Resident::of(worker.pid());
     open(worker);
     Footprint { idle, crowd, installed_bytes: library.installed_bytes() }
+}
+
+/// Two processes that are connected and warm.
+fn rivals(workers: [Worker; 2], library: Library, kill: usize) -> Rivals {
+    let name = library.name();
+    let [holder, waiter] = workers.map(|mut worker| {
+        ask(&mut worker, &format!("pairs 1 warm:{name}"));
+        worker
+    });
+    Rivals { holder, waiter, acquire: format!("take 1 kill:{name}:{kill}") }
 }
 
 fn measure(
@@ -213,6 +236,7 @@ fn costs(library: Library, own: &Figures, base: &Figures) -> LibraryCosts {
         hand_off_us: spread(&own.hand_off_us),
         hand_off_to_own: ratio(&own.hand_off_us, &base.hand_off_us),
         hand_off_p99_us: p99(&own.hand_offs),
+        freed_ms: Some(spread(&own.freed_ms)),
         footprint: own.footprint,
         crowd: Crowd {
             waiters: WAITERS,

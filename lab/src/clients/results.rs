@@ -34,6 +34,9 @@ pub(crate) struct LibraryCosts {
     /// The 99th percentile of all rounds together. Nothing where it was not measured, as for all that is optional here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) hand_off_p99_us: Option<f64>,
+    /// From the `kill -9` of a holder to the acquisition by a waiter in another process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) freed_ms: Option<Spread>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) footprint: Option<Footprint>,
     pub(crate) crowd: Crowd,

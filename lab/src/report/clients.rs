@@ -17,7 +17,7 @@ pub(crate) fn tables(clients: Option<&Clients>) -> String {
         guarantees(),
         table(
             clients,
-            "| | acquire + release, µs | ratio | its CPU | server CPU | commands | to another process, µs | p99 | ratio |",
+            "| | acquire + release, µs | ratio | its CPU | server CPU | commands | to another process, µs | p99 | ratio | after `kill -9`, s |",
             pair
         ),
         table(
@@ -57,7 +57,8 @@ fn pair(one: &LibraryCosts) -> Vec<String> {
         [one.pair_us, one.pair_cpu_us, one.pair_server_us, one.pair_commands].map(median);
     let (ratio, hand_off_ratio) = (figure(one.pair_to_own), figure(one.hand_off_to_own));
     let p99 = shown(one.hand_off_p99_us.map(number));
-    vec![us, ratio, cpu, server, commands, median(one.hand_off_us), p99, hand_off_ratio]
+    let freed = shown(one.freed_ms.map(|freed| number(freed.median / 1e3)));
+    vec![us, ratio, cpu, server, commands, median(one.hand_off_us), p99, hand_off_ratio, freed]
 }
 
 fn crowd(one: &LibraryCosts) -> Vec<String> {
@@ -104,6 +105,7 @@ mod tests {
             hand_off_us: spread,
             hand_off_to_own: spread,
             hand_off_p99_us: Some(6.0),
+            freed_ms: Some(Spread { median: 25_000.0, ..spread }),
             footprint: Some(Footprint {
                 idle: Resident { kib: 20_000, threads: 3 },
                 crowd: Resident { kib: 40_000, threads: 103 },
@@ -132,7 +134,9 @@ mod tests {
         let three = "2.00 (1.00–3.00)";
         for line in [
             "| rlock-client in each language | first come, first served;".into(),
-            format!("| Node: redlock 4.2.0 | 2.00 | {three} | 2.00 | 2.00 | 2.00 | 2.00 | 6.00 | {three} |"),
+            format!(
+                "| Node: redlock 4.2.0 | 2.00 | {three} | 2.00 | 2.00 | 2.00 | 2.00 | 6.00 | {three} | 25.0 |"
+            ),
             format!("| Node: redlock 4.2.0 | 2.00 | {three} | 2.00 | 5.00 | 4.00 | 7 | 2.00 | 2.00 |"),
             "| Node: redlock 4.2.0 | 20.5 | 41.0 | 3 | 103 | 2.50 |".into(),
             "| Go: rueidislock 1.0.79 on rueidis | – | – | – |".into(),

@@ -68,6 +68,7 @@ pub(super) enum Goal {
     Redisson,
     HandOff,
     BlockGrowth,
+    EnqueueGrowth,
     NextHolder,
     Other,
 }
@@ -212,7 +213,7 @@ fn growth(results: &Results, protocol: Protocol) -> Row {
     let median =
         |one: Option<&&Contention>| one.and_then(|one| one.busy_cpu_us).map_or(f64::NAN, |cpu| cpu.median);
     let ratio = median(sizes.last()) / median(sizes.first());
-    let goal = if protocol == Protocol::Block { Goal::BlockGrowth } else { Goal::Other };
+    let goal = if protocol == Protocol::Block { Goal::BlockGrowth } else { Goal::EnqueueGrowth };
     let what = format!("CPU per hand-off, {}, growth over {}", protocol.label(), range(&sizes));
     row_of(goal, what, format!("≤ {GROWTH}"), number(ratio), ratio <= GROWTH)
 }

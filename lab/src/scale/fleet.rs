@@ -99,12 +99,13 @@ pub(super) fn fullest_of(locks: u32) -> f64 {
 }
 
 /// The time from one holder to the next, of a lock that always has waiters.
-pub(super) fn interval_ns(measured: &Measured) -> u64 {
-    interval(&measured.costs(u32::MAX))
+pub(super) fn interval_ns(measured: &Measured, trips: u64) -> u64 {
+    interval(&measured.costs(u32::MAX), trips)
 }
 
-fn interval(costs: &Costs) -> u64 {
-    HOLD_NS + 2 * HOP_NS + costs.command_ns + costs.wakes[1].cost_ns
+/// In each round trip the server executes a command, and is woken for it.
+fn interval(costs: &Costs, trips: u64) -> u64 {
+    HOLD_NS + trips * (2 * HOP_NS + costs.command_ns + costs.wakes[1].cost_ns)
 }
 
 struct Ground {
@@ -135,7 +136,7 @@ impl Ground {
     /// The processes that wait for the most popular lock, once all is steady: it is handed over once in an interval, and
     /// gets its share of all acquisitions. All others of its users think.
     fn gathered(&self, profile: &Profile, round_ns: f64) -> Gathered {
-        let interval_ns = interval(&self.costs);
+        let interval_ns = interval(&self.costs, 1);
         let per_ns = 1.0 / (profile.hottest().1 * interval_ns as f64);
         let waiting = f64::from(profile.processes) - per_ns * round_ns;
         Gathered { processes: waiting.max(0.0) as u32, interval_ns }

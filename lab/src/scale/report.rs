@@ -23,7 +23,8 @@ pub(crate) fn page(scale: Option<&Scale>, main: &Results) -> String {
     let parts = [
         ("environment", machine(&scale.environment)),
         ("answer", answer(scale)),
-        ("interval", round(hand_offs(scale))),
+        ("interval", round(hand_offs(scale, 1))),
+        ("confirmed", round(hand_offs(scale, 2))),
         ("carries", carries(measured, main)),
         ("rest", rest(measured)),
         ("stops", stops(&measured.stops)),
@@ -86,15 +87,15 @@ fn answer(scale: &Scale) -> String {
         format!("- **One server** carries {} locks a second for thousands of clients with one command in flight, {} pipelined.", round(per_second(most)), round(per_second(pair))),
         format!("- **Memory is not the end**: {}, {}.", size(What::Held, "held locks"), size(What::Awaited, "enqueued waiters")),
         "- **A cluster** multiplies that by its primaries, if the names of locks [spread](#names-that-spread).".to_string(),
-        format!("- **One lock does not spread.** Held for {} ms, it is handed over {} times a second, on any cluster. This limit comes first.", number(fleet::HOLD_NS as f64 / 1e6), round(hand_offs(scale))),
+        format!("- **One lock does not spread.** Held for {} ms, it is handed over {} times a second, on any cluster. This limit comes first.", number(fleet::HOLD_NS as f64 / 1e6), round(hand_offs(scale, 1))),
         format!("- **A fail-over** stops the locks of one primary for {stop}."),
     ]
     .join("\n")
 }
 
-/// Hand-offs in a second of a lock that always has waiters.
-fn hand_offs(scale: &Scale) -> f64 {
-    1e9 / fleet::interval_ns(&scale.measured) as f64
+/// Hand-offs in a second of a lock that always has waiters, each with this number of round trips.
+fn hand_offs(scale: &Scale, trips: u64) -> f64 {
+    1e9 / fleet::interval_ns(&scale.measured, trips) as f64
 }
 
 /// What a core carries of something that takes this time.

@@ -34,7 +34,7 @@ pub(crate) use report::section;
 pub(crate) use results::Systems;
 use results::{SCHEMA, Version};
 use system::{Package, System};
-pub(crate) use worker::worker;
+pub(crate) use worker::{clock, worker};
 
 /// The name of the stored results.
 pub(crate) const FILE: &str = "systems.json";
