@@ -1,4 +1,4 @@
-//! What a hand-off by ENQUEUE costs with few waiters and with many, as `make cost STORE=1` has counted it, of each server.
+//! The cost of a hand-off by ENQUEUE with few waiters and with many, as `make cost STORE=1` has counted it, of each server.
 
 use serde::Deserialize;
 
