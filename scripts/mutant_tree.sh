@@ -96,8 +96,8 @@ built_module() {
     [ -e "$module" ] || module=$out/target/$1/librlock.dylib
 }
 
-# The beginning and the end of a table in a page, with the rows of standard input between them.
-remake_table() { # page, head
+# The beginning and the end of a list in a page, with the items of standard input between them.
+remake_list() { # page, head
     {
         sed '/^<!-- mutants -->$/q' "$1"
         printf '\n%s\n' "$2"
@@ -107,9 +107,3 @@ remake_table() { # page, head
     } >"$out/page"
     cmp -s "$out/page" "$1" || cp "$out/page" "$1"
 }
-
-# The rows of a page's table.
-table_rows() { sed -n '/^<!-- mutants -->$/,/^<!-- end of mutants -->$/ { /^| `/p; }' "$1"; }
-
-# A mutant's row in a page's table, if it has one.
-table_row() { table_rows "$1" | grep -F -- "| \`$2\` |"; }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Applies one mutant after the other, and shows whether `make chaos` finds it: by which rule, and after how many rounds.
 #
-#     scripts/mutants_chaos.sh [NAME...]    all mutants of the module, or these; remakes their rows of the table in docs/CHAOS.md
+#     scripts/mutants_chaos.sh [NAME...]    all mutants of the module, or these; stores them in mutants/chaos.tsv, and remakes the list in
+#                                           docs/CHAOS.md: those that it does not find
 #
 # ROUNDS is the number of rounds for each: 8 rounds of 10 s of the run SEED=1, first the one that found it the last
 # time. On a busy machine more mutants are missed: what no client could have noticed in time is no violation.
@@ -14,6 +15,7 @@ mutants_tool=mutants_chaos
 mutants=$(of_module "$mutants")
 
 doc=docs/CHAOS.md
+stored=mutants/chaos.tsv
 rounds=${ROUNDS:-8}
 seed=${SEED:-1}
 rows=$out/chaos-rows
@@ -51,7 +53,8 @@ why_not() {
     foreign-writer-behind-dead) echo 'one reader in a hundred passes a turn' ;;
     edge-arriving-key-opened) echo 'a lease of a reader would have to end while its slot is copied, and be renewed before that' ;;
     hot-denial-admits) echo 'RLOCK.HOT decides nothing for clients' ;;
-    keep-streak) echo 'it leaves memory, and opens a turn too early' ;;
+    keep-streak) echo 'the count stays in memory, and opens a yield window too early' ;;
+    *) echo 'other tests find it' ;;
     esac
 }
 
@@ -68,21 +71,27 @@ while [ "$round" -lt "${CONTROL:-$rounds}" ]; do
     round=$((round + 1))
 done
 
-# The row of a mutant as it was found now, or else as it stands in the table.
+# A mutant, the rules that found it and the round, or `-` and the reason: as it was found now, or else as it is stored.
 row() {
-    # shellcheck disable=SC2016 # for Markdown
-    grep -F -- "| \`$1\` |" "$rows" || table_row "$doc" "$1" || printf '| `%s` | not run |\n' "$1"
+    awk -F '\t' -v name="$1" '$1 == name { print; found = 1; exit } END { exit !found }' "$rows" "$stored" ||
+        printf '%s\t-\tnot run\n' "$1"
 }
 
-# Remakes the table, so that what was found so far stands there however this ends.
-table() {
-    for each in $mutants; do row "$each"; done | remake_table "$doc" '| mutant | found by (in round) |
-|---|---|'
+# Stores the rows and remakes the list, so that what was found so far stands there however this ends.
+store() {
+    for each in $mutants; do row "$each"; done >"$out/chaos"
+    cmp -s "$out/chaos" "$stored" || cp "$out/chaos" "$stored"
+    numbers=$(awk -F '\t' '$3 ~ /^[0-9]/ { found++ } END { printf "%d of %d", found, NR }' "$stored")
+    awk -F '\t' '
+        $3 !~ /^[0-9]/ { if (!($3 in names)) reasons[++count] = $3; names[$3] = names[$3] sep[$3] "`" $1 "`"; sep[$3] = ", " }
+        END { for (n = 1; n <= count; n++) printf "- %s: %s\n", reasons[n], names[reasons[n]] }' "$stored" |
+        remake_list "$doc" "Found: $numbers. The others, and why:
+"
 }
 
 # The rounds to try: the one that found it the last time comes first.
 rounds_of() {
-    last=$(row "$1" | sed -n 's/.* (\([0-9][0-9]*\)) |$/\1/p')
+    last=$(row "$1" | awk -F '\t' '$3 ~ /^[0-9]/ { print $3 }')
     [ -z "$last" ] || echo "$((last - 1))"
     seq 0 "$((rounds - 1))" | grep -vxe "$((${last:-0} - 1))"
 }
@@ -93,20 +102,18 @@ for name in $list; do
     use_server "$(server_of "$name")"
     mutate "$name"
     build_module
-    why=$(why_not "$name")
-    cell="–${why:+ $why}"
+    cell=$(printf -- '-\t%s' "$(why_not "$name")")
     for round in $(rounds_of "$name"); do
         if found "$round"; then
-            cell="$(rules) ($((round + 1)))"
+            cell=$(printf '%s\t%d' "$(rules)" "$((round + 1))")
             caught=$((caught + 1))
             break
         fi
     done
     count=$((count + 1))
-    # shellcheck disable=SC2016 # for Markdown
-    printf '| `%s` | %s |\n' "$name" "$cell" >>"$rows"
+    printf '%s\t%s\n' "$name" "$cell" >>"$rows"
     say "$count: $name: $cell"
-    table
+    store
 done
 restore_tree
 say "found $caught of $count"
