@@ -222,7 +222,8 @@ impl Acquisition {
         }
     }
 
-    /// Changes the state, and carries out what the machine decides. Events come last: their receiver may ask about the hold.
+    /// Gives an input of the caller, the links or the agenda to the machine, and carries out what the machine decides. The state stays
+    /// locked meanwhile, so that commands leave in their order. Events come last: their receiver may ask about the hold.
     fn change<T>(
         self: &Arc<Self>,
         change: impl FnOnce(&mut AcquisitionState, i64, &mut Vec<Output>) -> T,
