@@ -179,10 +179,9 @@ msrv: setup ## Build with the oldest Rust that is promised
 deny: setup ## Check licences, versions, sources and known vulnerabilities of all crates in use
 	@$(ENV) ./scripts/deny.sh
 
-# CHROMIUM names a browser. The site is target/site, what the browser showed target/site-shots. PLOTS=0 leaves the plots of results out,
-# which the benchmarks draw.
+# CHROMIUM names a browser. The site is target/site. PLOTS=0 leaves the plots of results out, which the benchmarks draw.
 PLOTS ?= 1
-docs: setup ## Draw the pictures, build the site of all pages, check its links and render it in a browser
+docs: setup ## Build the site of all pages, check its links and render it in a browser
 	@$(ENV) ./scripts/docs.sh $(PLOTS)
 
 # COMMAND names one that is built already, of any profile; a release has its own.

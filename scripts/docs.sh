@@ -1,6 +1,6 @@
 #!/bin/sh
-# Draws the pictures (those in docs/bench are not stored, and left out if the argument is 0), builds the site of all pages, and checks it: every link and anchor, and
-# every page and picture in a real browser, at the width of a desk and of a phone. `make docs` calls it.
+# Draws the plots in docs/bench, which are not stored (the argument 0 leaves them out), builds the site of all pages, and checks every page,
+# link, anchor and picture in a real browser, at the width of a desk and of a phone. `make docs` calls it.
 #
 # It installs what is missing: mdBook by cargo, Chromium by apt as root. What it cannot install it names.
 set -eu
@@ -67,7 +67,6 @@ if [ "${1:-1}" != 0 ]; then
     # shellcheck disable=SC2086
     ${CARGO:-cargo} run --quiet --locked --manifest-path lab/Cargo.toml --target-dir "$target" -- render
 fi
-"$target/debug/rlock-docs" pictures
 
 repository=$(scripts/addresses.sh get repository)
 [ -z "$repository" ] || export MDBOOK_OUTPUT__HTML__GIT_REPOSITORY_URL="$repository"
@@ -78,6 +77,5 @@ rm -rf "$site"
     die "mdbook failed"
 }
 if grep -E 'WARN|ERROR' "$target/site.log" >&2; then die "mdbook has warnings"; fi
-"$target/debug/rlock-docs" check "$site"
-"$target/debug/rlock-docs" look "$browser" "$site" "$target/site-shots"
+"$target/debug/rlock-docs" look "$browser" "$site"
 echo "docs: the site is $site/index.html"

@@ -1,8 +1,6 @@
-//! The pictures and the site of rlock's documentation; `make docs` runs it, by scripts/docs.sh.
+//! The site of rlock's documentation; `make docs` runs it, by scripts/docs.sh.
 
 mod look;
-mod picture;
-mod pictures;
 mod site;
 mod targets;
 
@@ -11,12 +9,10 @@ use std::process::ExitCode;
 
 use site::Plots;
 
-const USAGE: &str = "usage: rlock-docs pictures                draw docs/pictures
-       rlock-docs targets                 show docs/targets.tsv in docs/INSTALL.md
+const USAGE: &str = "usage: rlock-docs targets                 show docs/targets.tsv in docs/INSTALL.md
        rlock-docs stage FOLDER REPOSITORY with-plots|without-plots
                                           put pages together for mdBook; the address may be empty
-       rlock-docs check SITE               look up every link of the site
-       rlock-docs look BROWSER SITE SHOTS  check every page and picture, at two widths";
+       rlock-docs look BROWSER SITE        check every page, link and picture, at two widths";
 
 /// The repository.
 fn root() -> PathBuf {
@@ -38,7 +34,6 @@ fn main() -> ExitCode {
 
 fn run(arguments: &[&str]) -> Result<(), String> {
     match arguments {
-        ["pictures"] => pictures::write(&root()),
         ["targets"] => targets::write(&root()),
         ["stage", folder, repository, "with-plots"] => {
             site::stage(&root(), Path::new(folder), repository, Plots::Shown)
@@ -46,22 +41,14 @@ fn run(arguments: &[&str]) -> Result<(), String> {
         ["stage", folder, repository, "without-plots"] => {
             site::stage(&root(), Path::new(folder), repository, Plots::LeftOut)
         }
-        ["check", folder] => {
-            let (links, faults) = site::check(&site::Built::read(Path::new(folder))?);
-            all_well(&format!("{links} links lead somewhere"), &faults)
-        }
-        ["look", browser, folder, shots] => {
-            let (looks, faults) = look::look(browser, &root(), Path::new(folder), Path::new(shots))?;
-            all_well(&format!("{looks} looks in a browser, screenshots in {shots}"), &faults)
+        ["look", browser, folder] => {
+            let (looks, faults) = look::look(browser, &root().join("docs"), Path::new(folder))?;
+            if faults.is_empty() {
+                println!("docs: {looks} are well");
+                return Ok(());
+            }
+            Err(format!("{} faults:\n  {}", faults.len(), faults.join("\n  ")))
         }
         _ => Err(USAGE.into()),
     }
-}
-
-fn all_well(what: &str, faults: &[String]) -> Result<(), String> {
-    if faults.is_empty() {
-        println!("docs: {what}");
-        return Ok(());
-    }
-    Err(format!("{} faults:\n  {}", faults.len(), faults.join("\n  ")))
 }
