@@ -53,7 +53,7 @@ final class Changes {
             int from = i % 3;
             moves.add(() -> {
                 Thread.sleep(LEASE_MS / MOVES);
-                world.orders().move(place, from, (from + 1) % 3);
+                world.order("move", place, from, (from + 1) % 3);
             });
         }
         return under(world, place, LEASE_MS, true, moves);
@@ -61,12 +61,12 @@ final class Changes {
 
     /** There and back. */
     private static String replaced(World world) throws Exception {
-        Change change = () -> world.orders().failOver(1);
+        Change change = () -> world.order("fail-over", 1);
         return under(world, world.placeOn(1), LONG_MS, false, List.of(change, change));
     }
 
     private static String killed(World world) throws Exception {
-        return under(world, world.placeOn(2), LONGEST_MS, false, List.of(() -> world.orders().kill(2)));
+        return under(world, world.placeOn(2), LONGEST_MS, false, List.of(() -> world.order("kill", 2)));
     }
 
     /** What it was like for those with locks in the place. */

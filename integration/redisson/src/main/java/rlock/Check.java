@@ -51,14 +51,22 @@ final class Check {
         return IntStream.range(0, count).mapToObj(number -> start(body.apply(number))).toList();
     }
 
-    /** A Redisson thread acquires a lock and releases it; whether it acquired it. */
-    static Future<Boolean> takes(RLock lock) {
+    /** A Redisson thread acquires a lock and releases it; when it had it. */
+    static Future<Long> takes(RLock lock) {
+        return takes(lock, false);
+    }
+
+    /** @param limited it waits for no more than a time, which Redisson does in another way */
+    static Future<Long> takes(RLock lock, boolean limited) {
         return start(() -> {
-            boolean acquired = lock.tryLock(60, 60, TimeUnit.SECONDS);
-            if (acquired) {
-                lock.unlock();
+            if (limited) {
+                that(lock.tryLock(60, 60, TimeUnit.SECONDS), "not acquired");
+            } else {
+                lock.lock(LONG_LEASE_MS, TimeUnit.MILLISECONDS);
             }
-            return acquired;
+            long now = System.nanoTime();
+            lock.unlock();
+            return now;
         });
     }
 

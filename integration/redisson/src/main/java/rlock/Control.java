@@ -39,17 +39,11 @@ final class Control {
             RLock held = world.one.getLock(key);
             held.lock(LEASE_MS, TimeUnit.MILLISECONDS);
             long told = System.nanoTime();
-            Future<Long> waiter = Check.start(() -> {
-                RLock mine = sleeper.getLock(key);
-                mine.lock(LEASE_MS, TimeUnit.MILLISECONDS);
-                long now = System.nanoTime();
-                mine.unlock();
-                return now;
-            });
-            Check.eventually("it listens", () -> world.listeners(client, World.channel(key)) > 0);
+            Future<Long> waiter = Check.takes(sleeper.getLock(key));
+            Check.eventually("it listens", () -> world.listeners(client, Kind.PLAIN.channel(key)) > 0);
             // It tries once more then; that it sleeps cannot be seen.
             Thread.sleep(500);
-            world.orders().move(key, 0, 1);
+            world.order("move", key, 0, 1);
             held.unlock();
             long unlocked = System.nanoTime();
             long in = Check.soon(waiter);
@@ -93,15 +87,14 @@ final class Control {
         for (int i = 0; i < 2; i++) {
             RedissonClient redisson = world.redisson();
             redissons.add(redisson);
-            for (RLock lock : List.of(redisson.getLock(place + "plain"), redisson.getFencedLock(place + "fenced"),
-                    redisson.getFencedLock(place + "second-fenced"), redisson.getFencedLock(place + "third-fenced"),
-                    redisson.getFairLock(place + "fair"), redisson.getReadWriteLock(place + "page").writeLock())) {
+            for (Kind kind : List.of(Kind.PLAIN, Kind.FENCED, Kind.FENCED, Kind.FENCED, Kind.FAIR, Kind.WRITE)) {
+                RLock lock = kind.of(redisson, place + kind + threads.size() % 6);
                 threads.put(lock.getName() + " of client " + i, Check.start(() -> tries(lock, stop, thrown)));
             }
         }
         for (int i = 0; i < MOVES; i++) {
             Thread.sleep(500);
-            world.orders().move(place, i % 3, (i + 1) % 3);
+            world.order("move", place, i % 3, (i + 1) % 3);
         }
         stop.set(true);
         List<String> stuck = new ArrayList<>();

@@ -5,30 +5,24 @@ import java.util.List;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
 /** RFairLock and FAIR: one order for both. */
 final class FairOrder {
     private static final int WAITERS = 8;
-    private static final long SECONDS = 3;
 
     private FairOrder() {
     }
 
     static List<Scenario> scenarios() {
         return List.of(
-            Scenario.of("fair waiters of both sides are served in the order they came", world -> inOrder(world, 60)),
-            Scenario.of("a long wait of Redisson's drops no native fair waiter", world -> inOrder(world, 3_600)),
+            Scenario.of("fair waiters of both sides are served in the order they came", world -> inOrder(world, 60, true)),
+            Scenario.of("a long wait of Redisson's drops no native fair waiter", world -> inOrder(world, 3_600, true)),
+            Scenario.of("Redisson fair waiters keep their order beside a native holder", world -> inOrder(world, 60, false)),
             Scenario.of("a Redisson fair waiter that gives up changes nobody's place", FairOrder::giveUp),
             Scenario.of("a native fair waiter that goes lets Redisson's behind it in", FairOrder::nativeGoes),
             Scenario.of("a Redisson fair waiter that died is passed", FairOrder::deadRedisson));
-    }
-
-    /** It has the machine to itself. */
-    static List<Scenario> alone() {
-        return List.of(new Scenario("fair waiters of both sides at once, never two holders", FairOrder::allAtOnce));
     }
 
     /** Takes and releases; the number of this turn. */
@@ -58,20 +52,28 @@ final class FairOrder {
         Check.eventually(length + " stand in the queue", () -> client.at(key).llen(World.fairQueue(key)) == length);
     }
 
-    /** Every second is native; the lock is held by Redisson first. */
-    private static void inOrder(World world, long waitSeconds) throws Exception {
+    /** @param both every second is native, and Redisson holds the lock first; else a native that stands in no queue */
+    private static void inOrder(World world, long waitSeconds, boolean both) throws Exception {
         String key = world.key("order");
         AtomicInteger turns = new AtomicInteger();
         RLock lock = world.one.getFairLock(key);
-        lock.lock();
         try (Native client = world.client()) {
+            if (both) {
+                lock.lock();
+            } else {
+                client.acquire(key, "native", Check.LONG_LEASE_MS);
+            }
             List<Future<Integer>> waiting = new ArrayList<>();
             for (int i = 0; i < WAITERS; i++) {
-                RedissonClient redisson = world.clients().get(i / 2 % 2);
-                waiting.add(i % 2 == 0 ? redissons(redisson, key, waitSeconds, turns) : natives(world, key, turns));
+                RedissonClient redisson = world.clients().get((both ? i / 2 : i) % 2);
+                waiting.add(both && i % 2 == 1 ? natives(world, key, turns) : redissons(redisson, key, waitSeconds, turns));
                 awaitQueue(client, key, i + 1);
             }
-            lock.unlock();
+            if (both) {
+                lock.unlock();
+            } else {
+                client.release(key, "native");
+            }
             for (int i = 0; i < WAITERS; i++) {
                 Check.equal(i + 1, Check.soon(waiting.get(i)), "the turn of waiter " + (i + 1));
             }
@@ -138,55 +140,5 @@ final class FairOrder {
             Check.equal(1, Check.soon(behind), "the turn of the native waiter");
             Check.equal(2, Check.soon(last), "the turn of Redisson's");
         }
-    }
-
-    private static String allAtOnce(World world) throws Exception {
-        String key = world.key("fair-contended");
-        AtomicLong inside = new AtomicLong();
-        AtomicLong turns = new AtomicLong();
-        long end = System.nanoTime() + SECONDS * 1_000_000_000;
-        List<Future<Long>> threads = new ArrayList<>();
-        for (int i = 0; i < 3; i++) {
-            for (RedissonClient redisson : world.clients()) {
-                RLock lock = redisson.getFairLock(key);
-                threads.add(Check.start(() -> longestWait(end, inside, turns, lock::lock, lock::unlock)));
-            }
-            threads.add(Check.start(() -> nativesLongestWait(world, key, end, inside, turns)));
-        }
-        long longest = 0;
-        for (Future<Long> thread : threads) {
-            longest = Math.max(longest, thread.get(SECONDS + 30, TimeUnit.SECONDS));
-        }
-        try (Native client = world.client()) {
-            Check.equal("none", client.info(key).get("kind"), "kind");
-            awaitQueue(client, key, 0);
-        }
-        String found = turns + " turns in " + SECONDS + " s, the longest wait " + longest + " ms";
-        Check.that(longest < SECONDS * 1_000 / 2, found);
-        return found;
-    }
-
-    private static long nativesLongestWait(World world, String key, long end, AtomicLong inside, AtomicLong turns) {
-        String[] owner = new String[1];
-        try (Native client = world.client()) {
-            return longestWait(end, inside, turns, () -> {
-                owner[0] = world.owner();
-                Check.that(client.acquire(key, owner[0], Check.LONG_LEASE_MS, "FAIR", "BLOCK", "60000"), "not acquired");
-            }, () -> Check.equal(1L, client.release(key, owner[0]), "release"));
-        }
-    }
-
-    private static long longestWait(long end, AtomicLong inside, AtomicLong turns, Runnable take, Runnable giveBack) {
-        long longest = 0;
-        while (System.nanoTime() < end) {
-            long start = System.nanoTime();
-            take.run();
-            longest = Math.max(longest, Check.millisSince(start));
-            Check.equal(1L, inside.incrementAndGet(), "holders");
-            turns.incrementAndGet();
-            inside.decrementAndGet();
-            giveBack.run();
-        }
-        return longest;
     }
 }

@@ -47,12 +47,12 @@ final class Kept implements AutoCloseable {
         this.strict = moving;
         RedissonClient holder = redissons.get(0);
         RedissonClient other = redissons.get(1);
-        keep(holder.getLock(place + "kept"), other.getLock(place + "kept"));
+        keep(holder.getLock(place + "kept"), other.getLock(place + "kept"), Kind.PLAIN);
         // See Changes: Redisson's wait for a fenced lock might never end.
-        keep(holder.getFencedLock(place + "kept-fenced"), moving ? null : other.getFencedLock(place + "kept-fenced"), "FENCED");
-        keep(holder.getFairLock(place + "kept-fair"), other.getFairLock(place + "kept-fair"), "FAIR");
-        keep(holder.getReadWriteLock(place + "written").writeLock(), other.getReadWriteLock(place + "written").readLock(), "READ");
-        keep(holder.getReadWriteLock(place + "read").readLock(), other.getReadWriteLock(place + "read").writeLock(), "WRITE");
+        keep(holder.getFencedLock(place + "kept-fenced"), moving ? null : other.getFencedLock(place + "kept-fenced"), Kind.FENCED);
+        keep(holder.getFairLock(place + "kept-fair"), other.getFairLock(place + "kept-fair"), Kind.FAIR);
+        keep(holder.getReadWriteLock(place + "written").writeLock(), other.getReadWriteLock(place + "written").readLock(), Kind.READ);
+        keep(holder.getReadWriteLock(place + "read").readLock(), other.getReadWriteLock(place + "read").writeLock(), Kind.WRITE);
         leases = new Leases(world.nodes(), World.ownerOf(holder), held.stream().map(RLock::getName).toList());
         for (RLock lock : held) {
             Check.eventually("all wait for " + lock.getName(), () -> allWait(lock.getName()));
@@ -61,28 +61,26 @@ final class Kept implements AutoCloseable {
 
     /** Both who wait stand in a fair lock's queue; elsewhere it is seen that Redisson listens. */
     private boolean allWait(String key) throws Exception {
-        String channel = key.contains("kept") ? World.channel(key) : World.readWriteChannel(key);
+        String channel = (key.contains("kept") ? Kind.PLAIN : Kind.READ).channel(key);
         try (Roaming client = new Roaming(world.nodes(), key); Native there = world.client()) {
             return client.waiters(key) == (key.endsWith("fair") ? 2 : 1)
                 && (key.contains("kept-") || world.listeners(there, channel) > 0);
         }
     }
 
-    private Roaming roaming(String key) {
-        Roaming client = new Roaming(world.nodes(), key);
-        natives.add(client);
-        return client;
-    }
-
-    /** @param others that of Redisson's who waits, or null */
-    private void keep(RLock mine, RLock others, String... words) {
+    /**
+     * @param others that of Redisson's who waits, or null
+     * @param kind that for which a native waits
+     */
+    private void keep(RLock mine, RLock others, Kind kind) {
         mine.lock();
         held.add(mine);
-        Roaming client = roaming(mine.getName());
+        Roaming client = new Roaming(world.nodes(), mine.getName());
+        natives.add(client);
         if (others != null) {
             waiting.add(Check.start(() -> redissonWaits(others)));
         }
-        waiting.add(Check.start(() -> nativeWaits(client, mine.getName(), words)));
+        waiting.add(Check.start(() -> nativeWaits(client, mine.getName(), kind)));
     }
 
     private Long redissonWaits(RLock lock) throws Exception {
@@ -105,10 +103,10 @@ final class Kept implements AutoCloseable {
         return comesIn(lock.getName(), lock::unlock);
     }
 
-    private Long nativeWaits(Roaming client, String key, String... words) throws Exception {
+    private Long nativeWaits(Roaming client, String key, Kind kind) throws Exception {
         String owner = world.owner();
-        client.acquire(key, owner, leaseMs, words);
-        return comesIn(key, () -> client.release(key, owner, Roaming.mode(words)));
+        client.acquire(key, owner, leaseMs, kind.and("HOLDS", "1", "BLOCK", "0"));
+        return comesIn(key, () -> client.release(key, owner, Native.with(kind.mode(), "HOLDS", "0")));
     }
 
     private interface Release {

@@ -6,7 +6,7 @@ import java.io.InputStreamReader;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 
-/** A connection to the program that has started this one, which answers each line with a line. */
+/** A connection to the program that has started this one. It answers each line with a line. */
 class Lines implements AutoCloseable {
     private final Socket socket;
     private final BufferedReader answers;

@@ -17,10 +17,8 @@ final class Listeners {
 
     static List<Scenario> scenarios() {
         return List.of(
-            Scenario.of("a deleted listener hears native releases", Listeners::deleted),
-            Scenario.of("an expired listener hears a native lease end", Listeners::expired),
-            Scenario.of("an expired listener hears a lease end that is noticed for a native waiter", Listeners::expiredWithWaiter),
-            Scenario.of("a listener on the unlock channel hears native releases", Listeners::unlocked));
+            Scenario.of("listeners to the deletion and to the unlock channel hear native releases", Listeners::released),
+            Scenario.of("an expired listener hears a native lease end, also one that is noticed for a native waiter", Listeners::expired));
     }
 
     private static BlockingQueue<String> listen(RLock lock) {
@@ -30,22 +28,29 @@ final class Listeners {
         return heard;
     }
 
-    private static String next(BlockingQueue<String> heard) throws InterruptedException {
+    private static <T> T next(BlockingQueue<T> heard) throws InterruptedException {
         return heard.poll(Check.SOON_MS, TimeUnit.MILLISECONDS);
     }
 
-    private static void deleted(World world) throws Exception {
-        String key = world.key("deleted");
+    private static void released(World world) throws Exception {
+        String key = world.key("released");
         BlockingQueue<String> heard = listen(world.one.getLock(key));
+        BlockingQueue<Long> messages = new LinkedBlockingQueue<>();
+        String channel = Kind.PLAIN.channel(key);
+        RTopic topic = world.sharded() ? world.one.getShardedTopic(channel, LongCodec.INSTANCE)
+            : world.one.getTopic(channel, LongCodec.INSTANCE);
+        topic.addListener(Long.class, (from, message) -> messages.add(message));
         try (Native client = world.client()) {
             client.acquire(key, "native", 30_000);
             client.acquire(key, "native", 30_000);
             client.release(key, "native");
             client.release(key, "native");
             Check.equal("deleted " + key, next(heard), "after RLOCK.RELEASE");
+            Check.equal(0L, next(messages), "message after RLOCK.RELEASE");
             client.acquire(key, "native", 30_000);
             client.forceRelease(key);
             Check.equal("deleted " + key, next(heard), "after RLOCK.FORCERELEASE");
+            Check.equal(0L, next(messages), "message after RLOCK.FORCERELEASE");
             Check.equal(null, heard.poll(), "heard besides");
         }
     }
@@ -54,37 +59,13 @@ final class Listeners {
         String key = world.key("expired");
         BlockingQueue<String> heard = listen(world.one.getLock(key));
         try (Native client = world.client()) {
-            client.acquire(key, "native", 300);
+            client.acquire(key, "alone", 300);
             Check.equal("expired " + key, next(heard), "after the lease");
-        }
-    }
-
-    private static void expiredWithWaiter(World world) throws Exception {
-        String key = world.key("expired");
-        BlockingQueue<String> heard = listen(world.one.getLock(key));
-        try (Native client = world.client()) {
             client.acquire(key, "first", 300);
             Check.equal(true, client.acquire(key, "second", 30_000, "BLOCK", "20000"), "acquired");
-            Check.equal("expired " + key, next(heard), "after the lease");
+            Check.equal("expired " + key, next(heard), "after the lease that a native awaited");
             client.release(key, "second");
             Check.equal("deleted " + key, next(heard), "after the release");
-        }
-    }
-
-    private static void unlocked(World world) throws Exception {
-        String key = world.key("unlocked");
-        BlockingQueue<Long> heard = new LinkedBlockingQueue<>();
-        String channel = World.channel(key);
-        RTopic topic = world.sharded() ? world.one.getShardedTopic(channel, LongCodec.INSTANCE)
-            : world.one.getTopic(channel, LongCodec.INSTANCE);
-        topic.addListener(Long.class, (from, message) -> heard.add(message));
-        try (Native client = world.client()) {
-            client.acquire(key, "native", 30_000);
-            client.release(key, "native");
-            Check.equal(0L, heard.poll(Check.SOON_MS, TimeUnit.MILLISECONDS), "after RLOCK.RELEASE");
-            client.acquire(key, "native", 30_000);
-            client.forceRelease(key);
-            Check.equal(0L, heard.poll(Check.SOON_MS, TimeUnit.MILLISECONDS), "after RLOCK.FORCERELEASE");
         }
     }
 }

@@ -7,7 +7,6 @@ import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.api.RLock;
-import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 
 /**
@@ -31,8 +30,9 @@ final class Loading {
     private static String loaded(World world) throws Exception {
         List<Held> locks = new ArrayList<>();
         try (Native client = world.client()) {
-            locks.addAll(List.of(new Held(world, "plain"), new Held(world, "fenced"), new Held(world, "fair"),
-                new Held(world, "written"), new Held(world, "read")));
+            for (Kind kind : List.of(Kind.PLAIN, Kind.FENCED, Kind.FAIR, Kind.WRITE, Kind.READ)) {
+                locks.add(new Held(world, kind));
+            }
             for (Held lock : locks) {
                 lock.await("of Redisson", () -> lock.redissonWaits(world.two));
             }
@@ -78,29 +78,18 @@ final class Loading {
     /** A lock that this thread holds by Redisson, and those who wait for it. */
     private static final class Held {
         final String key;
-        private final String kind;
+        /** That of those who wait: for a reader they write, and for a writer they write too, so they are alone. */
+        private final Kind kind;
         private final RLock lock;
         private final List<Future<Long>> waiting = new ArrayList<>();
         private final AtomicInteger inside = new AtomicInteger(1);
         private final AtomicLong redissonsWaiting = new AtomicLong();
 
-        Held(World world, String kind) {
-            this.kind = kind;
-            this.key = world.key(kind);
-            this.lock = of(world.one, true);
+        Held(World world, Kind kind) {
+            this.kind = kind.excluded().get(0);
+            this.key = world.key(kind.toString());
+            this.lock = kind.of(world.one, key);
             lock.lock();
-        }
-
-        /** Those who wait for a reader write, and those who wait for a writer write too: so they are alone. */
-        private RLock of(RedissonClient redisson, boolean holder) {
-            RReadWriteLock both = redisson.getReadWriteLock(key);
-            return switch (kind) {
-                case "fenced" -> redisson.getFencedLock(key);
-                case "fair" -> redisson.getFairLock(key);
-                case "written" -> both.writeLock();
-                case "read" -> holder ? both.readLock() : both.writeLock();
-                default -> redisson.getLock(key);
-            };
         }
 
         void await(String who, Callable<Long> waiter) {
@@ -114,22 +103,16 @@ final class Loading {
         }
 
         Long redissonWaits(RedissonClient redisson) {
-            RLock mine = of(redisson, false);
+            RLock mine = kind.of(redisson, key);
             redissonsWaiting.incrementAndGet();
             mine.lock();
             return use(mine::unlock);
         }
 
         Long nativeWaits(World world) {
-            String[] words = switch (kind) {
-                case "fenced" -> new String[] {"FENCED", "BLOCK", "0"};
-                case "fair" -> new String[] {"FAIR", "BLOCK", "0"};
-                case "written", "read" -> new String[] {"WRITE", "BLOCK", "0"};
-                default -> new String[] {"BLOCK", "0"};
-            };
             try (Native client = world.client()) {
                 String owner = world.owner();
-                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, words), "not acquired");
+                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, kind.and("BLOCK", "0")), "not acquired");
                 return use(() -> Check.equal(1L, client.release(key, owner), "release"));
             }
         }
@@ -144,7 +127,7 @@ final class Loading {
 
         /** The native, and in a fair queue Redisson's. */
         void isAwaited(Native client) throws Exception {
-            long known = kind.equals("fair") ? 3 : 1;
+            long known = kind == Kind.FAIR ? 3 : 1;
             Check.eventually("all wait for " + key, () -> client.waiters(key) == known && redissonsWaiting.get() == 2);
         }
 

@@ -53,7 +53,6 @@ public final class Main {
 
     /** What the environment asks for. */
     private static List<Batch> batches() {
-        boolean rust = System.getenv("RUST_CLIENT") != null;
         if (System.getenv("CONTROL") != null) {
             return List.of(new Batch(Control.scenarios(), 1));
         }
@@ -61,14 +60,13 @@ public final class Main {
             return List.of(new Batch(Loading.scenarios(), 1));
         }
         if (System.getenv("CLUSTER_ORDERS") != null) {
-            return List.of(new Batch(join(Changes.beside(), WithRust.scenarios()), 12), new Batch(join(WithRust.alone(), Changes.alone()), 1));
+            return List.of(new Batch(join(Stream.of(Changes.beside(), WithRust.scenarios())), 12), new Batch(Changes.alone(), 1));
         }
-        return List.of(new Batch(rust ? join(WithRust.scenarios(), beside()) : beside(), 12),
-            new Batch(rust ? join(alone(), WithRust.alone()) : alone(), 1));
+        return List.of(new Batch(beside(), 12), new Batch(alone(), 1));
     }
 
-    private static List<Scenario> join(List<Scenario> first, List<Scenario> then) {
-        return Stream.concat(first.stream(), then.stream()).toList();
+    private static List<Scenario> join(Stream<List<Scenario>> lists) {
+        return lists.flatMap(List::stream).toList();
     }
 
     /** A scenario that has another name now would be left out in silence. */
@@ -82,16 +80,15 @@ public final class Main {
     }
 
     private static List<Scenario> beside() {
-        return Stream.of(Sight.scenarios(), WakeUps.scenarios(), Watchdogs.scenarios(), Listeners.scenarios(), Kinds.scenarios(),
-            Fair.scenarios(), FairOrder.scenarios(), ReadWrite.scenarios(), ReadLeases.scenarios()).flatMap(List::stream).toList();
+        return join(Stream.of(Sight.scenarios(), WakeUps.scenarios(), Listeners.scenarios(), FairOrder.scenarios(), ReadWrite.scenarios(),
+            World.hasRust() ? WithRust.scenarios() : List.of()));
     }
 
     /** No other scenarios run beside them; other parts of the whole may. */
     private static List<Scenario> alone() {
+        Scenario turmoil = new Scenario("all kinds of clients at once, never two holders", Turmoil::allAtOnce);
         // One server has the lock, in a cluster as well.
-        List<Scenario> readers = World.isOfACluster() ? List.of() : Readers.alone();
-        return Stream.of(Contention.scenarios(), ReadLeases.alone(), Starvation.scenarios(), readers, Fair.alone(), FairOrder.alone())
-            .flatMap(List::stream).toList();
+        return join(Stream.of(List.of(turmoil), Starvation.scenarios(), World.isOfACluster() ? List.of() : Readers.alone()));
     }
 
     /** Most scenarios wait most of the time, so that several run at once. */

@@ -5,16 +5,19 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Jedis;
+import redis.clients.jedis.exceptions.JedisConnectionException;
+import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.util.SafeEncoder;
 
 /**
  * A native client: one connection to each server, which sends the module's commands through a client library that does not
  * know them.
  */
-final class Native implements AutoCloseable {
+class Native implements AutoCloseable {
     private final Nodes nodes;
     private final Map<HostAndPort, Jedis> connections = new HashMap<>();
 
@@ -22,14 +25,29 @@ final class Native implements AutoCloseable {
         this.nodes = nodes;
     }
 
-    /** The connection to the server that has the key. */
-    Jedis at(String key) {
-        return connections.computeIfAbsent(nodes.of(key), Native::connect);
+    /** The server that has the key. */
+    HostAndPort server(String key) {
+        return nodes.of(key);
+    }
+
+    final Jedis at(String key) {
+        return at(server(key));
+    }
+
+    final Jedis at(HostAndPort server) {
+        return connections.computeIfAbsent(server, Native::connect);
     }
 
     /** Without a time-out of the socket while a command waits in the server. */
     static Jedis connect(HostAndPort address) {
         return new Jedis(address, DefaultJedisClientConfig.builder().blockingSocketTimeoutMillis(0).build());
+    }
+
+    final void drop(HostAndPort server) {
+        Jedis connection = connections.remove(server);
+        if (connection != null) {
+            connection.close();
+        }
     }
 
     /** Sends a command whose first word is the key; lists come as lists, everything else as text, number or null. */
@@ -43,54 +61,71 @@ final class Native implements AutoCloseable {
     }
 
     /** Takes the lock, and waits for it where the words say so. */
-    boolean acquire(String key, String owner, long leaseMs, String... words) {
-        return acquisition(key, owner, leaseMs, words) != null;
-    }
-
-    /** The fencing token of an acquisition that waits as long as it takes. */
-    long acquireFenced(String key, String owner, long leaseMs) {
-        return token(key, owner, leaseMs, "FENCED", "BLOCK", "0");
+    final boolean acquire(String key, String owner, long leaseMs, String... words) {
+        return token(key, owner, leaseMs, words) >= 0;
     }
 
     /** The fencing token, 0 where none was asked for, or -1: not acquired. */
-    long token(String key, String owner, long leaseMs, String... words) {
-        List<?> acquisition = acquisition(key, owner, leaseMs, words);
-        return acquisition == null ? -1 : (Long) acquisition.get(2);
-    }
-
-    private List<?> acquisition(String key, String owner, long leaseMs, String... words) {
-        return (List<?>) send("RLOCK.ACQUIRE", with(List.of(key, owner, Long.toString(leaseMs)), words));
+    final long token(String key, String owner, long leaseMs, String... words) {
+        List<?> reply = (List<?>) send("RLOCK.ACQUIRE", behind(words, key, owner, leaseMs));
+        return reply == null ? -1 : (Long) reply.get(2);
     }
 
     /** 1: the last hold is gone; 0: holds are left; null: held nothing. */
-    Long release(String key, String owner, String... words) {
-        return (Long) send("RLOCK.RELEASE", with(List.of(key, owner), words));
+    final Long release(String key, String owner, String... words) {
+        return (Long) send("RLOCK.RELEASE", behind(words, key, owner));
     }
 
-    boolean renew(String key, String owner, long leaseMs, String... words) {
-        return (Long) send("RLOCK.RENEW", with(List.of(key, owner, Long.toString(leaseMs)), words)) == 1;
+    final boolean renew(String key, String owner, long leaseMs, String... words) {
+        return (Long) send("RLOCK.RENEW", behind(words, key, owner, leaseMs)) == 1;
     }
 
-    private static String[] with(List<String> first, String... words) {
-        List<String> all = new ArrayList<>(first);
-        all.addAll(List.of(words));
-        return all.toArray(String[]::new);
+    private static String[] behind(String[] last, Object... first) {
+        return with(Stream.of(first).map(Object::toString).toArray(String[]::new), last);
     }
 
-    boolean forceRelease(String key) {
+    static String[] with(String[] first, String... last) {
+        return Stream.concat(Stream.of(first), Stream.of(last)).toArray(String[]::new);
+    }
+
+    final boolean forceRelease(String key) {
         return (Long) send("RLOCK.FORCERELEASE", key) == 1;
     }
 
-    Map<String, Object> info(String key) {
+    /**
+     * Renews, and waits until the replica has it and all that came before it: what a client does that fears to lose a lock with
+     * the primary. False: the replica did not tell in time.
+     */
+    final boolean isReplicated(String key, String owner, long leaseMs, String... mode) {
+        if (!renew(key, owner, leaseMs, mode)) {
+            return false;
+        }
+        try {
+            return at(key).waitReplicas(1, 1_000) >= 1;
+        } catch (JedisConnectionException lost) {
+            drop(server(key));
+            return false;
+        } catch (JedisDataException demoted) {
+            return false;
+        }
+    }
+
+    final Map<String, Object> info(String key) {
         return map(send("RLOCK.INFO", key));
     }
 
-    long waiters(String key) {
+    final long waiters(String key) {
         return (Long) info(key).get("waiter-count");
     }
 
+    /** Nobody holds the lock, and nobody waits for it. */
+    final boolean isFree(String key) {
+        Map<String, Object> info = info(key);
+        return info.get("kind").equals("none") && info.get("waiter-count").equals(0L);
+    }
+
     /** The only holder's owner and number of holds, as `owner=holds`; nothing where the lock is free. */
-    String holder(String key) {
+    final String holder(String key) {
         List<String> holders = new ArrayList<>();
         for (Object holder : (List<?>) info(key).get("holders")) {
             Map<String, Object> fields = map(holder);
@@ -110,7 +145,7 @@ final class Native implements AutoCloseable {
     }
 
     @Override
-    public void close() {
+    public final void close() {
         connections.values().forEach(Jedis::close);
     }
 }

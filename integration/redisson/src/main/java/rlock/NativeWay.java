@@ -1,54 +1,49 @@
 package rlock;
 
-import java.util.Locale;
+import java.util.List;
 
-/** A native client's locks; of a read/write lock one side and the other in turn. */
-final class NativeWay implements Way {
+/** A native client's locks. */
+final class NativeWay extends Way {
     private final World world;
-    private final String kind;
-    private final String key;
     private final long leaseMs;
     private final boolean durable;
-    private final Roaming client;
+    private final String[] wait;
+    private final Native client;
     private String owner;
-    private String[] words;
-    private long number;
 
-    /** @param durable it takes no lock for its own that its primary alone knows of */
-    NativeWay(World world, String kind, String key, long leaseMs, boolean durable) {
+    /**
+     * @param durable it takes no lock for its own that its primary alone knows of
+     * @param wait for how long each command waits
+     */
+    NativeWay(World world, List<Kind> kinds, String key, long leaseMs, boolean durable, String... wait) {
+        super(kinds, key);
         this.world = world;
         this.leaseMs = leaseMs;
         this.durable = durable;
-        this.kind = kind;
-        this.key = key;
-        this.client = new Roaming(world.nodes(), key);
+        this.wait = wait;
+        this.client = world.client(key);
     }
 
     @Override
-    public long take() throws Exception {
-        words = switch (kind) {
-            case "plain" -> new String[0];
-            case "page" -> new String[] {number++ % 2 == 0 ? "READ" : "WRITE"};
-            default -> new String[] {kind.toUpperCase(Locale.ROOT)};
-        };
+    long takeIt() throws Exception {
         while (true) {
             owner = world.owner();
-            long token = client.acquire(key, owner, leaseMs, words);
-            if (!durable || client.isReplicated(key, owner, leaseMs, Roaming.mode(words))) {
+            long token = client.token(key, owner, leaseMs, Native.with(kind.and("HOLDS", "1"), wait));
+            if (token < 0) {
+                Thread.sleep(1);
+            } else if (!durable || client.isReplicated(key, owner, leaseMs, kind.mode())) {
                 return token;
+            } else {
+                giveBack();
             }
-            giveBack();
         }
     }
 
     @Override
-    public boolean shared() {
-        return words.length == 1 && words[0].equals("READ");
-    }
-
-    @Override
-    public void giveBack() throws Exception {
-        client.release(key, owner, Roaming.mode(words));
+    void giveBack() {
+        Long holds = client.release(key, owner, Native.with(kind.mode(), "HOLDS", "0"));
+        // Where it had to ask twice, the first may have released it.
+        Check.that(world.isChanging() || holds != null, key + " was lost");
     }
 
     @Override

@@ -1,6 +1,5 @@
 package rlock;
 
-import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -8,59 +7,20 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.api.RLock;
 
-/**
- * How long a native reader or writer waits beside a crowd of Redisson's readers and writers. They know of no queue: as soon as nobody
- * reads for a moment, or a writer of theirs goes, a native that waits is next; as long as the next reads before the last has gone,
- * a writer waits, a native one as well as Redisson's own.
- */
+/** Redisson's readers know of no queue: as long as the next reads before the last has gone, a writer waits, of either side. */
 final class Readers {
     private static final long SECONDS = 1;
     private static final int CROWD = 6;
     private static final long SHORT_LEASE_MS = 1_000;
     private static final long WORK_MS = 5;
-    /** For the busiest of machines: it is a matter of chance when none of the crowd reads. */
-    private static final long BOUND_MS = 3_000;
 
     private Readers() {
     }
 
-    /** They have the machine to themselves. */
+    /** It has the machine to itself. */
     static List<Scenario> alone() {
         return List.of(
-            new Scenario("a crowd of Redisson's readers and writers lets a native reader in", world -> mixed(world, "READ")),
-            new Scenario("a crowd of Redisson's readers and writers lets a native writer in", world -> mixed(world, "WRITE")),
             new Scenario("Redisson's readers without a gap let a native reader in, and no writer of either side", Readers::withoutGap));
-    }
-
-    /** Half of the crowd reads, with pauses in which none may be left, and half writes. */
-    private static String mixed(World world, String mode) throws Exception {
-        String key = world.key("redissons-readers-and-writers");
-        AtomicBoolean stop = new AtomicBoolean();
-        AtomicLong turns = new AtomicLong();
-        List<Future<Void>> crowd = Check.start(CROWD, i -> {
-            var lock = world.clients().get(i % 2).getReadWriteLock(key);
-            return i < CROWD / 2 ? () -> Starvation.redissons(lock.readLock(), WORK_MS, 2 * WORK_MS, stop, turns)
-                : () -> Starvation.redissons(lock.writeLock(), WORK_MS, 0, stop, turns);
-        });
-        List<Long> waits = new ArrayList<>();
-        long end = System.nanoTime() + SECONDS * 1_000_000_000L;
-        try (Native client = world.client()) {
-            while (System.nanoTime() < end) {
-                long start = System.nanoTime();
-                String owner = world.owner();
-                Check.that(client.acquire(key, owner, Check.LONG_LEASE_MS, mode, "BLOCK", "60000"), "not acquired");
-                waits.add(Check.millisSince(start));
-                Check.equal(1L, client.release(key, owner), "release");
-            }
-            stop.set(true);
-            goes(world, key, crowd);
-        }
-        long longest = waits.stream().mapToLong(Long::longValue).max().orElseThrow();
-        long average = waits.stream().mapToLong(Long::longValue).sum() / waits.size();
-        String found = waits.size() + " waits to " + mode + " among " + turns + " Redisson turns, " + average + " ms on average, at most "
-            + longest + " ms";
-        Check.that(longest <= BOUND_MS, found);
-        return found;
     }
 
     /**
@@ -80,8 +40,8 @@ final class Readers {
         try (Native client = world.client()) {
             Check.equal(true, client.acquire(key, "early", SHORT_LEASE_MS, "READ"), "a native reader comes in");
             Check.equal(1L, client.release(key, "early"), "release");
-            Future<Boolean> redissonWriter = Check.takes(world.one.getReadWriteLock(key).writeLock());
-            Check.eventually("Redisson's writer listens", () -> world.listeners(client, World.readWriteChannel(key)) > 0);
+            Future<Long> redissonWriter = Check.takes(world.one.getReadWriteLock(key).writeLock());
+            Check.eventually("Redisson's writer listens", () -> world.listeners(client, Kind.WRITE.channel(key)) > 0);
             long nativeReads = readsBeforeAWait(world, client, key);
             Future<Boolean> nativeWriter = comesIn(world, key, "writer", "WRITE");
             Check.eventually("the native writer waits", () -> client.waiters(key) == 1);
@@ -95,7 +55,7 @@ final class Readers {
             Check.equal(true, Check.soon(nativeWriter), "the native writer is in");
             long waited = Check.millisSince(end);
             Check.equal(true, Check.soon(nativeReader), "the native reader is in");
-            Check.equal(true, Check.soon(redissonWriter), "Redisson's writer is in");
+            Check.soon(redissonWriter);
             return "no writer among " + reads + " reads; the native one " + waited + " ms after the last; beside Redisson's writer "
                 + nativeReads + " native reads without a wait";
         }
@@ -146,19 +106,5 @@ final class Readers {
     /** False: it is the last. */
     private static boolean oneLess(AtomicLong inside) {
         return inside.getAndUpdate(count -> count > 1 ? count - 1 : count) > 1;
-    }
-
-    /** The crowd goes; one that missed the message of a writer of Redisson's is woken by a native one's. */
-    private static void goes(World world, String key, List<Future<Void>> crowd) throws Exception {
-        try (Native client = world.client()) {
-            Check.eventually("the crowd to go", () -> {
-                String owner = world.owner();
-                if (client.acquire(key, owner, Check.LONG_LEASE_MS, "WRITE", "BLOCK", "100")) {
-                    client.release(key, owner);
-                }
-                return crowd.stream().allMatch(Future::isDone);
-            });
-        }
-        Check.soon(crowd);
     }
 }

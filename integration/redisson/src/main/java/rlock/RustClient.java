@@ -12,17 +12,13 @@ final class RustClient extends Lines {
         super(address);
     }
 
-    /**
-     * Waits as long as it takes; the fencing token, or 0.
-     *
-     * @param kind plain, fenced, fair, read or write
-     */
-    long take(String kind, String key) throws IOException {
+    /** Waits as long as it takes; the fencing token, or 0. */
+    long take(Kind kind, String key) throws IOException {
         return token(ask("take " + kind + " " + key));
     }
 
     /** False: somebody else has it. */
-    boolean tryToTake(String kind, String key) throws IOException {
+    boolean tryToTake(Kind kind, String key) throws IOException {
         String answer = ask("try " + kind + " " + key);
         return !answer.equals("denied") && token(answer) >= 0;
     }

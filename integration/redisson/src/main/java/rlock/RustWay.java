@@ -1,37 +1,27 @@
 package rlock;
 
+import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** The Rust client's locks; of a read/write lock one side and the other in turn. */
-final class RustWay implements Way {
+/** The Rust client's locks. */
+final class RustWay extends Way {
     private final RustClient client;
-    private final String kind;
-    private final String key;
     private final AtomicLong unknown;
-    private String side;
-    private long number;
 
     /** @param unknown where it counts releases of which nobody knows what came of them */
-    RustWay(RustClient client, String kind, String key, AtomicLong unknown) {
+    RustWay(RustClient client, List<Kind> kinds, String key, AtomicLong unknown) {
+        super(kinds, key);
         this.client = client;
-        this.kind = kind;
-        this.key = key;
         this.unknown = unknown;
     }
 
     @Override
-    public long take() throws Exception {
-        side = !kind.equals("page") ? kind : number++ % 2 == 0 ? "read" : "write";
-        return client.take(side, key);
+    long takeIt() throws Exception {
+        return client.take(kind, key);
     }
 
     @Override
-    public boolean shared() {
-        return side.equals("read");
-    }
-
-    @Override
-    public void giveBack() throws Exception {
+    void giveBack() throws Exception {
         String answer = client.giveBack();
         if (answer.equals("unknown")) {
             unknown.incrementAndGet();

@@ -16,8 +16,8 @@ import java.util.function.Predicate;
 import org.redisson.api.RedissonClient;
 
 /**
- * Threads of two Redisson clients, native clients and users of the Rust client take locks of every kind in one slot, while the
- * cluster around them changes, or the module comes and goes: never two holders, and everybody goes on.
+ * Threads of two Redisson clients, native clients and users of the Rust client take locks of every kind in one slot, also while the
+ * cluster around them changes, or the module comes: never two holders, and everybody goes on.
  */
 final class Turmoil {
     /** How long anybody may wait for a turn, the change included. */
@@ -33,15 +33,25 @@ final class Turmoil {
     private static final int RESTS = 5;
     /** A turn that took longer has met a change. */
     private static final long LONGEST_REST_MS = 1_000;
-    private static final List<String> KINDS = List.of("plain", "fenced", "fair", "page");
+    /** Of a read/write lock one and the other in turn. */
+    private static final Map<String, List<Kind>> KINDS = Map.of("plain", List.of(Kind.PLAIN), "fenced", List.of(Kind.FENCED),
+        "fair", List.of(Kind.FAIR), "page", List.of(Kind.READ, Kind.WRITE));
     private static final String REDISSON = " of Redisson";
     private static final String NATIVE = " of a native";
     private static final String RUST = " of the Rust client";
+    /** Those whose turns are a matter of chance. */
+    private static final String HASTY = "hasty";
+    /** For how long all go on at once, and how long a wait is longer than any then, in one order and for a native. */
+    private static final long SECONDS = 3;
+    private static final long FAIR_BOUND_MS = 1_500;
+    private static final long NATIVE_BOUND_MS = 2_000;
 
     private final World world;
     /** Redisson's threads try for their locks instead of waiting for them. */
     private final boolean tries;
     private final long leaseMs;
+    /** Between two turns of a native client. */
+    private volatile long pauseMs = PAUSE_MS;
     /** By their kinds. */
     private final Map<String, Resource> resources = new TreeMap<>();
     /** Threads read it while others begin. */
@@ -56,7 +66,43 @@ final class Turmoil {
         this.world = world;
         this.leaseMs = leaseMs;
         this.tries = tries;
-        KINDS.forEach(kind -> resources.put(kind, new Resource(place + kind)));
+        KINDS.keySet().forEach(name -> resources.put(name, new Resource(place + name)));
+    }
+
+    /**
+     * Everybody at once: for some seconds natives hand the locks on to each other without a pause, and others take the plain lock too, who
+     * wait for a moment or not at all, or fence it. Then fewer natives pause, so that each of Redisson's threads has turns.
+     */
+    static String allAtOnce(World world) throws Exception {
+        Turmoil turmoil = new Turmoil(world, world.placeOn(1), World.WATCHDOG_MS, false).redissons().redissons();
+        turmoil.pauseMs = 0;
+        turmoil.natives().natives().others().rustClients();
+        Thread.sleep(SECONDS * 1_000);
+        turmoil.endNatives();
+        turmoil.pauseMs = PAUSE_MS;
+        long longest = turmoil.natives().rustClients().goOn(4);
+        String found = turmoil.end() + "; each had four turns within " + longest + " ms";
+        Check.that(turmoil.errors.get() + turmoil.unknown.get() == 0, found);
+        Check.that(turmoil.longest("fair") < FAIR_BOUND_MS && turmoil.longest("page" + NATIVE) < NATIVE_BOUND_MS, found);
+        Check.that(turmoil.resources.get("page").together.get() > 0, "no reader was in beside another");
+        return found;
+    }
+
+    private long longest(String begins) {
+        return workers.stream().filter(worker -> worker.name.startsWith(begins)).mapToLong(worker -> worker.longest).max().orElseThrow();
+    }
+
+    private Turmoil others() {
+        Resource plain = resources.get("plain");
+        for (RedissonClient redisson : world.clients()) {
+            start("another" + REDISSON, plain,
+                () -> new RedissonWay(redisson, KINDS.get("fenced"), plain.key, leaseMs, RedissonWay.FOR_EVER, errors));
+            start(HASTY + REDISSON, plain, () -> new RedissonWay(redisson, KINDS.get("plain"), plain.key, leaseMs, 3, errors));
+        }
+        start("another" + NATIVE, plain, () -> new NativeWay(world, KINDS.get("fenced"), plain.key, leaseMs, false, "BLOCK", "0"));
+        start(HASTY + NATIVE, plain, () -> new NativeWay(world, KINDS.get("plain"), plain.key, leaseMs, false, "BLOCK", "2"));
+        start(HASTY + NATIVE, plain, () -> new NativeWay(world, KINDS.get("plain"), plain.key, leaseMs, false));
+        return this;
     }
 
     /** Two threads for each lock begin, one of each Redisson client. */
@@ -65,7 +111,8 @@ final class Turmoil {
             // See Changes: it may never return.
             if (!tries || !kind.equals("fenced")) {
                 for (RedissonClient redisson : world.clients()) {
-                    start(kind + REDISSON, resource, () -> new RedissonWay(redisson, kind, resource.key, leaseMs, tries, errors));
+                    start(kind + REDISSON, resource, () -> new RedissonWay(redisson, KINDS.get(kind), resource.key, leaseMs,
+                        tries ? 0 : RedissonWay.FOR_EVER, errors));
                 }
             }
         });
@@ -76,17 +123,18 @@ final class Turmoil {
     Turmoil natives() {
         resources.forEach((kind, resource) -> {
             for (int i = 0; i < 2; i++) {
-                start(kind + NATIVE, resource, () -> new NativeWay(world, kind, resource.key, leaseMs, !tries && world.isCluster()));
+                start(kind + NATIVE, resource, () -> new NativeWay(world, KINDS.get(kind), resource.key, leaseMs,
+                    !tries && world.isChanging(), "BLOCK", "0"));
             }
         });
         return this;
     }
 
-    /** Two users of the Rust client for each lock begin. */
+    /** Two users of the Rust client for each lock begin, if there is one. */
     Turmoil rustClients() {
         resources.forEach((kind, resource) -> {
-            for (int i = 0; i < 2; i++) {
-                start(kind + RUST, resource, () -> new RustWay(world.rustClient(), kind, resource.key, unknown));
+            for (int i = 0; i < 2 && World.hasRust(); i++) {
+                start(kind + RUST, resource, () -> new RustWay(world.rustClient(), KINDS.get(kind), resource.key, unknown));
             }
         });
         return this;
@@ -104,7 +152,7 @@ final class Turmoil {
         List<Long> goals = workers.stream().map(worker -> worker.turns.get() + turns).toList();
         for (int i = 0; i < goals.size(); i++) {
             Worker worker = workers.get(i);
-            while (!worker.over && worker.turns.get() < goals.get(i)) {
+            while (!worker.over && !worker.name.startsWith(HASTY) && worker.turns.get() < goals.get(i)) {
                 if (worker.end.isDone()) {
                     worker.end.get();
                 }
@@ -135,7 +183,7 @@ final class Turmoil {
     String end() throws Exception {
         end(worker -> true);
         for (Resource resource : resources.values()) {
-            try (Roaming client = new Roaming(world.nodes(), resource.key)) {
+            try (Native client = world.client(resource.key)) {
                 // An unlock may have been lost with the connection: then the lease ends.
                 Check.eventually(resource.key + " to be free", () -> client.isFree(resource.key));
             }
@@ -185,12 +233,12 @@ final class Turmoil {
                     long token = mine.take();
                     asksSince = Long.MAX_VALUE;
                     longest = Math.max(longest, Check.millisSince(start));
-                    resource.use(mine.shared(), token);
+                    resource.use(mine.kind == Kind.READ, token);
                     turns.incrementAndGet();
                     mine.giveBack();
                     long took = Check.millisSince(start);
                     if (!(mine instanceof RedissonWay)) {
-                        // Else the lock would never be free: natives hand it on to each other.
+                        // Where Redisson's threads try, the lock would never be free else: natives hand it on to each other.
                         Thread.sleep(rest(resource, took));
                     } else if (tries) {
                         Thread.sleep(PAUSE_MS);
@@ -204,14 +252,16 @@ final class Turmoil {
     /** How long a native client rests after a turn that took so long, the wait included. */
     private long rest(Resource resource, long tookMs) {
         boolean kept = tries && workers.stream().anyMatch(other -> other.resource == resource && other.triesForLong());
-        return kept ? Math.max(PAUSE_MS, Math.min(tookMs * RESTS, LONGEST_REST_MS)) : PAUSE_MS;
+        return kept ? Math.max(pauseMs, Math.min(tookMs * RESTS, LONGEST_REST_MS)) : pauseMs;
     }
 
     /** What a lock protects: it notices when two use it at once. */
     private static final class Resource {
         final String key;
         private final AtomicInteger alone = new AtomicInteger();
-        private final AtomicInteger together = new AtomicInteger();
+        private final AtomicInteger sharing = new AtomicInteger();
+        /** How often a reader was in beside another. */
+        final AtomicLong together = new AtomicLong();
         private long lastToken;
 
         Resource(String key) {
@@ -219,15 +269,16 @@ final class Turmoil {
         }
 
         void use(boolean shared, long token) throws InterruptedException {
-            AtomicInteger mine = shared ? together : alone;
+            AtomicInteger mine = shared ? sharing : alone;
             int inside = mine.incrementAndGet();
             Check.that(shared || inside == 1, inside + " holders of " + key);
+            together.addAndGet(inside > 1 ? 1 : 0);
             if (token > 0) {
                 Check.that(token > lastToken, "token " + token + " after " + lastToken);
                 lastToken = token;
             }
             TimeUnit.MICROSECONDS.sleep(ThreadLocalRandom.current().nextInt(2_000));
-            Check.equal(0, (shared ? alone : together).get(), "others who hold " + key);
+            Check.equal(0, (shared ? alone : sharing).get(), "others who hold " + key);
             mine.decrementAndGet();
         }
     }

@@ -1,12 +1,30 @@
 package rlock;
 
-/** One way to take a lock again and again, and to give it back. For one thread, in which it has to be made: Redisson's owner is that. */
-interface Way extends AutoCloseable {
+import java.util.List;
+
+/**
+ * One way to take a lock again and again, of several kinds each in turn, and to give it back. For one thread, in which it has to be made:
+ * Redisson's owner is that.
+ */
+abstract class Way implements AutoCloseable {
+    final String key;
+    private final List<Kind> kinds;
+    private int number;
+    /** That of this turn. */
+    Kind kind;
+
+    Way(List<Kind> kinds, String key) {
+        this.kinds = kinds;
+        this.key = key;
+    }
+
     /** Takes it, however long that takes; the fencing token, or 0. */
-    long take() throws Exception;
+    final long take() throws Exception {
+        kind = kinds.get(number++ % kinds.size());
+        return takeIt();
+    }
 
-    /** Whether others may have it at the same time. */
-    boolean shared();
+    abstract long takeIt() throws Exception;
 
-    void giveBack() throws Exception;
+    abstract void giveBack() throws Exception;
 }

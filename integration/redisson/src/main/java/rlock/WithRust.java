@@ -7,11 +7,10 @@ import java.util.stream.Stream;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RReadWriteLock;
-import org.redisson.api.RedissonClient;
 
 /** Redisson and the Rust client on the same locks: each one's watchdog keeps the other out, and each wakes the other. */
 final class WithRust {
-    private static final List<String> KINDS = List.of("plain", "fenced", "fair", "write");
+    private static final List<Kind> KINDS = List.of(Kind.PLAIN, Kind.FENCED, Kind.FAIR, Kind.WRITE);
     /** Longer than the leases of both. */
     private static final long LONGER_MS = World.WATCHDOG_MS * 4 / 3;
 
@@ -27,13 +26,8 @@ final class WithRust {
         return Stream.concat(handOvers, others).toList();
     }
 
-    /** They have the machine to themselves. */
-    static List<Scenario> alone() {
-        return List.of(new Scenario("Redisson, the Rust client and plain commands at once, never two holders", WithRust::allAtOnce));
-    }
-
     /** From the Rust client to Redisson and back, each beyond its lease. */
-    private static void handOver(World world, String kind) throws Exception {
+    private static void handOver(World world, Kind kind) throws Exception {
         String key = world.placeOn(KINDS.indexOf(kind) % 3) + kind;
         try (RustClient rust = world.rustClient(); RustClient other = world.rustClient()) {
             long token = rust.take(kind, key);
@@ -44,13 +38,13 @@ final class WithRust {
             Check.equal("done", rust.giveBack(), "the Rust client gives it back");
             // It has the lock for longer than its lease, and then the other user of the Rust client.
             long second = redisson.get(LONGER_MS + Check.SOON_MS, TimeUnit.MILLISECONDS);
-            Check.that(!kind.equals("fenced") || second > token, "the token " + second + " is not larger than " + token);
+            Check.that(kind != Kind.FENCED || second > token, "the token " + second + " is not larger than " + token);
         }
     }
 
     /** The token of its hold, during which the Rust client waits, and which gets the lock then. */
-    private static Long redissonTakes(World world, String kind, String key, RustClient rust) throws Exception {
-        RLock lock = lock(world.two, kind, key);
+    private static Long redissonTakes(World world, Kind kind, String key, RustClient rust) throws Exception {
+        RLock lock = kind.of(world.two, key);
         long token = lock instanceof RFencedLock fenced ? fenced.lockAndGetToken() : lockedBy(lock);
         Future<Long> waiter = Check.start(() -> rust.take(kind, key));
         Thread.sleep(LONGER_MS);
@@ -58,7 +52,7 @@ final class WithRust {
         Check.equal(false, waiter.isDone(), "the Rust client has what Redisson holds");
         lock.unlock();
         long next = Check.soon(waiter);
-        Check.that(!kind.equals("fenced") || next > token, "the token " + next + " is not larger than " + token);
+        Check.that(kind != Kind.FENCED || next > token, "the token " + next + " is not larger than " + token);
         rust.check();
         Check.equal(false, lock.isHeldByCurrentThread(), "isHeldByCurrentThread beside the Rust client's hold");
         Check.equal("done", rust.giveBack(), "the Rust client gives it back");
@@ -70,23 +64,14 @@ final class WithRust {
         return 0;
     }
 
-    private static RLock lock(RedissonClient redisson, String kind, String key) {
-        return switch (kind) {
-            case "fenced" -> redisson.getFencedLock(key);
-            case "fair" -> redisson.getFairLock(key);
-            case "write" -> redisson.getReadWriteLock(key).writeLock();
-            default -> redisson.getLock(key);
-        };
-    }
-
     private static void readers(World world) throws Exception {
         String key = world.key("readers-of-both");
         RReadWriteLock lock = world.one.getReadWriteLock(key);
         try (RustClient reader = world.rustClient(); RustClient writer = world.rustClient()) {
             lock.readLock().lock();
-            reader.take("read", key);
+            reader.take(Kind.READ, key);
             Future<Long> rustWriter = Check.start(() -> {
-                writer.take("write", key);
+                writer.take(Kind.WRITE, key);
                 return System.nanoTime();
             });
             try (Native client = world.client()) {
@@ -123,23 +108,15 @@ final class WithRust {
     /** A guard that is dropped, here with its connection, is given back. */
     private static void gone(World world) throws Exception {
         String key = world.key("gone-of-rust");
-        Future<Boolean> waiter;
+        Future<Long> waiter;
         try (RustClient rust = world.rustClient()) {
-            rust.take("plain", key);
+            rust.take(Kind.PLAIN, key);
             waiter = Check.takes(world.one.getLock(key));
             try (Native client = world.client()) {
-                Check.eventually("Redisson listens", () -> world.listeners(client, World.channel(key)) > 0);
+                Check.eventually("Redisson listens", () -> world.listeners(client, Kind.PLAIN.channel(key)) > 0);
             }
-            Check.equal(false, rust.tryToTake("plain", key), "another acquisition of the Rust client's");
+            Check.equal(false, rust.tryToTake(Kind.PLAIN, key), "another acquisition of the Rust client's");
         }
-        Check.equal(true, Check.soon(waiter), "Redisson has it");
-    }
-
-    /** Natives hand the lock on to each other; so Redisson's threads may have one turn a second, and share it. */
-    private static String allAtOnce(World world) throws Exception {
-        Turmoil turmoil = new Turmoil(world, world.placeOn(1), World.WATCHDOG_MS, false).redissons().natives().rustClients();
-        long longest = turmoil.goOn(4);
-        Thread.sleep(1_000);
-        return turmoil.end() + "; each had four turns within " + longest + " ms";
+        Check.soon(waiter);
     }
 }

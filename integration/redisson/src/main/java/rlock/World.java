@@ -5,6 +5,8 @@ import java.net.URI;
 import java.util.List;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
@@ -25,14 +27,14 @@ final class World implements AutoCloseable {
     private final URI replica;
     private final Nodes nodes;
     /** What changes the cluster; null: it stays as it is. */
-    private final Orders orders;
+    private final Lines orders;
     private final AtomicInteger names = new AtomicInteger();
     /** Another run may have left something on the same server. */
     private final String run = Long.toString(System.currentTimeMillis(), Character.MAX_RADIX);
     final RedissonClient one;
     final RedissonClient two;
 
-    private World(URI url, boolean cluster, URI replica, Orders orders) {
+    private World(URI url, boolean cluster, URI replica, Lines orders) {
         this.url = url;
         this.cluster = cluster;
         this.replica = replica;
@@ -47,7 +49,7 @@ final class World implements AutoCloseable {
         String replica = System.getenv("REDIS_REPLICA_URL");
         String orders = System.getenv("CLUSTER_ORDERS");
         World world = new World(url, isOfACluster(), replica == null ? null : URI.create(replica),
-            orders == null ? null : new Orders(orders));
+            orders == null ? null : new Lines(orders));
         List<HostAndPort> servers = world.nodes.all();
         if (replica != null) {
             servers.add(Nodes.address(world.replica));
@@ -59,6 +61,11 @@ final class World implements AutoCloseable {
             }
         }
         return world;
+    }
+
+    /** Whether somebody uses the Rust client on order. */
+    static boolean hasRust() {
+        return System.getenv("RUST_CLIENT") != null;
     }
 
     static boolean isOfACluster() {
@@ -96,11 +103,16 @@ final class World implements AutoCloseable {
         return new Native(nodes);
     }
 
-    /** A native client waits for a lock, in a mode or none; whether it gets it. */
-    Future<Boolean> waits(String key, String owner, String... mode) {
+    /** One for the locks of one slot, which goes where the slot is. */
+    Native client(String key) {
+        return isChanging() ? new Roaming(nodes, key) : client();
+    }
+
+    /** A native client waits for a lock; whether it gets it. */
+    Future<Boolean> waits(String key, String owner, Kind kind) {
         return Check.start(() -> {
             try (Native client = client()) {
-                return client.acquire(key, owner, Check.LONG_LEASE_MS, Roaming.with(new String[] {"BLOCK", "60000"}, mode));
+                return client.acquire(key, owner, Check.LONG_LEASE_MS, kind.and("BLOCK", "60000"));
             }
         });
     }
@@ -110,17 +122,21 @@ final class World implements AutoCloseable {
         return new RustClient(System.getenv("RUST_CLIENT"));
     }
 
-    /** Whether the locks are on several servers. */
-    boolean isCluster() {
-        return cluster;
-    }
-
     Nodes nodes() {
         return nodes;
     }
 
-    Orders orders() {
-        return orders;
+    boolean isChanging() {
+        return orders != null;
+    }
+
+    /**
+     * Changes the cluster. `move`, a lock and two primaries: the slot of the lock moves from one to the other, key by key. `fail-over` and a
+     * primary: it and its replica change places, by agreement. `kill` and a primary: its replica takes over, and it returns as the replica.
+     */
+    void order(Object... words) throws IOException {
+        String order = Stream.of(words).map(Object::toString).collect(Collectors.joining(" "));
+        Check.equal("done", orders.ask(order), order);
     }
 
     /** A hash tag whose slot the primary of this number has, of three that share the slots equally. */
@@ -148,24 +164,14 @@ final class World implements AutoCloseable {
         return client.getId() + ":" + Thread.currentThread().getId();
     }
 
-    /** The channel of Redisson's unlock messages for a lock. */
-    static String channel(String key) {
-        return prefixed("redisson_lock__channel", key);
-    }
-
     /** In the slot of the lock. */
-    private static String prefixed(String prefix, String key) {
+    static String prefixed(String prefix, String key) {
         return prefix + ":" + (key.contains("{") ? key : "{" + key + "}");
     }
 
     /** Where a fair lock keeps those who wait for it. */
     static String fairQueue(String key) {
         return prefixed("redisson_lock_queue", key);
-    }
-
-    /** That of a read/write lock. */
-    static String readWriteChannel(String key) {
-        return prefixed("redisson_rwlock", key);
     }
 
     /** Whether the server publishes these messages only to those who subscribed by SSUBSCRIBE. */
