@@ -8,6 +8,7 @@ import inspect
 import os
 import ssl
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -102,14 +103,23 @@ class Endpoint:
             raise Unsupported(text)
         fixed = {"protocol": 2, "retry": Retry(NoBackoff(), 0), "socket_timeout": None, "socket_connect_timeout": 5}
         connection = kind(**settings, **fixed)
+        connection.disconnect = partial(disconnect, connection, connection.disconnect)
         try:
             await connection.connect()
             if primary and await says_replica(connection):
                 raise self.demoted()
         except BaseException:
-            await connection.disconnect(nowait=True)
+            await connection.disconnect()
             raise
         return connection
+
+
+async def disconnect(connection: Any, drivers: Any, **named: Any) -> None:
+    """Disconnects, and closes the socket at once. The driver waits for the server's part in the end of TLS."""
+    writer = connection._writer
+    await drivers(**named | {"nowait": True})
+    if writer is not None:
+        writer.transport.abort()
 
 
 async def says_replica(connection: Any) -> bool:
@@ -138,12 +148,10 @@ def of_url(url: str) -> Endpoint:
     path = f"/{database}" if kind == "sentinel" else ""
     settings = dict(driver.parse_url(f"{base}://{login}{at}localhost{path}?{parts.query}"))
     secure = settings.get("connection_class")
-    addresses = []
-    for host in hosts.split(","):
-        one = urlsplit(f"//{host}")
-        if not one.hostname:
-            raise ValueError("it names no host")
-        addresses.append((one.hostname, one.port or (26379 if kind == "sentinel" else 6379)))
+    servers = [urlsplit(f"//{host}") for host in hosts.split(",")]
+    if not all(one.hostname for one in servers):
+        raise ValueError("it names no host")
+    addresses = [(str(one.hostname), one.port or (26379 if kind == "sentinel" else 6379)) for one in servers]
     endpoint = Endpoint(settings, secure)
     if kind == "cluster":
         endpoint.cluster, endpoint.seeds = True, [*addresses]

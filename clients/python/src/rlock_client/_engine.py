@@ -410,9 +410,8 @@ class Engine:
         for address, unused in list(self.links.items()):
             if address not in slots.values() and not unused.users() and unused.used_at + KEEP < now():
                 del self.links[address]
-                for one in (unused, unused.subscription):
-                    if one is not None:
-                        self._closing.append(asyncio.get_running_loop().create_task(one.close()))
+                for one in filter(None, (unused, unused.subscription)):
+                    self._closing.append(asyncio.get_running_loop().create_task(one.close()))
         if slots == self.slots:
             return
         self.slots, seeds = slots, self.endpoint.seeds

@@ -241,7 +241,7 @@ class Link:
             self._gone(why)
             self.went()
             with contextlib.suppress(Exception):
-                await self.stream.close()
+                await connection.disconnect()
 
     def _read(self, value: Any) -> None:
         kind = value[0] if isinstance(value, list) and value else None

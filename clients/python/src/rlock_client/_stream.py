@@ -54,7 +54,7 @@ class Stream(asyncio.Protocol):
     """A connection that the driver has opened: gives each reply to `receive`, until `over` has why it ended."""
 
     def __init__(self, connection: Any, receive: Callable[[Any], None]) -> None:
-        self._connection, self._receive, self._rest = connection, receive, b""
+        self._receive, self._rest = receive, b""
         self.over: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._transport = connection._writer.transport
         self._transport.set_protocol(self)
@@ -70,10 +70,9 @@ class Stream(asyncio.Protocol):
             while at < len(data) and not self.over.done():
                 value, at = read(data, at)
                 self._receive(value)
-        except Partial:
-            pass
         except Exception as error:
-            self.connection_lost(error)
+            if not isinstance(error, Partial):
+                self.connection_lost(error)
         self._rest = data[at:]
 
     def eof_received(self) -> None:
@@ -95,7 +94,3 @@ class Stream(asyncio.Protocol):
         """Of the socket; -1 once it is closed."""
         socket = self._transport.get_extra_info("socket")
         return -1 if socket is None else int(socket.fileno())
-
-    async def close(self) -> None:
-        self.over.cancel()
-        await self._connection.disconnect(nowait=True)
