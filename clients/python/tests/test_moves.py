@@ -268,9 +268,14 @@ def moved_to(server: Server) -> bool:
 
 def test_a_hung_sentinel_keeps_nobody_waiting(service: Service, name: str) -> None:
     service.watchers[service.ports[0]].send_signal(19)
-    began = time.monotonic()
-    with Client(service.driver()) as client, client.lock(name, wait=5):
-        assert time.monotonic() - began < 1
+
+    def quick() -> bool:
+        began = time.monotonic()
+        with Client(service.driver()) as client, client.lock(name, wait=5):
+            return time.monotonic() - began < 1
+
+    # A client that waited for the hung one would take a second or more each time; a busy machine is slow at times.
+    assert any(quick() for _ in range(5))
     service.watchers[service.ports[0]].send_signal(18)
 
 
