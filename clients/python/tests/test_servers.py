@@ -150,7 +150,8 @@ def test_tls(tmp_path: Path, name: str) -> None:
     driver = redis.Redis(host="localhost", port=port, ssl=True, ssl_ca_certs=cert)
     try:
         for target in (f"rediss://localhost:{port}?ssl_ca_certs={cert}", driver):
-            with Client(target) as client, client.lock(name, wait=5) as held:
+            # On a busy machine, a handshake takes longer than it should.
+            with Client(target, response_timeout=20) as client, client.lock(name, wait=20) as held:
                 held.check()
         for target in (f"rediss://localhost:{port}", f"redis://localhost:{port}", f"rediss://localhost:{server.port}"):
             with Client(target) as client, pytest.raises(Unreachable):
