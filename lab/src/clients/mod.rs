@@ -28,7 +28,7 @@ const HAND_OFFS_POLLED: usize = 30;
 const UNTIL_IT_WAITS: Duration = Duration::from_millis(5);
 /// The lease of every library, in ms.
 const LEASE_MS: u64 = 30_000;
-/// How often holders are killed: it takes a lease each time.
+/// How often holders are killed, unless the run is quick: it takes a lease each time.
 const KILLS: usize = 3;
 /// Waiters of one lock.
 pub(crate) const WAITERS: u64 = 100;
@@ -72,6 +72,9 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<LibraryCosts> {
             let (library, workers, figures) = &mut lanes[index];
             if round == 0 {
                 figures.footprint = Some(footprint(*library, &mut workers[0]));
+                if plan.is_quick() {
+                    continue;
+                }
             }
             // The first round warms up.
             let mut unused = Figures::default();
@@ -79,7 +82,7 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<LibraryCosts> {
             measure(&server, *library, workers, &mut rng, figures);
         }
     }
-    for kill in 0..plan.process_rounds.min(KILLS) {
+    for kill in 0..if plan.is_quick() { 0 } else { KILLS } {
         progress.show("clients: kill -9 of the holders");
         let rivals = Library::ALL.map(|library| rivals(start(library), library, kill)).into();
         for (ms, (_, _, figures)) in freed_after(rivals, LEASE_MS, &mut rng).into_iter().zip(&mut lanes) {
@@ -236,7 +239,7 @@ fn costs(library: Library, own: &Figures, base: &Figures) -> LibraryCosts {
         hand_off_us: spread(&own.hand_off_us),
         hand_off_to_own: ratio(&own.hand_off_us, &base.hand_off_us),
         hand_off_p99_us: p99(&own.hand_offs),
-        freed_ms: Some(spread(&own.freed_ms)),
+        freed_ms: (!own.freed_ms.is_empty()).then(|| spread(&own.freed_ms)),
         footprint: own.footprint,
         crowd: Crowd {
             waiters: WAITERS,

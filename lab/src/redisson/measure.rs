@@ -96,6 +96,8 @@ struct Bed {
     wire: Wire,
     workers: Vec<Worker>,
     rng: Rng,
+    /// The rounds before those that count.
+    warm_up: usize,
 }
 
 /// Measures all of them; nothing where they cannot be built.
@@ -109,7 +111,13 @@ pub(crate) fn run(plan: &Plan, environment: &Environment, progress: &Progress) -
     Placement::TwoCores.apply(server.pid(), None);
     let workers = Java::ALL.map(|program| Worker::spawn(java(program, server.port())));
     let wire = Wire::connect(server.port()).expect("a connection");
-    let mut bed = Bed { server, wire, workers: workers.into(), rng: Rng::new(plan.seed) };
+    let mut bed = Bed {
+        server,
+        wire,
+        workers: workers.into(),
+        rng: Rng::new(plan.seed),
+        warm_up: if plan.is_quick() { 1 } else { WARM_UP },
+    };
     let rounds = plan.process_rounds;
     let mut fields = Vec::new();
     for field in FIELDS.into_iter().filter(|field| !plan.is_quick() || field.threads <= 200) {
@@ -142,13 +150,13 @@ impl Bed {
         measure: fn(&mut Bed, usize) -> Figures,
     ) -> Vec<Vec<Figures>> {
         let mut all = vec![Vec::new(); self.workers.len()];
-        for round in 0..WARM_UP + rounds {
-            progress.show(&format!("Redisson: {what}: round {} of {}", round + 1, WARM_UP + rounds));
+        for round in 0..self.warm_up + rounds {
+            progress.show(&format!("Redisson: {what}: round {} of {}", round + 1, self.warm_up + rounds));
             let mut order: Vec<usize> = (0..self.workers.len()).collect();
             self.rng.shuffle(&mut order);
             for index in order {
                 let figures = measure(self, index);
-                if round >= WARM_UP {
+                if round >= self.warm_up {
                     all[index].push(figures);
                 }
             }
