@@ -6,10 +6,10 @@ use rlock_testkit::TestServer;
 
 use crate::hand_offs::{LAPS, OPTIONS, WARM_UP, counted};
 use crate::laps::Way;
-use crate::profile;
+use crate::profile::{self, Profile};
 use crate::store;
 
-/// The same caches on every machine: 32 KiB for data, 32 MiB at the end.
+/// The same caches on every machine: 32 KiB for data, a last-level cache of 32 MiB.
 const CACHES: &str = "--cache-sim=yes --I1=32768,8,64 --D1=32768,8,64 --LL=33554432,16,64";
 
 /// The numbers of waiters between which `make bench` measures the growth.
@@ -33,6 +33,7 @@ fn count(waiters: usize) -> Count {
     let server = profile::start(TestServer::builder().conf("hz", 1), &format!("{OPTIONS} {CACHES}"));
     thread::sleep(WARM_UP);
     let text = counted(server, Way::Enqueue, waiters);
+    assert!(Profile::of(&text).effects == 0.0, "the module still sends effects");
     let words =
         |name| text.lines().find_map(|line| line.strip_prefix(name)).expect("a line").split_whitespace();
     let of = |event: &str| {

@@ -65,7 +65,7 @@ fn lap_on(server: TestServer, way: Way) -> Profile {
     lap
 }
 
-/// What callgrind wrote of all the laps.
+/// Callgrind's output for the counted laps.
 #[track_caller]
 pub(crate) fn counted(server: TestServer, way: Way, waiters: usize) -> String {
     let mut control = server.connect();

@@ -60,7 +60,7 @@ impl Profile {
                     let calls = calls.split(' ').next().map_or(0.0, number);
                     profile.key_opens += if callee.ends_with("M_OpenKey") { calls } else { 0.0 };
                 }
-                Some(("totals", total)) => profile.all = number(total.trim()),
+                Some(("totals", total)) => profile.all = total.split_whitespace().next().map_or(0.0, number),
                 _ => {}
             }
         }

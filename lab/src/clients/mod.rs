@@ -82,7 +82,8 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<LibraryCosts> {
             measure(&server, *library, workers, &mut rng, figures);
         }
     }
-    for kill in 0..if plan.is_quick() { 0 } else { KILLS } {
+    let kills = if plan.is_quick() { 0 } else { KILLS };
+    for kill in 0..kills {
         progress.show("clients: kill -9 of the holders");
         let rivals = Library::ALL.map(|library| rivals(start(library), library, kill)).into();
         for (ms, (_, _, figures)) in freed_after(rivals, LEASE_MS, &mut rng).into_iter().zip(&mut lanes) {

@@ -57,8 +57,8 @@ fn pair(results: &Results) -> Option<String> {
     let rlock = costs.cost(Contender::Rlock.name())?;
     let to = |contender: Contender| rlock.to(contender.name()).map(|ratio| number(ratio.median));
     Some(format!(
-        "**An acquire and a release without contention** take {} of the server CPU of SET NX PX with a compare-and-delete \
-         script, and {} of what Redisson 3.46 to 4.7 sends.",
+        "**An acquire and a release without contention**, 50 in flight and neither persistence nor replica, take {} of the server CPU of SET \
+         NX PX with a compare-and-delete script, and {} of what Redisson 3.46 to 4.7 sends.",
         to(Contender::SetScript)?,
         to(Contender::Redisson(Release::Newest))?,
     ))
@@ -101,7 +101,7 @@ fn stall(results: &Results) -> Option<String> {
     let longest = stalls::cases(measured).iter().map(stalls::Case::longest).fold(0.0, f64::max);
     let most = measured.rows.iter().map(|one| one.waiters).max()?;
     Some(format!(
-        "**No stall**: while {} waits end at one moment, no other client waits longer than {} ms.",
+        "**No stall**: while up to {} waits end at one moment, no other client waits longer than {} ms.",
         grouped(most as u64),
         number(longest),
     ))
@@ -141,8 +141,7 @@ fn enqueue_growth(stored: &Stored) -> Option<String> {
     let Growth { server, commit, date, counts: [few, many] } = stored.growth(&stored.main)?;
     Some(format!(
         "**By ENQUEUE**, a hand-off among {} waiters takes {} times the instructions of one among {}, and {} times as many reads and \
-         writes miss the core's first cache: {} instead of {} (callgrind with caches of a fixed size, {server}, {date}, rlock {commit}). Most of the \
-         new misses are in the trees that hold the waiters by order and by owner.",
+         writes miss the core's first cache: {} instead of {} (callgrind with caches of a fixed size, {server}, {date}, rlock {commit}).",
         grouped(many.waiters as u64),
         number(many.instructions / few.instructions),
         few.waiters,
@@ -193,7 +192,7 @@ fn hand_off(stored: &Stored) -> Option<String> {
     Some(format!(
         "**A hand-off among {} waiters** takes {} instructions of the server by BLOCK and {} by ENQUEUE with its RENEW, RPUSH and the next \
          BLPOP {} (callgrind, {}, one command at a time, {}, rlock {}). The difference to BLPOP pays for owners, leases and the order of the \
-         queue. A third of a hand-off is rlock's own code, the rest is the server's.",
+         queue.",
         counted.waiters,
         thousands(block.instructions),
         thousands(enqueue.instructions),

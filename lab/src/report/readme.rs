@@ -22,7 +22,7 @@ const LINES: [(Protocol, &str, RGBColor); 3] = [
 
 type Figure = fn(&Contention) -> f64;
 
-/// The plot: commands of clients on the left, CPU of the server on the right.
+/// The plot: the server's CPU on the left, the time on the right.
 pub(super) fn hand_offs(results: &Results) -> Result<String, Fault> {
     let mut svg = String::new();
     {
@@ -34,7 +34,7 @@ pub(super) fn hand_offs(results: &Results) -> Result<String, Fault> {
         ))?;
         let environment = &results.environment;
         let conditions = format!(
-            "by the number of waiters for one lock; {}, {}; Redisson: what 3.46 to 4.7 send",
+            "by the number of waiting processes for one lock; {}, {}; Redisson: what 3.46 to 4.7 send",
             environment.server, environment.date
         );
         area.draw(&Text::new(conditions, (24, 44), FONT.into_font().color(&GREY)))?;
@@ -66,7 +66,7 @@ fn panel(area: &Area<'_>, results: &Results, what: &str, figure: Figure) -> Resu
     let label = FONT.into_font().color(&GREY);
     let mut mesh = chart.configure_mesh();
     mesh.disable_x_mesh().light_line_style(TRANSPARENT).bold_line_style(GREY.mix(0.25)).axis_style(GREY);
-    mesh.label_style(label).x_desc("waiters").x_labels(4).y_labels(5);
+    mesh.label_style(label).x_desc("waiting processes").x_labels(4).y_labels(5);
     let whole = |value: &f64| number(*value).replace(".00", "").replace(".0", "");
     mesh.x_label_formatter(&whole).y_label_formatter(&whole).draw()?;
     let mut ends = Vec::new();

@@ -52,11 +52,11 @@ impl Lane {
         self.worker.answer()
     }
 
-    fn pairs(&mut self) -> (f64, f64) {
+    fn repeat(&mut self, work: &str) -> (f64, f64) {
         let count = if self.system.waits_for_disks() { PAIRS_ON_DISK } else { PAIRS };
         let (processes, per) = (self.host.pids(), 1e6 / count as f64);
         let before = Used::by(&processes);
-        let (nanoseconds, _) = self.tell(&format!("pairs {count} bench-pairs"));
+        let (nanoseconds, _) = self.tell(&format!("{work} {count} bench-{work}"));
         let used = Used::by(&processes).since(&before);
         (nanoseconds as f64 / 1e9 * per, used.as_secs_f64() * per)
     }
@@ -85,19 +85,26 @@ fn median_us(times: &[(u64, u64)]) -> f64 {
     quantile(&times, 0.5)
 }
 
-pub(super) fn pairs(lanes: &mut [Lane], rounds: usize, rng: &mut Rng, progress: &Progress) -> Vec<Pair> {
+/// Pairs or renewals, one after the other, of the systems that have them.
+pub(super) fn repeat(
+    (work, has): (&str, fn(System) -> bool),
+    lanes: &mut [Lane],
+    rounds: usize,
+    rng: &mut Rng,
+    progress: &Progress,
+) -> Vec<Pair> {
     let mut figures = vec![Figures::new(); lanes.len()];
     for round in 0..=rounds {
-        progress.show(&format!("systems: acquire and release, round {round} of {rounds}"));
+        progress.show(&format!("systems: {work}, round {round} of {rounds}"));
         for index in shuffled(lanes.len(), rng) {
-            if lanes[index].system.only_recovers() {
+            if !has(lanes[index].system) {
                 continue;
             }
             for _ in 0..if round == 0 { WARM_UP_ROUNDS } else { 0 } {
-                lanes[index].pairs();
+                lanes[index].repeat(work);
             }
             if round > 0 {
-                figures[index].push(lanes[index].pairs());
+                figures[index].push(lanes[index].repeat(work));
             }
         }
     }

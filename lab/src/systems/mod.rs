@@ -102,7 +102,10 @@ fn measure_all(systems: &[System], rounds: &Rounds, seed: u64, progress: &Progre
     let version =
         |lane: &Lane| Version { system: lane.system.name().into(), server: lane.host.version.clone() };
     let versions = lanes.iter().map(version).collect();
-    let pairs = measure::pairs(&mut lanes, rounds.pairs, &mut rng, progress);
+    let pairs: (&str, fn(System) -> bool) = ("pairs", |system| !system.only_recovers());
+    let pairs = measure::repeat(pairs, &mut lanes, rounds.pairs, &mut rng, progress);
+    let renewals =
+        measure::repeat(("renewals", System::renews), &mut lanes, rounds.pairs, &mut rng, progress);
     let hand_offs = measure::hand_offs(&mut lanes, rounds, &mut rng, progress);
     let loads = measure::loads(&mut lanes, rounds.loads, &mut rng, progress);
     let recoveries = recovery::run(&lanes, rounds.recoveries, &mut rng, progress);
@@ -111,7 +114,18 @@ fn measure_all(systems: &[System], rounds: &Rounds, seed: u64, progress: &Progre
     let restarts = restart::run(rounds.restarts, has_dflockd, &mut rng, progress);
     environment.load[1] = environment::load();
     environment.seconds = begin.elapsed().as_secs();
-    Systems { schema: SCHEMA, environment, fsync_us, versions, pairs, hand_offs, loads, recoveries, restarts }
+    Systems {
+        schema: SCHEMA,
+        environment,
+        fsync_us,
+        versions,
+        pairs,
+        renewals,
+        hand_offs,
+        loads,
+        recoveries,
+        restarts,
+    }
 }
 
 /// The time of writing a block to a new file, where the servers have theirs, until it is on the disk.

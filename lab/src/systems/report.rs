@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::measure::{CONNECTIONS, SIZES};
 use super::restart::What;
-use super::results::{HandOff, Recovery, Restart, Systems, Version};
+use super::results::{HandOff, Pair, Recovery, Restart, Systems, Version};
 use super::system::{Promise, System};
 use crate::report::doc::environment;
 use crate::report::tables::{figure, grouped, median, table};
@@ -36,6 +36,9 @@ pub(super) fn tables(results: &Systems) -> String {
         "\n### A pair without contention, and `kill -9` of the holder\n\n{count} rounds, for `kill -9` {killed}.\n\n{}",
         pairs(results)
     );
+    if !results.renewals.is_empty() {
+        let _ = write!(text, "\n### A renewal\n\n`SET` renews with IFEQ.\n\n{}", renewals(results));
+    }
     let of_size = |size: usize| {
         let one = results.hand_offs.iter().find(|one| one.waiters == size);
         rounds(one.map(|one| one.rounds))
@@ -89,6 +92,19 @@ fn pairs(results: &Systems) -> String {
     )
 }
 
+fn renewals(results: &Systems) -> String {
+    let row = |one: &Pair| {
+        format!(
+            "{} | {} | {} | {}",
+            label(&one.system),
+            median(one.us),
+            figure(one.to_rlock),
+            median(one.server_us)
+        )
+    };
+    table("| µs | ratio to rlock | server CPU, µs", results.renewals.iter().map(row))
+}
+
 /// One row for each system, one column for each number of waiters.
 fn hand_offs(results: &Systems, what: &str, of: Of) -> String {
     let mut text = format!("| {what} |");
@@ -137,7 +153,7 @@ fn restarts(results: &Systems) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::{Load, Pair, SCHEMA};
+    use super::super::results::{Load, SCHEMA};
     use super::*;
     use crate::spread::Spread;
     use crate::store;
@@ -179,6 +195,7 @@ mod tests {
             fsync_us: spread(800.0),
             versions: vec![Version { system: etcd.clone(), server: "etcd 3.7.3".into() }],
             pairs: vec![pair(&rlock, 50.0), pair(&etcd, 2_000.0)],
+            renewals: vec![pair(&rlock, 25.0)],
             hand_offs: vec![
                 hand_off(&rlock, 2, 100.0),
                 hand_off(&etcd, 2, 900.0),
@@ -202,6 +219,7 @@ mod tests {
         for line in [
             "| etcd, 1 node | etcd 3.7.3 | fsync of the node | the session's lease, 10 s |",
             "| etcd, 1 node | 2,000 | 40.0 | 400 | 9,000 |",
+            "| rlock | 25.0 | 0.50 | 5.00 |",
             "| Time in µs | 2 waiters | 10 waiters | 100 waiters | 1,000 waiters |\n|---|---|---|---|---|\n",
             "| etcd, 1 node | 900 | 950 | not measured | not measured |",
             "| dflockd | – | 80,000 | – |",

@@ -18,6 +18,9 @@ pub(crate) struct Systems {
     pub(crate) fsync_us: Spread,
     pub(crate) versions: Vec<Version>,
     pub(crate) pairs: Vec<Pair>,
+    /// Of those that renew by a command. Nothing where they were not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) renewals: Vec<Pair>,
     pub(crate) hand_offs: Vec<HandOff>,
     /// Nothing where they were not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -34,7 +37,7 @@ pub(crate) struct Version {
     pub(crate) server: String,
 }
 
-/// An acquire and a release without contention, one after the other.
+/// An acquire and a release without contention, or a renewal, one after the other.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pair {

@@ -99,6 +99,11 @@ impl System {
         }
     }
 
+    /// Whether a command renews its lease, which is measured.
+    pub(super) fn renews(self) -> bool {
+        matches!(self, System::Rlock | System::RlockValkey | System::SetRedis | System::SetValkey)
+    }
+
     /// Whether it is another system only once a holder is gone.
     pub(super) fn only_recovers(self) -> bool {
         self == System::RlockSession

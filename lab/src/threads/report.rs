@@ -22,11 +22,11 @@ pub(crate) fn section(threads: Option<&Threads>) -> String {
             figure(row.kernel_us),
             figure(row.others_us),
             number(row.calls),
-            row.on_many_cores().map_or("-".into(), |locks| grouped(locks as u64)),
+            row.on_many_cores().map_or("-".into(), |locks| grouped((locks / 1e3).round() as u64 * 1_000)),
         )
     });
     let table = table(
-        "server, `io-threads` | load | locks a second | main thread, user mode, µs | in the kernel, µs | other threads, µs | reads + writes | on 16 cores, computed",
+        "server, `io-threads` | load | locks a second | main thread, user mode, µs | in the kernel, µs | other threads, µs | reads + writes | on 16 cores with as many I/O threads as help, computed",
         rows,
     );
     format!(
@@ -105,8 +105,8 @@ fn io_threads(threads: &Threads) -> String {
     format!(
         "- **I/O threads** read, parse and write; the main thread executes all commands. On these two cores, `io-threads {most}` gives this \
          multiple of the locks a second: {}.\n\
-         - **The last column is a computation**, not a measurement: the main thread has a core, {} others do the rest, and the clients \
-         are elsewhere. For `io-threads 1` it leaves all but the system calls to the main thread, and the main thread is the limit. For Redis 8 \
+         - **The last column is a computation**, not a measurement: the main thread has a core, {} I/O threads have the others, and the clients \
+         are elsewhere. It goes by CPU times, since instructions leave out what the kernel does. For `io-threads 1` it leaves all but the system calls to the main thread, and the main thread is the limit. For Redis 8 \
          with more threads it uses their CPU times. The threads of Redis 7 and Valkey wait in loops, so their CPU time is not their work.\n",
         gains.collect::<Vec<_>>().join("; "),
         number(CORES - 1.0).replace(".0", ""),

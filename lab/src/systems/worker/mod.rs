@@ -3,6 +3,7 @@
 //! | line | does | answer |
 //! |---|---|---|
 //! | `pairs N KEY` | N times acquire and release, one after the other | `NS 0` |
+//! | `renewals N KEY` | acquires, and renews N times | `NS 0` |
 //! | `wait W KEY` | one client holds the lock, W others wait for it, each with a connection or session | `0 0` |
 //! | `hand-off N` | the lock changes hands N times; the last holder keeps it | N lines `RELEASED-NS ACQUIRED-NS` |
 //! | `leave` | all clients of `wait` release or stop to wait, and disconnect | `0 0` |
@@ -56,6 +57,7 @@ fn serve(connect: &dyn Fn() -> Box<dyn Way>) {
         let words: Vec<&str> = line.split(' ').collect();
         match (&words[..], &mut crowd) {
             (["pairs", count, key], _) => pairs(&mut *own, number(count), key),
+            (["renewals", count, key], _) => renewals(&mut *own, number(count), key),
             (["hold", key], _) => {
                 own.acquire(key, &AtomicBool::new(false));
                 println!("{} 0", clock());
@@ -86,6 +88,16 @@ fn pairs(way: &mut dyn Way, count: usize, key: &str) {
         way.release(key);
     }
     println!("{} 0", clock() - begin);
+}
+
+fn renewals(way: &mut dyn Way, count: usize, key: &str) {
+    way.acquire(key, &AtomicBool::new(false));
+    let begin = clock();
+    for _ in 0..count {
+        way.renew(key);
+    }
+    println!("{} 0", clock() - begin);
+    way.release(key);
 }
 
 fn number(word: &str) -> usize {

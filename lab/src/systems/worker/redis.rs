@@ -84,6 +84,11 @@ impl Way for Rlock {
         self.wire.ask(&words, |reply| assert_eq!(*reply, Reply::Int(1), "the lock was held"));
     }
 
+    fn renew(&mut self, key: &str) {
+        let words = ["RLOCK.RENEW", key, &self.owner, &self.lease_ms];
+        self.wire.ask(&words, |reply| assert_eq!(*reply, Reply::Int(1), "the lock was held"));
+    }
+
     fn waiting(&mut self, key: &str) -> usize {
         self.wire.ask(&["RLOCK.INFO", key, "LIMIT", "0"], |reply| {
             let Reply::Array(fields) = reply else { panic!("RLOCK.INFO: {reply:?}") };
@@ -103,7 +108,7 @@ pub(super) enum Command {
     DelIfEq,
 }
 
-/// SET NX PX until it succeeds.
+/// SET NX PX until it succeeds, and SET IFEQ to renew.
 pub(super) struct Poller {
     wire: Wire,
     lease_ms: String,
@@ -151,6 +156,11 @@ impl Way for Poller {
             Command::DelIfEq => vec!["DELIFEQ", key, &self.owner],
         };
         self.wire.ask(&words, |reply| assert_eq!(*reply, Reply::Int(1), "the lock was held"));
+    }
+
+    fn renew(&mut self, key: &str) {
+        let words = ["SET", key, &self.owner, "IFEQ", &self.owner, "PX", &self.lease_ms];
+        self.wire.ask(&words, |reply| assert_eq!(*reply, Reply::Text(b"OK"), "the lock was held"));
     }
 
     fn waiting(&mut self, _key: &str) -> usize {

@@ -13,6 +13,10 @@ pub(in crate::systems) trait Way: Send {
     fn acquire(&mut self, key: &str, leaving: &AtomicBool) -> bool;
     /// Releases the lock, and awaits the answer.
     fn release(&mut self, key: &str);
+    /// Renews the lock, where a lease is renewed by a command of the lock.
+    fn renew(&mut self, key: &str) {
+        panic!("{key}: nothing to renew");
+    }
     /// How many clients wait for the lock.
     fn waiting(&mut self, key: &str) -> usize;
     /// Leaves the lock to others for a while before it asks again.

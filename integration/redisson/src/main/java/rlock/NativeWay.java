@@ -43,7 +43,7 @@ final class NativeWay extends Way {
     void giveBack() {
         Long holds = client.release(key, owner, Native.with(kind.mode(), "HOLDS", "0"));
         // Where it had to ask twice, the first may have released it.
-        Check.that(world.isChanging() || holds != null, key + " was lost");
+        Check.that(world.isChanging() || Long.valueOf(1).equals(holds), key + " was not released: " + holds);
     }
 
     @Override

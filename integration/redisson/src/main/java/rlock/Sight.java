@@ -69,6 +69,7 @@ final class Sight {
         RLock lock = kind.of(world.one, key);
         try (Native client = world.client()) {
             Check.equal(true, client.acquire(key, "native", 30_000, kind.and()), "acquired by a native");
+            Check.equal(true, lock.isLocked(), "isLocked of a native's hold");
             Check.equal(false, lock.isHeldByCurrentThread(), "isHeldByCurrentThread of a native's hold");
             Check.equal(false, lock.isHeldByThread(Thread.currentThread().getId()), "isHeldByThread of a native's hold");
             Check.equal(0, lock.getHoldCount(), "getHoldCount of a native's hold");
@@ -97,6 +98,7 @@ final class Sight {
             }
             Check.equal(false, waiter.get(), "acquired while renewed");
             Check.equal(1L, client.release(key, "native", kind.mode()), "release");
+            Check.equal(false, lock.isLocked(), "isLocked after the release");
             for (Kind other : kind.excluded()) {
                 RLock free = other.of(world.one, key);
                 Check.equal(false, free.isLocked() || free.isHeldByCurrentThread(), "locked after the release: " + other);
