@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use pulldown_cmark::{Event, LinkType, Options, Parser, Tag};
+use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd};
 
 const CONTENTS: &str = "docs/SUMMARY.md";
 
@@ -16,7 +16,7 @@ pub(crate) enum Plots {
 }
 
 /// Puts the pages and the files that they link to into a new folder for mdBook: under the same names, so that the
-/// same links lead to the same places. The browser checks anchors.
+/// same links lead to the same places. Anchors are those of a repository's host; the browser checks those of the site.
 pub(crate) fn stage(root: &Path, folder: &Path, repository: &str, plots: Plots) -> Result<(), String> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -79,8 +79,13 @@ impl Site<'_> {
             };
             Ok(Some((link.whole, instead)))
         } else if self.pages.contains(&goal) {
-            let target = as_index(&text[link.target.clone()]);
-            Ok(Some((link.target, target)))
+            let target = &text[link.target.clone()];
+            match target.split_once('#') {
+                Some((_, anchor)) if !anchors(&read(&from)?).iter().any(|known| known == anchor) => {
+                    Err(format!("{goal} has no heading #{anchor}"))
+                }
+                _ => Ok(Some((link.target, as_index(target)))),
+            }
         } else if goal.ends_with(".md") {
             Err(format!("{goal} is not in {CONTENTS}"))
         } else {
@@ -124,6 +129,28 @@ fn links(page: &str) -> Vec<Link> {
         Some(Link { text: whole.start + begin..middle, target: middle + 2..whole.end - 1, whole })
     };
     Parser::new_ext(page, Options::ENABLE_TABLES).into_offset_iter().filter_map(link).collect()
+}
+
+/// The anchors of a page's headings, as hosts of repositories name them: a repeated one has a number.
+fn anchors(page: &str) -> Vec<String> {
+    let (mut names, mut heading): (Vec<String>, Option<String>) = (Vec::new(), None);
+    for event in Parser::new_ext(page, Options::ENABLE_TABLES) {
+        match (event, &mut heading) {
+            (Event::Start(Tag::Heading { .. }), _) => heading = Some(String::new()),
+            (Event::Text(text) | Event::Code(text), Some(heading)) => heading.push_str(&text),
+            (Event::End(TagEnd::Heading(_)), Some(_)) => {
+                let name = heading.take().unwrap_or_default().to_lowercase().replace(' ', "-");
+                names.push(name.replace(|one: char| !one.is_alphanumeric() && !"-_".contains(one), ""));
+            }
+            _ => {}
+        }
+    }
+    let numbered =
+        |(at, name): (usize, &String)| match names[..at].iter().filter(|known| *known == name).count() {
+            0 => name.clone(),
+            count => format!("{name}-{count}"),
+        };
+    names.iter().enumerate().map(numbered).collect()
 }
 
 /// The path from the root to which a link of a page leads, without its anchor; nothing for links that leave the repository.
@@ -198,12 +225,12 @@ mod tests {
     #[test]
     fn what_leads_nowhere_is_a_fault() {
         let root = std::env::temp_dir().join(format!("rlock-pages-{}", std::process::id()));
-        let page = "# A `b` [c](docs/d.md)\n[x](docs/d.md#y) [f](docs) ![p](docs/q.svg) `[no](no.md)` <!-- [no](no) -->\n\
+        let page = "# A `b` [c](docs/d.md)\n[x](docs/d.md#y) [y](docs/d.md#the-d-1) [f](docs) ![p](docs/q.svg) `[no](no.md)` <!-- [no](no) -->\n\
                     [`k`\nl](m) [n](n.md) [o](https://o.example/)\n```text\n[no](no)\n```\n";
         for (path, text) in [
             ("README.md", page),
             ("docs/SUMMARY.md", "- [A](../README.md)\n- [D](d.md)"),
-            ("docs/d.md", "# D\n[a](../README.md#a)"),
+            ("docs/d.md", "# D\n[a](../README.md#a-b-c)\n## The `d`\n## The d"),
             ("docs/e.md", ""),
         ] {
             write(&root.join(path), text).unwrap();
@@ -216,16 +243,17 @@ mod tests {
             "README.md: n.md is not in docs/SUMMARY.md",
             "README.md: /m",
             "README.md: /docs/q.svg",
+            "README.md: docs/d.md has no heading #y",
         ];
         assert_eq!(faults, expected);
-        write(&root.join("README.md"), "[f](docs) [x](docs/d.md#y)\n").unwrap();
+        write(&root.join("README.md"), "# A b c\n[f](docs) [x](docs/d.md#d)\n").unwrap();
         fs::remove_file(root.join("docs/e.md")).unwrap();
         for name in ["docs/book.toml", "docs/site.css"] {
             write(&root.join(name), "").unwrap();
         }
         let page = staged("links", &root);
         fs::remove_dir_all(&root).unwrap();
-        assert_eq!(page.unwrap(), "[f](https://a.example/tree/HEAD/docs) [x](docs/d.md#y)\n");
+        assert_eq!(page.unwrap(), "# A b c\n[f](https://a.example/tree/HEAD/docs) [x](docs/d.md#d)\n");
     }
 
     #[test]
