@@ -61,6 +61,12 @@ find_mdbook
 find_browser
 
 scripts/programs.sh rlock-docs
+# The checks in the browser find each fault that is planted.
+# shellcheck disable=SC2086
+CHROMIUM=$browser ${CARGO:-cargo} test --quiet --workspace --locked --bin rlock-docs -- --ignored >"$target/look.log" 2>&1 || {
+    cat "$target/look.log" >&2
+    die "the checks in the browser miss a fault"
+}
 plots=without-plots
 if [ "${1:-1}" != 0 ]; then
     plots=with-plots

@@ -93,15 +93,11 @@ mod tests {
         <text x="25" y="32">two</text><text x="90" y="40">three</text>
         <rect x="9" y="45" width="20" height="30"/><text x="10" y="65">four</text></svg>"#;
 
-    /// The checks themselves: each fault is planted once. `make docs` installs a browser; without one, this test
-    /// shows nothing.
+    /// The checks themselves: each fault is planted once. `make docs` runs it, with the browser that it installs.
     #[test]
+    #[ignore = "needs a browser: make docs"]
     fn faults_of_pages_and_pictures_are_found() {
         let program = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".into());
-        if Command::new(&program).arg("--version").output().is_err() {
-            eprintln!("not shown: there is no {program}");
-            return;
-        }
         let root = std::env::temp_dir().join(format!("rlock-look-{}", std::process::id()));
         for (path, text) in [
             ("site/index.html", PAGE),

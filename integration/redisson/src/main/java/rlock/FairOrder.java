@@ -18,7 +18,7 @@ final class FairOrder {
     static List<Scenario> scenarios() {
         return List.of(
             Scenario.of("fair waiters of both sides are served in the order they came", world -> inOrder(world, 60, true)),
-            Scenario.of("a long wait of Redisson's drops no native fair waiter", world -> inOrder(world, 3_600, true)),
+            Scenario.of("a long wait of a Redisson client drops no native fair waiter", world -> inOrder(world, 3_600, true)),
             Scenario.of("Redisson fair waiters keep their order beside a native holder", world -> inOrder(world, 60, false)),
             Scenario.of("a Redisson fair waiter that gives up changes nobody's place", FairOrder::giveUp),
             Scenario.of("a native fair waiter that goes lets Redisson's behind it in", FairOrder::nativeGoes),

@@ -69,8 +69,8 @@ final class Kept implements AutoCloseable {
     }
 
     /**
-     * @param others that of Redisson's who waits, or null
-     * @param kind that for which a native waits
+     * @param others the lock for which a Redisson client waits, or null
+     * @param kind the kind for which a native waits
      */
     private void keep(RLock mine, RLock others, Kind kind) {
         mine.lock();

@@ -78,7 +78,7 @@ final class Loading {
     /** A lock that this thread holds by Redisson, and those who wait for it. */
     private static final class Held {
         final String key;
-        /** That of those who wait: for a reader they write, and for a writer they write too, so they are alone. */
+        /** The kind for which others wait. For a held read or write lock it is WRITE, so that each waiter is alone. */
         private final Kind kind;
         private final RLock lock;
         private final List<Future<Long>> waiting = new ArrayList<>();

@@ -7,7 +7,7 @@ import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
-/** Redisson's locks. An error of Redisson's ends nothing: the thread asks again. */
+/** Redisson's locks. After an error of the library, the thread asks again. */
 final class RedissonWay extends Way {
     /** It waits as long as it takes. */
     static final long FOR_EVER = -1;

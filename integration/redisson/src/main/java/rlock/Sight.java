@@ -103,7 +103,7 @@ final class Sight {
                 RLock free = other.of(world.one, key);
                 Check.equal(false, free.isLocked() || free.isHeldByCurrentThread(), "locked after the release: " + other);
                 Check.equal(true, free.tryLock(), "tryLock after the release: " + other);
-                Check.equal(true, free.isLocked(), "isLocked of Redisson's: " + other);
+                Check.equal(true, free.isLocked(), "isLocked of a Redisson hold: " + other);
                 free.unlock();
             }
         }

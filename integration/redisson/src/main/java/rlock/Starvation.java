@@ -36,8 +36,8 @@ final class Starvation {
         // The bound is for the busiest of machines, since it is a matter of chance when none of the crowd reads. One server has the lock, in
         // a cluster as well.
         Stream<Scenario> readers = World.isOfACluster() ? Stream.of() : Stream.of(
-            redissons("a crowd of Redisson's readers and writers lets a native reader in", WORK_MS, 1_000, 3_000, Kind.READ),
-            redissons("a crowd of Redisson's readers and writers lets a native writer in", WORK_MS, 1_000, 3_000, Kind.WRITE));
+            redissons("a crowd of Redisson readers and writers lets a native reader in", WORK_MS, 1_000, 3_000, Kind.READ),
+            redissons("a crowd of Redisson readers and writers lets a native writer in", WORK_MS, 1_000, 3_000, Kind.WRITE));
         return Stream.concat(scenarios, readers).toList();
     }
 
@@ -48,8 +48,8 @@ final class Starvation {
     /**
      * The queue is never empty, so that every release hands the lock on, or somebody always reads; but every 100 hand-offs or readers, or
      * every second, it is left to Redisson for 20 ms. Each such turn lets one thread in, or all that read. The natives go on until
-     * Redisson's threads are through: where the last to unlock were a writer of Redisson's, one that is about to sleep would miss its
-     * message, as between Redisson clients alone.
+     * each Redisson thread has had the lock. If a Redisson writer were the last to unlock, a thread that is about to sleep would miss
+     * its message, as between Redisson clients alone.
      */
     private static Scenario natives(String name, Crowd crowd, long forMs, long boundMs, int clients, Kind... kinds) {
         return new Scenario(name, world -> {
