@@ -49,8 +49,12 @@ pub(crate) enum Action {
     Connect { owner: u8 },
     /// The server sees the end of a connection of an owner.
     End { owner: u8, age: Age },
-    /// RENEW arrives on the oldest connection while the owner uses another.
-    Late { party: Party },
+    /// RENEW arrives on this connection while the owner uses a younger one.
+    Late { party: Party, by: u8 },
+    /// RENEW without SESSION.
+    Detach { party: Party },
+    /// RENEW without SESSION, and then with it, on the oldest connection, as that of another process.
+    Adopt { party: Party },
     /// The wall clock steps forward or back by this many ms.
     Step { ms: i8 },
 }
@@ -159,7 +163,9 @@ impl fmt::Display for Action {
             Self::End { owner, age } => {
                 write!(f, "the server sees the end of a connection of o{owner}: {age:?}")
             }
-            Self::Late { party } => write!(f, "o{}: RENEW {party} on an old connection", party.owner),
+            Self::Late { party, by } => write!(f, "o{}: RENEW {party} on old connection {by}", party.owner),
+            Self::Detach { party } => write!(f, "o{}: RENEW {party} without SESSION", party.owner),
+            Self::Adopt { party } => write!(f, "o{} adopts {party} on its oldest connection", party.owner),
             Self::Step { ms } => write!(f, "the wall clock steps by {ms} ms"),
         }
     }

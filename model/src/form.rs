@@ -7,6 +7,7 @@ use rlock_core::locks::{Lens, LockName, Ticket, append_sorted};
 use rlock_core::{Error, Expiry, Reply, UnixMs};
 use rlock_sim::Value;
 
+use crate::ghost::Belief;
 use crate::scene::{self, Scene};
 use crate::state::State;
 
@@ -162,7 +163,8 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     append_sorted(world.subscribed.iter().map(|channel| [(lens.name)(channel)]), form);
     let beliefs = state.ghost.beliefs.iter().map(|(party, belief)| {
         let (owner, lock) = (renaming.owner(party.owner), renaming.lock(party.lock));
-        [owner, lock, party.mode as i64, belief.holds, until(belief.ends), belief.by.into()]
+        let Belief { holds, ends, by, tied, youngest } = *belief;
+        [owner, lock, party.mode as i64, holds, until(ends), by.into(), tied.into(), youngest.into()]
     });
     append_sorted(beliefs, form);
     let connections = state.ghost.connections.iter().map(|(owner, connections)| {

@@ -37,6 +37,10 @@ pub(crate) struct Belief {
     pub(crate) ends: UnixMs,
     /// The number of the connection that received the reply.
     pub(crate) by: u8,
+    /// Whether the call had SESSION: the belief counts for the grace period after the end of that connection.
+    pub(crate) tied: bool,
+    /// The youngest connection that received a reply to it.
+    pub(crate) youngest: u8,
 }
 
 /// A grant with an undelivered answer.
@@ -159,7 +163,7 @@ impl Ghost {
     pub(crate) fn end(&mut self, owner: u8, ended: u8, counts_until: UnixMs) {
         self.connections.entry(owner).or_default().present &= !(1 << ended);
         for (party, belief) in &mut self.beliefs {
-            if party.owner == owner && belief.by == ended {
+            if party.owner == owner && belief.by == ended && belief.tied {
                 // A permit lasts until that moment, a key until after it.
                 let less = i64::from(party.mode == Mode::Permit);
                 belief.ends = belief.ends.min(UnixMs(counts_until.0 - less));
@@ -258,6 +262,14 @@ impl Ghost {
     pub(crate) fn excuse(&mut self, lock: u8) {
         self.beliefs.retain(|party, _| party.lock != lock);
         self.grants.retain(|_, grant| grant.party.lock != lock);
+    }
+
+    /// A reply on this connection says what an owner holds, and until when; `tied`: its call had SESSION.
+    pub(crate) fn answered(&mut self, party: Party, (holds, ends): (i64, UnixMs), (by, tied): (u8, bool)) {
+        let has_ended = |before: &Belief| before.tied && !self.connections(party.owner).has(before.by);
+        let before = self.belief(party).filter(|before| !(tied && has_ended(before)));
+        let youngest = before.map_or(by, |before| before.youngest.max(by));
+        self.believe(party, Belief { holds, ends, by, tied, youngest });
     }
 
     /// A reply says what an owner holds; an undelivered answer to an earlier call is older.

@@ -79,7 +79,7 @@ fn commands(scene: &Scene, state: &State, party: Party, actions: &mut Vec<Action
         if belief.holds == 1 {
             // A permit is held once.
             actions.extend((party.mode != Mode::Permit).then_some(Action::Again { party }));
-        } else if state.ghost.connections(owner).has(belief.by) {
+        } else if !belief.tied || state.ghost.connections(owner).has(belief.by) {
             // Otherwise the call may supersede the end of its session, and the hold is not tied any more.
             actions.push(Action::Release { party, down_to: 1 });
         }

@@ -62,11 +62,13 @@ pub(crate) enum May {
     Server,
     /// All calls have sessions, and connections end and are followed by others.
     Sessions,
+    /// Owners untie their holds, and tie them again on an older connection.
+    Detaches,
     /// The wall clock steps.
     Clock,
 }
 
-use May::{Block, Clock, Enqueue, Fair, Fenced, Foreign, Server, Sessions, SharesChannel, Turns, Writers};
+use May::{Block, Clock, Detaches, Enqueue, Fair, Fenced, Foreign, Server, Sessions, SharesChannel, Turns, Writers};
 
 const PLAIN: &[Mode] = &[Mode::Mutex];
 const READS: &[Mode] = &[Mode::Read];
@@ -78,7 +80,7 @@ const NOTHING: Scene =
     Scene { name: "", about: "", owners: 3, locks: 1, modes: [PLAIN; 3], may: &[], depth: 0 };
 
 /// All scenes.
-pub(crate) const SCENES: [Scene; 15] = [
+pub(crate) const SCENES: [Scene; 16] = [
     Scene {
         name: "all",
         about: "3 owners, 2 locks, everything at once",
@@ -184,6 +186,14 @@ pub(crate) const SCENES: [Scene; 15] = [
         modes: [SHARES; 3],
         may: &[Foreign, Sessions],
         depth: 14,
+        ..NOTHING
+    },
+    Scene {
+        name: "detached",
+        about: "2 owners with sessions untie their holds and tie them again; connections end, late commands arrive",
+        owners: 2,
+        may: &[Sessions, Detaches],
+        depth: 20,
         ..NOTHING
     },
     Scene {

@@ -4,10 +4,10 @@ use rlock_core::{Error, Expiry, Reply};
 use rlock_sim::Sim;
 
 use crate::action::{Action, Age};
-use crate::belief::renew_on;
+use crate::belief::{detach_on, renew_on};
 use crate::ghost::{Ghost, Party, Violation};
 use crate::requests::{client_id, grace};
-use crate::scene::{self, Scene};
+use crate::scene::{self, May, Scene};
 use crate::state::State;
 
 /// The id of the connection that an owner uses.
@@ -31,27 +31,62 @@ pub(crate) fn end(sim: &Sim, ghost: &mut Ghost, owner: u8, age: Age) {
     sim.end_connection(client_id(owner, ended));
 }
 
-/// RENEW on the oldest connection. It is refused if a younger connection has the tie, else never; an owner that is answered
-/// believes it.
-pub(crate) fn late(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
+/// Whether a call with SESSION on this connection must be refused: it is not that of the last call, and older than one before, and the
+/// connection of the tie has not ended.
+pub(crate) fn is_old(ghost: &Ghost, party: Party, by: u8) -> bool {
+    ghost.belief(party).is_some_and(|belief| {
+        let is_over = belief.tied && !ghost.connections(party.owner).has(belief.by);
+        by != belief.by && by < belief.youngest && !is_over
+    })
+}
+
+/// RENEW on an old connection. An owner that is answered believes it.
+pub(crate) fn late(
+    scene: &Scene,
+    sim: &Sim,
+    ghost: &mut Ghost,
+    (party, by): (Party, u8),
+) -> Result<(), Violation> {
     let (owner, connections) = (party.owner, ghost.connections(party.owner));
     let (lock, name) = (scene::lock(party.lock), scene::owner(party.owner));
-    let believes = ghost.belief(party).is_some();
-    let answer = renew_on(scene, sim, ghost, party, connections.oldest());
+    let (believed, must_be_refused) = (ghost.belief(party), is_old(ghost, party, by));
+    let answer = renew_on(scene, sim, ghost, party, by);
     let tie = sim.locks(|locks| locks.session(lock.name(), &name, party.mode)).map(|tie| tie.client);
     let has_tie = |number| tie == Some(client_id(owner, number));
-    let is_younger = |number| number > connections.oldest() && connections.has(number);
+    let may_be_refused = believed.is_none() || must_be_refused;
     let is_right = match answer {
-        Err(Error::TiedToYounger) => {
-            (0..connections.count).any(|number| is_younger(number) && has_tie(number))
+        Err(Error::TiedToAnother) => {
+            may_be_refused && (0..connections.count).any(|of| of != by && connections.has(of) && has_tie(of))
         }
-        Ok(Reply::Renewed) => has_tie(connections.oldest()),
-        Ok(Reply::NotRenewed) => !believes,
+        Err(Error::Untied) => may_be_refused && tie.is_none(),
+        Ok(Reply::Renewed) => !must_be_refused && has_tie(by),
+        Ok(Reply::NotRenewed) => believed.is_none(),
         _ => false,
     };
     let wrong =
         || format!("o{owner}: RENEW {party} on an old connection: {answer:?}, and {tie:?} has the tie");
     is_right.then_some(()).ok_or_else(wrong)
+}
+
+/// RENEW without SESSION on the connection in use.
+pub(crate) fn detach(sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
+    let newest = ghost.connections(party.owner).newest();
+    match detach_on(sim, ghost, party, newest) {
+        Ok(Reply::Renewed) => Ok(()),
+        other => Err(format!("o{} holds {party}, and RENEW without SESSION answered {other:?}", party.owner)),
+    }
+}
+
+/// RENEW without SESSION, and then with it, on this connection: nothing refuses the second one.
+pub(crate) fn adopt(
+    scene: &Scene,
+    sim: &Sim,
+    ghost: &mut Ghost,
+    (party, by): (Party, u8),
+) -> Result<(), Violation> {
+    let answers = (detach_on(sim, ghost, party, by), renew_on(scene, sim, ghost, party, by));
+    let is_right = answers == (Ok(Reply::Renewed), Ok(Reply::Renewed));
+    is_right.then_some(()).ok_or_else(|| format!("o{} adopts {party}: {answers:?}", party.owner))
 }
 
 /// Connections end and are followed by others, twice for each owner.
@@ -67,9 +102,22 @@ pub(crate) fn possible(scene: &Scene, state: &State, actions: &mut Vec<Action>) 
         if connections.has_old() {
             actions.push(Action::End { owner, age: Age::Oldest });
         }
-        actions.extend(
-            scene.parties(owner).filter(|_| connections.has_old()).map(|party| Action::Late { party }),
-        );
+        for party in scene.parties(owner).filter(|_| connections.is_up()) {
+            tying(scene, state, party, actions);
+        }
+    }
+}
+
+/// The calls of an owner that may change the tie of its hold, beside those on the connection in use.
+fn tying(scene: &Scene, state: &State, party: Party, actions: &mut Vec<Action>) {
+    let (connections, believed) = (state.ghost.connections(party.owner), state.ghost.belief(party));
+    let (oldest, newest) = (connections.oldest(), connections.newest());
+    let detaches = scene.may(May::Detaches);
+    let old = (oldest..newest).filter(|by| connections.has(*by)).take(if detaches { 2 } else { 1 });
+    actions.extend(old.map(|by| Action::Late { party, by }));
+    if detaches && believed.is_some() {
+        actions.push(Action::Detach { party });
+        actions.extend((oldest < newest).then_some(Action::Adopt { party }));
     }
 }
 
@@ -82,8 +130,9 @@ pub(crate) fn check(scene: &Scene, state: &State) -> Result<(), Violation> {
     let latest = world.now.after(grace());
     for owner in (0..scene.owners).filter(|owner| !state.ghost.connections(*owner).is_up()) {
         let latest = Expiry::At(latest);
+        let is_tied = |party: &Party| state.ghost.belief(*party).is_none_or(|belief| belief.tied);
         let stays = |party: &Party| state.hold(*party).is_some_and(|(_, ends)| ends.later(latest) != latest);
-        if let Some(party) = scene.parties(owner).find(stays) {
+        if let Some(party) = scene.parties(owner).filter(is_tied).find(stays) {
             return Err(format!("o{owner} has no connection, and holds {party} beyond the grace period"));
         }
     }

@@ -47,7 +47,12 @@ pub(crate) fn perform(
         Action::Renew { party } => renew(scene, sim, ghost, party)?,
         Action::Connect { owner } => sessions::connect(ghost, owner),
         Action::End { owner, age } => sessions::end(sim, ghost, owner, age),
-        Action::Late { party } => sessions::late(scene, sim, ghost, party)?,
+        Action::Late { party, by } => sessions::late(scene, sim, ghost, (party, by))?,
+        Action::Detach { party } => sessions::detach(sim, ghost, party)?,
+        Action::Adopt { party } => {
+            let oldest = ghost.connections(party.owner).oldest();
+            sessions::adopt(scene, sim, ghost, (party, oldest))?;
+        }
         Action::Cancel { owner, lock } => cancel(sim, ghost, owner, lock)?,
         Action::Deliver { client } => {
             let Some(ticket) = ticket(client) else { return Ok(Came::Neither) };
@@ -169,6 +174,8 @@ fn acquire(
             Ok(if held_before { Came::Neither } else { Came::Took(party) })
         }
         Ok(Answer::Now(Reply::Denied)) => Ok(Came::Neither),
+        // The owner has untied the hold, or does not know of it, and uses an older connection by now.
+        Err(Error::Untied | Error::TiedToAnother) if before.holds_any(party) => Ok(Came::Neither),
         Err(Error::NotAToken) if token_is_spoiled(&before.world, lock) => Ok(Came::Neither),
         // It would wait for itself; served just before, it may not have known.
         Err(Error::Upgrade) if mode == Mode::Write => Ok(Came::Neither),
@@ -187,12 +194,14 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
     let Party { owner, lock, .. } = party;
     let (name, two) = (scene::owner(owner), Holds::new(2));
     let request = request(scene, &name, party, two, None)?;
+    let newest = ghost.connections(owner).newest();
     match sim.acquire(sessions::in_use(ghost, owner), &scene::lock(lock), &request) {
         Ok(Answer::Now(Reply::Acquired { holds, token, .. })) if Some(holds) == two => {
             ghost.told.push((lock, token));
-            believe(sim, ghost, (party, ghost.connections(owner).newest()), 2);
+            believe(sim, ghost, (party, newest), 2);
             Ok(())
         }
+        Err(Error::Untied | Error::TiedToAnother) if sessions::is_old(ghost, party, newest) => Ok(()),
         Err(Error::NotAToken) if sim.with(|world| token_is_spoiled(world, lock)) => Ok(()),
         other => Err(format!("o{owner} holds k{lock} once, and HOLDS 2 answered {other:?}")),
     }
@@ -224,8 +233,14 @@ fn release(sim: &Sim, ghost: &mut Ghost, party: Party, down_to: u8) -> Result<()
 
 fn renew(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
     let (Party { owner, lock, .. }, believed) = (party, ghost.belief(party));
-    match (renew_on(scene, sim, ghost, party, ghost.connections(owner).newest()), believed) {
+    let newest = ghost.connections(owner).newest();
+    let is_old = sessions::is_old(ghost, party, newest);
+    match (renew_on(scene, sim, ghost, party, newest), believed) {
         (Ok(Reply::Renewed), _) | (Ok(Reply::NotRenewed), None) => Ok(()),
+        // The owner uses an older connection than that of the call before.
+        (Err(Error::Untied), None) => sessions::adopt(scene, sim, ghost, (party, newest)),
+        (Err(Error::Untied), _) if is_old => sessions::adopt(scene, sim, ghost, (party, newest)),
+        (Err(Error::TiedToAnother), _) if is_old => Ok(()),
         (other, _) => Err(format!("o{owner} holds k{lock}, and RENEW answered {other:?}")),
     }
 }
@@ -249,6 +264,6 @@ fn deliver(sim: &Sim, ghost: &mut Ghost, ticket: Ticket) {
     let granted = ghost.grants.remove(&ticket);
     if let (Some(Ok(Reply::Acquired { .. })), Some(grant)) = (sim.deliver(ticket), granted) {
         // The answer to a later call of the owner is newer.
-        ghost.beliefs.entry(grant.party).or_insert(Belief { holds: 1, ends: grant.ends, by: 0 });
+        ghost.beliefs.entry(grant.party).or_insert(Belief { holds: 1, ends: grant.ends, by: 0, tied: false, youngest: 0 });
     }
 }

@@ -5,7 +5,7 @@ use rlock_core::{Error, Expiry, Mode, Reply, UnixMs};
 use rlock_sim::Sim;
 
 use crate::action::Action;
-use crate::ghost::{Belief, Granted, Party, Violation};
+use crate::ghost::{Granted, Party, Violation};
 use crate::heard::{is_grant, said, token};
 use crate::requests::grace;
 use crate::scene::{self, May, Scene};
@@ -129,7 +129,8 @@ impl State {
         };
         let answered = match action {
             Action::Acquire { party, .. } | Action::Again { party } => Some(party),
-            Action::Renew { party } | Action::Late { party } => Some(party),
+            Action::Renew { party } | Action::Late { party, .. } => Some(party),
+            Action::Detach { party } | Action::Adopt { party } => Some(party),
             _ => None,
         };
         match self.end_of_hold(party) {
@@ -142,7 +143,7 @@ impl State {
                 let by = mine.map_or(connections.newest(), |waiting| waiting.by);
                 // The grant takes the tie of the call that waited.
                 let ends = if connections.has(by) { ends } else { ends.min(self.world.now.after(grace())) };
-                self.ghost.believe(party, Belief { holds, ends, by });
+                self.ghost.answered(party, (holds, ends), (by, true));
                 Ok(())
             }
             None if gives_back => Ok(()),

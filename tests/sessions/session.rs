@@ -8,7 +8,8 @@ pub(crate) const HELD: &str = "[1, 60000, 0]";
 const NO_CONNECTION: &str =
     "!ERR SESSION needs a connection; leave it out in scripts, functions and calls of other modules";
 
-pub(crate) const ON_YOUNGER: &str = "!TRYAGAIN the owner is tied to a younger connection; send the call there, or again once that connection has ended";
+pub(crate) const TIED_TO_ANOTHER: &str = "!TRYAGAIN the owner is tied to another connection; send the call there, or again once that connection has ended";
+pub(crate) const UNTIED: &str = "!UNTIED another connection has untied the owner; send RENEW without SESSION on this connection first";
 
 /// The lease becomes the grace period, or less, soon.
 #[track_caller]
@@ -142,7 +143,7 @@ fn a_tie_moves_only_to_a_younger_connection() {
     let (mut older, mut younger) = (server.connect(), server.connect());
     let client = &mut server.connect();
     younger.story(&[(BOB, HELD)]);
-    older.story(&[("RLOCK.RENEW lock bob 60000 SESSION 1", ON_YOUNGER)]);
+    older.story(&[("RLOCK.RENEW lock bob 60000 SESSION 1", TIED_TO_ANOTHER)]);
     let tied = id(&mut younger);
     assert_eq!(session_of(client, "lock"), Some(tied));
     drop(older);
@@ -175,7 +176,7 @@ fn a_call_on_an_older_connection_is_refused_and_changes_nothing() {
         "RLOCK.ACQUIRE lock bob 90000 FAIR SESSION 300 BLOCK 0",
         "RLOCK.ACQUIRE lock bob 90000 SESSION 300 ENQUEUE 0 outcomes",
     ] {
-        older.story(&[(line, ON_YOUNGER)]);
+        older.story(&[(line, TIED_TO_ANOTHER)]);
         assert_eq!(session_of(client, "lock"), Some(tied.clone()), "{line}");
         assert!((30_000..=40_000).contains(&number(client, "PTTL lock")), "{line}");
     }
@@ -190,12 +191,90 @@ fn a_call_on_an_older_connection_is_refused_and_changes_nothing() {
     ]);
     let olders = id(&mut older);
     assert_eq!(session_of(client, "lock"), Some(olders));
-    // The same connection moves its own tie, and a younger one takes it again.
+    // The connection of the last call has the tie, and a younger one takes it again.
     older.story(&[(BOB, "[2, 60000, 0]")]);
     younger.story(&[(BOB, "[3, 60000, 0]")]);
-    older.story(&[(BOB, ON_YOUNGER), ("RLOCK.RELEASE lock bob", "0"), ("RLOCK.RELEASE lock bob ALL", "1")]);
+    older.story(&[(BOB, TIED_TO_ANOTHER), ("RLOCK.RELEASE lock bob", "0"), ("RLOCK.RELEASE lock bob ALL", "1")]);
     client.story(&[("EXISTS lock", "0")]);
     older.story(&[(BOB, HELD)]);
+}
+
+/// A late RENEW of a closed connection tied the hold anew that its successor had untied. The end of the closed connection shortened
+/// the lease, on which the owner relied.
+#[test]
+fn a_late_call_ties_no_hold_that_was_untied() {
+    let server = TestServer::start();
+    let (mut first, mut second, mut third) = (server.connect(), server.connect(), server.connect());
+    let client = &mut server.connect();
+    first.story(&[(BOB, HELD)]);
+    third.story(&[("RLOCK.RENEW lock bob 40000 SESSION 300", "1"), ("RLOCK.RENEW lock bob 40000", "1")]);
+    let changes = server.info("persistence")["rdb_changes_since_last_save"].clone();
+    // The second connection never had a call of bob: its first one may be late, too.
+    let mut late = |client: &mut Connection| {
+        for connection in [&mut first, &mut second] {
+            for line in [
+                "RLOCK.RENEW lock bob 90000 SESSION 1",
+                "RLOCK.RENEW lock bob 10000 SESSION 1",
+                "RLOCK.ACQUIRE lock bob 90000 HOLDS 1 SESSION 1",
+                "RLOCK.ACQUIRE lock bob 90000 SESSION 1 BLOCK 0",
+                "RLOCK.ACQUIRE lock bob 90000 SESSION 1 ENQUEUE 0 outcomes",
+            ] {
+                connection.story(&[(line, UNTIED)]);
+                assert!((30_000..=40_000).contains(&number(client, "PTTL lock")), "{line}");
+            }
+        }
+    };
+    late(client);
+    drop(third);
+    stays(client, "lock");
+    late(client);
+    assert_eq!(server.info("persistence")["rdb_changes_since_last_save"], changes, "nothing is written");
+    drop((first, second));
+    stays(client, "lock");
+    assert_eq!(server.info("rlock")["rlock_ties"], "1", "what is known of the hold counts as a tie");
+    client.story(&[("RLOCK.RELEASE lock bob", "1")]);
+    assert_eq!(server.info("rlock")["rlock_ties"], "0");
+    // The next hold of the owner begins anew.
+    let (mut older, mut younger) = (server.connect(), server.connect());
+    younger.story(&[(BOB, HELD), ("RLOCK.RENEW lock bob 60000", "1"), ("RLOCK.RELEASE lock bob", "1")]);
+    older.story(&[(BOB, HELD)]);
+}
+
+/// An older connection adopts the hold. A late RENEW of one between both took the tie, and its end shortened the lease.
+#[test]
+fn an_older_connection_adopts_a_hold_that_was_untied() {
+    let server = TestServer::start();
+    let (mut adopter, mut late, mut younger) = (server.connect(), server.connect(), server.connect());
+    let client = &mut server.connect();
+    let renew = "RLOCK.RENEW lock bob 60000 SESSION 300";
+    late.story(&[(BOB, HELD)]);
+    younger.story(&[(renew, "1"), ("RLOCK.RENEW lock bob 60000", "1")]);
+    adopter.story(&[(renew, UNTIED), ("RLOCK.RENEW lock bob 60000", "1"), (renew, "1")]);
+    late.story(&[(renew, TIED_TO_ANOTHER)]);
+    drop(late);
+    stays(client, "lock");
+    let adopters = id(&mut adopter);
+    assert_eq!(session_of(client, "lock"), Some(adopters));
+    // The younger one may still take the tie, as any younger one may.
+    younger.story(&[(renew, "1")]);
+    adopter.story(&[(renew, TIED_TO_ANOTHER)]);
+    drop(younger);
+    shortened(client, "lock");
+}
+
+/// What was known of a tie was forgotten with its connection: an older one, still there, tied the hold anew that a successor untied.
+#[test]
+fn a_hold_that_was_untied_after_the_end_of_its_connection_stays_untied() {
+    let server = TestServer::start();
+    let (mut late, mut tied) = (server.connect(), server.connect());
+    let client = &mut server.connect();
+    tied.story(&[("RLOCK.ACQUIRE lock bob 60000 SESSION 30000", HELD)]);
+    drop(tied);
+    wait_for("the lease to be shortened", || number(client, "PTTL lock") <= 30_000);
+    client.story(&[("RLOCK.RENEW lock bob 60000", "1")]);
+    late.story(&[("RLOCK.RENEW lock bob 60000 SESSION 1", UNTIED)]);
+    drop(late);
+    stays(client, "lock");
 }
 
 #[test]
@@ -204,11 +283,11 @@ fn an_older_connection_is_answered_once_the_younger_one_has_ended() {
     let (mut older, mut younger) = (server.connect(), server.connect());
     let client = &mut server.connect();
     younger.story(&[("RLOCK.ACQUIRE lock bob 60000 SESSION 30000", HELD)]);
-    older.story(&[("RLOCK.RENEW lock bob 60000 SESSION 300", ON_YOUNGER)]);
+    older.story(&[("RLOCK.RENEW lock bob 60000 SESSION 300", TIED_TO_ANOTHER)]);
     drop(younger);
     wait_for("the older one to be answered", || {
         let answer = say(&mut older, "RLOCK.RENEW lock bob 60000 SESSION 300");
-        assert!(answer == "1" || answer == ON_YOUNGER, "{answer}");
+        assert!(answer == "1" || answer == TIED_TO_ANOTHER, "{answer}");
         answer == "1"
     });
     let olders = id(&mut older);
@@ -227,12 +306,12 @@ fn an_older_connection_takes_a_wait_over_only_by_block() {
     let mut others = Subscriber::channel(&server, "others");
     client.story(&[("RLOCK.ACQUIRE lock alice 60000", HELD)]);
     younger.story(&[("RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 outcomes", "[0, 0, 0]")]);
-    older.story(&[("RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 others", ON_YOUNGER)]);
+    older.story(&[("RLOCK.ACQUIRE lock bob 60000 SESSION 300 ENQUEUE 0 others", TIED_TO_ANOTHER)]);
     let tied = id(&mut younger);
     assert_eq!(session_of(client, "lock"), Some(tied.clone()));
     client.story(&[("RLOCK.RELEASE lock alice", "1")]);
     assert_eq!(channel.next_text().split(' ').next(), Some("granted"));
-    older.story(&[("RLOCK.RENEW lock bob 60000 SESSION 300", ON_YOUNGER)]);
+    older.story(&[("RLOCK.RENEW lock bob 60000 SESSION 300", TIED_TO_ANOTHER)]);
     assert_eq!(session_of(client, "lock"), Some(tied));
     younger.story(&[("RLOCK.RELEASE lock bob", "1")]);
     // A blocked waiter leaves with its own connection, whatever that replaces.

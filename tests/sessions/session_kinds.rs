@@ -2,7 +2,7 @@
 
 use rlock_testkit::prelude::*;
 
-use crate::session::{BOB, HELD, ON_YOUNGER, freed, stays};
+use crate::session::{BOB, HELD, TIED_TO_ANOTHER, UNTIED, freed, stays};
 
 /// All kinds of holds: what is said of them.
 const KINDS: [&str; 7] = ["", "FAIR", "FENCED", "READ", "WRITE", "WRITE FENCED", "PERMITS 2"];
@@ -62,8 +62,12 @@ fn every_kind_of_hold_stays_with_the_younger_connection() {
         let mode = kind.split(' ').next().filter(|mode| ["READ", "WRITE"].contains(mode)).unwrap_or("");
         let renew = format!("RLOCK.RENEW lock bob 90000 SESSION 300 {mode}");
         for line in [acquire.trim_end(), renew.trim_end()] {
-            older.story(&[(line, ON_YOUNGER)]);
+            older.story(&[(line, TIED_TO_ANOTHER)]);
             assert_eq!(info_without_times(client), info, "{line}");
+        }
+        younger.story(&[(format!("RLOCK.RENEW lock bob 60000 {mode}").trim_end(), "1")]);
+        for line in [acquire.trim_end(), renew.trim_end()] {
+            older.story(&[(line, UNTIED)]);
         }
         match kind {
             "READ" | "PERMITS 2" => {

@@ -8,7 +8,7 @@ use crate::limits::{MAX_HOLDS, MAX_LEASE_MS, MAX_NAME_LEN, MAX_PERMITS, MAX_TOKE
 pub const QUOTED: usize = 64;
 
 /// A refused command. [`fmt::Display`] gives the whole error line as the client sees it, its prefix
-/// (`ERR`, `WRONGTYPE`, `WRONGLOCK`, `QUEUEFULL`, `UNBLOCKED`, `NOPERM`, `TRYAGAIN`) included.
+/// (`ERR`, `WRONGTYPE`, `WRONGLOCK`, `QUEUEFULL`, `UNBLOCKED`, `NOPERM`, `TRYAGAIN`, `UNTIED`) included.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Error {
     /// Too few or too many arguments; the server words this one.
@@ -65,8 +65,10 @@ pub enum Error {
     TooManyTies,
     /// The user has its share of the ties to connections.
     UserHasTooManyTies,
-    /// SESSION of a call on a connection that is older than the one to which the owner's hold or wait is tied.
-    TiedToYounger,
+    /// SESSION on a connection that may be a closed one: the owner's hold or wait is tied to another connection since.
+    TiedToAnother,
+    /// SESSION on a connection that may be a closed one: another connection has untied the hold since.
+    Untied,
     /// SESSION of a call that no connection has sent.
     NoSession,
     /// The grace period of SESSION is not an integer from 0 to 2^43.
@@ -162,8 +164,11 @@ impl fmt::Display for Error {
             Self::UserHasTooManyTies => f.write_str(
                 "QUEUEFULL this user has its share of all calls with SESSION (rlock.max-share-per-user); try again later, leave SESSION out, or raise the option",
             ),
-            Self::TiedToYounger => f.write_str(
-                "TRYAGAIN the owner is tied to a younger connection; send the call there, or again once that connection has ended",
+            Self::TiedToAnother => f.write_str(
+                "TRYAGAIN the owner is tied to another connection; send the call there, or again once that connection has ended",
+            ),
+            Self::Untied => f.write_str(
+                "UNTIED another connection has untied the owner; send RENEW without SESSION on this connection first",
             ),
             Self::NoSession => f.write_str(
                 "ERR SESSION needs a connection; leave it out in scripts, functions and calls of other modules",

@@ -42,7 +42,8 @@ fn all() -> Vec<Error> {
         Error::UserQueueFull,
         Error::UserHasTooManyTies,
         Error::TooManyTies,
-        Error::TiedToYounger,
+        Error::TiedToAnother,
+        Error::Untied,
         Error::NoSession,
         Error::BadGrace,
         Error::NotBlockable,
@@ -76,7 +77,7 @@ fn every_error_is_one_line_with_a_known_prefix() {
         let line = error.to_string();
         let prefix = line.split(' ').next().unwrap_or_default();
         assert!(
-            ["ERR", "WRONGTYPE", "WRONGLOCK", "QUEUEFULL", "UNBLOCKED", "NOPERM", "TRYAGAIN"]
+            ["ERR", "WRONGTYPE", "WRONGLOCK", "QUEUEFULL", "UNBLOCKED", "NOPERM", "TRYAGAIN", "UNTIED"]
                 .contains(&prefix),
             "{line}"
         );

@@ -3,7 +3,7 @@
 use crate::at::At;
 use crate::decision::{Change, Decision, KeyChange, LockEvent, Reply};
 use crate::error::Error;
-use crate::locks::{Cause, LockName, Session, User};
+use crate::locks::{Call, Cause, LockName, Session, User};
 use crate::node::Node;
 use crate::note::Note;
 use crate::port::{InCommand, Server};
@@ -50,8 +50,7 @@ impl Tying {
         let mode = decision.change.mode;
         node.locks(|locks| match (self, decision.reply) {
             (Self::Set(grace), Reply::Acquired { .. } | Reply::Renewed) => {
-                let session = grace.map(|grace| Session { client: node.port.client_id(), grace });
-                locks.tie(lock, owner, mode, (session, user));
+                locks.tie(lock, owner, mode, (Call { client: node.port.client_id(), grace }, user));
             }
             (Self::Keep, Reply::StillHeld) => locks.supersede_ended(lock, owner, mode),
             _ => {}

@@ -94,7 +94,7 @@ pub(crate) fn carry_out(
     };
     match answered {
         // A late request of a connection that was followed by another.
-        Err(Error::TiedToYounger) => Ok(Answered::Failed(Failure::Passing)),
+        Err(Error::TiedToAnother | Error::Untied) => Ok(Answered::Failed(Failure::Passing)),
         answered => answered.map_err(|error| format!("o{client}: {error}")),
     }
 }

@@ -1,7 +1,7 @@
 //! Whether one more waiter, or one more tie, is allowed: by the limits of the server, and by the share of its user.
 
 use super::records::Records;
-use super::{LockName, Locks, Session, User, Waiter};
+use super::{LockName, Locks, User, Waiter};
 use crate::error::Error;
 use crate::types::Mode;
 
@@ -55,30 +55,31 @@ impl Locks {
         }
     }
 
-    /// Fails if the hold is tied to a connection that is younger than this one, and still there. The tie would stay there: the
-    /// caller would take its own connection for the one that keeps the hold.
+    /// Fails if a call with SESSION on this connection cannot tie the hold, see [`Sessions::stays`]. The caller would take its own
+    /// connection for the one that keeps the hold.
     pub fn check_tie_moves(
         &self,
         lock: LockName<'_>,
         (owner, mode): (&[u8], Mode),
         client: u64,
     ) -> Result<(), Error> {
-        self.check_moves(self.session(lock, owner, mode), client)
+        match self.tie_of(lock, owner, mode).filter(|tie| self.sessions.stays(*tie, client)) {
+            None => Ok(()),
+            Some(tie) if tie.session().is_some() => Err(Error::TiedToAnother),
+            Some(_) => Err(Error::Untied),
+        }
     }
 
-    /// The same of a waiter that asks for a message again.
+    /// Fails if the owner waits for a message on a younger connection, which has not ended.
     pub fn check_waiters_tie_moves(
         &self,
         lock: LockName<'_>,
         (owner, mode): (&[u8], Mode),
         client: u64,
     ) -> Result<(), Error> {
-        self.check_moves(self.records.entry(lock, owner, mode).and_then(|waiter| waiter.session), client)
-    }
-
-    fn check_moves(&self, tie: Option<Session>, client: u64) -> Result<(), Error> {
-        let stays = tie.is_some_and(|tie| self.sessions.stays(tie, client));
-        if stays { Err(Error::TiedToYounger) } else { Ok(()) }
+        let session = self.records.entry(lock, owner, mode).and_then(|waiter| waiter.session);
+        let stays = session.is_some_and(|tie| client < tie.client && !self.sessions.has_ended(tie.client));
+        if stays { Err(Error::TiedToAnother) } else { Ok(()) }
     }
 
     /// Fails if one more tie of this owner is not allowed. A tie counts for the user of the last call that set it.
@@ -89,10 +90,7 @@ impl Locks {
         user: Option<&[u8]>,
         limits: TieLimits,
     ) -> Result<(), Error> {
-        let before = self.session(lock, owner, mode);
-        let before =
-            before.map(|tie| self.sessions.user_of(tie.client, &(lock.to_ref(), owner.into(), mode)));
-        self.check_ties(before, user, limits)
+        self.check_ties(self.user_of_tie(lock, owner, mode), user, limits)
     }
 
     /// Fails if one more tie of this waiter is not allowed. A tied waiter that asks again needs no other tie.

@@ -7,8 +7,8 @@ use super::channels::{Channels, UNSUBSCRIBED_MS};
 use super::queue::Queue;
 use super::records::Records;
 use super::sessions::Sessions;
-use super::ties::Hold;
-use super::{Due, Job, LockName, Locks, ReadSearch, Ticket, Turns, Usage, User, Via, Waiter, Yielding};
+use super::ties::{Hold, NO_CONNECTION, OwnerInMode};
+use super::{Due, Job, LockName, Locks, ReadSearch, Ticket, Tie, Turns, Usage, User, Via, Waiter, Yielding};
 use crate::types::{Expiry, MonoMs, UnixMs};
 
 /// How the model checker reads the queues: times from now on, names as its own numbers.
@@ -39,6 +39,10 @@ impl Lens<'_> {
 
     fn on_clock(&self, at: MonoMs) -> i64 {
         i64::try_from(at.0.saturating_sub(self.clock.0)).unwrap_or(i64::MAX)
+    }
+
+    fn connection(&self, client: u64) -> i64 {
+        if client == NO_CONNECTION { NONE } else { (self.client)(client) }
     }
 
     fn expiry(&self, expiry: Expiry) -> i64 {
@@ -156,20 +160,19 @@ impl Locks {
         let holds = holds.flat_map(|(client, holds)| holds.iter().map(move |hold| (*client, hold)));
         let row = |(client, (hold, user)): (u64, (&Hold, &Option<User>))| {
             let (lock, owner, mode) = hold;
-            let (number, is_tied) = ((lens.client)(client), self.is_tied_to(client, hold));
+            let tie = self.tie_of(lock.name(), owner, *mode).filter(|tie| tie.indexed_by() == client);
+            let [last, youngest] = tie.map_or([NONE; 2], |tie| [tie.last.client, tie.youngest].map(|of| lens.connection(of)));
             let user = user.as_deref().map_or(NONE, lens.name);
-            [number, (lens.lock)(lock.name()), (lens.name)(owner), *mode as i64, user, is_tied.into()]
+            [lens.connection(client), (lens.lock)(lock.name()), (lens.name)(owner), *mode as i64, user, last, youngest]
         };
         append_sorted(holds.map(row), form);
         for (lock, ties) in &self.sessions.untied {
             form.push((lens.lock)(lock.name()));
-            let ties = ties.sessions.iter();
-            append_sorted(
-                ties.map(|((owner, mode), tie)| {
-                    [(lens.name)(owner), *mode as i64, (lens.client)(tie.client)]
-                }),
-                form,
-            );
+            let ties = ties.holds.iter();
+            let row = |((owner, mode), tie): (&OwnerInMode, &Tie)| {
+                [(lens.name)(owner), *mode as i64, lens.connection(tie.indexed_by())]
+            };
+            append_sorted(ties.map(row), form);
         }
         form.push(NONE);
     }

@@ -32,8 +32,8 @@ impl Locks {
     /// The end of a connection has had its effect on a hold, which may be tied to another one by now.
     pub fn tie_has_ended(&mut self, EndedTie { client, lock, owner, mode, .. }: EndedTie) {
         let hold = (lock, owner, mode);
-        if self.is_tied_to(client, &hold) {
-            self.untie(hold.0.name(), &hold.1, mode);
+        if self.is_indexed_by(client, &hold) {
+            self.end_tie(hold.0.name(), &hold.1, mode);
         } else {
             self.remove_hold(client, &hold);
         }

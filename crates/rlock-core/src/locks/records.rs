@@ -139,7 +139,7 @@ impl Records {
 
     /// Frees the memory of `most` ties of before a demotion.
     pub(super) fn free_old_ties(&mut self, most: usize) {
-        free(&mut self.old_ties, most, |ties| ties.sessions.pop_first());
+        free(&mut self.old_ties, most, |ties| ties.holds.pop_first());
     }
 }
 

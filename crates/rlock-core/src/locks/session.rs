@@ -11,11 +11,11 @@ pub struct Session {
     pub grace: LeaseMs,
 }
 
-impl Session {
-    /// Whether this tie stays when the client with this id asks for it; `gone`: the connection of the tie has ended. Commands of
-    /// a closed socket still run after those of its successor: a tie moves only to a younger connection, or away from one that
-    /// is gone.
-    pub fn stays(self, client: u64, gone: bool) -> bool {
-        !gone && client < self.client
-    }
+/// A successful call of an owner: its connection, and its SESSION if it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The client id of the connection.
+    pub client: u64,
+    /// The longest lease after the end of the connection; `None` without SESSION.
+    pub grace: Option<LeaseMs>,
 }

@@ -6,13 +6,13 @@ use std::ops::Bound;
 
 use super::forgotten::Forgotten;
 use super::ties::{Hold, Ties};
-use super::{Databases, LockName, LockRef, Session, Ticket, User, Via, Waiter};
+use super::{Call, Databases, LockName, LockRef, Session, Tie, Ticket, User, Via, Waiter};
 use crate::types::{Mode, UnixMs};
 
 /// A tie was refused: the sweep comes to every tie in two rounds, of which the first is under way.
 const HURRIED_ROUNDS: u8 = 2;
 
-/// All ties, by connection.
+/// All ties, by connection. Holds that were tied and untied have entries too, until they end.
 #[derive(Clone, Debug, Default)]
 pub struct Sessions {
     /// The tied holds, each with the user for which it counts. An entry is stale while its tie is in `untied`, unless the same
@@ -61,7 +61,7 @@ impl Sessions {
         self.count
     }
 
-    fn has_ended(&self, client: u64) -> bool {
+    pub(super) fn has_ended(&self, client: u64) -> bool {
         self.ended_holds.contains(&client) || self.ended_waits.contains(&client)
     }
 
@@ -145,19 +145,22 @@ impl Sessions {
 
 /// What follows from the calls of owners.
 impl Sessions {
-    /// Whether this tie stays when another client asks for it.
-    pub(super) fn stays(&self, tie: Session, client: u64) -> bool {
-        tie.stays(client, self.has_ended(tie.client))
+    /// Whether a call with SESSION on this connection cannot tie the hold: the connection may be a closed one, whose commands
+    /// run late. Away from a connection that has ended a tie moves to any other.
+    pub(super) fn stays(&self, tie: Tie, client: u64) -> bool {
+        tie.has_left(client) && !self.is_over(tie)
     }
 
     /// The tie after a grant, or after a call that succeeded.
-    pub(super) fn tied_after(&self, before: Option<Session>, asked: Option<Session>) -> Option<Session> {
-        before.filter(|tie| asked.is_some_and(|asked| self.stays(*tie, asked.client))).or(asked)
+    pub(super) fn tied_after(&self, before: Option<Tie>, call: Call) -> Option<Tie> {
+        let stays = |tie: &Tie| call.grace.is_some() && self.stays(*tie, call.client);
+        let is_over = before.is_some_and(|tie| self.is_over(tie));
+        before.filter(stays).or_else(|| Tie::after(before, call, is_over))
     }
 
     /// Whether the connection of this tie has ended.
-    pub(super) fn is_over(&self, tie: Session) -> bool {
-        self.has_ended(tie.client)
+    pub(super) fn is_over(&self, tie: Tie) -> bool {
+        tie.is_ended() || tie.session().is_some_and(|session| self.has_ended(session.client))
     }
 
     /// The user for which the tie of a hold counts.
@@ -259,12 +262,12 @@ impl Sessions {
     pub(super) fn next_untied(&mut self) -> Option<(u64, Hold)> {
         loop {
             let (lock, ties) = self.untied.last_mut()?;
-            let (lock, next) = (lock.clone(), ties.sessions.pop_first());
-            if ties.sessions.is_empty() {
+            let (lock, next) = (lock.clone(), ties.holds.pop_first());
+            if ties.holds.is_empty() {
                 self.untied.pop();
             }
-            if let Some(((owner, mode), session)) = next {
-                return Some((session.client, (lock, owner, mode)));
+            if let Some(((owner, mode), tie)) = next {
+                return Some((tie.indexed_by(), (lock, owner, mode)));
             }
         }
     }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{LockRef, Session};
+use super::{Call, LockRef, Session};
 use crate::types::{LeaseMs, Mode};
 use crate::weight::Weighed;
 
 /// An owner in a mode.
-type OwnerInMode = (Box<[u8]>, Mode);
+pub(super) type OwnerInMode = (Box<[u8]>, Mode);
 
 /// A hold: its lock, and its owner in a mode.
 pub(super) type Hold = (LockRef, Box<[u8]>, Mode);
@@ -18,10 +18,63 @@ impl Weighed for Hold {
     }
 }
 
+/// What the calls of an owner have made of the tie of its hold. It lasts until the hold ends, also when a call has untied the hold:
+/// commands of a closed socket still run after those of its successor, and must not tie the hold anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tie {
+    /// The last successful call; none since the connection of the tie ended, if no connection has this client id.
+    pub last: Call,
+    /// The youngest connection of all successful calls since the first tie.
+    pub youngest: u64,
+}
+
+/// No client has this id. The index by connection has the holds here that are not tied any more.
+pub(super) const NO_CONNECTION: u64 = u64::MAX;
+
+const NO_CALL: Call = Call { client: NO_CONNECTION, grace: None };
+
+impl Tie {
+    /// The tie after this successful call; `None` if the hold was never tied. `is_over`: the connection of the tie before has ended,
+    /// away from which it moves to any other.
+    pub(super) fn after(before: Option<Self>, call: Call, is_over: bool) -> Option<Self> {
+        let ties = call.grace.is_some();
+        match before.filter(|_| !(is_over && ties)) {
+            Some(before) => Some(Self { last: call, youngest: before.youngest.max(call.client) }),
+            None => ties.then_some(Self { last: call, youngest: call.client }),
+        }
+    }
+
+    /// The end of the connection has had its effect.
+    pub(super) fn ended(self) -> Self {
+        Self { last: NO_CALL, ..self }
+    }
+
+    /// Whether the end of the connection has had its effect, and no call came since.
+    pub(super) fn is_ended(self) -> bool {
+        self.last == NO_CALL
+    }
+
+    /// The connection of the tie, and the lease that remains at its end.
+    pub fn session(self) -> Option<Session> {
+        let Call { client, grace } = self.last;
+        grace.map(|grace| Session { client, grace })
+    }
+
+    /// The connection under which the index has the hold.
+    pub(super) fn indexed_by(self) -> u64 {
+        self.session().map_or(NO_CONNECTION, |session| session.client)
+    }
+
+    /// Whether calls of this connection may be late ones of a closed socket.
+    pub(super) fn has_left(self, client: u64) -> bool {
+        client != self.last.client && client < self.youngest
+    }
+}
+
 /// The ties of the holds of one lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ties {
-    pub(super) sessions: BTreeMap<OwnerInMode, Session>,
+    pub(super) holds: BTreeMap<OwnerInMode, Tie>,
     /// The generation of the database: ties of before a FLUSHALL or SWAPDB do not count.
     pub(super) generation: u64,
 }

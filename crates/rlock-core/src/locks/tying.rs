@@ -1,20 +1,25 @@
 //! How a hold is tied to a connection, and untied.
 
 use super::ties::Hold;
-use super::{LockName, Locks, Session, User};
+use super::{Call, LockName, Locks, Session, Tie, User};
 use crate::types::Mode;
 
 impl Locks {
     /// The connection to which a hold is tied.
     pub fn session(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Option<Session> {
-        let ties =
-            self.records.known(lock)?.ties.as_deref().filter(|ties| self.sessions.counts(lock.db, ties))?;
-        ties.sessions.get(&(Box::from(owner), mode)).copied()
+        self.tie_of(lock, owner, mode)?.session()
     }
 
-    /// Whether a hold is tied to this connection.
-    pub(super) fn is_tied_to(&self, client: u64, (lock, owner, mode): &Hold) -> bool {
-        self.session(lock.name(), owner, *mode).is_some_and(|tie| tie.client == client)
+    /// What the calls of an owner have made of the tie of its hold; `None` if the hold was never tied.
+    pub fn tie_of(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Option<Tie> {
+        let ties =
+            self.records.known(lock)?.ties.as_deref().filter(|ties| self.sessions.counts(lock.db, ties))?;
+        ties.holds.get(&(Box::from(owner), mode)).copied()
+    }
+
+    /// Whether the index by connection has this hold under this connection rightly.
+    pub(super) fn is_indexed_by(&self, client: u64, (lock, owner, mode): &Hold) -> bool {
+        self.tie_of(lock.name(), owner, *mode).is_some_and(|tie| tie.indexed_by() == client)
     }
 
     pub(super) fn has_tied_holds(&self, lock: LockName<'_>) -> bool {
@@ -22,27 +27,42 @@ impl Locks {
         self.sessions.has_ties() && self.records.known(lock).is_some_and(|record| record.ties.is_some())
     }
 
-    /// A call of an owner has succeeded: its tie is the one that was asked for, or none. It counts for this user.
+    /// A call of an owner has succeeded: with SESSION it ties the hold, and the tie counts for this user; without, it unties the hold.
     pub fn tie(
         &mut self,
         lock: LockName<'_>,
         owner: &[u8],
         mode: Mode,
-        (asked, user): (Option<Session>, Option<User>),
+        (call, user): (Call, Option<User>),
     ) {
-        let before = self.session(lock, owner, mode);
-        let after = self.sessions.tied_after(before, asked);
+        if call.grace.is_none() && !self.sessions.has_ties() {
+            return;
+        }
+        let before = self.tie_of(lock, owner, mode);
+        let after = self.sessions.tied_after(before, call);
+        // The entry of a hold that is untied still counts for the user that tied it.
+        let user = if call.grace.is_some() { user } else { self.user_of_tie(lock, owner, mode).flatten() };
+        self.set_tie((lock, owner, mode), after, user);
+    }
+
+    /// Sets what is known of the tie of a hold, which counts for this user.
+    fn set_tie(
+        &mut self,
+        (lock, owner, mode): (LockName<'_>, &[u8], Mode),
+        tie: Option<Tie>,
+        user: Option<User>,
+    ) {
         self.remove_void_ties(lock);
         self.untie(lock, owner, mode);
-        let Some(session) = after else { return };
+        let Some(tie) = tie else { return };
         let generation = self.sessions.generation(lock.db);
         self.records.edit(lock, |record| {
             let ties = record.ties.get_or_insert_default();
             ties.generation = generation;
-            ties.sessions.insert((owner.into(), mode), session);
+            ties.holds.insert((owner.into(), mode), tie);
         });
         let name = self.records.shared_name(lock);
-        let client = session.client;
+        let client = tie.indexed_by();
         if self.sessions.note_tied(client) {
             self.agenda.change();
         }
@@ -52,6 +72,13 @@ impl Locks {
         }
     }
 
+    /// The end of the connection of a tie has had its effect, or is without one: the owner lives.
+    pub(super) fn end_tie(&mut self, lock: LockName<'_>, owner: &[u8], mode: Mode) {
+        let user = self.user_of_tie(lock, owner, mode).flatten();
+        let ended = self.tie_of(lock, owner, mode).map(Tie::ended);
+        self.set_tie((lock, owner, mode), ended, user);
+    }
+
     /// An entry of a hold by its connection is not needed any more.
     pub(super) fn remove_hold(&mut self, client: u64, hold: &Hold) {
         if let Some(user) = self.sessions.remove_hold(client, hold) {
@@ -59,7 +86,13 @@ impl Locks {
         }
     }
 
-    /// A hold is not tied any more.
+    /// The user for which the tie of a hold counts; `None` if it was never tied.
+    pub(super) fn user_of_tie(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Option<Option<User>> {
+        let tie = self.tie_of(lock, owner, mode)?;
+        Some(self.sessions.user_of(tie.indexed_by(), &(lock.to_ref(), owner.into(), mode)))
+    }
+
+    /// A hold has ended, with all that was known of its tie.
     pub fn untie(&mut self, lock: LockName<'_>, owner: &[u8], mode: Mode) {
         if !self.has_tied_holds(lock) {
             return;
@@ -67,21 +100,21 @@ impl Locks {
         let name = self.records.shared_name(lock);
         let removed = self.records.edit_known(lock, |record| {
             let ties = record.ties.as_deref_mut()?;
-            let tie = ties.sessions.remove(&(Box::from(owner), mode));
-            if ties.sessions.is_empty() {
+            let tie = ties.holds.remove(&(Box::from(owner), mode));
+            if ties.holds.is_empty() {
                 record.ties = None;
             }
             tie
         });
-        if let Some(session) = removed.flatten() {
-            self.remove_hold(session.client, &(name, owner.into(), mode));
+        if let Some(tie) = removed.flatten() {
+            self.remove_hold(tie.indexed_by(), &(name, owner.into(), mode));
         }
     }
 
     /// The owner has released some of its holds: it lives, whatever became of the connection of the tie.
     pub fn supersede_ended(&mut self, lock: LockName<'_>, owner: &[u8], mode: Mode) {
-        if self.session(lock, owner, mode).is_some_and(|tie| self.sessions.is_over(tie)) {
-            self.untie(lock, owner, mode);
+        if self.tie_of(lock, owner, mode).is_some_and(|tie| self.sessions.is_over(tie)) {
+            self.end_tie(lock, owner, mode);
         }
     }
 }

@@ -14,6 +14,14 @@ fn by(client: u64) -> Option<Session> {
     Some(Session { client, grace: LeaseMs::SHORTEST })
 }
 
+fn with(client: u64) -> Call {
+    Call { client, grace: Some(LeaseMs::SHORTEST) }
+}
+
+fn plain(client: u64) -> Call {
+    Call { client, grace: None }
+}
+
 fn may_tie(locks: &mut Locks, owner: &[u8], mode: Mode, most: usize) -> bool {
     locks.may_tie(LOCK, (owner, mode), None, TieLimits { server: most, user: most }).is_ok()
 }
@@ -26,75 +34,137 @@ fn tied_to(locks: &Locks, lock: LockName<'_>) -> Option<u64> {
     locks.session(lock, b"a", Mode::Mutex).map(|session| session.client)
 }
 
-#[test]
-fn the_last_success_decides_but_a_tie_moves_only_to_a_younger_connection() {
-    let cases = [
-        // Before, asked, whether the connection of the tie is gone, after.
-        (None, None, false, None),
-        (None, by(5), false, by(5)),
-        (by(5), None, false, None),
-        (by(5), by(5), false, by(5)),
-        (by(5), by(6), false, by(6)),
-        (by(5), by(4), false, by(5)),
-        (by(5), by(4), true, by(4)),
-        (by(5), None, true, None),
-    ];
-    for (before, asked, gone, after) in cases {
-        let locks = tied_before(before, gone);
-        assert_eq!(locks.sessions.tied_after(before, asked), after, "{before:?} {asked:?} {gone}");
-        // A call is refused if it would not be tied to its own connection.
-        let refused = asked.map(|asked| locks.check_tie_moves(LOCK, (b"a", Mode::Mutex), asked.client));
-        let stays = before.is_some() && after == before && after != asked;
-        assert_eq!(refused == Some(Err(Error::TiedToYounger)), stays, "{before:?} {asked:?} {gone}");
+/// The tie of before, and the connections of the last calls, with SESSION (true) or without.
+fn after(calls: &[(u64, bool)]) -> Locks {
+    let mut locks = Locks::default();
+    for (client, ties) in calls {
+        let call = if *ties { with(*client) } else { plain(*client) };
+        locks.tie(LOCK, b"a", Mode::Mutex, (call, None));
     }
-    let locks = tied_before(by(5), false);
-    let longer = Some(Session { client: 5, grace: LeaseMs::new(9).expect("a lease") });
-    assert_eq!(
-        locks.sessions.tied_after(by(5), longer),
-        longer,
-        "the same connection sets another grace period"
-    );
+    locks
+}
+
+fn check(locks: &Locks, client: u64) -> Result<(), Error> {
+    locks.check_tie_moves(LOCK, (b"a", Mode::Mutex), client)
+}
+
+#[test]
+fn the_last_success_decides_but_a_late_call_of_an_older_connection_ties_nothing() {
+    let elsewhere = Err(Error::TiedToAnother);
+    let untied = Err(Error::Untied);
+    let cases = [
+        // The calls, the connection that has ended, the tie after them, and what a call with SESSION on 5 gets.
+        (&[][..], 0, None, Ok(())),
+        (&[(5, true)], 0, Some(5), Ok(())),
+        (&[(4, true)], 0, Some(4), Ok(())),
+        (&[(6, true)], 0, Some(6), elsewhere.clone()),
+        (&[(6, true)], 6, Some(6), Ok(())),
+        // Untied by the connection itself, by an older one, and by a younger one.
+        (&[(5, true), (5, false)], 0, None, Ok(())),
+        (&[(5, true), (4, false)], 0, None, Ok(())),
+        (&[(5, true), (6, false)], 0, None, untied.clone()),
+        (&[(5, true), (6, true), (6, false)], 0, None, untied.clone()),
+        (&[(5, true), (6, true), (6, false)], 6, None, untied.clone()),
+        // An older connection adopts what a younger one has untied.
+        (&[(6, true), (6, false), (5, false)], 0, None, Ok(())),
+        (&[(5, true), (6, true), (6, false), (4, false), (4, true)], 0, Some(4), elsewhere.clone()),
+        (&[(5, true), (6, true), (6, false), (4, false), (4, true)], 4, Some(4), Ok(())),
+        (&[(5, true), (6, true), (6, false), (4, false), (4, true), (4, false)], 0, None, untied),
+        (&[(6, true), (6, false), (4, false), (4, true), (7, true)], 0, Some(7), elsewhere),
+    ];
+    for (calls, ended, tie, answer) in cases {
+        let mut locks = after(calls);
+        locks.session_ended(ended);
+        assert_eq!((tied_to(&locks, LOCK), check(&locks, 5)), (tie, answer.clone()), "{calls:?}, {ended} ended");
+        // A grant comes without this check: it keeps the tie where the call would be refused.
+        locks.tie(LOCK, b"a", Mode::Mutex, (with(5), None));
+        let kept = if answer.is_ok() { Some(5) } else { tie };
+        assert_eq!(tied_to(&locks, LOCK), kept, "a grant after {calls:?}, {ended} ended");
+    }
+    let mut locks = after(&[(5, true)]);
+    let longer = LeaseMs::new(9).expect("a lease");
+    locks.tie(LOCK, b"a", Mode::Mutex, (Call { client: 5, grace: Some(longer) }, None));
+    let grace = locks.session(LOCK, b"a", Mode::Mutex).map(|session| session.grace);
+    assert_eq!(grace, Some(longer), "the same connection sets another grace period");
     for (owner, mode) in [(b"b", Mode::Mutex), (b"a", Mode::Read)] {
         assert_eq!(locks.check_tie_moves(LOCK, (owner, mode), 4), Ok(()), "another hold");
     }
 }
 
-/// Owner a with this tie; `gone`: its connection has ended, and the timer has not fired since.
-fn tied_before(session: Option<Session>, gone: bool) -> Locks {
-    let mut locks = Locks::default();
-    locks.tie(LOCK, b"a", Mode::Mutex, (session, None));
-    if gone {
-        locks.session_ended(5);
+/// A late RENEW of a closed connection tied the hold anew that its successor had untied, and shortened its lease.
+#[test]
+fn what_is_known_of_an_untied_hold_lasts_until_it_ends() {
+    let mut locks = after(&[(5, true), (6, true), (6, false)]);
+    assert_eq!((ended(&mut locks, 5), ended(&mut locks, 6)), (vec![], vec![]), "no end finds it");
+    assert_eq!((check(&locks, 4), locks.sessions.tie_count()), (Err(Error::Untied), 1));
+    assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), None);
+    assert!(locks.is_watched() && locks.sessions.next_swept_tie().is_some(), "the sweep finds it");
+    locks.untie(LOCK, b"a", Mode::Mutex);
+    assert!(!locks.is_watched() && !locks.sessions.has_ties() && !locks.records.knows(LOCK));
+    assert_eq!(check(&locks, 4), Ok(()));
+    for by_delete in [true, false] {
+        let mut locks = after(&[(6, true), (6, false)]);
+        if by_delete { locks.untie_all(LOCK) } else { locks.sessions.void_ties(Databases::All) };
+        assert_eq!(check(&locks, 4), Ok(()));
+        locks.remove_void_ties(LOCK);
+        assert!(!locks.sessions.has_ties());
     }
-    locks
+}
+
+/// The successor of the connection untied the hold, and a still older one tied it anew.
+#[test]
+fn the_end_of_a_connection_is_known_until_the_hold_ends() {
+    let mut locks = after(&[(5, true)]);
+    assert_eq!(ended(&mut locks, 5), [Some(b'a')]);
+    assert_eq!((tied_to(&locks, LOCK), check(&locks, 4), locks.sessions.tie_count()), (None, Ok(()), 1));
+    let mut taken_over = locks.clone();
+    locks.tie(LOCK, b"a", Mode::Mutex, (plain(6), None));
+    assert_eq!(check(&locks, 4), Err(Error::Untied));
+    // A tie moves from an ended connection to any other, as if it were the first.
+    taken_over.tie(LOCK, b"a", Mode::Mutex, (with(3), None));
+    assert_eq!((check(&taken_over, 4), check(&taken_over, 2)), (Ok(()), Err(Error::TiedToAnother)));
+}
+
+/// It counts as a tie: else a user could have more of them than its share.
+#[test]
+fn an_untied_hold_counts_for_the_user_that_tied_it() {
+    let mut locks = Locks::default();
+    locks.tie(LOCK, b"a", Mode::Mutex, (with(5), Some((*b"user").into())));
+    locks.tie(LOCK, b"a", Mode::Mutex, (plain(5), None));
+    let usage = |locks: &Locks| locks.users.usage(Some(b"user")).ties();
+    assert_eq!(usage(&locks), 1);
+    let may = |locks: &mut Locks, owner: &[u8]| {
+        locks.may_tie(LOCK, (owner, Mode::Mutex), Some(b"user"), TieLimits { server: 9, user: 1 })
+    };
+    assert_eq!(may(&mut locks, b"b"), Err(Error::UserHasTooManyTies));
+    assert_eq!(may(&mut locks, b"a"), Ok(()));
+    locks.untie(LOCK, b"a", Mode::Mutex);
+    assert_eq!(usage(&locks), 0);
 }
 
 #[test]
 fn a_tie_is_watched_until_it_is_gone_and_leaves_nothing_behind() {
     let mut locks = Locks::default();
-    locks.tie(LOCK, b"a", Mode::Mutex, (by(5), None));
+    locks.tie(LOCK, b"a", Mode::Mutex, (with(5), None));
     assert!(
         locks.is_watched() && is_idle(&locks) && locks.sessions.has_session(5) && locks.sessions.has_ties()
     );
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), None, "a tie arms no timer");
-    locks.tie(LOCK, b"a", Mode::Mutex, (by(4), None));
+    locks.tie(LOCK, b"a", Mode::Mutex, (with(4), None));
     assert_eq!(tied_to(&locks, LOCK), Some(5));
-    locks.tie(LOCK, b"a", Mode::Mutex, (None, None));
-    assert!(
-        !locks.is_watched()
-            && !locks.sessions.has_session(5)
-            && !locks.sessions.has_ties()
-            && !locks.records.knows(LOCK)
-    );
+    locks.tie(LOCK, b"a", Mode::Mutex, (plain(4), None));
+    assert!(!locks.sessions.has_session(5) && tied_to(&locks, LOCK).is_none());
+    locks.untie(LOCK, b"a", Mode::Mutex);
+    assert!(!locks.is_watched() && !locks.sessions.has_ties() && !locks.records.knows(LOCK));
 }
 
 #[test]
 fn the_end_of_a_connection_finds_its_holds_one_by_one() {
     let mut locks = Locks::default();
     for owner in [b"a", b"b"] {
-        locks.tie(LOCK, owner, Mode::Read, (by(5), None));
+        locks.tie(LOCK, owner, Mode::Read, (with(5), None));
     }
-    locks.tie(OTHER, b"a", Mode::Write, (by(6), None));
+    locks.tie(OTHER, b"a", Mode::Write, (with(6), None));
     locks.session_ended(7);
     assert_eq!(locks.next_ended_tie(), None);
     locks.session_ended(5);
@@ -111,11 +181,11 @@ fn the_end_of_a_connection_finds_its_holds_one_by_one() {
 #[test]
 fn a_call_of_the_owner_supersedes_the_end_and_an_older_connection_may_take_over() {
     let mut locks = Locks::default();
-    locks.tie(LOCK, b"a", Mode::Mutex, (by(5), None));
+    locks.tie(LOCK, b"a", Mode::Mutex, (with(5), None));
     locks.supersede_ended(LOCK, b"a", Mode::Mutex);
     assert_eq!(tied_to(&locks, LOCK), Some(5), "a release keeps a living tie");
     locks.session_ended(5);
-    locks.tie(LOCK, b"a", Mode::Mutex, (by(4), None));
+    locks.tie(LOCK, b"a", Mode::Mutex, (with(4), None));
     assert_eq!((tied_to(&locks, LOCK), locks.next_ended_tie()), (Some(4), None));
     locks.session_ended(4);
     locks.supersede_ended(LOCK, b"a", Mode::Mutex);
@@ -127,7 +197,7 @@ fn grants_are_revoked_before_sessions_end() {
     let mut locks = Locks::default();
     let grant = Grant { ticket: Ticket(1), owner: (*b"a").into(), mode: Mode::Mutex, ends: UnixMs(9) };
     locks.granted(LOCK, grant);
-    locks.tie(LOCK, b"a", Mode::Mutex, (by(5), None));
+    locks.tie(LOCK, b"a", Mode::Mutex, (with(5), None));
     locks.session_ended(5);
     locks.undeliverable(Ticket(1));
     assert_eq!(locks.next_ended_tie(), None);
@@ -139,22 +209,22 @@ fn grants_are_revoked_before_sessions_end() {
 fn replaced_databases_and_replicas_have_no_ties() {
     let mut locks = Locks::default();
     for lock in [LOCK, OTHER] {
-        locks.tie(lock, b"a", Mode::Mutex, (by(5), None));
+        locks.tie(lock, b"a", Mode::Mutex, (with(5), None));
     }
     locks.sessions.void_ties(Databases::One(0));
     assert_eq!((tied_to(&locks, LOCK), tied_to(&locks, OTHER)), (None, Some(5)));
-    locks.tie(LOCK, b"a", Mode::Mutex, (by(6), None));
+    locks.tie(LOCK, b"a", Mode::Mutex, (with(6), None));
     assert_eq!(tied_to(&locks, LOCK), Some(6), "a tie of after that counts");
     locks.sessions.void_ties(Databases::All);
     assert_eq!(ended(&mut locks, 5), [None]);
-    locks.tie(LOCK, b"a", Mode::Mutex, (by(6), None));
+    locks.tie(LOCK, b"a", Mode::Mutex, (with(6), None));
     locks.demoted();
     assert!(!locks.sessions.has_ties() && !locks.sessions.has_session(6) && tied_to(&locks, LOCK).is_none());
 }
 
-fn permits(locks: &mut Locks, owners: std::ops::Range<u8>, session: Option<Session>) {
+fn permits(locks: &mut Locks, owners: std::ops::Range<u8>, call: Call) {
     for owner in owners {
-        locks.tie(LOCK, &[owner], Mode::Permit, (session, None));
+        locks.tie(LOCK, &[owner], Mode::Permit, (call, None));
     }
 }
 
@@ -174,7 +244,7 @@ fn ended(locks: &mut Locks, client: u64) -> Vec<Option<u8>> {
 #[test]
 fn the_ties_of_a_lock_that_has_ended_are_freed_a_few_at_a_time() {
     let mut locks = Locks::default();
-    permits(&mut locks, 0..6, by(5));
+    permits(&mut locks, 0..6, with(5));
     locks.untie_all(LOCK);
     assert!(!locks.records.knows(LOCK) && locks.session(LOCK, &[3], Mode::Permit).is_none());
     assert_eq!((locks.sessions.tie_count(), locks.next_in(UnixMs(0), MonoMs(0))), (5, Some(0)));
@@ -184,7 +254,7 @@ fn the_ties_of_a_lock_that_has_ended_are_freed_a_few_at_a_time() {
     assert_eq!((locks.sessions.tie_count(), locks.sessions.has_session(5)), (0, false));
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), None);
     // A lock with one tie, as most are, leaves nothing to be done.
-    permits(&mut locks, 0..1, by(5));
+    permits(&mut locks, 0..1, with(5));
     locks.untie_all(LOCK);
     assert_eq!((locks.sessions.tie_count(), locks.next_in(UnixMs(0), MonoMs(0))), (0, None));
 }
@@ -192,16 +262,17 @@ fn the_ties_of_a_lock_that_has_ended_are_freed_a_few_at_a_time() {
 #[test]
 fn a_stale_entry_ends_no_hold_that_was_acquired_again() {
     let mut locks = Locks::default();
-    permits(&mut locks, 0..5, by(5));
+    permits(&mut locks, 0..5, with(5));
     locks.untie_all(LOCK);
     // Acquired again: on the same connection, on another one, and without a session.
-    permits(&mut locks, 2..3, by(5));
-    permits(&mut locks, 3..4, by(4));
-    permits(&mut locks, 4..5, None);
+    permits(&mut locks, 2..3, with(5));
+    permits(&mut locks, 3..4, with(4));
+    permits(&mut locks, 4..5, plain(5));
     assert_eq!(ended(&mut locks, 5), [None, Some(2), None, None]);
-    assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.sessions.tie_count()), (by(4), 1));
+    // That of the hold whose connection has ended, and that of the hold on another one.
+    assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.sessions.tie_count()), (by(4), 2));
     locks.free_untied(9);
-    assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.sessions.tie_count()), (by(4), 1));
+    assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.sessions.tie_count()), (by(4), 2));
     assert_eq!(ended(&mut locks, 4), [Some(3)]);
 }
 
@@ -210,10 +281,10 @@ fn freeing_keeps_the_entry_of_a_hold_that_was_tied_to_the_same_connection_again(
     let mut locks = Locks::default();
     // Twice, so that two lists are freed.
     for _ in 0..2 {
-        permits(&mut locks, 0..4, by(5));
+        permits(&mut locks, 0..4, with(5));
         locks.untie_all(LOCK);
     }
-    permits(&mut locks, 2..4, by(5));
+    permits(&mut locks, 2..4, with(5));
     locks.untie(LOCK, &[3], Mode::Permit);
     locks.free_untied(9);
     assert_eq!((locks.sessions.tie_count(), locks.next_in(UnixMs(0), MonoMs(0))), (1, None));
@@ -225,12 +296,12 @@ fn freeing_keeps_the_entry_of_a_hold_that_was_tied_to_the_same_connection_again(
 fn void_ties_are_freed_a_few_at_a_time() {
     for tied_before_the_sweep in [true, false] {
         let mut locks = Locks::default();
-        permits(&mut locks, 0..4, by(5));
+        permits(&mut locks, 0..4, with(5));
         locks.sessions.void_ties(Databases::All);
         if !tied_before_the_sweep {
             locks.remove_void_ties(LOCK);
         }
-        permits(&mut locks, 3..4, by(6));
+        permits(&mut locks, 3..4, with(6));
         locks.remove_void_ties(LOCK);
         assert_eq!((locks.session(LOCK, &[3], Mode::Permit), locks.sessions.tie_count()), (by(6), 4));
         locks.free_untied(9);
@@ -241,10 +312,10 @@ fn void_ties_are_freed_a_few_at_a_time() {
 #[test]
 fn void_ties_whose_connection_ended_before_the_sweep_do_not_return() {
     let mut locks = Locks::default();
-    permits(&mut locks, 0..2, by(5));
+    permits(&mut locks, 0..2, with(5));
     locks.sessions.void_ties(Databases::One(0));
     assert_eq!((ended(&mut locks, 5), locks.sessions.has_ties()), (vec![None, None], false));
-    permits(&mut locks, 1..2, by(6));
+    permits(&mut locks, 1..2, with(6));
     assert_eq!((locks.session(LOCK, &[0], Mode::Permit), locks.sessions.tie_count()), (None, 1));
 }
 
@@ -252,12 +323,12 @@ fn void_ties_whose_connection_ended_before_the_sweep_do_not_return() {
 #[test]
 fn what_is_freed_after_a_demotion_unties_nothing() {
     let mut locks = Locks::default();
-    permits(&mut locks, 0..4, by(5));
+    permits(&mut locks, 0..4, with(5));
     locks.untie_all(LOCK);
     locks.demoted();
     assert_eq!(locks.sessions.tie_count(), 0);
     locks.promoted();
-    permits(&mut locks, 2..4, by(5));
+    permits(&mut locks, 2..4, with(5));
     locks.free_untied(9);
     assert_eq!((locks.sessions.tie_count(), locks.next_in(UnixMs(0), MonoMs(0))), (2, None));
     assert_eq!(ended(&mut locks, 5), [Some(2), Some(3)]);
@@ -268,9 +339,9 @@ fn what_is_freed_after_a_demotion_unties_nothing() {
 fn a_sweep_comes_to_every_tie_a_few_at_a_time() {
     let mut locks = Locks::default();
     for owner in 0..5_u8 {
-        locks.tie(LOCK, &[owner], Mode::Permit, (by(5 + u64::from(owner) / 3), None));
+        locks.tie(LOCK, &[owner], Mode::Permit, (with(5 + u64::from(owner) / 3), None));
     }
-    locks.tie(OTHER, b"a", Mode::Mutex, (by(6), None));
+    locks.tie(OTHER, b"a", Mode::Mutex, (with(6), None));
     let mut next = || locks.sessions.next_swept_tie().map(|(lock, owner, _)| (lock.db, owner[0]));
     for _ in 0..2 {
         for owner in 0..5 {
@@ -284,7 +355,7 @@ fn a_sweep_comes_to_every_tie_a_few_at_a_time() {
 #[test]
 fn a_refused_tie_hurries_the_sweep_until_it_has_come_to_every_tie() {
     let mut locks = Locks::default();
-    permits(&mut locks, 0..2, by(5));
+    permits(&mut locks, 0..2, with(5));
     assert!(locks.sessions.next_swept_tie().is_some());
     assert!(!locks.sessions.hurries_sweep());
     assert!(!may_tie(&mut locks, b"z", Mode::Mutex, 2));
@@ -300,11 +371,11 @@ fn a_demotion_reads_no_record_and_ties_are_freed_a_few_at_a_time() {
     let mut locks = Locks::default();
     let names: Vec<LockRef> = (0..9_u8).map(|n| LockRef { db: 0, key: vec![n].into() }).collect();
     for lock in &names {
-        locks.tie(lock.name(), b"a", Mode::Mutex, (by(5), None));
+        locks.tie(lock.name(), b"a", Mode::Mutex, (with(5), None));
         locks.watch_end(lock.name(), UnixMs(7), Mode::Mutex);
     }
     for owner in 0..6_u8 {
-        locks.tie(OTHER, &[owner], Mode::Permit, (by(u64::from(owner)), None));
+        locks.tie(OTHER, &[owner], Mode::Permit, (with(u64::from(owner)), None));
     }
     locks.records.note_read_end(names[0].name(), UnixMs(7), MonoMs(0));
     let known = |locks: &Locks| names.iter().filter(|lock| locks.records.knows(lock.name())).count();
@@ -339,7 +410,7 @@ fn a_demotion_reads_no_record_and_ties_are_freed_a_few_at_a_time() {
 fn a_server_that_is_the_primary_again_knows_only_new_ties() {
     let mut locks = Locks::default();
     for owner in [b"a", b"b"] {
-        locks.tie(LOCK, owner, Mode::Read, (by(9), None));
+        locks.tie(LOCK, owner, Mode::Read, (with(9), None));
     }
     locks.records.note_read_end(LOCK, UnixMs(7), MonoMs(0));
     locks.records.count_admitted(LOCK, MonoMs(0));
@@ -349,7 +420,7 @@ fn a_server_that_is_the_primary_again_knows_only_new_ties() {
     locks.session_ended(9);
     assert_eq!((locks.next_ended_tie(), locks.next_in(UnixMs(0), MonoMs(0))), (None, None));
     assert!(may_tie(&mut locks, b"a", Mode::Read, 1));
-    locks.tie(LOCK, b"a", Mode::Read, (by(4), None));
+    locks.tie(LOCK, b"a", Mode::Read, (with(4), None));
     assert_eq!(locks.session(LOCK, b"a", Mode::Read), by(4), "a tie of before holds no younger one back");
     assert_eq!((locks.sessions.tie_count(), locks.session(LOCK, b"b", Mode::Read)), (1, None));
     locks.untie(LOCK, b"b", Mode::Read);
@@ -364,7 +435,7 @@ fn a_server_that_is_the_primary_again_knows_only_new_ties() {
 #[test]
 fn parked_ends_arm_no_timer() {
     let mut locks = Locks::default();
-    locks.tie(LOCK, b"a", Mode::Mutex, (by(5), None));
+    locks.tie(LOCK, b"a", Mode::Mutex, (with(5), None));
     locks.session_ended(5);
     locks.park_sessions();
     assert_eq!(locks.next_in(UnixMs(0), MonoMs(0)), None);
@@ -387,7 +458,7 @@ fn a_blocked_waiter_is_tied_to_the_connection_that_it_blocks() {
 fn the_number_of_ties_is_bounded() {
     let mut locks = Locks::default();
     assert!(!may_tie(&mut locks, b"a", Mode::Mutex, 0));
-    locks.tie(LOCK, b"a", Mode::Mutex, (by(5), None));
+    locks.tie(LOCK, b"a", Mode::Mutex, (with(5), None));
     assert!(may_tie(&mut locks, b"a", Mode::Mutex, 1), "the same owner has its tie");
     assert!(!may_tie(&mut locks, b"b", Mode::Mutex, 1));
     assert!(!may_tie_waiter(&mut locks, b"b", Mode::Mutex, 1));
@@ -403,7 +474,7 @@ fn a_waiter_asks_again_by_no_older_connection() {
     };
     locks.join(LOCK, waiter(5, 1));
     let check = |locks: &Locks, mode, client| locks.check_waiters_tie_moves(LOCK, (b"a", mode), client);
-    assert_eq!(check(&locks, Mode::Mutex, 4), Err(Error::TiedToYounger));
+    assert_eq!(check(&locks, Mode::Mutex, 4), Err(Error::TiedToAnother));
     for (mode, client) in [(Mode::Mutex, 5), (Mode::Mutex, 6), (Mode::Write, 4)] {
         assert_eq!(check(&locks, mode, client), Ok(()));
     }

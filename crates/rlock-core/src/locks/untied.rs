@@ -40,7 +40,7 @@ impl Locks {
             let Some((client, hold)) = self.sessions.next_untied() else { return };
             freed = freed.saturating_add(hold.weight());
             // The same hold may have been acquired and tied to the same connection again.
-            if !self.is_tied_to(client, &hold) {
+            if !self.is_indexed_by(client, &hold) {
                 self.remove_hold(client, &hold);
             }
         }

@@ -3,7 +3,7 @@
 use super::super::tests::{enqueued, lock, waiter};
 use super::*;
 use crate::error::Error;
-use crate::locks::{Databases, Limits, LockName, Locks, Session, Ticket, TieLimits};
+use crate::locks::{Call, Databases, Limits, LockName, Locks, Session, Ticket, TieLimits};
 use crate::types::{LeaseMs, Mode, PermitLimit, Wanted};
 
 fn user(name: &str) -> Option<User> {
@@ -12,6 +12,10 @@ fn user(name: &str) -> Option<User> {
 
 fn by(client: u64) -> Option<Session> {
     Some(Session { client, grace: LeaseMs::SHORTEST })
+}
+
+fn with(client: u64) -> Call {
+    Call { client, grace: Some(LeaseMs::SHORTEST) }
 }
 
 fn usage(locks: &Locks, name: &str) -> (usize, usize) {
@@ -82,12 +86,12 @@ fn a_user_gets_its_share_of_the_ties() {
     };
     for owner in ["a", "b"] {
         assert_eq!(may_tie(&mut locks, owner, Some("eve")), Ok(()));
-        locks.tie(lock("k"), owner.as_bytes(), Mode::Permit, (by(5), user("eve")));
+        locks.tie(lock("k"), owner.as_bytes(), Mode::Permit, (with(5), user("eve")));
     }
     assert_eq!(may_tie(&mut locks, "c", Some("eve")), Err(Error::UserHasTooManyTies));
     assert_eq!(may_tie(&mut locks, "a", Some("eve")), Ok(()));
     assert_eq!(may_tie(&mut locks, "a", Some("bob")), Ok(()));
-    locks.tie(lock("k"), b"a", Mode::Permit, (by(6), user("bob")));
+    locks.tie(lock("k"), b"a", Mode::Permit, (with(6), user("bob")));
     assert_eq!((usage(&locks, "eve"), usage(&locks, "bob")), ((0, 1), (0, 1)));
     // Waiters with SESSION count too.
     let tied = Waiter { user: user("eve"), session: by(5), ..waiter("w", 1) };
@@ -99,7 +103,7 @@ fn a_user_gets_its_share_of_the_ties() {
     assert_eq!((usage(&locks, "eve"), waits(&mut locks, "eve")), ((1, 2), Ok(())));
     assert_eq!(may_tie(&mut locks, "b", Some("eve")), Ok(()));
     assert_eq!(may_tie(&mut locks, "c", Some("eve")), Err(Error::UserHasTooManyTies));
-    locks.tie(lock("k"), b"d", Mode::Permit, (by(7), None));
+    locks.tie(lock("k"), b"d", Mode::Permit, (with(7), None));
     assert_eq!(may_tie(&mut locks, "e", Some("bob")), Err(Error::TooManyTies));
     assert_eq!(may_tie(&mut locks, "d", Some("bob")), Ok(()), "the tie is there already");
 }
@@ -107,7 +111,7 @@ fn a_user_gets_its_share_of_the_ties() {
 #[test]
 fn a_demotion_leaves_the_ties_of_waiters() {
     let mut locks = Locks::default();
-    locks.tie(lock("k"), b"a", Mode::Mutex, (by(5), user("eve")));
+    locks.tie(lock("k"), b"a", Mode::Mutex, (with(5), user("eve")));
     locks.join(lock("k"), Waiter { user: user("bob"), session: by(5), ..waiter("b", 1) });
     locks.demoted();
     assert_eq!((usage(&locks, "eve"), usage(&locks, "bob"), locks.sessions.tie_count()), ((0, 0), (1, 1), 1));
@@ -154,13 +158,16 @@ fn step(locks: &mut Locks, dice: &mut Dice, number: u64) {
             locks.join(name, Waiter { wanted, session, user: of, fair: number.is_multiple_of(2), ..waiter });
         }
         2 => drop(locks.join(name, Waiter { wanted, session, user: of, ..waiter(owner, number) })),
-        3 | 4 => locks.tie(name, owner.as_bytes(), wanted.mode(), (session, of)),
+        3 | 4 => {
+            let call = Call { client: dice.roll(4), grace: session.map(|session| session.grace) };
+            locks.tie(name, owner.as_bytes(), wanted.mode(), (call, of));
+        }
         5 => locks.untie(name, owner.as_bytes(), wanted.mode()),
         6 => locks.untie_all(name),
         // As a grant does.
         7 => {
             if let Some(head) = locks.records.head(name).cloned() {
-                locks.tie(name, &head.owner, head.mode(), (head.session, head.user));
+                locks.tie(name, &head.owner, head.mode(), (head.call(), head.user));
                 locks.leave(head.ticket);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{LockRef, Session, Ticket};
+use super::{Call, LockRef, Session, Ticket};
 use crate::types::{LeaseMs, Mode, MonoMs, Wanted};
 use crate::weight::Weighed;
 
@@ -44,6 +44,15 @@ impl Waiter {
     pub(super) fn may_gain_by_the_end_of(&self, gone: &Self) -> bool {
         let joins = matches!(self.wanted, Wanted::Read | Wanted::Permit(_));
         joins || self.wanted != gone.wanted || self.fair != gone.fair
+    }
+
+    /// The call that waits.
+    pub fn call(&self) -> Call {
+        let session = self.session;
+        Call {
+            client: session.map_or(self.client_id, |session| session.client),
+            grace: session.map(|session| session.grace),
+        }
     }
 
     /// The mode in which it wants the lock.

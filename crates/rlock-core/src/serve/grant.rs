@@ -140,7 +140,7 @@ impl<P: Server> At<'_, '_, P> {
             let announced = locks.records.announced_end(lock);
             locks.records.forget_called(lock);
             // In this order: with the last waiter of a connection that has ended, its end is forgotten.
-            locks.tie(lock, &head.owner, head.mode(), (head.session, head.user.clone()));
+            locks.tie(lock, &head.owner, head.mode(), (head.call(), head.user.clone()));
             locks.leave(head.ticket);
             announced
         })

@@ -121,7 +121,7 @@ pub(super) fn answer(reply: Reply) -> Answer {
 
 pub(super) fn error(error: &Error) -> Answer {
     let line = error.to_string();
-    let prefixes = ["ERR", "WRONGTYPE", "WRONGLOCK", "QUEUEFULL", "UNBLOCKED", "TRYAGAIN"];
+    let prefixes = ["ERR", "WRONGTYPE", "WRONGLOCK", "QUEUEFULL", "UNBLOCKED", "TRYAGAIN", "UNTIED"];
     let prefix = prefixes.into_iter().find(|prefix| line.split(' ').next() == Some(prefix));
     Answer::Error(prefix.expect("a known prefix"))
 }

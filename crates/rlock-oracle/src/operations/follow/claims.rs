@@ -4,7 +4,7 @@ use super::super::hash::owners;
 use super::super::op::{LOCKS, Lock, OWNERS, Op, Owner, WORDS, Word};
 use super::super::values::{Answer, Value};
 use super::stand::Stand;
-use super::{Before, Claim, Follow, REFUSED};
+use super::{Before, Claim, Follow, TIED, UNTIED};
 
 impl Follow {
     /// The waiters that were granted a lock in this step.
@@ -59,7 +59,7 @@ impl Follow {
                 self.granted.retain(|_, (granted, _)| *granted != claim);
                 self.promised.insert(claim, self.ends(claim));
             }
-            (_, Some(Answer::Error(REFUSED))) => {}
+            (_, Some(Answer::Error(TIED | UNTIED))) => {}
             (Op::Release { lock, owner, .. } | Op::Renew { lock, owner, .. }, Some(_)) => {
                 for (word, _) in WORDS {
                     let claim = (lock, owner, word);

@@ -6,8 +6,8 @@
 //! - waiters are served in the order of their arrival, and no owner acquires a lock past them;
 //! - once all due work is done, no ended wait lasts, and the timer is set for each free lock with waiters. Redisson
 //!   waiters were notified of each lock that a release or the end of a session left free;
-//! - a tie is that of the owner's last call that succeeded. A call is refused if a younger connection has the tie, else never.
-//!   A hold whose connection has ended lasts for the grace period at most, and every other hold for as long as promised;
+//! - a tie is that of the owner's last call that succeeded. A call with SESSION is refused if its connection is older than one that
+//!   tied or untied the hold, and not that of the last call; never if the connection of the tie has ended. A hold whose connection has ended lasts for the grace period at most, and every other hold for as long as promised;
 //! - a permit is given only if there is room for it, and denied only if there is not, or if others wait.
 //!
 //! At the end every call is answered, and the core has nothing left to remember.
@@ -35,8 +35,11 @@ use super::values::{Answer, Waiter};
 /// How often in a row the timer may be due at once while work is left.
 const MOST_CYCLES: u32 = 1_000;
 
-/// The error of a call whose tie would stay with a younger connection.
-const REFUSED: &str = "TRYAGAIN";
+/// The error of a call that cannot tie the hold, which is tied to another connection.
+const TIED: &str = "TRYAGAIN";
+
+/// The error of a call that cannot tie the hold, which another connection has untied.
+const UNTIED: &str = "UNTIED";
 
 /// An owner that holds a lock, or wants it, in one way.
 type Claim = (Lock, Owner, Word);
@@ -230,7 +233,7 @@ impl Follow {
         if let Some(op) = op {
             self.judge_permits(op, &before, &served, answer.as_ref(), story);
             self.judge_ties(op, &before, &served, answer.as_ref(), story);
-            self.update_ties(op, answer.as_ref());
+            self.update_ties(op, &before, &served, answer.as_ref());
             self.update_claims(op, &before, answer, story);
         } else {
             self.no_more_than_asked(&served, &before, story);

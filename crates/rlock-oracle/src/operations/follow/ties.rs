@@ -9,7 +9,26 @@ use super::super::op::{Ground, LOCKS, Line, Lock, Ms, Op, WORDS, Wait, Word};
 use super::super::real_words::lease;
 use super::super::values::{Answer, Via};
 use super::claims::claim_of;
-use super::{Before, Claim, Follow, REFUSED};
+use super::{Before, Claim, Follow, TIED, UNTIED};
+
+/// A call: its connection, and the grace period of its SESSION.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Call {
+    client: u64,
+    grace: Option<i64>,
+}
+
+impl Call {
+    fn of((client, grace): (u64, Option<LeaseMs>)) -> Self {
+        Self { client, grace: grace.map(LeaseMs::get) }
+    }
+
+    /// The connection to which it ties.
+    fn tie(self) -> Option<Tie> {
+        let client = self.client;
+        self.grace.map(|grace| Tie { client, grace })
+    }
+}
 
 /// The tie of a hold or of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +37,22 @@ pub(super) struct Tie {
     pub(super) grace: i64,
 }
 
-/// The connections, and the holds and waits tied to them. A tie that is missing from the maps is not known.
+/// What the calls for a hold have made of its tie, from the first with SESSION on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Past {
+    /// The last call; none since the connection of the tie ended.
+    last: Option<Call>,
+    /// The youngest connection of all these calls.
+    youngest: u64,
+}
+
+impl Past {
+    fn tie(self) -> Option<Tie> {
+        self.last?.tie()
+    }
+}
+
+/// The connections, and the holds and waits tied to them. What is missing from the maps is not known.
 #[derive(Default)]
 pub(super) struct Ties {
     /// The connections that the server has, the oldest first.
@@ -27,8 +61,9 @@ pub(super) struct Ties {
     /// The connection and SESSION of the next command.
     asked: Option<(u64, Option<LeaseMs>)>,
     ended: BTreeSet<u64>,
-    holds: BTreeMap<Claim, Option<Tie>>,
-    waits: BTreeMap<Claim, Option<Tie>>,
+    /// `None`: never tied.
+    holds: BTreeMap<Claim, Option<Past>>,
+    waits: BTreeMap<Claim, Call>,
     /// Whether a session's end has shortened the lease of each lock, and Redisson waiters were not notified yet.
     unnotified: [bool; LOCKS.len()],
 }
@@ -85,27 +120,49 @@ impl Ties {
         self.ended.contains(&tie.client)
     }
 
-    /// Whether the tie before stays, if that is certain: it moves only to a younger connection, or away from an ended one.
-    fn stays(&self, before: Option<Option<Tie>>, asked: Option<Tie>) -> Option<bool> {
-        let Some(asked) = asked else { return Some(false) };
-        Some(before?.is_some_and(|before| !self.has_ended(before) && asked.client < before.client))
+    /// Whether a call cannot tie the hold, if that is certain: with SESSION, on another connection than the last call, older than
+    /// one before, and the tie is not that of an ended connection.
+    fn stays(&self, before: Option<Option<Past>>, call: Call) -> Option<bool> {
+        if call.grace.is_none() {
+            return Some(false);
+        }
+        let is_old = |past: Past| {
+            let is_last = past.last.is_some_and(|last| last.client == call.client);
+            !is_last && call.client < past.youngest && !self.is_over(past)
+        };
+        Some(before?.is_some_and(is_old))
     }
 
-    /// The tie after a grant, if it is certain.
-    fn after(&self, before: Option<Option<Tie>>, asked: Option<Tie>) -> Option<Option<Tie>> {
-        if self.stays(before, asked)? { before } else { Some(asked) }
+    /// Whether the connection of the tie has ended.
+    fn is_over(&self, past: Past) -> bool {
+        past.last.is_none() || past.tie().is_some_and(|tie| self.has_ended(tie))
+    }
+
+    /// What is certain after a call that has succeeded, or a grant to its waiter.
+    fn after(&self, before: Option<Option<Past>>, call: Call) -> Option<Option<Past>> {
+        if self.stays(before, call)? {
+            return before;
+        }
+        let first = call.grace.map(|_| Past { last: Some(call), youngest: call.client });
+        Some(match before? {
+            // Away from an ended connection a tie moves to any other, as if it were the first.
+            Some(past) if call.grace.is_none() || !self.is_over(past) => {
+                Some(Past { last: Some(call), youngest: past.youngest.max(call.client) })
+            }
+            _ => first,
+        })
     }
 
     /// The holds whose connections have ended, and whose leases may not be shortened yet.
     pub(super) fn ending(&self) -> Vec<(Claim, Tie)> {
-        let known = self.holds.iter().filter_map(|(claim, tie)| Some((*claim, (*tie)?)));
+        let known = self.holds.iter().filter_map(|(claim, past)| Some((*claim, (*past)?.tie()?)));
         known.filter(|(_, tie)| self.has_ended(*tie)).collect()
     }
 }
 
-fn set(map: &mut BTreeMap<Claim, Option<Tie>>, claim: Claim, tie: Option<Option<Tie>>) {
-    match tie {
-        Some(tie) => drop(map.insert(claim, tie)),
+fn set<T>(map: &mut BTreeMap<Claim, T>, claim: Claim, value: Option<T>) {
+    match value {
+        Some(value) => drop(map.insert(claim, value)),
         None => drop(map.remove(&claim)),
     }
 }
@@ -130,28 +187,32 @@ impl Follow {
     pub(super) fn inherit_ties(&mut self, before: &Before, served: &[Claim]) {
         for claim in served {
             let waited = self.ties.waits.remove(claim);
-            let tie = waited.and_then(|tie| self.ties.after(self.tie_before(before, &[], *claim), tie));
-            set(&mut self.ties.holds, *claim, tie);
+            let past = waited.and_then(|call| self.ties.after(self.past_before(before, &[], *claim), call));
+            set(&mut self.ties.holds, *claim, past);
             // A hand-off notifies Redisson waiters that would sleep for too long. Beside other readers, they sleep
             // until the leases of these end.
             self.ties.unnotified[claim.0.0] = false;
         }
     }
 
-    /// The tie of a hold before this step. A hold that neither existed nor was granted in it had none.
-    fn tie_before(&self, before: &Before, served: &[Claim], claim: Claim) -> Option<Option<Tie>> {
+    /// The past of a hold before this step. A hold that neither existed nor was granted in it had none.
+    fn past_before(&self, before: &Before, served: &[Claim], claim: Claim) -> Option<Option<Past>> {
         let (lock, owner, word) = claim;
         let held = before.stands[lock.0].holds(owner, word) || served.contains(&claim);
         if held { self.ties.holds.get(&claim).copied() } else { Some(None) }
     }
 
-    /// The tie of a wait before this step.
-    fn wait_before(&self, before: &Before, claim: Claim) -> Option<Option<Tie>> {
+    /// Whether the wait of this owner before this step stays tied to its younger connection, if that is certain.
+    fn wait_stays(&self, before: &Before, claim: Claim, call: Call) -> Option<bool> {
         let waited = before.queues[claim.0.0].iter().any(|by| (by.owner, by.word) == (claim.1, claim.2));
-        if waited { self.ties.waits.get(&claim).copied() } else { Some(None) }
+        if !waited || call.grace.is_none() {
+            return Some(false);
+        }
+        let tie = self.ties.waits.get(&claim)?.tie();
+        Some(tie.is_some_and(|tie| !self.ties.has_ended(tie) && call.client < tie.client))
     }
 
-    /// A call with SESSION is refused where the tie would stay with a younger connection, and only there. That changes nothing.
+    /// A call with SESSION is refused where it cannot tie the hold, and only there. That changes nothing.
     pub(super) fn judge_ties(
         &self,
         op: Op,
@@ -160,15 +221,13 @@ impl Follow {
         answer: Option<&Answer>,
         story: &str,
     ) {
-        let (client, grace) = self.real.calls_on;
-        let asked = grace.map(|grace| Tie { client, grace: grace.get() });
-        let stays = |tie| self.ties.stays(tie, asked);
-        let hold = |claim| stays(self.tie_before(before, served, claim));
+        let call = Call::of(self.real.calls_on);
+        let hold = |claim| self.ties.stays(self.past_before(before, served, claim), call);
         let (claims, wait) = match op {
             Op::Acquire { lock, owner, word, wait, .. } => {
                 let claim = (lock, owner, word);
                 let enqueues = matches!(wait, Wait::Enqueue(..));
-                (vec![claim], enqueues.then(|| stays(self.wait_before(before, claim))))
+                (vec![claim], enqueues.then(|| self.wait_stays(before, claim, call)))
             }
             Op::Renew { lock, owner, word, .. } => {
                 let claims = WORDS.into_iter().map(|(word, _)| (lock, owner, word));
@@ -177,9 +236,15 @@ impl Follow {
             _ => return,
         };
         match answer {
-            Some(Answer::Error(REFUSED)) => {
+            Some(Answer::Error(why @ (TIED | UNTIED))) => {
                 let certain = claims.iter().map(|claim| hold(*claim)).chain(wait).all(|by| by == Some(false));
-                assert!(!certain, "{story}: refused, and no younger connection has the tie");
+                assert!(!certain, "{story}: refused, and the call could tie the hold");
+                let may_be = |claim: &Claim| match self.past_before(before, served, *claim) {
+                    Some(past) => past.is_some_and(|past| past.tie().is_some()) == (*why == TIED),
+                    None => true,
+                };
+                let by_wait = *why == TIED && wait.is_some_and(|stays| stays != Some(false));
+                assert!(by_wait || claims.iter().any(may_be), "{story}: {why} is not the reason");
                 for claim in claims.iter().filter(|claim| !served.contains(claim)) {
                     let (was, is) = (&before.stands[claim.0.0], self.stand(claim.0));
                     assert_eq!(was.of(claim.1, claim.2), is.of(claim.1, claim.2), "{story}: {claim:?}");
@@ -188,7 +253,7 @@ impl Follow {
             Some(Answer::Holds(..) | Answer::One) => {
                 let held: Vec<_> = claims.into_iter().filter(|claim| self.holds(*claim)).collect();
                 let stays = held.len() == 1 && hold(held[0]) == Some(true);
-                assert!(!stays, "{story}: answered, and a younger connection has the tie of {held:?}");
+                assert!(!stays, "{story}: answered, and the call could not tie {held:?}");
             }
             Some(Answer::Enqueued) => {
                 let stays = wait == Some(Some(true));
@@ -199,16 +264,18 @@ impl Follow {
     }
 
     /// Updates the ties of an owner after its call: a call that succeeds is tied to its own connection.
-    pub(super) fn update_ties(&mut self, op: Op, answer: Option<&Answer>) {
-        let (client, grace) = self.real.calls_on;
-        let asked = grace.map(|grace| Tie { client, grace: grace.get() });
+    pub(super) fn update_ties(&mut self, op: Op, before: &Before, served: &[Claim], answer: Option<&Answer>) {
+        let call = Call::of(self.real.calls_on);
+        let after = |follow: &Self, claim| follow.ties.after(follow.past_before(before, served, claim), call);
         match (op, answer) {
             (Op::Acquire { lock, owner, word, .. }, Some(Answer::Holds(..))) => {
-                self.ties.holds.insert((lock, owner, word), asked);
+                let claim = (lock, owner, word);
+                let past = after(self, claim);
+                set(&mut self.ties.holds, claim, past);
                 self.ties.unnotified[lock.0] = false;
             }
             (Op::Acquire { lock, owner, word, .. }, Some(Answer::Blocked | Answer::Enqueued)) => {
-                self.ties.waits.insert((lock, owner, word), asked);
+                self.ties.waits.insert((lock, owner, word), call);
             }
             (Op::Renew { lock, owner, word, .. }, Some(Answer::One)) => {
                 self.ties.unnotified[lock.0] = false;
@@ -216,7 +283,8 @@ impl Follow {
                 let meant = |claim: &&Claim| word == Word::None || word == claim.2;
                 let held: Vec<_> = claims.iter().filter(meant).filter(|claim| self.holds(**claim)).collect();
                 for claim in &held {
-                    set(&mut self.ties.holds, **claim, (held.len() == 1).then_some(asked));
+                    let past = if held.len() == 1 { after(self, **claim) } else { None };
+                    set(&mut self.ties.holds, **claim, past);
                 }
             }
             (Op::Release { lock, owner, word, .. }, Some(Answer::Zero)) => {
@@ -264,7 +332,8 @@ impl Follow {
         self.ties.waits.retain(|(lock, owner, word), _| {
             queues[lock.0].iter().any(|by| (by.owner, by.word) == (*owner, *word))
         });
-        for (claim, tie) in &self.ties.holds {
+        for (claim, past) in &self.ties.holds {
+            let tie = past.and_then(Past::tie);
             if tie.is_some_and(|tie| self.ties.has_ended(tie)) {
                 continue;
             }
@@ -280,7 +349,7 @@ impl Follow {
             return;
         }
         let tie = self.ties.waits.get(&claim_of(words));
-        let lives = tie.is_some_and(|tie| tie.is_none_or(|tie| !self.ties.has_ended(tie)));
+        let lives = tie.is_some_and(|call| call.tie().is_none_or(|tie| !self.ties.has_ended(tie)));
         assert!(!lives, "{story}: {words:?}, but its connection is there");
     }
 
@@ -324,14 +393,17 @@ impl Follow {
             let over = stand.ends(owner, word).is_none_or(|ends| ends > latest);
             let firm = self.ground == Ground::Firm;
             assert!(!(firm && over && stand.holds(owner, word)), "{story}: {claim:?} outlives {tie:?}");
-            self.ties.holds.insert(claim, None);
+            if let Some(Some(past)) = self.ties.holds.get_mut(&claim) {
+                past.last = None;
+            }
         }
         if self.ground != Ground::Firm {
             self.ties.unnotified = Default::default();
         }
         for lock in (0..LOCKS.len()).map(Lock) {
             for waiter in self.real.queue(lock).iter().filter(|by| matches!(by.via, Via::Channel(_))) {
-                let tie = self.ties.waits.get(&(lock, waiter.owner, waiter.word)).copied().flatten();
+                let call = self.ties.waits.get(&(lock, waiter.owner, waiter.word));
+                let tie = call.and_then(|call| call.tie());
                 assert!(!tie.is_some_and(|tie| self.ties.has_ended(tie)), "{story}: {waiter:?} still waits");
             }
         }
