@@ -139,6 +139,11 @@ func (a *acquisition) receiver(what output, l *link) receiver {
 			once.send([]string{"ASKING"}, o.response, ignore)
 			once.send(o.words(what, ""), o.response, a.receiver(what, once))
 			return
+		case refused.code() == "UNTIED" && waits && what.command == cmdRenew && l == a.link:
+			// The refusal came here: the server protects the hold against closed connections only.
+			l.send(o.words(output{command: cmdKeep, lease: what.lease}, ""), o.response, ignore)
+			l.send(o.words(what, ""), o.response, a.receiver(what, l))
+			return
 		case moved && now()-a.moved > settles:
 			if a.follow(); a.link != l {
 				return

@@ -27,7 +27,7 @@ var refusals = []struct {
 	{"QUEUEFULL", failedFinal, ErrQueueFull,
 		"the queue of the lock %[2]s is full on the server %[3]s (%[1]s); try again later, or raise the server's limit"},
 	{"WRONGTYPE WRONGLOCK", failedGone, ErrNotALock, "the key %[2]s on the server %[3]s holds something else (%[1]s); choose another name"},
-	{"LOADING BUSY MASTERDOWN CLUSTERDOWN TRYAGAIN UNBLOCKED", failedPassing, ErrRefused, refused},
+	{"LOADING BUSY MASTERDOWN CLUSTERDOWN TRYAGAIN UNBLOCKED UNTIED", failedPassing, ErrRefused, refused},
 }
 
 const (

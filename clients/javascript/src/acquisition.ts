@@ -339,7 +339,13 @@ export class Acquisition {
     // Behind its CANCEL a request would leave a lock behind.
     const counts = link === this.link && machine.pending === output.id;
     if (counts && next instanceof Link && next.commands.connection) return this.#send(output, next);
-    const moved = cause instanceof ServerError && cause.message.includes("does not serve the channel's slot");
+    const refused = cause instanceof ServerError ? cause.message : "";
+    if (counts && output.command === "RENEW" && refused.startsWith("UNTIED ")) {
+      // The refusal came here: the server protects the hold against closed connections only.
+      link.commands.request(words("RENEW", order, { lease: output.lease, session: false }), this.#response).catch(() => undefined);
+      return this.#send(output);
+    }
+    const moved = refused.includes("does not serve the channel's slot");
     if (moved) link.listenAnew(cause);
     const { failure, error } = client.failure(order.lock, cause, link);
     const kind = moved || next !== undefined ? "passing" : failure;

@@ -70,7 +70,7 @@ const REFUSALS: [RegExp, Failure, RlockErrorClass][] = [
   [/^(NOPERM|NOAUTH|WRONGPASS) /, "final", Permission],
   [/^QUEUEFULL /, "final", QueueFull],
   [/^(WRONGTYPE|WRONGLOCK) /, "gone", NotALock],
-  [/^(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|UNBLOCKED) /, "passing", Refused],
+  [/^(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|UNBLOCKED|UNTIED) /, "passing", Refused],
   [/^ERR .*rlock\.accept is no/, "draining", Refused],
 ];
 

@@ -16,8 +16,13 @@ pub struct Refusal {
 impl Refusal {
     /// Whether the same command may well succeed a little later.
     pub fn passes(&self) -> bool {
-        ["LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED"]
+        ["LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", "UNTIED"]
             .contains(&self.code.as_str())
+    }
+
+    /// Whether the connection is an old one of its owner, whose hold another connection has untied.
+    pub fn is_untied(&self) -> bool {
+        self.code == "UNTIED"
     }
 
     /// Whether the server has become a replica.

@@ -70,19 +70,33 @@ fn tying(entry: &Entry) -> Option<(&String, &[String])> {
     Some((words.get(2)?, words.get(3..)?))
 }
 
-/// Each ACQUIRE and RENEW of an owner says SESSION with its grace, or none does. The RENEW that leaves a hold in the server says none.
+/// Each ACQUIRE and RENEW of an owner says SESSION with its grace, or none does. The RENEW that leaves a hold in the server says none, and
+/// one that follows a refusal as UNTIED on its connection.
 fn said_in_all_or_none(book: &Book, graces: &[Grace]) -> Result<(), Problem> {
+    let mut untied = HashSet::new();
     for entry in &book.entries {
         let Some((owner, words)) = tying(entry) else { continue };
         let Some(hold) = grace(graces, book, owner, entry.at) else { continue };
         let (wanted, found) = (&hold.grace, session(words));
         let leaves = entry.name() == Some("RLOCK.RENEW") && hold.left.is_some_and(|left| entry.at >= left);
-        if found != wanted.as_ref() && !(leaves && found.is_none()) {
+        let here = (owner, entry.connection);
+        if is_untied(entry) {
+            untied.insert(here);
+        }
+        if found.is_none() && (leaves || untied.remove(&here)) {
+            continue;
+        }
+        if found != wanted.as_ref() {
             let text = format!("rule SESSION: {owner} has {wanted:?}, and said {}", words.join(" "));
             return Err(text.into());
         }
     }
     Ok(())
+}
+
+fn is_untied(entry: &Entry) -> bool {
+    let What::Request { reply: Some(reply), .. } = &entry.what else { return false };
+    matches!(&reply.value, Frame::Error(why) if why.starts_with(b"UNTIED "))
 }
 
 /// On a new connection, holds are tied before any other command of a lock goes out.

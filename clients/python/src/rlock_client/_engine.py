@@ -479,7 +479,13 @@ class Engine:
         def receive(value: Any, sent_at: int) -> None:
             if isinstance(value, Exception):
                 code, there, value = self.refusal(value, link, one.spec.lock)
-                if there is not None and one.machine.pending == send.number and self._redirect(one, send, code, there):
+                waits = one.machine.pending == send.number
+                if there is not None and waits and self._redirect(one, send, code, there):
+                    return
+                if code == "UNTIED" and waits and link is one.link and send.command == "RENEW":
+                    # The refusal came here: the server protects the hold against closed connections only.
+                    link.send(wire.words_of(send._replace(keep=True), one.spec, one.owner, b""), ignore)
+                    self._send(one, send)
                     return
             elif value is None and asking is not None and queues:
                 value = Failed("passing", Denied(lock=one.spec.lock))  # of a server that gets the slot

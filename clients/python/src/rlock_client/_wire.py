@@ -81,7 +81,7 @@ NOT_SERVED = "does not serve the channel's slot"
 CODES = {kind: code for code, kind in DefaultParser.EXCEPTION_CLASSES.items() if isinstance(kind, type)}
 # What the server's refusals mean, by the beginnings of their texts.
 REFUSALS: list[tuple[str, Failure, type[errors.Error]]] = [
-    (r"(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|UNBLOCKED|MOVED|ASK) ", "passing", errors.Refused),
+    (r"(LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|UNBLOCKED|UNTIED|MOVED|ASK) ", "passing", errors.Refused),
     (r".*rlock\.accept is no", "draining", errors.Refused),
     (rf".*{NOT_SERVED}", "passing", errors.Refused),
     (r".*unknown command", "final", errors.ModuleMissing),

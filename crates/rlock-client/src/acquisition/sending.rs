@@ -1,6 +1,7 @@
 //! The commands of an acquisition, and what their answers say.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{Cmd, Value, cmd};
 use rlock_links::{Instant, Next, NoAnswer, Node, Order, Refusal, answer};
@@ -94,17 +95,17 @@ impl Acquisition {
     fn words(&self, command: Command) -> Cmd {
         match command {
             Command::Enqueue { .. } | Command::Acquire => self.acquire(Ask::Now),
-            Command::Renew { lease } => {
-                let lease = lease.and_then(|ms| u64::try_from(ms).ok()).map(std::time::Duration::from_millis);
-                command::renew(&self.claim, lease.unwrap_or(self.terms.lease), self.terms.extras.session)
-            }
-            Command::Keep { lease } => {
-                let lease = std::time::Duration::from_millis(u64::try_from(lease).unwrap_or_default());
-                command::renew(&self.claim, lease, None)
-            }
+            Command::Renew { lease } => self.renew(lease, self.terms.extras.session),
+            Command::Keep { lease } => self.renew(Some(lease), None),
             Command::Cancel => command::about("RLOCK.CANCEL", &self.claim.key, Some(&self.claim.owner)),
             Command::Release => command::release(&self.claim, 0),
         }
+    }
+
+    /// The lease in ms; `None` for that of the terms.
+    fn renew(&self, lease: Option<i64>, session: Option<Duration>) -> Cmd {
+        let lease = lease.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or_default()));
+        command::renew(&self.claim, lease.unwrap_or(self.terms.lease), session)
     }
 
     fn acquire(&self, ask: Ask<'_>) -> Cmd {
@@ -173,8 +174,21 @@ impl Acquisition {
                 let words = self.words(sent.command);
                 self.send_again(node, vec![words], Sent { denied: Denied::Refused(error), ..sent });
             }
+            Next::Refused if refusal.is_untied() && self.is_at(node) => self.send_tying(node, sent),
             Next::Refused => self.failed(sent.n, at, failure(refusal, &error), error),
         }
+    }
+
+    /// Another connection has untied the hold. RENEW without SESSION, and the command again: the answer that came here shows that
+    /// this connection is not a closed one, against which the server protects the hold.
+    fn send_tying(self: &Arc<Self>, node: &Arc<Node>, sent: Sent) {
+        let lease = if let Command::Renew { lease } = sent.command { lease } else { None };
+        let commands = vec![self.renew(lease, None), self.words(sent.command)];
+        self.send_again(node, commands, sent);
+    }
+
+    fn is_at(&self, node: &Arc<Node>) -> bool {
+        Arc::ptr_eq(&self.state().servers.lock, node)
     }
 
     fn replied(self: &Arc<Self>, node: &Arc<Node>, n: u64, at: Instant, reply: Reply) {

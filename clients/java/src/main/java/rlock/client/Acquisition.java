@@ -533,7 +533,13 @@ final class Acquisition {
     }
     Receiver receiver =
         (value, sentAt) -> {
-          if (value instanceof Refusal refusal) {
+          boolean renews = send.command() == Command.RENEW && machine.pending == send.number();
+          if (renews && value instanceof Refusal refusal && refusal.untied() && to == link) {
+            // The refusal came here: the server protects the hold against closed connections only.
+            Send plain = new Send(send.number(), Command.KEEP, send.ms(), false);
+            to.send(Wire.words(plain, plan, claim, null), Link.IGNORE);
+            send(send, to, false);
+          } else if (value instanceof Refusal refusal) {
             refused(send, sentAt, engine.refusal(refusal, lock(), to));
           } else if (value instanceof Failed failed) {
             reply(send, sentAt, failed);

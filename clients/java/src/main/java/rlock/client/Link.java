@@ -49,7 +49,11 @@ abstract class Link {
   static final List<String> HELLO = List.of("HELLO");
 
   /** The server's error reply. */
-  record Refusal(String text) {}
+  record Refusal(String text) {
+    boolean untied() {
+      return text.startsWith("UNTIED ");
+    }
+  }
 
   /** A command that waits for its reply. */
   private static final class Sent {

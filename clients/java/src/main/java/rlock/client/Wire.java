@@ -43,7 +43,7 @@ import rlock.client.RlockException.Unsupported;
 final class Wire {
   private static final ByteArrayCodec CODEC = ByteArrayCodec.INSTANCE;
   private static final Set<String> PASSING =
-      Set.of("LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED");
+      Set.of("LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNBLOCKED", "UNTIED");
 
   private Wire() {}
 
@@ -100,8 +100,10 @@ final class Wire {
         words.addAll(channel == null ? List.of() : List.of("ENQUEUE", "" + send.ms(), channel));
         yield words;
       }
-      case RENEW -> renew(plan, owner, send.ms() > 0 ? send.ms() * Machine.MS : plan.lease);
-      case KEEP -> renew(plan.with(one -> one.grace = 0), owner, send.ms() * Machine.MS);
+      case RENEW, KEEP -> {
+        Plan tied = send.command() == Machine.Command.KEEP ? plan.with(one -> one.grace = 0) : plan;
+        yield renew(tied, owner, send.ms() > 0 ? send.ms() * Machine.MS : plan.lease);
+      }
       case CANCEL -> List.of("RLOCK.CANCEL", plan.lock, owner);
       case RELEASE -> release(claim, 0);
     };
