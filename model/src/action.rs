@@ -114,6 +114,18 @@ pub(crate) enum Deed {
     GivesBack,
 }
 
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Not => "",
+            Self::Block { forever: true } => " BLOCK 0",
+            Self::Block { forever: false } => " BLOCK 3",
+            Self::Enqueue { forever: true } => " ENQUEUE 0",
+            Self::Enqueue { forever: false } => " ENQUEUE 3",
+        })
+    }
+}
+
 impl fmt::Display for Deed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -129,15 +141,8 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Acquire { party, how, reply } => {
-                let wait = match how {
-                    How::Not => "",
-                    How::Block { forever: true } => " BLOCK 0",
-                    How::Block { forever: false } => " BLOCK 3",
-                    How::Enqueue { forever: true } => " ENQUEUE 0",
-                    How::Enqueue { forever: false } => " ENQUEUE 3",
-                };
                 let lost = if reply == Reply::Lost { ", and the reply is lost" } else { "" };
-                write!(f, "o{}: ACQUIRE {party}, HOLDS 1{wait}{lost}", party.owner)
+                write!(f, "o{}: ACQUIRE {party}, HOLDS 1{how}{lost}", party.owner)
             }
             Self::Again { party } => write!(f, "o{}: ACQUIRE {party}, HOLDS 2", party.owner),
             Self::Release { party, down_to } => {

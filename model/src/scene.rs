@@ -68,7 +68,9 @@ pub(crate) enum May {
     Clock,
 }
 
-use May::{Block, Clock, Detaches, Enqueue, Fair, Fenced, Foreign, Server, Sessions, SharesChannel, Turns, Writers};
+use May::{
+    Block, Clock, Detaches, Enqueue, Fair, Fenced, Foreign, Server, Sessions, SharesChannel, Turns, Writers,
+};
 
 const PLAIN: &[Mode] = &[Mode::Mutex];
 const READS: &[Mode] = &[Mode::Read];

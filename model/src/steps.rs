@@ -264,6 +264,12 @@ fn deliver(sim: &Sim, ghost: &mut Ghost, ticket: Ticket) {
     let granted = ghost.grants.remove(&ticket);
     if let (Some(Ok(Reply::Acquired { .. })), Some(grant)) = (sim.deliver(ticket), granted) {
         // The answer to a later call of the owner is newer.
-        ghost.beliefs.entry(grant.party).or_insert(Belief { holds: 1, ends: grant.ends, by: 0, tied: false, youngest: 0 });
+        ghost.beliefs.entry(grant.party).or_insert(Belief {
+            holds: 1,
+            ends: grant.ends,
+            by: 0,
+            tied: false,
+            youngest: 0,
+        });
     }
 }

@@ -9,7 +9,8 @@ const NO_CONNECTION: &str =
     "!ERR SESSION needs a connection; leave it out in scripts, functions and calls of other modules";
 
 pub(crate) const TIED_TO_ANOTHER: &str = "!TRYAGAIN the owner is tied to another connection; send the call there, or again once that connection has ended";
-pub(crate) const UNTIED: &str = "!UNTIED another connection has untied the owner; send RENEW without SESSION on this connection first";
+pub(crate) const UNTIED: &str =
+    "!UNTIED another connection has untied the owner; send RENEW without SESSION on this connection first";
 
 /// The lease becomes the grace period, or less, soon.
 #[track_caller]
@@ -194,7 +195,11 @@ fn a_call_on_an_older_connection_is_refused_and_changes_nothing() {
     // The connection of the last call has the tie, and a younger one takes it again.
     older.story(&[(BOB, "[2, 60000, 0]")]);
     younger.story(&[(BOB, "[3, 60000, 0]")]);
-    older.story(&[(BOB, TIED_TO_ANOTHER), ("RLOCK.RELEASE lock bob", "0"), ("RLOCK.RELEASE lock bob ALL", "1")]);
+    older.story(&[
+        (BOB, TIED_TO_ANOTHER),
+        ("RLOCK.RELEASE lock bob", "0"),
+        ("RLOCK.RELEASE lock bob ALL", "1"),
+    ]);
     client.story(&[("EXISTS lock", "0")]);
     older.story(&[(BOB, HELD)]);
 }

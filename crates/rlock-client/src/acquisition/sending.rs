@@ -179,8 +179,8 @@ impl Acquisition {
         }
     }
 
-    /// Another connection has untied the hold. RENEW without SESSION, and the command again: the answer that came here shows that
-    /// this connection is not a closed one, against which the server protects the hold.
+    /// Another connection has untied the hold: RENEW without SESSION, and then the command again. The server protects the hold against
+    /// closed connections, and this connection has received an answer.
     fn send_tying(self: &Arc<Self>, node: &Arc<Node>, sent: Sent) {
         let lease = if let Command::Renew { lease } = sent.command { lease } else { None };
         let commands = vec![self.renew(lease, None), self.words(sent.command)];

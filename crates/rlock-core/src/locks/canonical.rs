@@ -161,9 +161,18 @@ impl Locks {
         let row = |(client, (hold, user)): (u64, (&Hold, &Option<User>))| {
             let (lock, owner, mode) = hold;
             let tie = self.tie_of(lock.name(), owner, *mode).filter(|tie| tie.indexed_by() == client);
-            let [last, youngest] = tie.map_or([NONE; 2], |tie| [tie.last.client, tie.youngest].map(|of| lens.connection(of)));
+            let [last, youngest] =
+                tie.map_or([NONE; 2], |tie| [tie.last.client, tie.youngest].map(|of| lens.connection(of)));
             let user = user.as_deref().map_or(NONE, lens.name);
-            [lens.connection(client), (lens.lock)(lock.name()), (lens.name)(owner), *mode as i64, user, last, youngest]
+            [
+                lens.connection(client),
+                (lens.lock)(lock.name()),
+                (lens.name)(owner),
+                *mode as i64,
+                user,
+                last,
+                youngest,
+            ]
         };
         append_sorted(holds.map(row), form);
         for (lock, ties) in &self.sessions.untied {

@@ -6,7 +6,7 @@ use std::ops::Bound;
 
 use super::forgotten::Forgotten;
 use super::ties::{Hold, Ties};
-use super::{Call, Databases, LockName, LockRef, Session, Tie, Ticket, User, Via, Waiter};
+use super::{Call, Databases, LockName, LockRef, Session, Ticket, Tie, User, Via, Waiter};
 use crate::types::{Mode, UnixMs};
 
 /// A tie was refused: the sweep comes to every tie in two rounds, of which the first is under way.

@@ -18,11 +18,11 @@ impl Weighed for Hold {
     }
 }
 
-/// What the calls of an owner have made of the tie of its hold. It lasts until the hold ends, also when a call has untied the hold:
-/// commands of a closed socket still run after those of its successor, and must not tie the hold anew.
+/// The history of the tie of a hold, from the first call with SESSION until the hold ends, also while the hold is untied: commands of
+/// a closed socket still run after those of its successor, and must not tie the hold anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tie {
-    /// The last successful call; none since the connection of the tie ended, if no connection has this client id.
+    /// The last successful call, and no call of any connection since the connection of the tie has ended.
     pub last: Call,
     /// The youngest connection of all successful calls since the first tie.
     pub youngest: u64,
@@ -65,7 +65,7 @@ impl Tie {
         self.session().map_or(NO_CONNECTION, |session| session.client)
     }
 
-    /// Whether calls of this connection may be late ones of a closed socket.
+    /// Whether calls on this connection may be late ones of a closed socket.
     pub(super) fn has_left(self, client: u64) -> bool {
         client != self.last.client && client < self.youngest
     }

@@ -10,14 +10,14 @@ impl Locks {
         self.tie_of(lock, owner, mode)?.session()
     }
 
-    /// What the calls of an owner have made of the tie of its hold; `None` if the hold was never tied.
+    /// The history of the tie of a hold; `None` if the hold was never tied.
     pub fn tie_of(&self, lock: LockName<'_>, owner: &[u8], mode: Mode) -> Option<Tie> {
         let ties =
             self.records.known(lock)?.ties.as_deref().filter(|ties| self.sessions.counts(lock.db, ties))?;
         ties.holds.get(&(Box::from(owner), mode)).copied()
     }
 
-    /// Whether the index by connection has this hold under this connection rightly.
+    /// Whether the entry of this hold in the index by connection is not stale.
     pub(super) fn is_indexed_by(&self, client: u64, (lock, owner, mode): &Hold) -> bool {
         self.tie_of(lock.name(), owner, *mode).is_some_and(|tie| tie.indexed_by() == client)
     }
@@ -28,24 +28,19 @@ impl Locks {
     }
 
     /// A call of an owner has succeeded: with SESSION it ties the hold, and the tie counts for this user; without, it unties the hold.
-    pub fn tie(
-        &mut self,
-        lock: LockName<'_>,
-        owner: &[u8],
-        mode: Mode,
-        (call, user): (Call, Option<User>),
-    ) {
+    pub fn tie(&mut self, lock: LockName<'_>, owner: &[u8], mode: Mode, (call, user): (Call, Option<User>)) {
         if call.grace.is_none() && !self.sessions.has_ties() {
             return;
         }
         let before = self.tie_of(lock, owner, mode);
         let after = self.sessions.tied_after(before, call);
         // The entry of a hold that is untied still counts for the user that tied it.
-        let user = if call.grace.is_some() { user } else { self.user_of_tie(lock, owner, mode).flatten() };
+        let untied = before.is_some() && call.grace.is_none();
+        let user = if untied { self.user_of_tie(lock, owner, mode).flatten() } else { user };
         self.set_tie((lock, owner, mode), after, user);
     }
 
-    /// Sets what is known of the tie of a hold, which counts for this user.
+    /// Sets the history of the tie of a hold, which counts for this user.
     fn set_tie(
         &mut self,
         (lock, owner, mode): (LockName<'_>, &[u8], Mode),
@@ -72,7 +67,7 @@ impl Locks {
         }
     }
 
-    /// The end of the connection of a tie has had its effect, or is without one: the owner lives.
+    /// The end of the connection of a tie has shortened the lease, or does not, since the owner lives.
     pub(super) fn end_tie(&mut self, lock: LockName<'_>, owner: &[u8], mode: Mode) {
         let user = self.user_of_tie(lock, owner, mode).flatten();
         let ended = self.tie_of(lock, owner, mode).map(Tie::ended);
@@ -92,7 +87,7 @@ impl Locks {
         Some(self.sessions.user_of(tie.indexed_by(), &(lock.to_ref(), owner.into(), mode)))
     }
 
-    /// A hold has ended, with all that was known of its tie.
+    /// A hold has ended, and the history of its tie with it.
     pub fn untie(&mut self, lock: LockName<'_>, owner: &[u8], mode: Mode) {
         if !self.has_tied_holds(lock) {
             return;

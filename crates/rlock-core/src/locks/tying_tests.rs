@@ -50,14 +50,14 @@ fn check(locks: &Locks, client: u64) -> Result<(), Error> {
 
 #[test]
 fn the_last_success_decides_but_a_late_call_of_an_older_connection_ties_nothing() {
-    let elsewhere = Err(Error::TiedToAnother);
+    let tied_to_another = Err(Error::TiedToAnother);
     let untied = Err(Error::Untied);
     let cases = [
         // The calls, the connection that has ended, the tie after them, and what a call with SESSION on 5 gets.
         (&[][..], 0, None, Ok(())),
         (&[(5, true)], 0, Some(5), Ok(())),
         (&[(4, true)], 0, Some(4), Ok(())),
-        (&[(6, true)], 0, Some(6), elsewhere.clone()),
+        (&[(6, true)], 0, Some(6), tied_to_another.clone()),
         (&[(6, true)], 6, Some(6), Ok(())),
         // Untied by the connection itself, by an older one, and by a younger one.
         (&[(5, true), (5, false)], 0, None, Ok(())),
@@ -67,15 +67,19 @@ fn the_last_success_decides_but_a_late_call_of_an_older_connection_ties_nothing(
         (&[(5, true), (6, true), (6, false)], 6, None, untied.clone()),
         // An older connection adopts what a younger one has untied.
         (&[(6, true), (6, false), (5, false)], 0, None, Ok(())),
-        (&[(5, true), (6, true), (6, false), (4, false), (4, true)], 0, Some(4), elsewhere.clone()),
+        (&[(5, true), (6, true), (6, false), (4, false), (4, true)], 0, Some(4), tied_to_another.clone()),
         (&[(5, true), (6, true), (6, false), (4, false), (4, true)], 4, Some(4), Ok(())),
         (&[(5, true), (6, true), (6, false), (4, false), (4, true), (4, false)], 0, None, untied),
-        (&[(6, true), (6, false), (4, false), (4, true), (7, true)], 0, Some(7), elsewhere),
+        (&[(6, true), (6, false), (4, false), (4, true), (7, true)], 0, Some(7), tied_to_another),
     ];
     for (calls, ended, tie, answer) in cases {
         let mut locks = after(calls);
         locks.session_ended(ended);
-        assert_eq!((tied_to(&locks, LOCK), check(&locks, 5)), (tie, answer.clone()), "{calls:?}, {ended} ended");
+        assert_eq!(
+            (tied_to(&locks, LOCK), check(&locks, 5)),
+            (tie, answer.clone()),
+            "{calls:?}, {ended} ended"
+        );
         // A grant comes without this check: it keeps the tie where the call would be refused.
         locks.tie(LOCK, b"a", Mode::Mutex, (with(5), None));
         let kept = if answer.is_ok() { Some(5) } else { tie };
@@ -104,7 +108,11 @@ fn what_is_known_of_an_untied_hold_lasts_until_it_ends() {
     assert_eq!(check(&locks, 4), Ok(()));
     for by_delete in [true, false] {
         let mut locks = after(&[(6, true), (6, false)]);
-        if by_delete { locks.untie_all(LOCK) } else { locks.sessions.void_ties(Databases::All) };
+        if by_delete {
+            locks.untie_all(LOCK)
+        } else {
+            locks.sessions.void_ties(Databases::All)
+        };
         assert_eq!(check(&locks, 4), Ok(()));
         locks.remove_void_ties(LOCK);
         assert!(!locks.sessions.has_ties());

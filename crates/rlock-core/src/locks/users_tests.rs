@@ -145,6 +145,10 @@ impl Dice {
     }
 }
 
+fn call(dice: &mut Dice, session: Option<Session>) -> Call {
+    Call { client: dice.roll(4), grace: session.map(|session| session.grace) }
+}
+
 fn step(locks: &mut Locks, dice: &mut Dice, number: u64) {
     let key = ["k", "l"][dice.roll(2) as usize];
     let (name, owner) = (lock(key), ["a", "b", "c"][dice.roll(3) as usize]);
@@ -158,10 +162,7 @@ fn step(locks: &mut Locks, dice: &mut Dice, number: u64) {
             locks.join(name, Waiter { wanted, session, user: of, fair: number.is_multiple_of(2), ..waiter });
         }
         2 => drop(locks.join(name, Waiter { wanted, session, user: of, ..waiter(owner, number) })),
-        3 | 4 => {
-            let call = Call { client: dice.roll(4), grace: session.map(|session| session.grace) };
-            locks.tie(name, owner.as_bytes(), wanted.mode(), (call, of));
-        }
+        3 | 4 => locks.tie(name, owner.as_bytes(), wanted.mode(), (call(dice, session), of)),
         5 => locks.untie(name, owner.as_bytes(), wanted.mode()),
         6 => locks.untie_all(name),
         // As a grant does.

@@ -37,7 +37,7 @@ pub(super) struct Tie {
     pub(super) grace: i64,
 }
 
-/// What the calls for a hold have made of its tie, from the first with SESSION on.
+/// The history of a tie, from the first call with SESSION on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Past {
     /// The last call; none since the connection of the tie ended.
@@ -52,7 +52,7 @@ impl Past {
     }
 }
 
-/// The connections, and the holds and waits tied to them. What is missing from the maps is not known.
+/// The connections, and the holds and waits tied to them. An entry that is missing from the maps is not known.
 #[derive(Default)]
 pub(super) struct Ties {
     /// The connections that the server has, the oldest first.
@@ -138,7 +138,7 @@ impl Ties {
         past.last.is_none() || past.tie().is_some_and(|tie| self.has_ended(tie))
     }
 
-    /// What is certain after a call that has succeeded, or a grant to its waiter.
+    /// The history after a call that has succeeded, or a grant to its waiter, if it is certain.
     fn after(&self, before: Option<Option<Past>>, call: Call) -> Option<Option<Past>> {
         if self.stays(before, call)? {
             return before;
