@@ -1,7 +1,7 @@
-//! When the module must listen to changes of keys before its first waiter or reader: when the server may have read
-//! leases that it did not grant. A renewal by a Redisson client may end one of them, and only its event shows that.
+//! When the module must listen to changes of keys before its first waiter or reader: the server may have read leases
+//! that it did not grant. A Redisson client's renewal may end one of them, and only the renewal's event shows that.
 //!
-//! Not always: to a server without waiters and readers, the events are in vain.
+//! The module does not always listen: without waiters and readers, the events are processed in vain.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,16 +12,16 @@ use crate::ffi::{Ctx, LoadedFrom, StringRef, is_primary, listen_to_keys, listen_
 /// Whether the file that was loaded last may have lease keys.
 static LEASES_LOADED: AtomicBool = AtomicBool::new(false);
 
-/// The module is loaded. In a cluster slots may come at any time. Otherwise a server that has keys by now was started without
-/// the module.
+/// The module is loaded. In a cluster slots may arrive at any time. Otherwise a server that has keys by now was started
+/// without the module.
 pub(crate) fn at_load(ctx: Ctx<'_>) {
     if ctx.in_cluster() || ctx.has_keys() {
         listen(ctx);
     }
 }
 
-/// The server begins to load a file. The commands in an AOF raise no event of loading. Not before: each event of any key
-/// costs a little more from then on.
+/// The server begins to load a file. The commands in an AOF raise no event of loading. The module does not listen
+/// earlier: each event of any key costs a little more from that time on.
 pub(crate) fn loads(ctx: Ctx<'_>, from: LoadedFrom) {
     LEASES_LOADED.store(from == LoadedFrom::Aof, Ordering::Relaxed);
     if from == LoadedFrom::Snapshot && is_primary(ctx) && !ctx.in_cluster() {
@@ -36,7 +36,7 @@ pub(crate) fn key_loaded(key: StringRef<'_>) {
     }
 }
 
-/// The server has loaded a file. A replica begins when it is promoted.
+/// The server has loaded a file. A replica begins to listen when it is promoted.
 pub(crate) fn loaded(ctx: Ctx<'_>) {
     if is_primary(ctx) && LEASES_LOADED.load(Ordering::Relaxed) && ctx.has_keys() {
         listen(ctx);

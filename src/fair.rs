@@ -23,7 +23,7 @@ pub(crate) struct SiteFairList<'a> {
 }
 
 impl<'a> SiteFairList<'a> {
-    /// That of the lock of this name.
+    /// The fair list of the lock with this name.
     pub(crate) fn of(ctx: Ctx<'a>, name: StringRef<'a>) -> Self {
         let list = OwnedString::new(&names::fair_list_key(name.bytes()));
         let deadlines = OwnedString::new(&names::fair_deadlines_key(name.bytes()));
@@ -63,7 +63,7 @@ impl<'a> SiteFairList<'a> {
         self.range(0, i64::try_from(most).unwrap_or(i64::MAX).saturating_sub(1))
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         let key = Key::open_write(self.ctx, self.keys.list.borrow());
         if key.key_type() == KeyType::List { key.len() } else { 0 }
@@ -76,8 +76,8 @@ impl<'a> SiteFairList<'a> {
         matches!(self.ctx.call(c"LPOS", &words), CallReply::List(places) if !places.is_empty())
     }
 
-    /// The owners of the first entries, until they count `most`, as long as `leaves` is true of them. Most often that is one,
-    /// so the first read is of a few entries; and entries of other clients may be of any length.
+    /// The owners of the first entries, up to a weight of `most`, as long as `leaves` is true of them. Most often that is one
+    /// owner, so the first read covers few entries: those of other clients may be of any length.
     fn first_that(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
         let (mut first, mut count, mut step): (Vec<Box<[u8]>>, _, _) = (Vec::new(), 0_usize, 4_usize);
         while count < most {
@@ -98,8 +98,8 @@ impl<'a> SiteFairList<'a> {
         first
     }
 
-    /// The owners of the entries before the last `passed` ones, until they count `most`, in the order of the list, and what
-    /// they count; whether they include the head. The first read is of a few entries, since these may be of any length.
+    /// The owners of the entries before the last `passed` ones, up to a weight of `most`, in the order of the list; their
+    /// weight; and whether they include the head. The first read covers few entries, since they may be of any length.
     fn before(&self, passed: usize, most: usize) -> (Vec<Vec<u8>>, usize, bool) {
         let (mut found, mut count, mut step, mut at_head) = (Vec::new(), 0_usize, 32_usize, false);
         while count < most && !at_head {

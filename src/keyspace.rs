@@ -58,7 +58,7 @@ pub(crate) fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<Option<i64
     }
 }
 
-/// The contents of the key as this owner sees them, or as a stranger does without an owner.
+/// The contents of the key as this owner sees them; without an owner, as an owner without holds does.
 ///
 /// `is_known` answers whether a read/write lock is known to be one, and not a user's own hash that looks like one.
 pub(crate) fn state(

@@ -28,10 +28,10 @@ static GRANT_CONFIRM: NumberOption = NumberOption::new(c"grant-confirm-ms", 5_00
 /// `rlock.foreign-turn-grants`: the native grants in a row after which a lock is left to Redisson clients.
 static YIELD_AFTER_GRANTS: NumberOption = NumberOption::new(c"foreign-turn-grants", 100, 1..=i64::MAX >> 32);
 
-/// `rlock.foreign-turn-ms`: the time after which it is left to them, whatever the number.
+/// `rlock.foreign-turn-ms`: the time after which a lock is left to Redisson clients, whatever the number of grants.
 static YIELD_AFTER: NumberOption = NumberOption::new(c"foreign-turn-ms", 1_000, 1..=MAX_LEASE_MS);
 
-/// `rlock.foreign-window-ms`: how long a lock is left to them; 0 is never.
+/// `rlock.foreign-window-ms`: how long a lock is left to Redisson clients; 0 is never.
 static YIELD_WINDOW: NumberOption = NumberOption::new(c"foreign-window-ms", 20, 0..=60_000);
 
 /// `rlock.fair-turn-ms`: how long a free lock is left to the head of the fair list.
@@ -40,8 +40,8 @@ static FAIR_TURN: NumberOption = NumberOption::new(c"fair-turn-ms", 5_000, 1..=M
 /// `rlock.max-ties`: how many holds and waits may be tied to connections.
 static MAX_TIES: NumberOption = NumberOption::new(c"max-ties", 1_000_000, 0..=10_000_000);
 
-/// `rlock.max-share-per-user`: how many percent of the waiters and of the ties one user may have, other than the default user; 100
-/// bounds no user.
+/// `rlock.max-share-per-user`: how many percent of the waiters and of the ties one user may have, other than the default user;
+/// with 100, no user is limited.
 static MAX_SHARE_PER_USER: NumberOption = NumberOption::new(c"max-share-per-user", 50, 1..=100);
 
 /// `rlock.hot-locks`: how many locks RLOCK.HOT knows at most; 0 counts none.
@@ -117,7 +117,7 @@ impl AtLoad {
     }
 }
 
-/// Registers the options. What the arguments at load say goes before the defaults.
+/// Registers the options. The arguments at load override the defaults.
 pub(crate) fn register(ctx: Ctx<'_>, at_load: &AtLoad) -> Result<(), LoadError> {
     register_bool(ctx, &ACCEPT, at_load.accept)?;
     let mut numbers = NUMBERS.into_iter().zip(at_load.numbers);

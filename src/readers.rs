@@ -152,7 +152,7 @@ pub(crate) fn page(
     Ok(Some((readers, Some(next).filter(|next| *next != 0))))
 }
 
-/// At most `most` of the readers; others each time, if there are more.
+/// At most `most` of the readers; other readers at each call, if there are more.
 pub(crate) fn some(
     ctx: Ctx<'_>,
     lock: LockName<'_>,

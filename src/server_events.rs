@@ -51,7 +51,7 @@ static SWEEP: Regular = Regular::new(10_000);
 /// The number of records of locks that are checked at once for what time has ended: a million in some two minutes.
 const RECORDS_AT_ONCE: usize = 1_000;
 
-/// The same at the beats between: time has its effect on a few locks at once.
+/// The number of records that are checked at the other beats: time has its effect on a few locks at once.
 const RECORDS_AT_A_BEAT: usize = 20;
 
 /// A step of the wall clock that is worth a check of every lock, in ms: more than it drifts between beats.
@@ -96,7 +96,7 @@ pub(crate) fn key_changed(ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr) {
     observed::key_changed(waiters::node(&ctx), keyspace::lock_name(*ctx, key), cause(event));
 }
 
-/// A key came from another server, by RESTORE: of a lock and what belongs to it, each may be the last to come.
+/// A key arrived from another server, by RESTORE. Of the keys of a lock, each may be the last to arrive.
 fn key_restored(ctx: EventCtx<'_>, key: StringRef<'_>) {
     if !is_primary(*ctx) {
         return;

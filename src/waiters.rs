@@ -101,8 +101,8 @@ pub(crate) fn unblock(ticket: Ticket, answer: Result<Reply, Error>) {
 /// Called to answer an unblocked client.
 ///
 /// A client that the server is about to close gets no answer: the server would discard it, and frees the client later
-/// without another word to the module. So its grant is revoked. No other grant is: the server writes answers before it
-/// closes clients for any other reason, so that a client that is closed a moment later may know that it holds.
+/// without another word to the module. So its grant is revoked. No other grant is revoked: the server writes answers before
+/// it closes clients for any other reason, so a client that is closed a moment later may know that it holds the lock.
 pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &WaitOutcome) {
     let ticket = outcome.ticket;
     let client = forget(ticket);
@@ -120,7 +120,7 @@ pub(crate) fn answer(ctx: EventCtx<'_>, outcome: &WaitOutcome) {
     }
 }
 
-/// Called when a client goes that is blocked, or unblocked and not answered yet.
+/// Called when a client disconnects that is blocked, or unblocked and not answered yet.
 pub(crate) fn client_disconnected(ctx: EventCtx<'_>, handle: Handle) {
     if let Some(ticket) = with(|state| state.handles.get(&handle).copied()) {
         departures::client_disconnected(node(&ctx), ticket);
@@ -149,7 +149,7 @@ pub(crate) fn set_timer(ctx: Ctx<'_>, in_ms: Option<u64>) {
     }
 }
 
-/// The timer has fired, and is no more.
+/// The timer has fired, and no longer exists.
 pub(crate) fn timer_fired(ctx: TaskCtx<'_>) {
     with(|state| state.timer = None);
     rlock_core::timer::on_timer(node(&ctx));

@@ -24,7 +24,7 @@ const KIND_ARG: Arg = Arg::new(
 )
 .optional();
 
-/// Takes a lock, or takes it once more, or waits for it.
+/// Acquires or re-enters a lock, or waits for it.
 pub(crate) struct Acquire;
 
 impl Command for Acquire {

@@ -6,7 +6,7 @@ use super::{after_key, key, lock};
 use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
 use crate::waiters::node;
 
-/// Takes a waiter out of the queue.
+/// Removes a waiter from the queue.
 pub(crate) struct Cancel;
 
 impl Command for Cancel {

@@ -6,7 +6,7 @@ use super::{after_key, lock};
 use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
 use crate::waiters::node;
 
-/// Takes a lock from its holders.
+/// Removes the holds of a lock.
 pub(crate) struct ForceRelease;
 
 impl Command for ForceRelease {

@@ -22,7 +22,7 @@ pub(crate) struct Report {
     held: holders::Held,
     /// The last fencing token, or 0.
     token: i64,
-    /// How many wait.
+    /// The number of waiters.
     waiter_count: usize,
     /// The first waiters, in order.
     queue: Vec<queue::Waiting>,

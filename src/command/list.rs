@@ -10,7 +10,7 @@ use crate::waiters;
 /// Lists the locks with waiters.
 pub(crate) struct List;
 
-/// Some of them, and where the next page begins.
+/// Some locks with waiters, and where the next page begins.
 pub(crate) struct Page {
     cursor: Vec<u8>,
     entries: Vec<Entry>,

@@ -6,7 +6,7 @@ use super::{after_key, check_session, lock};
 use crate::ffi::{Arg, ArgType, Audience, Command, CommandCtx, KeyUse, Spec};
 use crate::waiters::node;
 
-/// Lets a lease count from now.
+/// Renews a lease: it counts from now.
 pub(crate) struct Renew;
 
 impl Command for Renew {

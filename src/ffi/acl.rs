@@ -12,10 +12,10 @@ use super::ctx::clear_errno;
 use super::string::{OwnedString, StringRef};
 
 impl CommandCtx<'_> {
-    /// Whether the user of the command under way may publish to a channel. The server itself checks only
-    /// channels that a command declares, and Redis 8 takes a command that does for one of sharded
-    /// publishing, which it lets work on keys that are not here. Any selector of the user may allow the channel: no
-    /// server tells whether the one that allows the command does.
+    /// Whether the user of the command under way may publish to a channel. The server itself checks only channels
+    /// that a command declares, and Redis 8 treats a command with a declared channel as sharded publishing, which
+    /// it also runs for keys of other nodes. Any selector of the user may allow the channel: no server shows
+    /// whether the selector that allows the command does.
     pub(crate) fn may_publish_to(self, channel: StringRef<'_>) -> bool {
         let flags = raw::REDISMODULE_CMD_CHANNEL_PUBLISH as c_int;
         let reason = raw::RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_CHANNEL;
@@ -26,8 +26,8 @@ impl CommandCtx<'_> {
     }
 
     /// Whether the user of the command under way may run this very command on a key that the command does not
-    /// declare, in place of the one it does. The server accepts a key alone where any selector of the user has it, be
-    /// it one that does not allow the command; of a command with its key one selector must allow all.
+    /// declare, in place of the key that it declares. For a key alone, the server accepts any selector of the user,
+    /// also one that does not allow the command. For a command with its key, one selector must allow both.
     pub(crate) fn may_run_on(self, key: StringRef<'_>) -> bool {
         let mut words = self.args().with_key(key);
         let Ok(len) = c_int::try_from(words.len()) else { return false };
@@ -38,7 +38,7 @@ impl CommandCtx<'_> {
         })
     }
 
-    /// Whether a check lets the user of the command under way have its way; a refusal goes to the ACL log.
+    /// Whether the server allows the user of the command under way what `check` asks; a refusal is written to the ACL log.
     fn is_allowed(
         self,
         object: StringRef<'_>,

@@ -1,7 +1,7 @@
-//! The allocator of the module: the server's, so that its `used_memory` counts what the module takes.
+//! The allocator of the module: the server's own, so that `used_memory` includes the module's memory.
 //!
-//! It keeps two promises that the server's does not. Rust relies on the alignment that it asks for. And the unwinder, which is
-//! written in C, relies on `malloc`: it takes the block of a panic as aligned to 16, though Rust asks for a word only.
+//! It keeps two promises that the server's allocator does not. Rust relies on the alignment that it asks for. The unwinder, which
+//! is written in C, relies on `malloc`: it assumes the block of a panic to be aligned to 16, though Rust asks for a word only.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;

@@ -18,7 +18,7 @@ use super::wait::{Handle, WaitOutcome};
 pub(crate) struct Blocked(*mut raw::RedisModuleBlockedClient);
 
 impl Blocked {
-    /// Which one.
+    /// The handle of this client.
     pub(crate) fn handle(&self) -> Handle {
         Handle::of(self.0)
     }

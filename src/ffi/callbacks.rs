@@ -17,7 +17,7 @@ pub(crate) trait Callbacks: Sync {
     /// Reads the arguments of the load, registers everything, and listens last: see [`super::listen`].
     fn load(&self, ctx: Ctx<'_>, args: Args<'_>) -> Result<(), LoadError>;
 
-    /// A key was changed, deleted, renamed, or has expired, and not by us.
+    /// A key was changed, deleted or renamed, not by the module, or has expired.
     fn key_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>, event: &CStr);
     /// A sorted set was changed, not by an event of the module.
     fn sorted_set_changed(&self, ctx: EventCtx<'_>, key: StringRef<'_>);
@@ -30,7 +30,7 @@ pub(crate) trait Callbacks: Sync {
     /// The server's heart beats, about ten times a second.
     fn beat(&self, ctx: TaskCtx<'_>);
 
-    /// The timer has fired, and is no more.
+    /// The timer has fired, and no longer exists.
     fn timer_fired(&self, ctx: TaskCtx<'_>);
 
     /// An unblocked client must be answered.

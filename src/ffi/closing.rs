@@ -1,4 +1,4 @@
-//! A fact about a client that CLIENT LIST shows, and no function of the module API: the server is going to close it.
+//! Whether the server is going to close a client: CLIENT LIST shows it, and no function of the module API.
 
 use redis_module::raw;
 
@@ -22,9 +22,9 @@ impl Ctx<'_> {
 
     /// Whether the server is going to close this unblocked client, and writes nothing to it any more.
     ///
-    /// To ask is a third of the cost of a hand-off, so that only those are asked for that the server may have marked while they
-    /// were blocked. It marks a client whose user it removes (ACL DELUSER, ACL LOAD), and makes it one of the default user; and
-    /// one whose output buffer is full. A client that hangs up is freed when that is read.
+    /// To ask is a third of the cost of a hand-off, so the module asks only about clients that the server may have marked while
+    /// they were blocked. The server marks a client whose user it removes (ACL DELUSER, ACL LOAD), and gives it the default
+    /// user. It also marks a client whose output buffer is full. A client that disconnects is freed when the server reads that.
     pub(crate) fn is_closing(self, had_own_user: bool) -> bool {
         let lost_its_user = had_own_user && !self.has_own_user();
         (lost_its_user || self.receives_messages()) && self.has_close_flag()

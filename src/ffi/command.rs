@@ -24,9 +24,9 @@ pub(super) const ACL_CATEGORY: &CStr = c"rlock";
 
 /// One command.
 pub(crate) trait Command {
-    /// What it answers.
+    /// The answer of the command.
     type Answer: Respond;
-    /// What it tells the server about itself.
+    /// The command's description of itself for the server.
     const SPEC: Spec;
 
     /// Parses, decides and performs; the reply is sent after it.

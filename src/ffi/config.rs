@@ -67,8 +67,8 @@ impl NumberOption {
     }
 }
 
-/// Registers an option; `at_load` is what the load-time arguments say, and goes before the default.
-/// What the configuration file says goes before both.
+/// Registers an option. `at_load` is its value in the load-time arguments, which overrides the
+/// default. The configuration file overrides both.
 pub(crate) fn register_bool(
     ctx: Ctx<'_>,
     option: &'static BoolOption,
@@ -88,7 +88,7 @@ pub(crate) fn register_bool(
     }
 }
 
-/// The same for an option with a number.
+/// Registers an option with a number; see [`register_bool`].
 pub(crate) fn register_number(
     ctx: Ctx<'_>,
     option: &'static NumberOption,

@@ -44,7 +44,7 @@ impl<'a, S> Deref for ScopedCtx<'a, S> {
 }
 
 impl<'a, S> ScopedCtx<'a, S> {
-    /// Says of what kind the callback is: only the functions that the server calls know.
+    /// Wraps the context of a callback of this kind: only the functions that the server calls know the kind.
     pub(super) fn new(ctx: Ctx<'a>, scope: S) -> Self {
         Self { ctx, scope }
     }
@@ -68,8 +68,8 @@ impl<'a> CommandCtx<'a> {
 
     /// Counts a change, by which the server decides when to save a snapshot, while effects have no readers.
     ///
-    /// The only way to count one is to send the command itself, which the server throws away, or keeps where
-    /// it has no readers, see `effects`.
+    /// The only way to count one is to send the command itself. The server discards it, or keeps it where
+    /// nothing reads it: see `effects`.
     pub(crate) fn count_change(self) {
         // SAFETY: the context is that of a command. The answer is always the same.
         unsafe { api!(RedisModule_ReplicateVerbatim)(self.ctx.as_ptr()) };

@@ -1,4 +1,4 @@
-//! The context of a callback: what the server does for us.
+//! The context of a callback: what the server does for the module.
 //!
 //! Calls without a check cannot fail. Flags, clocks and the database's number have no failure. Signals and events of keys
 //! are refused only to a context without a client, which no context of the module is. An unknown INFO section is an empty one,
@@ -85,8 +85,8 @@ impl<'a> Ctx<'a> {
         IN_CLUSTER.load(Ordering::Relaxed)
     }
 
-    /// The clock now. Not the time that stands still while a script or a transaction runs: a lease counted
-    /// from that could have ended before its owner learns of it.
+    /// The wall clock now, not the time that stands still while a script or a transaction runs: a lease
+    /// that counts from that time could have ended before its owner learns of it.
     pub(crate) fn real_time(self) -> UnixMs {
         // SAFETY: takes nothing, reads the clock.
         UnixMs(unsafe { api!(RedisModule_Milliseconds)() })
@@ -104,8 +104,8 @@ impl<'a> Ctx<'a> {
         unsafe { api!(RedisModule_GetSelectedDb)(self.raw) }
     }
 
-    /// Whether something may be written outside a client's command: this is a primary that has its
-    /// data, and no CLIENT PAUSE keeps the stream of effects still (writing then ends the server).
+    /// Whether something may be written outside a client's command: this is a primary that has its data,
+    /// and no CLIENT PAUSE stops the stream of effects (a write during the pause ends the server).
     pub(crate) fn may_write(self) -> bool {
         // SAFETY: the context is valid; the other function takes nothing.
         let (flags, paused) = unsafe {
@@ -166,8 +166,8 @@ impl<'a> Ctx<'a> {
         is_refused && reason == Some(libc::EPERM)
     }
 
-    /// Whether a key that is not here is nowhere: in a cluster it may be on the server that its slot comes
-    /// from or goes to. `other` is another name in its slot.
+    /// Whether a key that is missing here exists nowhere: in a cluster it may be on the server that its
+    /// slot comes from or goes to. `other` is another name in the slot.
     pub(crate) fn is_missing(self, key: StringRef<'_>, other: StringRef<'_>) -> bool {
         if !self.in_cluster() {
             return true;
@@ -207,8 +207,8 @@ impl<'a> Ctx<'a> {
         flags & raw::REDISMODULE_CTX_FLAGS_AOF as c_int != 0
     }
 
-    /// Whether the server has replicas, or keeps the stream of effects for some that were there. Where it
-    /// does not tell, it may.
+    /// Whether the server has replicas, or keeps the stream of effects for earlier ones. True if the
+    /// server does not show it.
     pub(crate) fn has_replicas_or_backlog(self) -> bool {
         // SAFETY: the section's data is freed below and not used after that.
         unsafe {

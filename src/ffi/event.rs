@@ -20,19 +20,19 @@ pub(crate) enum ServerEvent {
     Flushed(Databases),
     /// Two databases were exchanged without an event for each key.
     Swapped([i32; 2]),
-    /// It is a replica now.
+    /// The server is a replica now.
     Demoted,
-    /// It is a primary now.
+    /// The server is a primary now.
     Promoted,
-    /// It is a replica, and has what its primary has: all of it, or what was missing comes next.
+    /// The server is a replica, and its primary's data have arrived: all of them, or what was missing comes next.
     Synchronised,
-    /// It begins to load this.
+    /// The server begins to load this.
     Loads(LoadedFrom),
-    /// It has loaded what was stored, or what its primary has sent.
+    /// The server has loaded what was stored, or what its primary has sent.
     Loaded,
     /// Slots move as a whole, with all their keys at one moment.
     Slots(SlotMove, Vec<SlotRange>),
-    /// It has forked, as it does to save a snapshot, or saves one without that.
+    /// The server has forked, as it does to save a snapshot, or saves one without a fork.
     Snapshot,
     /// A connection has ended; its client id.
     Disconnected(u64),

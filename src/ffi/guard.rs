@@ -32,7 +32,7 @@ pub(super) enum Callback {
     ServerEvent,
     /// The answer to a client that was blocked.
     Unblocked,
-    /// A blocked client has gone.
+    /// A blocked client has disconnected.
     Disconnect,
     /// Data of a blocked client is freed.
     Free,

@@ -133,8 +133,8 @@ impl<'a> Key<'a> {
         unsafe { OwnedString::from_raw(api!(RedisModule_ListGet)(self.raw, 0)) }
     }
 
-    /// The bytes of a string; `None` for a key without one. The server may store it in another form for that,
-    /// so this is for a string that is about to be written.
+    /// The bytes of a string; `None` for a key without one. The server may change the form in which it stores
+    /// the string, so use this only for a string that is about to be written.
     pub(crate) fn string(&self) -> Option<&[u8]> {
         if self.key_type() != KeyType::String {
             return None;

@@ -97,9 +97,9 @@ pub(super) fn forget() {
     }
 }
 
-/// The events of keys that the module raises and listens to. The server passes on the very name that it was given, by
-/// which the module knows its own: another module that reacts to them raises events by other names, be
-/// their letters the same.
+/// The events of keys that the module raises and listens to. The server passes on the very pointer of an event's
+/// name, by which the module knows its own events. Another module that raises an event with the same name passes
+/// another pointer.
 pub(crate) mod own_event {
     use std::ffi::{CStr, c_char};
     use std::ptr;
@@ -108,7 +108,7 @@ pub(crate) mod own_event {
     pub(crate) static DEL: &CStr = c"del";
     /// A lock has a holder, or one more hold.
     pub(crate) static HSET: &CStr = c"hset";
-    /// An owner holds it no more, others do.
+    /// An owner holds the lock no more, others do.
     pub(crate) static HDEL: &CStr = c"hdel";
     /// A lease begins.
     pub(crate) static EXPIRE: &CStr = c"expire";
@@ -117,7 +117,7 @@ pub(crate) mod own_event {
     /// Owners hold no permits any more, others do.
     pub(crate) static ZREM: &CStr = c"zrem";
 
-    /// Whether an event is one of these, raised by us.
+    /// Whether an event is one of these, raised by the module.
     pub(super) fn is(event: *const c_char) -> bool {
         [DEL, HSET, HDEL, EXPIRE, ZADD, ZREM].iter().any(|own| ptr::eq(own.as_ptr(), event))
     }

@@ -8,8 +8,8 @@ use rlock_core::rare_warning::RareWarning;
 
 use super::api::{api, optional_api};
 
-/// Writes a line to the server's log, for an operator to act on. It answers a command of an operator: a load, an unload,
-/// CONFIG SET. For a failure that clients, a disk or a network can repeat there is [`warn_rarely`].
+/// Writes a line to the server's log, for an operator to act on. Use it to answer a command of an operator: a load, an
+/// unload, CONFIG SET. Use [`warn_rarely`] for a failure that clients, a disk or a network can repeat.
 pub(crate) fn warn(line: &CStr) {
     let (level, format) = (c"warning".as_ptr(), c"rlock: %s".as_ptr());
     // SAFETY: a null context is allowed; the format takes one C string.

@@ -36,14 +36,14 @@ pub(super) fn version(ctx: Ctx<'_>) -> Option<Valkey> {
     Valkey::parse(version.to_bytes())
 }
 
-/// Learns at load whether this server is one of those, and says so.
+/// Learns at load whether this server leaves clients in the wrong database, and returns that.
 pub(crate) fn learn_moves(ctx: Ctx<'_>) -> bool {
     let is_needed = version(ctx).is_some_and(Valkey::stays_in_database_of_event);
     IS_NEEDED.store(is_needed, Ordering::Relaxed);
     is_needed
 }
 
-/// Whether this server is one of those.
+/// Whether this server leaves clients in the wrong database.
 pub(crate) fn loses_moves() -> bool {
     IS_NEEDED.load(Ordering::Relaxed)
 }

@@ -21,7 +21,8 @@ static OUTBOX: Shared<RefCell<Option<Messages>>> = Shared::lazy();
 /// Channels and messages.
 type Messages = Vec<(OwnedString, OwnedString)>;
 
-/// Carries out a command up to its reply, and sends its messages. A command inside it, of another module, leaves its own to it.
+/// Carries out a command up to its reply, and sends its messages after that. A nested command, of another module, leaves its messages to
+/// it.
 #[inline(always)]
 pub(super) fn messages_last(ctx: Ctx<'_>, command: impl FnOnce()) {
     let is_inner = COLLECTS.replace(true);
@@ -44,7 +45,7 @@ fn send(ctx: Ctx<'_>) {
 }
 
 impl Ctx<'_> {
-    /// Tells an enqueued waiter something on its channel.
+    /// Sends a message to an enqueued waiter on its channel.
     pub(crate) fn tell(self, channel: &[u8], message: &[u8]) {
         let (channel, message) = (OwnedString::new(channel), OwnedString::new(message));
         if COLLECTS.get() {

@@ -19,7 +19,7 @@ pub(crate) fn errors() -> u64 {
     ERRORS.load(Ordering::Relaxed)
 }
 
-/// One more.
+/// Counts one more error.
 pub(super) fn count_error() {
     ERRORS.fetch_add(1, Ordering::Relaxed);
 }

@@ -10,13 +10,13 @@ use super::guard::{Callback, guarded};
 use super::key::Key;
 use super::string::StringRef;
 
-/// A place among the fields of a hash, which outlasts changes: whatever is there all the time comes up.
+/// A place among the fields of a hash, which survives changes: each field that stays during the whole scan is visited.
 pub(crate) struct Scan {
     cursor: *mut raw::RedisModuleScanCursor,
 }
 
 impl Scan {
-    /// Before the first.
+    /// A place before the first field.
     pub(crate) fn new() -> Self {
         // SAFETY: takes nothing; never null, since the server aborts when it is out of memory.
         Self { cursor: unsafe { api!(RedisModule_ScanCursorCreate)() } }

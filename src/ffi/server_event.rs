@@ -1,5 +1,5 @@
-//! Events of the server. Nothing is written in these callbacks: a write there stands in the AOF before the change
-//! that it answers.
+//! Events of the server. Nothing is written in these callbacks: a write there would stand in the AOF before the
+//! change that caused it.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::slice;
@@ -59,7 +59,7 @@ unsafe fn disconnected(data: *const c_void) -> ServerEvent {
 }
 
 /// Listens to server events: the last step of a load, since Redis 7.0 keeps the listeners of a module that it did not
-/// load after all, and calls them when the library is gone. So where one is refused the others end.
+/// load after all, and calls them when the library is gone. If the server refuses one listener, the others end.
 pub(crate) fn listen(ctx: Ctx<'_>) -> Result<(), LoadError> {
     // The server forgets what a refused load listened to, but not every system unmaps the library.
     key_event::forget();

@@ -2,10 +2,10 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 
-/// A value for all callbacks of the module, whatever thread they run on: most run on the server's main
-/// thread, but another module may call the module's commands from a thread of its own, which holds the server's
-/// lock for that time. A value of the thread's own would be another one there, and a lock that is released
-/// there never handed off.
+/// A value for all callbacks of the module, whatever thread they run on: most run on the server's main thread,
+/// but another module may call the module's commands from a thread of its own, which holds the server's lock
+/// for that time. A thread-local value would be another one there, and a lock that is released there would
+/// never be handed off.
 pub(crate) struct Shared<T>(T);
 
 // SAFETY: the server runs one callback at a time. A thread in a callback holds the server's lock, and what one
@@ -46,7 +46,7 @@ impl<T: Default> Shared<RefCell<Option<T>>> {
         Self(RefCell::new(None))
     }
 
-    /// The value for as long as `body` runs, which must not come back here.
+    /// The value for as long as `body` runs, which must not call this method again.
     pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         body(self.0.borrow_mut().get_or_insert_default())
     }

@@ -19,9 +19,9 @@ pub(crate) enum SlotMove {
     Begins,
     /// All their keys are here, and this server decides from now on.
     Arrived,
-    /// They did not arrive: the server deletes those of their keys that did.
+    /// The slots did not arrive: the server deletes those of their keys that did.
     Failed,
-    /// They have left: another server decides.
+    /// The slots have left: another server decides.
     Left,
 }
 

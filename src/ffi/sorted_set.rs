@@ -31,8 +31,8 @@ impl Key<'_> {
         (status == raw::REDISMODULE_OK as c_int).then_some(score)
     }
 
-    /// Visits the members with scores above this one, in their order, until `visit` returns false. Above minus infinity are
-    /// all, those with that score too.
+    /// Visits the members with scores above this one, in their order, until `visit` returns false. Minus infinity stands
+    /// for all members, also those with that score.
     pub(crate) fn for_each_member(
         &self,
         above: f64,

@@ -42,17 +42,17 @@ pub(crate) enum Audience {
 /// What a command does to its key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyUse {
-    /// It has no key.
+    /// The command has no key.
     None,
-    /// It reads it.
+    /// The command reads the key.
     Read,
-    /// It reads and changes it, and may delete it.
+    /// The command reads and changes the key, and may delete it.
     Change,
 }
 
 impl KeyUse {
-    /// Without the flag `incomplete`, though commands touch keys beside this one that are in its slot, and ask themselves
-    /// whether the user may: with that flag the server finds no key at all, and checks neither its slot nor the user.
+    /// The flags, without `incomplete`. Commands touch other keys in the slot of this one, and check themselves that the
+    /// user may: with that flag the server finds no key at all, and checks neither its slot nor the user.
     pub(super) fn flags(self) -> u32 {
         let change = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE;
         match self {
@@ -93,13 +93,13 @@ impl Arg {
         Self { name, arg_type, token: None, optional: false }
     }
 
-    /// The same after a word.
+    /// The same argument after a word.
     pub(crate) const fn after(mut self, token: &'static CStr) -> Self {
         self.token = Some(token);
         self
     }
 
-    /// The same, but it may be left out.
+    /// The same argument, which may be left out.
     pub(crate) const fn optional(mut self) -> Self {
         self.optional = true;
         self

@@ -1,4 +1,4 @@
-//! The server's strings: borrowed from an argument vector, or owned by us.
+//! The server's strings: borrowed from an argument vector, or owned by the module.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -48,7 +48,7 @@ impl<'a> StringRef<'a> {
 pub(crate) struct OwnedString(StringRef<'static>);
 
 impl OwnedString {
-    /// Takes over a string that the server made for us; `None` if the pointer is null.
+    /// Takes over a string that the server made for the module; `None` if the pointer is null.
     ///
     /// # Safety
     /// No other code may free the string.
@@ -97,11 +97,11 @@ pub(crate) struct Constant {
 pub(crate) static ONE: Constant = Constant::new(b"1");
 /// Redisson's message that a lock is free.
 pub(crate) static ZERO: Constant = Constant::new(b"0");
-/// The field that tells a read/write lock.
+/// The field that marks a read/write lock.
 pub(crate) static MODE: Constant = Constant::new(rlock_core::names::MODE_FIELD);
-/// Its value with readers.
+/// The value of that field with readers.
 pub(crate) static READ: Constant = Constant::new(b"read");
-/// Its value with a writer.
+/// The value of that field with a writer.
 pub(crate) static WRITE: Constant = Constant::new(b"write");
 /// One byte more than the server keeps in a listpack (`hash-max-listpack-value` 64).
 pub(crate) static TOO_LONG_TO_PACK: Constant = Constant::new(&[b' '; 65]);

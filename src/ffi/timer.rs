@@ -1,4 +1,4 @@
-//! The server's timers. They fire up to 2 ms late, and stand by a wall clock that may step.
+//! The server's timers. They fire up to 2 ms late, and follow a wall clock that may step.
 
 use std::ffi::c_void;
 use std::ptr;

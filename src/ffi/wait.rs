@@ -12,12 +12,12 @@ pub(crate) struct WaitOutcome {
     pub(crate) answer: Result<Reply, Error>,
 }
 
-/// Which blocked client it is; used again by the server only after that client was answered or went.
+/// The handle of a blocked client. The server uses it again only after that client was answered or has disconnected.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Handle(usize);
 
 impl Handle {
-    /// That of a blocked client.
+    /// The handle of a blocked client.
     pub(super) fn of(client: *mut raw::RedisModuleBlockedClient) -> Self {
         Self(client.addr())
     }

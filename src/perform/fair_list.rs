@@ -18,8 +18,8 @@ pub(crate) fn is_writing() -> bool {
 
 /// The keys of one fair list: the owners in their order, and the deadline of each.
 ///
-/// Writers have checked that neither key is on another server: one that is on both could not be moved. It is not
-/// checked again between two writes: the key of a list whose last entry was just removed looks as if it had moved.
+/// Writers have checked that neither key is on another server: a key on both could not be moved. They do not check
+/// again between two writes: the key of a list whose last entry was just removed looks as if it had moved.
 pub(crate) struct FairKeys<'a> {
     pub(crate) ctx: Ctx<'a>,
     pub(crate) list: OwnedString,

@@ -7,8 +7,8 @@ use rlock_core::{Change, Error, Holds, Mode, UnixMs};
 use super::read_write::{unpack, word};
 use crate::ffi::{Ctx, EventClass, Key, MODE, OwnedString, StringRef, own_event};
 
-/// Writes a change; `entry` is the owner's field or member. Returns the fields or members of dead holders that were there: mostly
-/// none, for which even the end of an empty list would cost.
+/// Writes a change; `entry` is the owner's field or member. Returns the fields or members of dead holders that were there; mostly
+/// `None`, since even an empty list would cost time.
 ///
 /// Each write fails only on a key that is not open for writing, and then the first one does: where an error is answered, nothing
 /// has changed.

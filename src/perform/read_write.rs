@@ -6,7 +6,7 @@ use crate::ffi::{
     Ctx, EventClass, Key, MODE, OwnedString, READ, StringRef, TOO_LONG_TO_PACK, WRITE, own_event,
 };
 
-/// What the hash's field `mode` says.
+/// The value of the hash's field `mode`.
 pub(super) fn word(mode: Mode) -> StringRef<'static> {
     if mode == Mode::Write { WRITE.get() } else { READ.get() }
 }
@@ -14,10 +14,10 @@ pub(super) fn word(mode: Mode) -> StringRef<'static> {
 /// A hash that gets more and more readers is unpacked at each multiple of this number of fields.
 const UNPACKED_AT: usize = 16;
 
-/// Makes sure that one reader of many costs no more than one of few. To the server a hash of up to 128 fields is a
-/// listpack, which it searches from its start for each field. A value that is too long for one makes it a table, and
-/// leaves it one; a server that is set to pack longer values or fewer fields goes by that. The module repeats this now
-/// and then, as a server that loads the hash packs it again. Replicas and AOF receive nothing: it is the same hash.
+/// Makes sure that a reader of many costs no more than a reader of few. The server stores a hash of up to 128 fields
+/// as a listpack, which it searches from the start for each field. A value that is too long for a listpack turns the
+/// hash into a table, which it stays; a server with other limits follows these. The module repeats this now and then,
+/// since a server that loads the hash packs it again. Replicas and AOF receive nothing: the content is the same.
 #[inline(always)]
 pub(super) fn unpack(key: &mut Key<'_>, change: &Change) -> bool {
     change.shared.is_none() || unpack_shared(key, change)
@@ -67,7 +67,7 @@ impl LeaseKeys {
         Self { set, gone, until }
     }
 
-    /// Writes and deletes them. The lock's own key is closed: the server may tell others of this.
+    /// Writes and deletes the lease keys. The lock's own key is closed: the server may tell others of this.
     pub(super) fn write(&self, ctx: Ctx<'_>) -> Result<(), Error> {
         let mut written = true;
         for lease in &self.set {
@@ -83,13 +83,13 @@ impl LeaseKeys {
         if written { Ok(()) } else { Err(Error::Internal("the server refused a write")) }
     }
 
-    /// Sends them to replicas and AOF.
+    /// Sends the changes of the lease keys to replicas and AOF.
     pub(super) fn replicate(&self, ctx: Ctx<'_>) -> bool {
         let set = self.set.iter().all(|lease| ctx.replicate_lease(lease.borrow(), self.until));
         set && self.gone.iter().all(|lease| ctx.replicate_del(lease.borrow()))
     }
 
-    /// Raises their events.
+    /// Raises the events of the lease keys.
     pub(super) fn notify(&self, ctx: Ctx<'_>) {
         for lease in &self.set {
             ctx.notify(EventClass::String, c"set", lease.borrow());

@@ -19,7 +19,7 @@ impl Counter {
         self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
     }
 
-    /// Raises it to at least this.
+    /// Raises the number to at least this.
     pub(crate) fn raise_to(&self, least: u64) {
         self.0.store(self.get().max(least), Ordering::Relaxed);
     }

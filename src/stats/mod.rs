@@ -36,17 +36,17 @@ pub(crate) struct Stats {
     hand_offs: Counter,
     /// Locks with waiters that were found free since their lease had ended.
     found_expired: Counter,
-    /// The same after a DEL, an UNLINK or a script's unlock.
+    /// Locks with waiters that were found free after a DEL, an UNLINK or a script's unlock.
     found_deleted: Counter,
-    /// The same after RENAME or MOVE.
+    /// Locks with waiters that were found free after RENAME or MOVE.
     found_renamed: Counter,
-    /// The same after FLUSHALL or FLUSHDB.
+    /// Locks with waiters that were found free after FLUSHALL or FLUSHDB.
     found_flushed: Counter,
-    /// The same after SWAPDB.
+    /// Locks with waiters that were found free after SWAPDB.
     found_swapped: Counter,
-    /// The same after the server had evicted them.
+    /// Locks with waiters that were found free after the server had evicted them.
     found_evicted: Counter,
-    /// The same after anything else.
+    /// Locks with waiters that were found free after anything else.
     found_otherwise: Counter,
     /// Grants by message that ended unconfirmed, while others waited.
     unconfirmed: Counter,

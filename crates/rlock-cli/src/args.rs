@@ -124,8 +124,8 @@ pub(crate) enum Action {
     /// Then it waits again, for ever, also while no server answers: another process leads meanwhile. If the command ends by
     /// itself, the lead is given up, and sought again a second later.
     ///
-    /// It exits by TERM, INT, HUP or QUIT, which the command gets too: with the command's code, or 128 and the number of the signal where it
-    /// did not lead. It exits with an error where the command cannot be executed, or the server refuses the lock.
+    /// It exits by TERM, INT, HUP or QUIT, which the command gets too. The exit code is the command's, or 128 and the number of the signal
+    /// if this process did not lead. It exits with an error if the command cannot be executed, or the server refuses the lock.
     ///
     /// After a crash of rlock another process leads once the session grace is over (--session-grace), and without a session at
     /// lease end. After the loss of a machine it is the lease end in both cases.

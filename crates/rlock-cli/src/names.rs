@@ -67,7 +67,7 @@ pub(crate) fn encoded(bytes: &[u8]) -> String {
     bytes.iter().map(encode).collect()
 }
 
-/// The bytes that [`encoded`] took.
+/// The bytes of a text that [`encoded`] made.
 pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut parts = text.split('%');

@@ -40,7 +40,7 @@ impl Output {
         Output { json, terminal, colours: terminal && colours_wanted() }
     }
 
-    /// The same for texts that go to the standard error.
+    /// The output of texts for the standard error.
     pub(crate) fn on_stderr(self) -> Output {
         Output { colours: io::stderr().is_terminal() && colours_wanted(), ..self }
     }

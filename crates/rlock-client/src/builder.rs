@@ -22,15 +22,15 @@ impl Builder {
     /// Sets the lease of all locks that set none, 30 seconds by default. Locks are renewed every third of their lease;
     /// see [`Lock::renew`](crate::Lock::renew). From 100 ms, since a renewal needs a round trip, to 2^43 ms.
     ///
-    /// After a crash, the lock is free after this time. An outage loses locks if it lasts longer than the lease less a third:
-    /// the time from the last renewal, see [`Builder::renewals_per_lease`].
+    /// After a crash, the lock is free after this time. An outage loses locks if it lasts longer than two thirds of the
+    /// lease, since the last renewal may be a third of it old: see [`Builder::renewals_per_lease`].
     pub fn lease(mut self, lease: Duration) -> Builder {
         self.config.lease = lease;
         self
     }
 
     /// Sets how often locks are renewed in the time of their lease, 3 by default; from 2 to 20. More renewals cost more
-    /// requests, and a lock survives a longer outage: of a lease of 60 s 40 s with 3 renewals, 54 s with 10.
+    /// requests, and locks survive a longer outage. With a lease of 60 s, that is 40 s with 3 renewals and 54 s with 10.
     pub fn renewals_per_lease(mut self, count: u32) -> Builder {
         self.config.renewals = count;
         self
@@ -69,7 +69,7 @@ impl Builder {
     /// Sets how long a server may take to answer before the client opens another connection. The default is a sixth
     /// of the client's lease, at least 50 ms and at most 2 seconds; the first connection may take 1 second or more.
     ///
-    /// For renewals of a lock with a shorter lease than the client's, it is a sixth of the lock's lease, at least 50 ms.
+    /// For renewals of a lock with a shorter lease than the client's, the default is a sixth of the lock's lease, at least 50 ms.
     pub fn response_timeout(mut self, time: Duration) -> Builder {
         self.config.response = Some(time);
         self
@@ -100,8 +100,8 @@ impl Builder {
 
     /// Sets the receiver of [`Event`]s, for metrics and logs.
     ///
-    /// It is called while a lock is returned or ended, also on the task that renews all locks: it must be quick and
-    /// must not block. A panic in it is caught.
+    /// The receiver is called while a lock is returned or ended, also on the task that renews all locks. It must be
+    /// quick and must not block. A panic in it is caught.
     ///
     /// ```
     /// use rlock_client::{Client, Event};
@@ -130,8 +130,8 @@ impl Builder {
         Ok(client)
     }
 
-    /// Connects to the server of a client of the driver, with its settings: address, TLS, user, password and database.
-    /// The connections are this client's own. Needs a tokio runtime, as [`Builder::connect`] does.
+    /// Connects to the server of a client of the `redis` driver, with that client's settings: address, TLS, user,
+    /// password and database. The client opens its own connections. Needs a tokio runtime, as [`Builder::connect`] does.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -192,7 +192,7 @@ impl Client {
     /// `valkey` and `valkeys` are the same as `redis` and `rediss`. The command `rlock` takes the same URLs.
     ///
     /// User and password are those of the servers' ACL; percent-encode all characters except letters and digits.
-    /// Sentinels are asked without them: give their own user and password at the end,
+    /// Sentinels do not receive them: give their own user and password at the end,
     /// `?sentinel_username=…&sentinel_password=…`. The default port is 6379, for Sentinels 26379. For a cluster, one
     /// reachable server is enough, several are better.
     ///
@@ -205,20 +205,19 @@ impl Client {
     /// A single server has no replacement. While it is down, waits continue, and the client renews locks as soon as
     /// the server is back. Locks whose lease has ended by that time are lost, and report it.
     ///
-    /// With Sentinels and in a cluster, a replica takes over. The client finds it, and uses no server that reports
-    /// that it is not a primary, also behind a plain address: it leaves that server and resolves the address anew. It asks all
-    /// Sentinels, those too that the others list, believes the highest configuration epoch, and leaves the old primary
-    /// when one of them announces a new one: a second after a `SENTINEL FAILOVER`, during which the old primary accepts writes
-    /// that are lost. Locks that the replica has are renewed there. The queue was in the memory of the old
-    /// primary: waits join a new queue, in the order in which they arrive. Slots that move to another server work the
-    /// same way, but lose nothing.
+    /// With Sentinels and in a cluster, a replica takes over, and the client finds it. The client leaves a server that reports
+    /// that it is not a primary, also behind a plain address, and resolves the address anew. It asks all Sentinels, also those
+    /// that other Sentinels list, and believes the highest configuration epoch. It leaves the old primary when a Sentinel
+    /// announces a new one: a second after a `SENTINEL FAILOVER`. In that second, the old primary accepts writes that are
+    /// lost. Locks that the replica has are renewed there. The queue was in the memory of the old primary: waits join a new
+    /// queue, in the order in which they arrive. Slots that move to another server work the same way, but lose nothing.
     ///
     /// **A fail-over can lose a lock**, because servers replicate after they have answered. The replica may lack a
-    /// lock that was acquired just before, and grants it to another owner, while its holder keeps it until the next
-    /// renewal. A primary that is cut off may also grant locks until it learns that it was replaced.
-    /// [`Durability`] narrows the first gap: `acquire` returns only when the given number of replicas
-    /// has the lock. `min-replicas-to-write` on the servers narrows the second, and so does a short lease. For
-    /// effects that must never happen twice, also check where they happen.
+    /// lock that was acquired just before. It grants this lock to another owner, while the first holder works on
+    /// until its next renewal. A primary that is cut off may also grant locks until it learns that it was replaced.
+    /// [`Durability`] narrows the first gap: `acquire` returns only when the given number of replicas has the lock.
+    /// `min-replicas-to-write` on the servers narrows the second, and so does a short lease. For effects that must
+    /// never happen twice, also check at the resource.
     ///
     /// # Errors
     ///

@@ -21,9 +21,9 @@ use crate::shared::Shared;
 /// A client of one server, of a cluster, or of a primary behind Sentinels. Cheap to clone; all clones share its
 /// connections.
 ///
-/// It needs one connection to each server, a second one to each cluster server on which it waits, and one more for
-/// locks with [`Durability`](crate::Durability). It ends with [`Client::close`], or when all its clones and guards
-/// are dropped and their pending work is done.
+/// A client needs one connection to each server, a second one to each cluster server on which it waits, and one
+/// more for locks with [`Durability`](crate::Durability). It ends with [`Client::close`], or when all its clones
+/// and guards are dropped and their pending work is done.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -34,23 +34,23 @@ impl Client {
         Spec::new(self.handle.clone(), name.as_ref().to_vec())
     }
 
-    /// The lock with this name: the key in the server, any bytes.
+    /// The lock with this name. The name is the key in the server, and may be any bytes.
     pub fn lock(&self, name: impl AsRef<[u8]>) -> Lock {
         Lock::new(self.spec(name))
     }
 
     /// The read/write lock with this name: many readers together, or one writer alone.
     ///
-    /// It is the same lock as Redisson's read/write lock of that name. It is a different kind than a plain lock: if a
-    /// plain lock of that name is held, acquiring is refused, and the reverse ([`Error::NotALock`]).
+    /// It is the same lock as Redisson's read/write lock of that name, and of another kind than a plain lock. While a
+    /// plain lock of that name is held, acquiring either side is refused, and the reverse ([`Error::NotALock`]).
     pub fn read_write_lock(&self, name: impl AsRef<[u8]>) -> ReadWriteLock {
         ReadWriteLock::new(self.spec(name))
     }
 
     /// The semaphore with this name: at most `permits` owners hold it at once, each with a lease of its own.
     ///
-    /// The number is not stored in the server. Use the same one everywhere: a call with a smaller one waits until fewer
-    /// permits are out, and takes none away. It is a different kind than other locks ([`Error::NotALock`]).
+    /// The server does not store the number. Use the same number everywhere: a call with a smaller one waits until fewer
+    /// permits are held, and takes none away. A semaphore is of another kind than other locks ([`Error::NotALock`]).
     ///
     /// ```
     /// # #[tokio::main]
@@ -69,8 +69,8 @@ impl Client {
         Lock::new(Spec::semaphore(self.handle.clone(), name.as_ref().to_vec(), permits))
     }
 
-    /// The beginning of each owner of this client's locks: `<name>@<host>:<pid>:` and 16 random characters. In an owner 16
-    /// more follow, which are new for each acquisition, and `:<number>`. [`Builder::name`](crate::Builder::name) sets the name.
+    /// The beginning of each owner of this client's locks: `<name>@<host>:<pid>:` and 16 random characters. An owner continues
+    /// with 16 more, new for each acquisition, and `:<number>`. [`Builder::name`](crate::Builder::name) sets the name.
     pub fn identity(&self) -> &str {
         &self.handle.all.shared.identity.text
     }
@@ -127,8 +127,8 @@ impl Client {
         Client { handle: Arc::new(Handle { all, runtime, server }) }
     }
 
-    /// Waits for the first connection and asks whether the server has the module, by a command that says so without
-    /// doing anything; in a cluster, whether the first server has it that answers.
+    /// Waits for the first connection and checks that the server has the module, by a command that changes nothing.
+    /// In a cluster it checks the first server that answers.
     pub(crate) async fn probe(&self) -> Result<(), Error> {
         let shared = &self.handle.all.shared;
         shared.router.settled().await?;
@@ -160,7 +160,7 @@ impl fmt::Debug for Client {
 
 #[cfg(test)]
 impl Client {
-    /// What its tasks share, for a test that waits for their end.
+    /// What the tasks of the client share, for a test that waits for their end.
     pub(crate) fn shared_by_tasks(&self) -> Weak<Acquisitions> {
         Arc::downgrade(&self.handle.all)
     }

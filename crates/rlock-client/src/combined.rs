@@ -6,17 +6,18 @@ use crate::error::Error;
 use crate::kind::Kind;
 use crate::lock::Lock;
 
-/// For code that combines locks; see [`lockable`](crate::lockable).
+/// Properties of a lock for code that combines locks; see [`lockable`](crate::lockable).
 impl<K: Kind> Lock<K> {
-    /// The address of the lock's server, as it is in the client's URL; of a cluster and behind Sentinels, those of the URL.
+    /// The address of the lock's server as the client's URL has it; for a cluster or Sentinels, all addresses of the URL.
     pub fn server(&self) -> &str {
         &self.spec.handle.server
     }
 
-    /// The identity of the lock's server (`run_id`): one server has one identity, by whatever address a client reaches it, until it
-    /// restarts. `None` without a connection, or without the permission `+info`.
+    /// The identity of the lock's server (`run_id`), the same for each address that leads to it, until it restarts. `None`
+    /// without a connection, or without the permission `+info`.
     ///
-    /// It waits for the end of the client's first attempt to connect, and for the server's answer. The client asks once for each connection.
+    /// The call waits for the end of the client's first attempt to connect, and for the server's answer. The client asks once for each
+    /// connection.
     ///
     /// # Errors
     ///
@@ -36,8 +37,8 @@ impl<K: Kind> Lock<K> {
         self.spec.terms.lease
     }
 
-    /// Whether a hold of this lock can stand for one of `other`, if both have one name on one server: they are of the same kind, with
-    /// the same permits and session grace, both fair or not, both fenced or not.
+    /// Whether a hold of this lock can replace a hold of `other` if both have one name on one server. The two must be of the same
+    /// kind, with the same permits and session grace, both fair or not, both fenced or not.
     pub fn asks_like<J: Kind>(&self, other: &Lock<J>) -> bool {
         self.spec.mode == other.spec.mode && self.spec.terms.extras == other.spec.terms.extras
     }

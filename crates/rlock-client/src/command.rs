@@ -8,13 +8,13 @@ use rlock_links::{Failed, NoAnswer, Refusal};
 use crate::error::{Error, name};
 use crate::message::{Claim, Mode};
 
-/// The longest time that the server takes, 2^43 ms.
+/// The longest time that the server accepts, 2^43 ms.
 pub(crate) const LONGEST: Duration = Duration::from_millis(1 << 43);
 
-/// How a first hold is asked for.
+/// How to ask for a first hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ask<'a> {
-    /// Now or not at all.
+    /// Ask once, without a place in the queue.
     Now,
     /// Wait in the server's queue, for this number of ms or, if 0, without a limit; the outcome arrives on this channel.
     Enqueue(i64, &'a [u8]),
@@ -27,7 +27,7 @@ pub(crate) struct Extras {
     pub(crate) fenced: bool,
     /// Wait in the order of the fair list.
     pub(crate) fair: bool,
-    /// One permit of a semaphore with this many.
+    /// The number of permits of a semaphore, of which one is wanted.
     pub(crate) permits: Option<u32>,
     /// A tie to the connection, with this grace.
     pub(crate) session: Option<Duration>,
@@ -97,7 +97,7 @@ pub(crate) fn about(word: &str, key: &[u8], owner: Option<&[u8]>) -> Cmd {
     command
 }
 
-/// A command with room for all its words: growing word by word costs more than all else about it.
+/// A command with room for all its words: to grow it word by word would cost more than the rest of making it.
 fn with_room(word: &str, key: &[u8], owner: &[u8]) -> Cmd {
     const WORDS: usize = 12;
     const OTHERS: usize = 128;
@@ -107,12 +107,12 @@ fn with_room(word: &str, key: &[u8], owner: &[u8]) -> Cmd {
     command
 }
 
-/// Whole milliseconds, at least 1 and at most what the server takes.
+/// A duration in whole milliseconds, at least 1 and at most what the server accepts.
 pub(crate) fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.min(LONGEST).as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
-/// Whether a lease leaves time for renewals, and the server takes it.
+/// Refuses a lease that leaves no time for renewals, or that the server does not accept.
 pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
     const SHORTEST: Duration = Duration::from_millis(100);
     if lease < SHORTEST {
@@ -127,7 +127,7 @@ pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether heartbeats can keep a session of this grace alive, and the server takes it.
+/// Refuses a grace with which heartbeats cannot keep a session alive, or that the server does not accept.
 pub(crate) fn check_grace(grace: Duration) -> Result<(), Error> {
     const SHORTEST: Duration = Duration::from_millis(100);
     if grace < SHORTEST || grace > LONGEST {
@@ -137,7 +137,7 @@ pub(crate) fn check_grace(grace: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the server takes this as a number of permits.
+/// Refuses a number of permits that the server does not accept.
 pub(crate) fn check_permits(permits: u32) -> Result<(), Error> {
     const MOST: u32 = (1 << 31) - 1;
     if (1..=MOST).contains(&permits) {
@@ -157,12 +157,12 @@ pub(crate) enum Acquired {
     Denied,
 }
 
-/// Whether the server is drained, as before a planned fail-over. A caller with time left waits for the end of that.
+/// Whether the server is drained, as before a planned fail-over. A caller with time left waits until draining ends.
 pub(crate) fn is_draining(refusal: &Refusal) -> bool {
     refusal.code == "ERR" && refusal.details.contains("rlock.accept is no")
 }
 
-/// Whether the slot of the channel is no longer at this server, in a cluster.
+/// Whether the server refused because the slot of the channel has left it, in a cluster.
 pub(crate) fn is_of_channel(refusal: &Refusal) -> bool {
     refusal.code == "ERR" && refusal.details.contains("does not serve the channel's slot")
 }
@@ -188,7 +188,7 @@ pub(crate) fn failed(key: &[u8], failed: Failed) -> Error {
     }
 }
 
-/// The same of a command that changes something: it may have worked.
+/// The error of a request that changes something and has no reply: it may have worked.
 pub(crate) fn unless_known(key: &[u8], outcome: Failed) -> Error {
     match outcome {
         Failed::NoAnswer(NoAnswer::Unanswered(error)) => Error::unknown(key, error.into()),

@@ -11,23 +11,23 @@ use crate::events::Hook;
 /// How many replicas must have a lock before `acquire` returns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// None: the primary's reply is enough. A fail-over can lose the lock.
+    /// No replica: the primary's reply is enough. A fail-over can lose the lock.
     #[default]
     None,
     /// This number of replicas. A fail-over to another replica can still lose the lock.
     Replicas(usize),
-    /// More than half of the primary and its replicas must have it, and at least one replica. The count includes the
-    /// largest number of replicas that this client ever saw connected.
+    /// More than half of the servers must have the lock: of the primary and the most replicas that this client ever
+    /// saw connected. At least one of them must be a replica.
     Majority,
 }
 
 /// How a client waits for a lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Waiting {
-    /// In the server's queue, with a message at the grant. Strictly first come, first served.
+    /// The client waits in the server's queue, with a message at the grant. Strictly first come, first served.
     #[default]
     Queue,
-    /// By retries, with pauses that grow to a second, in no order. For users without permission to subscribe.
+    /// The client retries, with pauses that grow to a second, in no order. For users without permission to subscribe.
     Polling,
 }
 
@@ -70,17 +70,17 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How long an answer may take: so that a renewal can be tried several times before a lease ends.
+    /// How long an answer may take. A renewal can be tried several times before a lease ends.
     pub(crate) fn response(&self) -> Duration {
         self.response.unwrap_or(sixth_of(self.lease).min(Duration::from_secs(2)))
     }
 
-    /// The same before the first connection, which takes longer than a request: a limit made from the lease may be too short.
+    /// How long the first answer may take. A connection takes longer than a request, for which the lease may leave too little time.
     pub(crate) fn first_response(&self) -> Duration {
         self.response.unwrap_or(self.response().max(FIRST))
     }
 
-    /// The same for a lock with this lease: one that is shorter than the client's leaves less time.
+    /// How long an answer about a lock with this lease may take. A lease shorter than the client's leaves less time.
     pub(crate) fn response_for(&self, lease: Duration) -> Duration {
         let response = self.response();
         if lease < self.lease { response.min(sixth_of(lease)) } else { response }
@@ -104,7 +104,7 @@ impl Config {
     }
 }
 
-/// Whether the server takes this as the name of a lock that is acquired. Its other commands take any name.
+/// Refuses a name under which the server lets no lock be acquired. The server's other commands accept any name.
 pub(crate) fn check_name(name: &[u8]) -> Result<(), Error> {
     const LONGEST_NAME: usize = 1_024;
     let message = match name.len() {
@@ -117,7 +117,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), Error> {
     Err(Error::Invalid { message })
 }
 
-/// Fewer leave no time for another try, and more cost the server more than they save.
+/// The allowed renewals in a lease. Fewer leave no time for another try, and more cost the server more than they save.
 const RENEWALS: std::ops::RangeInclusive<u32> = 2..=20;
 
 /// The shortest time for a first connection, unless the user sets one.

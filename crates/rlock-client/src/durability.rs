@@ -11,7 +11,7 @@ use crate::command;
 use crate::config::Durability;
 use crate::error::{Error, Lost, name};
 
-/// The pause before replicas are waited for again.
+/// The pause before the next wait for replicas.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Why it is not certain that replicas have a hold.
@@ -22,7 +22,7 @@ enum Unsure {
     Passing(Error),
 }
 
-/// Makes sure that enough replicas have a hold; `false` if it was lost meanwhile. After an error the caller gives the hold up.
+/// Makes sure that enough replicas have a hold; `false` if the hold was lost meanwhile. After an error the caller releases the hold.
 pub(crate) async fn ensure(hold: &Arc<Acquisition>, durability: Durability) -> Result<bool, Error> {
     if matches!(durability, Durability::None | Durability::Replicas(0)) {
         return Ok(true);
@@ -104,7 +104,7 @@ fn renew_and_wait(hold: &Acquisition, needed: usize) -> [Cmd; 3] {
     [command::renew(claim, shorter, None), command::renew(claim, lease, None), wait]
 }
 
-/// `unmet` is the error of a caller that does not ask again.
+/// Why replicas may lack the hold. `unmet` is the error of a caller that does not ask again.
 fn unsure(key: &[u8], failed: Failed, unmet: Option<Error>) -> Unsure {
     let passes = match &failed {
         Failed::Refused(refusal) => refusal.passes() || refusal.is_read_only(),
@@ -120,7 +120,7 @@ fn unsure(key: &[u8], failed: Failed, unmet: Option<Error>) -> Unsure {
     }
 }
 
-/// How many replicas make a majority with the primary: of as many as were ever seen, and one at least.
+/// How many replicas make a majority with the primary, of the most that were ever seen; at least one.
 fn majority(hold: &Acquisition, role: &Value) -> usize {
     let connected = match role {
         Value::Array(items) => match items.get(2) {

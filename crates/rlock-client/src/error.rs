@@ -20,7 +20,7 @@ pub enum Error {
         lock: String,
         /// The length of the wait.
         waited: Duration,
-        /// What kept the lock, if not another holder; see [`Error::is_unreachable`].
+        /// The cause, if it is not another holder; see [`Error::is_unreachable`].
         source: Option<Box<Error>>,
     },
     /// The lock was asked for once, and another owner holds it.
@@ -104,7 +104,7 @@ pub enum Error {
     /// The server could not be reached, did not answer in time, or is not a primary.
     #[error("the server {server} is unreachable; check its address, its state and the network")]
     Transport {
-        /// Its address; for a primary that no Sentinel names, its name and the Sentinels.
+        /// The server's address; for a primary that no Sentinel names, its name and the Sentinels.
         server: String,
         /// The cause.
         source: Cause,
@@ -126,12 +126,12 @@ pub enum Error {
     /// The client was closed.
     #[error("this client was closed; create a new one")]
     Closed,
-    /// The client was closed before every release was confirmed. The locks that are left are free at their lease ends.
+    /// The client was closed before every release was confirmed. The locks that were not released are free at their lease ends.
     #[error(
         "{locks} locks were not released when the client closed; drop their guards earlier, or allow more time"
     )]
     Unflushed {
-        /// How many.
+        /// The number of these locks.
         locks: usize,
     },
 }
@@ -140,10 +140,10 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Lost {
-    /// Its lease ended, by this client's clock, and was not meant to be renewed.
+    /// The lock's lease ended, by this client's clock, and was not meant to be renewed.
     #[error("its lease ended")]
     Expired,
-    /// It was held for as long as its limit allows ([`Lock::max_hold`](crate::Lock::max_hold)), and then not renewed any more.
+    /// The lock was held for as long as [`Lock::max_hold`](crate::Lock::max_hold) allows, and was not renewed after that.
     #[error("it was held for longer than its limit (max_hold)")]
     Overdue,
     /// The server answered that this owner holds nothing: after a forced release, a deletion, or lost writes.
@@ -157,10 +157,10 @@ pub enum Lost {
     /// The client was closed, which ends its renewals.
     #[error("its client was closed")]
     Closed,
-    /// This process is a fork of the one that acquired it, which still holds it.
+    /// This process is a fork of the process that acquired the lock, which still holds it.
     #[error("it belongs to the process before the fork")]
     Forked,
-    /// Its last guard was released before.
+    /// The lock's last guard was released before.
     #[error("it was released")]
     Released,
 }
@@ -214,8 +214,8 @@ impl Error {
 }
 
 impl Error {
-    /// Whether the server could not be asked, also for a [`Error::Timeout`] that only an outage explains: whether another
-    /// owner holds the lock is unknown.
+    /// Whether the server could not be asked, so that it is unknown whether another owner holds the lock. This includes a
+    /// [`Error::Timeout`] that only an outage explains.
     #[must_use]
     pub fn is_unreachable(&self) -> bool {
         match self {
@@ -289,7 +289,7 @@ impl fmt::Debug for Error {
 }
 
 impl Error {
-    /// Whether the text contains that of the source.
+    /// Whether the text contains the source's text.
     fn says_its_cause(&self) -> bool {
         matches!(self, Error::Timeout { .. })
     }

@@ -20,8 +20,8 @@ pub enum Event<'a> {
     Denied { lock: &'a [u8] },
     /// A wait ended without the lock, after this time.
     TimedOut { lock: &'a [u8], waited: Duration },
-    /// The last guard of a lock was released or dropped, this long after the lock was acquired. It is reported when the
-    /// server has answered; if the lock was gone by that time, `Lost` is reported instead.
+    /// The last guard of a lock was released or dropped, this long after the lock was acquired. The event is reported
+    /// when the server has answered; if the lock was gone by that time, `Lost` is reported instead.
     Released { lock: &'a [u8], held: Duration },
     /// A renewal was confirmed.
     Renewed { lock: &'a [u8] },

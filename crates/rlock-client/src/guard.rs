@@ -56,7 +56,7 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// [`Error::LockLost`] if it was lost, its lease has ended by this client's clock, or its last guard was released.
+    /// [`Error::LockLost`] if the lock was lost, its lease has ended by this client's clock, or its last guard was released.
     pub fn check(&self) -> Result<Duration, Error> {
         self.hold.check()
     }
@@ -171,13 +171,13 @@ impl<K: Kind> Guard<K> {
     /// Leaves the lock to another process, which [adopts](crate::Lock::adopt) it: renews it once, without a session, and ends the
     /// guard without a release.
     ///
-    /// From then on nothing renews the lock until it is adopted. Set a lease that is long enough for that. If the future is dropped,
-    /// the lock may be detached or not; it ends with its lease at the latest.
+    /// From then on nothing renews the lock until it is adopted. Set a lease that lasts until the adoption. If the future is
+    /// dropped, the lock may be detached or not; it ends with its lease at the latest.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] for a guard that is not the only one of its hold: it is released, and the others stay. [`Error::LockLost`] if the lock was no
-    /// longer held; [`Error::OutcomeUnknown`] if there was no reply in time.
+    /// [`Error::Invalid`] for a guard that is not the only one of its hold: this guard is released, and the others stay. [`Error::LockLost`] if the
+    /// lock was no longer held; [`Error::OutcomeUnknown`] if there was no reply in time.
     pub async fn detach(mut self) -> Result<Detached, Error> {
         let hold = self.held.hold.clone();
         hold.detach()?;
@@ -190,12 +190,12 @@ impl<K: Kind> Guard<K> {
     /// Releases this hold, and fails if the lock was lost before.
     ///
     /// If the server does not answer within the response timeout ([`Builder::response_timeout`](crate::Builder::response_timeout)),
-    /// it returns, and the release continues in the background until lease end. The same happens if you drop the future or
+    /// the method returns, and the release continues in the background until lease end. The same happens if you drop the future or
     /// the guard.
     ///
     /// # Errors
     ///
-    /// [`Error::LockLost`] if the lock was no longer held; [`Error::OutcomeUnknown`] if that is unknown, because there was
+    /// [`Error::LockLost`] if the lock was no longer held; [`Error::OutcomeUnknown`] if this is unknown, because there was
     /// no reply in time.
     pub async fn release(self) -> Result<(), Error> {
         let span = tracing::debug_span!("release", lock = %name(self.name()));

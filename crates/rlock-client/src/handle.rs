@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::acquisition::Acquisitions;
 
-/// The common part of clients, calls and guards. After the last of them the client ends, as soon as nothing is left to release.
+/// The common part of clients, calls and guards. When the last of them is gone, the client ends as soon as nothing is left to release.
 pub(crate) struct Handle {
     pub(crate) all: Arc<Acquisitions>,
     pub(crate) runtime: tokio::runtime::Handle,
-    /// Which server it is, as `destination` has it.
+    /// The server or servers, as `Endpoint::destination` names them.
     pub(crate) server: String,
 }
 

@@ -2,7 +2,7 @@
 
 use rlock_links::connection_name;
 
-/// Whose the owners of a client are.
+/// The identity of a client, with which its owners begin.
 ///
 /// A child of a fork has a copy of it, so the process is compared before each use.
 pub(crate) struct Identity {
@@ -12,7 +12,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Of a new client that the user gave this name.
+    /// The identity of a new client. `name` is the one that the user gave it.
     pub(crate) fn new(name: Option<&str>) -> Identity {
         let random = uuid::Uuid::new_v4().simple().to_string();
         let text = format!("{}:{random:.16}", connection_name(name));

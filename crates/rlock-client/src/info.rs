@@ -1,4 +1,4 @@
-//! What RLOCK.INFO tells.
+//! The reply of RLOCK.INFO.
 
 use std::fmt;
 use std::time::Duration;

@@ -47,15 +47,15 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// One holder at a time; of [`Client::lock`](crate::Client::lock).
+    /// One holder at a time; made by [`Client::lock`](crate::Client::lock).
     Plain
-    /// Readers hold it together; of [`ReadWriteLock::read`](crate::ReadWriteLock::read).
+    /// Readers hold it together; made by [`ReadWriteLock::read`](crate::ReadWriteLock::read).
     Read
-    /// One writer holds it alone; of [`ReadWriteLock::write`](crate::ReadWriteLock::write).
+    /// One writer holds it alone; made by [`ReadWriteLock::write`](crate::ReadWriteLock::write).
     Write
-    /// As many holders at a time as there are permits; of [`Client::semaphore`](crate::Client::semaphore).
+    /// As many holders at a time as there are permits; made by [`Client::semaphore`](crate::Client::semaphore).
     Permit
-    /// A lock of any kind, for code that chooses the kind at run time; of [`Lock::any`](crate::Lock::any).
+    /// A lock of any kind, for code that chooses the kind at run time; made by [`Lock::any`](crate::Lock::any).
     Any
 }
 

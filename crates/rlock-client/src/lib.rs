@@ -65,8 +65,8 @@
 //!
 //! * [`Lock::run`] drops the work at its next `.await`;
 //! * [`Held::check`] compares the clock, without asking the server: use it before each step that must not happen twice;
-//! * [`Held::lost`] waits for it, and [`Held::cancellation_token`] is a [`CancellationToken`] for work that takes
-//!   one;
+//! * [`Held::lost`] waits for the loss, and [`Held::cancellation_token`] is a [`CancellationToken`] for work that
+//!   takes one;
 //! * [`Guard::release`] fails if the lock was lost before.
 //!
 //! ```
@@ -90,7 +90,7 @@
 //! # }
 //! ```
 //!
-//! After a wait, a lock is held by the server's message, at first for up to five seconds; the renewal that follows gives it its
+//! After a wait, the server's message grants the lock for up to five seconds at first. The renewal that follows gives it the
 //! whole lease ([`Lock::whole_lease`] waits for that renewal).
 //!
 //! In the client, a lease always ends earlier than in the server. It counts from the time when the request was sent,

@@ -1,4 +1,4 @@
-//! The common part of all that can be acquired: a lock, and combinations of locks, as the crate `rlock-multi` has them.
+//! The common part of everything that can be acquired: a lock, and combinations of locks like those of the crate `rlock-multi`.
 //!
 //! A combination implements [`Lockable`], its guard is made by [`holding!`](crate::holding), and
 //! [`acquiring!`](crate::acquiring) adds `try_acquire`, `acquire`, `acquire_timeout`, `run` and `.await`, as a
@@ -17,36 +17,36 @@ pub trait Lockable: Clone + Send + 'static {
     /// The limit of the wait unless the caller sets another one; `None` waits for ever.
     fn limit(&self) -> Option<Duration>;
 
-    /// Acquires it without waiting for another owner.
+    /// Acquires the lock without waiting for another owner.
     fn now(self) -> impl Future<Output = Result<Self::Guard, Error>> + Send;
 
-    /// Acquires it, and waits for at most `limit`.
+    /// Acquires the lock, and waits for at most `limit`.
     fn within(self, limit: Option<Duration>) -> impl Future<Output = Result<Self::Guard, Error>> + Send;
 }
 
-/// A guard. Dropping it releases its hold.
+/// A guard of a lock. Dropping it releases its hold.
 pub trait Holding: Deref<Target: View> + Send + 'static {
-    /// Releases it, and fails if it was lost before.
+    /// Releases the hold, and fails if it was lost before.
     fn release(self) -> impl Future<Output = Result<(), Error>> + Send;
 }
 
 /// A view of a hold.
 pub trait View: Clone + Send + 'static {
-    /// How much longer it is certainly held without another renewal.
+    /// How much longer the lock is certainly held without another renewal.
     ///
     /// # Errors
     ///
-    /// [`Error::LockLost`] if it is not held any more.
+    /// [`Error::LockLost`] if the lock is not held any more.
     fn check(&self) -> Result<Duration, Error>;
 
-    /// Waits until it is lost.
+    /// Waits until the lock is lost.
     fn lost(&self) -> impl Future<Output = Lost> + Send;
 }
 
 /// The view for work under a lock.
 pub type ViewOf<L> = <<L as Lockable>::Guard as Deref>::Target;
 
-/// Runs `work` under a lock, and drops it when the lock is lost.
+/// Runs `work` under a lock, and drops the work when the lock is lost.
 ///
 /// # Errors
 ///
@@ -82,21 +82,21 @@ pub(crate) async fn end_work(guard: impl Holding) -> Result<(), Error> {
 macro_rules! acquiring {
     ($lock:ident $(<$kind:ident>)?, $guard:ty, $view:ty) => {
         impl $(<$kind: $crate::Kind>)? $lock $(<$kind>)? {
-            /// Asks for it once, without waiting for another owner.
+            /// Asks for the lock once, without waiting for another owner.
             ///
             /// Dropping the future releases what it may have been granted.
             ///
             /// # Errors
             ///
-            /// [`Error::Denied`] if another owner holds it; [`Error::Transport`] after a response timeout without a reply;
-            /// never [`Error::Timeout`].
+            /// [`Error::Denied`] if another owner holds the lock; [`Error::Transport`] after a response timeout without a
+            /// reply; never [`Error::Timeout`].
             pub fn try_acquire(
                 &self,
             ) -> impl Future<Output = Result<$guard, $crate::Error>> + Send + use<$($kind)?> {
                 $crate::lockable::Lockable::now(self.clone())
             }
 
-            /// Acquires it, waiting without limit, or as long as the setting `wait` says.
+            /// Acquires the lock, waiting without limit, or as long as the setting `wait` says.
             ///
             /// It also waits while a server is out of reach. Dropping the future loses the place in the queue and
             /// never leaves a lock behind.
@@ -108,7 +108,7 @@ macro_rules! acquiring {
                 $crate::lockable::Lockable::within(self.clone(), $crate::lockable::Lockable::limit(self))
             }
 
-            /// Acquires it, waiting for at most `timeout`.
+            /// Acquires the lock, waiting for at most `timeout`.
             ///
             /// # Errors
             ///
@@ -121,9 +121,9 @@ macro_rules! acquiring {
                 $crate::lockable::Lockable::within(self.clone(), Some(timeout))
             }
 
-            /// Acquires it, runs `work`, and releases it; drops the work when the lock is lost.
+            /// Acquires the lock, runs `work`, and releases the lock; drops the work when the lock is lost.
             ///
-            /// `Ok` says that it was held from the beginning of the work to its end.
+            /// `Ok` means that the lock was held from the beginning of the work to its end.
             ///
             /// # Errors
             ///

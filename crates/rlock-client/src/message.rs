@@ -31,7 +31,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// The word that commands take. Permits are known by their key; ACQUIRE says how many there are.
+    /// The word for this mode in commands. Permits have none: the server knows them by the key, and ACQUIRE has their number.
     pub(crate) fn word(self) -> Option<&'static str> {
         match self {
             Mode::Plain | Mode::Permit => None,

@@ -16,9 +16,9 @@ pub(crate) struct Shared {
     /// Unique to this client; its owners begin with it.
     pub(crate) identity: Identity,
     pub(crate) router: Router,
-    /// Set by a close: nothing new begins.
+    /// Cancelled by a close: nothing new begins.
     pub(crate) closing: CancellationToken,
-    /// The end of all tasks.
+    /// Cancelled to end all tasks.
     pub(crate) stop: CancellationToken,
     numbers: AtomicU64,
 }
@@ -37,7 +37,7 @@ impl Shared {
 
     /// An owner that was never used.
     ///
-    /// Half of its random part is drawn now: two copies of a machine, restored from one snapshot, share the
+    /// Half of the random part is drawn now. Two copies of a machine, restored from one snapshot, share the
     /// rest of their memory, and had the same owners.
     pub(crate) fn new_owner(&self) -> Vec<u8> {
         let (fresh, _) = uuid::Uuid::new_v4().as_u64_pair();
@@ -49,13 +49,13 @@ impl Shared {
         self.config.events.tell(event);
     }
 
-    /// Refuses what is begun after a close, or in a child of the process that made the client.
+    /// Refuses a call after a close, or in a child of the process that made the client.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         self.check_home()?;
         if self.closing.is_cancelled() { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Refuses what is begun in a child of the process that made the client: its timers and connections are not there.
+    /// Refuses a call in a child of the process that made the client, which has neither its timers nor its connections.
     pub(crate) fn check_home(&self) -> Result<(), Error> {
         if self.identity.is_at_home() {
             return Ok(());

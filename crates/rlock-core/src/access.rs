@@ -13,7 +13,7 @@ pub(crate) enum Access {
     Shared,
     /// The lock is held.
     Until {
-        /// When the waiter may have it.
+        /// When the waiter may have the lock.
         until: Expiry,
         /// When the key ends, which waiting Redisson clients may know. For a waiter for a permit, when the first permit ends.
         key_end: Expiry,
@@ -24,13 +24,13 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// Until the key ends, if nothing happens before.
+    /// The access to a lock that is held until its key ends, if nothing happens before.
     pub(crate) fn until_key_end(view: &View) -> Self {
         Self::Until { until: view.key_end, key_end: view.key_end }
     }
 }
 
-/// The access of every owner, by the view of any of them; `None` if it depends on the owner.
+/// The access that every owner has, by the view of any of them; `None` if it depends on the owner.
 pub(crate) fn access_of_all(view: &View, wanted: Wanted) -> Option<Access> {
     match (view.kind, wanted) {
         (Kind::Free | Kind::Abandoned, _) => Some(Access::Free),
@@ -44,7 +44,7 @@ pub(crate) fn access_of_all(view: &View, wanted: Wanted) -> Option<Access> {
     }
 }
 
-/// Whether an owner that sees this can have a permit.
+/// Whether an owner with this view can have a permit.
 pub(crate) fn permit_access(view: &View, limit: PermitLimit) -> Access {
     match view.others {
         Others::Permits { first_end, .. } if view.shared.is_none() && has_room(view, limit) != Some(true) => {

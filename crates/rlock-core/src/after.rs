@@ -1,4 +1,4 @@
-//! A view once a change is made, without another look.
+//! A view after a change, without another look.
 
 use crate::decision::{Change, KeyChange};
 use crate::shape::Fields;
@@ -6,8 +6,8 @@ use crate::types::{Expiry, Holds, Mode};
 use crate::view::{Hold, Kind, Others, View};
 
 impl View {
-    /// The lock as the same owner sees it once this change is made. The simulated server compares it with a fresh view after each
-    /// change that it makes.
+    /// The lock as the same owner sees it once this change is made. The simulated server compares this view with a fresh one
+    /// after each of its changes.
     #[must_use]
     pub fn after(&self, change: &Change) -> Self {
         if change.key == KeyChange::Delete {
@@ -57,7 +57,7 @@ impl View {
 }
 
 impl Others {
-    /// The same without this number of dead readers, or of ended permits.
+    /// This view without this number of dead readers, or of ended permits.
     fn without(self, buried: usize) -> Self {
         match self {
             Self::NotAsked(count) if count <= buried => Self::None,

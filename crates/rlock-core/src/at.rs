@@ -25,7 +25,7 @@ impl<P: Server> At<'_, '_, P> {
 }
 
 impl<'a, P: Server> Node<'a, P> {
-    /// One of its locks.
+    /// A lock of this node.
     pub fn at<'l>(self, lock: &'a mut P::Lock<'l>) -> At<'a, 'l, P> {
         At { node: self, lock }
     }

@@ -54,14 +54,14 @@ impl<P: Server> At<'_, '_, P> {
         self.publish(message);
     }
 
-    /// Sends an unlock message. A fair list with entries may have some of owners that are gone.
+    /// Sends an unlock message. A fair list with entries may have entries of owners that are gone.
     fn publish(&self, message: UnlockMessage) {
         if self.lock.publish(message) {
             fair::list_met(self.node, self.name());
         }
     }
 
-    /// Tells others at once of a change that was performed, and not committed with its turn.
+    /// Raises the events of a change at once, and sends its unlock message: the change was performed, and not committed with its turn.
     #[inline(always)]
     pub(crate) fn tell(&self, owner: Option<&[u8]>, change: &Change, performed: P::Performed) {
         // A turn of another module around this one may know the lock as it was.

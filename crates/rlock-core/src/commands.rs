@@ -201,7 +201,7 @@ impl<P: InCommand> Picture<'_, '_, '_, P> {
         awaited || shares && self.hold_back_for_redisson(mode)
     }
 
-    /// Commits what was decided, serves the queue if that freed the lock, and gives the reply.
+    /// Commits the decision, serves the queue if that freed the lock, and returns the reply.
     #[inline(always)]
     fn conclude(
         &mut self,

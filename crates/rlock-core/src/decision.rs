@@ -95,19 +95,19 @@ impl Change {
         self.shared = leases.change();
     }
 
-    /// Dead readers that a look found, or owners whose permits have ended: their fields or members are removed. Others remain.
+    /// The dead readers that a look found, or the owners of ended permits: their fields or members are removed, others remain.
     pub fn buried(&self) -> &[Holder] {
         self.shared.as_ref().map_or(&[], |shared| &shared.bury)
     }
 
-    /// Removes the fields or members of these dead holders, too.
+    /// Adds these dead holders to those that the change removes.
     pub(crate) fn bury(&mut self, dead: Vec<Holder>) {
         if !dead.is_empty() {
             self.shared.get_or_insert_default().bury = dead;
         }
     }
 
-    /// Leaves out all but the newest lease keys of each kind of change, this number of them.
+    /// Limits each kind of lease-key change to the newest lease keys, at most this number of them.
     pub(crate) fn limit_leases(&mut self, most: i64) {
         let Some(ReadLeases { set, gone }) = self.shared.as_mut().map(|shared| &mut shared.leases) else {
             return;
@@ -159,7 +159,7 @@ impl KeyChange {
         }
     }
 
-    /// Whether the old content goes, all of it.
+    /// Whether all of the old content is removed.
     #[inline(always)]
     #[must_use]
     pub fn deletes(self) -> bool {

@@ -40,8 +40,8 @@ pub fn demoted<P: Server>(node: Node<'_, P>) {
     continue_dropping(node);
 }
 
-/// The server is the primary again, and does what it put off as a replica. A client that was answered `UNBLOCKED` then holds
-/// nothing, though it was granted a lock before, and stands in no fair list.
+/// The server is the primary again, and does what it deferred as a replica. After that, a client that was answered
+/// `UNBLOCKED` holds nothing, even if it was granted a lock before, and has no entry in a fair list.
 pub fn promoted<P: Server>(node: Node<'_, P>) {
     let _entry = entry(node);
     let clock = node.port.clock();
@@ -51,8 +51,8 @@ pub fn promoted<P: Server>(node: Node<'_, P>) {
     });
 }
 
-/// The server has the data of another primary, from the start or from where its own ended: grants and fair lists are that
-/// primary's, whatever the server put off.
+/// The server has the data of another primary, from the start or from where its own ended. Grants and fair lists belong
+/// to that primary, also those whose work this server deferred.
 pub fn synchronised<P: Server>(node: Node<'_, P>) {
     let _entry = entry(node);
     node.locks(Locks::synchronised);
@@ -88,8 +88,8 @@ pub(crate) fn drop_waiters<P: Server>(node: Node<'_, P>, waiters: Vec<(LockRef, 
 }
 
 impl<P: Server> At<'_, '_, P> {
-    /// Takes a waiter out of its queue whose grant can have no fencing token, and tells it why: it must neither
-    /// keep those behind it waiting, nor be lost in silence.
+    /// Removes a waiter from its queue whose grant can have no fencing token, and reports the reason to it. The
+    /// waiter must neither block those behind it, nor wait in vain.
     pub(crate) fn refuse(&self, waiter: &Waiter, why: Error) {
         let node = self.node;
         node.locks(|locks| locks.leave(waiter.ticket));
@@ -105,7 +105,7 @@ impl<P: Server> At<'_, '_, P> {
     }
 }
 
-/// Answers those whose wait has ended, not all of them at once.
+/// Answers waiters whose wait has ended, a bounded number at once.
 pub(crate) fn end_waits<P: Server>(node: Node<'_, P>) {
     let (clock, most) = (node.port.clock(), node.port.settings().at_once.ended);
     for (lock, waiter) in node.locks(|locks| locks.remove_timed_out(clock, most)) {

@@ -5,7 +5,7 @@ use crate::decision::{Change, KeyChange};
 use crate::facts::Holder;
 use crate::types::{Holds, Mode, UnixMs};
 
-/// What is done with each effect. The key is a hash, or the sorted set of a lock with permits.
+/// The receiver of the effects. The key is a hash, or the sorted set of a lock with permits.
 pub trait Effects {
     /// HDEL or ZREM: removes the fields of dead readers, or the members of ended permits.
     fn bury(&mut self, dead: &[Holder]);
@@ -22,7 +22,7 @@ pub trait Effects {
 }
 
 impl Change {
-    /// Goes through the effects of this change. The order is part of the contract: clients see it in a replica and in the events.
+    /// Passes each effect of this change on. The order is part of the contract: clients see it on a replica and in the events.
     #[inline(always)]
     pub fn each_effect(&self, effects: &mut impl Effects) {
         if !self.buried().is_empty() {

@@ -1,4 +1,4 @@
-//! Every way in which a command is refused. Nothing has changed when one of these is answered.
+//! Every way in which a command is refused. An error means that nothing has changed.
 
 use std::fmt;
 
@@ -19,14 +19,14 @@ pub enum Error {
     BadOwner,
     /// `lease-ms`, or the value of LEASE, is not an integer from 1 to 2^43.
     BadLease,
-    /// The value of HOLDS is not an integer from this to 2^53.
+    /// The value of HOLDS is not an integer from `least` to 2^53.
     BadHolds {
-        /// The smallest that the command takes.
+        /// The smallest number that the command accepts.
         least: i64,
     },
-    /// The value of LIMIT is not an integer from this to 2^32 - 1.
+    /// The value of LIMIT is not an integer from `least` to 2^32 - 1.
     BadLimit {
-        /// The smallest that the command takes.
+        /// The smallest number that the command accepts.
         least: u32,
     },
     /// The cursor of LIST is neither 0 nor one that LIST gave.
@@ -45,7 +45,7 @@ pub enum Error {
     FencedRead,
     /// FAIR together with READ or WRITE.
     FairMode,
-    /// The word stands last, and what it needs is missing.
+    /// The last word needs a value, which is missing.
     MissingValue(&'static str),
     /// The wait of BLOCK or ENQUEUE is not an integer from 0 to 2^43.
     BadWait(&'static str),
@@ -53,17 +53,17 @@ pub enum Error {
     BadChannel,
     /// In cluster mode: this node does not serve the slot of ENQUEUE's channel.
     ChannelNotServed,
-    /// The user may not use this.
+    /// The user may not access what this text names.
     NoPermission(&'static str),
     /// BLOCK together with ENQUEUE.
     BlockAndEnqueue,
-    /// As many wait already as may.
+    /// The queue is full, by the limit of the server or of the lock.
     QueueFull,
-    /// The user has its share of the waiters.
+    /// The user has its whole share of the waiters.
     UserQueueFull,
-    /// As many holds and waits are tied to connections as may be.
+    /// The number of holds and waits that are tied to connections has reached its limit.
     TooManyTies,
-    /// The user has its share of the ties to connections.
+    /// The user has its whole share of the ties to connections.
     UserHasTooManyTies,
     /// SESSION on a connection that may be a closed one: the owner's hold or wait is tied to another connection since.
     TiedToAnother,
@@ -101,15 +101,15 @@ pub enum Error {
     BadPermits,
     /// PERMITS together with READ, WRITE, FAIR or FENCED, or with HOLDS above 1.
     PermitsWith,
-    /// A reader that would wait to write, which is for itself.
+    /// A reader that would wait to write: it would wait for itself.
     Upgrade,
-    /// The owner reads and writes, and does not say which of them is meant.
+    /// The owner reads and writes, and the call does not say which holds it means.
     WhichMode,
     /// The key of the last fencing token is not a string.
     TokenWrongType,
     /// The key of the last fencing token holds no integer.
     NotAToken,
-    /// The last fencing token is the largest that there is, or larger.
+    /// The last fencing token is the largest possible one, or larger.
     NoTokenLeft,
     /// The lock's slot is moving, and its last fencing token may be on the other server.
     TokenMigrating,

@@ -1,4 +1,4 @@
-//! Facts about a lock that a server tells the rules.
+//! Facts about a lock that a server reports to the rules.
 
 use crate::types::{Expiry, Holds, UnixMs};
 
@@ -50,7 +50,7 @@ pub struct FairEntry {
 /// Whether a lock may be granted now, outside a client's own command on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteAccess {
-    /// It may.
+    /// The lock may be granted.
     Allowed,
     /// The key is on another server, or migrates to another server.
     SlotMoved,

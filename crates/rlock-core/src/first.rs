@@ -21,7 +21,7 @@ impl<P: Server> At<'_, '_, P> {
     }
 }
 
-/// What else a look does.
+/// What a look does with dead readers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dead {
     /// Dead readers stay.
@@ -32,7 +32,7 @@ pub(crate) enum Dead {
 }
 
 impl<P: Server> Turn<'_, '_, P> {
-    /// The wish of the first waiter, and whether it can have that; `None` without waiters.
+    /// The first waiter's wish, and whether the lock can be granted to it now; `None` without waiters.
     pub(crate) fn first_access(&mut self, dead: Dead) -> Option<(Wanted, Access)> {
         let wanted = self.at.wanted_first()?;
         if let Some(access) = self.access_of_all(wanted) {

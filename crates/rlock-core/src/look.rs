@@ -79,7 +79,7 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
         }
     }
 
-    /// The picture of a lock of which this is known, without a look: the commit opens the key.
+    /// The picture of a lock whose view is known, without a look: the commit opens the key.
     pub(crate) fn known(
         turn: &'p mut Turn<'a, 'l, P>,
         owner: Option<&'p [u8]>,
@@ -124,7 +124,7 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
         self.decide_seen(rule)
     }
 
-    /// The same once the lock is read.
+    /// Asks the rule until it has decided, once the lock is read.
     #[inline(always)]
     pub(crate) fn decide_seen(
         &mut self,
@@ -257,21 +257,21 @@ impl<'p, 'a, 'l, P: Server> Picture<'p, 'a, 'l, P> {
         read_leases::last_end(self.turn.at.lock, count, at_most, self.view.key_end)
     }
 
-    /// The latest lease end of the owner's read holds, where it has several: the view shows that of one.
+    /// The latest lease end of the owner's read holds, if it has several: the view shows the end of one hold.
     pub(crate) fn last_own_end(&self) -> Option<Expiry> {
         let hold =
             self.view.shared.filter(|hold| hold.holds > Holds::ONE && self.view.kind != Kind::Permits)?;
         read_leases::last_lease_end(self.turn.at.lock, self.owner?, hold.holds, self.view.key_end)
     }
 
-    /// Whether the first fields are those of a lock. A look does not check each field of a lock that is known: the hash of a user may
-    /// have taken its place.
+    /// Whether the first fields are those of a lock. A look does not check each field of a lock that is known: a hash of an
+    /// application may have taken its place.
     pub(crate) fn shows_readers_only(&self) -> bool {
         self.turn.at.lock.readers_from(0, read_leases::MANY).is_ok()
     }
 
-    /// Refuses a change that writes the lease keys of holds that the owner has had before, while one of them may be on
-    /// another server: it would be on both, and the later one could not be moved to the server of the other.
+    /// Refuses a change that writes the lease keys of holds that the owner has had before, while one of these keys may be
+    /// on another server. It would be on both servers, and the later key could not be moved to the server of the other.
     #[inline]
     pub(crate) fn check_leases_local(&self, change: &Change) -> Result<(), Error> {
         let Some((first, last, _)) = change.leases().set else { return Ok(()) };

@@ -12,7 +12,7 @@
 use crate::locks::{DropReason, LockName, Waiter};
 use crate::types::{Holds, LeaseMs, Mode};
 
-/// The waiter holds the lock for this lease unless it confirms; `token` is 0 without FENCED.
+/// The lock is granted: the waiter holds it for this lease, and longer only if it confirms. `token` is 0 without FENCED.
 pub fn granted(lock: LockName<'_>, waiter: &Waiter, holds: Holds, lease: LeaseMs, token: i64) -> Vec<u8> {
     let mut message = head("granted", lock, &waiter.owner);
     message.extend_from_slice(format!(" {} {} {token}", holds.get(), lease.get()).as_bytes());
@@ -24,7 +24,7 @@ pub fn timeout(lock: LockName<'_>, waiter: &Waiter) -> Vec<u8> {
     with_mode(head("timeout", lock, &waiter.owner), waiter.mode())
 }
 
-/// The waiter was taken out of the queue by something other than its own doing.
+/// The waiter was dropped from the queue without a grant or a time-out.
 pub fn dropped(lock: LockName<'_>, waiter: &Waiter, reason: DropReason) -> Vec<u8> {
     let mut message = head("dropped", lock, &waiter.owner);
     message.push(b' ');

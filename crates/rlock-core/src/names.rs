@@ -41,7 +41,7 @@ fn joined<const N: usize>(parts: [&[u8]; N]) -> Name {
     Name::from_buf_and_len(bytes, SHORT.saturating_sub(left))
 }
 
-/// The names of a lock that differ by their prefix. Each replaces the one before in the same place: a release needs two.
+/// The names of a lock that differ by their prefix. Each name replaces the one before it in the same memory: a release needs two.
 pub struct Prefixed(Name);
 
 /// The room for the longest prefix.
@@ -59,7 +59,7 @@ const UNLOCK_CHANNEL: &[u8; 22] = b"redisson_lock__channel";
 const FAIR_LIST: &[u8; 19] = b"redisson_lock_queue";
 
 impl Prefixed {
-    /// Those of this lock.
+    /// The names of this lock.
     #[inline]
     pub fn of(name: &[u8]) -> Self {
         let tagged = name.contains(&b'{');
@@ -133,7 +133,7 @@ fn reader_of(key: &[u8]) -> Option<(&[u8], i64)> {
 }
 
 /// The locks whose lease a key may be, each with its reader and the number of its hold: several, since both names may have
-/// colons. Another client chooses the key and its length, so the time is linear in that.
+/// colons. Another client chooses the key and its length, so the time is linear in the length.
 pub fn readers_of_lease_key(key: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], i64)> {
     let (rest, hold) = reader_of(key).unwrap_or_default();
     let mut braces = rest.iter().enumerate().filter(|(_, byte)| **byte == b'{').map(|(at, _)| at);

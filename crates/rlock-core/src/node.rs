@@ -26,7 +26,7 @@ impl<'a, P: Server> Node<'a, P> {
         Self { port, locks }
     }
 
-    /// Lends what is known of the locks to `body`, which must not call the server: that may call back.
+    /// Lends what is known of the locks to `body`, which must not call the server: the server may call back.
     pub(crate) fn locks<T>(&self, body: impl FnOnce(&mut Locks) -> T) -> T {
         body(&mut self.locks.borrow_mut())
     }

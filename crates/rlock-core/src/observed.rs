@@ -71,7 +71,7 @@ pub fn slots_moved<P: Server>(node: Node<'_, P>, ranges: &[SlotRange]) {
     sweep(node, Sweep::SlotsMoved(SlotSet::of(ranges)));
 }
 
-/// Another value took the place of a lock's value: the holds of before are not tied any more, whatever the key holds now.
+/// Another value took the place of a lock's value: earlier holds are not tied any more, whatever the key holds now.
 pub fn value_replaced<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
     if !node.locks(|locks| locks.sessions.has_ties()) {
         return;
@@ -81,7 +81,7 @@ pub fn value_replaced<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
 }
 
 impl<P: Server> At<'_, '_, P> {
-    /// Another client has set the expiry of a key: that may be before the lease ends of readers that this server does not know.
+    /// Another client has set the expiry of a key. The key may now end before the leases of readers that this server does not know.
     pub fn expiry_set(self) {
         if is_read(self.lock) {
             read_leases::meet(self.node, self.name());
@@ -108,7 +108,7 @@ pub fn fair_list_met<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
     fair::list_met(node, lock);
 }
 
-/// This server cannot tell which entries of a lock's fair list are alive: it came from another server.
+/// This server cannot tell which entries of a lock's fair list are alive: the list came from another server.
 pub fn fair_list_found<P: Server>(node: Node<'_, P>, lock: LockRef) {
     let _entry = entry(node);
     node.locks(|locks| locks.note_fair_uncapped(lock));
@@ -160,8 +160,8 @@ pub fn check_some<P: Server>(node: Node<'_, P>) {
     node.locks(|locks| locks.check_some_now(now, most));
 }
 
-/// Some slots may have left this server without an event, with keys that stay: schedules the question for some locks with
-/// waiters; the next call continues after them.
+/// Some slots may have left this server without an event, with keys that stay: schedules a check of the slot for some
+/// locks with waiters; the next call continues after them.
 pub fn doubt_some_slots<P: Server>(node: Node<'_, P>) {
     let (now, most) = (node.port.now(), node.port.settings().at_once.looked);
     let _entry = entry(node);

@@ -1,6 +1,6 @@
-//! The key of a lock with permits expires with the last one. Another client that removes that one, or that prolongs the key,
-//! leaves a key that outlasts its permits: after their end it has the shape of other data, and its waiters would wait until it
-//! expires. Of an awaited lock the ended permits go as well: beside them alone the key would outlast the living ones that another client
+//! The key of a lock with permits expires with its last permit. If another client removes that permit, or prolongs the key, the key
+//! outlasts its permits. After their end it has the shape of other data, and its waiters would wait until it expires. For a lock with
+//! waiters, ended permits are removed as well: with ended permits alone, the key would outlast the living ones that another client
 //! removes.
 
 use std::cell::OnceCell;
@@ -21,7 +21,7 @@ impl<P: Server> Turn<'_, '_, P> {
     }
 
     /// Sets the expiry of an awaited lock's key to the end of its last permit again, and removes permits that have ended: as many as one
-    /// event-loop cycle may. Returns whether the server lets it.
+    /// event-loop cycle may. Returns whether the server allows that.
     pub(crate) fn repair_permits(&mut self, asked: &OnceCell<WriteAccess>) -> WriteAccess {
         if !self.needs_repair() {
             return WriteAccess::Allowed;

@@ -27,7 +27,7 @@ pub type ReaderPage = (Vec<Holder>, Option<u64>);
 ///
 /// Each kind of entry point has a trait for the rest: [`InCommand`], [`InTask`].
 pub trait Server {
-    /// One of its locks.
+    /// A lock of this server.
     type Lock<'a>: Lock<Performed = Self::Performed>;
 
     /// What [`Lock::raise`] needs to know of a change that [`Lock::perform`] has made.
@@ -76,20 +76,20 @@ pub trait InCommand: Server {
     /// The id of the client.
     fn client_id(&self) -> u64;
 
-    /// The name of the client's user; in a script, that of its caller. `None` for the default user, and without a user. It is asked
-    /// for only where a waiter or a tie is added.
+    /// The name of the client's user; in a script, that of its caller. `None` for the default user, and without a user. This method
+    /// is called only where a waiter or a tie is added.
     fn user(&self) -> Option<User>;
 
-    /// Blocks the client, which waits with this ticket, and whether it has a user of its own. If the server refuses, nothing has
-    /// changed.
+    /// Blocks the client, which waits with this ticket. `has_own_user`: its user is not the default one. If the server refuses,
+    /// nothing has changed.
     fn block(&self, ticket: Ticket, has_own_user: bool) -> Result<(), Error>;
 }
 
 /// A server outside commands, as the timer and the heartbeat call the rules. There is no client whose database could
 /// change, so any lock of any database can be visited.
 pub trait InTask: Server {
-    /// Visits a lock; `None` if its database does not exist, or if its slot is about to come as a whole: the other server
-    /// still decides about it.
+    /// Visits a lock; `None` if its database does not exist, or if its slot is about to arrive as a whole: the other
+    /// server still decides about the lock.
     fn at<T>(&self, lock: LockName<'_>, body: impl FnOnce(&mut Self::Lock<'_>) -> T) -> Option<T>;
 }
 
@@ -107,7 +107,7 @@ pub trait Lock {
     where
         Self: 'a;
 
-    /// Its name.
+    /// The lock's name.
     fn name(&self) -> LockName<'_>;
 
     /// Opens the key to read and write. The server deletes an expired key now.
@@ -131,8 +131,8 @@ pub trait Lock {
     /// during a visit. Fails at a field that belongs to no reader.
     fn readers(&self, visit: &mut dyn FnMut(Holder) -> ControlFlow<()>) -> Result<(), Error>;
 
-    /// The readers from a cursor on, about `most`, and the cursor of the next ones: 0 at first, `None` after the last. Readers
-    /// that are there all the time appear. Fails at a field that belongs to no reader; `None` if the server does not show them.
+    /// The readers from a cursor on, about `most`, and the cursor of the next ones: 0 at first, `None` after the last. Readers that
+    /// stay during the whole walk appear. Fails at a field that belongs to no reader; `None` if the server does not show them.
     fn readers_from(&self, cursor: u64, most: usize) -> Result<Option<ReaderPage>, Error>;
 
     /// At most `most` readers. If there are more, each call returns others, so that all of them appear in the end.
@@ -141,7 +141,7 @@ pub trait Lock {
     /// The permits in the key; without an owner, as an owner that is not a member sees them.
     fn permits(&self, key: &Self::Key, owner: Option<&[u8]>) -> Permits;
 
-    /// How many permits of the lock are alive; in doubt more than any limit. Its key must not be open.
+    /// How many permits of the lock are alive; more than any limit if that is unknown. The lock's key must not be open.
     fn living_permits(&self) -> u32;
 
     /// The lock's last fencing token that this server knows, if any. No key of the lock may be open: the server may

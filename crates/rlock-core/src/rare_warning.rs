@@ -17,7 +17,7 @@ pub struct RareWarning {
 const INTERVAL_MS: u64 = 10_000;
 
 impl RareWarning {
-    /// One that has not come up yet.
+    /// A warning that was not logged yet.
     pub const fn new() -> Self {
         Self { last: AtomicU64::new(0), left_out: AtomicU64::new(0) }
     }

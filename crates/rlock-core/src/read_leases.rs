@@ -26,16 +26,16 @@ pub const MAX_LEASE_KEYS: i64 = 1_000;
 /// natives acquire. Under longer ones, as Redisson clients may have, there are fewer keys.
 const LEASE_KEYS_BYTES: usize = 1_536_000;
 
-/// How many of the other readers are checked when one goes, so that the fields of dead readers go over time.
+/// How many other readers are checked when a reader leaves, so that fields of dead readers are removed over time.
 const CHECKED: usize = 8;
 
 /// The bound of the lease keys of these readers.
 const CHECKED_KEYS: usize = 8_000;
 
-/// Of more readers than this not all are checked.
+/// If a lock has more readers than this, not all of them are checked.
 pub(crate) const MANY: usize = 64;
 
-/// Nor are their leases if their lease keys count more than this: one event-loop cycle may check 250 locks.
+/// Nor are all readers checked if their lease keys have more than this weight: one event-loop cycle may check 250 locks.
 const MANY_KEYS: usize = 128;
 
 /// The most lease keys of this owner that one call reads or writes.
@@ -53,12 +53,12 @@ pub(crate) fn holds_read(lock: LockName<'_>, owner: &[u8], holds: Holds) -> Rang
 /// The result of a check of other readers: the facts, and the dead readers to remove.
 pub(crate) type Checked = (Others, Vec<Holder>);
 
-/// When a reader's lease ends; `None` if it has. `key_end` is the end of the lock's key, which ends all holds.
+/// When a reader's lease ends; `None` if it has ended. `key_end` is the end of the lock's key, which ends all holds.
 pub(crate) fn lease_end<L: Lock>(lock: &L, reader: &[u8], holds: Holds, key_end: Expiry) -> Option<Expiry> {
     find_lease_end(lock, reader, holds, key_end).0
 }
 
-/// The same, and what the lease keys count that were read for it: to find a reader alive takes one, or as many as to find it dead.
+/// When a reader's lease ends, and the weight of the keys read. To find a reader alive takes one key, or as many as to find it dead.
 pub(crate) fn find_lease_end<L: Lock>(
     lock: &L,
     reader: &[u8],
@@ -104,7 +104,7 @@ pub(crate) fn last_lease_end<L: Lock>(
     Some(latest)
 }
 
-/// A lock that is read was met: if its read leases are unknown, they are searched for. The server must report the renewals of Redisson
+/// Notes a lock with readers. If its read leases are unknown, they are searched for. The server must report the renewals of Redisson
 /// clients from this time on: one may end a longer lease.
 pub(crate) fn meet<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
     let now = node.port.now();
@@ -180,14 +180,14 @@ impl<P: Server> At<'_, '_, P> {
     }
 }
 
-/// What the lease keys of a reader count that one call reads or writes.
+/// The weight of the lease keys of a reader that one call reads or writes.
 pub(crate) fn weigh_lease_keys(lock: LockName<'_>, reader: &[u8], holds: Holds) -> usize {
     let keys = usize::try_from(holds.get().min(most_lease_keys(lock, reader))).unwrap_or(usize::MAX);
     keys.saturating_mul(weight(lock.key.len().saturating_add(reader.len())))
 }
 
-/// The share of an event-loop cycle that the reading of lease keys takes that count this, in served waiters. One look can take
-/// all of it.
+/// The share of an event-loop cycle that reading lease keys of this weight takes, in served waiters. One look can take all of
+/// it.
 fn share_of(at_once: AtOnce, keys: usize) -> usize {
     keys.saturating_mul(at_once.served).checked_div(at_once.buried).unwrap_or(0)
 }

@@ -31,7 +31,7 @@ enum Searched {
 }
 
 impl<P: Server> At<'_, '_, P> {
-    /// Reads the next lease keys of the lock; returns what they count as well.
+    /// Reads the next lease keys of the lock; returns their weight as well.
     fn search_leases(&mut self, search: &mut ReadSearch, most: usize) -> (Searched, usize) {
         let mut read = weight(self.name().key.len());
         if !is_read(self.lock) {
@@ -75,7 +75,7 @@ impl<P: Server> At<'_, '_, P> {
 
 impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
     /// Searches for the read leases of a lock, if they are unknown, and raises the expiry of its key if it is before the latest
-    /// end. It reads lease keys that count `most`, and the rest of one owner's; returns what they count.
+    /// end. It reads lease keys up to a weight of `most`, and the rest of one owner's; returns their weight.
     pub(crate) fn repair_reads(&mut self, most: usize) -> (WorkOutcome, usize) {
         let Some(mut search) = self.at.locks(|locks, lock| locks.records.take_read_search(lock)) else {
             return (self.repair_known(), weight(self.at.name().key.len()));

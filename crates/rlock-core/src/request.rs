@@ -27,7 +27,7 @@ pub struct Acquire<'a> {
     pub lease: LeaseMs,
     /// READ, WRITE or PERMITS; without them a plain lock.
     pub wanted: Wanted,
-    /// HOLDS: the count to arrive at, instead of one more.
+    /// HOLDS: the number of holds after the call, in place of one more.
     pub arrive_at: Option<Holds>,
     /// FAIR: whether to respect the turns of waiters for Redisson's fair lock of this name.
     pub fair: bool,
@@ -116,7 +116,7 @@ pub struct List<'a> {
 }
 
 /// A place in the list of locks with waiters, in the order of their keys' bytes. No lock appears twice, and every lock
-/// that has waiters all the time appears.
+/// that has waiters during the whole listing appears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cursor<'a> {
     /// The start or the end of the list: `0`.

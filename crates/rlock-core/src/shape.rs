@@ -135,11 +135,11 @@ const FIRST_END: f64 = 1e12;
 /// The scores of a sorted set that show whether it is a lock with permits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scores {
-    /// The lowest.
+    /// The lowest score.
     pub lowest: f64,
-    /// The highest.
+    /// The highest score.
     pub highest: f64,
-    /// That of the owner, if it is a member.
+    /// The score of the owner, if it is a member.
     pub own: Option<f64>,
 }
 
@@ -155,7 +155,7 @@ pub fn permits(scores: Scores, key_end: Expiry, now: UnixMs) -> Result<bool, Err
     if is_lock { Ok(highest > now) } else { Err(Error::NotPermits) }
 }
 
-/// The lease end that a score says, if it is one.
+/// The lease end that a score stands for, if it stands for one.
 #[must_use]
 pub fn end(score: f64) -> Option<UnixMs> {
     #[expect(clippy::cast_precision_loss, reason = "2^53 has an exact float")]

@@ -57,7 +57,7 @@ fn work_on_locks<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     if serve_due(node) == WorkOutcome::Refused { WorkOutcome::Refused } else { done }
 }
 
-/// Takes grants back whose clients went before the answer.
+/// Revokes grants whose clients disconnected before the answer.
 fn revoke_grants<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     let (share, mut done) = (Share::of(node), 0_usize);
     while done < share.most {

@@ -3,7 +3,7 @@
 //! Its parts, in this order: the look, and serving a lock that is found free (`settling`); the decision, and its change with its
 //! effects at once (`Picture::commit`); serving the queue again (`serve`), where each waiter learns of its grant once it is made; the
 //! next check; and only then what others learn: the keyspace events, and the unlock messages to Redisson clients (`closing`). Another
-//! module may react to an event and call this one: by then the turn has nothing left to do but to tell.
+//! module may react to an event and call this one: by then the turn only reports.
 //!
 //! A turn knows the lock from its last look and its changes since, so that no look is needed where the lock is free, or held by one
 //! owner. This knowledge ends with an event of the key by another client or module, also one within the look or the change: the server
@@ -24,7 +24,7 @@ use crate::view::{Kind, View};
 pub(crate) struct Turn<'a, 'l, P: Server> {
     /// The lock.
     pub(crate) at: At<'a, 'l, P>,
-    /// Its time, for all decisions in it.
+    /// The time of the turn, for all its decisions.
     pub(crate) now: UnixMs,
     /// Whether the queue must get its next check.
     pub(crate) needs_check: bool,
@@ -46,7 +46,7 @@ pub(crate) struct News<T> {
 
 /// An event to raise.
 pub(crate) enum Event<T> {
-    /// Those of a change.
+    /// The events of a change.
     Changed(Change, Committed<T>),
     /// The end of a lease that was found.
     Expired,
@@ -143,7 +143,7 @@ impl<'a, 'l, P: Server> Turn<'a, 'l, P> {
         self.asked = Some(Box::new(Known { what, changes }));
     }
 
-    /// The server was asked something, in which time may have passed: looks are needed again.
+    /// The server was asked something, and time may have passed: looks are needed again.
     pub(crate) fn forget_all(&mut self) {
         (self.known, self.asked, self.now) = (None, None, self.at.node.port.now());
     }

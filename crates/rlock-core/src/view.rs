@@ -66,7 +66,7 @@ pub struct View {
 /// What a rule asks of a look. A look never asks for more than a rule needs: lease keys of other owners cost most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// The number of the owner's own holds, by which a release without LEASE decides: the view of a plain lock never ends.
+    /// The number of the owner's own holds. A release without LEASE needs no more, so that in its view a plain lock never ends.
     Holds,
     /// The owner's own holds.
     Own,
@@ -101,7 +101,7 @@ impl View {
         Self { kind, sole, shared: None, dead: shared, others, key_end }
     }
 
-    /// The same view once the scores of the permits are read.
+    /// Adds the scores of the permits to the view.
     pub(crate) fn add_permits(&mut self, permits: &Permits, now: UnixMs) {
         if let Some(own) = permits.own.filter(|own| *own > now) {
             self.shared = Some(Hold { holds: Holds::ONE, until: Expiry::At(own) });

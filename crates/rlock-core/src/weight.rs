@@ -15,13 +15,13 @@ pub(crate) trait Weighed {
     /// How many bytes its names have together.
     fn bytes(&self) -> usize;
 
-    /// Its weight.
+    /// The weight of the item.
     fn weight(&self) -> usize {
         weight(self.bytes())
     }
 }
 
-/// Their weight together.
+/// The weight of these items together.
 pub(crate) fn weigh<T: Weighed>(items: &[T]) -> usize {
     items.iter().map(Weighed::weight).fold(0, usize::saturating_add)
 }
@@ -32,7 +32,7 @@ pub(crate) struct Taken<T> {
     pub(crate) items: Vec<T>,
     /// Their weight together.
     pub(crate) weight: usize,
-    /// Whether there was no other.
+    /// Whether no item was left out.
     pub(crate) is_all: bool,
 }
 

@@ -136,8 +136,8 @@ pub(crate) fn native_reads_ended<P: Server>(node: Node<'_, P>, name: LockName<'_
 }
 
 impl<P: Server> At<'_, '_, P> {
-    /// For how long natives may read yet that do, no longer than until the next look: a clock that was set back leaves more
-    /// than any lease lasts.
+    /// How long the present native readers may still read, but no longer than until the next look: a clock that was set
+    /// back leaves more than any lease lasts.
     fn native_reads_last(&self) -> Option<LeaseMs> {
         let ends = self.locks(|locks, lock| locks.records.native_read_end(lock))?;
         LeaseMs::new(ends.0.saturating_sub(self.node.port.now().0).min(LOOK_MS))

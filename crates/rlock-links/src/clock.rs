@@ -25,14 +25,14 @@ impl Instant {
         i64::try_from(self.0.as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// The moment that [`Instant::nanos`] has given; the start for a negative number.
+    /// The instant of a number that [`Instant::nanos`] returned; a negative number is the start.
     #[must_use]
     pub fn of(nanos: i64) -> Instant {
         Instant(Duration::from_nanos(u64::try_from(nanos).unwrap_or_default()))
     }
 }
 
-/// The source of moments.
+/// A clock: the source of instants.
 #[derive(Clone, Copy, Debug)]
 pub enum Clock {
     /// The operating system's clock.
@@ -43,7 +43,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The present moment.
+    /// The present instant.
     pub fn now(self) -> Instant {
         match self {
             Self::System => Instant(since_boot()),

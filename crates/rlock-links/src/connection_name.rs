@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// `<name>@<host>:<pid>`, as servers list the connections; the name is the program's unless the user gave one.
+/// The name of a connection in CLIENT LIST, `<name>@<host>:<pid>`. The name is the program's unless the user gave one.
 pub fn connection_name(name: Option<&str>) -> String {
     let program = std::env::current_exe().ok();
     let program =

@@ -10,7 +10,7 @@ use crate::node::Watch;
 use crate::router::Router;
 use crate::server_url::{Pattern, ServerKind, ServerUrl, Several};
 
-/// What a URL names.
+/// The servers that a URL names.
 pub struct Endpoint(Servers);
 
 enum Servers {
@@ -44,7 +44,7 @@ impl Endpoint {
         }))
     }
 
-    /// One server by the settings of the driver. It must be a primary.
+    /// One server by the settings of the driver. The server must be a primary.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl Endpoint {
         Ok(Endpoint(Servers::Server(connector.of_a_primary())))
     }
 
-    /// Hosts, service and database: the same text for all users, and for URLs with and without TLS. Errors show it.
+    /// The hosts, the service and the database, as errors show them. The text is the same for all users, with and without TLS.
     pub fn destination(&self) -> String {
         let of_several = |hosts: &[String], template: &Template, service: String| {
             let mut hosts: Vec<_> = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();

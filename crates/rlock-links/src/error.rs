@@ -9,7 +9,7 @@ pub enum Error {
     /// The server could not be reached, did not answer in time, or is not a primary.
     #[error("the server {server} is unreachable: {source}")]
     Transport {
-        /// Its address; for a primary that no Sentinel names, its name and the Sentinels.
+        /// The server's address; for a primary that no Sentinel names, its name and the Sentinels.
         server: String,
         /// The cause.
         source: Cause,

@@ -10,31 +10,31 @@ use crate::link::{Connector, Gathering, Link, Links, Live, Order, Pace, Report};
 
 /// The receiver of what happens at servers.
 pub trait Watch: Send + Sync {
-    /// A link to it is up, or the server has answered a subscription.
+    /// A link to the server is up, or the server has answered a subscription.
     fn ready(&self, node: &Arc<Node>);
 
-    /// A link to it is down, for this reason.
+    /// A link to the server is down, for this reason.
     fn lost(&self, node: &Arc<Node>, line: Line, server: &str, error: &Error);
 
     /// A link to this server is up again, this long after it was lost.
     fn restored(&self, server: &str, after: Duration);
 
-    /// An attempt to connect to it failed.
+    /// An attempt to connect to the server failed.
     fn failed(&self, node: &Arc<Node>, error: &Error);
 
     /// Slots have moved to other servers.
     fn moved(&self);
 
-    /// A message came from it. `current`: by the present subscription, while the link for commands is up.
+    /// A message arrived from the server. `current`: by the present subscription, while the link for commands is up.
     fn message(&self, node: &Arc<Node>, current: bool, message: &[u8]);
 
-    /// It has answered a heartbeat on the link for commands that was sent at this moment.
+    /// The server has answered a heartbeat that was sent at this moment on the link for commands.
     fn alive(&self, node: &Arc<Node>, sent: Instant);
 }
 
 /// A server and the links to it.
 pub struct Node {
-    /// For all commands but WAIT.
+    /// The link for all commands but WAIT.
     pub main: Link,
     /// The link for messages, in a cluster.
     messages: Option<Messages>,
@@ -56,11 +56,11 @@ struct Messages {
 /// One of the links to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// For all commands but WAIT, and for messages if there is no cluster.
+    /// The link for all commands but WAIT, and for messages if there is no cluster.
     Main,
-    /// For WAIT.
+    /// The link for WAIT.
     Durable,
-    /// For messages, in a cluster.
+    /// The link for messages, in a cluster.
     Messages,
 }
 
@@ -94,12 +94,12 @@ impl Node {
         })
     }
 
-    /// How long it may take to answer. A first connection takes longer.
+    /// How long the server may take to answer. A first connection takes longer.
     pub fn response(&self) -> Duration {
         if self.main.is_new() { self.links.pace.first } else { self.links.pace.response }
     }
 
-    /// Why it does not answer, as far as it is known.
+    /// Why the server does not answer, as far as it is known.
     pub fn fault(&self) -> Error {
         match self.main.live() {
             Some(live) => live.silent(),
@@ -107,7 +107,7 @@ impl Node {
         }
     }
 
-    /// The most replicas that were ever connected, with those that are now.
+    /// The most replicas that were ever connected; `now` are connected at present.
     pub fn replicas_seen(&self, now: usize) -> usize {
         self.replicas.fetch_max(now, Ordering::Relaxed).max(now)
     }
@@ -138,12 +138,12 @@ impl Node {
         self.main.live().is_some_and(|live| live.order(order))
     }
 
-    /// Orders of this server go out in one piece, once what is returned is dropped.
+    /// Keeps orders to this server back, and sends them in one piece when the result is dropped.
     pub fn gather(&self) -> Option<Gathering> {
         self.main.live().map(|live| live.gather())
     }
 
-    /// Subscribes if need be, and returns the channel that messages come to.
+    /// Subscribes if need be, and returns the channel for messages.
     pub fn listen(&self) -> Vec<u8> {
         let live = self.line(Line::Messages).live();
         if let (Some(live), None) = (&live, &self.messages) {
@@ -152,7 +152,7 @@ impl Node {
         live.map(|live| live.channel().to_vec()).unwrap_or_default()
     }
 
-    /// The channel is in a slot that has left the server: another connection finds one that is there.
+    /// The channel's slot has left the server: asks for another connection, which gets a channel in one of the server's slots.
     pub fn listen_anew(&self) {
         if let Some(live) = self.line(Line::Messages).live() {
             live.suspect("the slot of its channel has moved");

@@ -38,7 +38,7 @@ impl Router {
         self.request_noting(key, command, |_| ()).await
     }
 
-    /// As [`Router::request`]. `goes_to` is called with each server that the command is sent to, before that.
+    /// As [`Router::request`]. Before the command is sent to a server, `goes_to` is called with this server.
     ///
     /// # Errors
     ///
@@ -53,8 +53,8 @@ impl Router {
         Ok(replies.into_iter().next().unwrap_or(Value::Nil))
     }
 
-    /// Sends commands about `key` in one piece, and returns their replies: until `by`, also if the slot moves meanwhile. They must be
-    /// safe to repeat.
+    /// Sends commands about `key` in one piece, and returns their replies. Repeats them until `by` where the slot moves meanwhile, so
+    /// they must be safe to repeat.
     ///
     /// # Errors
     ///

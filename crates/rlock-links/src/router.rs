@@ -19,18 +19,18 @@ pub struct Router {
 enum Servers {
     /// One server has all keys.
     One(Arc<Node>),
-    /// Each has some.
+    /// Each server has some keys.
     Cluster(Cluster),
 }
 
 impl Router {
-    /// To the one server of a connector, which has all keys.
+    /// A router to the one server of a connector, which has all keys.
     pub fn to_one(connector: Arc<dyn Connector>, links: Links, watch: Weak<dyn Watch>) -> Router {
         let clock = links.pace.clock;
         Router { servers: Servers::One(Node::new(connector, links, watch)), clock }
     }
 
-    /// To the servers of a cluster; see [`Cluster::start`].
+    /// A router to the servers of a cluster; see [`Cluster::start`].
     pub(crate) fn to_cluster(
         seeds: Vec<String>,
         template: Template,
@@ -49,7 +49,7 @@ impl Router {
         }
     }
 
-    /// Waits for a connection to the server that has `key`, which may become another one meanwhile.
+    /// Waits for a connection to the server that has `key`. Another server may get the key meanwhile.
     pub(crate) async fn up(&self, key: &[u8], line: Line) -> Result<Arc<Live>, Error> {
         match &self.servers {
             Servers::One(node) => node.line(line).up().await,
@@ -69,7 +69,7 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// That of the attempt.
+    /// The error of that attempt.
     pub async fn settled(&self) -> Result<(), Error> {
         match &self.servers {
             Servers::One(node) => node.main.settled().await.map(|_| ()),

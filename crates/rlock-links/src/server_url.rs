@@ -1,4 +1,4 @@
-//! URLs of servers. Nothing else reads them: the command `rlock` uses this too.
+//! URLs of servers, as the clients and the command `rlock` read them.
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ pub struct ServerUrl {
     kind: ServerKind,
     hosts: Vec<ConnectionInfo>,
     servers: ConnectionInfo,
-    /// Of several hosts: how to reach them and their servers.
+    /// How to reach several hosts and their servers.
     pub(crate) several: Option<Several>,
 }
 
@@ -113,13 +113,13 @@ impl ServerUrl {
         &self.kind
     }
 
-    /// How to connect to each host that the URL names: at least one. To Sentinels, with their own user and password.
+    /// How to connect to each host that the URL names, at least one. Sentinels have their own user and password.
     pub fn hosts(&self) -> &[ConnectionInfo] {
         &self.hosts
     }
 
-    /// How to connect to the servers: user, password, database and TLS. Only the address is that of a
-    /// host, or a placeholder where Sentinels know it.
+    /// How to connect to the servers: user, password, database and TLS. The address is that of one
+    /// host, or a placeholder if only Sentinels know it.
     pub fn servers(&self) -> &ConnectionInfo {
         &self.servers
     }
@@ -276,7 +276,7 @@ fn unknown(scheme: &str) -> String {
     format!("{scheme}:// is not a scheme of rlock; write {better}")
 }
 
-/// What stood behind a question mark, to stand before an at sign: some characters mean something there.
+/// A value that stood behind a question mark, encoded to stand before an at sign, where some characters have a meaning.
 fn encoded(value: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte);
     let encode = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

@@ -144,15 +144,15 @@ impl Machine {
         }
     }
 
-    /// Whether a grant by message can only be one that this server made for this acquisition. After a broken link the message may have
-    /// lain in a buffer since before a restart that lost the lock; and a session would end with the connection before.
+    /// Whether a grant by message is certainly one that this server made for this acquisition. After a broken link, the message may be
+    /// older than a restart that lost the lock. A session would have ended with the connection before.
     fn may_hold_at_once(&self) -> bool {
         let token = !self.plan.fenced || self.asks == 1;
         !self.plan.confirm_first && self.tied && self.asks > 0 && token
     }
 
     /// The lock was granted by message, and the grant is not older than the first request. Half of its lease must be left: a RENEW must
-    /// reach the server before it ends.
+    /// reach the server before lease end.
     fn hold_unconfirmed(&mut self, token: i64, lease: Nanos, out: &mut Vec<Output>) {
         self.deadline = super::holding::end_of(self.first_sent, lease);
         if self.deadline - self.now < lease / 2 || self.end_of_hold() <= self.now {

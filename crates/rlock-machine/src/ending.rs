@@ -10,7 +10,7 @@ impl Machine {
         self.end(if self.now < until { Ending::At(until) } else { Ending::Release }, out);
     }
 
-    /// The caller has the lock no longer.
+    /// The caller no longer has the lock.
     pub(super) fn end(&mut self, ending: Ending, out: &mut Vec<Output>) {
         match self.state {
             // Its lease will end, and that is not too soon.
@@ -110,7 +110,7 @@ impl Machine {
         }
     }
 
-    /// The server has nothing of the hold any more; a request that is still under way would come after that.
+    /// The server has nothing of the hold any more. If a request may still be carried out late, CANCEL and RELEASE follow later.
     pub(super) fn done(&mut self, out: &mut Vec<Output>) {
         if !self.stray || self.down {
             return self.finish(out);

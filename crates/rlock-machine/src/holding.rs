@@ -2,17 +2,17 @@
 
 use super::{Command, Failure, Loss, MS, Machine, Nanos, Output, Reply, State};
 
-/// Renewals that are due so soon go along with those that are due now.
+/// Renewals that are due within this time are sent with those that are due now.
 const WINDOW: Nanos = 100 * MS;
 const DOUBLINGS: u32 = 6;
 
-/// When a time that counts from sending ends by the local clock, which the server's may outrun.
+/// The end, by the local clock, of a time that counts from a sending: the server's clock may be faster.
 pub(super) fn end_of(sent: Nanos, time: Nanos) -> Nanos {
     sent + time - time / 100 - 2 * MS
 }
 
 impl Machine {
-    /// When the hold ends by the local clock: by the lease, and with a session by the life of the connection.
+    /// When the hold ends by the local clock: at lease end or, with a session, sooner, one grace after the last proof of the connection.
     pub fn end_of_hold(&self) -> Nanos {
         self.plan.grace.map_or(self.deadline, |grace| self.deadline.min(end_of(self.proven, grace)))
     }
@@ -35,7 +35,7 @@ impl Machine {
         self.plan.max_hold.is_some_and(|most| self.now >= self.held_at.saturating_add(most))
     }
 
-    /// Whether the lease is renewed now: a fixed one is not, once it is confirmed.
+    /// Whether the lease is renewed now. A fixed lease is not renewed once it is confirmed.
     fn is_renewed(&self) -> bool {
         self.plan.renew && !self.is_overdue() || self.unconfirmed.is_some()
     }
@@ -50,7 +50,7 @@ impl Machine {
         wanted && self.pending.is_none() && !self.down
     }
 
-    /// A lease that is not renewed keeps its end: only its tie is new.
+    /// Sends a RENEW. A lease that is not renewed keeps its end: only its tie is new.
     pub(super) fn send_renewal(&mut self, out: &mut Vec<Output>) {
         let left = self.deadline - self.now;
         let lease = (!self.is_renewed()).then_some((left + left / 99) / MS + 4);

@@ -1,14 +1,14 @@
-//! The machine that every client of rlock implements: one acquisition, from its first request to its last. Decisions only: it reads
-//! no clock and does no I/O. Its shell feeds it inputs with the time, and carries out what it asks for.
+//! The machine that every client of rlock implements: one acquisition, from its first request to its last. The machine only
+//! decides: it reads no clock and does no I/O. Its shell feeds it inputs with the time, and carries out its orders.
 //!
-//! The stories in `clients/conformance/machine/` say what it does, line by line, in all five languages; the README there lists its
-//! numbers. All times are in nanoseconds on one clock of the process, if possible one that counts the time in suspend.
+//! The stories in `clients/conformance/machine/` specify the machine, line by line, in all five languages; the README there lists
+//! its numbers. All times are in nanoseconds on one clock of the process, if possible one that counts the time in suspend.
 //!
 //! **One trip.** A grant by message is held at once where the machine can prove that the grant is not older than the sending of the
-//! acquisition's first ENQUEUE: the owner was never used before, so no earlier grant of this owner exists. The hold then ends by that
-//! moment and the lease in the message. A RENEW confirms it later, with the next batch, or never if the caller has released before.
-//! Where the proof does not hold (a named owner, a message of another server, a link that was replaced, a fenced lock after a repeat,
-//! less than half of the lease left), a RENEW confirms the grant before the caller has the lock.
+//! acquisition's first ENQUEUE: the owner was never used before, so no earlier grant of this owner exists. The lease in the message
+//! then counts from that sending. A RENEW confirms it later, with the next batch, or never if the caller has released before. Where
+//! the proof does not hold (a named owner, a message of another server, a link that was replaced, a fenced lock after a repeat, less
+//! than half of the lease left), a RENEW confirms the grant before the caller has the lock.
 
 mod asking;
 mod ending;
@@ -25,10 +25,10 @@ pub const MS: Nanos = 1_000_000;
 
 const FIRST_PAUSE: Nanos = 20 * MS;
 const LONGEST_PAUSE: Nanos = 1_000 * MS;
-/// How long after the last answer a request is released that the server may carry out late.
+/// How long after the last answer the machine releases what a late request may have acquired.
 const STRAY: Nanos = 1_000 * MS;
 
-/// Where an acquisition stands.
+/// The state of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Nothing was asked for yet.
@@ -37,7 +37,7 @@ pub enum State {
     Asking,
     /// The owner stands in the lock's queue.
     Queued,
-    /// The lock was granted by message, and the server is asked whether it still is.
+    /// The lock was granted by message, and the server is asked whether the grant is still valid.
     Confirming,
     /// The caller holds the lock.
     Held,
@@ -47,7 +47,7 @@ pub enum State {
     Lost,
     /// The caller has no lock, and the server may have something of the acquisition.
     Cancelling,
-    /// Nothing is left of it here nor, as far as is known, in the server.
+    /// Nothing of the acquisition is left, here or, as far as is known, in the server.
     Ended,
 }
 
@@ -63,13 +63,13 @@ impl State {
 pub enum Failure {
     /// Asking again changes nothing.
     Final,
-    /// The server refused it for now.
+    /// The server refused the command for now.
     Passing,
     /// The server admits no new owners for now.
     Draining,
     /// The key holds something else.
     Gone,
-    /// It was sent, and the server may carry it out at any time.
+    /// The command was sent, and the server may carry it out at any time.
     Unanswered,
 }
 
@@ -103,8 +103,8 @@ pub enum Message {
         token: i64,
         /// The lease in the message; 0 if it is not to be relied on.
         lease: Nanos,
-        /// Whether it came by the subscription at the server to which the last ENQUEUE went, while the command link to that server was
-        /// up.
+        /// Whether the message came by the subscription at the server to which the last ENQUEUE went, while the command link to that
+        /// server was up.
         current: bool,
     },
     /// The wait has ended.
@@ -116,9 +116,9 @@ pub enum Message {
 /// What happens to an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
-    /// It begins; once, and first.
+    /// The acquisition begins. This input comes once, and first.
     Start,
-    /// It begins with the hold of an owner that another process has detached.
+    /// The acquisition begins with the hold of an owner that another process has detached.
     Adopt,
     /// A command was answered, or failed.
     Reply {
@@ -129,15 +129,15 @@ pub enum Input {
         /// The answer.
         reply: Reply,
     },
-    /// A message about the owner came.
+    /// A message about the owner arrived.
     Message(Message),
-    /// The command link broke. Before it, the shell answers what was under way with [`Failure::Unanswered`].
+    /// The command link broke. Before this input, the shell answers the command under way with [`Failure::Unanswered`].
     Down,
-    /// There is a command link again.
+    /// The command link is up again.
     Up,
-    /// The time of the timer has come, or any other.
+    /// The timer has fired, or the shell checks the time.
     Tick,
-    /// A command that was sent at this time on the link was answered. Only sessions need it, at least for each heartbeat.
+    /// A command that was sent at this time on the link was answered. Only sessions need this input, at least for each heartbeat.
     Alive(Nanos),
     /// The caller gives up waiting, or is gone without having received the lock.
     Cancel,
@@ -180,9 +180,9 @@ pub enum Command {
 /// Why the caller has no lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// The wait was over.
+    /// The wait timed out.
     Timeout,
-    /// It was asked once, and another owner holds the lock.
+    /// The lock was asked for once, and another owner holds it.
     Denied,
     /// A command failed, or the caller gave up.
     Error,
@@ -195,7 +195,7 @@ pub enum Refusal {
 pub enum Loss {
     /// No renewal was confirmed in time.
     Expired,
-    /// It was held for as long as the plan allows, and then not renewed any more.
+    /// The lock was held for as long as the plan allows, and was not renewed after that.
     Overdue,
     /// The server says that the owner does not hold the lock.
     Taken,
@@ -203,16 +203,16 @@ pub enum Loss {
     Closed,
 }
 
-/// What became of a release.
+/// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The lock is released.
     Ok,
     /// The lock was lost before.
     Lost,
-    /// It cannot be known: the answer to a release never came.
+    /// The outcome is unknown: the answer to a release never arrived.
     Unknown,
-    /// The server refused it.
+    /// The server refused the release.
     Error,
 }
 
@@ -239,11 +239,11 @@ pub enum Output {
     RenewalFailed,
     /// The lock is lost; once, and for good.
     Lost(Loss),
-    /// What the caller's release came to.
+    /// The outcome of the caller's release.
     Released(Outcome),
-    /// Nothing is left. If a `granted` comes for the owner later, the shell sends RELEASE.
+    /// Nothing is left of the acquisition. If a `granted` for its owner arrives later, the shell sends RELEASE.
     Ended,
-    /// Tick at this time; last, and only if it has changed.
+    /// The time of the next tick. This output is the last one, and only follows if the time has changed.
     Timer(Option<Nanos>),
 }
 
@@ -282,9 +282,9 @@ pub struct Machine {
     renew_at: Nanos,
     /// The lease of a grant by message that no RENEW has confirmed.
     unconfirmed: Option<Nanos>,
-    /// Whether all requests went by the present connection, or the hold was confirmed by it: with a session the hold ends with it.
+    /// Whether all requests went by the present connection, or it has confirmed the hold. With a session, the hold ends with it.
     tied: bool,
-    /// When that connection lived.
+    /// When the present connection was last proven to be alive.
     proven: Nanos,
     failures: u32,
     /// A request was not answered, and may be carried out late.
@@ -339,7 +339,7 @@ impl Machine {
         }
     }
 
-    /// Where it stands.
+    /// The state of the acquisition.
     pub fn state(&self) -> State {
         self.state
     }
@@ -360,7 +360,7 @@ impl Machine {
         self.state == State::Held && tries
     }
 
-    /// When to give it a [`Input::Tick`]: what the last [`Output::Timer`] said.
+    /// When the machine needs an [`Input::Tick`]: the time of the last [`Output::Timer`].
     pub fn timer(&self) -> Option<Nanos> {
         self.timer
     }

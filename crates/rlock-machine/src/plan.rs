@@ -22,14 +22,14 @@ pub struct Plan {
     pub response: Nanos,
     /// The grace of a session.
     pub grace: Option<Nanos>,
-    /// How long the lock stays held from when the caller got it, also if the caller releases it sooner; 0 for no longer than that.
+    /// How long the lock stays held from its acquisition, also if the caller releases it sooner; 0 if a release ends the hold.
     pub at_least: Nanos,
     /// How long the lock is renewed from when the caller got it; `None` for as long as it is held.
     pub max_hold: Option<Nanos>,
 }
 
 impl Plan {
-    /// Waits for ever, renews three times in a lease, and has nothing else; the server may take 5 s to answer.
+    /// A plan that waits for ever, renews three times in a lease, and sets nothing else. The server may take 5 s to answer.
     pub fn new(lease: Nanos) -> Plan {
         Plan {
             lease,

@@ -18,7 +18,7 @@ pub(super) struct Held {
     pub(super) lease_ms: i64,
     /// The number of holders. Dead readers count as well, unless they are among those that were checked.
     pub(super) count: usize,
-    /// As many of them as were asked for.
+    /// The holders, at most the number that was asked for.
     pub(super) holders: Vec<Holder>,
 }
 

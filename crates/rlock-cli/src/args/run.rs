@@ -69,7 +69,7 @@ pub(crate) struct RunArgs {
     pub(crate) conflict_exit_code: u8,
 
     /// Keep the lock for this time at least, counted from its acquisition, also if the command ends or fails sooner: of several
-    /// machines that start a job at about the same time, one runs it. rlock itself does not stay
+    /// machines that start a job at about the same time, one runs it. rlock itself does not wait for that
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     pub(crate) at_least: Option<Duration>,
 

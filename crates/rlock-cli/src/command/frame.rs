@@ -1,4 +1,4 @@
-//! What `rlock watch` draws on a terminal: never wider or higher than that.
+//! What `rlock watch` draws on a terminal, never wider or higher than the terminal.
 
 use std::collections::VecDeque;
 

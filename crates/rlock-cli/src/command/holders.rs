@@ -1,4 +1,4 @@
-//! Holders by a pattern, wherever they hold a lock: after a machine died, what it held.
+//! `rlock release --holder`: releases the holds of owners that match a pattern, for instance after a machine died.
 
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! The subcommands that look and change once; a file each.
+//! The subcommands that read or change something once; a file for each.
 
 pub(crate) mod doctor;
 mod frame;
@@ -14,5 +14,5 @@ pub(crate) mod watch;
 /// The answer is yes.
 pub(crate) const YES: u8 = 0;
 
-/// The answer is no: nothing is wrong, but not as hoped.
+/// The answer is no. This is not a failure of rlock.
 pub(crate) const NO: u8 = 1;

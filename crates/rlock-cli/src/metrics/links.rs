@@ -30,7 +30,7 @@ struct Slot {
 type Outcome = (Link, Result<Answer, Error>);
 
 impl Links {
-    /// Asks all of them, and waits until each has answered or the time is over.
+    /// Asks all of these servers, and waits until each has answered or the time is over.
     pub(super) fn ask(
         &mut self,
         targets: &[Target],

@@ -77,7 +77,7 @@ impl Page {
         family.mut_metric().push(metric);
     }
 
-    /// In Prometheus' text format.
+    /// The metrics in Prometheus' text format.
     pub(super) fn text(self) -> Result<String, prometheus::Error> {
         let families: Vec<MetricFamily> = self.0.into_values().collect();
         TextEncoder::new().encode_to_string(&families)

@@ -22,9 +22,9 @@ pub(super) struct Answer {
     pub(super) seen: Seen,
     /// The locks that cost most waiting; empty if the module does not know RLOCK.HOT.
     pub(super) hot: Result<Vec<HotLock>, Error>,
-    /// Why it gives no locks now.
+    /// Why the server gives no locks now.
     pub(super) hindrance: Option<Hindrance>,
-    /// How long its answers took.
+    /// How long the answers of the server took.
     pub(super) took: Duration,
 }
 

@@ -20,7 +20,7 @@ const REMEMBERED: Duration = Duration::from_secs(3_600);
 pub(super) struct Scraper {
     question: Arc<Question>,
     links: Links,
-    /// Those that have answered, by address.
+    /// The servers that have answered, by address.
     known: HashMap<String, Known>,
     errors: BTreeMap<Fault, u64>,
     /// The last log line about each server that does not answer.
@@ -40,7 +40,7 @@ type Fault = (String, &'static str);
 
 /// What a scrape found.
 pub(super) struct Scrape {
-    /// Those that have locks, or should.
+    /// The servers that have locks, or should have them.
     pub(super) servers: Vec<Server>,
     /// Whether a server that the URL names has answered, so that the list of servers is that of now.
     pub(super) discovered: bool,
@@ -74,7 +74,7 @@ impl Scraper {
         }
     }
 
-    /// Asks all servers, those too that answered lately and that none of the others names any longer.
+    /// Asks all servers, also those that answered lately and that no other server names any longer.
     pub(super) fn scrape(&mut self, deadline: Instant) -> Scrape {
         let mut walk = Walk::default();
         let (links, question) = (&mut self.links, &self.question);

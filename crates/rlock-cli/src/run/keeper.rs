@@ -111,7 +111,7 @@ impl Keeper {
         }
     }
 
-    /// Releases the lock of a command that did not run, at once: the hold is taken over by one that need not last.
+    /// Releases the lock of a command that did not run, at once: an acquisition without `--at-least` adopts the hold.
     pub(super) fn release_fully(&self, guard: Guard<Any>) {
         let lock = client_of(&self.client).map(|client| self.request.lock(&client).at_least(Duration::ZERO));
         let Some(lock) = lock.filter(|_| !self.request.at_least.is_zero()) else {

@@ -4,7 +4,7 @@ use rlock_client::{Any, Client, Lock};
 
 use crate::args::RunArgs;
 
-/// In which way the lock is wanted.
+/// The kind of lock that is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Plain,
@@ -27,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// As the variable of nested runs names it.
+    /// The name of the kind in the variable of nested runs.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Plain => "plain",
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// The kind with this name; of permits one.
+    /// The kind with this name; for permits, with one permit.
     pub(super) fn named(name: &str) -> Option<Kind> {
         let kinds = [Kind::Plain, Kind::Read, Kind::Write, Kind::Fair, Kind::Permit(1)];
         kinds.into_iter().find(|kind| kind.name() == name)

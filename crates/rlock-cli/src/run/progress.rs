@@ -1,4 +1,4 @@
-//! What is said during a wait for a lock: on a terminal by a line that changes, elsewhere once a minute, for logs.
+//! The progress of a wait for a lock: on a terminal in a line that changes, elsewhere in a line of the log once a minute.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// How often the server is asked for the holders and waiters of the lock.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The same where each answer is a line of a log.
+/// How often the server is asked where each answer is a line of a log.
 const EVERY_LINE: Duration = Duration::from_secs(60);
 
 /// How long the first words wait for the server's answer.
@@ -52,14 +52,14 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// For a wait that may last for days: a log gets one line.
+    /// The progress of a wait that may last for days: a log gets one line.
     pub(super) fn once(keeper: &'a Keeper, notes: Notes, key: &[u8]) -> Progress<'a> {
         let mut progress = Progress::new(keeper, notes, key);
         progress.every_line = Duration::MAX;
         progress
     }
 
-    /// Takes what the server says; `None` where it says nothing.
+    /// Receives the server's view of the wait; `None` if it is unknown.
     pub(super) fn saw(&mut self, seen: Option<Seen>) {
         self.seen = seen;
         self.show();

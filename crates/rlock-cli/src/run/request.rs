@@ -1,4 +1,4 @@
-//! The wish for a lock.
+//! A request for a lock.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use rlock_client::Builder;
 use crate::args::TlsArgs;
 use crate::error::Error;
 
-/// The authorities to trust in place of the platform's, and what this client shows of itself; all in PEM.
+/// The authorities to trust in place of the platform's, and the certificate and key of this client; all in PEM.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Certificates {
     roots: Option<Vec<u8>>,

@@ -13,7 +13,7 @@ use crate::error::Error;
 /// The fields of INFO, by name.
 pub(crate) type Fields = HashMap<String, String>;
 
-/// What INFO says of servers.
+/// The sections of INFO that describe servers.
 pub(super) const SECTIONS: [&str; 5] = ["server", "replication", "cluster", "memory", "rlock"];
 
 /// The fields of INFO that matter for every command.

@@ -22,18 +22,18 @@ const USUAL: Duration = Duration::from_secs(1);
 /// Why a server gives no locks now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Hindrance {
-    /// It refuses every write, with this text.
+    /// The server refuses every write, with this text.
     Refuses(String),
-    /// It answers, but no writes.
+    /// The server answers reads, and no writes.
     Pauses,
     /// ACQUIRE is refused with OOM.
     Full,
-    /// Its option `rlock.accept` is no.
+    /// The option `rlock.accept` is no.
     Drains,
 }
 
 impl Hindrance {
-    /// One word: the first of the server's error.
+    /// One word for it: the first word of the server's error, or one like it.
     pub(crate) fn code(&self) -> &str {
         match self {
             Hindrance::Refuses(text) => text.split(' ').next().unwrap_or_default(),
@@ -43,7 +43,7 @@ impl Hindrance {
         }
     }
 
-    /// What it does, as the end of a sentence about the server.
+    /// What the server does, as the end of a sentence about the server.
     pub(crate) fn text(&self) -> String {
         match self {
             Hindrance::Refuses(text) => format!("refuses writes: {text}"),

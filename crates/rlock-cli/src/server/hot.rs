@@ -14,7 +14,7 @@ pub(crate) struct HotLock {
     pub(crate) key: Vec<u8>,
     /// How long its waiters have waited together, in ms.
     pub(crate) waited_ms: u64,
-    /// By how much that may be too large, in ms.
+    /// By how much `waited_ms` may be too large, in ms.
     pub(crate) error_ms: u64,
     /// The waits that have ended.
     pub(crate) waits: u64,

@@ -43,9 +43,9 @@ pub(crate) struct Holder {
     /// The process, if the owner names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) process: Option<Process>,
-    /// How, in a read/write lock.
+    /// The mode, in a read/write lock.
     pub(crate) mode: Option<String>,
-    /// How many times.
+    /// The number of holds.
     pub(crate) holds: u64,
     /// What is left of its lease, in ms.
     pub(crate) lease_ms: i64,
@@ -62,13 +62,13 @@ pub(crate) struct Waiter {
     /// The process, if the owner names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) process: Option<Process>,
-    /// For what, in a read/write lock.
+    /// The mode that it waits for, in a read/write lock.
     pub(crate) mode: Option<String>,
-    /// How: `block`, `enqueue`.
+    /// How it waits: `block`, `enqueue`.
     pub(crate) via: String,
-    /// Since when, in ms.
+    /// How long it has waited, in ms.
     pub(crate) age_ms: i64,
-    /// For how long still, in ms; -1: for ever.
+    /// How long it will still wait, in ms; -1: for ever.
     pub(crate) wait_left_ms: i64,
     /// The client that asked.
     pub(crate) client_id: u64,

@@ -1,4 +1,4 @@
-//! One connection to one server, made when needed: for what is about servers, not about locks.
+//! A connection to one server, made when needed, for questions about servers and not about locks.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ const TLS_WORDS: [&str; 3] = ["certificate", "corrupt message", "fatal alert"];
 /// How a server can be asked whether it takes writes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// With which key is not known yet.
+    /// The key for that is not known yet.
     #[default]
     New,
     With(String),
@@ -32,12 +32,12 @@ pub(crate) enum Probe {
 pub(crate) struct Link {
     target: Target,
     connection: Option<Connection>,
-    /// How it is asked whether it takes writes.
+    /// How the server can be asked whether it takes writes.
     pub(crate) probe: Probe,
 }
 
 impl Link {
-    /// No connection yet.
+    /// A link without a connection yet.
     pub(crate) fn new(target: Target) -> Link {
         Link { target, connection: None, probe: Probe::default() }
     }

@@ -1,4 +1,4 @@
-//! One lock, by the client crate.
+//! Reading and changing locks by the client crate.
 
 use std::future::pending;
 use std::sync::OnceLock;
@@ -118,7 +118,7 @@ pub(crate) enum Look {
     IfAllowed,
 }
 
-/// Connects a client to the server that has the lock `key`, if one is named. It must have the module.
+/// Connects a client to the server that has the lock `key`, if one is named. The server must have the module.
 ///
 /// An attempt may take as long as `attempt`; a slower one is repeated until [`PATIENCE`] is over.
 /// A node of a cluster leads to the others.

@@ -1,4 +1,4 @@
-//! The servers: which there are, asking them, and asking for one lock by the client crate.
+//! The servers: finding them, asking them, and asking for one lock by the client crate.
 
 mod certificates;
 mod diagnosis;

@@ -12,7 +12,7 @@ use crate::error::Error;
 pub(super) struct Node {
     pub(super) address: Address,
     flags: Vec<String>,
-    /// From the first to the last of each range.
+    /// The slots, from the first to the last of each range.
     pub(super) slots: Vec<(usize, usize)>,
 }
 

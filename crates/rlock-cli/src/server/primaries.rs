@@ -26,7 +26,7 @@ pub(crate) fn primaries(place: &Place) -> Result<Vec<Target>, Error> {
 /// Answers of the primaries that may have a lock and can be reached.
 #[derive(Default)]
 pub(crate) struct Beside {
-    /// Why they give no locks now, by address.
+    /// Why these primaries give no locks now, by address.
     pub(crate) hindrances: Vec<(String, Hindrance)>,
     /// Their time, in ms since 1970.
     pub(crate) now_ms: Option<u64>,

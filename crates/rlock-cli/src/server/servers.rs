@@ -13,7 +13,7 @@ use crate::error::Error;
 /// One server, as it describes itself.
 #[derive(Debug)]
 pub(crate) struct Server {
-    /// Where it was asked.
+    /// Where the server was asked.
     pub(crate) address: String,
     /// What it says, or why it says nothing.
     pub(crate) state: Result<Described, Error>,
@@ -40,7 +40,7 @@ pub(crate) struct Described {
 
 /// A server of a place: its fields and what else was asked of it, or why it says nothing.
 pub(crate) struct Found<T> {
-    /// Where it was asked.
+    /// Where the server was asked.
     pub(crate) address: String,
     pub(crate) outcome: Result<(Fields, T), Error>,
 }
@@ -118,7 +118,7 @@ pub(crate) fn ask_all<T>(
     Ok(found)
 }
 
-/// What tells a server from others, whatever its address.
+/// The identity of a server, whatever its address.
 pub(crate) fn id(address: &str, fields: &Fields) -> String {
     fields.get("run_id").cloned().unwrap_or_else(|| address.to_string())
 }

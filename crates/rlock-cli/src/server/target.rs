@@ -16,7 +16,7 @@ const DEFAULT_PORT: u16 = 6379;
 /// What a URL names: a server, Sentinels and what they watch, or a cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
-    /// As the client crate takes it.
+    /// The URL, as the client crate takes it.
     pub(crate) url: String,
     /// Where to begin to look for servers: the first that answers will do.
     pub(crate) starts: Vec<Target>,
@@ -154,7 +154,7 @@ impl Target {
         self.peers.redis_settings().db()
     }
 
-    /// How URLs of this server's encryption begin.
+    /// The scheme of URLs with this server's encryption.
     pub(crate) fn scheme(&self) -> &'static str {
         if self.is_encrypted() { "rediss" } else { "redis" }
     }

@@ -19,14 +19,14 @@ const MOST: usize = 1_000;
 pub(crate) struct Seen {
     /// The fields of INFO.
     pub(crate) fields: Fields,
-    /// Its relatives, by host and port.
+    /// The relatives of the server, by host and port.
     pub(crate) neighbours: Vec<Address>,
 }
 
 /// A server that was asked.
 #[derive(Debug)]
 pub(crate) struct Asked<T> {
-    /// Where it was asked.
+    /// Where the server was asked.
     pub(crate) target: Target,
     /// What it answered, or why it did not.
     pub(crate) outcome: Result<T, Error>,

@@ -17,7 +17,7 @@ const MOST: u32 = 128;
 pub(super) struct Sample {
     pub(super) at: Moment,
     pub(super) counters: Counters,
-    /// Its waiters now.
+    /// The waiters of the server now.
     pub(super) waiters: u64,
     /// Why it gives no locks now.
     pub(super) hindrance: Option<Hindrance>,

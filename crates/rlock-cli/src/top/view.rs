@@ -34,14 +34,14 @@ pub(super) struct View {
     pub(super) filter: Filter,
     /// The number of locks above the first line.
     pub(super) first: usize,
-    /// The most that can be.
+    /// The most that `first` can be.
     pub(super) last_first: usize,
     /// Why the primaries are unknown.
     pub(super) fault: Option<String>,
     colours: bool,
 }
 
-/// What follows a key.
+/// What follows the press of a key.
 #[derive(PartialEq, Eq)]
 pub(super) enum After {
     Go,

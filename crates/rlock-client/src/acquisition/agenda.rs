@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::Acquisition;
 
-/// Renewals that are due so soon go along with those that are due now.
+/// Renewals that are due within this time are sent with those that are due now.
 const WINDOW: Duration = Duration::from_millis(100);
 
 /// The longest sleep: timers may stand still while the machine is suspended, the clock does not.
@@ -26,14 +26,14 @@ pub(super) struct Agenda {
 #[derive(Default)]
 struct Plan {
     due: BTreeMap<(Instant, u64), Arc<Acquisition>>,
-    /// The end of the nap under way; `None` while the task is awake, and looks here before it naps again.
+    /// When the current nap ends; `None` while the task is awake: it reads the agenda before its next nap.
     nap_ends: Option<Instant>,
     /// The client has ended: nothing is due any more.
     is_over: bool,
 }
 
 impl Agenda {
-    /// Moves an acquisition.
+    /// Moves an acquisition from one due time to another.
     pub(super) fn plan(&self, acquisition: &Arc<Acquisition>, from: Option<Instant>, to: Option<Instant>) {
         let mut plan = self.entries();
         if let Some(from) = from {
@@ -48,7 +48,7 @@ impl Agenda {
         }
     }
 
-    /// The acquisitions that are due, and with them those that are due soon after.
+    /// The acquisitions that are due now, with those that are due within [`WINDOW`].
     pub(super) fn due(&self, now: Instant) -> Vec<Arc<Acquisition>> {
         let plan = self.entries();
         if plan.due.first_key_value().is_none_or(|((at, _), _)| *at > now) {

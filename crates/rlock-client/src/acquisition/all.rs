@@ -18,13 +18,13 @@ use crate::events::Event;
 use crate::message::{Claim, parse};
 use crate::shared::Shared;
 
-/// How many claims are remembered whose acquisitions ended without a connection.
+/// The most claims that are remembered of acquisitions that ended without a connection.
 const BEHIND: usize = 10_000;
 
-/// How many claims are remembered whose holds outlast their release. A message is late by seconds at most.
+/// The most claims that are remembered of holds that outlast their release. A message is late by seconds at most.
 const KEPT: usize = 1_000;
 
-/// How many renewals go out in one piece: those behind them wait for no more.
+/// The most renewals in one piece, and the most that a request behind them waits for.
 const TOGETHER: usize = 64;
 
 /// The acquisitions of a client: each from its first request until nothing of it is left.
@@ -33,7 +33,7 @@ pub(crate) struct Acquisitions {
     pub(super) agenda: Agenda,
     // Ordered, since two names of this length are compared in a tenth of the time that hashing one takes.
     by_claim: Mutex<BTreeMap<Arc<Claim>, Arc<Acquisition>>>,
-    /// How many they are, for the links.
+    /// The number of acquisitions, for the links.
     busy: Arc<AtomicUsize>,
     graces: Arc<Graces>,
     left: Notify,
@@ -44,7 +44,7 @@ pub(crate) struct Acquisitions {
 }
 
 impl Acquisitions {
-    /// None yet; starts the watchdog.
+    /// Creates an empty set, and starts the watchdog.
     pub(crate) fn start(
         busy: Arc<AtomicUsize>,
         graces: Arc<Graces>,
@@ -64,7 +64,7 @@ impl Acquisitions {
         all
     }
 
-    /// Begins an acquisition by this input, unless there is one of this claim: then that is the error.
+    /// Begins an acquisition with this input. The error is an acquisition of the same claim that has not ended.
     pub(crate) fn begin(
         self: &Arc<Self>,
         claim: Claim,
@@ -88,7 +88,7 @@ impl Acquisitions {
         Ok(acquisition)
     }
 
-    /// Nothing is left of an acquisition.
+    /// Removes an acquisition of which nothing is left.
     pub(super) fn leave(&self, acquisition: &Acquisition) {
         if self.entries().remove(&acquisition.claim).is_none() {
             return;
@@ -100,7 +100,7 @@ impl Acquisitions {
         self.left.notify_waiters();
     }
 
-    /// An acquisition has ended, and the server did not answer that.
+    /// Remembers the claim of an acquisition whose end the server has not answered.
     pub(super) fn leave_behind(&self, claim: Arc<Claim>) {
         let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
         if behind.len() < BEHIND {
@@ -108,7 +108,7 @@ impl Acquisitions {
         }
     }
 
-    /// The hold of this claim outlasts its release.
+    /// Remembers a claim whose hold outlasts its release.
     pub(super) fn keep(&self, claim: Arc<Claim>) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT {
@@ -122,7 +122,7 @@ impl Acquisitions {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|kept| **kept == *claim)
     }
 
-    /// Clears up what was left behind, now that there is a connection.
+    /// After a reconnect, cancels and releases at this server what acquisitions left behind.
     fn clear_up(&self, node: &Arc<Node>) {
         let has = |claim: &mut Arc<Claim>| Arc::ptr_eq(&self.shared.router.node(&claim.key), node);
         let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,12 +144,12 @@ impl Acquisitions {
         }
     }
 
-    /// How many have a caller that holds the lock, or held it until the release was sent.
+    /// The number of acquisitions whose caller holds the lock, or held it until its release was sent.
     pub(crate) fn in_use(&self) -> usize {
         self.list().iter().filter(|acquisition| acquisition.is_in_use()).count()
     }
 
-    /// Waits until the last one has left.
+    /// Waits until no acquisition is left.
     pub(crate) async fn emptied(&self) {
         loop {
             let left = self.left.notified();
@@ -162,12 +162,12 @@ impl Acquisitions {
         }
     }
 
-    /// This is the child of a fork: no hold is its own.
+    /// This process is the child of a fork: marks all holds as lost.
     fn forked(&self) {
         self.list().iter().for_each(|acquisition| acquisition.lose(Lost::Forked));
     }
 
-    /// The client has ended. Guards may outlive it; nothing here keeps them, nor they what is here.
+    /// The client has ended: drops the acquisitions, which keep this set in memory as it keeps them. Guards may outlive the client.
     fn end(&self) {
         self.agenda.end();
         let acquisitions = std::mem::take(&mut *self.entries());
@@ -199,7 +199,7 @@ impl Acquisitions {
         self.shared.router.doubt();
     }
 
-    /// Those whose sessions this server ties to its connection.
+    /// The acquisitions whose sessions are tied to the connection to this server.
     fn tied_to(&self, node: &Arc<Node>) -> impl Iterator<Item = Arc<Acquisition>> {
         let is_tied = |acquisition: &Arc<Acquisition>| {
             acquisition.terms.extras.session.is_some()
@@ -213,7 +213,7 @@ impl Acquisitions {
     }
 }
 
-/// The watchdog: renews locks and sees their ends. Ends with the client.
+/// The watchdog: renews locks and notices their lease ends. It ends with the client.
 async fn watch(all: Arc<Acquisitions>) {
     let shared = &all.shared;
     loop {

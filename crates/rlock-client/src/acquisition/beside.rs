@@ -1,4 +1,4 @@
-//! Commands that go to another server than that of the session, and may tie it there: while a slot moves.
+//! Commands to another server than that of the session, which may tie the session there: while a slot moves.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use rlock_machine::{Input, State};
 
 use super::Acquisition;
 
-/// A command that is not the machine's. Dropped without an answer, it may have been carried out.
+/// A command that the machine did not order. If it is dropped without an answer, the server may have carried it out.
 struct Beside<'a> {
     acquisition: &'a Arc<Acquisition>,
-    /// Where it is under way, if that is not the server of the session.
+    /// The server that it was sent to, if that is not the server of the session.
     node: Option<Arc<Node>>,
 }
 
 impl Acquisition {
-    /// Sends a command that is not the machine's, and may tie the session.
+    /// Sends a command that the machine did not order, and that may tie the session.
     pub(crate) async fn request(self: &Arc<Self>, command: Cmd) -> Result<Value, Failed> {
         let mut beside = Beside { acquisition: self, node: None };
         let router = &self.all.shared.router;
@@ -27,8 +27,8 @@ impl Acquisition {
         reply
     }
 
-    /// A command of this acquisition at another server is done. If that server may have carried it out, the session is tied there, if at
-    /// all: the machine ties it anew.
+    /// A command to another server has ended. If that server may have carried the command out, the session may be tied there: the
+    /// machine ties the session anew.
     pub(super) fn leave_beside(self: &Arc<Self>, node: &Arc<Node>, may_be_carried_out: bool) {
         self.change(|state, now, out| {
             state.servers.beside = state.servers.beside.saturating_sub(1);
@@ -42,7 +42,7 @@ impl Acquisition {
 }
 
 impl Beside<'_> {
-    /// It is sent to this server next. The one before has refused it.
+    /// The command is sent to this server next. The server before has refused it.
     fn goes_to(&mut self, node: &Arc<Node>) {
         self.was_refused();
         let mut state = self.acquisition.state();

@@ -13,11 +13,11 @@ use crate::error::{Error, Lost};
 /// The state of a lock that was acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is held.
+    /// The lock is held.
     Held,
-    /// It is held, and a renewal is running or being retried.
+    /// The lock is held, and a renewal is running or being retried.
     Renewing,
-    /// It was lost. This never changes again.
+    /// The lock was lost. This state never changes again.
     Lost(Lost),
     /// The last guard was released.
     Released,
@@ -25,11 +25,11 @@ pub enum State {
 
 /// The options of a named owner while it has another acquisition of the lock.
 pub(crate) enum Reentry {
-    /// It has one more guard of that hold.
+    /// The owner got one more guard of the other acquisition's hold.
     Entered,
-    /// It must wait until that acquisition has the lock or an error.
+    /// The owner must wait until the other acquisition has the lock or an error.
     Awaits,
-    /// It must wait until nothing of that acquisition is left.
+    /// The owner must wait until nothing of the other acquisition is left.
     Ends,
 }
 
@@ -90,7 +90,7 @@ impl Acquisition {
         self.state().guards
     }
 
-    /// Adds a guard to those there are; an error if the last one is gone or the lock is lost.
+    /// Adds a guard to the hold; an error if the last guard is gone or the lock is lost.
     pub(crate) fn add_guard(self: &Arc<Self>) -> Result<(), Error> {
         self.check()?;
         let mut state = self.state();
@@ -99,8 +99,8 @@ impl Acquisition {
         standing.map(|_| ()).map_err(|why| Error::lost(&self.claim.key, why))
     }
 
-    /// Adds a guard for an owner that the user named. An error if its hold was lost and has guards: their release would end the next
-    /// hold.
+    /// Adds a guard for an owner that the user named. An error if the hold was lost and still has guards: their release would end
+    /// the owner's next hold.
     pub(crate) fn reenter_named(self: &Arc<Self>) -> Result<Reentry, Error> {
         match self.state().settled {
             None => return Ok(Reentry::Awaits),
@@ -117,7 +117,7 @@ impl Acquisition {
         }
     }
 
-    /// Waits until the owner can do something else.
+    /// Waits until the owner can try again.
     pub(crate) async fn over(&self, reentry: &Reentry) {
         let over = |state: &AcquisitionState| match reentry {
             Reentry::Entered => true,
@@ -127,7 +127,7 @@ impl Acquisition {
         self.when(|state| over(state).then_some(())).await;
     }
 
-    /// Takes a guard away, and releases the lock with the last one. Returns how many are left; an error if the lock was lost.
+    /// Removes a guard, and releases the lock with the last one. Returns the number of guards left; an error if the lock was lost.
     pub(crate) fn remove_guard(self: &Arc<Self>) -> Result<u64, Error> {
         self.check().err();
         let at_home = self.all.shared.identity.is_at_home();
@@ -169,7 +169,7 @@ impl Acquisition {
         Instant::of(self.state().machine.lease_end())
     }
 
-    /// The hold is lost for a reason that the machine does not know: the server may have it still.
+    /// The hold is lost for a reason that the machine does not know. The server may still have the hold.
     pub(crate) fn lose(self: &Arc<Self>, why: Lost) {
         self.change(|state, now, out| {
             if state.machine.state() == rlock_machine::State::Held {
@@ -179,7 +179,7 @@ impl Acquisition {
         });
     }
 
-    /// A message about the owner came from this server.
+    /// A message about the owner arrived from this server.
     pub(super) fn heard(self: &Arc<Self>, node: &Arc<Node>, message: Message) {
         self.change(|state, now, out| {
             let message = match message {
@@ -193,12 +193,12 @@ impl Acquisition {
         });
     }
 
-    /// Whether its caller holds the lock.
+    /// Whether the caller of this acquisition holds the lock.
     pub(super) fn is_held(&self) -> bool {
         self.state().machine.state() == rlock_machine::State::Held
     }
 
-    /// Whether its caller has had the lock.
+    /// Whether the caller of this acquisition has had the lock.
     pub(super) fn is_in_use(&self) -> bool {
         self.state().settled == Some(Ok(()))
     }

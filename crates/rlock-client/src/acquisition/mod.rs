@@ -1,7 +1,7 @@
 //! One acquisition of a lock, from its first request to its last: the shell of a machine.
 //!
-//! The machine decides, and its inputs come from wherever they arise: the caller, the links, the agenda. Nothing depends on the
-//! caller's future: if it is dropped, the machine leaves the queue and releases what it was granted.
+//! The machine decides. Its inputs come from the caller, the links and the agenda. If the caller's future is dropped, the
+//! machine leaves the queue and releases what the server granted.
 
 mod agenda;
 mod all;
@@ -27,7 +27,7 @@ pub(crate) use all::Acquisitions;
 pub(crate) use hold::Reentry;
 pub use hold::State;
 
-/// What is asked for.
+/// The terms of an acquisition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) lease: Duration,
@@ -36,7 +36,7 @@ pub(crate) struct Terms {
     /// How long to wait: `None` is for ever, zero asks once.
     pub(crate) wait: Option<Duration>,
     pub(crate) extras: Extras,
-    /// Whether the user named the owner, and so may use it again.
+    /// Whether the user named the owner, which may therefore be used again.
     pub(crate) named: bool,
     /// Whether a grant by message is confirmed before the caller gets it.
     pub(crate) confirm_first: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Acquisition {
     id: u64,
     began: Instant,
     state: Mutex<AcquisitionState>,
-    /// The caller has a lock or an error, a release has ended, or nothing is left.
+    /// Notified when the caller has a lock or an error, when a release has ended, and when nothing is left.
     changed: Notify,
     token: AtomicU64,
     /// Cancelled when the lock is lost; made when it is first asked for.
@@ -73,26 +73,26 @@ struct AcquisitionState {
     /// When the last guard was released.
     released_at: Option<Instant>,
     loss: Option<Lost>,
-    /// What the caller gets: the lock, or an error.
+    /// The caller's result: the lock, or an error.
     settled: Option<Result<(), Error>>,
-    /// What came of the release.
+    /// The outcome of the release.
     released: Option<Result<(), Error>>,
     last: Last,
 }
 
-/// Two servers while a slot moves, otherwise one.
+/// The servers of an acquisition: two while a slot moves, otherwise one.
 struct Servers {
     /// The server that has the lock, as far as is known.
     lock: Arc<Node>,
     /// The server that answered last, to which a session is tied.
     session: Arc<Node>,
-    /// How many commands are under way at others, which may tie it there: meanwhile no heartbeat proves the hold.
+    /// The number of commands under way at other servers, which may tie the session there. Meanwhile no heartbeat proves the hold.
     beside: u32,
 }
 
-/// What came of the last command.
+/// The outcome of the last command.
 enum Last {
-    /// None of them was answered yet.
+    /// No command was answered yet.
     Nothing,
     Answered,
     Failed(Error),
@@ -146,7 +146,7 @@ impl Acquisition {
         self.change(|state, now, out| state.machine.input(now, input, out));
     }
 
-    /// The caller waits no longer, for this reason.
+    /// The caller stops waiting, for this reason.
     pub(crate) fn cancel(self: &Arc<Self>, error: Error) {
         self.change(|state, now, out| {
             if state.machine.state().waits() {
@@ -180,7 +180,7 @@ impl Acquisition {
         self.when(|state| state.settled.clone()).await
     }
 
-    /// Until when the caller waits; for ever if there is no moment.
+    /// When the caller's wait ends; `None` if it never ends.
     pub(crate) fn wait_ends(&self) -> Option<Instant> {
         let response = self.all.shared.config.response();
         self.terms.wait.map(|wait| self.began.after(if wait.is_zero() { response } else { wait }))
@@ -252,7 +252,7 @@ impl Acquisition {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there are the links that the machine needs.
+    /// Whether the links that the machine needs are up.
     fn is_ready(&self, state: &AcquisitionState) -> bool {
         let waits = self.queues() && state.machine.state().waits();
         state.servers.lock.is_ready(waits)
@@ -338,7 +338,7 @@ impl Acquisition {
         }
     }
 
-    /// What has kept the server from answering, or its refusal.
+    /// The error that has kept the server from answering, or the server's refusal.
     fn kept(&self, state: &AcquisitionState) -> Error {
         let is_up = state.servers.lock.main.live().is_some();
         match &state.last {
@@ -370,7 +370,7 @@ impl Acquisition {
         }
     }
 
-    /// Whether nothing is left. Another acquisition of a named owner waits for the last guard of a lock that was lost.
+    /// Whether nothing is left: a named owner's next acquisition waits until the last guard of a lost lock is gone.
     fn is_gone(&self, state: &AcquisitionState) -> bool {
         let ended = state.machine.state() == rlock_machine::State::Ended;
         ended && (state.guards == 0 || state.loss.is_none() || !self.terms.named)

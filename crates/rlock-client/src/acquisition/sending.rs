@@ -17,11 +17,11 @@ struct Sent {
     n: u64,
     command: Command,
     denied: Denied,
-    /// To another server than that of the session, which may tie it there.
+    /// Whether it was sent to another server than that of the session, which may tie the session there.
     beside: bool,
 }
 
-/// What null means, as the reply to a request for the lock.
+/// The meaning of null in the reply to a request for the lock.
 #[derive(Clone)]
 enum Denied {
     /// Another owner holds the lock.
@@ -33,7 +33,7 @@ enum Denied {
 }
 
 impl Acquisition {
-    /// Whether it waits in the server's queue.
+    /// Whether the acquisition waits in the server's queue.
     pub(super) fn queues(&self) -> bool {
         self.all.shared.config.waiting == Waiting::Queue && self.terms.wait.is_none_or(|wait| !wait.is_zero())
     }
@@ -59,7 +59,7 @@ impl Acquisition {
         node.order(self.order(commands, node.clone(), Sent { n, command, denied, beside: false }));
     }
 
-    /// Sends the command once to a server that gets the slot.
+    /// Sends the command once to a server that is receiving the slot.
     fn send_asking(self: &Arc<Self>, node: &Arc<Node>, sent: Sent, at: Instant) {
         // That server sends no grants before it has the slot.
         let queues = matches!(sent.command, Command::Enqueue { .. });
@@ -71,8 +71,8 @@ impl Acquisition {
         }
     }
 
-    /// Sends a command in another way, unless the machine has gone on: a request behind its CANCEL would leave a lock behind. `false` if
-    /// there is no connection.
+    /// Sends a command in another form, unless the machine no longer waits for it: a request that followed the machine's CANCEL would
+    /// leave a lock behind. `false` if there is no connection.
     fn send_again(self: &Arc<Self>, node: &Arc<Node>, commands: Vec<Cmd>, mut sent: Sent) -> bool {
         let mut state = self.state();
         if state.machine.pending() != Some(sent.n) {
@@ -112,7 +112,7 @@ impl Acquisition {
         command::acquire(&self.claim, self.terms.lease, 1, self.terms.extras, ask)
     }
 
-    /// The answers to a command came, or will not come.
+    /// The answers to a command arrived, or will not arrive.
     fn answered(
         self: &Arc<Self>,
         node: &Arc<Node>,
@@ -127,7 +127,7 @@ impl Acquisition {
         }
     }
 
-    /// Whether the server has carried out the command, as far as is known.
+    /// Reads the answers. Returns whether the server has carried out the command, as far as is known.
     fn read(
         self: &Arc<Self>,
         node: &Arc<Node>,
@@ -217,8 +217,8 @@ impl Acquisition {
         });
     }
 
-    /// The connection to this server is gone. If it was the target of a moving slot, the session has ended with it: the machine ties the
-    /// hold anew. One that is being released needs no session, and its release would be sent a second time.
+    /// The connection to this server is gone. If the server was the target of a moving slot, the session has ended with the connection:
+    /// the machine ties the hold anew. A hold that is being released needs no session, and its release would be sent twice.
     pub(super) fn untie(self: &Arc<Self>, from: &Arc<Node>) {
         self.change(|state, now, out| {
             let is_tied =
@@ -230,8 +230,8 @@ impl Acquisition {
         });
     }
 
-    /// Goes to the server that has the lock by now: for the machine that is another connection. Only if this command is under way, which
-    /// that server has not carried out, or none and the server is another one: else the answer of that command will say so.
+    /// Switches to the server that has the lock now; for the machine that is another connection. Only if this command is under way, not
+    /// carried out by that server, or if none is and the server is another one. Otherwise the answer to a command names the server.
     pub(super) fn follow(self: &Arc<Self>, under_way: Option<u64>) {
         let node = self.all.shared.router.node(&self.claim.key);
         self.change(|state, now, out| {

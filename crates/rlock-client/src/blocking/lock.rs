@@ -12,7 +12,7 @@ use crate::info::Info;
 use crate::kind::{Any, Exclusive, Kind, Read, Write};
 use crate::lockable::{Holding, Lockable, View, end_work};
 
-/// A lock, or several; see [`crate::Lock`].
+/// A lock, or several locks as one; see [`crate::Lock`].
 #[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired: `let guard = lock.acquire()?`"]
 pub struct Lock<L = crate::Lock> {
@@ -66,16 +66,16 @@ impl<L> Lock<L> {
 }
 
 impl<L: Lockable> Lock<L> {
-    /// Asks for it once, without waiting for another owner.
+    /// Asks for the lock once, without waiting for another owner.
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`] if another owner holds it; see [`crate::Lock::try_acquire`].
+    /// [`Error::Denied`] if another owner holds the lock; see [`crate::Lock::try_acquire`].
     pub fn try_acquire(&self) -> Result<Guard<L::Guard>, Error> {
         self.held(self.thread.run(self.lock.clone().now()))
     }
 
-    /// Acquires it, waiting without limit, or as long as the setting `wait` says.
+    /// Acquires the lock, waiting without limit, or as long as the setting `wait` says.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl<L: Lockable> Lock<L> {
         self.held(self.thread.run(self.lock.clone().within(self.lock.limit())))
     }
 
-    /// Acquires it, waiting for at most `timeout`.
+    /// Acquires the lock, waiting for at most `timeout`.
     ///
     /// # Errors
     ///
@@ -93,11 +93,11 @@ impl<L: Lockable> Lock<L> {
         self.held(self.thread.run(self.lock.clone().within(Some(timeout))))
     }
 
-    /// Acquires it, runs `work` on the caller's thread, and releases it.
+    /// Acquires the lock, runs `work` on the caller's thread, and releases the lock.
     ///
-    /// Blocking work cannot be stopped from outside. Call `guard.check()?` before each step that needs the lock: it
-    /// asks no server and costs next to nothing. To stop other tasks, give them its `cancellation_token()`, or
-    /// `held()` in another thread.
+    /// Blocking work cannot be stopped from outside. Call `guard.check()?` before each step that needs the lock:
+    /// the check asks no server and costs next to nothing. To stop other tasks, give them its
+    /// `cancellation_token()`, or `held()` in another thread.
     ///
     /// ```
     /// # fn main() -> Result<(), rlock_client::Error> {
@@ -118,12 +118,12 @@ impl<L: Lockable> Lock<L> {
     /// # }
     /// ```
     ///
-    /// `Ok` says that it was held from the beginning of the work to its end. If the work panics, it is released as
-    /// well.
+    /// `Ok` means that the lock was held from the beginning of the work to its end. If the work panics, the lock
+    /// is released as well.
     ///
     /// # Errors
     ///
-    /// As `acquire`, and [`Error::LockLost`] if it was lost before the work ended, whatever the work returned.
+    /// As `acquire`, and [`Error::LockLost`] if the lock was lost before the work ended, whatever the work returned.
     pub fn run<T>(&self, work: impl FnOnce(&Guard<L::Guard>) -> T) -> Result<T, Error> {
         let guard = self.acquire()?;
         let value = work(&guard);
@@ -223,12 +223,12 @@ impl<G: Holding> Guard<G> {
         G::Target::clone(&self.guard)
     }
 
-    /// Waits until it is lost, and returns the reason; never returns if it is not lost.
+    /// Waits until the lock is lost, and returns the reason; never returns if the lock is not lost.
     pub fn lost(&self) -> Lost {
         self.thread.run(self.guard.lost())
     }
 
-    /// Releases it, and fails if it was lost before.
+    /// Releases this hold, and fails if the lock was lost before.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! The same for code that is not async: each type and method of the crate, without `.await`.
+//! The blocking interface, for code that is not async: each type and method of the crate, without `.await`.
 //!
-//! A client has a thread of its own, on which its locks are renewed and released; it ends when the last handle and
-//! guard are gone and the releases are done. Its methods block; call none of them from async code, which has
+//! A client renews and releases its locks on its own thread. The thread ends when the last handle and guard are
+//! gone and the releases are done. The methods block: call none of them from async code, which has
 //! [`crate::Client`]. Guards may be dropped anywhere.
 //!
 //! ```
@@ -100,10 +100,10 @@ impl Client {
         Lock::on(self.thread.clone(), self.client.semaphore(name, permits))
     }
 
-    /// Makes one lock of those of several clients, as the async types make it, with all of its settings.
+    /// Makes one lock out of locks of several clients, with all settings of the async lock that `make` returns.
     ///
     /// `client.lock("a")` is `Client::combine([&client], |clients| Ok(clients[0].lock("a")))`; the crate `rlock-multi` has locks that
-    /// are worth it.
+    /// need several clients.
     ///
     /// # Errors
     ///

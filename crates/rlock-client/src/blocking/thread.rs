@@ -1,4 +1,4 @@
-//! The thread that a client which is not async has for its tasks.
+//! The thread on which a blocking client runs its tasks.
 
 use std::io;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use crate::error::Error;
 /// How often the thread checks whether its tasks are done.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The thread. Dropped, it continues until its tasks are done: the releases that are still to be sent.
+/// The thread of a blocking client. After a drop it continues until its tasks are done: until the pending releases are sent.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
     tasks: Handle,
-    /// The last clone closes the channel on which the thread waits; of locks that are several, a channel for each.
+    /// The last clone closes the channel on which the thread waits. Several locks as one have a channel for each thread.
     alive: Vec<Arc<oneshot::Sender<()>>>,
 }
 
@@ -37,14 +37,14 @@ impl Thread {
         Ok(Thread { tasks, alive: vec![Arc::new(alive)] })
     }
 
-    /// All these threads: each has the connections of some of the locks, the first runs the work.
+    /// These threads as one: each has the connections of some of the locks, and the first one runs the work.
     pub(super) fn all(threads: Vec<Thread>) -> Result<Thread, Error> {
         let tasks = threads.first().map(|first| first.tasks.clone());
         let tasks = tasks.ok_or_else(|| Error::invalid("no client is named"))?;
         Ok(Thread { tasks, alive: threads.into_iter().flat_map(|thread| thread.alive).collect() })
     }
 
-    /// Runs `work` on the caller's thread, with the timers and connections of this one.
+    /// Runs `work` on the caller's thread, with the timers and connections of the client's thread.
     pub(super) fn run<T>(&self, work: impl Future<Output = T>) -> T {
         self.tasks.block_on(work)
     }

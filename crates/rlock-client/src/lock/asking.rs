@@ -29,9 +29,9 @@ impl<K: Kind> Lock<K> {
         Ok(self.ask_info(command).await?.holds(owner.as_ref(), mode.as_deref()))
     }
 
-    /// Takes the lock away from its holder; `false` if it had none.
+    /// Takes the lock away from its holder; `false` if the lock had no holder.
     ///
-    /// The holder notices it at its next renewal, and may still be working. Use this only if you know that it is not.
+    /// The holder notices the loss at its next renewal, and may work until that. Use this only if you know that the holder does not work.
     ///
     /// # Errors
     ///
@@ -57,8 +57,8 @@ impl<K: Kind> Lock<K> {
         Info::read(reply.map_err(|failed| command::failed(key, failed))?)
     }
 
-    /// Whether there is a connection to the lock's server, without asking it; an error gives the reason if there is
-    /// not.
+    /// Checks that there is a connection to the lock's server, without asking the server. The error is the reason
+    /// why the connection is missing.
     ///
     /// The client restores broken connections itself. Use this to see why a wait takes long.
     ///

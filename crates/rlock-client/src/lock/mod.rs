@@ -59,9 +59,9 @@ impl<K: Kind> Lock<K> {
     /// Ties the lock to this client's connection: if the connection ends, also because the process crashed, the lock is
     /// free after the grace, and not only at lease end. From 100 ms to 2^43 ms; 1 second suits most.
     ///
-    /// The client proves to the server four times in a grace that it lives, once for all its locks. If the connection
-    /// breaks, it opens another one and ties the locks to that. **A lock is lost if that takes longer than the grace**, in
-    /// the same way as at lease end ([`Lost::Unreachable`](crate::Lost::Unreachable)): a short grace frees the locks of
+    /// The client proves to the server four times in a grace that it is alive, once for all its locks. If the connection
+    /// breaks, the client opens another one and ties the locks to it. **A lock is lost if that takes longer than the
+    /// grace**, as at lease end ([`Lost::Unreachable`](crate::Lost::Unreachable)). A short grace frees the locks of
     /// crashed processes sooner, and loses locks in shorter outages, such as a fail-over.
     ///
     /// A process that stops without closing its connections, as a paused one does, keeps its locks until lease end. Servers
@@ -77,16 +77,16 @@ impl<K: Kind> Lock<K> {
         self
     }
 
-    /// Keeps the lock held for at least this time from when you got it, also if you release it sooner: for jobs that must not
-    /// run twice in that time, on clocks that differ. After [`Guard::release`] the lock ends by itself; nothing renews it, and
-    /// [`Client::close`](crate::Client::close) leaves it alone. The name is that of ShedLock (`lockAtLeastFor`).
+    /// Keeps the lock held for at least this time from its acquisition, also if you release it sooner: for jobs that must not
+    /// run twice in that time on machines whose clocks differ. After [`Guard::release`] the lock ends by itself; nothing renews
+    /// it, and [`Client::close`](crate::Client::close) leaves it alone. The name is that of ShedLock (`lockAtLeastFor`).
     pub fn at_least(mut self, time: Duration) -> Lock<K> {
         self.spec.terms.at_least = time;
         self
     }
 
-    /// Renews the lock for at most this time from when you got it. After that it ends with its lease, and the loss says so
-    /// ([`Lost::Overdue`](crate::Lost::Overdue)): a job that hangs does not keep the lock for ever.
+    /// Renews the lock for at most this time from its acquisition. After that it ends with its lease
+    /// ([`Lost::Overdue`](crate::Lost::Overdue)), so a job that hangs does not keep the lock for ever.
     pub fn max_hold(mut self, time: Duration) -> Lock<K> {
         self.spec.terms.max_hold = Some(time);
         self
@@ -94,7 +94,7 @@ impl<K: Kind> Lock<K> {
 
     /// Adopts the lock of an owner that another process has detached ([`Guard::detach`]), by a renewal with this lock's lease.
     ///
-    /// The lock's settings count, except for the wait: it takes one response timeout at most.
+    /// The settings of this lock apply, except for the wait: the call takes at most one response timeout.
     ///
     /// # Errors
     ///
@@ -106,9 +106,9 @@ impl<K: Kind> Lock<K> {
 
     /// Returns the lock with its whole lease, also after a wait.
     ///
-    /// A lock that was waited for is returned at once by the server's message, which gives it up to five seconds
-    /// (`rlock.grant-confirm-ms`); a renewal in the background then gives it the rest of the lease. With this setting the renewal
-    /// comes first, for one more round trip: for work that starts only if it has much time.
+    /// After a wait, the server's message grants the lock for up to five seconds (`rlock.grant-confirm-ms`), and it is returned at
+    /// once. A renewal in the background then gives it the rest of the lease. With this setting the renewal comes first, for one
+    /// more round trip. Use it for work that starts only if it has much time.
     pub fn whole_lease(mut self) -> Lock<K> {
         self.spec.terms.confirm_first = true;
         self

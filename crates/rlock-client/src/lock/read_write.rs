@@ -18,7 +18,7 @@ use crate::message::Mode;
 ///
 /// Many readers hold it together, or one writer alone. Each of its two sides is a [`Lock`]. Both share one queue: new
 /// readers do not overtake a waiting writer. Each reader has its own lease, so a dead reader delays a writer no longer
-/// than that.
+/// than its lease.
 #[derive(Clone)]
 pub struct ReadWriteLock {
     spec: Spec,
@@ -57,7 +57,7 @@ impl fmt::Debug for ReadWriteLock {
 impl Guard<Write> {
     /// Turns a writer's guard into a reader's: other readers can join, and no writer comes in between.
     ///
-    /// The read hold keeps the write hold's lease, and is renewed if that was.
+    /// The read hold keeps the write hold's lease, and is renewed if the write hold was.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// Waits until the caller has the lock, on as many replicas as it wants; `None` if the lock was lost while it waited for those.
+    /// Waits until the caller has the lock, on as many replicas as it wants; `None` if the lock was lost during the wait for replicas.
     async fn guard(mut self, durability: Durability) -> Result<Option<Guard<Any>>, Error> {
         let Some(acquisition) = &self.acquisition else { return Ok(None) };
         acquisition.settled().await?;
@@ -86,7 +86,7 @@ impl Spec {
         Spec { mode: Mode::Permit, ..spec }
     }
 
-    /// An owner of this lock.
+    /// The claim of an owner of this lock.
     pub(super) fn claim(&self, owner: &[u8]) -> Claim {
         Claim { key: self.key.clone(), owner: owner.to_vec(), mode: self.mode }
     }
@@ -128,7 +128,7 @@ impl Spec {
         }
     }
 
-    /// Begins an acquisition; the error is another one of this owner.
+    /// Begins an acquisition; the error is another acquisition of this owner.
     fn begin(&self, owner: &[u8], wait: Option<Duration>) -> Result<Caller, Arc<Acquisition>> {
         let durable = !matches!(self.durability, Durability::None | Durability::Replicas(0));
         let named = self.owner.is_some();
@@ -172,8 +172,8 @@ impl Spec {
         self.terms.extras.session.map_or(Ok(()), check_grace)
     }
 
-    /// Acquires the lock, as an owner that was never used, or as one that the user named: of that there is one acquisition at a time,
-    /// which a later one enters again.
+    /// Acquires the lock as an owner that was never used, or as the owner that the user named. A named owner has one acquisition at a
+    /// time, which a later one re-enters.
     async fn pursue(&self, wait: Option<Duration>) -> Result<Guard<Any>, Error> {
         let shared = &self.handle.all.shared;
         let began = shared.clock.now();

@@ -8,8 +8,8 @@ use crate::timing::entry;
 use crate::weight::weigh;
 
 impl<P: Server> At<'_, '_, P> {
-    /// An owner has the lock, and may have stood in the list from before. If another call of its own waits, it stands there
-    /// for that.
+    /// Removes an owner that got the lock from the fair list, if it stands there from before. If another call of this owner
+    /// waits, its entry stays for that call.
     pub(crate) fn leave_fair_list_unless_waiting(&self, owner: &[u8]) {
         // One that is leaving already keeps the place that it would come back to.
         if !self.knows_fair_owner(owner) && self.lock.fair_list().has(owner) {
@@ -26,9 +26,9 @@ impl<P: Server> At<'_, '_, P> {
         })
     }
 
-    /// Removes entries of departed owners from the head of the list: a bounded number, so that the command under way stays
-    /// fast. Returns what they count. The timer removes the others. Until then Redisson's scripts find them waiting, which does no harm: a client
-    /// whose script finds one at the head waits, and is called when the timer has removed the entry.
+    /// Removes entries of departed owners from the head of the list: a bounded number, so that the command under way stays fast. Returns their
+    /// weight. The timer removes the others. Until then Redisson's scripts find them waiting, which does no harm: a client whose script finds one
+    /// at the head waits, and is called when the timer has removed the entry.
     pub(crate) fn remove_departed_heads(&self) -> usize {
         if !self.locks(|locks, lock| locks.has_leaving(lock)) {
             return 0;
@@ -54,7 +54,7 @@ impl<P: Server> At<'_, '_, P> {
         head.is_some_and(|head| self.locks(|locks, lock| locks.records.is_leaving(lock, &head.owner)))
     }
 
-    /// Continues to remove departed owners from the list, and returns what the entries count that it checked. Writing must be allowed.
+    /// Continues to remove departed owners from the list, and returns the weight of the checked entries. Writing must be allowed.
     pub(super) fn remove_departed(&mut self) -> usize {
         let most = self.node.port.settings().at_once.listed;
         let heads = self.remove_departed_heads();

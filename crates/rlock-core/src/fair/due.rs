@@ -46,7 +46,7 @@ pub(crate) fn cap_lists<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
     WorkOutcome::Done
 }
 
-/// Sets bounds to the next deadlines in a list, and says what they count; `None` if writing is refused.
+/// Bounds the next deadlines in a list, and returns the weight of their entries; `None` if writing is refused.
 fn cap_next<P: InTask>(node: Node<'_, P>, found: LockRef) -> Option<usize> {
     let passed = node.locks(|locks| locks.capped_so_far(found.name())).unwrap_or(0);
     let lock = if passed == 0 { lock_of_list(node, found.clone()) } else { found.clone() };
@@ -74,7 +74,7 @@ fn cap_next<P: InTask>(node: Node<'_, P>, found: LockRef) -> Option<usize> {
     })
 }
 
-/// Of the two locks that a list may be of, `x` and `{x}`, the one that is there.
+/// The lock of a list that may belong to two, `x` and `{x}`: the one that exists.
 fn lock_of_list<P: InTask>(node: Node<'_, P>, lock: LockRef) -> LockRef {
     let is_there = |lock: LockName<'_>| {
         node.visit(lock, |at| !fields(at.lock, None).is_ok_and(|fields| fields.kind == Kind::Free))
@@ -101,7 +101,7 @@ enum Capped {
 }
 
 impl<P: Server> At<'_, '_, P> {
-    /// Removes some departed owners from the lock's list, and returns what the entries count that it checked; `None` if
+    /// Removes some departed owners from the lock's list, and returns the weight of the checked entries; `None` if
     /// writing is refused.
     fn clear_fair_list(&mut self) -> Option<usize> {
         if self.lock.write_access() == WriteAccess::Refused {

@@ -41,8 +41,8 @@ pub(crate) enum Next {
     Nobody,
 }
 
-/// A list with entries was met. If it is met for the first time, and has entries from before a start or a promotion, their
-/// deadlines get an upper bound.
+/// Notes a fair list with entries. When the list is met for the first time, and has entries from before a start or a
+/// promotion, their deadlines get an upper bound.
 pub(crate) fn list_met<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
     let clock = node.port.clock();
     if node.locks(|locks| locks.doubts_fair_list(lock, clock)) {
@@ -51,7 +51,7 @@ pub(crate) fn list_met<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
     }
 }
 
-/// The deadline that a wait adds to that of the one before it.
+/// The time that a wait adds to the deadline of the waiter before it.
 fn budget(wait: WaitMs) -> LeaseMs {
     let asked = i64::try_from(wait.ms()).ok().filter(|ms| *ms > 0);
     let budget = asked.map_or(LONGEST_BUDGET_MS, |ms| ms.min(LONGEST_BUDGET_MS));

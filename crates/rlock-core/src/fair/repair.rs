@@ -6,7 +6,7 @@ use crate::facts::FairEntry;
 use crate::port::{FairList, Lock, Server};
 use crate::types::{UnixMs, WaitMs};
 
-/// How far ahead it is set, so that not every check must set it.
+/// How far ahead the module sets the deadline of a head, in ms: not every check must set it again.
 const SET_AHEAD_MS: i64 = AHEAD_MS + 60_000;
 
 impl<P: Server> At<'_, '_, P> {
@@ -25,7 +25,7 @@ impl<P: Server> At<'_, '_, P> {
         }
     }
 
-    /// The same where another client may have changed the list, before a waiter joins: an owner that was dropped and asks again
+    /// Repairs the list before a waiter joins, if another client may have changed it. An owner that was dropped and asks again
     /// keeps its place.
     pub(crate) fn repair_changed_fair_list(&self) {
         if self.locks(|locks, lock| locks.records.fair_has_changed(lock)) {
@@ -43,8 +43,8 @@ impl<P: Server> At<'_, '_, P> {
         self.locks(|locks, lock| locks.records.fair_to_check(lock, most))
     }
 
-    /// A native waiter joins the list. If it becomes the head, its deadline is far ahead at once: the next client of
-    /// Redisson may have a clock that is some minutes ahead.
+    /// A native waiter joins the list. If it becomes the head, its deadline is far ahead at once: the next Redisson
+    /// client may have a clock that is some minutes ahead.
     pub(crate) fn join_fair_list(&self, owner: &[u8], wait: WaitMs) {
         self.lock.fair_list().join(owner, budget(wait));
         let now = self.node.port.now();

@@ -7,8 +7,8 @@ use crate::types::{MonoMs, UnixMs};
 use crate::weight::Weighed;
 
 impl Locks {
-    /// Forgets what time or a demotion has ended without an event: of records that count `most`, those after the last ones; and
-    /// `most` ties.
+    /// Forgets what time or a demotion has ended without an event: in the next records, up to a weight of `most`, and in `most`
+    /// ties.
     pub fn forget_old(&mut self, now: UnixMs, clock: MonoMs, most: usize) {
         let doubts_lists = self.role.forget_list_doubts(clock);
         let start = self.walks.forgotten.last().map_or(Bound::Unbounded, |last| Bound::Excluded(last.name()));

@@ -9,8 +9,8 @@ use super::{LockRef, Ticket};
 use crate::types::{MonoMs, UnixMs};
 use crate::weight::{Taken, take_weighed};
 
-/// A minute: then the timer looks, and is set anew. Redis 7.0 counts a timer's period in 32 bits of
-/// microseconds, and one of more than 35 minutes keeps it turning without rest.
+/// The longest period of the timer: a minute. Redis 7.0 counts a timer's period in 32 bits of
+/// microseconds, and a period of more than 35 minutes keeps its event loop busy.
 const LONGEST_TIMER_MS: u64 = 60_000;
 
 /// Work on one lock, in the order in which a cycle does it. [`Job::Serve`] comes last: a lock that the others free is served
@@ -94,12 +94,12 @@ impl Agenda {
         }
     }
 
-    /// The work has changed: the timer may need to be set again, and nothing is put off.
+    /// The work has changed: the timer may need to be set again, and no work is put off.
     pub(super) fn change(&mut self) {
         (self.changed, self.not_before) = (true, None);
     }
 
-    /// Work on a lock is due now; not [`Job::Serve`].
+    /// Makes work on a lock due now; not for [`Job::Serve`].
     pub(super) fn push(&mut self, job: Job, lock: LockRef) {
         self.change();
         if let Some(rank) = self.rank_mut(job) {
@@ -107,13 +107,13 @@ impl Agenda {
         }
     }
 
-    /// Work on a lock waits until [`Self::unpark`].
+    /// Defers work on a lock until [`Self::unpark`].
     pub(super) fn park(&mut self, job: Job, lock: LockRef) {
         self.remove(job, &lock);
         self.parked.insert((job, lock));
     }
 
-    /// Parked work becomes due; false without any.
+    /// Makes deferred work due; returns false without any.
     pub(super) fn unpark(&mut self) -> bool {
         let parked = take(&mut self.parked);
         let some = !parked.is_empty();
@@ -121,14 +121,14 @@ impl Agenda {
         some
     }
 
-    /// All work of this kind waits until [`Self::unpark`].
+    /// Defers all work of this kind until [`Self::unpark`].
     pub(super) fn park_all(&mut self, job: Job) {
         let locks = self.rank_mut(job).map(|rank| take(&mut rank.locks));
         self.parked.extend(locks.into_iter().flatten().map(|lock| (job, lock)));
         self.changed = true;
     }
 
-    /// No work of this kind is left on a lock.
+    /// Removes the work of this kind on a lock.
     pub fn remove(&mut self, job: Job, lock: &LockRef) {
         let removed = self.rank_mut(job).is_some_and(|rank| rank.locks.remove(lock));
         self.changed |= removed;
@@ -137,7 +137,7 @@ impl Agenda {
         }
     }
 
-    /// No work of this kind is left on any lock.
+    /// Removes the work of this kind on all locks.
     pub(super) fn clear(&mut self, job: Job) {
         if let Some(rank) = self.rank_mut(job) {
             *rank = Rank::default();
@@ -151,17 +151,17 @@ impl Agenda {
         self.rank_mut(job)?.next()
     }
 
-    /// Whether there is work of this kind to be done now; not [`Job::Serve`].
+    /// Whether there is work of this kind to do now; not for [`Job::Serve`].
     pub(super) fn has(&self, job: Job) -> bool {
         self.rank(job).is_some_and(|rank| !rank.locks.is_empty())
     }
 
-    /// Whether there may be work of this kind, parked work included; not [`Job::Serve`].
+    /// Whether there may be work of this kind, deferred work included; not for [`Job::Serve`].
     pub(super) fn may_have(&self, job: Job) -> bool {
         self.has(job) || !self.parked.is_empty()
     }
 
-    /// Whether there is work of this kind on a lock; not [`Job::Serve`].
+    /// Whether there is work of this kind on a lock; not for [`Job::Serve`].
     pub(super) fn has_of(&self, job: Job, lock: &LockRef) -> bool {
         self.rank(job).is_some_and(|rank| rank.locks.contains(lock))
     }
@@ -171,19 +171,19 @@ impl Agenda {
         self.rank(job).map_or_else(Vec::new, |rank| rank.locks.iter().cloned().collect())
     }
 
-    /// The same, with parked work.
+    /// All locks with work of this kind, deferred work included.
     pub(super) fn all_even_parked(&self, job: Job) -> Vec<LockRef> {
         let parked = self.parked.iter().filter(|(parked, _)| *parked == job).map(|(_, lock)| lock.clone());
         self.all(job).into_iter().chain(parked).collect()
     }
 
-    /// A wait ends at this time.
+    /// Adds the end of a wait.
     pub(super) fn push_end(&mut self, at: MonoMs, ticket: Ticket) {
         self.change();
         self.waits.insert((at, ticket));
     }
 
-    /// The wait ends in another way.
+    /// Removes the end of a wait that has ended in another way.
     pub(super) fn remove_end(&mut self, at: MonoMs, ticket: Ticket) {
         self.changed |= self.waits.remove(&(at, ticket));
     }
@@ -193,7 +193,7 @@ impl Agenda {
         self.waits.first().filter(|(at, _)| *at <= now).map(|(_, ticket)| *ticket)
     }
 
-    /// A lock is due to be served then, and not when it was due before.
+    /// Replaces the time at which a lock is due to be served.
     pub(super) fn move_serve(&mut self, lock: &LockRef, before: Option<Due>, due: Option<Due>) {
         if before == due {
             return;
@@ -211,18 +211,18 @@ impl Agenda {
         }
     }
 
-    /// Those that are due as soon as possible, now that a cycle begins, until they count `most`.
+    /// Takes the locks that are due as soon as possible, at the begin of a cycle, up to a weight of `most`.
     pub(super) fn take_serve_now(&mut self, most: usize) -> Vec<LockRef> {
         take_weighed(most, std::iter::from_fn(|| self.serve_now.pop_first())).items
     }
 
-    /// Those became due now: they come behind those that are due by now. A queue that takes many cycles to empty is due at
-    /// once in each of them, and the first one would use up what a cycle may do.
+    /// Puts a lock behind those that are due by now. A queue that takes many cycles to empty is due at once in each of
+    /// them, and the first of these queues would use up each cycle.
     pub(super) fn line_up(&mut self, now: UnixMs, lock: LockRef) {
         self.serve.insert((now, lock));
     }
 
-    /// The locks that are due to be served, those first that became due first, until they count `most`.
+    /// The locks that are due to be served, in the order in which they became due, up to a weight of `most`.
     pub(super) fn due(&self, now: UnixMs, most: usize) -> Taken<LockRef> {
         let due = self.serve.iter().take_while(|(at, _)| *at <= now);
         take_weighed(most, due.map(|(_, lock)| lock.clone()))
@@ -233,8 +233,8 @@ impl Agenda {
         (self.not_before, self.changed) = (Some(until), true);
     }
 
-    /// The time until the next work, in ms; `None` if no work is left. `other`: the time until work on locks that stands
-    /// elsewhere.
+    /// The time until the next work, in ms; `None` if no work is left. `other`: the time until work on locks that the
+    /// agenda does not contain.
     pub(super) fn next_in(&self, now: UnixMs, clock: MonoMs, other: Option<u64>) -> Option<u64> {
         let lists = [&self.leave, &self.revoke, &self.repair, &self.cap];
         let work = if !self.serve_now.is_empty() || lists.iter().any(|rank| !rank.locks.is_empty()) {
@@ -287,17 +287,17 @@ impl Agenda {
         self.timer
     }
 
-    /// The timer is as it was set for another agenda.
+    /// Takes over the timer that was set for another agenda.
     pub(super) fn keep_timer_of(&mut self, other: &Self) {
         (self.timer, self.entered, self.changed) = (other.timer, other.entered, true);
     }
 
-    /// An entry point of the rules begins: false within another one.
+    /// An entry point of the rules begins. Returns false within another one.
     pub(super) fn enter(&mut self) -> bool {
         !std::mem::replace(&mut self.entered, true)
     }
 
-    /// The outermost entry point returns: whether the timer may need to be set again.
+    /// The outermost entry point returns. Returns whether the timer may need to be set again.
     pub(crate) fn exit(&mut self) -> bool {
         self.entered = false;
         self.changed

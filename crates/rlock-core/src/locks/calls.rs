@@ -5,7 +5,7 @@ use std::mem::take;
 
 use super::{DropReason, LockRef};
 
-/// One waiting call of one client; never used again.
+/// A waiting call of a client. A ticket is never used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -35,7 +35,7 @@ struct SentAway {
 }
 
 impl Calls {
-    /// No calls, and the tickets and places that come after those of these.
+    /// An empty set of calls, whose tickets and places continue after those of this one.
     pub(super) fn emptied(&self) -> Self {
         Self { next_place: self.next_place, last_ticket: self.last_ticket, ..Self::default() }
     }
@@ -99,7 +99,7 @@ impl Calls {
         !self.granted.is_empty()
     }
 
-    /// The lock that a call was granted whose answer is pending.
+    /// The lock that was granted to a call whose answer is pending.
     pub(super) fn undelivered(&self, ticket: Ticket) -> Option<&LockRef> {
         self.granted.get(&ticket)
     }
@@ -112,8 +112,8 @@ impl Calls {
 
 /// Waiters that leave their queues together.
 impl Calls {
-    /// All present waiters will be sent away for this reason, which replaces an earlier one. But a waiter of a demoted server
-    /// is granted nothing by it, whatever comes after.
+    /// All present waiters will be sent away for this reason, which replaces an earlier one. But a demotion stays the reason:
+    /// the server grants these waiters nothing, also when it is the primary again.
     pub(super) fn send_away(&mut self, why: DropReason) {
         let why = self.dropping().filter(|before| *before == DropReason::Demoted).unwrap_or(why);
         self.sent_away = (!self.places.is_empty()).then_some(SentAway { up_to: self.last_ticket, why });
@@ -135,7 +135,7 @@ impl Calls {
         self.sent_away().next()
     }
 
-    /// Waiters were sent away: it is over with the last of them.
+    /// Waiters were sent away: with the last one, sending away ends.
     pub(super) fn note_sent_away(&mut self) {
         if self.next_sent_away().is_none() {
             self.sent_away = None;
@@ -147,7 +147,7 @@ impl Calls {
         self.sent_away.map(|_| self.sent_away().count())
     }
 
-    /// Waiters that count this were granted a lock, or left the queue during a hand-off.
+    /// Counts waiters of this weight that were granted a lock, or left the queue during a hand-off.
     pub fn count_served(&mut self, count: usize) {
         self.served = self.served.wrapping_add(count);
     }

@@ -11,13 +11,13 @@ use super::ties::{Hold, NO_CONNECTION, OwnerInMode};
 use super::{Due, Job, LockName, Locks, ReadSearch, Ticket, Tie, Turns, Usage, User, Via, Waiter, Yielding};
 use crate::types::{Expiry, MonoMs, UnixMs};
 
-/// How the model checker reads the queues: times from now on, names as its own numbers.
+/// How the model checker reads the queues: times relative to now, names as numbers.
 pub struct Lens<'a> {
     /// The wall clock.
     pub now: UnixMs,
     /// The clock that never steps.
     pub clock: MonoMs,
-    /// When the module yields to Redisson clients: natives are counted up to that, and no further.
+    /// When the module yields to Redisson clients: natives are counted up to that number.
     pub turns: Turns,
     /// The number of a ticket among those that live.
     pub ticket: &'a dyn Fn(Ticket) -> i64,
@@ -29,7 +29,7 @@ pub struct Lens<'a> {
     pub client: &'a dyn Fn(u64) -> i64,
 }
 
-/// Stands for what is not there.
+/// Stands for a missing value.
 const NONE: i64 = -1;
 
 impl Lens<'_> {

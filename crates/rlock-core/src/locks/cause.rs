@@ -3,7 +3,7 @@
 /// Why a lock was found free without an rlock command that freed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// Its lease has ended.
+    /// The lease of the lock has ended.
     Expired,
     /// DEL, UNLINK, or a script's unlock.
     Deleted,

@@ -68,7 +68,7 @@ impl Channels {
         Some(Rc::clone(channel))
     }
 
-    /// A channel was checked at this time. Whether its waiters leave: it has no subscriber, as at the check before.
+    /// Notes the check of a channel. Returns whether its waiters leave: it has no subscriber now, and had none at the check before.
     pub(super) fn checked(&mut self, channel: &Rc<[u8]>, has_subscriber: bool, now: MonoMs) -> bool {
         let Some(of) = self.known.get_mut(channel) else { return false };
         let since = *of.unsubscribed_since.get_or_insert(now);

@@ -1,6 +1,6 @@
 //! How many records concern commands.
 
-/// In how many records there is what.
+/// The number of records with each kind of content.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) awaited: usize,
@@ -10,7 +10,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// A record counted one, and counts the other now.
+    /// Replaces what a record counted by what it counts now.
     pub(super) fn replace(&mut self, before: Counts, after: Counts) {
         let replace =
             |sum: &mut usize, before, after| *sum = sum.saturating_sub(before).saturating_add(after);

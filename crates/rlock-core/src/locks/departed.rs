@@ -27,7 +27,7 @@ impl Records {
         self.leaving(lock).map_or(0, Leaving::count)
     }
 
-    /// Whether an owner that left stood at the head of a lock's fair list, without a call of its head since.
+    /// Whether a departed owner was left at the head of a lock's fair list, and the head was not called since.
     pub fn departed_heads_remain(&self, lock: LockName<'_>) -> bool {
         self.leaving(lock).is_some_and(Leaving::has_departed_heads)
     }
@@ -73,7 +73,7 @@ impl Locks {
         self.agenda.may_have(Job::LeaveFairList) && self.records.leaving(lock).is_some()
     }
 
-    /// An owner that had this place in the queue must be removed from the fair list, and from no other.
+    /// Notes that an owner with this former place in the queue must be removed from this fair list, and from no other.
     pub(super) fn add_departed(&mut self, lock: LockName<'_>, owner: &[u8], place: Place) {
         let era = self.role.era();
         let none = || Box::new(Leaving::of(era));
@@ -96,7 +96,7 @@ impl Locks {
         }
     }
 
-    /// Notes whether an owner that left still stands at the head of a lock's fair list.
+    /// Notes whether a departed owner still stands at the head of a lock's fair list.
     pub fn note_departed_heads(&mut self, lock: LockName<'_>, left: bool) {
         if let Some(leaving) = self.records.leaving_mut(lock) {
             leaving.note_departed_heads(left);
@@ -113,7 +113,7 @@ impl Locks {
         self.restart_or_forget(lock);
     }
 
-    /// Departed owners that are not in a lock's fair list, until they count `most`: the rest of their data must be removed now.
+    /// Departed owners that are not in a lock's fair list, up to a weight of `most`: the rest of their data must be removed now.
     pub fn next_absent(&mut self, lock: LockName<'_>, most: usize) -> Vec<Box<[u8]>> {
         let Some(leaving) = self.records.leaving_mut(lock) else { return Vec::new() };
         let absent = take_weighed(most, from_fn(|| leaving.pop_absent())).items;

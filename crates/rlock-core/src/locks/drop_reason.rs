@@ -20,7 +20,7 @@ pub enum DropReason {
 }
 
 impl DropReason {
-    /// One word, for messages.
+    /// The reason in one word, for messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::Replaced => "replaced",
@@ -33,7 +33,7 @@ impl DropReason {
         }
     }
 
-    /// A sentence, for blocked clients.
+    /// The reason in a sentence, for blocked clients.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::Replaced => "the same owner waits by a later call",

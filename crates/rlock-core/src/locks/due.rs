@@ -12,7 +12,7 @@ impl Records {
         }
     }
 
-    /// Whether [`Locks::note_in_doubt`] was called since the last call of this.
+    /// Whether [`Locks::note_in_doubt`] was called since the last call of this method.
     pub fn take_in_doubt(&mut self, lock: LockName<'_>) -> bool {
         self.queue_mut(lock).is_some_and(|queue| std::mem::take(&mut queue.in_doubt))
     }
@@ -49,15 +49,15 @@ impl Locks {
         }
     }
 
-    /// Makes locks with waiters due now, until they count `most`; the next call continues after them.
+    /// Makes locks with waiters due now, up to a weight of `most`; the next call continues after them.
     pub fn check_some_now(&mut self, now: UnixMs, most: usize) {
         for lock in self.records.next_awaited(&mut self.walks.checked, most) {
             self.check_at(lock.name(), Some(Due::At(now)));
         }
     }
 
-    /// Makes locks with waiters due now, until they count `most`: at their check the server is asked whether it still serves
-    /// them. The next call continues after them.
+    /// Makes locks with waiters due now, up to a weight of `most`: at their check the server is asked whether it still
+    /// serves them. The next call continues after them.
     pub fn doubt_some_slots(&mut self, now: UnixMs, most: usize) {
         for lock in self.records.next_awaited(&mut self.walks.doubted, most) {
             if let Some(queue) = self.records.queue_mut(lock.name()) {
@@ -67,10 +67,10 @@ impl Locks {
         }
     }
 
-    /// Lines up the locks that must be served now, and returns those that are due, each with waiters, those first that became due first, until they count `most`; to
-    /// serve one sets when it is due next.
+    /// Lines up the locks that must be served now, and returns those that are due, in the order in which they became due, up to a weight of `most`. Each has
+    /// waiters, and serving it sets when it is due next.
     ///
-    /// If the clock is set back before that, the sweep of all locks that follows makes the locks due again.
+    /// If the clock is set back before a lock is served, the sweep of all locks that follows makes it due again.
     pub fn line_up_due(&mut self, now: UnixMs, most: usize) -> Vec<LockRef> {
         for lock in self.agenda.take_serve_now(most) {
             if let Some(queue) = self.records.queue_mut(lock.name()) {
@@ -81,7 +81,7 @@ impl Locks {
         self.agenda.due(now, most).items
     }
 
-    /// Work that waited for a slot's migration is due now; a replica's waits for its promotion.
+    /// Makes work due that waited for a slot's migration; the work of a replica waits for its promotion.
     pub fn unpark(&mut self) {
         if !self.role.is_replica() {
             self.agenda.unpark();
@@ -104,7 +104,7 @@ impl Locks {
         self.agenda.rearm(clock, next)
     }
 
-    /// An entry point of the rules begins: false within another one.
+    /// An entry point of the rules begins. Returns false within another one.
     pub(crate) fn enter(&mut self, meter: Meter) -> bool {
         self.hot.enter(meter);
         self.agenda.enter()

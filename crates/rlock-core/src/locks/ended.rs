@@ -13,7 +13,7 @@ impl Locks {
         self.agenda.change();
     }
 
-    /// Removes enqueued waiters whose connections have ended, until they count `most`.
+    /// Removes enqueued waiters whose connections have ended, up to a weight of `most`.
     pub fn next_ended_waiters(&mut self, most: usize) -> Vec<(LockRef, Waiter)> {
         let next = || self.sessions.next_ended_wait().and_then(|ticket| self.leave(ticket));
         take_weighed(most, from_fn(next)).items
@@ -29,7 +29,7 @@ impl Locks {
         Some(EndedTie { client, lock, owner, mode, grace: session.map(|tie| tie.grace) })
     }
 
-    /// The end of a connection has had its effect on a hold, which may be tied to another one by now.
+    /// Notes that the end of a connection has had its effect on a hold, which may be tied to another connection by now.
     pub fn tie_has_ended(&mut self, EndedTie { client, lock, owner, mode, .. }: EndedTie) {
         let hold = (lock, owner, mode);
         if self.is_indexed_by(client, &hold) {
@@ -39,7 +39,7 @@ impl Locks {
         }
     }
 
-    /// The server refuses writes: sessions end after the next beat. This arms no timer.
+    /// The server refuses writes: sessions end after the next heartbeat. This arms no timer.
     pub fn park_sessions(&mut self) {
         self.sessions.park();
         self.agenda.change();
@@ -52,7 +52,7 @@ impl Locks {
         }
     }
 
-    /// A shortened lease ends then, which waiting Redisson clients do not know.
+    /// Watches the end of a shortened lease, which waiting Redisson clients do not know.
     pub fn watch_end(&mut self, lock: LockName<'_>, at: UnixMs, mode: Mode) {
         self.sessions.forget_end(lock);
         let (name, at) = (self.records.shared_name(lock), UnixMs(at.0.saturating_add(1)));
@@ -60,7 +60,7 @@ impl Locks {
         self.agenda.change();
     }
 
-    /// Makes the end of a shortened lease due now, since an event says that it has come. Returns whether the end is watched.
+    /// Makes the end of a shortened lease due now, because of an event. Returns whether the end is watched.
     pub fn make_end_due(&mut self, lock: LockName<'_>, now: UnixMs) -> bool {
         let is_watched = self.sessions.make_end_due(lock.to_ref(), now);
         if is_watched {

@@ -25,7 +25,7 @@ impl Records {
         queue.waiters.find(owner, Mode::Mutex).filter(|waiter| waiter.fair)
     }
 
-    /// A Redisson waiter's turn has come: true for the first call since the lock became free, if it has native waiters.
+    /// Notes that a Redisson waiter's turn has come. True for the first call since the lock became free, if the lock has native waiters.
     pub fn note_called(&mut self, lock: LockName<'_>, owner: &[u8]) -> bool {
         let Some(queue) = self.queue_mut(lock) else { return false };
         let is_first_call = queue.called() != Some(owner);
@@ -53,8 +53,8 @@ impl Records {
         true
     }
 
-    /// The waiters to look for in the lock's fair list, in their order: the first ones that count `most` after another client may have
-    /// changed it, or the first one if it was not the first before.
+    /// The waiters to look for in the lock's fair list, in their order: the first ones, up to a weight of `most`, after another client
+    /// may have changed it, or the first one if it was not the first before.
     pub fn fair_to_check(&self, lock: LockName<'_>, most: usize) -> Vec<Box<[u8]>> {
         let Some(queue) = self.queue(lock).filter(|queue| queue.fair > 0) else { return Vec::new() };
         let head = queue.first_fair();
@@ -115,7 +115,7 @@ impl Locks {
         self.role.doubts_fair_lists_at(clock) && !is_met()
     }
 
-    /// This lock's fair list may have entries that this server cannot tell alive from dead.
+    /// Notes that this lock's fair list may have entries that this server cannot tell alive from dead.
     pub fn note_fair_uncapped(&mut self, lock: LockRef) {
         self.records.edit(lock.name(), |record| record.rare_mut().uncapped = Some(Walk::default()));
         self.agenda.push(Job::CapFairList, lock);
@@ -133,8 +133,8 @@ impl Locks {
         Some(self.records.known(lock)?.rare()?.uncapped?.passed(self.role.era()))
     }
 
-    /// This number of entries at the end of the fair list was checked, and the entries before them are next; `None`: all
-    /// of them were.
+    /// Notes that this number of entries at the end of the fair list was checked, and that the entries before them are
+    /// next; `None` after the last.
     pub fn capped(&mut self, lock: LockRef, passed: Option<usize>) {
         let (met, era) = (self.role.doubts_fair_lists(), self.role.era());
         self.records.edit(lock.name(), |record| {

@@ -1,5 +1,5 @@
-//! What was tied before a demotion, and what was watched of it. It counts no more, but a million ties cannot be freed within
-//! one event-loop cycle.
+//! Ties from before a demotion, and the lease ends that were watched for them. They do not count any more, but a million
+//! ties cannot be freed within one event-loop cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
 

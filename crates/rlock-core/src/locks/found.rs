@@ -9,7 +9,7 @@ use crate::types::UnixMs;
 /// What is known of the read leases of a lock that were not granted here.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FoundReads {
-    /// When the latest of them ends, by the last search.
+    /// When the latest of these leases ends, by the last search.
     pub(super) ends: Option<UnixMs>,
     /// The era in which they are known; `None` if they are not.
     known_in: Option<u64>,
@@ -31,13 +31,13 @@ pub struct ReadSearch {
 }
 
 impl FoundReads {
-    /// The search under way and whether it is of this era, for the model checker; and whether the leases are known.
+    /// For the model checker: the search under way, whether it is of this era, and whether the leases are known.
     pub(super) fn state(&self, era: u64) -> (Option<(&ReadSearch, bool)>, bool) {
         let search = self.search.as_deref().map(|search| (search, search.era == era));
         (search, self.known_in == Some(era))
     }
 
-    /// No leases, which are known in this era.
+    /// The knowledge, in this era, that a lock has none of these leases.
     pub(super) fn none(era: u64) -> Self {
         Self { ends: None, known_in: Some(era), search: None }
     }
@@ -57,7 +57,7 @@ impl FoundReads {
         self.known_in == Some(era)
     }
 
-    /// The leases are not known, and are searched for from the start.
+    /// Begins a search from the start: the leases are not known.
     pub(super) fn begin_search(&mut self, era: u64) {
         self.known_in = None;
         self.restart_search(era);

@@ -91,8 +91,8 @@ impl Locks {
         Some((lock, grant))
     }
 
-    /// Takes the grants out that are meant, of one call or of one owner, and returns the last of them. Answers mostly arrive in the order of
-    /// the grants, so that the first look finds them.
+    /// Removes the grants that `meant` accepts, of one call or of one owner, and returns the last of them. Answers mostly arrive in the
+    /// order of the grants, so that the first look finds them.
     fn take_undelivered(&mut self, lock: LockName<'_>, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
         if !self.calls.has_undelivered() {
             return None;

@@ -53,7 +53,7 @@ impl HotLocks {
         self.table.add_denial(lock, most);
     }
 
-    /// Counts all waiting from now on, and forgets what was before.
+    /// Forgets all waiting before `clock`.
     pub fn reset(&mut self, clock: MonoMs) {
         self.table.empty(clock);
     }

@@ -16,13 +16,13 @@ use super::calls::Place;
 pub(super) struct Leaving {
     /// The owners that had left before the walk began, with the places that they had in the queue.
     now: BTreeMap<Box<[u8]>, Place>,
-    /// Those that have left since: the walk may have passed their entries.
+    /// The owners that have left since: the walk may have passed their entries.
     later: BTreeMap<Box<[u8]>, Place>,
     walk: Walk,
     /// Whether the walk is over: the owners that are left had no entry in the list.
     absent: bool,
-    /// Whether one of these stood at the head of the list after a command had removed as many as it may: the message of
-    /// a release went to that one, and the next owner in the list did not get it.
+    /// Whether a departed owner stood at the head of the list after a command had removed as many as it may. The
+    /// message of a release went to that owner, and the next owner in the list did not get it.
     departed_heads: bool,
 }
 
@@ -42,7 +42,7 @@ impl Walk {
         Self { passed, disturbed: false, era }
     }
 
-    /// How many entries at the end of the list need no other look; none in another era.
+    /// How many entries at the end of the list need no further check; none in another era.
     pub(super) fn passed(self, era: u64) -> usize {
         if self.era == era { self.passed } else { 0 }
     }
@@ -62,7 +62,7 @@ impl Leaving {
         };
     }
 
-    /// None of this era.
+    /// An empty set of departed owners, for this era.
     pub(super) fn of(era: u64) -> Self {
         Self { walk: Walk::at(0, era), ..Self::default() }
     }
@@ -82,7 +82,7 @@ impl Leaving {
         (self.walk, self.absent) = (Walk::at(0, era), false);
     }
 
-    /// If the walk has no owner left to look for, the next one begins. Whether nothing is left to do.
+    /// Begins the next walk if this one has no owner left to look for. Returns whether nothing is left to do.
     pub(super) fn begins_or_ends(&mut self, era: u64) -> bool {
         if !self.now.is_empty() {
             return false;
@@ -91,12 +91,12 @@ impl Leaving {
         self.now.is_empty() && !self.departed_heads
     }
 
-    /// Whether one of these stood at the head of the list, without a call of its head since.
+    /// Whether a departed owner was left at the head of the list, and the head was not called since.
     pub(super) fn has_departed_heads(&self) -> bool {
         self.departed_heads
     }
 
-    /// Notes whether one of these still stands at the head of the list.
+    /// Notes whether a departed owner still stands at the head of the list.
     pub(super) fn note_departed_heads(&mut self, left: bool) {
         self.departed_heads = left;
     }
@@ -134,7 +134,7 @@ impl Leaving {
         now.saturating_add(self.later.len())
     }
 
-    /// These owners, after this one in the order of their bytes; `most` at most of each kind.
+    /// Departed owners after this one, in the order of their bytes; at most `most` of each kind.
     pub(super) fn after(&self, after: Option<&[u8]>, most: usize) -> impl Iterator<Item = &Box<[u8]>> {
         let bounds = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         [&self.now, &self.later]
@@ -143,7 +143,7 @@ impl Leaving {
             .map(|(owner, _)| owner)
     }
 
-    /// All of these owners, for the model checker.
+    /// All departed owners, for the model checker.
     pub(super) fn owners(&self) -> impl Iterator<Item = (&[u8], bool)> {
         let now = self.now.keys().map(|owner| (&**owner, false));
         now.chain(self.later.keys().map(|owner| (&**owner, true)))
@@ -163,7 +163,7 @@ pub struct Walked {
     pub taken: Vec<Box<[u8]>>,
     /// The number of entries that stay.
     pub passed: usize,
-    /// What all of these entries count: long owners count more.
+    /// The weight of all these entries: long owners count more.
     pub weight: usize,
     /// Whether the walk has reached the head.
     pub at_head: bool,

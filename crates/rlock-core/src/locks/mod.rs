@@ -92,8 +92,8 @@ use sweep::Sweeps;
 use users::Users;
 use walks::Walks;
 
-/// What memory knows of all locks, in parts. A method of a part needs nothing but that part; those that concern several are
-/// here, in one file for each subject.
+/// What memory knows of all locks, in parts. A method of a part needs nothing but that part; methods that concern several
+/// parts are here, in one file for each subject.
 #[derive(Clone, Debug, Default)]
 pub struct Locks {
     /// One record for each lock.
@@ -177,7 +177,7 @@ impl Locks {
         Some(waiter)
     }
 
-    /// The last waiter has left, which wanted the lock in this mode.
+    /// The last waiter has left; it wanted the lock in this mode.
     fn end_queue(&mut self, lock: LockName<'_>, mode: Mode) {
         let ended = self.records.edit_known(lock, |record| {
             let due = record.queue.as_ref().and_then(|queue| queue.due);

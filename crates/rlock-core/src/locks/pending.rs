@@ -10,12 +10,12 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// The first waiter waits from then on; or it waits on by a later call.
+    /// The first waiter starts to wait, or continues by a later call.
     pub(super) fn begin(&mut self, since: MonoMs) {
         self.up_to = self.up_to.max(since);
     }
 
-    /// This number of waiters has waited up to `clock`. What was before the table was emptied does not count.
+    /// Counts the time that this number of waiters has waited up to `clock`. Time before the table was emptied does not count.
     pub(super) fn advance(&mut self, waiters: usize, clock: MonoMs, emptied: MonoMs) {
         if self.up_to < emptied {
             *self = Self { ms: 0, up_to: emptied };

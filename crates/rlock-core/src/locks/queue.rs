@@ -86,7 +86,7 @@ impl Queue {
         }
     }
 
-    /// Sets when the lock is due to be served. Returns when it was, and when it is.
+    /// Sets when the lock is due to be served. Returns the times before and after.
     pub(super) fn set_due(&mut self, due: Option<Due>) -> (Option<Due>, Option<Due>) {
         // A command that reads only the key must not put off the check of the fair list.
         let at_once = self.fair_changed || self.unserved;

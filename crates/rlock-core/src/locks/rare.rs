@@ -12,7 +12,7 @@ pub(super) struct Rare {
     pub(super) revokes: VecDeque<Grant>,
     /// How far the fair list was walked to bound the deadlines of entries that this server cannot tell alive from dead.
     pub(super) uncapped: Option<Walk>,
-    /// Whether that was done, while the lists of other locks may still have unbounded entries.
+    /// Whether the deadlines are bounded, while the lists of other locks may still have unbounded entries.
     pub(super) is_capped: bool,
 }
 

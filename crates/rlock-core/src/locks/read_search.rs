@@ -29,8 +29,8 @@ impl Records {
 }
 
 impl Locks {
-    /// Whether all read leases of a lock are known, or are being searched for in this era. With the end of the latest the
-    /// knowledge ends.
+    /// Whether all read leases of a lock are known, or are being searched for in this era. The knowledge ends with the
+    /// latest lease.
     pub fn knows_reads(&self, lock: LockName<'_>, now: UnixMs) -> bool {
         let Some(found) = self.records.known(lock).and_then(|record| record.found_reads.as_deref()) else {
             return false;
@@ -40,7 +40,7 @@ impl Locks {
         found.is_searched_in(era) || known()
     }
 
-    /// The lock has no readers but those that are granted it from now on.
+    /// Notes that the lock has no readers but those that are granted it from now on.
     pub fn reads_are_known(&mut self, lock: LockName<'_>) {
         let era = self.role.era();
         self.records
@@ -55,7 +55,7 @@ impl Locks {
         self.agenda.push(Job::RepairReads, name);
     }
 
-    /// A lease key of a lock has come: earlier knowledge of its leases may lack that one.
+    /// A lease key of a lock has arrived: earlier knowledge of the lock's leases may lack it.
     pub fn doubt_reads(&mut self, lock: LockName<'_>) {
         if self.records.known(lock).is_some_and(|record| record.found_reads.is_some()) {
             self.search_reads(lock);

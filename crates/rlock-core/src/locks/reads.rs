@@ -41,8 +41,8 @@ impl Locks {
         self.records.edit_known(lock, |record| (record.read_ends, record.found_reads) = (None, None));
     }
 
-    /// The same, and the lock is free. If natives wait for it, they are served next, and the row continues. Otherwise, if
-    /// readers were held back, a window opens until `window_end`.
+    /// The lock is free, and has no native readers any more. If natives wait for it, they are served next, and the row
+    /// continues. Otherwise, if readers were held back, a window opens until `window_end`.
     pub fn reads_ended(&mut self, lock: LockName<'_>, window_end: Option<MonoMs>) {
         self.records.edit_known(lock, |record| {
             if record.queue.is_none() {

@@ -64,7 +64,7 @@ impl LockRecord {
         self.rare.as_deref()
     }
 
-    /// The same, to change it.
+    /// The rare part, to change it.
     pub(super) fn rare_mut(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
@@ -81,14 +81,13 @@ impl LockRecord {
         idle && yielding.is_none() && unread && leaving.is_none()
     }
 
-    /// Whether a command on the lock must check this record: not where the lock is only read, which ends its count by
-    /// itself.
+    /// Whether a command on the lock must check this record. Readers alone need no check: their count ends by itself.
     pub(super) fn is_watched(&self, term: u64) -> bool {
         let Counts { watched, known, .. } = self.count(term);
         watched > 0 || known > 0
     }
 
-    /// The last waiter has left, which wanted the lock in this mode.
+    /// The last waiter has left; it wanted the lock in this mode.
     pub(super) fn end_queue(&mut self, mode: Mode) {
         self.queue = None;
         self.yielding = self.yielding.and_then(|yielding| yielding.left_by_last_waiter(mode));
@@ -112,7 +111,7 @@ impl LockRecord {
         self.found_reads.as_ref().is_some_and(|found| found.is_old(self.read_ends, now))
     }
 
-    /// Whether time has ended a part of it without an event; `doubts_lists`: whether any fair list is doubted.
+    /// Whether time has ended a part of the record without an event; `doubts_lists`: whether any fair list is doubted.
     pub(super) fn is_old(&self, now: UnixMs, clock: MonoMs, doubts_lists: bool) -> bool {
         self.kept(now, clock) != (self.yielding, self.read_ends)
             || self.is_old_found(now)

@@ -24,7 +24,7 @@ impl RecordMap {
         self.0.get(&lock.db)?.get(lock.key).map(Box::as_ref)
     }
 
-    /// The same, to change it.
+    /// A lock's record, to change it.
     pub(super) fn get_mut(&mut self, lock: LockName<'_>) -> Option<&mut LockRecord> {
         self.0.get_mut(&lock.db)?.get_mut(lock.key).map(Box::as_mut)
     }

@@ -36,7 +36,7 @@ impl Records {
         self.map.get(lock)
     }
 
-    /// The same, to change what neither counts nor decides whether it is empty.
+    /// A lock's record, to change what neither counts nor decides whether the record is empty.
     pub(super) fn get_mut(&mut self, lock: LockName<'_>) -> Option<&mut LockRecord> {
         self.map.get_mut(lock)
     }
@@ -46,7 +46,7 @@ impl Records {
         self.get(lock)?.queue.as_deref()
     }
 
-    /// The same, to change them.
+    /// A lock's waiters, to change them.
     pub(super) fn queue_mut(&mut self, lock: LockName<'_>) -> Option<&mut Queue> {
         self.get_mut(lock)?.queue.as_deref_mut()
     }
@@ -57,12 +57,12 @@ impl Records {
         self.get(lock).filter(|record| record.term == self.term)
     }
 
-    /// The same, to change it.
+    /// As [`Self::known`], to change the record.
     pub(super) fn known_mut(&mut self, lock: LockName<'_>) -> Option<&mut LockRecord> {
         self.map.get_mut(lock).filter(|record| record.term == self.term)
     }
 
-    /// Whether a record is of before a demotion.
+    /// Whether a record is from before a demotion.
     pub(super) fn is_of_earlier_term(&self, record: &LockRecord) -> bool {
         record.term != self.term
     }
@@ -72,7 +72,7 @@ impl Records {
         self.map.iter()
     }
 
-    /// All records that are not of before a demotion, in the order of their names.
+    /// All records that are not from before a demotion, in the order of their names.
     pub(super) fn all_known(&self) -> impl Iterator<Item = (LockName<'_>, &LockRecord)> {
         self.iter().filter(|(_, record)| !self.is_of_earlier_term(record))
     }
@@ -199,7 +199,7 @@ impl Records {
         self.awaited.range::<LockRef, _>((start, Bound::Unbounded))
     }
 
-    /// The next locks with waiters of a walk, until they count `most`.
+    /// The next locks with waiters of a walk, up to a weight of `most`.
     pub(super) fn next_awaited(&self, walk: &mut Cursor, most: usize) -> Vec<LockRef> {
         let some = take_weighed(most, self.awaited_after(walk.last()).cloned());
         walk.set(some.items.last().filter(|_| !some.is_all).cloned());

@@ -1,6 +1,6 @@
 //! Releases beside many readers.
 
-/// One of this number of releases beside many readers checks a few of them: each check costs more than the release.
+/// One in this number of releases beside many readers checks a few of the readers: each check costs more than the release.
 const RELEASES_PER_LOOK: u8 = 8;
 
 /// How many releases beside many readers there were.

@@ -11,9 +11,9 @@ const DOUBTED_FOR_MS: u64 = 3_600_000;
 pub struct Role {
     /// Whether the server is a replica since it was demoted, and writes nothing.
     is_replica: bool,
-    /// Whether it has its primary's data since: the fair lists belong to the primary.
+    /// Whether the server has its primary's data since the demotion: the fair lists belong to the primary.
     is_synchronised: bool,
-    /// Counts the times at which data came of which other servers know more.
+    /// Counts the arrivals of data of which other servers know more.
     era: u64,
     /// Until when a fair list may have entries that this server cannot tell alive from dead.
     lists_doubted_until: Option<MonoMs>,
@@ -55,8 +55,8 @@ impl Role {
         self.lists_doubted_until = Some(MonoMs(clock.0.saturating_add(DOUBTED_FOR_MS)));
     }
 
-    /// Keys came that other servers know of, and without an event for each: no read leases are known but those that are
-    /// granted from now on.
+    /// Keys arrived that other servers know of, without an event for each. Of read leases, only those that are granted
+    /// from now on are known.
     pub(super) fn begin_era(&mut self) {
         self.era = self.era.wrapping_add(1);
     }

@@ -34,8 +34,8 @@ impl Locks {
         self.unpark();
     }
 
-    /// The server has the data of another primary. There an owner may have asked again and received the lock that it was
-    /// granted here, which can leave the data as they are; and it manages the fair lists.
+    /// The server has the data of another primary, which manages the fair lists. An owner may have asked that primary
+    /// again, and received there the lock that it was granted here: the data can stay the same.
     pub fn synchronised(&mut self) {
         self.role.synchronised();
         let granted = self.calls.take_undelivered();

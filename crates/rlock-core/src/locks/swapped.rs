@@ -31,8 +31,8 @@ impl Locks {
         self.note_departed_from(lock, owner, place);
     }
 
-    /// The same, with the owner's former place in the queue. Until the locks of two exchanged databases were swept, its entry may
-    /// be in either.
+    /// Notes a departed owner with its former place in the queue. Until the locks of two exchanged databases were swept, its
+    /// entry may be in either database.
     pub(super) fn note_departed_from(&mut self, lock: LockName<'_>, owner: &[u8], place: Place) {
         self.add_departed(lock, owner, place);
         for db in self.sweeps.exchanged_with(lock.db) {

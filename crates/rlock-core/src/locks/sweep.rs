@@ -35,8 +35,8 @@ pub enum Sweep {
     Periodic,
 }
 
-/// The sweeps that are under way or to come, none of them twice: one that is asked for again while it is under way is
-/// done once more after that, so that each lock comes up however often it is asked for. All slots that are elsewhere are one sweep.
+/// The sweeps that are under way or pending, none of them twice. A sweep that is requested again while it is under way is repeated
+/// once after that, so that each lock is checked however often it is requested. All slots on other servers are one sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Sweeps {
     under_way: Option<UnderWay>,
@@ -109,7 +109,7 @@ impl Sweeps {
         self.all().filter_map(with).collect()
     }
 
-    /// Where it is, for the model checker: the lock that was swept last.
+    /// The position of the sweep, for the model checker: the lock that was swept last.
     pub(super) fn position(&self, number: &dyn Fn(LockName<'_>) -> i64) -> [i64; 3] {
         let last = self.under_way.as_ref().and_then(|at| at.after.as_ref());
         let to_come = i64::try_from(self.to_come.len()).unwrap_or(i64::MAX);

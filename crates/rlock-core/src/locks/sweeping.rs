@@ -1,4 +1,4 @@
-//! How many locks are checked, a few at a time.
+//! Checks of many locks, a few locks at a time.
 
 use std::ops::Bound;
 
@@ -9,7 +9,7 @@ use crate::types::UnixMs;
 use crate::weight::{Taken, Weighed, take_weighed};
 
 impl Records {
-    /// The next locks for a sweep after this one, until they count `most`: only keys and slots concern locks that have no waiters.
+    /// The next locks for a sweep after this one, up to a weight of `most`. Only sweeps of keys and slots include locks without waiters.
     fn next_swept(&self, sweep: &Sweep, after: Option<&LockRef>, most: usize) -> Taken<LockRef> {
         let (first, one) = match sweep.databases() {
             Databases::One(db) => (Bound::Included(LockName { db, key: b"" }), Some(db)),
@@ -39,8 +39,8 @@ impl Locks {
         }
     }
 
-    /// Continues the sweeps of [`Self::sweep`] with locks that count `most`, and schedules their check for `now`. A sweep slows
-    /// down while as many locks are due as one event-loop cycle checks: a lock that becomes due later comes behind them.
+    /// Continues the sweeps of [`Self::sweep`] with locks up to a weight of `most`, and schedules their check for `now`. A sweep
+    /// slows down while as many locks are due as one event-loop cycle checks: a lock that becomes due later comes behind them.
     pub fn continue_sweeps(&mut self, now: UnixMs, most: usize) {
         let mut left = most.saturating_sub(self.agenda.due(now, most).weight).max(1);
         while left > 0 {
@@ -60,8 +60,8 @@ impl Locks {
         }
     }
 
-    /// SWAPDB has moved a lock's fair list to another database, but not its waiters: their entries leave the list there, until
-    /// they count `most`, and so do those of owners that had left. Returns what they count.
+    /// SWAPDB has moved a lock's fair list to another database, but not its waiters. Removes their entries from the list
+    /// there, and those of departed owners, up to a weight of `most`. Returns the weight.
     fn exchange_lists(&mut self, at: &mut UnderWay, lock: LockName<'_>, most: usize) -> usize {
         let Sweep::Swapped { with, .. } = at.sweep else { return 0 };
         let there = LockName { db: with, key: lock.key };

@@ -19,7 +19,7 @@ pub struct Grant {
     pub ends: UnixMs,
 }
 
-/// Grants without an answer that has arrived: one of them takes no memory of its own.
+/// Grants whose answers have not arrived. A single one takes no memory of its own.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Undelivered {
     #[default]
@@ -56,7 +56,7 @@ impl Undelivered {
         };
     }
 
-    /// Takes the oldest that is meant.
+    /// Removes the oldest grant that `meant` accepts.
     pub(super) fn take(&mut self, meant: impl Fn(&Grant) -> bool) -> Option<Grant> {
         let taken = match self {
             Self::None => None,

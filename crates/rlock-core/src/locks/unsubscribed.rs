@@ -15,8 +15,8 @@ impl Locks {
         }
     }
 
-    /// A channel was checked. If it has no subscriber, as at the check before, its waiters are removed and returned, until they
-    /// count `most`. The round continues with the same channel if some are left.
+    /// A channel was checked. If it has no subscriber, as at the check before, its waiters are removed and returned, up to a
+    /// weight of `most`. The round continues with the same channel if some are left.
     pub fn channel_checked(
         &mut self,
         channel: &Rc<[u8]>,

@@ -33,7 +33,7 @@ impl Locks {
         }
     }
 
-    /// Frees ties of locks that are not tied any more, until they count `most`, and removes their stale entries by connection.
+    /// Frees ties of locks that are not tied any more, up to a weight of `most`, and removes their stale entries by connection.
     pub fn free_untied(&mut self, most: usize) {
         let mut freed = 0_usize;
         while freed < most {

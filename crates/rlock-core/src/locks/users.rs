@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::{User, Waiter};
 
-/// What counts for one user.
+/// What is counted for one user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Its waiters.

@@ -20,7 +20,7 @@ pub struct Waiter {
     pub lease: LeaseMs,
     /// Whether the grant gets a fencing token.
     pub fenced: bool,
-    /// Whether the fair list also has it.
+    /// Whether the waiter is in the fair list as well.
     pub fair: bool,
     /// The start of the wait.
     pub since: MonoMs,
@@ -39,8 +39,8 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Whether the lock may be free for this waiter once an earlier one has left: as one more reader, or because the two
-    /// wanted it in different ways. Two that want it alone, in one mode and both with or without FAIR, wait for the same event.
+    /// Whether the lock may be free for this waiter once an earlier one has left: as one more reader, or because the two wanted it
+    /// in different ways. Two waiters that want the lock alone, in one mode and both with or without FAIR, wait for the same event.
     pub(super) fn may_gain_by_the_end_of(&self, gone: &Self) -> bool {
         let joins = matches!(self.wanted, Wanted::Read | Wanted::Permit(_));
         joins || self.wanted != gone.wanted || self.fair != gone.fair
@@ -78,7 +78,7 @@ impl Weighed for (LockRef, Waiter) {
 /// How a waiter receives the outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// Its client is blocked, and receives the reply.
+    /// The waiter's client is blocked, and receives the reply.
     Block,
     /// A message on this channel.
     Enqueue(Rc<[u8]>),

@@ -1,4 +1,4 @@
-//! Where walks through many locks continue, which take a few locks at a time.
+//! Where walks through many locks continue. A walk takes a few locks at a time.
 
 use super::LockRef;
 

@@ -22,7 +22,7 @@ pub enum Yielding {
         admitted: u32,
         /// The start of the row.
         since: MonoMs,
-        /// The last of them.
+        /// The last of these hand-offs and readers.
         last: MonoMs,
     },
     /// New native readers are held back for a Redisson writer, until the lock is free, or the native leases have ended:
@@ -31,8 +31,8 @@ pub enum Yielding {
         /// The time of the next check for a Redisson writer.
         look_at: MonoMs,
     },
-    /// The free lock is left to Redisson clients; by the clock that never steps, or waiters would sleep on when the other
-    /// one is set back.
+    /// The free lock is left to Redisson clients. The window ends by the clock that never steps: waiters must not wait
+    /// longer when the wall clock is set back.
     Window {
         /// The end of the window.
         until: MonoMs,
@@ -51,7 +51,7 @@ impl Yielding {
         Self::Counting { admitted: 0, since: clock, last: clock }
     }
 
-    /// A native was granted the lock, or came to read.
+    /// Counts a native that was granted the lock, or began to read.
     pub fn admit(before: Option<Self>, clock: MonoMs) -> Self {
         match before {
             Some(Self::Counting { admitted, since, .. }) => {
@@ -74,7 +74,7 @@ impl Yielding {
     }
 
     /// The lock is free, and no native waits for it; `window_end` is the end of a window that begins now. An open window
-    /// lasts no longer.
+    /// does not last longer than that.
     pub fn freed(self, window_end: Option<MonoMs>) -> Option<Self> {
         match self {
             Self::Counting { .. } => None,
@@ -111,7 +111,7 @@ impl Yielding {
         time_left(look_at, clock)
     }
 
-    /// Whether time has ended it without an event; `read_ends` is the end of the last native read lease.
+    /// Whether time has ended this state without an event; `read_ends` is the end of the last native read lease.
     pub(super) fn is_old(self, read_ends: Option<UnixMs>, now: UnixMs, clock: MonoMs) -> bool {
         match self {
             Self::Counting { last, .. } => {

@@ -10,7 +10,7 @@ impl Records {
         self.known(lock)?.yielding
     }
 
-    /// Changes that.
+    /// Sets how a lock yields to Redisson clients.
     pub fn set_yielding(&mut self, lock: LockName<'_>, yielding: Option<Yielding>) {
         if self.yielding(lock) != yielding {
             self.edit(lock, |record| record.yielding = yielding);
@@ -29,7 +29,7 @@ impl Records {
         }
     }
 
-    /// The same, for a lock that may have native readers: they are counted from now on.
+    /// Redisson clients had their chance, or do not exist: native readers are counted from now on, if the lock may have any.
     pub fn count_anew(&mut self, lock: LockName<'_>, clock: MonoMs) {
         let yielding = self.native_read_end(lock).map(|_| Yielding::counting(clock));
         self.set_yielding(lock, yielding);

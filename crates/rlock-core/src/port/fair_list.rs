@@ -6,7 +6,7 @@ use crate::types::{LeaseMs, UnixMs};
 
 /// The list of the waiters for a lock's fair lock, and their deadlines. Its keys are other keys than the lock's.
 pub trait FairList {
-    /// Its head.
+    /// The first entry.
     fn head(&self) -> Option<FairEntry>;
 
     /// Whether a part of the list may be on the other server of a migration of the lock's slot.
@@ -19,26 +19,26 @@ pub trait FairList {
     /// the lock's lease, plus `budget`.
     fn join(&self, owner: &[u8], budget: LeaseMs);
 
-    /// Removes entries from the head of the list while `leaves` is true of their owners, until they count `most`. Returns
-    /// their owners.
+    /// Removes entries from the head of the list while `leaves` is true of their owners, up to a weight of `most`.
+    /// Returns their owners.
     fn pop(&self, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Vec<Box<[u8]>>;
 
-    /// Removes the entries whose owners match `leaves`. It checks entries that count `most`, those before the last `passed`
-    /// entries.
+    /// Removes the entries whose owners match `leaves`. It checks entries up to a weight of `most`, those before the last
+    /// `passed` entries.
     fn take_out(&self, passed: usize, most: usize, leaves: &dyn Fn(&[u8]) -> bool) -> Walked;
 
     /// Removes the deadlines of owners that are not in the list.
     fn forget(&self, owners: &[Box<[u8]>]);
 
     /// Lowers deadlines in the list to `latest`, which receives each entry's place from the head and its owner. It
-    /// checks entries that count `most`, those before the last `passed` entries. All of them stay.
+    /// checks entries up to a weight of `most`, those before the last `passed` entries. All of them stay.
     fn lower(&self, passed: usize, most: usize, latest: &dyn Fn(usize, &[u8]) -> Option<UnixMs>) -> Walked;
 
     /// When this owner's entry in the list counts as dead; `None` if that is now.
     fn deadline(&self, owner: &[u8]) -> Option<UnixMs>;
 
-    /// Which of these owners, up to the first that is in the list, are not in it. In a list whose entries count more than
-    /// `most` it looks only for some.
+    /// The owners that are not in the list, of these up to the first that is in it. In a list with a weight above `most`
+    /// it searches only for some.
     fn missing(&self, owners: &[Box<[u8]>], most: usize) -> Vec<Box<[u8]>>;
 
     /// Sets an owner's deadline.

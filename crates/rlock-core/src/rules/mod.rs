@@ -1,5 +1,5 @@
 //! The rules of all locks: one function per command, from a [`View`] of the lock, the request and the time to a
-//! [`Decision`], or to what the rule needs to know besides.
+//! [`Decision`], or to what else the rule needs to know.
 //!
 //! A plain lock has one holder. Readers share a read/write lock, a writer holds it exclusively; the writer may also read,
 //! and keeps its read holds when it releases its write holds. The layout is the one of Redisson: each read hold has its own lease
@@ -115,7 +115,7 @@ fn newest(from: i64, holds: Holds) -> (i64, i64) {
     (from.max(holds.get().saturating_sub(MAX_LEASE_KEYS - 1)), holds.get())
 }
 
-/// The token as replies tell it: 0 without FENCED.
+/// The token as replies have it: 0 without FENCED.
 pub(crate) fn reply_token(token: Option<Token>) -> i64 {
     token.map_or(0, Token::get)
 }

@@ -16,16 +16,16 @@ use crate::turn::Turn;
 use crate::types::{Expiry, Holds, LeaseMs, Mode, UnixMs, Wanted};
 use crate::view::{Need, View};
 
-/// What came of handing the lock to one waiter.
+/// The outcome of handing the lock to one waiter.
 pub(super) enum GrantOutcome {
-    /// It has the lock.
+    /// The waiter has the lock.
     Granted {
-        /// What the lock became with it.
+        /// The new `mode` of the lock.
         becomes: Option<Mode>,
     },
-    /// It left the queue without a grant: its channel has no subscriber, or it cannot have a token.
+    /// The waiter left the queue without a grant: its channel has no subscriber, or it cannot have a token.
     SentAway,
-    /// The lock cannot be granted to it: it is of another kind now, or held.
+    /// The lock cannot be granted to the waiter: it is of another kind now, or held.
     Denied,
     /// The server refused the change, or the lock has changed: the next check tries again.
     Failed,

@@ -16,7 +16,7 @@ pub(super) struct Grants {
     pub(super) any: bool,
     /// Whether the free lock went to a reader, which other readers may join.
     pub(super) opened: bool,
-    /// Why they ended.
+    /// Why the grants ended.
     pub(super) end: End,
 }
 

@@ -21,27 +21,27 @@ use crate::yielding::expire_window;
 /// How a lock became free.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Freed {
-    /// This command, or this cycle of the timer, freed it.
+    /// This command, or this cycle of the timer, freed the lock.
     Now,
-    /// It was found free: its lease has ended, or another client has deleted it.
+    /// The lock was found free: its lease has ended, or another client has deleted it.
     Unseen,
 }
 
 /// The result for a lock that may be free.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
-    /// It has no waiters, or its first waiter cannot have it now.
+    /// The lock has no waiters, or its first waiter cannot have it now.
     NotFree,
-    /// At least one waiter was granted it.
+    /// At least one waiter was granted the lock.
     Given,
-    /// It is free, and no waiter is left: each of them left the queue without a grant.
+    /// The lock is free, and has no waiter: each of them left the queue without a grant.
     Free,
-    /// It is left to Redisson clients, which were notified.
+    /// The lock is left to Redisson clients, which were notified.
     Yielded,
     /// More waiters left its queue without a grant than one event-loop cycle handles. The timer continues with the rest, but
     /// these may leave before that: Redisson clients are notified as if the lock had no waiters.
     Later,
-    /// A waiter could have it, but its grant failed: the next check tries again.
+    /// A waiter could have the lock, but its grant failed: the next check tries again.
     Failed,
 }
 

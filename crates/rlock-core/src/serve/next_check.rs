@@ -22,7 +22,7 @@ impl<P: Server> Turn<'_, '_, P> {
         }
     }
 
-    /// The same, but permits stay as they are. Returns what the first waiter wants, if it cannot have that now.
+    /// As [`Self::schedule_next_check`], but permits stay as they are. Returns what the first waiter wants, if it cannot have that now.
     pub(crate) fn schedule_without_repair(&mut self) -> Option<Wanted> {
         let (wanted, access) = self.first_access(Dead::Stay)?;
         let is_held = matches!(access, Access::Until { .. });

@@ -16,7 +16,7 @@ use crate::link::{Connection, RedisConnector};
 use crate::node::Node;
 use crate::refusal::answer;
 
-/// The pause after the map was read; each next is twice as long while it is still in doubt and nothing is new …
+/// The pause after the map was read. Each further pause is twice as long while the map is in doubt and brings no news …
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// … up to this.
@@ -77,7 +77,7 @@ impl Inner {
         }
     }
 
-    /// Asks some servers at a time, others after them, until one has answered or all have failed.
+    /// Asks a few servers at a time, until one has answered or all have failed.
     async fn look(&self) -> Result<Map, Error> {
         let mut sources = self.sources();
         let mut asking = JoinSet::new();

@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 #[derive(Debug, Default)]
 pub(super) struct Map {
     addresses: Vec<String>,
-    /// For each slot, which of the addresses.
+    /// For each slot, the index of its server in `addresses`.
     slots: Vec<Option<u16>>,
 }
 
@@ -31,13 +31,13 @@ impl Map {
         Ok(map)
     }
 
-    /// Where a slot is.
+    /// The server that has a slot.
     pub(super) fn address(&self, slot: usize) -> Option<&str> {
         let index = (*self.slots.get(slot)?)?;
         self.addresses.get(usize::from(index)).map(String::as_str)
     }
 
-    /// A slot that is there.
+    /// A slot that this server has.
     pub(super) fn slot_at(&self, address: &str) -> Option<usize> {
         let index = self.addresses.iter().position(|other| other == address)?;
         self.slots.iter().position(|slot| slot.map(usize::from) == Some(index))
@@ -53,7 +53,7 @@ impl Map {
         self.addresses.iter().any(|other| other == address)
     }
 
-    /// A slot is there.
+    /// Notes that this server has a slot.
     pub(super) fn assign(&mut self, slot: usize, address: &str) {
         let known = self.addresses.iter().position(|other| other == address);
         let index = known.unwrap_or_else(|| {
@@ -68,7 +68,7 @@ impl Map {
         }
     }
 
-    /// The server that has taken over from `address`: it alone has, in the later map, all slots of `address`.
+    /// The server that has taken over from `address`: the only one that has the slots of `address` in the later map.
     pub(super) fn heir<'m>(&self, address: &str, later: &'m Map) -> Option<&'m str> {
         let mut heirs =
             (0..SLOTS).filter(|slot| self.address(*slot) == Some(address)).map(|slot| later.address(slot));
@@ -110,9 +110,9 @@ pub(super) fn host_of(address: &str) -> &str {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Redirection {
     pub(super) slot: usize,
-    /// `host:port`; without the host where it is that of the server that refused.
+    /// `host:port`; without a host if it is the host of the server that refused.
     pub(super) address: String,
-    /// Whether it is for one time only.
+    /// Whether it holds for one command only: ASK.
     pub(super) asks: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Which server of a cluster has a key.
 //!
-//! Every server that has a key in use has links of its own, made when they are first needed. The map of
-//! slots is what a server said last; `MOVED` mends it at once, and a server that cannot be reached is asked about at
-//! the others.
+//! Each server that has a key in use has its own links, made when they are first needed. The map of slots is the
+//! last one that a server sent, and `MOVED` corrects it at once. If a server cannot be reached, the others are asked
+//! for the map.
 
 mod lookup;
 mod map;
@@ -21,7 +21,7 @@ use crate::refusal::Refusal;
 use map::{Map, Redirection};
 pub use slot::slot_of;
 
-/// How long to wait for a connection before the others are asked where a slot is by now.
+/// How long to wait for a connection before the other servers are asked where the slot is.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// How often a command follows a slot at once …
@@ -30,7 +30,7 @@ const AT_ONCE: u32 = 2;
 /// … in this time.
 const SETTLES: Duration = Duration::from_millis(250);
 
-/// How long a server without slots is kept after it was last used: one that is being given slots.
+/// How long a server without slots is kept after it was last used: it may be receiving slots.
 const KEEP: Duration = Duration::from_secs(60);
 
 /// Where to send a command that was refused.
@@ -77,7 +77,7 @@ struct Entry {
 }
 
 impl Cluster {
-    /// Starts to look around. `template` takes every one of the `seeds`, of which there is at least one.
+    /// Starts to read the map of slots. `template` accepts each of the `seeds`, of which there is at least one.
     pub(crate) fn start(
         seeds: Vec<String>,
         template: Template,
@@ -96,7 +96,7 @@ impl Cluster {
         Cluster { inner }
     }
 
-    /// The server that has `key`, as far as it is known; else another, which will say where it is.
+    /// The server that has `key`, as far as is known; otherwise another server, which will name it.
     pub(crate) fn node(&self, key: &[u8]) -> Arc<Node> {
         self.inner.node(key)
     }
@@ -111,7 +111,7 @@ impl Cluster {
         nodes
     }
 
-    /// Waits for a connection to the server that has `key`, which may become another one meanwhile.
+    /// Waits for a connection to the server that has `key`. Another server may get the key meanwhile.
     pub(crate) async fn up(&self, key: &[u8], line: Line) -> Result<Arc<Live>, Error> {
         let mut progress = self.inner.progress.subscribe();
         loop {
@@ -127,7 +127,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until the map was read, or could not be.
+    /// Waits until the map was read, or reading it has failed.
     pub(crate) async fn settled(&self) -> Result<(), Error> {
         let mut progress = self.inner.progress.subscribe();
         let outcome = progress.wait_for(Option::is_some).await;
@@ -138,7 +138,7 @@ impl Cluster {
         }
     }
 
-    /// The map may be out of date.
+    /// Notes that the map may be out of date.
     pub(crate) fn doubt(&self) {
         self.inner.doubts.notify_one();
     }
@@ -226,7 +226,7 @@ impl Inner {
         Ok(node)
     }
 
-    /// Takes over what a server said; `true` where it is news.
+    /// Installs a map that a server sent; `true` if it differs from the present one.
     fn install(self: &Arc<Self>, map: Map) -> bool {
         let mut known = self.known();
         let before = std::mem::replace(&mut known.map, map);

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 /// How many slots a cluster has.
 pub(crate) const SLOTS: usize = 16_384;
 
-/// The slot of a key: of its hash tag, the bytes between its first `{` and the next `}`, if there are any.
+/// The slot of a key: of its hash tag if it has one, the bytes between its first `{` and the next `}`.
 pub fn slot_of(key: &[u8]) -> usize {
     usize::from(hash_tag(key).unwrap_or(key).iter().fold(0, crc)) % SLOTS
 }

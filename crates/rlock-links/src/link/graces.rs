@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How many sessions there are, by grace.
+/// The number of sessions with each grace.
 #[derive(Default)]
 pub struct Graces {
     counts: Mutex<BTreeMap<Duration, usize>>,
@@ -14,7 +14,7 @@ pub struct Graces {
 }
 
 impl Graces {
-    /// There is one more of this grace.
+    /// Counts one more session with this grace.
     pub fn add(&self, grace: Duration) {
         self.change(|counts| {
             let count = counts.entry(grace).or_default();
@@ -22,7 +22,7 @@ impl Graces {
         });
     }
 
-    /// There is one less of this grace.
+    /// Counts one session less with this grace.
     pub fn remove(&self, grace: Duration) {
         self.change(|counts| {
             if let Some(count) = counts.get_mut(&grace) {

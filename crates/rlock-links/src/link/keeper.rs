@@ -29,11 +29,11 @@ pub(crate) const DEMOTED: &str = "it is no longer a primary";
 /// Whether there is a connection.
 #[derive(Clone)]
 pub(crate) enum State {
-    /// Not yet, and no attempt has failed.
+    /// There is no connection yet, and no attempt has failed.
     Connecting,
     /// The last attempt failed.
     Down(Error),
-    /// There is.
+    /// There is a connection.
     Up(Arc<Live>),
 }
 

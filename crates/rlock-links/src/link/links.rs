@@ -13,13 +13,13 @@ use crate::clock::Clock;
 /// The times of a link, and its process.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// A connection that leaves a request unanswered for this long is given up; idle ones are probed as often.
+    /// A connection that leaves a request unanswered for this long is given up; idle connections are probed at this interval.
     pub response: Duration,
-    /// The same before the first connection, which takes longer than a request.
+    /// The limit for the first answer: a connection takes longer than a request.
     pub first: Duration,
     /// How long a request may keep the server from answering those behind it, as WAIT does.
     pub blocking: Duration,
-    /// The source of moments.
+    /// The clock of the link.
     pub clock: Clock,
     /// The process of the client: the child of a fork has a copy of the connection, and must send nothing on it.
     pub process: u32,
@@ -32,14 +32,14 @@ pub struct Links {
     pub pace: Pace,
     /// How the names of channels begin.
     pub channels: &'static str,
-    /// How long replicas may take, and with them WAIT.
+    /// How long replicas may take to receive a write, and WAIT with them.
     pub durability_wait: Duration,
     /// How many tasks need a server at the moment: while there are any, Sentinels are asked often.
     pub busy: Arc<AtomicUsize>,
-    /// Which sessions there are.
+    /// The graces of the sessions.
     pub graces: Arc<Graces>,
     /// The runtime of all tasks.
     pub runtime: Handle,
-    /// The end of all tasks.
+    /// Ends all tasks when it is cancelled.
     pub stop: CancellationToken,
 }

@@ -21,7 +21,7 @@ use crate::clock::Instant;
 use crate::error::Error;
 use crate::refusal::{Refusal, answer};
 
-/// That a connection is of no use any more.
+/// Reports that a connection cannot be used any more.
 pub(super) struct Suspicion {
     pub(super) epoch: u64,
     pub(super) why: &'static str,
@@ -30,16 +30,16 @@ pub(super) struct Suspicion {
 /// Why a request has no answer.
 #[derive(Clone, Debug)]
 pub enum NoAnswer {
-    /// It was not sent.
+    /// The request was not sent.
     Unsent(Error),
-    /// It was sent. Whether the server carries it out is unknown.
+    /// The request was sent. Whether the server carries it out is unknown.
     Unanswered(Error),
 }
 
 /// Takes the answers to an order, and the moment of sending; called once.
 pub type Answered = Box<dyn FnOnce(Instant, Result<Vec<Value>, NoAnswer>) + Send>;
 
-/// Commands to send in one piece, with those of other orders. They go out in the order of the orders.
+/// Commands that are sent together, perhaps with those of other orders. Orders are sent in the order of the calls.
 pub struct Order {
     /// The commands.
     pub commands: Vec<Cmd>,
@@ -51,13 +51,13 @@ pub struct Order {
 
 /// A connection that is up.
 pub struct Live {
-    /// Differs between any two connections of this process.
+    /// A number that no other connection of this process has.
     pub(crate) epoch: u64,
     /// The server's address.
     pub(crate) server: String,
     /// Why the connection ended.
     pub(super) end: End,
-    /// Each order that has no answers yet has a receiver of it.
+    /// Each order without an answer has a receiver of this channel.
     pub(super) under_way: watch::Sender<()>,
     connection: Box<dyn Connection>,
     outbox: Mutex<Outbox>,
@@ -70,9 +70,9 @@ pub struct Live {
 /// Orders that are sent together.
 #[derive(Default)]
 struct Outbox {
-    /// Each with what counts it as under way.
+    /// The orders, each with the receiver that counts it as under way.
     orders: Vec<(Order, watch::Receiver<()>)>,
-    /// The thread that keeps them back.
+    /// The thread that keeps orders back.
     gatherer: Option<ThreadId>,
 }
 
@@ -130,7 +130,7 @@ impl Live {
         Live { epoch, server, end, under_way, connection, outbox, links, suspicions, listener, identity }
     }
 
-    /// Sends an order, behind those before it. Its answers come before the link reports that it is down. An order that comes after that
+    /// Sends an order, behind those before it. Its answers arrive before the link reports that it is down. An order after that report
     /// is dropped: `false`.
     pub(crate) fn order(self: &Arc<Self>, order: Order) -> bool {
         let Some(counted) = self.counted() else { return false };
@@ -142,7 +142,7 @@ impl Live {
         true
     }
 
-    /// As [`Live::order`], but in a piece of its own: the driver takes one with a subscription for nothing else.
+    /// As [`Live::order`], but in a piece of its own: the driver uses a piece with a subscription for nothing else.
     fn order_alone(self: &Arc<Self>, order: Order) {
         let Some(counted) = self.counted() else { return };
         let mut outbox = self.outbox();
@@ -151,15 +151,15 @@ impl Live {
         self.send_orders(&mut outbox);
     }
 
-    /// What counts an order as under way; nothing after the end.
+    /// The receiver that counts an order as under way; `None` after the end.
     fn counted(&self) -> Option<watch::Receiver<()>> {
         // In this order: an order that is sent before the end is counted when the link waits for the answers.
         let counted = self.under_way.subscribe();
         (!self.end.is_set()).then_some(counted)
     }
 
-    /// The orders of this thread go out in one piece, once what is returned is dropped; one at a time. A request, and an order of another
-    /// thread, goes out at once, behind what is gathered.
+    /// Keeps the orders of this thread back, and sends them in one piece when the result is dropped; for one thread at a time. Requests,
+    /// and orders of other threads, are sent at once, behind the orders kept back.
     pub(crate) fn gather(self: &Arc<Self>) -> Gathering {
         self.outbox().gatherer = Some(thread::current().id());
         Gathering(self.clone())
@@ -169,7 +169,7 @@ impl Live {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends what is gathered, while no other thread can come before it.
+    /// Sends the orders that are kept back, while no other thread can send before them.
     fn send_orders(self: &Arc<Self>, outbox: &mut Outbox) {
         let orders = std::mem::take(&mut outbox.orders);
         let Some(response) = orders.iter().map(|(order, _)| order.response).min() else { return };
@@ -291,14 +291,14 @@ impl Live {
         Error::transport(self.server.as_str(), "no reply in time")
     }
 
-    /// Asks for another connection in place of this one; returns why.
+    /// Asks for another connection in place of this one; returns `why`.
     pub(crate) fn suspect(&self, why: &'static str) -> &'static str {
         // Without a receiver the link has ended.
         let _ = self.suspicions.send(Suspicion { epoch: self.epoch, why });
         why
     }
 
-    /// Which server this is, the same by whatever address it is reached; `None` where it does not say. It is asked once.
+    /// The identity of the server, the same by whatever address it is reached; `None` if unknown. The server is asked once.
     pub async fn identity(self: &Arc<Self>) -> Option<&str> {
         let ask = || async {
             let mut question = cmd("INFO");
@@ -309,10 +309,10 @@ impl Live {
         self.identity.get_or_init(ask).await.as_deref()
     }
 
-    /// Subscribes by `word` to a channel of this connection's own, once. `name` makes the channel, `done` receives the outcome.
+    /// Subscribes this connection to its own channel, once, by the command `word`. `name` makes the channel, `done` receives the outcome.
     ///
-    /// When it returns there is a channel, and an order behind it is carried out after the subscription: a second caller waits for
-    /// the first.
+    /// After the call the channel exists, and later orders are carried out after the subscription. A second caller waits for the
+    /// first.
     pub(crate) fn listen(
         self: &Arc<Self>,
         word: &str,
@@ -358,7 +358,7 @@ impl Live {
     }
 }
 
-/// What a server calls itself, from when it was started to its end.
+/// The server's `run_id`, which lasts from its start to its end.
 fn run_id(info: Value) -> Option<String> {
     let info: String = redis::from_redis_value(info).ok()?;
     info.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::to_string)
@@ -366,8 +366,8 @@ fn run_id(info: Value) -> Option<String> {
 
 /// Whether a reply answers no request.
 ///
-/// The driver takes the end of a subscription for the reply to whatever was asked first, since it is the reply to
-/// SUNSUBSCRIBE. A server that gives a slot away says it unasked, and every later reply goes to the wrong request.
+/// The driver takes the end of a subscription for the reply to the oldest request, since SUNSUBSCRIBE has this
+/// reply. A server that loses a slot sends it unasked, and every later reply would go to the wrong request.
 fn is_unasked(value: &Value) -> bool {
     matches!(value, Value::Push { kind: PushKind::SUnsubscribe, .. })
 }

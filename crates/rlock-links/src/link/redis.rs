@@ -18,8 +18,8 @@ use crate::error::{Cause, Error};
 /// The name by which servers list the library of a connection: that of the crate that users know.
 const LIBRARY: &str = "rlock-client";
 
-/// How many requests the driver keeps until they are written: all of them. One that waited for room could be passed by a later one,
-/// a request by its release.
+/// How many requests the driver keeps until they are written: all of them. A request that waited for room could be overtaken by a
+/// later one, such as its own release.
 const ROOM: usize = Semaphore::MAX_PERMITS;
 
 /// What a connection needs beside the URL.
@@ -66,14 +66,14 @@ impl Login {
 #[derive(Clone, Debug)]
 pub(crate) struct RedisConnector {
     client: Client,
-    /// The name of its connections.
+    /// The name of the connections.
     name: String,
-    /// Whether a replica is of no use: in a cluster it says itself where the primary is.
+    /// Whether a replica is refused. In a cluster it is not, since it names the primary itself.
     leads: bool,
 }
 
 impl RedisConnector {
-    /// Takes a URL or the settings, without connecting yet.
+    /// Reads a URL or the driver's settings, without connecting.
     pub(crate) fn open(target: impl IntoConnectionInfo, login: &Login) -> Result<RedisConnector, Error> {
         install_crypto();
         let info = target.into_connection_info().map_err(|error| bad_url(&error))?;
@@ -83,7 +83,7 @@ impl RedisConnector {
         Ok(RedisConnector { client, name: connection_name(login.name.as_deref()), leads: false })
     }
 
-    /// The same, but a server that says that it is a replica is not used: its address may lead to the primary later.
+    /// This connector, but for primaries: it refuses a server that reports to be a replica. The address may lead to the primary later.
     pub(crate) fn of_a_primary(self) -> RedisConnector {
         RedisConnector { leads: true, ..self }
     }

@@ -2,8 +2,8 @@
 
 use redis::{Cmd, Value, cmd};
 
-/// HELLO without arguments: it changes nothing and says the role. No ACL can refuse it, unlike PING and ROLE, and so it
-/// leaves nothing in ACL LOG however often it is sent.
+/// HELLO without arguments, which changes nothing and shows the role. No ACL can refuse it, unlike PING and ROLE, so it
+/// leaves no entry in ACL LOG.
 pub(super) fn pulse() -> Cmd {
     cmd("HELLO")
 }

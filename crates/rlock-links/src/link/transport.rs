@@ -14,14 +14,14 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The replies to commands, once they are there.
 pub type Reply = BoxFuture<'static, Result<Vec<Value>, String>>;
 
-/// What comes from a connection unasked.
+/// What a connection delivers unasked.
 #[derive(Debug)]
 pub enum Incoming {
     /// A message on a channel that was subscribed.
     Message(Vec<u8>),
     /// The server has ended the subscription: its slot went to another node.
     Unsubscribed,
-    /// The connection is gone; the last event.
+    /// The connection is gone. This event is the last.
     Closed,
 }
 
@@ -42,12 +42,12 @@ pub trait Connector: Send + Sync {
         within: Duration,
     ) -> BoxFuture<'_, Result<Dialled, Error>>;
 
-    /// What it connects to, for people.
+    /// The server or servers that it connects to, for people.
     fn server(&self) -> String;
 
-    /// Whether a server that answered the probe of a connection (HELLO) so is still the one to use.
+    /// Whether a server with this answer to the probe of a connection (HELLO) is still the one to use.
     ///
-    /// Any answer will do, a refusal included, unless a connector knows better.
+    /// Unless a connector overrides this, every answer will do, also a refusal.
     fn is_well(&self, _answer: &Value) -> bool {
         true
     }

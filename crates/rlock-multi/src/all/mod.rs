@@ -25,7 +25,7 @@ pub async fn lock_all<K: Kind>(locks: impl IntoIterator<Item = Lock<K>>) -> Resu
     LockAll::new(locks)?.acquire().await
 }
 
-/// Several locks, acquired together, of one client or several: on one server or several, in any slots.
+/// Several locks that are acquired together, of one client or several, on one server or several, in any slots.
 ///
 /// Free locks take one round trip: the requests are sent together, and none waits for the reply to another. If another owner holds
 /// one of the locks, the locks before it stay held, those after it are released, and the client waits in the queue of that one.
@@ -44,9 +44,9 @@ pub async fn lock_all<K: Kind>(locks: impl IntoIterator<Item = Lock<K>>) -> Resu
 ///
 /// # What else holds
 ///
-/// It is not one atomic command. Other clients may see some of the locks held during an attempt that fails, or during a wait; the
-/// guarantee concerns what the caller gets. (MULTI/EXEC would guarantee no more: EXEC does not undo earlier commands if a later one is
-/// denied, and in a cluster it is bound to one slot.)
+/// Acquiring them is not one atomic command. Other clients may see some of the locks held during an attempt that fails, or during a
+/// wait; the guarantee concerns what the caller gets. (MULTI/EXEC would guarantee no more: EXEC does not undo earlier commands if a
+/// later one is denied, and in a cluster it is bound to one slot.)
 ///
 /// Each lock keeps its settings, such as lease and durability, and is renewed by its own client, also while another one is waited for.
 /// A lock that is lost during the wait for another one is acquired again; if it is not free, the locks after it are released first. So
@@ -57,7 +57,7 @@ pub async fn lock_all<K: Kind>(locks: impl IntoIterator<Item = Lock<K>>) -> Resu
 #[must_use = "locks are not held until they are acquired: `let guard = locks.acquire().await?`"]
 #[derive(Clone)]
 pub struct LockAll {
-    /// In the order in which they are waited for.
+    /// The locks, in the order in which they are waited for.
     locks: Vec<Lock<Any>>,
     wait: Option<Duration>,
 }

@@ -1,4 +1,4 @@
-//! Whether the servers of a red lock are as many as they look.
+//! Whether the clients of a red lock reach different servers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use futures_util::future::try_join_all;
 use rlock_client::{Error, Lock};
 use tokio::time::timeout;
 
-/// Refuses a server that is reached by two addresses: it would give the lock to only one of them, so that fewer
-/// servers may fail than the user counts on, or none.
+/// Refuses a server that is reached by two addresses. It would grant the lock to one of them only, so that
+/// fewer servers may fail than the user counts on, or none.
 ///
 /// Servers that do not answer in the time of an attempt, or do not report their identity, pass.
 pub(super) async fn check_apart(locks: &[Lock], time: Duration) -> Result<(), Error> {

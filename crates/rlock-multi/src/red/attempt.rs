@@ -1,4 +1,4 @@
-//! One attempt to get a red lock, and a task for each server that lasts as long as the lock is held.
+//! One attempt to acquire a red lock. It has a task for each server, which lasts as long as the lock is held.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,19 +18,19 @@ use crate::name;
 /// lease.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 pub(super) enum Outcome {
     Held(RedGuard),
-    /// Others have it on some of the servers.
+    /// Other owners hold the lock on some of the servers.
     Denied,
-    /// These alone, at least one, prevented a quorum.
+    /// Only these errors, at least one, prevented a quorum.
     Failed(Vec<Error>),
 }
 
 /// Which server it is, and what it said to the first request.
 type Vote = (usize, Result<bool, Error>);
 
-/// An attempt under way. Dropped, it releases whatever it got or may get.
+/// An attempt under way. When it is dropped, it releases whatever it got or may get.
 pub(super) struct Attempt {
     guard: RedGuard,
     members: Arc<Members>,
@@ -54,7 +54,7 @@ impl Attempt {
         Attempt { guard: RedGuard::new(members.clone(), tasks), members, votes, silent }
     }
 
-    /// Waits until there is a quorum, or can be none; for `patience` at most.
+    /// Waits for `patience` at most, until there is a quorum or cannot be one.
     pub(super) async fn outcome(mut self, patience: Duration) -> Outcome {
         let end = sleep(patience);
         tokio::pin!(end);
@@ -90,7 +90,7 @@ impl Attempt {
     }
 }
 
-/// Gets the lock on one server, and again after a loss there, until the red lock is lost or released.
+/// Acquires the lock on one server, and again after a loss there, until the red lock is lost or released.
 async fn keep(red: RedLock, server: usize, members: Arc<Members>, votes: UnboundedSender<Vote>) {
     let Some(lock) = red.locks.get(server) else { return };
     let lost = members.lost.clone();
@@ -137,7 +137,7 @@ async fn rest(pause: &mut Duration, lease: Duration) {
     *pause = pause.saturating_mul(4);
 }
 
-/// Asks for the lock, but not a server that is known to be out of reach.
+/// Acquires the lock, unless the server is known to be out of reach.
 async fn get(lock: &Lock) -> Result<Guard, Error> {
     lock.connected()?;
     lock.try_acquire().await

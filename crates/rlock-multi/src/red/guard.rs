@@ -19,7 +19,7 @@ use crate::name;
 #[must_use = "a guard that is dropped releases its lock: bind it, as in `let guard = …`, not to `_`"]
 pub struct RedGuard {
     held: RedHeld,
-    /// One to a server, each of which gets the lock back there when it is lost.
+    /// A task for each server, which acquires the lock there again when it is lost.
     tasks: JoinSet<()>,
 }
 
@@ -30,12 +30,12 @@ pub struct RedHeld {
 }
 
 impl RedHeld {
-    /// Checks that a quorum of servers certainly has the lock, without asking them, and returns how much longer that
-    /// is so without another renewal.
+    /// Checks that a quorum of servers certainly has the lock, without asking them, and returns how much longer the
+    /// quorum lasts without another renewal.
     ///
     /// # Errors
     ///
-    /// [`Error::LockLost`] if there was no quorum at any moment since the acquisition, or the lock was released.
+    /// [`Error::LockLost`] if the quorum was missing at any moment since the acquisition, or the lock was released.
     pub fn check(&self) -> Result<Duration, Error> {
         self.members.check()
     }
@@ -69,15 +69,15 @@ impl RedGuard {
         RedGuard { held: RedHeld { members }, tasks }
     }
 
-    /// Releases the lock on all servers, and fails if a quorum did not have it until now.
+    /// Releases the lock on all servers, and fails if a quorum did not have it until the release.
     ///
-    /// It returns when that is known. The other releases continue in the background, as they do if you drop the
-    /// future.
+    /// The method returns when the outcome is known. The other releases continue in the background, as they do
+    /// if you drop the future.
     ///
     /// # Errors
     ///
-    /// [`Error::LockLost`] if too few servers had it; [`Error::OutcomeUnknown`] if too many lost replies leave that
-    /// unknown.
+    /// [`Error::LockLost`] if too few servers had it; [`Error::OutcomeUnknown`] if too many replies are lost to
+    /// know.
     pub async fn release(mut self) -> Result<(), Error> {
         let members = self.held.members.clone();
         self.tasks.abort_all();

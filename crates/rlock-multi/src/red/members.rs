@@ -19,11 +19,11 @@ pub(super) struct Members {
 
 struct State {
     phase: Phase,
-    /// One to a server.
+    /// The guard of each server that has the lock.
     guards: Vec<Option<Guard>>,
     /// The number of times that a server has joined or left, or the lock has ended.
     changes: u64,
-    /// Why the last that was lost was lost.
+    /// The reason of the last loss.
     last: Lost,
 }
 
@@ -37,7 +37,7 @@ enum Phase {
 }
 
 impl Members {
-    /// For `servers` servers, without a guard yet.
+    /// The members of a red lock on `servers` servers, without a guard yet.
     pub(super) fn new(name: &[u8], servers: usize, quorum: usize) -> Arc<Members> {
         let guards = std::iter::repeat_with(|| None).take(servers).collect();
         let state = State { phase: Phase::Gathering, guards, changes: 0, last: Lost::Unreachable };
@@ -45,7 +45,7 @@ impl Members {
         Arc::new(Members { name, quorum, lost, state: Mutex::new(state) })
     }
 
-    /// Adds the guard of one server; `false` where it comes too late.
+    /// Adds the guard of one server; `false` if it is too late.
     ///
     /// There must still be a quorum without it. Otherwise there was a time without a quorum, in which another
     /// owner may have held the lock, and a server that joins now must not cover that up.
@@ -60,7 +60,7 @@ impl Members {
         true
     }
 
-    /// One server has it no longer.
+    /// One server has lost the lock.
     pub(super) fn leave(&self, server: usize, why: Lost) {
         let mut state = self.change();
         state.last = why;
@@ -79,7 +79,7 @@ impl Members {
         self.change().end(Lost::Released).unwrap_or_default()
     }
 
-    /// Why it was lost, if it was.
+    /// Why the lock was lost, if it was.
     pub(super) fn why(&self) -> Option<Lost> {
         match self.state().phase {
             Phase::Ended(why) if why != Lost::Released => Some(why),

@@ -81,9 +81,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 #[must_use = "a lock does nothing until it is acquired: `let guard = lock.acquire().await?`"]
 #[derive(Clone)]
 pub struct RedLock {
-    /// One to a server, all with one name.
+    /// A lock for each server, all with one name.
     locks: Vec<Lock>,
-    /// Whether these are renewed.
+    /// Whether the locks are renewed.
     renew: bool,
     wait: Option<Duration>,
 }
@@ -164,7 +164,7 @@ impl RedLock {
     }
 
     /// Sets the lease, instead of those of the clients. The lock is renewed every third of it until you release it. From
-    /// 1 ms to 2^43 ms.
+    /// 100 ms to 2^43 ms.
     pub fn lease(mut self, lease: Duration) -> RedLock {
         self.locks = self.locks.into_iter().map(|lock| lock.lease(lease)).collect();
         self

@@ -23,7 +23,7 @@ const USES: [&str; 6] = [
     "SUBSCRIBE rlock:grants:probe",
 ];
 
-/// One server.
+/// A server that is examined.
 pub(super) struct Patient {
     pub(super) address: String,
     pub(super) state: Result<Answers, Error>,

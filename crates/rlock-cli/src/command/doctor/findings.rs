@@ -17,11 +17,11 @@ const LAG: u64 = 10;
 /// A certificate that ends sooner is a finding.
 const RENEWAL: Duration = Duration::from_secs(14 * 24 * 3_600);
 
-/// How bad it is.
+/// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
-    /// It works, and may not work tomorrow.
+    /// Locking works, and may not work tomorrow.
     Warning,
     /// Locks are refused, or may be lost.
     Wrong,
@@ -44,11 +44,11 @@ impl Severity {
     }
 }
 
-/// Something to do.
+/// A finding: something to do.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) severity: Severity,
-    /// Where.
+    /// The servers to which it applies.
     pub(super) servers: Vec<String>,
     pub(super) what: String,
     pub(super) advice: String,

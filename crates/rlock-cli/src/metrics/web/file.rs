@@ -13,7 +13,7 @@ use crate::error::Error;
 #[derive(Default)]
 pub(super) struct Content {
     pub(super) tls: Option<Tls>,
-    /// If it is empty, no request needs a login.
+    /// The users; if the list is empty, no request needs a login.
     pub(super) users: Vec<User>,
 }
 

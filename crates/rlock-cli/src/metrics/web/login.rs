@@ -25,17 +25,17 @@ struct Hash {
     digest: [u8; 23],
 }
 
-/// What a client sends.
+/// The login that a client sends.
 pub(super) struct Credentials {
     user: String,
     password: Vec<u8>,
 }
 
 impl User {
-    /// A hash of this cost takes a second or two to compare; one of the next, longer than a scrape may wait.
+    /// The highest accepted cost of a hash, which takes a second or two to compare. The next one takes longer than a scrape may wait.
     pub(super) const HIGHEST_COST: u32 = 15;
 
-    /// `None` if this is not a hash of bcrypt, or takes too long.
+    /// A user with this hash of bcrypt; `None` if it is not one, or takes too long.
     pub(super) fn new(name: &str, text: &str) -> Option<User> {
         Some(User { name: name.to_string(), text: text.to_string(), hash: Hash::read(text)? })
     }

@@ -54,10 +54,10 @@ enum Purpose {
     Login,
 }
 
-/// What a request gets.
+/// The access that a request has.
 pub(super) enum Access {
     Granted,
-    /// It has no login, or a wrong one.
+    /// The request has no login, or a wrong one.
     Denied,
     /// Too many passwords wait to be verified.
     Busy,
@@ -77,7 +77,7 @@ impl Web {
         })
     }
 
-    /// How URLs of the exporter begin now; an error if the files have a fault.
+    /// The scheme of the exporter's URLs now; an error if the files have a fault.
     pub(super) fn scheme(&self) -> Result<&'static str, Error> {
         let tls = self.path.as_deref().map(encryption::acceptor).transpose()?.flatten();
         Ok(if tls.is_some() { "https" } else { "http" })

@@ -8,10 +8,10 @@ use super::in_url;
 use crate::error::Error;
 use crate::refusal::{Refusal, answer};
 
-/// What a Sentinel says of a primary.
+/// What a Sentinel reports about a primary.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// Which Sentinel.
+    /// The Sentinel that answered.
     pub(super) sentinel: String,
     /// The configuration epoch; 0 where the user may not ask for it.
     pub(super) epoch: u64,
@@ -22,7 +22,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Why it does not count.
+    /// Why this answer does not count.
     pub(super) fn outdated(&self) -> String {
         format!(
             "{}: its configuration is older than one before, and most Sentinels do not answer",
@@ -31,10 +31,10 @@ impl Answer {
     }
 }
 
-/// The answer that counts: the one with the highest epoch, and among equals the address that most name.
+/// The answer that counts: the one with the highest epoch, and among equals the one whose address most Sentinels name.
 ///
-/// `before` is the epoch that was believed before. A lower one counts only where most of the Sentinels answered: those
-/// were set up anew. Else it is the word of a Sentinel that was cut off.
+/// `before` is the epoch that was believed before. A lower one counts only if most of the Sentinels answered: they
+/// were set up anew. Otherwise a Sentinel that was cut off sent it.
 pub(super) fn choose(answers: &[Answer], before: Option<u64>, known: usize) -> Option<&Answer> {
     let votes = |address: &str| answers.iter().filter(|answer| answer.address == address).count();
     let best = answers.iter().max_by_key(|answer| (answer.epoch, votes(&answer.address)))?;

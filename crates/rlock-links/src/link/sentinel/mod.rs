@@ -32,23 +32,23 @@ const NAMED: usize = 5;
 
 /// A primary and its Sentinels, as a URL names them.
 pub(crate) struct Service {
-    /// What the Sentinels call the primary.
+    /// The name that the Sentinels have for the primary.
     pub(crate) name: String,
-    /// `host:port`; each is one that `sentinel` takes.
+    /// The Sentinels, each as a `host:port` that `sentinel` accepts.
     pub(crate) sentinels: Vec<String>,
-    /// With the user of the Sentinels.
+    /// Makes connectors to Sentinels, with the user of the Sentinels.
     pub(crate) sentinel: Template,
-    /// With the user and the database of the primary.
+    /// Makes connectors to primaries, with the user and the database of the primary.
     pub(crate) primary: Template,
 }
 
-/// Asks all Sentinels for every connection, and leaves a server as soon as one of them names another.
+/// A connector to the primary. It asks all Sentinels for every connection, and leaves a server as soon as a Sentinel names another.
 pub(crate) struct SentinelConnector(Arc<Sentinels>);
 
 /// The Sentinels that are known, and what they said last.
 struct Sentinels {
     service: Service,
-    /// Those of the URL, and behind them those that they listed.
+    /// The Sentinels of the URL, and behind them those that they listed.
     known: Mutex<Vec<Arc<Sentinel>>>,
     belief: Sender<Option<Belief>>,
     links: Links,
@@ -103,7 +103,7 @@ impl SentinelConnector {
 }
 
 impl Sentinels {
-    /// Asks all Sentinels at once, and those that they name. Returns the primary, and which Sentinel named it.
+    /// Asks all Sentinels at once, and then those that they name. Returns the primary, and the Sentinel that named it.
     async fn ask_all(self: &Arc<Self>, silence: Instant) -> Result<(Belief, String), Error> {
         let (mut asking, mut asked) = (JoinSet::new(), 0_usize);
         let (mut answers, mut failures) = (Vec::new(), Vec::new());

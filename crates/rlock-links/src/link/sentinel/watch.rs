@@ -13,7 +13,7 @@ use super::{Sentinel, Sentinels};
 use crate::link::redis::Multiplexed;
 use crate::link::transport::{Connection, Incoming};
 
-/// Says the service and the address of its new primary.
+/// The channel on which a Sentinel announces the address of a service's new primary.
 const CHANNEL: &str = "+switch-master";
 
 /// How often a Sentinel is asked while the links are in use: a message may be lost with its connection.
