@@ -9,15 +9,15 @@ import (
 )
 
 // LockAll is several locks of a client as one. Free locks take one round trip. If another owner holds one of them, the locks before it
-// stay held, those after it are released, and the client waits in the queue of that one; before is by name. So two LockAlls never wait
-// for each other. Code that holds one of the locks and waits for an earlier one can: there, set a limit with Wait or a context. What is
-// released before you have all is free at once, also with AtLeast.
+// by name stay held, those after it are released, and the client waits in the queue of that one. So two LockAlls never wait for each
+// other. Code that holds one of the locks and waits for an earlier one can wait for ever: set a limit with Wait or a context. Locks
+// that are released before you have all are free at once, also with AtLeast.
 type LockAll struct {
 	client *Client
 	locks  []*Lock
 }
 
-// LockAll is all the locks with these names. Each has these options; the limit of Wait is for all together.
+// LockAll is all the locks with these names as one. Each has these options; Wait is the limit for all of them together.
 func (c *Client) LockAll(names []string, options ...LockOption) *LockAll {
 	names = slices.Clone(names)
 	slices.Sort(names)
@@ -28,11 +28,11 @@ func (c *Client) LockAll(names []string, options ...LockOption) *LockAll {
 	return all
 }
 
-// Acquire waits for the locks. The limit is ctx, and Wait, of all together; without both it waits for ever.
+// Acquire waits for the locks. The limit for all of them together is ctx, and Wait; without both it waits for ever.
 func (l *LockAll) Acquire(ctx context.Context) (*AllHeld, error) { return l.acquire(ctx, false) }
 
-// TryAcquire asks once. The error is ErrDenied if another owner holds one of the locks, and then none stays held: the others are
-// released in the background. The limit is ctx, and ResponseTimeout.
+// TryAcquire asks for the locks once. The error is ErrDenied if another owner holds one of them. In this case none stays held:
+// the others are released in the background. The limit is ctx, and ResponseTimeout.
 func (l *LockAll) TryAcquire(ctx context.Context) (*AllHeld, error) { return l.acquire(ctx, true) }
 
 // Run is Lock.Run.

@@ -19,19 +19,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Version is that of this package.
+// Version is the version of this package.
 const Version = "0.1.0"
 
 const longestTime time.Duration = 1 << 43 * time.Millisecond
 
 var started = time.Now()
 
-// Options are those of a client; each has a default.
+// Options are the settings of a client; each has a default.
 type Options struct {
-	// Name is for owners and CLIENT LIST; the program's name by default.
+	// Name names the client in owners and CLIENT LIST; the program's name by default.
 	Name string
-	// Lease is how long a lock outlives its process: 30 s by default, from 100 ms. The client renews it every third of it. To
-	// survive a fail-over it must be longer than one and a half times as long as that takes.
+	// Lease is how long a lock outlives its process: 30 s by default, from 100 ms. The client renews it every third of the
+	// lease. To survive a fail-over, the lease must be longer than one and a half times the fail-over.
 	Lease time.Duration
 	// Wait is the limit of Acquire and Run; none by default.
 	Wait time.Duration
@@ -45,7 +45,7 @@ type Options struct {
 	OnEvent func(Event)
 }
 
-// Client makes locks on one server or cluster: one per process. Its methods may be used by many goroutines at a time.
+// Client makes locks on one server or cluster. Use one per process. Its methods may be used by many goroutines at a time.
 type Client struct {
 	endpoint *endpoint
 	called   string // in CLIENT LIST
@@ -88,20 +88,20 @@ type Client struct {
 //   - redis+sentinel://[user:password@]host[:port],…/service[/database]: the primary that the Sentinels name;
 //   - redis+cluster://[user:password@]host[:port],…: a cluster.
 //
-// It takes valkey for redis, too. The limit is ctx; without one, an attempt to connect has ResponseTimeout, and at least 1 s.
+// URLs may have valkey for redis. The limits are ctx, and for the first attempt to connect ResponseTimeout, but at least 1 s.
 func Connect(ctx context.Context, url string, options Options) (*Client, error) {
 	endpoint, err := endpointOfURL(url)
 	return connect(ctx, endpoint, err, options)
 }
 
-// ConnectLike connects with the settings of your redis.Client or redis.ClusterClient; the connections are its own. The limit
-// is that of Connect.
+// ConnectLike connects with the settings of your redis.Client or redis.ClusterClient, by new connections. The limits are
+// those of Connect.
 func ConnectLike(ctx context.Context, app redis.UniversalClient, options Options) (*Client, error) {
 	endpoint, err := endpointLike(app)
 	return connect(ctx, endpoint, err, options)
 }
 
-// ConnectSentinel connects to the primary that the Sentinels name, and follows it. The limit is that of Connect.
+// ConnectSentinel connects to the primary that the Sentinels name, and follows it. The limits are those of Connect.
 func ConnectSentinel(ctx context.Context, failover *redis.FailoverOptions, options Options) (*Client, error) {
 	endpoint, err := endpointBySentinels(failover)
 	return connect(ctx, endpoint, err, options)

@@ -14,7 +14,7 @@ import (
 // The errors of this package: compare with errors.Is.
 var (
 	ErrLost = errors.New("rlock: the lock was lost")
-	// ErrTimeout is also an ErrUnreachable if the wait ended while no server answered: then nobody may hold the lock.
+	// ErrTimeout is also an ErrUnreachable if the wait ended while no server answered: in this case the lock may be free.
 	ErrTimeout        = errors.New("rlock: the wait ended without the lock")
 	ErrDenied         = errors.New("rlock: another owner holds the lock")
 	ErrOutcomeUnknown = errors.New("rlock: it is unknown whether the lock was still held at its release")
@@ -36,13 +36,13 @@ type Why string
 const (
 	// WhyExpired: no renewal was confirmed in time.
 	WhyExpired Why = "expired"
-	// WhyOverdue: it was held for as long as MaxHold allows, and then not renewed any more.
+	// WhyOverdue: the lock was held for as long as MaxHold allows, and was not renewed any more.
 	WhyOverdue Why = "overdue"
 	// WhyTaken: the server no longer has the hold.
 	WhyTaken Why = "taken"
 	// WhyClosed: the client was closed.
 	WhyClosed Why = "closed"
-	// WhyReleased: it was not lost, but released.
+	// WhyReleased: the lock was not lost, but released.
 	WhyReleased Why = "released"
 )
 
@@ -95,7 +95,7 @@ func (o *order) lost(why Why) *Error {
 	return err
 }
 
-// timedOut: with a cause, the server did not answer, and nobody may hold the lock.
+// timedOut: with a cause, the server did not answer, and the lock may be free.
 func timedOut(lock string, waited time.Duration, cause error) *Error {
 	text, more := "the lock %s was not acquired within %v; %s", "wait longer, or see its holder with Info"
 	if cause != nil {

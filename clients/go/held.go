@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Held is a held lock. It is renewed until it is released or lost; one that is forgotten stays held while the process lives.
+// Held is a held lock. It is renewed until it is released or lost; a forgotten Held keeps the lock while the process lives.
 type Held struct {
 	acquisition *acquisition
 	over        context.Context // it was lost or released
@@ -49,7 +49,7 @@ func workContext(parent, over context.Context) context.Context {
 	return ctx
 }
 
-// Check fails with ErrLost unless the lock is held by the local clock; it sends nothing. It returns for how long without a renewal.
+// Check fails with ErrLost unless the lock is held by the local clock; it sends nothing. It returns how long the hold lasts unrenewed.
 func (h *Held) Check() (time.Duration, error) {
 	if h.over.Err() != nil {
 		return 0, context.Cause(h.over)
@@ -69,8 +69,8 @@ func (h *Held) Reenter(ctx context.Context) (*Held, error) {
 }
 
 // Release releases the lock, and is sent even if ctx is done: ctx and ResponseTimeout bound the wait for the answer, and the release
-// goes on in the background. The error is ErrLost if the lock was lost before, ErrOutcomeUnknown if that cannot be known. Another
-// call returns the same again.
+// continues in the background. The error is ErrLost if the lock was lost before, ErrOutcomeUnknown if that cannot be known. Another
+// call returns the same error.
 func (h *Held) Release(ctx context.Context) error {
 	h.once.Do(func() {
 		h.end(h.acquisition.order.lost(WhyReleased))
@@ -80,8 +80,8 @@ func (h *Held) Release(ctx context.Context) error {
 }
 
 // Detach leaves the lock to another process, which calls Adopt with Owner: it renews the lock once, without a session, and ends this
-// guard without a release. Nothing renews the lock until it is adopted; it returns for how long it is held at least. It is an
-// ErrInvalid, and a release, for a guard that is not the only one. ctx and ResponseTimeout bound the wait for the answer.
+// guard without a release. Nothing renews the lock until it is adopted; the result is how long it is held at least. For a guard that
+// is not the only one, the error is ErrInvalid, and the guard is released. ctx and ResponseTimeout bound the wait for the answer.
 func (h *Held) Detach(ctx context.Context) (left time.Duration, err error) {
 	if _, err := h.Check(); err != nil {
 		return 0, err
@@ -100,7 +100,7 @@ func (h *Held) Detach(ctx context.Context) (left time.Duration, err error) {
 // WriteHeld is a held write lock.
 type WriteHeld struct{ *Held }
 
-// Downgrade reads instead of writing, without letting another writer in between. This guard is released.
+// Downgrade turns the write hold into a read hold, without another writer in between. This guard is released.
 // The limit is ctx, and ResponseTimeout for each of the two.
 func (h *WriteHeld) Downgrade(ctx context.Context) (*Held, error) {
 	if _, err := h.Check(); err != nil {

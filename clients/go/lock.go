@@ -33,7 +33,7 @@ func (c *Client) handle(name string, mode mode, set func(*order)) handle {
 	return h
 }
 
-// Lock is a lock by its name. Each acquisition is another owner.
+// Lock is a lock by its name. Each acquisition has a new owner.
 type Lock struct{ handle }
 
 // WriteLock is the write side of a read/write lock.
@@ -45,7 +45,7 @@ type ReadWriteLock struct {
 	name   string
 }
 
-// Lock is the lock with this name: the key in the server.
+// Lock is the lock with this name. The name is the key in the server.
 func (c *Client) Lock(name string, options ...LockOption) *Lock {
 	return &Lock{c.handle(name, "", func(o *order) {
 		for _, each := range options {
@@ -79,7 +79,7 @@ func (l *ReadWriteLock) Write(options ...WriteOption) *WriteLock {
 	})}
 }
 
-// Semaphore is held by at most permits owners at once. The server does not store the number: use the same one everywhere.
+// Semaphore is held by at most permits owners at once. The server does not store the number: use the same number everywhere.
 func (c *Client) Semaphore(name string, permits int, options ...Option) *Lock {
 	h := c.readers(name, modePermit, options)
 	if h.order.permits = permits; permits < 1 || permits > math.MaxInt32 {
@@ -88,20 +88,20 @@ func (c *Client) Semaphore(name string, permits int, options ...Option) *Lock {
 	return &Lock{h}
 }
 
-// Acquire waits for the lock. When ctx is done, the wait ends, and not the hold: a deadline is an ErrTimeout. The limit is ctx, and
+// Acquire waits for the lock. When ctx is done, the wait ends, but not a hold; after a deadline, with ErrTimeout. The limit is ctx, and
 // Wait; without both it waits for ever.
 func (l *Lock) Acquire(ctx context.Context) (*Held, error) { return l.acquire(ctx, false) }
 
-// TryAcquire asks once. The error is ErrDenied if another owner holds the lock. The limit is ctx, and ResponseTimeout.
+// TryAcquire asks for the lock once. The error is ErrDenied if another owner holds it. The limit is ctx, and ResponseTimeout.
 func (l *Lock) TryAcquire(ctx context.Context) (*Held, error) { return l.acquire(ctx, true) }
 
 // Adopt takes over the hold of an owner that another process has detached, and renews it. It does not wait for the lock: the error
 // is ErrLost if the owner does not hold it. A fencing token stays with the other process: Token is 0. The limit is ctx, and ResponseTimeout.
 func (l *Lock) Adopt(ctx context.Context, owner string) (*Held, error) { return l.adopt(ctx, owner) }
 
-// Run holds the lock while work runs. The context of work ends when the lock is lost, with the cause ErrLost. Run returns that
-// loss unless work has failed otherwise. When ctx is done, both the wait and the context of work end. The limits are those of Acquire
-// and of Held.Release; work has none but ctx.
+// Run holds the lock while work runs. The context of work ends when the lock is lost, with the cause ErrLost. Run returns that loss
+// unless work has failed otherwise. When ctx is done, both the wait and the context of work end. The limits are those of Acquire and
+// of Held.Release; the only limit of work is ctx.
 func (l *Lock) Run(ctx context.Context, work func(ctx context.Context, held *Held) error) error {
 	held, err := l.Acquire(ctx)
 	return run(ctx, held, err, work)

@@ -61,14 +61,14 @@ func MaxHold(time time.Duration) Option {
 	return optionOf(func(o *order) { o.maxHold = time })
 }
 
-// SessionGrace is how long the lock outlives the connection of its process, from 100 ms. The client proves four times in it that
-// it lives; the lock is lost if the connection is away for longer. The server frees the lock when it notices the end of the
-// connection: a stopped process or a cut network keeps the lock until its lease ends.
+// SessionGrace is how long the lock outlives the connection of its process, from 100 ms. In this time the client proves four
+// times that it is alive; the lock is lost if the connection is down for longer. The server frees the lock when it notices the
+// end of the connection: a stopped process or a cut network keeps the lock until its lease ends.
 func SessionGrace(grace time.Duration) Option {
 	return optionOf(func(o *order) { o.grace = grace })
 }
 
-// Owner is the owner, instead of a new one for each acquisition: acquiring a lock that it holds in this client re-enters it.
+// Owner is the owner, instead of a new one for each acquisition: acquiring a lock that this owner holds in this client re-enters the lock.
 func Owner(owner string) Option {
 	return optionOf(func(o *order) { o.owner = owner })
 }

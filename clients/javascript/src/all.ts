@@ -34,12 +34,12 @@ export class AllGuard {
     return this.#loss.signal;
   }
 
-  /** Throws `LockLost` unless all locks are held by this client's clock; sends nothing. Returns for how many ms without a renewal. */
+  /** Throws `LockLost` unless all locks are held by this client's clock. Sends nothing. Returns how many ms they last without a renewal. */
   check(): number {
     return Math.min(...this.#guards.map((guard) => guard.check()));
   }
 
-  /** Releases all of them; rejects with the first error. */
+  /** Releases all locks; rejects with the first error. */
   release(): Promise<void> {
     return (this.#released ??= release(this.#guards));
   }
@@ -64,8 +64,8 @@ async function release(guards: readonly (Guard | undefined)[]): Promise<void> {
 }
 
 /**
- * Several locks, acquired together. Free ones take one round trip. If another owner holds one of them, those before it by name stay
- * held, those after it are released, and it is waited for: two of these never wait for each other.
+ * Several locks, acquired together. Free locks take one round trip. If another owner holds one of them, those before it by name
+ * stay held, those after it are released, and the client waits for that one. So two `LockAll`s never wait for each other.
  */
 export class LockAll {
   readonly #locks: readonly Handle<Guard>[];
@@ -85,7 +85,7 @@ export class LockAll {
     return this.#acquire(Math.max(waiting("timeout", options.timeout ?? this.#wait), 1), options.signal);
   }
 
-  /** Asks once. Rejects with `Denied` if another owner holds one of the locks. */
+  /** Asks for the locks once. Rejects with `Denied` if another owner holds one of them. */
   async tryAcquire(options: Pick<AcquireOptions, "signal"> = {}): Promise<AllGuard> {
     return this.#acquire(0, options.signal);
   }

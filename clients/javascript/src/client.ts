@@ -34,13 +34,13 @@ export interface ClientOptions {
   readonly name?: string;
   /** The lease of all locks that set none, in ms; 30,000 by default. */
   readonly lease?: number;
-  /** How long `acquire` waits where nothing else is said, in ms; for ever by default. */
+  /** How long `acquire` waits for locks that set no limit, in ms; for ever by default. */
   readonly wait?: number;
   /** The session grace of all locks that set none, in ms; without one by default. */
   readonly sessionGrace?: number;
   /**
-   * How long every call takes at most that does not wait for a lock, whatever becomes of the server, in ms; 2,000 by default. A
-   * connection is given up after a sixth of the lease, if that is less.
+   * The limit of each call that does not wait for a lock, in ms; 2,000 by default. A connection without an answer is given up
+   * after a sixth of the lease, if that is less.
    */
   readonly responseTimeout?: number;
   /** Receives what happens to locks and connections, for metrics and logs. */
@@ -53,7 +53,7 @@ function word(text: string, otherwise: string): string {
   return plain.replace(/[^A-Za-z0-9._-]/g, "_") || otherwise;
 }
 
-/** One per process: locks on one server, behind Sentinels, or in a cluster. */
+/** Locks on one server, behind Sentinels, or in a cluster. Use one client per process. */
 export class Client {
   /** `<name>@<host>:<pid>:<random>`: the owners of this client begin with it. */
   readonly identity: string;
@@ -125,12 +125,12 @@ export class Client {
     }
   }
 
-  /** The lock with this name: the key in the server, without the prefix of your driver client. */
+  /** The lock with this name. The name is the key in the server, without the prefix of your driver client. */
   lock(name: string, options: LockOptions = {}): Lock {
     return new Handle(this, name, "", options, Guard);
   }
 
-  /** The locks with these names as one; the options are those of each. */
+  /** The locks with these names as one; the options apply to each of them. */
   lockAll(names: readonly string[], options: LockOptions = {}): LockAll {
     return new LockAll(names, times(options, this.defaults).wait, (name) => this.lock(name, options));
   }
@@ -146,7 +146,7 @@ export class Client {
 
   /**
    * The semaphore with this name: at most `permits` owners hold it at once, each with a lease of its own. The server does not
-   * store the number: use the same one everywhere.
+   * store the number: use the same number everywhere.
    */
   semaphore(name: string, permits: number, options: ReadOptions = {}): Semaphore {
     if (!Number.isInteger(permits) || permits < 1 || permits > 2 ** 31 - 1) {
@@ -157,7 +157,7 @@ export class Client {
 
   /**
    * Ends all waits, marks all locks as lost so that their work ends, waits at most `timeout` ms (a response timeout) until they
-   * are released, and closes the connections. Rejects with `Unflushed` if not all were; the others stay held until lease end.
+   * are released, and closes the connections. Rejects with `Unflushed` if some were not released: they stay held until lease end.
    */
   close(options: { readonly timeout?: number } = {}): Promise<void> {
     return (this.#closing ??= this.#close(options.timeout ?? this.limit));

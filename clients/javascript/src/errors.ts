@@ -62,7 +62,7 @@ export class Timeout extends coded("TIMEOUT", (waited, lock, _, cause) => {
 /** The lock was asked for once, and another owner holds it. */
 export class Denied extends coded("DENIED", (_, lock) => `another owner holds the lock ${lock}; wait for it, or try again later`) {}
 
-/** A release was not answered in time; it is unknown whether the owner still held the lock. The release goes on. */
+/** A release was not answered in time; it is unknown whether the owner still held the lock. The release continues. */
 export class OutcomeUnknown extends coded("OUTCOME_UNKNOWN", (_, lock, __, cause) => {
   const why = cause ? ` (${cause.message.replace(/; .*/, "")})` : "";
   return `it is unknown whether the lock ${lock} was still held at its release${why}; it is free now or at its lease end`;

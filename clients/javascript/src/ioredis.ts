@@ -164,7 +164,7 @@ function driver(target: Target): Driver {
 
 export class Client extends AnyClient {
   /**
-   * Connects by a URL, by settings, or by those of a client of ioredis that you have; the connections are its own. Behind
+   * Connects by a URL, by settings, or by those of your ioredis client. The new client opens its own connections. Behind
    * Sentinels, give settings with `sentinels` and `name`, or `redis+sentinel://host:port,host:port/name`. In a cluster, give the
    * `Cluster`, or `redis+cluster://host:port,host:port`.
    */

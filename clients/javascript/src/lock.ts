@@ -9,22 +9,22 @@ export interface ReadOptions {
   readonly lease?: number;
   /** How long `acquire` and `run` wait, in ms; `Infinity` for ever. */
   readonly wait?: number;
-  /** `false`: the lock ends with its lease. */
+  /** Whether the lock is renewed; `false`: it ends with its lease. */
   readonly renew?: boolean;
   /**
-   * In ms, from 100: a lock is free this time after its connection ended, as a killed process ends it, and not after its lease; a
-   * stopped process, a lost machine or a cut network keeps it. The client proves four times in it that it lives; the lock is lost
-   * if the connection is away, or the event loop blocked, for longer.
+   * In ms, from 100: the lock is free this time after its connection ended, as when the process is killed, and not only at lease
+   * end. A stopped process, a lost machine or a cut network keeps it until lease end. In this time the client proves four times
+   * that it is alive; the lock is lost if the connection is down, or the event loop blocked, for longer.
    */
   readonly sessionGrace?: number;
   /**
-   * In ms: a release before this time keeps the lock held for the rest of it, as for a job that must not run twice a minute. It counts
-   * from the acquisition.
+   * In ms, from the acquisition: a release before this time keeps the lock held for the rest of the time, as for a job that must not
+   * run twice a minute.
    */
   readonly atLeast?: number;
-  /** In ms: after this time the lock is no longer renewed, and lost at the end of its lease. It counts from the acquisition. */
+  /** In ms, from the acquisition: after this time the lock is no longer renewed, and is lost at lease end. */
   readonly maxHold?: number;
-  /** The owner, instead of a new one for each acquisition: acquiring a lock that it holds in this client re-enters it. */
+  /** The owner, instead of a new one for each acquisition: acquiring a lock that this owner holds in this client re-enters the lock. */
   readonly owner?: string;
 }
 
@@ -41,7 +41,7 @@ export interface LockOptions extends WriteOptions {
 export interface AcquireOptions {
   /** For how long to wait at most, in ms. */
   readonly timeout?: number;
-  /** Ends the wait, not the hold; `acquire` rejects with its reason. */
+  /** Ends the wait, not the hold; `acquire` rejects with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
@@ -77,7 +77,7 @@ function checkOwner(owner: string): void {
 const READ = ["lease", "wait", "renew", "sessionGrace", "atLeast", "maxHold", "owner"];
 const OPTIONS = { READ, PERMIT: READ, WRITE: [...READ, "fenced"], "": [...READ, "fenced", "fair"] };
 
-/** A held lock. It is renewed until it is released or lost; one that is forgotten stays held while the process lives. */
+/** A held lock. It is renewed until it is released or lost; a forgotten guard keeps the lock while the process lives. */
 export class Guard {
   /** @internal */
   readonly acquisition: Acquisition;
@@ -107,7 +107,7 @@ export class Guard {
     return this.acquisition.loss.signal;
   }
 
-  /** Throws `LockLost` unless the lock is held by this client's clock; sends nothing. Returns for how many ms without a renewal. */
+  /** Throws `LockLost` unless the lock is held by this client's clock. Sends nothing. Returns how many ms it lasts without a renewal. */
   check(): number {
     if (this.#released && !this.signal.aborted) throw new LockLost(this.name, "released");
     return this.acquisition.check();
@@ -149,7 +149,7 @@ export class Guard {
 
 /** A held write lock. */
 export class WriteGuard extends Guard {
-  /** Reads instead of writing, without letting another writer in between. This guard is released. */
+  /** Turns the write hold into a read hold, without another writer in between. This guard is released. */
   async downgrade(): Promise<Guard> {
     this.check();
     const { client, order } = this.acquisition;
@@ -210,7 +210,7 @@ export class Handle<G extends Guard> {
     return this.#acquire(Math.max(waiting("timeout", options.timeout ?? this.#order.wait), 1), options.signal);
   }
 
-  /** Asks once. Rejects with `Denied` if another owner holds the lock. */
+  /** Asks for the lock once. Rejects with `Denied` if another owner holds it. */
   async tryAcquire(options: Pick<AcquireOptions, "signal"> = {}): Promise<G> {
     return this.#acquire(0, options.signal);
   }

@@ -167,7 +167,7 @@ function driver(target: Target): Driver {
 
 export class Client extends AnyClient {
   /**
-   * Connects by a URL, by settings, or by those of a client of node-redis that you have; the connections are its own. Behind
+   * Connects by a URL, by settings, or by those of your node-redis client. The new client opens its own connections. Behind
    * Sentinels, give the client or the settings of `createSentinel`, or `redis+sentinel://host:port,host:port/name`. In a cluster, give
    * the client or the settings of `createCluster`, or `redis+cluster://host:port,host:port`.
    */

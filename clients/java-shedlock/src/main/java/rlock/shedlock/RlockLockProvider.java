@@ -47,7 +47,7 @@ public final class RlockLockProvider implements ExtensibleLockProvider {
   }
 
   /**
-   * Asks once.
+   * Asks for the lock once.
    *
    * @return empty, if another process or task holds the lock
    * @throws rlock.client.RlockException if it is unknown whether the lock is free, for example if

@@ -51,7 +51,7 @@ public final class RlockLockRegistry implements ExpirableLockRegistry, Renewable
         : new RegistryLock(client, key(lockKey));
   }
 
-  /** Does nothing: there is nothing that could grow. */
+  /** Does nothing: the registry stores nothing that could grow. */
   @Override
   public void expireUnusedOlderThan(long age) {
     // Stores nothing.

@@ -12,9 +12,9 @@ import rlock.client.RlockException.Unreachable;
 import rlock.client.Wire.Mode;
 
 /**
- * Locks on one server, behind Sentinels, or in a cluster. One per process. It has two connections
- * of its own, in a cluster to each node that it uses: one for commands, and one for messages when
- * it first waits.
+ * Locks on one server, behind Sentinels, or in a cluster. Use one client per process. It has two
+ * connections, in a cluster two to each node that it uses: one for commands, and from the first
+ * wait on one for messages.
  *
  * <p>All methods may be called in all threads, virtual ones too.
  */
@@ -77,7 +77,7 @@ public final class Client implements AutoCloseable {
   }
 
   /**
-   * The owners of this client begin with it.
+   * The identity of this client, with which its owners begin.
    *
    * @return {@code <name>@<host>:<pid>:<random>}
    */
@@ -117,7 +117,7 @@ public final class Client implements AutoCloseable {
   }
 
   /**
-   * The semaphore with this name. The server does not store the number: use the same one
+   * The semaphore with this name. The server does not store the number: use the same number
    * everywhere.
    *
    * @param name the key in the server
@@ -142,9 +142,9 @@ public final class Client implements AutoCloseable {
   }
 
   /**
-   * Ends all waits, and marks held locks as lost so that their work ends; waits at most 5 seconds
-   * until they are released, and the response time-out for the server; an interruption ends that.
-   * Leaves no thread and no connection.
+   * Ends all waits, and marks held locks as lost so that their work ends. Waits at most 5 seconds
+   * until they are released, and the response time-out for the server; an interruption ends this
+   * wait. Leaves no thread and no connection.
    *
    * @throws Unflushed if not all were released
    */

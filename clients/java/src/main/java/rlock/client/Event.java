@@ -5,11 +5,11 @@ import java.time.Duration;
 /**
  * What happened to a lock or a connection.
  *
- * @param kind what
+ * @param kind what happened
  * @param lock the lock's name; empty for events of connections
  * @param duration the wait of acquired and timed out, the hold time of released and lost, the
  *     outage of reconnected; else zero
- * @param why of lost; else null
+ * @param why the reason of lost; else null
  * @param error of renewal failed and disconnected; else null
  * @param server of disconnected and reconnected; else empty
  * @param dropped how many events directly before it the receiver missed, because it was slow: of

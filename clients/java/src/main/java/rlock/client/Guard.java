@@ -10,7 +10,7 @@ import rlock.client.RlockException.LockLost;
 import rlock.client.RlockException.OutcomeUnknown;
 
 /**
- * A hold of a lock, renewed until it is released or lost. One that is forgotten stays held while
+ * A hold of a lock, renewed until it is released or lost. A forgotten guard keeps the lock while
  * the process lives.
  */
 public sealed class Guard implements Held permits WriteGuard {
@@ -102,13 +102,13 @@ public sealed class Guard implements Held permits WriteGuard {
    * A lock that was left to another process.
    *
    * @param name of the lock
-   * @param owner whom the other process names in {@code adopt}
+   * @param owner the owner that the other process names in {@code adopt}
    * @param left how long the lock is held, unless it is adopted
    */
   public record Detached(String name, String owner, Duration left) {}
 
   /**
-   * Leaves the lock to another process, which adopts it. This guard ends. Nobody renews the lock
+   * Leaves the lock to another process, which adopts it. This guard ends. Nothing renews the lock
    * until it is adopted.
    *
    * @return what the other process must know

@@ -10,8 +10,8 @@ import java.util.function.Consumer;
 import rlock.client.RlockException.Invalid;
 
 /**
- * A lock by its name. It does no I/O until it is acquired; each acquisition is another owner,
- * unless {@code withOwner} names one. The methods that set options return a copy.
+ * A lock by its name. It does no I/O until it is acquired; each acquisition has a new owner, unless
+ * {@code withOwner} names one. The methods that set options return a copy.
  *
  * @param <H> the kind of lock
  * @param <G> its guards
@@ -70,8 +70,8 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
   }
 
   /**
-   * How long the lock outlives the connection of its process, instead of its lease. A stopped
-   * process or a cut network ends no connection at the server: there the lease counts.
+   * How long the lock outlives the connection of its process. A stopped process or a cut network
+   * does not end the connection at the server: in these cases the lease counts.
    *
    * @param grace from 100 ms
    * @return a copy
@@ -82,8 +82,8 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
   }
 
   /**
-   * How long the lock stays held from the guard on, also if it is released sooner: for work that
-   * must not run twice in that time.
+   * How long the lock stays held from its acquisition on, also if it is released sooner: for work
+   * that must not run twice in that time.
    *
    * @param time from 0
    * @return a copy
@@ -94,7 +94,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
   }
 
   /**
-   * How long the lock is renewed from the guard on: for work that could hang.
+   * How long the lock is renewed from its acquisition on: for work that could hang.
    *
    * @param time from 1 ms
    * @return a copy
@@ -105,7 +105,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
   }
 
   /**
-   * The lock ends with its lease.
+   * Turns renewal off: the lock ends with its lease.
    *
    * @return a copy
    */
@@ -114,9 +114,9 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
   }
 
   /**
-   * Names the owner, instead of a new one for each acquisition: acquiring a lock that it holds in
-   * this client re-enters it. After a loss it gets {@code LockLost} until all guards of the lost
-   * hold are released.
+   * Names the owner, instead of a new one for each acquisition: acquiring a lock that this owner
+   * holds in this client re-enters it. After a loss, its acquisitions fail with {@code LockLost}
+   * until all guards of the lost hold are released.
    *
    * @param owner 1 to 512 bytes; no other client may use it
    * @return a copy
@@ -147,7 +147,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
   /**
    * The guard of a hold that another process has left to this one by {@code detach}.
    *
-   * @param owner whom that process names
+   * @param owner the owner that the other process names
    * @return a guard to release
    * @throws RlockException.LockLost if that owner does not hold the lock
    * @throws InterruptedException before the server has answered: the lock may be renewed once
@@ -158,8 +158,8 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
   }
 
   /**
-   * Waits for the lock. To cancel the future that this returns leaves the queue, and releases a
-   * grant that is on its way; to cancel one that depends on it does not.
+   * Waits for the lock. Cancelling the returned future leaves the queue, and releases a grant that
+   * is on its way. Cancelling a future that depends on it does not.
    *
    * @return a guard to release
    */
@@ -205,7 +205,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
   }
 
   /**
-   * Takes the lock from its holders, who learn of it at their next renewal.
+   * Removes all holds; the holders notice it at their next renewal.
    *
    * @return false: it was free
    */

@@ -23,8 +23,8 @@ public interface Held extends AutoCloseable {
   CompletableFuture<LostReason> lost();
 
   /**
-   * Compares the local deadline, and sends nothing. Call it before each step that must not happen
-   * twice.
+   * Checks the hold by the local deadline, and sends nothing. Call it before each step that must
+   * not happen twice.
    *
    * @return how much longer the lock is held without another renewal
    * @throws LockLost if others may hold the lock
@@ -33,7 +33,7 @@ public interface Held extends AutoCloseable {
 
   /**
    * Releases the lock, and waits for the server's answer: at most for the response time-out, and no
-   * longer than until the thread is interrupted. The release goes on in the background.
+   * longer than until the thread is interrupted. The release continues in the background.
    *
    * @throws LockLost if it was lost before
    * @throws RlockException.OutcomeUnknown if that is unknown, because no answer came

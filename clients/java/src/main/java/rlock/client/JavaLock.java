@@ -15,8 +15,8 @@ import rlock.client.Wire.Mode;
  * A lock as Java's own, for code that expects one, with the overloads of {@code RLock} in Redisson.
  *
  * <p>A thread that holds the lock locks it again without asking the server, by any view of the same
- * client. A thread that has lost it hears so once, by the first call here after the loss; then it
- * may lock anew. The lock of a thread that has ended is not renewed any more.
+ * client. A thread that has lost the lock learns it once, from its first call here after the loss.
+ * After that it may lock anew. The lock of a thread that has ended is not renewed any more.
  */
 public final class JavaLock implements java.util.concurrent.locks.Lock {
   private final Client client;
@@ -92,7 +92,8 @@ public final class JavaLock implements java.util.concurrent.locks.Lock {
    * Releases one of the thread's holds. The last one waits for the server's answer: at most for the
    * response time-out, and no longer than until the thread is interrupted.
    *
-   * @throws RlockException.OutcomeUnknown if no answer came; the release goes on in the background
+   * @throws RlockException.OutcomeUnknown if no answer came; the release continues in the
+   *     background
    * @throws IllegalMonitorStateException if this thread does not hold the lock, or has lost it
    */
   @Override

@@ -19,12 +19,12 @@ import rlock.client.RlockException.LockLost;
 import rlock.client.RlockException.Timeout;
 
 /**
- * Several locks that are acquired together. Free ones take one round trip; if another owner holds
- * one, those before it, by name, stay held while it is waited for. So two of these never wait for
- * each other.
+ * Several locks that are acquired together. Free locks take one round trip. If another owner holds
+ * one of them, those before it by name stay held while the client waits for that one. So two {@code
+ * LockAll}s never wait for each other.
  *
- * <p>Work under the guard must not wait for a further lock that comes before one of these: limit
- * the wait where it does.
+ * <p>Work under the guard must not wait for a further lock whose name comes before one of these:
+ * limit the wait if it does.
  */
 public final class LockAll implements Lockable<AllGuard> {
   private final Client client;

@@ -5,13 +5,13 @@ public enum LostReason {
   /** No renewal was confirmed before its lease or session ended, or a fixed lease ended. */
   EXPIRED(
       "no renewal was confirmed before its lease or session ended (server unreachable or process paused)"),
-  /** It was held for as long as {@code withMaxHold} allows, and not renewed any more. */
+  /** The lock was held for as long as {@code withMaxHold} allows, and was not renewed any more. */
   OVERDUE("it was held for longer than its max hold"),
-  /** The server no longer has it. */
+  /** The server no longer has the lock. */
   TAKEN("the server no longer has it (forced release, deletion or fail-over)"),
-  /** Its client was closed. */
+  /** The client of the lock was closed. */
   CLOSED("its client was closed"),
-  /** It was released. */
+  /** The lock was released. */
   RELEASED("it was released");
 
   final String text;

@@ -115,7 +115,7 @@ public abstract sealed class RlockException extends RuntimeException implements 
 
   /**
    * The wait ended without the lock. If no server answered at the end, the cause says why, as an
-   * {@code Unreachable}: then maybe nobody holds the lock.
+   * {@code Unreachable}: in this case the lock may be free.
    */
   public static final class Timeout extends RlockException {
     private static final long serialVersionUID = 1;

@@ -42,7 +42,7 @@ public final class Settings implements Cloneable {
   }
 
   /**
-   * For owners and connections; {@code rlock-client} by default.
+   * The name in owners and connections; {@code rlock-client} by default.
    *
    * @param name of the program
    * @return a copy
@@ -52,8 +52,8 @@ public final class Settings implements Cloneable {
   }
 
   /**
-   * How long a lock outlives its process; it is renewed every third of it. To survive a fail-over
-   * it must be longer than one and a half times as long as that takes.
+   * How long a lock outlives its process; the client renews it every third of the lease. To survive
+   * a fail-over, the lease must be longer than one and a half times the fail-over.
    *
    * @param lease from 100 ms
    * @return a copy

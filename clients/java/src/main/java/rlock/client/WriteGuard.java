@@ -7,7 +7,7 @@ public final class WriteGuard extends Guard {
   }
 
   /**
-   * Reads instead of writing, without another writer in between. This guard is released.
+   * Turns the write hold into a read hold, with no writer in between. This guard is released.
    *
    * @return the reader's guard
    */
