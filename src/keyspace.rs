@@ -46,7 +46,7 @@ pub(crate) fn token_key(name: StringRef<'_>) -> OwnedString {
     OwnedString::new(&names::token_key(name.bytes()))
 }
 
-/// A lock's last fencing token, for a call that is about to give the next.
+/// A lock's last fencing token, for a call that is about to assign the next one.
 pub(crate) fn last_token(ctx: Ctx<'_>, name: StringRef<'_>) -> Result<Option<i64>, Error> {
     let token_name = token_key(name);
     let key = Key::open_write(ctx, token_name.borrow());

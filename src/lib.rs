@@ -11,7 +11,7 @@
 //! - [`scope`]: the kind of callback in which a lock is changed: a command, or none.
 //! - [`site`]: what the rules ask of a server, answered by this one.
 //! - [`waiters`]: the queues, the blocked clients, the timer.
-//! - [`arriving`]: slots whose keys come before the slot does.
+//! - [`arriving`]: slots whose keys arrive before the slot itself.
 //! - [`discovery`]: waiters and read leases that the module does not know, after a start or a promotion.
 //! - [`server_events`]: changes of keys and of the server outside RLOCK commands.
 //! - [`options`]: the options `rlock.*`.

@@ -1,9 +1,9 @@
 //! The one executor of decisions: it writes, signals and replicates a change at once; its events, and what is published, follow when
 //! the core says so.
 //!
-//! Every change goes out as its effect (DEL, HSET, PEXPIREAT with an absolute time, SET), so that neither a
-//! replica nor the replay of an AOF needs the module. The server sends what one command replicates as
-//! one transaction. A decision that changes nothing does not come here, so that it does not signal WATCH.
+//! Every change is sent as its effects (DEL, HSET, PEXPIREAT with an absolute time, SET), so that neither a
+//! replica nor the replay of an AOF needs the module. The server sends what one command replicates as one
+//! transaction. A decision that changes nothing is not performed, so that it does not signal WATCH.
 
 use std::ffi::CStr;
 
@@ -112,8 +112,8 @@ fn note_failure(replicated: bool) {
 /// A token that was stored, with the name of its key.
 type StoredToken = (OwnedString, Token);
 
-/// Stores a lock's last fencing token. The lock's own key is closed: the server may tell others of this.
-/// It fails only on a key that is not open for writing, as [`lock_key::write`] does.
+/// Stores a lock's last fencing token. The lock's own key is closed: the server may notify other
+/// modules. It fails only on a key that is not open for writing, as [`lock_key::write`] does.
 fn write_token(ctx: Ctx<'_>, name: StringRef<'_>, token: Token) -> Result<StoredToken, Error> {
     let key = keyspace::token_key(name);
     let stored = Key::open_write(ctx, key.borrow()).set_integer(token.get());

@@ -1,4 +1,4 @@
-//! The readers of a read/write lock, as its hash and their lease keys tell.
+//! The readers of a read/write lock, as its hash and their lease keys show.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

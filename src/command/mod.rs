@@ -1,4 +1,4 @@
-//! One file per command, the same steps in each: parse, go to the lock, do what `rlock-core` says, answer.
+//! One file per command, the same steps in each: parse, open the lock, do what `rlock-core` decides, answer.
 
 mod acquire;
 mod cancel;

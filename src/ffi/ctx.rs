@@ -271,7 +271,7 @@ impl<'a> Ctx<'a> {
     }
 }
 
-/// Before a call that tells by the error number what went wrong, but not always sets it.
+/// Clears the error number, before a call that reports a failure by it, but does not always set it.
 pub(super) fn clear_errno() {
     #[cfg(target_os = "macos")]
     let number = libc::__error;

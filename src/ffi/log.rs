@@ -16,7 +16,7 @@ pub(crate) fn warn(line: &CStr) {
     unsafe { api!(RedisModule_Log)(ptr::null_mut(), level, format, line.as_ptr()) };
 }
 
-/// Writes a line if this warning has not come up lately.
+/// Writes a line unless this warning was logged lately.
 pub(crate) fn warn_rarely(warning: &RareWarning, text: &str) {
     // SAFETY: takes nothing, reads the clock.
     let clock = MonoMs(unsafe { api!(RedisModule_MonotonicMicroseconds)() } / 1_000);

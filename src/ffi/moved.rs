@@ -2,8 +2,8 @@
 //! [`Valkey::stays_in_database_of_event`]. Replicas and the AOF would get the command, and all that follow, for the wrong
 //! database.
 //!
-//! MOVE raises `move_from` in the database of its client, then `move_to` in the other one: after that the client goes back.
-//! COPY … DB raises `copy_to` alone, so that no event tells where its client was.
+//! MOVE raises `move_from` in the database of its client, then `move_to` in the other one. After that the module returns
+//! the client to the first one. COPY … DB raises `copy_to` alone, so that no event shows where its client was.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char};

@@ -1,4 +1,4 @@
-//! Messages to enqueued waiters, which leave behind the reply of the command that they come from.
+//! Messages to enqueued waiters, which are sent after the reply of the command that caused them.
 //!
 //! The server writes to the client first whose output was added last. So the waiter that is granted a lock learns of it before the
 //! client that released it is answered, as a blocked waiter does.

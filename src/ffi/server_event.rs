@@ -37,7 +37,7 @@ static LISTENS_TO_CLIENTS: AtomicBool = AtomicBool::new(false);
 
 /// Listens to the ends of connections from now on; false if the server refuses that.
 ///
-/// Not before the first SESSION: a client that connects and goes would cost more.
+/// Not before the first SESSION: each client that connects and disconnects would cost more.
 #[must_use]
 pub(crate) fn listen_to_clients(ctx: Ctx<'_>) -> bool {
     if LISTENS_TO_CLIENTS.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Whether a call came on a connection: SESSION is refused elsewhere.
+//! Whether a call was sent on a connection: SESSION is refused elsewhere.
 
 use std::ffi::c_int;
 
@@ -9,7 +9,7 @@ use super::call_reply::{free, reply_type};
 use super::contexts::CommandCtx;
 
 impl CommandCtx<'_> {
-    /// Whether the command under way came on a connection. In scripts, functions and calls of other modules the server
+    /// Whether the command under way was sent on a connection. In scripts, functions and calls of other modules the server
     /// shows the id of a client of its own, which is never closed; to ask for that client's info crashes Valkey 9.1.2.
     pub(crate) fn has_connection(self) -> bool {
         let flags = self.flags();

@@ -1,4 +1,4 @@
-//! What a command tells the server about itself.
+//! The description of a command for the server.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::mem;
@@ -6,7 +6,7 @@ use std::ptr;
 
 use redis_module::raw;
 
-/// What a command tells the server about itself.
+/// The description of a command for the server.
 pub(crate) struct Spec {
     /// The name, in lower case.
     pub(crate) name: &'static CStr,

@@ -67,7 +67,7 @@ impl LeaseKeys {
         Self { set, gone, until }
     }
 
-    /// Writes and deletes the lease keys. The lock's own key is closed: the server may tell others of this.
+    /// Writes and deletes the lease keys. The lock's own key is closed: the server may notify other modules.
     pub(super) fn write(&self, ctx: Ctx<'_>) -> Result<(), Error> {
         let mut written = true;
         for lease in &self.set {

@@ -75,7 +75,7 @@ impl Config {
         self.response.unwrap_or(sixth_of(self.lease).min(Duration::from_secs(2)))
     }
 
-    /// How long the first answer may take. A connection takes longer than a request, for which the lease may leave too little time.
+    /// How long the first answer may take: at least a second, unless the user has set a time. A connection takes longer than a request.
     pub(crate) fn first_response(&self) -> Duration {
         self.response.unwrap_or(self.response().max(FIRST))
     }

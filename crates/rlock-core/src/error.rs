@@ -29,7 +29,7 @@ pub enum Error {
         /// The smallest number that the command accepts.
         least: u32,
     },
-    /// The cursor of LIST is neither 0 nor one that LIST gave.
+    /// The cursor of LIST is neither 0 nor one that LIST returned.
     BadCursor,
     /// A word that the command does not know.
     UnknownOption(Vec<u8>),

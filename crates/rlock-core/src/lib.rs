@@ -26,7 +26,7 @@
 //! - [`node`]: a server, together with what memory knows of its locks.
 //! - [`at`]: a lock, together with the node that it is on.
 //! - [`port`]: the server as the steps see it.
-//! - [`facts`]: facts about a lock that a server tells.
+//! - [`facts`]: facts about a lock that a server reports.
 //! - [`settings`]: the configuration.
 //! - [`note`]: what the statistics count.
 //! - [`rare_warning`]: warnings that are not repeated with each command.

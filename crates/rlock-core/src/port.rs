@@ -155,7 +155,7 @@ pub trait Lock {
     fn expiry(&self, key: &Self::Key) -> Expiry;
 
     /// Writes and replicates a change, and closes the key; `owner` is the field that the change sets. The change of the lock's own key
-    /// is replicated before lease keys and the token's key are opened: the server tells other modules of those that have expired.
+    /// is replicated before lease keys and the token's key are opened: the server notifies other modules of those that have expired.
     /// After an error nothing has changed.
     fn perform(
         &self,

@@ -1,4 +1,4 @@
-//! Warnings that could come with each command.
+//! Warnings that each command could cause.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

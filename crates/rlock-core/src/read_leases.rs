@@ -118,8 +118,8 @@ pub(crate) fn meet<P: Server>(node: Node<'_, P>, lock: LockName<'_>) {
 
 impl<P: Server> At<'_, '_, P> {
     /// Looks for one living reader besides this one. The dead readers before it must be removed, so that no look finds them
-    /// again; if all are dead, the lock is free, and they go with it. Fifty thousand may be dead: one look checks a bounded
-    /// number of them, and where there are more readers, it is in doubt whether the lock is free.
+    /// again; if all are dead, the lock is free, and they are removed with it. Fifty thousand may be dead: one look checks
+    /// a bounded number of them, and where there are more readers, it is in doubt whether the lock is free.
     pub(crate) fn any_other_reader(&self, but: Option<&[u8]>, key_end: Expiry) -> Result<Checked, Error> {
         let most = self.node.port.settings().at_once.buried;
         let (mut dead, mut living, mut more, mut read) = (Vec::new(), None, false, 0_usize);

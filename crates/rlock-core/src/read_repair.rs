@@ -17,7 +17,7 @@ use crate::view::{Kind, Need};
 use crate::weight::weight;
 use crate::yielding;
 
-/// How far a search has come.
+/// The progress of a search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Searched {
     /// There are more lease keys.

@@ -1,7 +1,7 @@
 //! The arguments of each command, parsed. Every parser takes the arguments after the key; those of commands that may wait, or end
 //! a wait, check the key as well.
 //!
-//! Option words come in any case and order, each at most once.
+//! Option words may be in any case and order, each at most once.
 
 mod args;
 mod hot_args;

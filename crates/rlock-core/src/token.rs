@@ -1,5 +1,5 @@
-//! Fencing tokens: numbers that grow with every fenced acquisition of a lock. The protected resource uses them to tell a
-//! late holder from the current holder.
+//! Fencing tokens: numbers that grow with every fenced acquisition of a lock. The protected resource uses them to
+//! distinguish a late holder from the current one.
 
 use crate::error::Error;
 pub use crate::limits::MAX_TOKEN;

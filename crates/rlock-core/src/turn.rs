@@ -7,8 +7,8 @@
 //!
 //! A turn knows the lock from its last look and its changes since, so that no look is needed where the lock is free, or held by one
 //! owner. This knowledge ends with an event of the key by another client or module, also one within the look or the change: the server
-//! tells other modules of each expired lease key that is opened. A key that is overwritten raises no event that is listened to: each
-//! commit checks what it reopens.
+//! notifies other modules of each expired lease key that is opened. A key that is overwritten raises no event that is listened to:
+//! each commit checks what it reopens.
 
 use crate::access::{Access, access_of_all};
 use crate::at::At;

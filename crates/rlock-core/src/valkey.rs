@@ -22,9 +22,9 @@ impl Valkey {
         self.major >= 9
     }
 
-    /// Whether a key event that a module hears leaves the executing client in the database of the event: valkey#1819 began it in
-    /// 8.1.0, and #4024 ended it in the releases of July 2026. MOVE and COPY … DB then reach replicas and the AOF with the wrong
-    /// SELECT, and the client's next commands go to the wrong database.
+    /// Whether a key event that a module receives leaves the executing client in the database of the event: valkey#1819 began it
+    /// in 8.1.0, and #4024 ended it in the releases of July 2026. MOVE and COPY … DB then reach replicas and the AOF with the
+    /// wrong SELECT, and the client's next commands go to the wrong database.
     pub fn stays_in_database_of_event(self) -> bool {
         match (self.major, self.minor) {
             (8, 1) => self.patch < 9,

@@ -65,7 +65,7 @@ pub enum Line {
 }
 
 impl Node {
-    /// A server whose messages come on the link for commands.
+    /// A server whose messages arrive on the link for commands.
     pub(crate) fn new(connector: Arc<dyn Connector>, links: Links, watch: Weak<dyn Watch>) -> Arc<Node> {
         Node::start(connector, links, watch, None)
     }

@@ -15,7 +15,7 @@ pub(super) struct Waiting {
     owner: Vec<u8>,
     mode: Mode,
     via: &'static str,
-    /// Since it came in ms, or -1 if unknown.
+    /// How long it has waited in ms, or -1 if unknown.
     age_ms: i64,
     /// What is left of the wait in ms, or -1 for ever.
     left_ms: i64,

@@ -5,7 +5,7 @@ use redis::{Value, cmd};
 use super::{Link, PATIENCE, fields, integer};
 use crate::error::Error;
 
-/// A lock that cost waiting since it came into the server's table.
+/// A lock that cost waiting since it entered the server's table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HotLock {
     /// The database.

@@ -87,7 +87,7 @@ fn primaries_of(
     Ok(addresses.into_iter().map(|(host, port)| target.at(&host, port)).collect())
 }
 
-/// Whether the server is a node of a cluster; where it does not say, it is taken for none.
+/// Whether the server is a node of a cluster; no, if it does not say.
 pub(crate) fn is_node(place: &Place) -> bool {
     let fields = place.starts.first().map(|start| about(&mut Link::new(start.clone())));
     fields.is_some_and(|fields| fields.is_ok_and(|fields| is_cluster(&fields)))

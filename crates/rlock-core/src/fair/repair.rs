@@ -1,4 +1,4 @@
-//! Changes that a fair list needs: dropped native waiters go back to its head, and the one at its head is kept alive.
+//! Changes that a fair list needs: dropped native waiters return to its head, and a native waiter at its head is kept alive.
 
 use super::{AHEAD_MS, budget};
 use crate::at::At;

@@ -1,4 +1,4 @@
-//! Read leases that were not granted here: the server had them when it was started or promoted, or they came with a slot.
+//! Read leases that were not granted here: the server had them when it was started or promoted, or they arrived with a slot.
 //!
 //! They are in lease keys only, one for each hold of each reader. A search reads these a few at a time; until it is over the
 //! leases of a lock are unknown.

@@ -16,13 +16,13 @@ pub struct HotLock {
     pub lock: LockRef,
     /// How long its waiters have waited together, in ms; too large by `error_ms` at most.
     pub waited_ms: u64,
-    /// The time that the lock inherited when it came into the table, in ms.
+    /// The time that the lock inherited when it entered the table, in ms.
     pub error_ms: u64,
-    /// The waits that have ended since the lock came into the table.
+    /// The waits that have ended since the lock entered the table.
     pub waits: u64,
     /// The longest of these waits and of those that were still running, in ms.
     pub longest_ms: u64,
-    /// The denials since the lock came into the table.
+    /// The denials since the lock entered the table.
     pub denied: u64,
     /// The waiters now.
     pub waiters: usize,

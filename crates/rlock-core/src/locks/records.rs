@@ -114,7 +114,7 @@ impl Records {
         Some(result)
     }
 
-    /// A record was changed: the counts and the index follow, and an empty record goes.
+    /// A record was changed: the counts and the index follow, and an empty record is removed.
     fn note_edited(&mut self, lock: LockName<'_>, edited: Edited) {
         let Edited { counts: (before, after), name, is_empty, old_ties } = edited;
         self.old_ties.extend(old_ties.map(|ties| *ties));

@@ -1,4 +1,4 @@
-//! The role of the server, and what it cannot know of data that came from elsewhere.
+//! The role of the server, and what it cannot know of data from other servers.
 
 use crate::types::MonoMs;
 

@@ -90,7 +90,7 @@ impl Yielding {
 
     /// The last waiter has left; it wanted the lock in this mode. The window of a mutex ends with it: only the queue keeps
     /// others from a mutex. READ and WRITE ask for a window themselves, since readers that are held back need not wait. The
-    /// mode of the waiter therefore tells which window outlives the queue.
+    /// mode of the waiter therefore decides which window outlives the queue.
     pub fn left_by_last_waiter(self, mode: Mode) -> Option<Self> {
         match mode {
             Mode::Read | Mode::Write => Some(self),

@@ -38,7 +38,7 @@ fn fewer_sole(view: &View, mode: Mode, holds: Holds, left: Holds, lease: Option<
     })
 }
 
-/// The last exclusive hold goes; the owner's read holds remain.
+/// Removes the last exclusive hold; the owner's read holds remain.
 #[inline]
 fn sole_gone(view: &View, mode: Mode, event: LockEvent) -> Step {
     let alone = view.others == Others::None;
@@ -82,7 +82,7 @@ fn fewer_reads(view: &View, holds: Holds, left: Holds, lease: Option<UnixMs>) ->
     })
 }
 
-/// The last read hold goes. The lock is free if no other owner is alive.
+/// Removes the last read hold. The lock is free if no other owner is alive.
 fn reader_gone(view: &View, holds: Holds, event: LockEvent) -> Step {
     let leases = ReadLeases { set: None, gone: Some(newest(1, holds)) };
     let last_end = match view.others {

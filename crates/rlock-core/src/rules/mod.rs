@@ -65,7 +65,7 @@ fn check_kind(view: &View, mode: Mode) -> Result<(), Error> {
     }
 }
 
-/// The mode of a call that may go without READ or WRITE: the mode of the owner's holds.
+/// The mode of a call that may omit READ and WRITE: the mode of the owner's holds.
 fn meant(view: &View, asked: Option<Mode>) -> Result<Mode, Error> {
     match (view.kind, asked, view.shared, view.sole) {
         (Kind::Mutex, Some(_), ..) => Err(Error::Mutex),

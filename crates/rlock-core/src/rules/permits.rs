@@ -170,7 +170,7 @@ fn with_end(view: &View, ends: UnixMs, event: Option<LockEvent>) -> Change {
     Change { mode: Mode::Permit, key, expire_at: new_expiry(view, last), event, ..Change::default() }
 }
 
-/// The owner's permit goes; the key with it, if no other is alive.
+/// Removes the owner's permit, and the key if no other permit is alive.
 fn gone(view: &View, reply: Reply, event: LockEvent) -> Step {
     let Some(last) = last_other(view) else { return deleted(reply, event) };
     let (mode, key) = (Mode::Permit, KeyChange::Remove);

@@ -19,7 +19,7 @@ pub type Reply = BoxFuture<'static, Result<Vec<Value>, String>>;
 pub enum Incoming {
     /// A message on a channel that was subscribed.
     Message(Vec<u8>),
-    /// The server has ended the subscription: its slot went to another node.
+    /// The server has ended the subscription: its slot has moved to another node.
     Unsubscribed,
     /// The connection is gone. This event is the last.
     Closed,
