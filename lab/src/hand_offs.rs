@@ -1,9 +1,9 @@
 //! The instructions of hand-offs that `make cost STORE=1` has counted, of each server.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Of one server.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HandOffs {
     pub(crate) server: String,
@@ -17,7 +17,7 @@ pub(crate) struct HandOffs {
 }
 
 /// A release that grants the lock to the first waiter, and the next acquire of the former holder.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Way {
     way: String,

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::environment::root;
 
 /// Of one server.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Instructions {
     pub(crate) server: String,
@@ -22,7 +22,7 @@ pub(crate) struct Instructions {
 }
 
 /// An acquire and a release, and SET NX PX and DEL under the same conditions.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Way {
     way: String,
@@ -35,7 +35,7 @@ pub(crate) struct Way {
 }
 
 /// An acquire and a release of a permit while others hold some.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Permits {
     others: usize,
@@ -46,11 +46,6 @@ impl Instructions {
     /// Under these conditions.
     pub(crate) fn way(&self, name: &str) -> Option<&Way> {
         self.ways.iter().find(|way| way.way == name)
-    }
-
-    /// Among this number of other permits.
-    pub(crate) fn permit(&self, others: usize) -> Option<f64> {
-        self.permits.iter().find(|permits| permits.others == others).map(|permits| permits.rlock)
     }
 }
 

@@ -10,11 +10,9 @@ mod contention;
 mod cpu;
 mod environment;
 mod fleet;
-mod growth;
 mod hand_offs;
 mod instructions;
 mod kill;
-mod limits;
 mod memory;
 mod placement;
 mod plan;
@@ -41,7 +39,7 @@ use clients::Clients;
 use plan::{Plan, Task};
 use progress::Progress;
 use redisson::Release;
-use report::tables;
+use report::doc;
 use results::{Environment, Results, SCHEMA, Stalls};
 
 fn main() -> ExitCode {
@@ -80,7 +78,7 @@ fn seed() -> u64 {
 fn run(plan: &Plan) -> Result<(), String> {
     placement::require_two_cores();
     let results = measure(plan)?;
-    print!("{}", tables::everything(&results));
+    print!("{}", doc::everything(&results));
     let path = if plan.is_full() || plan.is_of_targets() && !store::is_main(&results.environment) {
         store::save(results)?
     } else if plan.is_alone("stalls")

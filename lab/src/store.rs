@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 use rlock_testkit::rows;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::environment::root;
 use crate::fleet;
-use crate::growth::Growth;
 use crate::hand_offs::HandOffs;
 use crate::instructions::{self, Instructions};
-use crate::limits::Limits;
 use crate::report::{doc, plots};
 use crate::results::{Environment, Results, SCHEMA};
 use crate::scale;
@@ -34,8 +33,8 @@ pub(crate) struct Stored {
     pub(crate) others: Vec<Results>,
     instructions: Vec<Instructions>,
     hand_offs: Vec<HandOffs>,
-    growth: Vec<Growth>,
-    pub(crate) limits: Vec<Limits>,
+    growth: Vec<Value>,
+    pub(crate) limits: Vec<Value>,
     /// Nothing where they were not measured.
     pub(crate) systems: Option<Systems>,
     /// The same.
@@ -54,8 +53,8 @@ impl Stored {
     }
 
     /// The counted growth of a hand-off by ENQUEUE on a server that was measured.
-    pub(crate) fn growth(&self, results: &Results) -> Option<&Growth> {
-        self.growth.iter().find(|counted| counted.server == results.environment.server)
+    pub(crate) fn growth(&self, results: &Results) -> Option<&Value> {
+        self.growth.iter().find(|counted| counted["server"] == results.environment.server.as_str())
     }
 
     /// The counted instructions of hand-offs on a server that was measured.

@@ -18,7 +18,9 @@ pub(crate) use measure::run;
 #[cfg(test)]
 pub(crate) use measure::{FIELDS, Field};
 pub(crate) use process::{Java, build, java};
-pub(crate) use results::{Field as FieldCosts, Pairs, Redissons};
+#[cfg(test)]
+pub(crate) use results::Pairs;
+pub(crate) use results::Redissons;
 
 /// A release of Redisson that stands for all that send the same commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

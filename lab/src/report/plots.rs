@@ -3,7 +3,7 @@
 use plotters::coord::ranged1d::SegmentValue;
 use plotters::prelude::*;
 
-use super::tables::number;
+use super::template::number;
 use super::{readme, theme};
 use crate::contender::Contender;
 use crate::contention::Protocol;

@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::plots::Fault;
-use super::tables::number;
+use super::template::number;
 use crate::contention::Protocol;
 use crate::results::{Contention, Results};
 

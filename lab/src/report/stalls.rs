@@ -1,11 +1,9 @@
-//! What many waiters that end at one moment cost other clients, as Markdown tables.
+//! What many waiters that end at one moment cost other clients, a case for each scenario.
 
-use std::fmt::Write;
+use serde::Serialize;
 
-use super::doc::environment;
-use super::tables::{grouped, number};
-use crate::results::{Results, Stall, Stalls};
-use crate::stalls::{Names, Scenario};
+use crate::results::{Stall, Stalls};
+use crate::stalls::Scenario;
 
 /// The longest that another client may wait, in ms.
 pub(super) const LONGEST_MS: f64 = 25.0;
@@ -18,91 +16,43 @@ pub(super) const GROWTH: f64 = 7.0;
 const LEAST_MS: f64 = 5.0;
 
 /// One scenario: its sizes in ascending order.
-pub(super) struct Case<'a> {
-    pub(super) scenario: Scenario,
-    names: Names,
-    sizes: Vec<&'a Stall>,
-}
-
-impl Case<'_> {
-    /// The time with the most waiters to that with the fewest; `None` if only one size was measured, or there is next to
-    /// nothing to measure.
-    pub(super) fn growth(&self) -> Option<f64> {
-        let [first, .., last] = self.sizes[..] else { return None };
-        (last.total_ms.median >= LEAST_MS).then(|| last.total_ms.median / first.total_ms.median)
-    }
-
-    /// The longest PING of all sizes, in ms.
-    pub(super) fn longest(&self) -> f64 {
-        self.sizes.iter().map(|one| one.longest_ping_ms).fold(0.0, f64::max)
-    }
-
-    /// The fewest and the most waiters.
-    fn ends(&self) -> [usize; 2] {
-        [self.sizes.first(), self.sizes.last()].map(|one| one.map_or(0, |one| one.waiters))
-    }
+#[derive(Serialize)]
+pub(super) struct Case {
+    scenario: &'static str,
+    fewest: usize,
+    most: usize,
+    first_ms: f64,
+    last_ms: f64,
+    /// The time with the most waiters to that with the fewest; nothing if only one size was measured, or there is next to nothing to
+    /// measure.
+    pub(super) growth: Option<f64>,
+    /// The longest PING of all sizes.
+    pub(super) longest_ms: f64,
+    /// The same with the longest names.
+    pub(super) long: Option<Box<Case>>,
 }
 
 /// The scenarios that were measured.
-pub(super) fn cases(stalls: &Stalls) -> Vec<Case<'_>> {
-    let of = |(names, scenario): (Names, Scenario)| {
-        let is_of =
-            |one: &&Stall| one.scenario == scenario.name() && one.long_names == (names == Names::Long);
-        Case { scenario, names, sizes: stalls.rows.iter().filter(is_of).collect() }
+pub(super) fn cases(stalls: &Stalls) -> Vec<Case> {
+    let case = |scenario: Scenario, long_names: bool| {
+        let is_it = |one: &&Stall| one.scenario == scenario.name() && one.long_names == long_names;
+        let sizes: Vec<&Stall> = stalls.rows.iter().filter(is_it).collect();
+        let (first, last) = (sizes.first()?, sizes.last()?);
+        let (first_ms, last_ms) = (first.total_ms.median, last.total_ms.median);
+        let grows = sizes.len() > 1 && last_ms >= LEAST_MS;
+        Some(Case {
+            scenario: scenario.name(),
+            fewest: first.waiters,
+            most: last.waiters,
+            first_ms,
+            last_ms,
+            growth: grows.then(|| last_ms / first_ms),
+            longest_ms: sizes.iter().map(|one| one.longest_ping_ms).fold(0.0, f64::max),
+            long: None,
+        })
     };
-    let all = Names::ALL.into_iter().flat_map(|names| Scenario::ALL.map(|scenario| (names, scenario)));
-    all.map(of).filter(|case| !case.sizes.is_empty()).collect()
-}
-
-/// The tables of a server, with where and when.
-pub(super) fn server(results: &Results) -> String {
-    let Some(stalls) = &results.stalls else { return "No results are stored.".into() };
-    let rounds = stalls.rows.iter().map(|one| one.rounds).min().unwrap_or(0);
-    format!("{} {rounds} rounds.\n\n{}", environment(&stalls.environment), tables(stalls))
-}
-
-/// One table for all scenarios of the same sizes, which has the longest names in its last columns.
-pub(super) fn tables(stalls: &Stalls) -> String {
-    let (short, long): (Vec<_>, Vec<_>) =
-        cases(stalls).into_iter().partition(|case| case.names == Names::Short);
-    let mut text = String::new();
-    let mut ends = None;
-    for case in &short {
-        let long = long.iter().find(|other| other.scenario == case.scenario);
-        if ends != Some(case.ends()) {
-            text.push_str(if text.is_empty() { "" } else { "\n" });
-            ends = Some(case.ends());
-            let [fewest, most] = case.ends().map(|count| grouped(count as u64));
-            let _ = writeln!(
-                text,
-                "| waiters | {fewest}: total, ms | {most}: total, ms | growth | PING, ms | long names, {fewest}: total, ms | PING, ms \
-                 |\n|{}",
-                "---|".repeat(7)
-            );
-        }
-        text.push_str(&row(case, long));
-    }
-    text
-}
-
-fn row(case: &Case<'_>, long: Option<&Case<'_>>) -> String {
-    let total = |one: Option<&&Stall>| one.map_or("-".into(), |one| number(one.total_ms.median));
-    let longest = |case: &Case<'_>| judged(case.longest(), LONGEST_MS);
-    format!(
-        "| {} | {} | {} | {} | {} | {} | {} |\n",
-        case.scenario.label(),
-        total(case.sizes.first()),
-        total(case.sizes.last()),
-        case.growth().map_or("-".into(), |growth| judged(growth, GROWTH)),
-        longest(case),
-        total(long.and_then(|long| long.sizes.first())),
-        long.map_or("-".into(), longest),
-    )
-}
-
-/// A figure, in bold type where it misses its target.
-fn judged(value: f64, most: f64) -> String {
-    if value <= most { number(value) } else { format!("**{}**", number(value)) }
+    let both = |scenario| Some(Case { long: case(scenario, true).map(Box::new), ..case(scenario, false)? });
+    Scenario::ALL.into_iter().filter_map(both).collect()
 }
 
 #[cfg(test)]

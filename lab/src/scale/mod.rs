@@ -26,10 +26,14 @@ use crate::results::Environment;
 use crate::stalls::raise_file_limit;
 use crate::store;
 use checks::{Check, comparisons};
+pub(crate) use fill::What;
+pub(crate) use fleet::LINES;
 pub(crate) use plot::picture;
-pub(crate) use report::{page, section};
+pub(crate) use report::page;
 pub(crate) use results::Scale;
 use results::{Measured, SCHEMA};
+pub(crate) use tied::Kind;
+pub(crate) use traffic::State;
 
 /// The process part of owners, as long as that of a real client.
 const UUID: &str = "285475da-9152-4c83-822a-67ee2f116a79";

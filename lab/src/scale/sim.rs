@@ -9,13 +9,15 @@ mod outage;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use serde::Serialize;
+
 use super::outcome::Outcome;
 use super::workload::{Demand, Profile, Step};
 use crate::rng::Rng;
 pub(crate) use outage::Outage;
 
 /// What a primary's work takes.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Costs {
     /// A command on a connection of its own.
     pub(crate) command_ns: u64,
@@ -28,7 +30,7 @@ pub(crate) struct Costs {
 }
 
 /// The cost of a wake-up: the longer a server has slept, the colder are its core and its caches.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Wake {
     pub(crate) slept_ns: u64,
     pub(crate) cost_ns: u64,

@@ -9,9 +9,8 @@ mod host;
 mod install;
 mod measure;
 mod recovery;
-mod report;
 mod restart;
-mod results;
+pub(crate) mod results;
 mod system;
 mod worker;
 
@@ -20,20 +19,25 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use minijinja::context;
+use minijinja::value::Serde;
 use rlock_testkit::DataDir;
 
 use crate::environment::{self, root};
 use crate::progress::Progress;
+use crate::report::template;
 use crate::results::Environment;
 use crate::rng::Rng;
 use crate::spread::Spread;
 use crate::store;
 pub(crate) use install::redis_server;
 use measure::Lane;
-pub(crate) use report::section;
+pub(crate) use measure::{CONNECTIONS, SIZES};
+pub(crate) use restart::What;
 pub(crate) use results::Systems;
 use results::{SCHEMA, Version};
-use system::{Package, System};
+use system::Package;
+pub(crate) use system::System;
 pub(crate) use worker::{clock, worker};
 
 /// The name of the stored results.
@@ -65,7 +69,7 @@ pub(crate) fn run(seed: u64, quick: bool) -> Result<(), String> {
     }
     let results = measure_all(&systems, if quick { &QUICK } else { &FULL }, seed, &progress);
     progress.end();
-    print!("{}", report::tables(&results));
+    print!("{}", template::shown("tables", "systems(it)", context! { it => Serde(&results) }));
     if quick || missing {
         println!("\nnot stored: only a full run of all systems is");
         return Ok(());
@@ -151,4 +155,30 @@ pub(crate) fn load() -> Result<Option<Systems>, String> {
     }
     store::kept(&path(), "make bench ONLY=systems", SCHEMA..=SCHEMA, |results: &Systems| results.schema)
         .map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An incomplete run is not stored.
+    #[test]
+    fn the_stored_results_are_whole() {
+        let Some(stored) = load().unwrap() else { return };
+        let has = |one: &System| stored.versions.iter().any(|version| version.system == one.name());
+        let systems = || System::ALL.into_iter().filter(|one| !one.is_optional() || has(one));
+        let all = || systems().map(System::name);
+        assert!(
+            stored.versions.iter().map(|one| one.system.as_str()).eq(all()),
+            "run `make bench ONLY=systems`"
+        );
+        let expected = systems().filter(|system| !system.only_recovers());
+        assert!(stored.pairs.iter().map(|one| one.system.as_str()).eq(expected.clone().map(System::name)));
+        let sizes = |system: System| SIZES.map(|size| (system.name(), size));
+        let hand_offs = stored.hand_offs.iter().map(|one| (one.system.as_str(), one.waiters));
+        assert!(hand_offs.eq(expected.flat_map(sizes)), "other sizes; run `make bench ONLY=systems`");
+        assert!(stored.recoveries.iter().map(|one| one.system.as_str()).eq(all()));
+        let restarts = What::ALL.into_iter().filter(|one| *one != What::Dflockd || has(&System::Dflockd));
+        assert!(stored.restarts.iter().map(|one| one.what.as_str()).eq(restarts.map(What::name)));
+    }
 }

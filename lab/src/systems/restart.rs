@@ -22,7 +22,7 @@ const LEASE: &str = "3600000";
 
 /// What is in the file, and which server reads it.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum What {
+pub(crate) enum What {
     WithModule,
     WithoutModule,
     Set,
@@ -30,9 +30,9 @@ pub(super) enum What {
 }
 
 impl What {
-    pub(super) const ALL: [What; 4] = [What::WithModule, What::WithoutModule, What::Set, What::Dflockd];
+    pub(crate) const ALL: [What; 4] = [What::WithModule, What::WithoutModule, What::Set, What::Dflockd];
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             What::WithModule => "rlock",
             What::WithoutModule => "rlock-without-module",
@@ -41,7 +41,7 @@ impl What {
         }
     }
 
-    pub(super) fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             What::WithModule => "locks of rlock, server with the module",
             What::WithoutModule => "the same file, server without the module",

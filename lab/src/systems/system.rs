@@ -125,7 +125,7 @@ impl System {
     }
 
     /// Whether this program loads it with many connections.
-    pub(super) fn is_loaded(self) -> bool {
+    pub(crate) fn is_loaded(self) -> bool {
         !self.only_recovers() && !self.waits_for_disks()
     }
 

@@ -22,11 +22,11 @@ const UUID: &str = "285475da-9152-4c83-822a-67ee2f116a79";
 
 /// What the clients send, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Load {
+pub(crate) struct Load {
     /// Its name in the results.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// Its name for readers.
-    pub(super) label: &'static str,
+    pub(crate) label: &'static str,
     /// Commands in flight on each connection.
     depth: usize,
     /// Acquires and releases, in place of PINGs.
@@ -56,7 +56,7 @@ impl Load {
         unix: true,
         ..LOCKS
     };
-    pub(super) const ALL: [Load; 5] = [Load::PIPED_PINGS, Load::PIPED, Load::PINGS, Load::UNIX, LOCKS];
+    pub(crate) const ALL: [Load; 5] = [Load::PIPED_PINGS, Load::PIPED, Load::PINGS, Load::UNIX, LOCKS];
 
     /// Two requests and their replies.
     fn steps(self, client: usize) -> [(Vec<u8>, Vec<u8>); 2] {

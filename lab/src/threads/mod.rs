@@ -10,21 +10,25 @@ mod report;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use minijinja::context;
+use minijinja::value::Serde;
 use rlock_testkit::TestServer;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::{load as load_average, root};
 use crate::placement;
 use crate::progress::Progress;
+use crate::report::template;
 use crate::results::Environment;
 use crate::rng::Rng;
 use crate::spread::{Spread, rounded};
 use crate::stalls::raise_file_limit;
 use crate::store;
 use crate::systems::redis_server;
-use load::{Clients, Load, SOCKET};
+pub(crate) use load::Load;
+use load::{Clients, SOCKET};
 use meter::Meter;
-pub(crate) use report::section;
+pub(crate) use report::computed;
 
 /// The version of this layout; a reader of another one refuses the file.
 const SCHEMA: u32 = 1;
@@ -100,7 +104,7 @@ pub(crate) fn run(is_quick: bool, seed: u64) -> Result<(), String> {
     let rows = beds.into_iter().map(Bed::row).collect();
     let is_main = store::is_main(&environment);
     let threads = Threads { schema: SCHEMA, environment, connections: effort.connections, rows };
-    print!("{}", section(Some(&threads)));
+    print!("{}", shown(&threads));
     if is_quick || !is_main {
         println!("\nnot stored: only a whole run on the server that the targets are about is");
         return Ok(());
@@ -109,6 +113,12 @@ pub(crate) fn run(is_quick: bool, seed: u64) -> Result<(), String> {
     store::render()?;
     println!("\nstored in {}, and docs/BENCHMARKS.md remade", path().display());
     Ok(())
+}
+
+/// The section of the page.
+fn shown(threads: &Threads) -> String {
+    let values = context! { threads => Serde(threads), computed => computed(threads) };
+    template::shown("tables", "threads(threads, computed)", values)
 }
 
 /// All loads on the server under test, and locks with I/O threads on it and the newest others.
