@@ -166,11 +166,6 @@ fn tls() {
 fn client_certificates() {
     let files = Files::new();
     let (server, port) = crate::support::tls::server(&files, "yes");
-    let make = files.script(
-        "openssl req -newkey rsa:2048 -nodes -subj /CN=client -keyout client.key -out client.csr &&
-         openssl x509 -req -in client.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out client.crt",
-    );
-    assert!(std::process::Command::new("sh").args(["-c", &make]).output().unwrap().status.success());
     ask::<redis::Value>(&mut server.connect(), "RLOCK.ACQUIRE job alice:1 100000");
     let path = |name: &str| files.path(name).display().to_string();
     let (ca, cert, key) = (path("ca.crt"), path("client.crt"), path("client.key"));

@@ -201,7 +201,7 @@ fn a_certificate_that_expires_is_found_before_and_after() {
     let (_server, port) = tls::server(&soon, "no");
     let place = format!("localhost:{port}");
     finds(&doctor(&soon, port), "warning", &place, "its certificate expires in 1d23h", "renew it");
-    let (_server, port) = tls::server_for(0, &now, "no");
+    let (_server, port) = tls::server_for("0", &now, "no");
     let expired = eventually("the certificate to expire", SOON, || {
         let ended = doctor(&now, port);
         (ended.code == Some(125)).then_some(ended)

@@ -3,63 +3,33 @@
 use std::path::Path;
 use std::process::Command;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rlock_client::{Builder, Client, Error, blocking};
 use rlock_testkit::clients::process::Process;
 use rlock_testkit::clients::{chain, eventually, holder, run, url, waiters, within};
-use rlock_testkit::{DataDir, ServerBuilder, TestServer, free_port};
+use rlock_testkit::{DataDir, ServerBuilder, TestServer, certificates, tls_server};
 
-/// An authority of a test's own.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-}
-
-/// A certificate and its key.
-struct Identity {
-    certificate: String,
-    key: String,
-}
+/// An authority of a test's own, and its certificates.
+struct Authority(DataDir);
 
 impl Authority {
-    fn new() -> Authority {
-        let mut params = CertificateParams::default();
-        // Those of the same name would be taken for each other.
-        params.distinguished_name.push(DnType::CommonName, format!("authority {}", fastrand::u64(..)));
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        Authority { issuer }
+    fn new(variables: &[(&str, &str)]) -> Authority {
+        let folder = DataDir::temporary();
+        certificates(folder.path(), variables);
+        Authority(folder)
     }
 
     fn pem(&self) -> String {
-        self.issuer.pem()
+        self.read("ca.crt")
     }
 
-    /// A certificate for a host, or a name of any other kind.
-    fn certify(&self, name: &str) -> Identity {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new([name.to_string()]).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        Identity { certificate: certificate.pem(), key: key.serialize_pem() }
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.path().join(name)).expect("reading a certificate")
     }
-}
 
-/// A server with TLS, and its port for that.
-fn start(builder: fn() -> ServerBuilder, authority: &Authority, identity: &Identity) -> (TestServer, u16) {
-    let dir = DataDir::temporary();
-    let file = |name: &str, text: &str| {
-        let path = dir.path().join(name);
-        std::fs::write(&path, text).expect("writing a certificate");
-        path.to_str().expect("a path in UTF-8").to_string()
-    };
-    let port = free_port();
-    let server = builder()
-        .conf_words("tls-ca-cert-file", &[&file("ca.crt", &authority.pem())])
-        .conf_words("tls-cert-file", &[&file("server.crt", &identity.certificate)])
-        .conf_words("tls-key-file", &[&file("server.key", &identity.key)])
-        .conf("tls-port", port)
-        .dir(dir);
-    (server.start(), port)
+    /// A server with TLS, and its port for that.
+    fn start(&self, builder: ServerBuilder) -> (TestServer, u16) {
+        tls_server(builder, self.0.path())
+    }
 }
 
 fn lenient() -> ServerBuilder {
@@ -90,8 +60,8 @@ async fn use_it(client: &Client, server: &TestServer) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_with_a_password_locks_over_tls() {
-    let authority = Authority::new();
-    let (server, port) = start(lenient, &authority, &authority.certify("127.0.0.1"));
+    let authority = Authority::new(&[]);
+    let (server, port) = authority.start(lenient());
     let may = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +rlock.info +pttl +subscribe";
     let user = format!("ACL SETUSER app on >se@cret ~locks:* resetchannels &rlock:grants:* {may}");
     run::<()>(&mut server.connect(), &user);
@@ -110,8 +80,8 @@ async fn a_user_with_a_password_locks_over_tls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_trusted_is_refused_with_advice() {
-    let (authority, other) = (Authority::new(), Authority::new());
-    let (server, port) = start(lenient, &authority, &authority.certify("redis.example"));
+    let (authority, other) = (Authority::new(&[("NAMES", "DNS:redis.example")]), Authority::new(&[]));
+    let (server, port) = authority.start(lenient());
     let here = format!("rediss://127.0.0.1:{port}");
     let trusting = |authority: &Authority| Client::builder().root_certificates(authority.pem());
     let cases = [
@@ -149,40 +119,34 @@ async fn the_readme_shows_how_to_connect() {
     let (shown, _) = shown.split_once("```").unwrap();
     assert!(source.contains(shown), "{shown}");
 
-    let authority = Authority::new();
-    let identified = || TestServer::builder().conf("tls-auth-clients", "yes");
-    let (server, port) = start(identified, &authority, &authority.certify("127.0.0.1"));
+    let authority = Authority::new(&[]);
+    let (server, port) = authority.start(TestServer::builder().conf("tls-auth-clients", "yes"));
     run::<()>(&mut server.connect(), "ACL SETUSER app on >se@cret ~* &* +@all");
-    let (identity, folder) = (authority.certify("a client"), DataDir::temporary());
-    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-    write("ca.crt", &authority.pem());
-    write("client.crt", &identity.certificate);
-    write("client.key", &identity.key);
-    write("url", &format!("rediss://app:se%40cret@127.0.0.1:{port}\n"));
-    let client = within("a client", connect(folder.path())).await.unwrap();
+    let folder = authority.0.path();
+    std::fs::write(folder.join("url"), format!("rediss://app:se%40cret@127.0.0.1:{port}\n")).unwrap();
+    let client = within("a client", connect(folder)).await.unwrap();
     use_it(&client, &server).await;
 }
 
 /// By default, a server asks each client for a certificate.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_prove_their_identity() {
-    let authority = Authority::new();
-    let (server, port) = start(TestServer::builder, &authority, &authority.certify("127.0.0.1"));
+    let authority = Authority::new(&[]);
+    let (server, port) = authority.start(TestServer::builder());
     let url = format!("rediss://127.0.0.1:{port}");
     let error = refused(Client::builder().root_certificates(authority.pem()), &url).await;
     assert!(error.advice().is_some_and(|advice| advice.contains("client_certificate")), "{error}");
-    let identity = authority.certify("a client");
     let builder = Client::builder().root_certificates(authority.pem());
-    let builder = builder.client_certificate(&identity.certificate, &identity.key);
+    let builder = builder.client_certificate(authority.read("client.crt"), authority.read("client.key"));
     let client = within("a client", builder.connect(&url)).await.unwrap();
     use_it(&client, &server).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_servers_of_a_cluster_are_found_at_their_tls_ports() {
-    let authority = Authority::new();
-    let node = || lenient().conf("cluster-enabled", "yes").conf("tls-cluster", "yes");
-    let (server, port) = start(node, &authority, &authority.certify("127.0.0.1"));
+    let authority = Authority::new(&[]);
+    let node = lenient().conf("cluster-enabled", "yes").conf("tls-cluster", "yes");
+    let (server, port) = authority.start(node);
     run::<()>(&mut server.connect(), "CLUSTER ADDSLOTSRANGE 0 16383");
     let builder = Client::builder().root_certificates(authority.pem());
     let url = format!("rediss+cluster://127.0.0.1:{port}");
@@ -208,11 +172,11 @@ fn in_a_process_of_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_environment_names_authorities_to_trust() {
-    let authority = Authority::new();
-    let (server, port) = start(lenient, &authority, &authority.certify("127.0.0.1"));
+    let authority = Authority::new(&[]);
+    let (_server, port) = authority.start(lenient());
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "tls::in_a_process_of_its_own", "--nocapture"]);
-    command.env("SSL_CERT_FILE", server.dir().join("ca.crt"));
+    command.env("SSL_CERT_FILE", authority.0.path().join("ca.crt"));
     command.env("RLOCK_TEST_URL", format!("rediss://127.0.0.1:{port}"));
     Process::start(&mut command).says("it was locked");
 }
