@@ -231,7 +231,7 @@ fn python() -> Outcome {
 
 fn node(client: &str) -> Outcome {
     let place = Place::new("node");
-    place.take("node", &["package.json", "package-lock.json"]);
+    place.take("node", &["package.json", "package-lock.json", "scenarios.mjs"]);
     place.install("package-lock.json", || {
         place.run("npm", &["ci", "--loglevel=error", "--no-audit", "--no-fund"])
     })?;
