@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import random
 import signal
 import subprocess
@@ -282,7 +283,7 @@ def test_a_re_entry_beside_a_detach(client: Client, name: str) -> None:
     """The detach had counted the guards, and the re-entry had found the guard."""
     held = client.lock(name).acquire()
 
-    class Guards(weakref.WeakSet[Any]):
+    class Guards(set["weakref.ref[Any]"]):
         def __len__(self) -> int:
             number = super().__len__()
             if not re_entry:
@@ -370,3 +371,33 @@ def test_a_flag_that_two_threads_set() -> None:
     waited = Flag()
     waited._gate = Gate()  # type: ignore[assignment]
     assert waited.wait(1)
+
+
+def test_what_fails_in_the_engine_stops_nothing_else(client: Client, name: str) -> None:
+    """What other threads have posted by then is done in one piece."""
+    began, posted = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        began.set()
+        posted.wait(10)
+
+    client.lock(name).acquire().release()
+    client._engine.post(stay)
+    began.wait(10)
+    client._engine.post(lambda: 1 / 0)
+    with ThreadPoolExecutor() as pool:
+        holds = [pool.submit(client.lock(f"{name}:{number}").acquire) for number in range(3)]
+        eventually(lambda: len(client._engine._inbox) == 4)
+        posted.set()
+        for hold in holds:
+            hold.result(0.9).release()  # sooner than the next look
+
+
+def test_a_system_without_eventfd(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "eventfd", raising=False)
+    with Client(server.url) as client:
+        for _ in range(20):
+            began = time.monotonic()
+            with client.lock(name):
+                pass
+            assert time.monotonic() - began < 0.9

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rlock_client import AsyncClient, Client, Denied, Invalid, LockLost, Timeout
+from rlock_client import AsyncClient, Client, Denied, Event, Invalid, LockLost, Timeout
 from support import Proxy, Server, eventually
 
 
@@ -18,6 +18,20 @@ def test_the_renewals_end_after_max_hold(server: Server, name: str) -> None:
         with pytest.raises(LockLost, match="held for max_hold") as error, client.lock(name, max_hold=0.5) as held:
             held.lost.wait(5)
         assert error.value.why == "overdue"
+
+
+def test_a_renewal_whose_timer_is_set_late_is_on_time(server: Server, name: str) -> None:
+    """While it is further away than the next look, it has none."""
+    renewed: list[float] = []
+
+    def hear(event: Event) -> None:
+        if event.kind == "renewed":
+            renewed.append(time.monotonic())
+
+    with Client(server.url, lease=6, on_event=hear) as client, client.lock(name):
+        began = time.monotonic()
+        eventually(lambda: renewed)
+    assert 1.7 < renewed[0] - began < 2.7  # a third of the lease, in one piece with those before it
 
 
 def test_what_is_neither_detached_nor_adopted(client: Client, name: str) -> None:

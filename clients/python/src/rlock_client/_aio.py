@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
 from ._clock import now
@@ -74,7 +74,7 @@ class AsyncHeld:
             tell()
 
     def _loss(self) -> LockLost | None:
-        return next((one.loss("expired") for one in self._ones if one.is_lost), None)
+        return next((one.loss("expired") for one in self._ones if one.machine.why), None)
 
     def _lose(self) -> None:
         self.lost.set()
@@ -186,7 +186,26 @@ class AsyncWriteGuard(AsyncGuard):
         return read
 
 
-class AnyAsyncLock(BaseLock, Generic[G]):
+class AsyncAcquires(Generic[H]):
+    """A lock, or several: what is acquired at once, or for a block."""
+
+    acquire: Callable[..., Awaitable[H]]
+    _entered: list[tuple[int, H]]
+
+    async def try_acquire(self) -> H:
+        """Asks once. Raises Denied if another owner holds the lock, or one of several."""
+        return await self.acquire(0)
+
+    async def __aenter__(self) -> H:
+        guard = await self.acquire()
+        self._entered.append((id(asyncio.current_task()), guard))
+        return await guard.__aenter__()
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        await leave(self._entered, id(asyncio.current_task())).__aexit__(kind, error, trace)
+
+
+class AnyAsyncLock(BaseLock, AsyncAcquires[G]):
     _guard: type[G]
 
     async def acquire(self, timeout: Seconds | None = None) -> G:
@@ -195,10 +214,6 @@ class AnyAsyncLock(BaseLock, Generic[G]):
         while isinstance(guard := self._ask(self._guard, timeout, began), Promise):
             await outcome(guard)
         return await guard._acquired()
-
-    async def try_acquire(self) -> G:
-        """Asks once. Raises Denied if another owner holds the lock."""
-        return await self.acquire(0)
 
     async def adopt(self, owner: str | bytes) -> G:
         """Continues a hold that another process has detached. Raises LockLost if the owner holds nothing."""
@@ -215,14 +230,6 @@ class AnyAsyncLock(BaseLock, Generic[G]):
         """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
         return await outcome(self._force_release())
 
-    async def __aenter__(self) -> G:
-        guard = await self.acquire()
-        self._entered.append((id(asyncio.current_task()), guard))
-        return await guard.__aenter__()
-
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
-        await leave(self._entered, id(asyncio.current_task())).__aexit__(kind, error, trace)
-
 
 class AsyncLock(AnyAsyncLock[AsyncGuard]):
     __doc__ = BaseLock.__doc__
@@ -234,7 +241,7 @@ class AsyncWriteLock(AnyAsyncLock[AsyncWriteGuard]):
     _guard = AsyncWriteGuard
 
 
-class AsyncLockAll(BaseLockAll):
+class AsyncLockAll(BaseLockAll, AsyncAcquires[AsyncGuardAll]):
     __doc__ = BaseLockAll.__doc__
 
     async def acquire(self, timeout: Seconds | None = None) -> AsyncGuardAll:
@@ -246,18 +253,6 @@ class AsyncLockAll(BaseLockAll):
                     await settled(promise, within)
             except StopIteration as end:
                 return AsyncGuardAll(end.value)
-
-    async def try_acquire(self) -> AsyncGuardAll:
-        """Asks once. Raises Denied if another owner holds one of the locks."""
-        return await self.acquire(0)
-
-    async def __aenter__(self) -> AsyncGuardAll:
-        guard = await self.acquire()
-        self._entered.append((id(asyncio.current_task()), guard))
-        return await guard.__aenter__()
-
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
-        await leave(self._entered, id(asyncio.current_task())).__aexit__(kind, error, trace)
 
 
 class AsyncClient(BaseClient[AsyncLock, AsyncWriteLock, AsyncLockAll]):

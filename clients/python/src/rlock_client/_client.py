@@ -13,6 +13,7 @@ from ._faces import BRIEF, BaseClient, BaseGuard, BaseGuardAll, BaseLock, BaseLo
 from ._promise import Flag, Promise
 from ._wire import Info
 
+T = TypeVar("T")
 H = TypeVar("H", bound="Held")
 G = TypeVar("G", bound="Guard")
 
@@ -106,7 +107,26 @@ class WriteGuard(Guard):
         return read
 
 
-class AnyLock(BaseLock, Generic[G]):
+class Acquires(Generic[T]):
+    """A lock, or several: what is acquired at once, or for a block."""
+
+    acquire: Callable[..., T]
+    _entered: list[tuple[int, T]]
+
+    def try_acquire(self) -> T:
+        """Asks once. Raises Denied if another owner holds the lock, or one of several."""
+        return self.acquire(0)
+
+    def __enter__(self) -> T:
+        guard = self.acquire()
+        self._entered.append((threading.get_ident(), guard))
+        return guard
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        leave(self._entered, threading.get_ident()).__exit__(kind, error, trace)
+
+
+class AnyLock(BaseLock, Acquires[G]):
     _guard: type[G]
 
     def acquire(self, timeout: Seconds | None = None) -> G:
@@ -115,10 +135,6 @@ class AnyLock(BaseLock, Generic[G]):
         while isinstance(guard := self._ask(self._guard, timeout, began), Promise):
             guard.result()
         return guard._acquired()
-
-    def try_acquire(self) -> G:
-        """Asks once. Raises Denied if another owner holds the lock."""
-        return self.acquire(0)
 
     def adopt(self, owner: str | bytes) -> G:
         """Continues a hold that another process has detached. Raises LockLost if the owner holds nothing."""
@@ -135,14 +151,6 @@ class AnyLock(BaseLock, Generic[G]):
         """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
         return self._force_release().result()
 
-    def __enter__(self) -> G:
-        guard = self.acquire()
-        self._entered.append((threading.get_ident(), guard))
-        return guard
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        leave(self._entered, threading.get_ident()).__exit__(kind, error, trace)
-
 
 class Lock(AnyLock[Guard]):
     __doc__ = BaseLock.__doc__
@@ -154,7 +162,7 @@ class WriteLock(AnyLock[WriteGuard]):
     _guard = WriteGuard
 
 
-class LockAll(BaseLockAll):
+class LockAll(BaseLockAll, Acquires[GuardAll]):
     __doc__ = BaseLockAll.__doc__
 
     def acquire(self, timeout: Seconds | None = None) -> GuardAll:
@@ -166,18 +174,6 @@ class LockAll(BaseLockAll):
                     promise.wait(within)
             except StopIteration as end:
                 return GuardAll(end.value)
-
-    def try_acquire(self) -> GuardAll:
-        """Asks once. Raises Denied if another owner holds one of the locks."""
-        return self.acquire(0)
-
-    def __enter__(self) -> GuardAll:
-        guard = self.acquire()
-        self._entered.append((threading.get_ident(), guard))
-        return guard
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        leave(self._entered, threading.get_ident()).__exit__(kind, error, trace)
 
 
 class Client(BaseClient[Lock, WriteLock, LockAll]):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ._errors import Error
 
@@ -15,8 +14,7 @@ Kind = Literal[
 log = logging.getLogger("rlock_client")
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """`seconds`: the wait of acquired and timed_out, the hold time of released and lost, the outage of reconnected."""
 
     kind: Kind

@@ -85,9 +85,11 @@ class BaseLock:
         """A guard that can begin; or what to wait for, if its owner has an earlier acquisition."""
         plan, waited = self._spec.plan, now() - began
         wait = plan.wait if timeout is None else nanoseconds("a timeout", timeout)
-        spec = self._spec._replace(plan=plan._replace(wait=wait and max(1, wait - waited)))
+        spec = self._spec
+        if wait is not None or plan.wait is not None or spec.owner:
+            spec = spec._replace(plan=plan._replace(wait=wait and max(1, wait - waited)))
         one = self._engine.acquire(spec)
-        if one.spec is spec:
+        if not spec.owner or one.spec is spec:
             return guard(self, one)
         # Chosen before the look at the phase: a change in between is not missed.
         change: Promise[Any] = one.ended if one.acquired.is_set() else one.acquired
@@ -113,10 +115,11 @@ class BaseLock:
         return guard(self, one)
 
     def _info(self) -> Promise[Info]:
-        return self._engine.ask(self.name, (b"RLOCK.INFO", self.name), lambda value, _: info(value))
+        return self._engine.ask(self._engine.query, (b"RLOCK.INFO", self.name), lambda value, _: info(value))
 
     def _force_release(self) -> Promise[bool]:
-        return self._engine.ask(self.name, (b"RLOCK.FORCERELEASE", self.name), lambda value, _: bool(value == 1))
+        words = (b"RLOCK.FORCERELEASE", self.name)
+        return self._engine.ask(self._engine.query, words, lambda value, _: bool(value == 1))
 
 
 class ReadWriteLock(Generic[L, W]):
@@ -328,7 +331,8 @@ class BaseClient(Generic[L, W, A]):
         if not isinstance(key, bytes) or not 1 <= len(key) <= 1024:
             raise Invalid(f"the name of a lock is a text or bytes, of 1 to 1024 bytes, not {lock!r}")
         # An owner that was used before may have earlier grants.
-        plan = plan._replace(renew=renew, fenced=fenced, confirm_first=owner is not None)
+        if owner is not None or fenced or not renew:
+            plan = plan._replace(renew=renew, fenced=fenced, confirm_first=owner is not None)
         return Spec(key, plan, fair=fair, owner=b"" if owner is None else named(owner))
 
 
@@ -340,7 +344,7 @@ class BaseGuard:
     def __init__(self, lock: BaseLock, one: Acquisition) -> None:
         self._lock, self._one, self._engine = lock, one, lock._engine
         self._ones: list[Acquisition] = [one]
-        one.guards.add(self)
+        one.guards.add(weakref.ref(self, one.guards.discard))
         self.token = 0  # the fencing token; 0 without `fenced`
         self.name, self.owner = one.spec.key, one.owner
         self._over = False
@@ -349,7 +353,7 @@ class BaseGuard:
         """The seconds left by the local clock. Raises LockLost if others may hold the lock. It sends nothing."""
         left = self._one.check()
         # Looked at after that has had the mutex: a guard that was new before it is one that a detach counts.
-        if self not in self._one.guards:
+        if weakref.ref(self) not in self._one.guards:
             raise self._one.loss("released")
         return left
 
@@ -358,7 +362,7 @@ class BaseGuard:
             # Checked when this guard counts too: one that is released before that waits for the end of the hold.
             entered.check()
         if self._one.machine.phase != "new":
-            return self._engine.reenter(self._one)
+            return self._engine.ask(self._engine.enter, self._one)
         self._engine.post(self._engine.begin, self._one)
         return self._one.acquired
 
@@ -369,7 +373,7 @@ class BaseGuard:
             if len(self._one.guards) > 1:
                 raise Invalid(f"the lock {self._one.spec.lock} has other guards: release them before you detach it")
             self._one.detached = True
-            self._one.guards.discard(self)  # from here on, there is no other guard of this hold
+            self._one.guards.discard(weakref.ref(self))  # from here on, there is no other guard of this hold
         self._end()
 
     def _left(self) -> float:
@@ -396,7 +400,7 @@ class BaseGuard:
     def _end(self) -> None:
         if not self._over:
             # A signal may end this method at any point: then it is called again, at the latest by the finalizer.
-            self._one.guards.discard(self)
+            self._one.guards.discard(weakref.ref(self))
             self._one.on_lost.pop(id(self), None)
             self._engine.drop(self._one)
             self._over = True

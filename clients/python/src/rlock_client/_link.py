@@ -7,9 +7,8 @@ import contextlib
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._clock import now
 from ._endpoint import Address, Endpoint
@@ -34,8 +33,7 @@ NO_GRACE = 2**62
 Receiver = Callable[[Any, int], object]
 
 
-@dataclass(eq=False)
-class Sent:
+class Sent(NamedTuple):
     """A command that waits for its reply."""
 
     receive: Receiver
@@ -121,11 +119,8 @@ class Link:
         if not self.up:
             receive(Failed("passing", self.trouble), now())
             return
-        if not self._outbox:
-            if self.engine.unsent is None:
-                self.loop.call_soon(self.flush)
-            else:
-                self.engine.unsent.append(self)
+        if not self._outbox and not self.engine.working:
+            self.loop.call_soon(self.flush)
         self._outbox.append(words)
         at = now()
         sent = Sent(receive, at, at + (within or self.engine.response))

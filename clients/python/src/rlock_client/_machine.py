@@ -30,6 +30,10 @@ ELSEWHERE = -1  # where a hold ends that was detached
 Command = Literal["ENQUEUE", "ACQUIRE", "RENEW", "CANCEL", "RELEASE"]
 Why = Literal["expired", "overdue", "taken", "closed", "forked"]
 Phase = Literal["new", "asking", "queued", "confirming", "held", "releasing", "lost", "cancelling", "ended"]
+Told = Literal[
+    "acquired", "timed_out", "denied", "error", "unheld", "renewed", "renewal_failed", "lost", "released", "ended"
+]
+Outcome = Literal["ok", "lost", "unknown", "error"]
 WAITING = ("new", "asking", "queued", "confirming")
 # What a failure means for the next command. Final: refused, and the same would be refused again. Passing: refused for
 # now, or not sent. Draining: refused until another server takes over. Gone: the key holds something else. Unanswered:
@@ -82,12 +86,10 @@ class Send(NamedTuple):
 class Tell(NamedTuple):
     """`ended`: nothing of the acquisition is left here nor, as far as it is known, in the server."""
 
-    what: Literal[
-        "acquired", "timed_out", "denied", "error", "unheld", "renewed", "renewal_failed", "lost", "released", "ended"
-    ]
+    what: Told
     error: Error | None = None
     token: int = 0
-    outcome: Literal["ok", "lost", "unknown", "error"] = "ok"  # of released
+    outcome: Outcome = "ok"  # of released
     silent: bool = False  # of timed_out: no server answered at the end
 
 
@@ -155,8 +157,9 @@ class Machine:
         """When it needs a tick."""
         if self.phase == "held":
             return min(self.end, self._renew_at) if self._renews() else self.end
-        times = (self._until, None if self.down else self._next)
-        return min((at for at in times if at is not None), default=None)
+        if self.down or self._next is None or (self._until is not None and self._until < self._next):
+            return self._until
+        return self._next
 
     def start(self) -> None:
         wait = self._plan.wait
@@ -430,7 +433,7 @@ class Machine:
         else:
             self._settle("unknown" if self._repeated else "lost", self._error)
 
-    def _settle(self, outcome: Literal["ok", "lost", "unknown", "error"], error: Error | None = None) -> None:
+    def _settle(self, outcome: Outcome, error: Error | None = None) -> None:
         self.why = "taken" if outcome == "lost" else None
         self._out.append(Tell("released", error, outcome=outcome))
         # A stray request may prolong what is kept, and its clean-up would release that.
@@ -445,12 +448,7 @@ class Machine:
         self.phase, self._stray, self._queued = "cancelling", False, True
         self._next, self._until = self._now + STRAY, self._now + 3 * STRAY
 
-    def _leave(
-        self,
-        kind: Literal["timed_out", "denied", "error", "unheld"],
-        error: Error | None = None,
-        clean: bool = False,
-    ) -> None:
+    def _leave(self, kind: Told, error: Error | None = None, clean: bool = False) -> None:
         """Ends the acquisition without the lock, and leaves nothing of it in the server, which is `clean` at times."""
         unanswered = self.phase != "queued" and self._now > max(self._asked_at, self._heard_at) + WINDOW
         self._out.append(Tell(kind, error or self._error, silent=self.down or unanswered))
