@@ -231,7 +231,8 @@ def test_a_sentinel_that_answers_late_is_heard(servers: tuple[Server, Server], n
     old, new = servers
     mutes = [Mute(free_port(), ("127.0.0.1", old.port), []) for _ in range(3)]
     addresses = [("127.0.0.1", mute.port) for mute in mutes]
-    with Client(make_sentinel(addresses, socket_timeout=1).master_for("primary"), lease=3) as client:
+    # The client looks for the primary for half the time that a connection has: with this lease for 1 s.
+    with Client(make_sentinel(addresses, socket_timeout=1).master_for("primary"), lease=30) as client:
         held = client.lock(name).try_acquire()
         mutes[2].primary, mutes[2].epoch, mutes[2].late = ("127.0.0.1", new.port), 1, 0.4
         eventually(lambda: moved_to(new), 4)
