@@ -14,6 +14,7 @@ mod hand_offs;
 mod instructions;
 mod kill;
 mod memory;
+mod named;
 mod placement;
 mod plan;
 mod progress;

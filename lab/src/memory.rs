@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rlock_testkit::{Subscriber, TestServer, eventually};
 
+use crate::named::named;
 use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::redisson::Imitation;
@@ -22,60 +23,21 @@ const LEASE: &str = "3600000";
 /// The number of commands in one write: few enough for the server's usual buffer.
 const CHUNK: usize = 100;
 
-/// The things whose memory is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
-    HeldSet,
-    HeldRedisson,
-    HeldRlock,
-    Enqueued,
-    EnqueuedUuid,
-    EnqueuedApart,
-    BlockedPop,
-    Blocked,
+named! {
+    /// The things whose memory is measured.
+    enum What {
+        HeldSet = "held-set", "a held lock: SET NX PX";
+        HeldRedisson = "held-redisson", "a held lock: Redisson";
+        HeldRlock = "held-rlock", "a held lock: rlock";
+        Enqueued = "enqueued", "an enqueued waiter, all for one lock, short names";
+        EnqueuedUuid = "enqueued-uuid", "the same, with a UUID in owner and channel";
+        EnqueuedApart = "enqueued-apart", "an enqueued waiter, each for its own lock, short names";
+        BlockedPop = "blocked-blpop", "a client blocked by BLPOP, besides its connection";
+        Blocked = "blocked-rlock", "a client blocked by RLOCK.ACQUIRE, besides its connection";
+    }
 }
 
 impl What {
-    /// All of them, in the order of the table.
-    pub(crate) const ALL: [What; 8] = [
-        What::HeldSet,
-        What::HeldRedisson,
-        What::HeldRlock,
-        What::Enqueued,
-        What::EnqueuedUuid,
-        What::EnqueuedApart,
-        What::BlockedPop,
-        What::Blocked,
-    ];
-
-    /// Its name in the results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            What::HeldSet => "held-set",
-            What::HeldRedisson => "held-redisson",
-            What::HeldRlock => "held-rlock",
-            What::Enqueued => "enqueued",
-            What::EnqueuedUuid => "enqueued-uuid",
-            What::EnqueuedApart => "enqueued-apart",
-            What::BlockedPop => "blocked-blpop",
-            What::Blocked => "blocked-rlock",
-        }
-    }
-
-    /// Its name for readers.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            What::HeldSet => "a held lock: SET NX PX",
-            What::HeldRedisson => "a held lock: Redisson",
-            What::HeldRlock => "a held lock: rlock",
-            What::Enqueued => "an enqueued waiter, all for one lock, short names",
-            What::EnqueuedUuid => "the same, with a UUID in owner and channel",
-            What::EnqueuedApart => "an enqueued waiter, each for its own lock, short names",
-            What::BlockedPop => "a client blocked by BLPOP, besides its connection",
-            What::Blocked => "a client blocked by RLOCK.ACQUIRE, besides its connection",
-        }
-    }
-
     /// The number of things made.
     fn count(self) -> usize {
         match self {

@@ -3,33 +3,25 @@
 //! The kernel's choice changes from second to second, and with it the server's cost to wake a client up: a
 //! constant for every contender, but one that moves all ratios. The placement is fixed for this reason.
 
+use crate::named::named;
+
 use std::fs;
 use std::thread::available_parallelism;
 
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 
-/// Where client and server run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Placement {
-    /// Client and server take turns on one core: little more than the commands themselves is counted.
-    OneCore,
-    /// Each has a separate core: the cost to wake the other core up is counted too.
-    TwoCores,
+named! {
+    /// Where client and server run.
+    enum Placement {
+        /// Client and server take turns on one core: little more than the commands themselves is counted.
+        OneCore = "one-core";
+        /// Each has a separate core: the cost to wake the other core up is counted too.
+        TwoCores = "two-cores";
+    }
 }
 
 impl Placement {
-    /// Both.
-    pub(crate) const ALL: [Placement; 2] = [Placement::OneCore, Placement::TwoCores];
-
-    /// Its name in the results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Placement::OneCore => "one-core",
-            Placement::TwoCores => "two-cores",
-        }
-    }
-
     /// Puts this process and a server where they belong, and the server's replica on the client's other side.
     pub(crate) fn apply(self, server: u32, replica: Option<u32>) {
         let (client_core, replica_core) = match self {

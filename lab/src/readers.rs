@@ -3,6 +3,7 @@
 use rlock_testkit::TestServer;
 
 use crate::cpu::CpuMeter;
+use crate::named::named;
 use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -27,26 +28,16 @@ const WRITES: [usize; 2] = [20, 2];
 
 const LEASE: &str = "3600000";
 
-/// How readers join and leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
-    Rlock,
-    /// Redisson's newest release.
-    Redisson,
+named! {
+    /// How readers join and leave.
+    enum Way {
+        Rlock = "rlock";
+        /// Redisson's newest release.
+        Redisson = "redisson";
+    }
 }
 
 impl Way {
-    /// Both.
-    pub(crate) const ALL: [Way; 2] = [Way::Rlock, Way::Redisson];
-
-    /// Its name in the results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Way::Rlock => "rlock",
-            Way::Redisson => "redisson",
-        }
-    }
-
     /// Whether it is measured with this number of readers.
     pub(crate) fn has(self, readers: usize) -> bool {
         self == Way::Rlock || readers <= MOST_BY_SCRIPT

@@ -4,6 +4,7 @@ use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
 
 use crate::contender::{Batch, Contender, Dialect};
 use crate::cpu::CpuMeter;
+use crate::named::named;
 use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -21,25 +22,13 @@ pub(crate) const BASES: [Contender; 3] =
 /// file does not fill the disk.
 const ROUNDS_PER_SERVER: usize = 10;
 
-/// What the server does besides answering.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Setting {
-    /// Neither AOF nor replicas.
-    Plain,
-    /// An AOF synced every second, and one replica.
-    AofReplica,
-}
-
-impl Setting {
-    /// All of them.
-    pub(crate) const ALL: [Setting; 2] = [Setting::Plain, Setting::AofReplica];
-
-    /// Its name in the results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Setting::Plain => "plain",
-            Setting::AofReplica => "aof-replica",
-        }
+named! {
+    /// What the server does besides answering.
+    enum Setting {
+        /// Neither AOF nor replicas.
+        Plain = "plain";
+        /// An AOF synced every second, and one replica.
+        AofReplica = "aof-replica";
     }
 }
 

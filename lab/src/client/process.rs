@@ -4,46 +4,26 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::environment::{peers_target, root};
+use crate::named::named;
 
 /// The argument by which this program becomes one of its own processes.
 pub(super) const ROLE: &str = "client-worker";
 
-/// The contenders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
-    Raw,
-    Client,
-    Rslock,
-    Rlock,
+named! {
+    /// The contenders.
+    enum Who {
+        Raw = "raw", "raw commands, same driver";
+        Client = "client", "rlock-client";
+        Rslock = "rslock", "crate rslock 0.10";
+        Rlock = "rlock", "crate rlock 0.2 (another project)";
+    }
 }
 
 impl Who {
-    /// Every contender, in the order of the tables.
-    pub(crate) const ALL: [Who; 4] = [Who::Raw, Who::Client, Who::Rslock, Who::Rlock];
     /// The contenders of this project.
     pub(super) const OWN: [Who; 2] = [Who::Raw, Who::Client];
     /// Other crates.
     pub(super) const PEERS: [Who; 2] = [Who::Rslock, Who::Rlock];
-
-    /// Its name in the results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Who::Raw => "raw",
-            Who::Client => "client",
-            Who::Rslock => "rslock",
-            Who::Rlock => "rlock",
-        }
-    }
-
-    /// Its name in the tables.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Who::Raw => "raw commands, same driver",
-            Who::Client => "rlock-client",
-            Who::Rslock => "crate rslock 0.10",
-            Who::Rlock => "crate rlock 0.2 (another project)",
-        }
-    }
 
     /// Whether it waits by polling.
     pub(super) fn polls(self) -> bool {

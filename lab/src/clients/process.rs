@@ -14,74 +14,27 @@ use std::process::Command;
 
 use crate::client::Worker;
 use crate::environment::{peers_target as target, root};
+use crate::named::named;
 use crate::redisson::{Java, Release, build, java};
 
-/// A library and its language.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Library {
-    Python,
-    RedisPy,
-    JavaScript,
-    Redlock,
-    RedlockUniversal,
-    RedisSemaphore,
-    Go,
-    Redsync,
-    Rueidislock,
-    Java,
-    Redisson,
+named! {
+    /// A library and its language.
+    enum Library {
+        Python = "python", "Python: rlock-client";
+        RedisPy = "redis-py", "Python: redis-py 8.1.0 `Lock`";
+        JavaScript = "javascript", "Node: rlock-client on ioredis";
+        Redlock = "redlock", "Node: redlock 4.2.0";
+        RedlockUniversal = "redlock-universal", "Node: redlock-universal 0.8.5 on ioredis";
+        RedisSemaphore = "redis-semaphore", "Node: redis-semaphore 5.8.0 `Mutex`";
+        Go = "go", "Go: rlock-client on go-redis";
+        Redsync = "redsync", "Go: redsync 4.18.1 on go-redis";
+        Rueidislock = "rueidislock", "Go: rueidislock 1.0.79 on rueidis";
+        Java = "java", "Java: rlock-client on Lettuce";
+        Redisson = "redisson", "Java: Redisson 4.7.0 `RLock`";
+    }
 }
 
 impl Library {
-    /// All, in the order of the tables: the first of a language is this project's.
-    pub(crate) const ALL: [Library; 11] = [
-        Library::Python,
-        Library::RedisPy,
-        Library::JavaScript,
-        Library::Redlock,
-        Library::RedlockUniversal,
-        Library::RedisSemaphore,
-        Library::Go,
-        Library::Redsync,
-        Library::Rueidislock,
-        Library::Java,
-        Library::Redisson,
-    ];
-
-    /// Its name in the results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Library::Python => "python",
-            Library::RedisPy => "redis-py",
-            Library::JavaScript => "javascript",
-            Library::Redlock => "redlock",
-            Library::RedlockUniversal => "redlock-universal",
-            Library::RedisSemaphore => "redis-semaphore",
-            Library::Go => "go",
-            Library::Redsync => "redsync",
-            Library::Rueidislock => "rueidislock",
-            Library::Java => "java",
-            Library::Redisson => "redisson",
-        }
-    }
-
-    /// Its name in the tables.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Library::Python => "Python: rlock-client",
-            Library::RedisPy => "Python: redis-py 8.1.0 `Lock`",
-            Library::JavaScript => "Node: rlock-client on ioredis",
-            Library::Redlock => "Node: redlock 4.2.0",
-            Library::RedlockUniversal => "Node: redlock-universal 0.8.5 on ioredis",
-            Library::RedisSemaphore => "Node: redis-semaphore 5.8.0 `Mutex`",
-            Library::Go => "Go: rlock-client on go-redis",
-            Library::Redsync => "Go: redsync 4.18.1 on go-redis",
-            Library::Rueidislock => "Go: rueidislock 1.0.79 on rueidis",
-            Library::Java => "Java: rlock-client on Lettuce",
-            Library::Redisson => "Java: Redisson 4.7.0 `RLock`",
-        }
-    }
-
     /// What its users get, as measured: with one server, and no options but the lease and to wait as long as it takes.
     pub(crate) fn guarantees(self) -> &'static str {
         match self {

@@ -12,6 +12,7 @@ mod tally;
 
 use rlock_testkit::TestServer;
 
+use crate::named::named;
 use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::redisson::{Imitation, Release};
@@ -20,63 +21,27 @@ use crate::rng::Rng;
 use crate::spread::{Spread, quantile, rounded};
 use round::{Figures, Ground, Span};
 
-/// How clients wait for the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    /// No lock: a message by PUBLISH.
-    Publish,
-    /// RLOCK.ACQUIRE … BLOCK.
-    Block,
-    /// RLOCK.ACQUIRE … ENQUEUE, each waiter with separate connections.
-    Enqueue,
-    /// The same with all waiters in one process.
-    EnqueueShared,
-    /// RPUSH and BLPOP: the server's blocking commands.
-    Pop,
-    /// Redisson's messages and scripts, as its newest release sends them.
-    Redisson,
-    /// SET NX PX every 100 ms.
-    Polling,
+named! {
+    /// How clients wait for the lock.
+    enum Protocol {
+        /// No lock: a message by PUBLISH.
+        Publish = "publish", "PUBLISH, no lock";
+        /// RLOCK.ACQUIRE … BLOCK.
+        Block = "block", "BLOCK";
+        /// RLOCK.ACQUIRE … ENQUEUE, each waiter with separate connections.
+        Enqueue = "enqueue", "ENQUEUE";
+        /// The same with all waiters in one process.
+        EnqueueShared = "enqueue-shared", "ENQUEUE, one process";
+        /// RPUSH and BLPOP: the server's blocking commands.
+        Pop = "blpop", "a token by BLPOP";
+        /// Redisson's messages and scripts, as its newest release sends them.
+        Redisson = Release::Newest.name(), "Redisson 3.46 to 4.7";
+        /// SET NX PX every 100 ms.
+        Polling = "polling", "polling, 100 ms";
+    }
 }
 
 impl Protocol {
-    /// All protocols, in the order of the tables.
-    pub(crate) const ALL: [Protocol; 7] = [
-        Protocol::Publish,
-        Protocol::Block,
-        Protocol::Enqueue,
-        Protocol::EnqueueShared,
-        Protocol::Pop,
-        Protocol::Redisson,
-        Protocol::Polling,
-    ];
-
-    /// Its name in the results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Protocol::Publish => "publish",
-            Protocol::Block => "block",
-            Protocol::Enqueue => "enqueue",
-            Protocol::EnqueueShared => "enqueue-shared",
-            Protocol::Pop => "blpop",
-            Protocol::Redisson => Release::Newest.name(),
-            Protocol::Polling => "polling",
-        }
-    }
-
-    /// Its name for readers.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Protocol::Publish => "PUBLISH, no lock",
-            Protocol::Block => "BLOCK",
-            Protocol::Enqueue => "ENQUEUE",
-            Protocol::EnqueueShared => "ENQUEUE, one process",
-            Protocol::Pop => "a token by BLPOP",
-            Protocol::Redisson => "Redisson 3.46 to 4.7",
-            Protocol::Polling => "polling, 100 ms",
-        }
-    }
-
     /// The numbers of waiters that it is measured with.
     pub(crate) fn sizes(self) -> &'static [usize] {
         match self {

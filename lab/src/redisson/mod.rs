@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use rlock_testkit::TestServer;
 
+use crate::named::named;
 use crate::progress::Progress;
 pub(crate) use imitation::{Imitation, channel, request};
 pub(crate) use measure::run;
@@ -22,45 +23,25 @@ pub(crate) use process::{Java, build, java};
 pub(crate) use results::Pairs;
 pub(crate) use results::Redissons;
 
-/// A release of Redisson that stands for all that send the same commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Release {
-    /// From 3.46 on: EVALSHA, and a latch that the client deletes after the release.
-    Newest,
-    /// From 3.24 to 3.45: EVAL with the whole script, and the latch.
-    Eval,
-    /// From 3.12 to 3.23: EVAL without a latch.
-    NoLatch,
+named! {
+    /// A release of Redisson that stands for all that send the same commands.
+    enum Release {
+        /// From 3.46 on: EVALSHA, and a latch that the client deletes after the release.
+        Newest = "redisson-evalsha-latch", "Redisson 3.46 to 4.7: EVALSHA, latch";
+        /// From 3.24 to 3.45: EVAL with the whole script, and the latch.
+        Eval = "redisson-eval-latch", "Redisson 3.24 to 3.45: EVAL, latch";
+        /// From 3.12 to 3.23: EVAL without a latch.
+        NoLatch = "redisson-eval", "Redisson 3.12 to 3.23: EVAL";
+    }
 }
 
 impl Release {
-    /// All, the newest first.
-    pub(crate) const ALL: [Release; 3] = [Release::Newest, Release::Eval, Release::NoLatch];
-
     /// The version that is measured and recorded.
     pub(crate) fn version(self) -> &'static str {
         match self {
             Release::Newest => "4.7.0",
             Release::Eval => "3.45.1",
             Release::NoLatch => "3.22.1",
-        }
-    }
-
-    /// The name in the results of what it sends.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Release::Newest => "redisson-evalsha-latch",
-            Release::Eval => "redisson-eval-latch",
-            Release::NoLatch => "redisson-eval",
-        }
-    }
-
-    /// What it sends, for readers.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Release::Newest => "Redisson 3.46 to 4.7: EVALSHA, latch",
-            Release::Eval => "Redisson 3.24 to 3.45: EVAL, latch",
-            Release::NoLatch => "Redisson 3.12 to 3.23: EVAL",
         }
     }
 

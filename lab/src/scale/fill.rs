@@ -8,6 +8,7 @@ use rlock_testkit::{Subscriber, TestServer};
 use super::results::Filled;
 use super::{Effort, UUID};
 use crate::cpu::CpuMeter;
+use crate::named::named;
 use crate::placement::Placement;
 use crate::resp::append;
 use crate::spread::rounded;
@@ -18,30 +19,11 @@ const LEASE: &str = "3600000";
 const CHUNK: usize = 100;
 const CHANNEL: &str = "285475da-9152-4c83-822a-67ee2f116a79:news";
 
-/// The contents of a server.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum What {
-    Held,
-    Awaited,
-}
-
-impl What {
-    pub(crate) const ALL: [What; 2] = [What::Held, What::Awaited];
-
-    /// Its name in the results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            What::Held => "held",
-            What::Awaited => "awaited",
-        }
-    }
-
-    /// Its name for readers.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            What::Held => "held locks",
-            What::Awaited => "held locks with a waiter each (ENQUEUE): the waiters alone",
-        }
+named! {
+    /// The contents of a server.
+    enum What {
+        Held = "held", "held locks";
+        Awaited = "awaited", "held locks with a waiter each (ENQUEUE): the waiters alone";
     }
 }
 

@@ -7,35 +7,17 @@ use rlock_testkit::TestServer;
 
 use super::results::Tied;
 use super::{Effort, UUID, fill};
+use crate::named::named;
 use crate::placement::Placement;
 use crate::resp::command;
 use crate::spread::rounded;
 use crate::wire::Wire;
 
-/// How the connections hold their locks.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Kind {
-    Plain,
-    Session,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Kind; 2] = [Kind::Plain, Kind::Session];
-
-    /// Its name in the results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Plain => "plain",
-            Kind::Session => "session",
-        }
-    }
-
-    /// Its name for readers.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Kind::Plain => "connections with a held lock each",
-            Kind::Session => "the same, tied by SESSION",
-        }
+named! {
+    /// How the connections hold their locks.
+    enum Kind {
+        Plain = "plain", "connections with a held lock each";
+        Session = "session", "the same, tied by SESSION";
     }
 }
 

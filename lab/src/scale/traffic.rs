@@ -5,6 +5,7 @@ use rlock_testkit::{Subscriber, TestServer};
 use super::Effort;
 use super::results::Traffic;
 use crate::cpu::CpuMeter;
+use crate::named::named;
 use crate::placement::Placement;
 use crate::resp::{Reply, append};
 use crate::rng::Rng;
@@ -18,40 +19,14 @@ const WRITES: usize = 40;
 const LEASE: &str = "3600000";
 const CHANNEL: &str = "news";
 
-/// What the module does on the server.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum State {
-    Without,
-    Idle,
-    Listening,
-    Waiting,
-    Hot,
-}
-
-impl State {
-    pub(crate) const ALL: [State; 5] =
-        [State::Without, State::Idle, State::Listening, State::Waiting, State::Hot];
-
-    /// Its name in the results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            State::Without => "without",
-            State::Idle => "idle",
-            State::Listening => "listening",
-            State::Waiting => "waiting",
-            State::Hot => "hot",
-        }
-    }
-
-    /// Its name for readers.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            State::Without => "without the module",
-            State::Idle => "module loaded, never used",
-            State::Listening => "after the first BLOCK: key events are subscribed",
-            State::Waiting => "with waiters, `rlock.hot-locks 0`",
-            State::Hot => "with waiters, and a full table of RLOCK.HOT",
-        }
+named! {
+    /// What the module does on the server.
+    enum State {
+        Without = "without", "without the module";
+        Idle = "idle", "module loaded, never used";
+        Listening = "listening", "after the first BLOCK: key events are subscribed";
+        Waiting = "waiting", "with waiters, `rlock.hot-locks 0`";
+        Hot = "hot", "with waiters, and a full table of RLOCK.HOT";
     }
 }
 

@@ -1,26 +1,29 @@
 //! The events that can end many waits at one moment.
 
-/// What is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scenario {
-    FairTimeout,
-    FairDrain,
-    FairCancel,
-    PlainTimeout,
-    PlainDrain,
-    Demotion,
-    Channel,
-    Readers,
-    Permits,
-    TiedHolds,
-    TiedWaiters,
-    FlushOther,
-    FlushOwn,
-    FairLoad,
-    FairRemoved,
-    FairDeleted,
-    FairExpired,
-    BlockTimeout,
+use crate::named::named;
+
+named! {
+    /// What is measured.
+    enum Scenario {
+        FairTimeout = "fair-timeout", "FAIR waiters time out";
+        FairDrain = "fair-drain", "FAIR waiters behind a Redisson waiter are drained";
+        FairCancel = "fair-cancel", "FAIR waiters are cancelled by one pipeline";
+        PlainTimeout = "plain-timeout", "waiters time out";
+        PlainDrain = "plain-drain", "waiters are drained";
+        Demotion = "demotion", "waiters of a server that is demoted";
+        Channel = "channel", "waiters on a channel without a subscriber are dropped";
+        Readers = "readers", "readers are admitted together";
+        Permits = "permits", "waiters for permits are admitted together";
+        TiedHolds = "tied-holds", "locks held with SESSION, their connection ends";
+        TiedWaiters = "tied-waiters", "waiters with SESSION, their connection ends";
+        FlushOther = "flush-other", "locks with a waiter each, FLUSHDB of another database";
+        FlushOwn = "flush-own", "locks with a waiter each, FLUSHDB of their database";
+        FairLoad = "fair-load", "entries of a fair list that is first met after a restart";
+        FairRemoved = "fair-removed", "FAIR waiters, another client removes the first entry of the list";
+        FairDeleted = "fair-deleted", "FAIR waiters, another client deletes the list and its deadlines";
+        FairExpired = "fair-expired", "dead Redisson waiters ahead of one ACQUIRE FAIR";
+        BlockTimeout = "block-timeout", "blocked waiters (BLOCK) time out";
+    }
 }
 
 /// How long the names are of locks, owners and channels.
@@ -54,76 +57,6 @@ const SIZES: [usize; 3] = [10_000, 20_000, 50_000];
 const CONNECTIONS: [usize; 2] = [1_000, 5_000];
 
 impl Scenario {
-    /// All of them, in the order of the table.
-    pub(crate) const ALL: [Scenario; 18] = [
-        Scenario::FairTimeout,
-        Scenario::FairDrain,
-        Scenario::FairCancel,
-        Scenario::PlainTimeout,
-        Scenario::PlainDrain,
-        Scenario::Demotion,
-        Scenario::Channel,
-        Scenario::Readers,
-        Scenario::Permits,
-        Scenario::TiedHolds,
-        Scenario::TiedWaiters,
-        Scenario::FlushOther,
-        Scenario::FlushOwn,
-        Scenario::FairLoad,
-        Scenario::FairRemoved,
-        Scenario::FairDeleted,
-        Scenario::FairExpired,
-        Scenario::BlockTimeout,
-    ];
-
-    /// Its name in the results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Scenario::FairTimeout => "fair-timeout",
-            Scenario::FairDrain => "fair-drain",
-            Scenario::FairCancel => "fair-cancel",
-            Scenario::PlainTimeout => "plain-timeout",
-            Scenario::PlainDrain => "plain-drain",
-            Scenario::Demotion => "demotion",
-            Scenario::Channel => "channel",
-            Scenario::Readers => "readers",
-            Scenario::Permits => "permits",
-            Scenario::TiedHolds => "tied-holds",
-            Scenario::TiedWaiters => "tied-waiters",
-            Scenario::FlushOther => "flush-other",
-            Scenario::FlushOwn => "flush-own",
-            Scenario::FairLoad => "fair-load",
-            Scenario::FairRemoved => "fair-removed",
-            Scenario::FairDeleted => "fair-deleted",
-            Scenario::FairExpired => "fair-expired",
-            Scenario::BlockTimeout => "block-timeout",
-        }
-    }
-
-    /// Its name for readers.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Scenario::FairTimeout => "FAIR waiters time out",
-            Scenario::FairDrain => "FAIR waiters behind a Redisson waiter are drained",
-            Scenario::FairCancel => "FAIR waiters are cancelled by one pipeline",
-            Scenario::PlainTimeout => "waiters time out",
-            Scenario::PlainDrain => "waiters are drained",
-            Scenario::Demotion => "waiters of a server that is demoted",
-            Scenario::Channel => "waiters on a channel without a subscriber are dropped",
-            Scenario::Readers => "readers are admitted together",
-            Scenario::Permits => "waiters for permits are admitted together",
-            Scenario::TiedHolds => "locks held with SESSION, their connection ends",
-            Scenario::TiedWaiters => "waiters with SESSION, their connection ends",
-            Scenario::FlushOther => "locks with a waiter each, FLUSHDB of another database",
-            Scenario::FlushOwn => "locks with a waiter each, FLUSHDB of their database",
-            Scenario::FairLoad => "entries of a fair list that is first met after a restart",
-            Scenario::FairRemoved => "FAIR waiters, another client removes the first entry of the list",
-            Scenario::FairDeleted => "FAIR waiters, another client deletes the list and its deadlines",
-            Scenario::FairExpired => "dead Redisson waiters ahead of one ACQUIRE FAIR",
-            Scenario::BlockTimeout => "blocked waiters (BLOCK) time out",
-        }
-    }
-
     /// The numbers of waiters, keys or entries that it is measured with, in ascending order; with long names only the smallest.
     pub(crate) fn sizes(self, names: Names) -> &'static [usize] {
         let sizes: &[usize] = if self == Scenario::BlockTimeout { &CONNECTIONS } else { &SIZES };

@@ -9,6 +9,7 @@ use super::host::dflockd;
 use super::install::redis_server;
 use super::results::Restart;
 use super::worker::{Dflockd, Way};
+use crate::named::named;
 use crate::progress::Progress;
 use crate::resp::{Reply, append};
 use crate::rng::Rng;
@@ -20,36 +21,17 @@ const BATCH: usize = 1_000;
 /// An hour: no lock ends in a measurement.
 const LEASE: &str = "3600000";
 
-/// What is in the file, and which server reads it.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum What {
-    WithModule,
-    WithoutModule,
-    Set,
-    Dflockd,
+named! {
+    /// What is in the file, and which server reads it.
+    enum What {
+        WithModule = "rlock", "locks of rlock, server with the module";
+        WithoutModule = "rlock-without-module", "the same file, server without the module";
+        Set = "set", "locks by `SET NX PX`, server without the module";
+        Dflockd = "dflockd", "dflockd: no lock is there";
+    }
 }
 
 impl What {
-    pub(crate) const ALL: [What; 4] = [What::WithModule, What::WithoutModule, What::Set, What::Dflockd];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            What::WithModule => "rlock",
-            What::WithoutModule => "rlock-without-module",
-            What::Set => "set",
-            What::Dflockd => "dflockd",
-        }
-    }
-
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            What::WithModule => "locks of rlock, server with the module",
-            What::WithoutModule => "the same file, server without the module",
-            What::Set => "locks by `SET NX PX`, server without the module",
-            What::Dflockd => "dflockd: no lock is there",
-        }
-    }
-
     fn builder(self) -> ServerBuilder {
         let builder = TestServer::builder().binary(redis_server("redis-8.6"));
         let builder = builder.conf("appendonly", "yes").conf("appendfsync", "everysec");

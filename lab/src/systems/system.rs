@@ -1,44 +1,32 @@
 //! The systems, and what each promises.
 
-/// A system with its settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum System {
-    Rlock,
-    RlockSession,
-    RlockDurable,
-    RlockValkey,
-    SetRedis,
-    SetValkey,
-    Postgres,
-    Dflockd,
-    Etcd,
-    EtcdQuorum,
-    ZooKeeper,
+use crate::named::named;
+
+named! {
+    /// A system with its settings.
+    enum System {
+        Rlock = "rlock";
+        RlockSession = "rlock-session";
+        RlockDurable = "rlock-durable";
+        RlockValkey = "rlock-valkey";
+        SetRedis = "set-delex";
+        SetValkey = "set-delifeq";
+        Postgres = "postgresql";
+        Dflockd = "dflockd";
+        Etcd = "etcd";
+        EtcdQuorum = "etcd-3";
+        ZooKeeper = "zookeeper";
+    }
 }
 
-/// The part of the installation that a system needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Package {
-    Redis,
-    Postgres,
-    Dflockd,
-    Etcd,
-    ZooKeeper,
-}
-
-impl Package {
-    pub(super) const ALL: [Package; 5] =
-        [Package::Redis, Package::Postgres, Package::Dflockd, Package::Etcd, Package::ZooKeeper];
-
-    /// Its name for install.sh.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Package::Redis => "redis",
-            Package::Postgres => "postgresql",
-            Package::Dflockd => "dflockd",
-            Package::Etcd => "etcd",
-            Package::ZooKeeper => "zookeeper",
-        }
+named! {
+    /// The part of the installation that a system needs.
+    enum Package {
+        Redis = "redis";
+        Postgres = "postgresql";
+        Dflockd = "dflockd";
+        Etcd = "etcd";
+        ZooKeeper = "zookeeper";
     }
 }
 
@@ -52,41 +40,9 @@ pub(crate) struct Promise {
 }
 
 impl System {
-    /// All of them, in the order of the tables.
-    pub(crate) const ALL: [System; 11] = [
-        System::Rlock,
-        System::RlockSession,
-        System::RlockDurable,
-        System::RlockValkey,
-        System::SetRedis,
-        System::SetValkey,
-        System::Postgres,
-        System::Dflockd,
-        System::Etcd,
-        System::EtcdQuorum,
-        System::ZooKeeper,
-    ];
-
     /// The one of this name.
     pub(super) fn named(name: &str) -> Option<System> {
         System::ALL.into_iter().find(|one| one.name() == name)
-    }
-
-    /// Its name in the results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            System::Rlock => "rlock",
-            System::RlockSession => "rlock-session",
-            System::RlockDurable => "rlock-durable",
-            System::RlockValkey => "rlock-valkey",
-            System::SetRedis => "set-delex",
-            System::SetValkey => "set-delifeq",
-            System::Postgres => "postgresql",
-            System::Dflockd => "dflockd",
-            System::Etcd => "etcd",
-            System::EtcdQuorum => "etcd-3",
-            System::ZooKeeper => "zookeeper",
-        }
     }
 
     pub(super) fn package(self) -> Package {
