@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
 
 use crate::proxy::gate::Act;
 
@@ -28,6 +29,7 @@ pub(crate) struct Scenario {
     /// Takes long: only `--long` runs it.
     #[serde(default)]
     pub(crate) long: bool,
+    #[serde(deserialize_with = "steps")]
     pub(crate) steps: Vec<Step>,
 }
 
@@ -232,6 +234,48 @@ pub(crate) enum Signal {
     Stop,
     Cont,
     Kill,
+}
+
+/// The clients that a scenario has from its beginning if it names them and no step connects them, and their processes.
+const USUAL: [(&str, &str); 2] = [("x", "p1"), ("y", "p2")];
+
+/// Steps as a file has them. `{"repeat": n, "steps": […]}` stands for steps that are done n times: `{i}` in their texts is 1, then 2, and so
+/// on. After a request with `waiters`, its lock has this number of them.
+fn steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Error> {
+    let mut entries: Vec<Value> = Vec::new();
+    for entry in Vec::<Value>::deserialize(deserializer)? {
+        let Some(count) = entry.get("repeat").and_then(Value::as_u64) else {
+            entries.push(entry);
+            continue;
+        };
+        for number in 1..=count {
+            let again = entry["steps"].to_string().replace("{i}", &number.to_string());
+            entries.extend(serde_json::from_str::<Vec<Value>>(&again).map_err(D::Error::custom)?);
+        }
+    }
+    let mut steps: Vec<Value> = Vec::new();
+    for (client, process) in USUAL.into_iter().filter(|(client, _)| is_usual(client, &entries)) {
+        steps.push(json!({"connect": {"client": client, "process": process}}));
+    }
+    for mut step in entries {
+        let ask = step.get_mut("ask").and_then(Value::as_object_mut);
+        let waiters = ask.and_then(|ask| Some((ask.remove("waiters")?, ask["request"]["lock"].clone())));
+        steps.push(step);
+        if let Some((count, lock)) = waiters {
+            let reply = count.as_str().map_or(count.to_string(), str::to_string);
+            steps.push(json!({"server": {"command": ["EVAL", WAITERS, "1", lock], "reply": reply}}));
+        }
+    }
+    steps.into_iter().map(|step| Step::deserialize(step).map_err(D::Error::custom)).collect()
+}
+
+const WAITERS: &str = "return redis.call('RLOCK.INFO',KEYS[1])[12]";
+
+/// Whether the steps name the client, and none connects it.
+fn is_usual(client: &str, steps: &[Value]) -> bool {
+    let is_its = |step: &Value| step["client"] == client || step["request"]["client"] == client;
+    let bodies = || steps.iter().filter_map(Value::as_object).flat_map(Map::iter);
+    bodies().any(|(_, step)| is_its(step)) && !bodies().any(|(what, step)| what == "connect" && is_its(step))
 }
 
 fn one() -> usize {
