@@ -11,7 +11,7 @@ here=integration/interop
 tools=$(realpath -m "${CARGO_TARGET_DIR:-target}")/interop/tools
 
 first() { sed -n "s/$1/\1/p" "$2" | sort -V | tail -n 1; }
-java=$(first '.*<maven.compiler.release>\([0-9]*\)<.*' integration/redisson/pom.xml)
+java=$(first '.*<maven.compiler.release>\([0-9]*\)<.*' integration/pom.xml)
 go=$(first '^go \([0-9.]*\)$' $here/go/go.mod)
 node=$(first '.*"node": *">= *\([0-9.]*\)".*' $here/node/package-lock.json)
 # Of Maven's plugins in pom.xml, of redis-py, and of the lock file's format.

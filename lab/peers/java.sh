@@ -38,6 +38,6 @@ own() {
 }
 
 for version; do
-    once "$target/redisson-$version" "pom.xml src" redisson
+    once "$target/redisson-$version" "pom.xml ../../../integration/pom.xml src" redisson
 done
 once "$target/rlock" "src $client/pom.xml $client/src/main" own

@@ -136,7 +136,7 @@ fn build_redisson(version: &str) -> Result<Place, String> {
     let place = Place::new(&format!("redisson-{version}"));
     let home = root().join("integration/redisson");
     let pom = home.join("pom.xml");
-    let mut files = vec![pom.clone()];
+    let mut files = vec![pom.clone(), root().join("integration/pom.xml")];
     let sources = fs::read_dir(home.join("src/main/java/rlock")).map_err(|error| error.to_string())?;
     files.extend(sources.flatten().map(|file| file.path()));
     files.sort();
