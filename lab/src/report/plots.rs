@@ -2,6 +2,7 @@
 
 use plotters::coord::ranged1d::SegmentValue;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::template::number;
 use super::{readme, theme};
@@ -16,7 +17,9 @@ const SIZE: (u32, u32) = (900, 420);
 const FONT: (&str, u32) = ("sans-serif", 15);
 
 /// What plotters says when something goes wrong.
-pub(super) type Fault = DrawingAreaErrorKind<std::io::Error>;
+pub(crate) type Fault = DrawingAreaErrorKind<std::io::Error>;
+
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 /// The name and the SVG text of each plot.
 pub(crate) fn all(results: &Results) -> Result<Vec<(&'static str, String)>, String> {
@@ -36,6 +39,24 @@ pub(crate) fn all(results: &Results) -> Result<Vec<(&'static str, String)>, Stri
         Err(error) => Err(format!("{name}: {error}")),
     });
     plots.collect()
+}
+
+/// The lines' names beside their ends, from the top, so far apart that none is upon another.
+pub(crate) fn names(
+    area: &Area<'_>,
+    mut ends: Vec<(i32, i32, String, RGBColor)>,
+    apart: i32,
+) -> Result<(), Fault> {
+    let (origin_x, origin_y) = area.get_base_pixel();
+    ends.sort_by_key(|end| end.1);
+    let mut free = i32::MIN;
+    for (x, y, text, colour) in ends {
+        let y = y.max(free);
+        free = y + apart;
+        let style = ("sans-serif", 14).into_font().color(&colour).pos(Pos::new(HPos::Left, VPos::Center));
+        area.draw(&Text::new(text, (x - origin_x + 9, y - origin_y), style))?;
+    }
+    Ok(())
 }
 
 fn title(results: &Results, what: &str) -> String {

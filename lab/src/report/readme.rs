@@ -1,9 +1,8 @@
 //! README's plot: what a hand-off costs and how long it takes, rlock beside Redisson's protocol.
 
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::plots::Fault;
+use super::plots::{Area, Fault, names};
 use super::template::number;
 use crate::contention::Protocol;
 use crate::results::{Contention, Results};
@@ -78,21 +77,5 @@ fn panel(area: &Area<'_>, results: &Results, what: &str, figure: Figure) -> Resu
             ends.push((x, y, format!("{name} {}", whole(&last.1)), *colour));
         }
     }
-    names(area, ends)
+    names(area, ends, 20)
 }
-
-/// The lines' names and last figures beside their ends, from the top, none upon another.
-fn names(area: &Area<'_>, mut ends: Vec<(i32, i32, String, RGBColor)>) -> Result<(), Fault> {
-    let (origin_x, origin_y) = area.get_base_pixel();
-    ends.sort_by_key(|end| end.1);
-    let mut free = i32::MIN;
-    for (x, y, text, colour) in ends {
-        let y = y.max(free);
-        free = y + 20;
-        let style = ("sans-serif", 14).into_font().color(&colour).pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw(&Text::new(text, (x - origin_x + 9, y - origin_y), style))?;
-    }
-    Ok(())
-}
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;

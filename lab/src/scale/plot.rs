@@ -1,10 +1,10 @@
 //! The picture of docs/SCALE.md: the locks that a fleet gets, by the number that it asks for, and the effect of a fail-over.
 
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::fleet::LINES;
 use super::results::{Scale, Simulated};
+use crate::report::plots::{Area, Fault, names};
 use crate::report::theme::themed;
 
 const SIZE: (u32, u32) = (980, 460);
@@ -21,9 +21,6 @@ const COLOURS: [RGBColor; LINES.len()] = [
     RGBColor(207, 34, 46),
     RGBColor(204, 121, 167),
 ];
-
-type Fault = DrawingAreaErrorKind<std::io::Error>;
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 /// The name and the SVG text, if a fleet was simulated.
 pub(crate) fn picture(scale: &Scale) -> Result<Option<(&'static str, String)>, String> {
@@ -87,10 +84,10 @@ fn load(area: &Area<'_>, fleet: &Simulated) -> Result<(), Fault> {
         chart.draw_series(points.iter().map(|point| Circle::new(*point, 4, colour.filled())))?;
         if let Some(last) = points.last() {
             let (x, y) = chart.backend_coord(last);
-            ends.push((x, y, line.label, colour));
+            ends.push((x, y, line.label.to_string(), colour));
         }
     }
-    names(area, ends)
+    names(area, ends, 18)
 }
 
 /// Acquisitions over time, in percent of those before.
@@ -123,20 +120,6 @@ fn outage(area: &Area<'_>, fleet: &Simulated) -> Result<(), Fault> {
         chart.draw_series(LineSeries::new(shown, colour.stroke_width(2)))?;
         let label = format!("a pause of {} s between locks", outages[at].think_ms / 1_000);
         area.draw(&Text::new(label, (76, 34 + 20 * at as i32), FONT.into_font().color(&colour)))?;
-    }
-    Ok(())
-}
-
-/// The lines' names beside their ends, none upon another.
-fn names(area: &Area<'_>, mut ends: Vec<(i32, i32, &str, RGBColor)>) -> Result<(), Fault> {
-    let (origin_x, origin_y) = area.get_base_pixel();
-    ends.sort_by_key(|end| end.1);
-    let mut free = i32::MIN;
-    for (x, y, text, colour) in ends {
-        let y = y.max(free);
-        free = y + 18;
-        let style = FONT.into_font().color(&colour).pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw(&Text::new(text, (x - origin_x + 9, y - origin_y), style))?;
     }
     Ok(())
 }
