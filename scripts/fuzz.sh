@@ -40,6 +40,8 @@ if ! cargo_fuzz --version >/dev/null 2>&1; then
     ${CARGO:-cargo} install cargo-fuzz --locked
 fi
 
+# Cargo leaves out what fuzzing does not use, so that its copy is the newer one.
+[ -n "$(find fuzz/Cargo.lock -newer Cargo.lock 2>/dev/null)" ] || cp Cargo.lock fuzz/Cargo.lock
 targets=$(cargo_fuzz list)
 if [ -n "${2:-}" ]; then
     printf '%s\n' "$targets" | grep -qx -e "$2" || die "there is no target '$2', but: $(echo "$targets" | tr '\n' ' ')"
