@@ -38,10 +38,14 @@ async fn a_planned_fail_over_leaves_no_second_holder() {
     // Another client asks the new primary as well.
     let other = connect(&sentinels, Client::builder()).await;
     assert!(denied(other.lock("held").try_acquire().await));
+    await_role(&primary, "slave").await;
+    assert_eq!(owner(&mut replica.connect(), "held").unwrap(), held.owner());
     within("the release", held.release()).await.unwrap();
     within("the lock", waiting).await.unwrap().unwrap();
-    let guard = within("a lock", other.lock("held").try_acquire()).await.unwrap();
-    assert_eq!(owner(&mut replica.connect(), "held").unwrap(), guard.owner());
+    for (client, name) in [(&other, "held"), (&client, "new")] {
+        let guard = within("a lock", client.lock(name).try_acquire()).await.unwrap();
+        assert_eq!(owner(&mut replica.connect(), name).unwrap(), guard.owner());
+    }
 }
 
 /// A client believed the first Sentinel that answered: fresh ones locked at a primary that had been replaced.

@@ -138,26 +138,6 @@ async fn locks_and_waits_outlive_the_primary() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_is_replaced_on_purpose() {
-    let Watched { primary, replica, sentinels } = watched().await;
-    let client = connect(&sentinels, Client::builder().lease(LEASE)).await;
-    let held = client.lock("held").acquire().await.unwrap();
-    let waiting = wait_for(&client, "held");
-    await_waiters(&primary, 1).await;
-    wait_for_replicas_in_sync(&primary, &replica);
-    run::<()>(&mut sentinels[0].connect(), "SENTINEL FAILOVER main");
-    await_role(&replica, "master").await;
-    await_waiters(&replica, 1).await;
-    await_role(&primary, "slave").await;
-    assert_eq!(owner(&mut replica.connect(), "held").unwrap(), held.owner());
-    within("the release", held.release()).await.unwrap();
-    within("the lock", waiting).await.unwrap().unwrap();
-    // What is new goes there as well.
-    let guard = within("a lock", client.lock("new").try_acquire()).await.expect("a free lock");
-    assert_eq!(owner(&mut replica.connect(), "new").unwrap(), guard.owner());
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_demoted_unnoticed_is_left() {
     let server = TestServer::start();
     let mut raw = server.connect();
