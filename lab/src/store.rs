@@ -9,10 +9,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::counted;
 use crate::environment::root;
 use crate::fleet;
-use crate::hand_offs::HandOffs;
-use crate::instructions::{self, Instructions};
 use crate::report::{doc, plots};
 use crate::results::{Environment, Results, SCHEMA};
 use crate::scale;
@@ -31,9 +30,9 @@ pub(crate) fn is_main(environment: &Environment) -> bool {
 pub(crate) struct Stored {
     pub(crate) main: Results,
     pub(crate) others: Vec<Results>,
-    instructions: Vec<Instructions>,
-    hand_offs: Vec<HandOffs>,
-    growth: Vec<Value>,
+    pub(crate) instructions: Vec<Value>,
+    pub(crate) hand_offs: Vec<Value>,
+    pub(crate) growth: Vec<Value>,
     pub(crate) limits: Vec<Value>,
     /// Nothing where they were not measured.
     pub(crate) systems: Option<Systems>,
@@ -46,21 +45,11 @@ impl Stored {
     pub(crate) fn all(&self) -> impl Iterator<Item = &Results> {
         std::iter::once(&self.main).chain(&self.others)
     }
+}
 
-    /// The counted instructions of a server that was measured.
-    pub(crate) fn instructions(&self, results: &Results) -> Option<&Instructions> {
-        self.instructions.iter().find(|counted| counted.server == results.environment.server)
-    }
-
-    /// The counted growth of a hand-off by ENQUEUE on a server that was measured.
-    pub(crate) fn growth(&self, results: &Results) -> Option<&Value> {
-        self.growth.iter().find(|counted| counted["server"] == results.environment.server.as_str())
-    }
-
-    /// The counted instructions of hand-offs on a server that was measured.
-    pub(crate) fn hand_offs(&self, results: &Results) -> Option<&HandOffs> {
-        self.hand_offs.iter().find(|counted| counted.server == results.environment.server)
-    }
+/// What was counted on a server that was measured.
+pub(crate) fn of<'a>(counted: &'a [Value], results: &Results) -> Option<&'a Value> {
+    counted.iter().find(|one| one["server"] == results.environment.server.as_str())
 }
 
 fn folder() -> PathBuf {
@@ -140,10 +129,10 @@ pub(crate) fn load() -> Result<Stored, String> {
     Ok(Stored {
         main: all.remove(main),
         others: all,
-        instructions: instructions::load("instructions")?,
-        hand_offs: instructions::load("hand-offs")?,
-        growth: instructions::load("growth")?,
-        limits: instructions::load("limits")?,
+        instructions: counted::load("instructions")?,
+        hand_offs: counted::load("hand-offs")?,
+        growth: counted::load("growth")?,
+        limits: counted::load("limits")?,
         systems: systems::load()?,
         threads: threads::stored()?,
     })

@@ -6,7 +6,7 @@ use minijinja::value::Serde;
 use super::{stalls, targets, template};
 use crate::results::Results;
 use crate::scale::Scale;
-use crate::store::Stored;
+use crate::store::{self, Stored};
 use crate::threads;
 
 /// The page.
@@ -17,9 +17,9 @@ pub(crate) fn page(stored: &Stored, scale: Option<&Scale>) -> String {
         others => Serde(&stored.others),
         targets => Serde(targets::rows(stored)),
         client_targets => Serde(main.client.as_ref().map(targets::of_client)),
-        instructions => Serde(stored.all().map(|results| stored.instructions(results)).collect::<Vec<_>>()),
-        hand_offs => Serde(stored.hand_offs(main)),
-        growth => Serde(stored.growth(main)),
+        instructions => Serde(stored.all().map(|results| store::of(&stored.instructions, results)).collect::<Vec<_>>()),
+        hand_offs => Serde(store::of(&stored.hand_offs, main)),
+        growth => Serde(store::of(&stored.growth, main)),
         limits => Serde(&stored.limits),
         stalls => Serde(main.stalls.as_ref().map(stalls::cases)),
         scale => Serde(scale),

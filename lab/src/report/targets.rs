@@ -9,12 +9,13 @@ use super::template::{figure, grouped, number};
 use crate::client::Who;
 use crate::contender::Contender;
 use crate::contention::Protocol;
+use crate::counted::figure as figure_of;
 use crate::memory::What;
 use crate::placement::Placement;
 use crate::redisson::Release;
 use crate::results::{Client, Contention, Results};
 use crate::spread::Spread;
-use crate::store::Stored;
+use crate::store::{self, Stored};
 use crate::uncontended::Setting;
 
 /// The depth that the targets are about.
@@ -32,7 +33,7 @@ const HAND_OFFS: [(&str, &str, f64); 3] = [
 ];
 
 /// How often a hand-off by BLOCK opens the lock's key: its release, and the acquire that waits.
-const KEY_OPENS: u64 = 3;
+const KEY_OPENS: f64 = 3.0;
 
 /// The CPU of an acquire and a release to another way's, at most.
 const RATIOS: [(Contender, f64); 2] =
@@ -116,18 +117,19 @@ impl Table<'_> {
         for (reason, way, with, most) in INSTRUCTIONS {
             let what = format!("acquire + release, instructions to those of SET NX PX + DEL{with}");
             self.row(Some(reason), what, at_most(most), |results| {
-                Some(cell(stored.instructions(results)?.way(way)?.ratio(), most))
+                let counted = store::of(&stored.instructions, results)?;
+                Some(cell(figure_of(counted, way, "rlock")? / figure_of(counted, way, "set_del")?, most))
             });
         }
         for (label, way, most) in HAND_OFFS {
             let what = format!("hand-off, instructions to those of RPUSH + BLPOP, {label}");
             self.row(Some("hand-off"), what, at_most(most), |results| {
-                Some(cell(stored.hand_offs(results)?.way(way)?.ratio, most))
+                Some(cell(figure_of(store::of(&stored.hand_offs, results)?, way, "ratio")?, most))
             });
         }
         let what = "hand-off, opens of the lock's key, BLOCK".into();
         self.row(Some("hand-off"), what, at_most(KEY_OPENS), |results| {
-            let opens = stored.hand_offs(results)?.way("block")?.key_opens;
+            let opens = figure_of(store::of(&stored.hand_offs, results)?, "block", "key_opens")?;
             Some(Cell { measured: opens.to_string(), met: opens <= KEY_OPENS })
         });
     }
