@@ -13,7 +13,7 @@ tools=$(realpath -m "${CARGO_TARGET_DIR:-target}")/interop/tools
 first() { sed -n "s/$1/\1/p" "$2" | sort -V | tail -n 1; }
 java=$(first '.*<maven.compiler.release>\([0-9]*\)<.*' integration/pom.xml)
 go=$(first '^go \([0-9.]*\)$' $here/go/go.mod)
-node=$(first '.*"node": *">= *\([0-9.]*\)".*' $here/node/package-lock.json)
+node=$(first '.*"node": *">= *\([0-9.]*\)".*' clients/javascript/package.json)
 # Of Maven's plugins in pom.xml, of redis-py, and of the lock file's format.
 maven=3.6.3 python=3.10 npm=7
 # Of the words in docs/clients/code/locks.php and locks.rb.
