@@ -3,21 +3,19 @@
 
 mod slots;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::Connection;
-use rlock_client::{Any, Client, Durability, Error, Guard, Lock};
+use rlock_client::Durability;
 use rlock_testkit::clients;
-use rlock_testkit::clients::cluster::{Cluster, await_role, failing_soon, slot};
+use rlock_testkit::clients::cluster::{await_role, failing_soon, slot};
+use rlock_testkit::clients::contest::Contest;
 use rlock_testkit::commands::{SOON, counter, say, story};
 use rlock_testkit::held::{Awaited, KINDS, all_is_held, hold};
 use rlock_testkit::waiting::Waiting;
 use rlock_testkit::whole_slots::moves_whole_slots;
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 use slots::{await_replicas, cluster, place_on, replica_agrees};
-use tokio::task::JoinHandle;
 
 /// The time limit for a fail-over on a busy machine.
 const FAILED_OVER: Duration = Duration::from_secs(40);
@@ -120,84 +118,6 @@ fn a_primary_that_is_replaced_on_purpose() {
     }
 }
 
-/// Locks of every kind that many tasks acquire in turn by the Rust client, and their current holders.
-struct Contest {
-    place: String,
-    writers: [AtomicUsize; 4],
-    readers: AtomicUsize,
-    last_token: AtomicU64,
-    turns: AtomicUsize,
-    over: AtomicBool,
-}
-
-impl Contest {
-    /// A lock of a random kind: its number, and whether it is shared.
-    fn lock(&self, client: &Client) -> (usize, bool, Lock<Any>) {
-        let name = |kind: &str| format!("{}{kind}", self.place);
-        let (number, shared, lock) = match fastrand::u8(..5) {
-            0 => (0, false, client.lock(name("plain")).any()),
-            1 => (1, false, client.lock(name("fair")).fair().any()),
-            2 => (2, false, client.lock(name("fenced")).fenced().any()),
-            3 => (3, false, client.read_write_lock(name("page")).write().any()),
-            _ => (3, true, client.read_write_lock(name("page")).read().any()),
-        };
-        (number, shared, lock.durability(Durability::Replicas(1)))
-    }
-
-    async fn take_part(self: Arc<Self>, client: Client) {
-        while !self.over.load(Ordering::SeqCst) {
-            let (number, shared, lock) = self.lock(&client);
-            let guard = match lock.acquire().await {
-                Ok(guard) => guard,
-                // A fail-over can come between the lock and its replica: the client has released the lock.
-                Err(Error::Durability { .. } | Error::Transport { .. }) => continue,
-                Err(error) => panic!("{error}"),
-            };
-            self.hold(number, shared, &guard).await;
-            self.turns.fetch_add(1, Ordering::SeqCst);
-            match guard.release().await {
-                Ok(()) | Err(Error::OutcomeUnknown { .. }) => (),
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
-
-    /// Asserts, during a hold, that no excluded owner holds the lock too.
-    async fn hold(&self, number: usize, shared: bool, guard: &Guard<Any>) {
-        if shared {
-            self.readers.fetch_add(1, Ordering::SeqCst);
-        } else {
-            assert_eq!(self.writers[number].fetch_add(1, Ordering::SeqCst), 0, "two hold lock {number}");
-        }
-        if let Some(token) = guard.token() {
-            let last = self.last_token.swap(token, Ordering::SeqCst);
-            assert!(token > last, "token {token} after {last}");
-        }
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(..5))).await;
-        let beside = if shared { &self.writers[3] } else { &self.readers };
-        assert!(number != 3 || beside.load(Ordering::SeqCst) == 0, "a reader beside a writer");
-        guard.check().unwrap();
-        if shared { &self.readers } else { &self.writers[number] }.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Waits for this number of further turns.
-    async fn go_on(&self, turns: usize) {
-        let goal = self.turns.load(Ordering::SeqCst) + turns;
-        clients::eventually("more turns", || (self.turns.load(Ordering::SeqCst) >= goal).then_some(())).await;
-    }
-}
-
-async fn begin(contest: &Arc<Contest>, cluster: &Cluster) -> Vec<JoinHandle<()>> {
-    let mut workers = Vec::new();
-    for _ in 0..3 {
-        // A lease that outlasts a fail-over on a busy machine.
-        let builder = Client::builder().lease(Duration::from_secs(24));
-        let client = clients::connect_to_new(&builder, &cluster.url()).await;
-        workers.extend((0..5).map(|_| tokio::spawn(contest.clone().take_part(client.clone()))));
-    }
-    workers
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::too_many_lines, reason = "one history")]
 async fn never_two_holders_of_any_kind() {
@@ -205,15 +125,8 @@ async fn never_two_holders_of_any_kind() {
     let mut cluster = cluster();
     let place = place_on(&cluster, 0);
     let slot = slot(&mut cluster.primaries[0].connect(), &place);
-    let contest = Arc::new(Contest {
-        place: place.clone(),
-        writers: Default::default(),
-        readers: AtomicUsize::new(0),
-        last_token: AtomicU64::new(0),
-        turns: AtomicUsize::new(0),
-        over: AtomicBool::new(false),
-    });
-    let workers = begin(&contest, &cluster).await;
+    let contest = Contest::of_all_kinds(&place, Durability::Replicas(1));
+    let workers = contest.begin(&cluster, 5).await;
     let at_once = moves_whole_slots(&cluster.primaries[0]);
     for (from, to) in [(0, 1), (1, 2), (2, 0)] {
         contest.go_on(60).await;
@@ -234,10 +147,7 @@ async fn never_two_holders_of_any_kind() {
     // It has lost its data, so it must come back as a replica.
     let old = failing_soon().port(port).dir(stopped).start();
     contest.go_on(100).await;
-    contest.over.store(true, Ordering::SeqCst);
-    for worker in workers {
-        clients::within("an end", worker).await.unwrap();
-    }
+    contest.end(workers).await;
     let client = &mut heir.connect();
     eventually("all to be free", SOON, || {
         let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(client).unwrap();

@@ -20,13 +20,7 @@ pub struct Kind {
 
 /// One of each kind.
 pub const KINDS: [Kind; 6] = [
-    Kind {
-        name: "plain",
-        held: &[("n:1", "", 1)],
-        awaited: "",
-        renewed: &[("n:1", "")],
-        given_back: &["n:1"],
-    },
+    PLAIN,
     Kind {
         name: "page",
         held: &[("n:1", "READ", 1), ("n:1", "READ", 2), ("n:2", "READ", 1)],
@@ -41,20 +35,8 @@ pub const KINDS: [Kind; 6] = [
         renewed: &[("n:1", "WRITE"), ("n:1", "READ")],
         given_back: &["n:1 WRITE", "n:1 READ"],
     },
-    Kind {
-        name: "fair",
-        held: &[("n:1", "FAIR", 1)],
-        awaited: "FAIR",
-        renewed: &[("n:1", "")],
-        given_back: &["n:1"],
-    },
-    Kind {
-        name: "fenced",
-        held: &[("n:1", "FENCED", 1)],
-        awaited: "FENCED",
-        renewed: &[("n:1", "")],
-        given_back: &["n:1"],
-    },
+    Kind { name: "fair", held: &[("n:1", "FAIR", 1)], awaited: "FAIR", ..PLAIN },
+    Kind { name: "fenced", held: &[("n:1", "FENCED", 1)], awaited: "FENCED", ..PLAIN },
     Kind {
         name: "slots",
         held: &[("n:1", "PERMITS 2", 1), ("n:2", "PERMITS 2", 1)],
@@ -63,6 +45,14 @@ pub const KINDS: [Kind; 6] = [
         given_back: &["n:1", "n:2"],
     },
 ];
+
+const PLAIN: Kind = Kind {
+    name: "plain",
+    held: &[("n:1", "", 1)],
+    awaited: "",
+    renewed: &[("n:1", "")],
+    given_back: &["n:1"],
+};
 
 impl Kind {
     /// The lock's name in this place: the place is empty or a hash tag.

@@ -1,85 +1,17 @@
 //! Many clients want the same locks of a cluster while it changes: no two ever hold one, and nothing is left behind.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rlock_client::{Builder, Client, Durability, Error};
+use rlock_client::{Client, Durability};
 use rlock_testkit::clients::cluster::{Cluster, failing_soon};
-use rlock_testkit::clients::{eventually, seed, waiters, within};
-use tokio::task::JoinHandle;
+use rlock_testkit::clients::contest::Contest;
+use rlock_testkit::clients::{connect_to_new, eventually, seed, waiters, within};
 
 use crate::cluster_changes::owner;
 
 /// A lease that outlasts a fail-over on a busy machine.
 const LEASE: Duration = Duration::from_secs(24);
-
-async fn connect(cluster: &Cluster, builder: Builder) -> Client {
-    within("a client to connect", builder.connect(&cluster.url())).await.expect("a client")
-}
-
-/// Locks that many take in turn, and the number of tasks inside each.
-struct Contest {
-    names: Vec<String>,
-    durability: Durability,
-    inside: Vec<AtomicUsize>,
-    turns: AtomicUsize,
-    over: AtomicBool,
-}
-
-impl Contest {
-    fn new(names: Vec<String>, durability: Durability) -> Arc<Contest> {
-        let inside = names.iter().map(|_| AtomicUsize::new(0)).collect();
-        let (turns, over) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Arc::new(Contest { names, durability, inside, turns, over })
-    }
-
-    /// Lets `tasks` tasks of each of three clients take part.
-    async fn begin(self: &Arc<Self>, cluster: &Cluster, tasks: usize) -> Vec<JoinHandle<()>> {
-        let mut workers = Vec::new();
-        for _ in 0..3 {
-            let client = connect(cluster, Client::builder().lease(LEASE)).await;
-            workers.extend((0..tasks).map(|_| tokio::spawn(self.clone().take_part(client.clone()))));
-        }
-        workers
-    }
-
-    async fn end(&self, workers: Vec<JoinHandle<()>>) {
-        self.over.store(true, Ordering::SeqCst);
-        for worker in workers {
-            within("an end", worker).await.unwrap();
-        }
-    }
-
-    /// Takes locks as fast as it can, and checks that no other task has them.
-    async fn take_part(self: Arc<Self>, client: Client) {
-        while !self.over.load(Ordering::SeqCst) {
-            let number = fastrand::usize(..self.names.len());
-            let lock = client.lock(&self.names[number]).durability(self.durability);
-            let guard = match lock.acquire().await {
-                Ok(guard) => guard,
-                // A fail-over may come between the lock and its replica, and so the lock is released.
-                Err(Error::Durability { .. } | Error::Transport { .. }) => continue,
-                Err(error) => panic!("{error}"),
-            };
-            assert_eq!(self.inside[number].fetch_add(1, Ordering::SeqCst), 0, "two hold lock {number}");
-            tokio::time::sleep(Duration::from_millis(fastrand::u64(..5))).await;
-            guard.check().unwrap();
-            self.inside[number].fetch_sub(1, Ordering::SeqCst);
-            self.turns.fetch_add(1, Ordering::SeqCst);
-            match guard.release().await {
-                Ok(()) | Err(Error::OutcomeUnknown { .. }) => (),
-                Err(error) => panic!("{error}"),
-            }
-        }
-    }
-
-    /// Waits for `turns` more turns.
-    async fn go_on(&self, turns: usize) {
-        let goal = self.turns.load(Ordering::SeqCst) + turns;
-        eventually("more turns", || (self.turns.load(Ordering::SeqCst) >= goal).then_some(())).await;
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn never_two_holders() {
@@ -160,7 +92,7 @@ async fn slots_that_move_at_one_moment() {
 #[expect(clippy::too_many_lines, reason = "one history")]
 async fn cancellations_while_slots_move_leave_nothing_behind() {
     let cluster = Cluster::start(3);
-    let client = connect(&cluster, Client::builder().lease(LEASE)).await;
+    let client = connect_to_new(&Client::builder().lease(LEASE), &cluster.url()).await;
     let mut random = fastrand::Rng::with_seed(seed());
     let names: Arc<Vec<_>> = Arc::new(['a', 'b', 'c', 'd'].map(|letter| cluster.lock_on(0, letter)).into());
     let mut tasks = Vec::new();

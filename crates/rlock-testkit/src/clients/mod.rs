@@ -1,6 +1,7 @@
 //! Helpers that the tests of the client share.
 
 pub mod cluster;
+pub mod contest;
 pub mod process;
 pub mod proxy;
 pub mod watched;
