@@ -131,7 +131,7 @@ class Driver:
         async def watch() -> None:
             nonlocal guard
             await guard.lost.wait()
-            why = next(one.machine.why for one in guard._ones if one.is_lost)
+            why = next(one.machine.why for one in guard._ones if one.machine.why)
             if why == "closed":
                 # A guard that is dropped is released.
                 del guard
