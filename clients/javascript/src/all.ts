@@ -73,8 +73,9 @@ export class LockAll {
 
   /** @internal */
   constructor(names: readonly string[], wait: number, lock: (name: string) => Handle<Guard>) {
+    // A string has names of one character.
+    if (!Array.isArray(names) || names.length === 0) throw new Invalid("give an array with the name of at least one lock");
     const ordered = [...new Set(names)].map(lock).sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)));
-    if (ordered.length === 0) throw new Invalid("name at least one lock");
     this.#locks = ordered;
     this.#wait = wait;
   }

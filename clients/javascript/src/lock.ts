@@ -69,9 +69,9 @@ export function times(options: Pick<ReadOptions, "lease" | "wait" | "sessionGrac
   };
 }
 
-function checkOwner(owner: string): void {
-  const bytes = Buffer.byteLength(owner);
-  if (bytes < 1 || bytes > 512) throw new Invalid("an owner has 1 to 512 bytes");
+function checkText(what: string, text: unknown, most: number): void {
+  const bytes = typeof text === "string" ? Buffer.byteLength(text) : 0;
+  if (bytes < 1 || bytes > most) throw new Invalid(`${what} is a string of 1 to ${String(most)} bytes`);
 }
 
 const READ = ["lease", "wait", "renew", "sessionGrace", "atLeast", "maxHold", "owner"];
@@ -193,10 +193,10 @@ export class Handle<G extends Guard> {
     guard: new (acquisition: Acquisition) => G,
     permits?: number,
   ) {
-    if (typeof name !== "string" || name === "") throw new Invalid("the name of a lock is a string that is not empty");
+    checkText("the name of a lock", name, 1024);
     known("this lock", options, OPTIONS[mode]);
     const { renew = true, fair = false, fenced = false, atLeast = 0, maxHold = Infinity, owner } = options;
-    checkOwner(owner ?? "x");
+    checkText("an owner", owner ?? "x", 512);
     this.#client = client;
     const hold = { atLeast: milliseconds("atLeast", atLeast, 0), maxHold: waiting("maxHold", maxHold) };
     this.#order = { lock: name, mode, ...times(options, client.defaults), ...hold, renew, fair, fenced, permits };
@@ -217,7 +217,7 @@ export class Handle<G extends Guard> {
 
   /** Adopts the lock of an owner that another process has detached. Rejects with `LockLost` if the owner no longer holds it. */
   async adopt(owner: string): Promise<G> {
-    checkOwner(owner);
+    checkText("an owner", owner, 512);
     return new this.#guard(await this.#client.acquire({ ...this.#order, wait: 0, owner }, undefined, true));
   }
 

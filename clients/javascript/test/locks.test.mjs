@@ -298,7 +298,9 @@ for (const driver of await drivers()) {
         const wrong = [
           () => client.lock(7),
           () => client.lock(""),
+          () => client.lock("x".repeat(1_025)),
           () => client.lockAll([]),
+          () => client.lockAll("ab"),
           ...[0, 2 ** 31, 1.5, Number.NaN].map((permits) => () => client.semaphore("a", permits)),
           () => client.semaphore("a", 2, { fenced: true }),
           () => client.lock(name, { atLeast: -1 }),
@@ -308,6 +310,7 @@ for (const driver of await drivers()) {
           () => client.lock(name, { wait: -1 }),
           () => client.lock(name, { wait: NaN }),
           () => client.lock(name, { owner: "" }),
+          () => client.lock(name, { owner: 7 }),
           () => client.lock(name, { owner: "x".repeat(513) }),
           () => client.lock(name, { sessionGrace: 99 }),
           () => client.lock(name, { sessionGrace: "1s" }),

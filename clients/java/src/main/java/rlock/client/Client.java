@@ -181,10 +181,7 @@ public final class Client implements AutoCloseable {
   }
 
   private Plan plan(String name, Mode mode) {
-    if (name == null || name.isEmpty()) {
-      throw new Invalid("the name of a lock is a text that is not empty, not " + name);
-    }
-    Plan plan = new Plan(name, mode);
+    Plan plan = new Plan(Plan.checked("the name of a lock", name, 1024), mode);
     plan.lease = Settings.lease(settings.lease);
     plan.limit = settings.wait == null ? Machine.NEVER : settings.wait.toNanos();
     plan.response = settings.response(plan.lease);

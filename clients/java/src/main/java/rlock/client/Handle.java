@@ -1,13 +1,10 @@
 package rlock.client;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.function.Consumer;
-import rlock.client.RlockException.Invalid;
 
 /**
  * A lock by its name. It does no I/O until it is acquired; each acquisition has a new owner, unless
@@ -122,11 +119,7 @@ public abstract sealed class Handle<H extends Handle<H, G>, G extends Guard> imp
    * @return a copy
    */
   public final H withOwner(String owner) {
-    int bytes = owner == null ? 0 : owner.getBytes(UTF_8).length;
-    if (bytes < 1 || bytes > 512) {
-      throw new Invalid("an owner has 1 to 512 bytes, not " + bytes);
-    }
-    return with(plan -> plan.owner = owner);
+    return with(plan -> plan.owner = Plan.checked("an owner", owner, 512));
   }
 
   @Override

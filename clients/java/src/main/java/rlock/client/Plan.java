@@ -1,6 +1,9 @@
 package rlock.client;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import java.util.function.Consumer;
+import rlock.client.RlockException.Invalid;
 import rlock.client.Wire.Mode;
 
 /** What is asked for. Times are in nanoseconds. Nothing changes a plan that is in use. */
@@ -44,6 +47,15 @@ final class Plan implements Cloneable {
   Plan(String lock, Mode mode) {
     this.lock = lock;
     this.mode = mode;
+  }
+
+  /** A text that the server takes. */
+  static String checked(String what, String text, int most) {
+    int bytes = text == null ? 0 : text.getBytes(UTF_8).length;
+    if (bytes < 1 || bytes > most) {
+      throw new Invalid("%s has 1 to %d bytes, not %d".formatted(what, most, bytes));
+    }
+    return text;
   }
 
   /** A changed copy. */

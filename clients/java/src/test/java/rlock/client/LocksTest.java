@@ -589,6 +589,7 @@ class LocksTest {
     try (Client nowhere = new Client("redis://127.0.0.1:1")) {
       assertThrows(Unreachable.class, () -> nowhere.lock("a").acquire());
       assertThrows(Invalid.class, () -> nowhere.lock(""));
+      assertThrows(Invalid.class, () -> nowhere.lock("ü".repeat(513)));
       assertThrows(Invalid.class, () -> nowhere.semaphore("a", 0));
       assertThrows(Invalid.class, () -> nowhere.lock("a").withWait(Duration.ofMillis(-1)));
       assertThrows(Invalid.class, () -> nowhere.lock("a").withOwner(null));
