@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -105,3 +106,10 @@ def test_once_the_next_server_was_asked_the_old_one_proves_no_session(server: Se
             held.check()
         assert other.refusing
     other.close()
+
+
+def test_a_first_connection_has_its_time_however_short_the_grace_is(proxy: Proxy, name: str) -> None:
+    proxy.holding.set()
+    threading.Timer(0.6, proxy.holding.clear).start()
+    with Client(proxy.url, session_grace=0.4) as client, client.lock(name, wait=10) as held:
+        held.check()

@@ -97,7 +97,7 @@ class Link:
 
     def patience(self, least: int = 0) -> int:
         """For an answer, or the next connection: half the grace of a session, so that both fit into it."""
-        return min(max(self.engine.response, least), self.grace() // 2)
+        return min(max(self.engine.response, least), self.grace() // 2 if self.engine.reached else NO_GRACE)
 
     def beat(self) -> None:
         """Asks now whether it lives, and then again and again; not while it is down."""
