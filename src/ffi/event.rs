@@ -24,7 +24,7 @@ pub(crate) enum ServerEvent {
     Demoted,
     /// The server is a primary now.
     Promoted,
-    /// The server is a replica, and its primary's data have arrived: all of them, or what was missing comes next.
+    /// The server is a replica, and its link to the primary is up: it has all of the primary's data, or the missing part follows.
     Synchronised,
     /// The server begins to load this.
     Loads(LoadedFrom),

@@ -76,8 +76,8 @@ impl RedGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::LockLost`] if too few servers had it; [`Error::OutcomeUnknown`] if too many replies are lost to
-    /// know.
+    /// [`Error::LockLost`] if too few servers had it; [`Error::OutcomeUnknown`] if it is unknown whether
+    /// they had it, because too many replies were lost.
     pub async fn release(mut self) -> Result<(), Error> {
         let members = self.held.members.clone();
         self.tasks.abort_all();
