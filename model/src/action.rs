@@ -51,10 +51,10 @@ pub(crate) enum Action {
     End { owner: u8, age: Age },
     /// RENEW arrives on this connection while the owner uses a younger one.
     Late { party: Party, by: u8 },
-    /// RENEW without SESSION.
-    Detach { party: Party },
-    /// RENEW without SESSION, and then with it, on the oldest connection, as that of another process.
-    Adopt { party: Party },
+    /// RENEW without SESSION: to detach, or on the oldest connection to adopt, as another process does.
+    Untie { party: Party, age: Age },
+    /// The same arrives late on this connection, which its owner has closed.
+    LateUntie { party: Party, by: u8 },
     /// The wall clock steps forward or back by this many ms.
     Step { ms: i8 },
 }
@@ -169,8 +169,12 @@ impl fmt::Display for Action {
                 write!(f, "the server sees the end of a connection of o{owner}: {age:?}")
             }
             Self::Late { party, by } => write!(f, "o{}: RENEW {party} on old connection {by}", party.owner),
-            Self::Detach { party } => write!(f, "o{}: RENEW {party} without SESSION", party.owner),
-            Self::Adopt { party } => write!(f, "o{} adopts {party} on its oldest connection", party.owner),
+            Self::Untie { party, age } => {
+                write!(f, "o{}: RENEW {party} without SESSION: {age:?}", party.owner)
+            }
+            Self::LateUntie { party, by } => {
+                write!(f, "o{}: RENEW {party} without SESSION on closed connection {by}", party.owner)
+            }
             Self::Step { ms } => write!(f, "the wall clock steps by {ms} ms"),
         }
     }

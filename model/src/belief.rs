@@ -17,7 +17,7 @@ pub(crate) fn believe(sim: &Sim, ghost: &mut Ghost, (party, by): (Party, u8), ho
 }
 
 /// RENEW without SESSION on a connection of the owner, which believes the answer.
-pub(crate) fn detach_on(sim: &Sim, ghost: &mut Ghost, party: Party, by: u8) -> Result<Reply, Error> {
+pub(crate) fn untie_on(sim: &Sim, ghost: &mut Ghost, party: Party, by: u8) -> Result<Reply, Error> {
     let Party { owner, lock, mode } = party;
     let (name, lock) = (scene::owner(owner), scene::lock(lock));
     let request = Renew { owner: Owner::new(&name)?, lease: lease(), mode: said(mode), session: None };

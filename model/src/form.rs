@@ -168,7 +168,9 @@ fn write(scene: &Scene, renaming: &Renaming, state: &State, form: &mut Vec<i64>)
     });
     append_sorted(beliefs, form);
     let connections = state.ghost.connections.iter().map(|(owner, connections)| {
-        [renaming.owner(*owner), connections.count.into(), connections.present.into()]
+        let [count, present, silent] =
+            [connections.count, connections.present, connections.silent].map(i64::from);
+        [renaming.owner(*owner), count, present, silent]
     });
     append_sorted(connections, form);
     for (ticket, grant) in &state.ghost.grants {

@@ -75,11 +75,13 @@ pub(crate) struct Connections {
     pub(crate) count: u8,
     /// Those that the server has: a bit for each.
     pub(crate) present: u8,
+    /// Those of which the last command has arrived: a bit for each.
+    pub(crate) silent: u8,
 }
 
 impl Default for Connections {
     fn default() -> Self {
-        Self { count: 1, present: 1 }
+        Self { count: 1, present: 1, silent: 0 }
     }
 }
 
@@ -92,6 +94,11 @@ impl Connections {
     /// Whether the server has this one.
     pub(crate) fn has(self, number: u8) -> bool {
         self.present & (1 << number) != 0
+    }
+
+    /// Whether more commands may arrive on this one.
+    pub(crate) fn speaks(self, number: u8) -> bool {
+        self.has(number) && self.silent & (1 << number) == 0
     }
 
     /// Whether the server has one beside that in use, from which commands may still arrive.
@@ -266,9 +273,7 @@ impl Ghost {
 
     /// A reply on this connection says what an owner holds, and until when; `tied`: its call had SESSION.
     pub(crate) fn answered(&mut self, party: Party, (holds, ends): (i64, UnixMs), (by, tied): (u8, bool)) {
-        let has_ended = |before: &Belief| before.tied && !self.connections(party.owner).has(before.by);
-        let before = self.belief(party).filter(|before| !(tied && has_ended(before)));
-        let youngest = before.map_or(by, |before| before.youngest.max(by));
+        let youngest = self.belief(party).map_or(by, |before| before.youngest.max(by));
         self.believe(party, Belief { holds, ends, by, tied, youngest });
     }
 

@@ -62,7 +62,7 @@ pub(crate) enum May {
     Server,
     /// All calls have sessions, and connections end and are followed by others.
     Sessions,
-    /// Owners untie their holds, and tie them again on an older connection.
+    /// Owners untie their holds, and tie them again, also on an older connection.
     Detaches,
     /// The wall clock steps.
     Clock,
@@ -195,7 +195,7 @@ pub(crate) const SCENES: [Scene; 16] = [
         about: "2 owners with sessions untie their holds and tie them again; connections end, late commands arrive",
         owners: 2,
         may: &[Sessions, Detaches],
-        depth: 20,
+        depth: 14,
         ..NOTHING
     },
     Scene {

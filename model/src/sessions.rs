@@ -1,11 +1,12 @@
 //! Connections of owners with sessions: they end, are followed by others, and late commands arrive on them.
 
+use rlock_core::locks::Session;
 use rlock_core::{Error, Expiry, Reply};
 use rlock_sim::Sim;
 
 use crate::action::{Action, Age};
-use crate::belief::{detach_on, renew_on};
-use crate::ghost::{Ghost, Party, Violation};
+use crate::belief::{renew_on, untie_on};
+use crate::ghost::{Belief, Ghost, Party, Violation};
 use crate::requests::{client_id, grace};
 use crate::scene::{self, May, Scene};
 use crate::state::State;
@@ -31,13 +32,15 @@ pub(crate) fn end(sim: &Sim, ghost: &mut Ghost, owner: u8, age: Age) {
     sim.end_connection(client_id(owner, ended));
 }
 
-/// Whether a call with SESSION on this connection must be refused: it is not that of the last call, and older than one before, and the
-/// connection of the tie has not ended.
+/// Whether a call with SESSION on this connection must be refused: it is not that of the last call, and older than one before.
 pub(crate) fn is_old(ghost: &Ghost, party: Party, by: u8) -> bool {
-    ghost.belief(party).is_some_and(|belief| {
-        let is_over = belief.tied && !ghost.connections(party.owner).has(belief.by);
-        by != belief.by && by < belief.youngest && !is_over
-    })
+    ghost.belief(party).is_some_and(|belief| by != belief.by && by < belief.youngest)
+}
+
+/// Whether the owner uses an older connection than the last that it opened, which has ended. The server may refuse its SESSION there.
+pub(crate) fn falls_back(ghost: &Ghost, owner: u8) -> bool {
+    let connections = ghost.connections(owner);
+    connections.newest() + 1 < connections.count
 }
 
 /// RENEW on an old connection. An owner that is answered believes it.
@@ -53,12 +56,15 @@ pub(crate) fn late(
     let answer = renew_on(scene, sim, ghost, party, by);
     let tie = sim.locks(|locks| locks.session(lock.name(), &name, party.mode)).map(|tie| tie.client);
     let has_tie = |number| tie == Some(client_id(owner, number));
-    let may_be_refused = believed.is_none() || must_be_refused;
+    // An answer that its owner did not receive may have gone to a younger one.
+    let may_be_refused = believed.is_none_or(|belief| belief.by != by);
     let is_right = match answer {
         Err(Error::TiedToAnother) => {
             may_be_refused && (0..connections.count).any(|of| of != by && connections.has(of) && has_tie(of))
         }
-        Err(Error::Untied) => may_be_refused && tie.is_none(),
+        Err(Error::Untied) => {
+            may_be_refused && !(0..connections.count).any(|of| connections.has(of) && has_tie(of))
+        }
         Ok(Reply::Renewed) => !must_be_refused && has_tie(by),
         Ok(Reply::NotRenewed) => believed.is_none(),
         _ => false,
@@ -68,25 +74,24 @@ pub(crate) fn late(
     is_right.then_some(()).ok_or_else(wrong)
 }
 
-/// RENEW without SESSION on the connection in use.
-pub(crate) fn detach(sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
-    let newest = ghost.connections(party.owner).newest();
-    match detach_on(sim, ghost, party, newest) {
+/// RENEW without SESSION on this connection. The next RENEW there ties the hold again.
+pub(crate) fn untie(sim: &Sim, ghost: &mut Ghost, (party, by): (Party, u8)) -> Result<(), Violation> {
+    match untie_on(sim, ghost, party, by) {
         Ok(Reply::Renewed) => Ok(()),
         other => Err(format!("o{} holds {party}, and RENEW without SESSION answered {other:?}", party.owner)),
     }
 }
 
-/// RENEW without SESSION, and then with it, on this connection: nothing refuses the second one.
-pub(crate) fn adopt(
-    scene: &Scene,
-    sim: &Sim,
-    ghost: &mut Ghost,
-    (party, by): (Party, u8),
-) -> Result<(), Violation> {
-    let answers = (detach_on(sim, ghost, party, by), renew_on(scene, sim, ghost, party, by));
-    let is_right = answers == (Ok(Reply::Renewed), Ok(Reply::Renewed));
-    is_right.then_some(()).ok_or_else(|| format!("o{} adopts {party}: {answers:?}", party.owner))
+/// RENEW without SESSION arrives on a closed connection. No caller receives the answer, for which the owner waits with the next
+/// command there.
+pub(crate) fn late_untie(sim: &Sim, ghost: &mut Ghost, (party, by): (Party, u8)) -> Result<(), Violation> {
+    let believed = ghost.belief(party);
+    untie(sim, ghost, (party, by))?;
+    if let (Some(before), Some(now)) = (believed, ghost.belief(party)) {
+        ghost.believe(party, Belief { ends: before.ends, ..now });
+    }
+    ghost.connections.entry(party.owner).or_default().silent |= 1 << by;
+    Ok(())
 }
 
 /// Connections end and are followed by others, twice for each owner.
@@ -113,12 +118,18 @@ fn tying(scene: &Scene, state: &State, party: Party, actions: &mut Vec<Action>) 
     let (connections, believed) = (state.ghost.connections(party.owner), state.ghost.belief(party));
     let (oldest, newest) = (connections.oldest(), connections.newest());
     let detaches = scene.may(May::Detaches);
-    let old = (oldest..newest).filter(|by| connections.has(*by)).take(if detaches { 2 } else { 1 });
-    actions.extend(old.map(|by| Action::Late { party, by }));
+    let old = (oldest..newest).filter(|by| connections.speaks(*by)).take(if detaches { 2 } else { 1 });
+    actions.extend(old.clone().map(|by| Action::Late { party, by }));
     if detaches && believed.is_some() {
-        actions.push(Action::Detach { party });
-        actions.extend((oldest < newest).then_some(Action::Adopt { party }));
+        let ages = [Age::Newest, Age::Oldest].into_iter().take(if oldest < newest { 2 } else { 1 });
+        actions.extend(ages.map(|age| Action::Untie { party, age }));
+        actions.extend(old.map(|by| Action::LateUntie { party, by }));
     }
+}
+
+fn session(state: &State, party: Party) -> Option<Session> {
+    let (lock, name) = (scene::lock(party.lock), scene::owner(party.owner));
+    state.locks.session(lock.name(), &name, party.mode)
 }
 
 /// The holds of an owner without a connection end with the grace period, once the timer has done all due work.
@@ -130,7 +141,8 @@ pub(crate) fn check(scene: &Scene, state: &State) -> Result<(), Violation> {
     let latest = world.now.after(grace());
     for owner in (0..scene.owners).filter(|owner| !state.ghost.connections(*owner).is_up()) {
         let latest = Expiry::At(latest);
-        let is_tied = |party: &Party| state.ghost.belief(*party).is_none_or(|belief| belief.tied);
+        // Any call without SESSION, a late one too, has untied the hold.
+        let is_tied = |party: &Party| !scene.may(May::Detaches) || session(state, *party).is_some();
         let stays = |party: &Party| state.hold(*party).is_some_and(|(_, ends)| ends.later(latest) != latest);
         if let Some(party) = scene.parties(owner).filter(is_tied).find(stays) {
             return Err(format!("o{owner} has no connection, and holds {party} beyond the grace period"));

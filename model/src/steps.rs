@@ -9,7 +9,7 @@ use rlock_core::request::{Cancel, DownTo, ForceRelease, Release, Wait};
 use rlock_core::{Error, Expiry, Holds, Mode, Reply, UnixMs, WaitMs};
 use rlock_sim::{ReadWrite, Sim, Value, World};
 
-use crate::action::{Action, How, Reply as Fate};
+use crate::action::{Action, Age, How, Reply as Fate};
 use crate::belief::{believe, renew_on};
 use crate::ghost::{Belief, Ghost, InLine, Party, Violation};
 use crate::heard::is_served;
@@ -48,11 +48,12 @@ pub(crate) fn perform(
         Action::Connect { owner } => sessions::connect(ghost, owner),
         Action::End { owner, age } => sessions::end(sim, ghost, owner, age),
         Action::Late { party, by } => sessions::late(scene, sim, ghost, (party, by))?,
-        Action::Detach { party } => sessions::detach(sim, ghost, party)?,
-        Action::Adopt { party } => {
-            let oldest = ghost.connections(party.owner).oldest();
-            sessions::adopt(scene, sim, ghost, (party, oldest))?;
+        Action::Untie { party, age } => {
+            let connections = ghost.connections(party.owner);
+            let by = if age == Age::Oldest { connections.oldest() } else { connections.newest() };
+            sessions::untie(sim, ghost, (party, by))?;
         }
+        Action::LateUntie { party, by } => sessions::late_untie(sim, ghost, (party, by))?,
         Action::Cancel { owner, lock } => cancel(sim, ghost, owner, lock)?,
         Action::Deliver { client } => {
             let Some(ticket) = ticket(client) else { return Ok(Came::Neither) };
@@ -174,8 +175,7 @@ fn acquire(
             Ok(if held_before { Came::Neither } else { Came::Took(party) })
         }
         Ok(Answer::Now(Reply::Denied)) => Ok(Came::Neither),
-        // The owner has untied the hold, or does not know of it, and uses an older connection by now.
-        Err(Error::Untied | Error::TiedToAnother) if before.holds_any(party) => Ok(Came::Neither),
+        Err(Error::Untied | Error::TiedToAnother) if sessions::falls_back(ghost, owner) => Ok(Came::Neither),
         Err(Error::NotAToken) if token_is_spoiled(&before.world, lock) => Ok(Came::Neither),
         // It would wait for itself; served just before, it may not have known.
         Err(Error::Upgrade) if mode == Mode::Write => Ok(Came::Neither),
@@ -201,7 +201,7 @@ fn again(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
             believe(sim, ghost, (party, newest), 2);
             Ok(())
         }
-        Err(Error::Untied | Error::TiedToAnother) if sessions::is_old(ghost, party, newest) => Ok(()),
+        Err(Error::Untied | Error::TiedToAnother) if sessions::falls_back(ghost, owner) => Ok(()),
         Err(Error::NotAToken) if sim.with(|world| token_is_spoiled(world, lock)) => Ok(()),
         other => Err(format!("o{owner} holds k{lock} once, and HOLDS 2 answered {other:?}")),
     }
@@ -234,13 +234,11 @@ fn release(sim: &Sim, ghost: &mut Ghost, party: Party, down_to: u8) -> Result<()
 fn renew(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<(), Violation> {
     let (Party { owner, lock, .. }, believed) = (party, ghost.belief(party));
     let newest = ghost.connections(owner).newest();
-    let is_old = sessions::is_old(ghost, party, newest);
+    let falls_back = sessions::falls_back(ghost, owner);
     match (renew_on(scene, sim, ghost, party, newest), believed) {
         (Ok(Reply::Renewed), _) | (Ok(Reply::NotRenewed), None) => Ok(()),
-        // The owner uses an older connection than that of the call before.
-        (Err(Error::Untied), None) => sessions::adopt(scene, sim, ghost, (party, newest)),
-        (Err(Error::Untied), _) if is_old => sessions::adopt(scene, sim, ghost, (party, newest)),
-        (Err(Error::TiedToAnother), _) if is_old => Ok(()),
+        (Err(Error::Untied), _) if falls_back => sessions::untie(sim, ghost, (party, newest)),
+        (Err(Error::TiedToAnother), _) if falls_back => Ok(()),
         (other, _) => Err(format!("o{owner} holds k{lock}, and RENEW answered {other:?}")),
     }
 }

@@ -130,7 +130,7 @@ impl State {
         let answered = match action {
             Action::Acquire { party, .. } | Action::Again { party } => Some(party),
             Action::Renew { party } | Action::Late { party, .. } => Some(party),
-            Action::Detach { party } | Action::Adopt { party } => Some(party),
+            Action::Untie { party, .. } | Action::LateUntie { party, .. } => Some(party),
             _ => None,
         };
         match self.end_of_hold(party) {

@@ -67,7 +67,7 @@ pub enum Error {
     UserHasTooManyTies,
     /// SESSION on a connection that may be a closed one: the owner's hold or wait is tied to another connection since.
     TiedToAnother,
-    /// SESSION on a connection that may be a closed one: another connection has untied the hold since.
+    /// SESSION on a connection that may be a closed one: the owner has used a younger one, to which the hold is not tied any more.
     Untied,
     /// SESSION of a call that no connection has sent.
     NoSession,
@@ -168,7 +168,7 @@ impl fmt::Display for Error {
                 "TRYAGAIN the owner is tied to another connection; send the call there, or again once that connection has ended",
             ),
             Self::Untied => f.write_str(
-                "UNTIED another connection has untied the owner; send RENEW without SESSION on this connection first",
+                "UNTIED the owner has used a younger connection; send RENEW without SESSION on this one, and once that is answered the call again",
             ),
             Self::NoSession => f.write_str(
                 "ERR SESSION needs a connection; leave it out in scripts, functions and calls of other modules",

@@ -55,7 +55,7 @@ impl Locks {
         }
     }
 
-    /// Fails if a call with SESSION on this connection cannot tie the hold, see [`Sessions::stays`]. The caller would take its own
+    /// Fails if a call with SESSION on this connection cannot tie the hold, see [`Tie::has_left`](super::Tie). The caller would take its own
     /// connection for the one that keeps the hold.
     pub fn check_tie_moves(
         &self,
@@ -63,9 +63,9 @@ impl Locks {
         (owner, mode): (&[u8], Mode),
         client: u64,
     ) -> Result<(), Error> {
-        match self.tie_of(lock, owner, mode).filter(|tie| self.sessions.stays(*tie, client)) {
+        match self.tie_of(lock, owner, mode).filter(|tie| tie.has_left(client)) {
             None => Ok(()),
-            Some(tie) if tie.session().is_some() => Err(Error::TiedToAnother),
+            Some(tie) if tie.session().is_some() && !self.sessions.is_over(tie) => Err(Error::TiedToAnother),
             Some(_) => Err(Error::Untied),
         }
     }

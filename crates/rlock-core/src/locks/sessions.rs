@@ -145,22 +145,15 @@ impl Sessions {
 
 /// What follows from the calls of owners.
 impl Sessions {
-    /// Whether a call with SESSION on this connection cannot tie the hold: the connection may be a closed one, whose commands
-    /// run late. Away from a connection that has ended a tie moves to any other.
-    pub(super) fn stays(&self, tie: Tie, client: u64) -> bool {
-        tie.has_left(client) && !self.is_over(tie)
-    }
-
     /// The tie after a grant, or after a call that succeeded.
-    pub(super) fn tied_after(&self, before: Option<Tie>, call: Call) -> Option<Tie> {
-        let stays = |tie: &Tie| call.grace.is_some() && self.stays(*tie, call.client);
-        let is_over = before.is_some_and(|tie| self.is_over(tie));
-        before.filter(stays).or_else(|| Tie::after(before, call, is_over))
+    pub(super) fn tied_after(before: Option<Tie>, call: Call) -> Option<Tie> {
+        let stays = |tie: &Tie| call.grace.is_some() && tie.has_left(call.client);
+        before.filter(stays).or_else(|| Tie::after(before, call))
     }
 
-    /// Whether the connection of this tie has ended.
+    /// Whether the hold is tied to a connection that has ended.
     pub(super) fn is_over(&self, tie: Tie) -> bool {
-        tie.is_ended() || tie.session().is_some_and(|session| self.has_ended(session.client))
+        tie.session().is_some_and(|session| self.has_ended(session.client))
     }
 
     /// The user for which the tie of a hold counts.

@@ -22,7 +22,7 @@ impl Weighed for Hold {
 /// a closed socket still run after those of its successor, and must not tie the hold anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tie {
-    /// The last successful call, and no call of any connection since the connection of the tie has ended.
+    /// The last successful call.
     pub last: Call,
     /// The youngest connection of all successful calls since the first tie.
     pub youngest: u64,
@@ -31,27 +31,18 @@ pub struct Tie {
 /// No client has this id. The index by connection has the holds here that are not tied any more.
 pub(super) const NO_CONNECTION: u64 = u64::MAX;
 
-const NO_CALL: Call = Call { client: NO_CONNECTION, grace: None };
-
 impl Tie {
-    /// The tie after this successful call; `None` if the hold was never tied. `is_over`: the connection of the tie before has ended,
-    /// away from which it moves to any other.
-    pub(super) fn after(before: Option<Self>, call: Call, is_over: bool) -> Option<Self> {
-        let ties = call.grace.is_some();
-        match before.filter(|_| !(is_over && ties)) {
+    /// The tie after this successful call; `None` if the hold was never tied.
+    pub(super) fn after(before: Option<Self>, call: Call) -> Option<Self> {
+        match before {
             Some(before) => Some(Self { last: call, youngest: before.youngest.max(call.client) }),
-            None => ties.then_some(Self { last: call, youngest: call.client }),
+            None => call.grace.map(|_| Self { last: call, youngest: call.client }),
         }
     }
 
-    /// The end of the connection has had its effect.
+    /// The end of the connection has had its effect: the hold is untied.
     pub(super) fn ended(self) -> Self {
-        Self { last: NO_CALL, ..self }
-    }
-
-    /// Whether the end of the connection has had its effect, and no call came since.
-    pub(super) fn is_ended(self) -> bool {
-        self.last == NO_CALL
+        Self { last: Call { grace: None, ..self.last }, ..self }
     }
 
     /// The connection of the tie, and the lease that remains at its end.
@@ -65,7 +56,8 @@ impl Tie {
         self.session().map_or(NO_CONNECTION, |session| session.client)
     }
 
-    /// Whether calls on this connection may be late ones of a closed socket.
+    /// Whether calls on this connection may be late ones of a closed socket: it is older than another, and the last call came on
+    /// another. With SESSION they cannot tie the hold.
     pub(super) fn has_left(self, client: u64) -> bool {
         client != self.last.client && client < self.youngest
     }

@@ -1,5 +1,6 @@
 //! How a hold is tied to a connection, and untied.
 
+use super::sessions::Sessions;
 use super::ties::Hold;
 use super::{Call, LockName, Locks, Session, Tie, User};
 use crate::types::Mode;
@@ -33,7 +34,7 @@ impl Locks {
             return;
         }
         let before = self.tie_of(lock, owner, mode);
-        let after = self.sessions.tied_after(before, call);
+        let after = Sessions::tied_after(before, call);
         // The entry of a hold that is untied still counts for the user that tied it.
         let untied = before.is_some() && call.grace.is_none();
         let user = if untied { self.user_of_tie(lock, owner, mode).flatten() } else { user };

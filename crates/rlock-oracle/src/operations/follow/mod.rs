@@ -7,7 +7,7 @@
 //! - once all due work is done, no ended wait lasts, and the timer is set for each free lock with waiters. Redisson
 //!   waiters were notified of each lock that a release or the end of a session left free;
 //! - a tie is that of the owner's last call that succeeded. A call with SESSION is refused if its connection is older than one that
-//!   tied or untied the hold, and not that of the last call; never if the connection of the tie has ended. A hold whose connection has ended lasts for the grace period at most, and every other hold for as long as promised;
+//!   tied or untied the hold, and not that of the last call; else never. A hold whose connection has ended lasts for the grace period at most, and every other hold for as long as promised;
 //! - a permit is given only if there is room for it, and denied only if there is not, or if others wait.
 //!
 //! At the end every call is answered, and the core has nothing left to remember.

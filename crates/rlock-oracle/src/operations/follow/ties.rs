@@ -40,15 +40,20 @@ pub(super) struct Tie {
 /// The history of a tie, from the first call with SESSION on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Past {
-    /// The last call; none since the connection of the tie ended.
-    last: Option<Call>,
+    /// The last call; without its SESSION once the connection has ended.
+    last: Call,
     /// The youngest connection of all these calls.
     youngest: u64,
 }
 
 impl Past {
     fn tie(self) -> Option<Tie> {
-        self.last?.tie()
+        self.last.tie()
+    }
+
+    /// Whether a call cannot tie the hold: with SESSION, on another connection than the last call, and older than one before.
+    fn stays(self, call: Call) -> bool {
+        call.grace.is_some() && call.client != self.last.client && call.client < self.youngest
     }
 }
 
@@ -120,36 +125,12 @@ impl Ties {
         self.ended.contains(&tie.client)
     }
 
-    /// Whether a call cannot tie the hold, if that is certain: with SESSION, on another connection than the last call, older than
-    /// one before, and the tie is not that of an ended connection.
-    fn stays(&self, before: Option<Option<Past>>, call: Call) -> Option<bool> {
-        if call.grace.is_none() {
-            return Some(false);
-        }
-        let is_old = |past: Past| {
-            let is_last = past.last.is_some_and(|last| last.client == call.client);
-            !is_last && call.client < past.youngest && !self.is_over(past)
-        };
-        Some(before?.is_some_and(is_old))
-    }
-
-    /// Whether the connection of the tie has ended.
-    fn is_over(&self, past: Past) -> bool {
-        past.last.is_none() || past.tie().is_some_and(|tie| self.has_ended(tie))
-    }
-
     /// The history after a call that has succeeded, or a grant to its waiter, if it is certain.
-    fn after(&self, before: Option<Option<Past>>, call: Call) -> Option<Option<Past>> {
-        if self.stays(before, call)? {
-            return before;
-        }
-        let first = call.grace.map(|_| Past { last: Some(call), youngest: call.client });
+    fn after(before: Option<Option<Past>>, call: Call) -> Option<Option<Past>> {
         Some(match before? {
-            // Away from an ended connection a tie moves to any other, as if it were the first.
-            Some(past) if call.grace.is_none() || !self.is_over(past) => {
-                Some(Past { last: Some(call), youngest: past.youngest.max(call.client) })
-            }
-            _ => first,
+            Some(past) if past.stays(call) => Some(past),
+            Some(past) => Some(Past { last: call, youngest: past.youngest.max(call.client) }),
+            None => call.grace.map(|_| Past { last: call, youngest: call.client }),
         })
     }
 
@@ -187,12 +168,17 @@ impl Follow {
     pub(super) fn inherit_ties(&mut self, before: &Before, served: &[Claim]) {
         for claim in served {
             let waited = self.ties.waits.remove(claim);
-            let past = waited.and_then(|call| self.ties.after(self.past_before(before, &[], *claim), call));
+            let past = waited.and_then(|call| Ties::after(self.past_before(before, &[], *claim), call));
             set(&mut self.ties.holds, *claim, past);
             // A hand-off notifies Redisson waiters that would sleep for too long. Beside other readers, they sleep
             // until the leases of these end.
             self.ties.unnotified[claim.0.0] = false;
         }
+    }
+
+    /// Whether a hold is tied to a connection that has not ended.
+    fn is_tied(&self, past: Option<Past>) -> bool {
+        past.and_then(Past::tie).is_some_and(|tie| !self.ties.has_ended(tie))
     }
 
     /// The past of a hold before this step. A hold that neither existed nor was granted in it had none.
@@ -222,7 +208,10 @@ impl Follow {
         story: &str,
     ) {
         let call = Call::of(self.real.calls_on);
-        let hold = |claim| self.ties.stays(self.past_before(before, served, claim), call);
+        let hold = |claim| {
+            let past = self.past_before(before, served, claim)?;
+            Some(past.is_some_and(|past| past.stays(call)))
+        };
         let (claims, wait) = match op {
             Op::Acquire { lock, owner, word, wait, .. } => {
                 let claim = (lock, owner, word);
@@ -240,7 +229,7 @@ impl Follow {
                 let certain = claims.iter().map(|claim| hold(*claim)).chain(wait).all(|by| by == Some(false));
                 assert!(!certain, "{story}: refused, and the call could tie the hold");
                 let may_be = |claim: &Claim| match self.past_before(before, served, *claim) {
-                    Some(past) => past.is_some_and(|past| past.tie().is_some()) == (*why == TIED),
+                    Some(past) => self.is_tied(past) == (*why == TIED),
                     None => true,
                 };
                 let by_wait = *why == TIED && wait.is_some_and(|stays| stays != Some(false));
@@ -266,7 +255,7 @@ impl Follow {
     /// Updates the ties of an owner after its call: a call that succeeds is tied to its own connection.
     pub(super) fn update_ties(&mut self, op: Op, before: &Before, served: &[Claim], answer: Option<&Answer>) {
         let call = Call::of(self.real.calls_on);
-        let after = |follow: &Self, claim| follow.ties.after(follow.past_before(before, served, claim), call);
+        let after = |follow: &Self, claim| Ties::after(follow.past_before(before, served, claim), call);
         match (op, answer) {
             (Op::Acquire { lock, owner, word, .. }, Some(Answer::Holds(..))) => {
                 let claim = (lock, owner, word);
@@ -394,7 +383,7 @@ impl Follow {
             let firm = self.ground == Ground::Firm;
             assert!(!(firm && over && stand.holds(owner, word)), "{story}: {claim:?} outlives {tie:?}");
             if let Some(Some(past)) = self.ties.holds.get_mut(&claim) {
-                past.last = None;
+                past.last.grace = None;
             }
         }
         if self.ground != Ground::Firm {
