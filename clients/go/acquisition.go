@@ -22,6 +22,7 @@ type acquisition struct {
 	channel string        // of the last ENQUEUE
 	heard   bool          // the server has answered a command
 	moved   time.Duration // when it last followed its lock to another server
+	untied  int           // the number of the last command that was refused as UNTIED
 	timer   *time.Timer
 	// How long the holder's lease can last, as far as it is known.
 	holderLease time.Duration
@@ -139,10 +140,16 @@ func (a *acquisition) receiver(what output, l *link) receiver {
 			once.send([]string{"ASKING"}, o.response, ignore)
 			once.send(o.words(what, ""), o.response, a.receiver(what, once))
 			return
-		case refused.code() == "UNTIED" && waits && what.command == cmdRenew && l == a.link:
-			// The refusal came here: the server protects the hold against closed connections only.
-			l.send(o.words(output{command: cmdKeep, lease: what.lease}, ""), o.response, ignore)
-			l.send(o.words(what, ""), o.response, a.receiver(what, l))
+		case refused.code() == "UNTIED" && waits && l == a.link && a.untied != what.number:
+			a.untied = what.number
+			l.send(o.words(output{command: cmdKeep, lease: what.lease}, ""), o.response, func(reply any, sentAt time.Duration) {
+				if c.failure(reply, o.lock, l).failed() {
+					a.receiver(what, l)(reply, sentAt)
+				} else if a.machine.pending == what.number && l == a.link {
+					// A closed connection, against which the server protects the hold, receives no answer: only now the tie.
+					a.send(what)
+				}
+			})
 			return
 		case moved && now()-a.moved > settles:
 			if a.follow(); a.link != l {

@@ -46,7 +46,7 @@ size() { # LIMIT FILE...
     }
 }
 size 400 src/main/java/rlock/client/Machine.java
-size 3085 src/main/java/rlock/client/*.java
+size 3089 src/main/java/rlock/client/*.java
 maven spotless:check javadoc:javadoc install
 module=$(realpath "${RLOCK_MODULE:-${CARGO_TARGET_DIR:-../../target}/release/librlock.so}")
 port=$((20000 + $$ % 20000))

@@ -38,6 +38,8 @@ export class Acquisition {
   /** Guards that were not released yet. */
   guards = 1;
   readonly #began: number;
+  /** The last command that was refused as UNTIED. */
+  #untied = 0;
   readonly #response: number;
   #acquired = 0;
   /** The caller that waits, for the lock or the end of its release. */
@@ -340,10 +342,12 @@ export class Acquisition {
     const counts = link === this.link && machine.pending === output.id;
     if (counts && next instanceof Link && next.commands.connection) return this.#send(output, next);
     const refused = cause instanceof ServerError ? cause.message : "";
-    if (counts && output.command === "RENEW" && refused.startsWith("UNTIED ")) {
-      // The refusal came here: the server protects the hold against closed connections only.
-      link.commands.request(words("RENEW", order, { lease: output.lease, session: false }), this.#response).catch(() => undefined);
-      return this.#send(output);
+    if (counts && refused.startsWith("UNTIED ") && this.#untied !== output.id) {
+      this.#untied = output.id;
+      const plain = link.commands.request(words("RENEW", order, { lease: output.lease, session: false }), this.#response);
+      // A closed connection, against which the server protects the hold, receives no answer: only now the tie.
+      const again = (): unknown => machine.pending === output.id && link === this.link && this.#send(output);
+      return void plain.then(again, (why: unknown) => this.#failed(output, sentAt, link, why));
     }
     const moved = refused.includes("does not serve the channel's slot");
     if (moved) link.listenAnew(cause);

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import redis
 
 from rlock_client import Client, Closed, Invalid, LockLost
 from rlock_client import _endpoint as endpoint
@@ -113,3 +114,20 @@ def test_a_first_connection_has_its_time_however_short_the_grace_is(proxy: Proxy
     threading.Timer(0.6, proxy.holding.clear).start()
     with Client(proxy.url, session_grace=0.4) as client, client.lock(name, wait=10) as held:
         held.check()
+
+
+def test_an_older_connection_ties_what_a_younger_one_has_untied(server: Server, name: str) -> None:
+    """The server refuses it as a closed one: the client gave up, and its clean-up ended the hold."""
+    with Client(server.url, lease=1.5, session_grace=1) as older, Client(server.url, session_grace=5) as younger:
+        older.lock(f"{name}:first").acquire().release()
+        younger.lock(name, owner="job").acquire().detach()
+        held = older.lock(name, owner="job").try_acquire()
+        (tied,) = ties(server, name)
+        with redis.Redis(port=server.port) as youngest:
+            youngest.execute_command("RLOCK.RENEW", name, "job", 1500)
+        assert ties(server, name) == []
+        time.sleep(1.8)
+        held.check()
+        assert ties(server, name) == [tied]
+        held.release()
+        assert server.do("EXISTS", name) == 0

@@ -1,4 +1,4 @@
-//! What the page shows of results that are not the stored ones.
+//! The page of results that are not the stored ones.
 
 use super::doc;
 use crate::client::Who;

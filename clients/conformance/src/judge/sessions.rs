@@ -71,9 +71,9 @@ fn tying(entry: &Entry) -> Option<(&String, &[String])> {
 }
 
 /// Each ACQUIRE and RENEW of an owner says SESSION with its grace, or none does. The RENEW that leaves a hold in the server says none, and
-/// one that follows a refusal as UNTIED on its connection.
+/// one that follows a refusal as UNTIED on its connection. The next one there waits for its answer: both might come late together.
 fn said_in_all_or_none(book: &Book, graces: &[Grace]) -> Result<(), Problem> {
-    let mut untied = HashSet::new();
+    let (mut untied, mut asked) = (HashSet::new(), HashMap::new());
     for entry in &book.entries {
         let Some((owner, words)) = tying(entry) else { continue };
         let Some(hold) = grace(graces, book, owner, entry.at) else { continue };
@@ -84,7 +84,13 @@ fn said_in_all_or_none(book: &Book, graces: &[Grace]) -> Result<(), Problem> {
             untied.insert(here);
         }
         if found.is_none() && (leaves || untied.remove(&here)) {
+            asked.insert(here, answered_at(entry));
             continue;
+        }
+        if asked.remove(&here).is_some_and(|answered| answered.is_none_or(|answered| entry.at < answered)) {
+            return Err(
+                format!("rule SESSION: {owner} did not wait for the answer to {}", words.join(" ")).into()
+            );
         }
         if found != wanted.as_ref() {
             let text = format!("rule SESSION: {owner} has {wanted:?}, and said {}", words.join(" "));
@@ -92,6 +98,11 @@ fn said_in_all_or_none(book: &Book, graces: &[Grace]) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+fn answered_at(entry: &Entry) -> Option<i64> {
+    let What::Request { reply: Some(reply), .. } = &entry.what else { return None };
+    Some(reply.at)
 }
 
 fn is_untied(entry: &Entry) -> bool {

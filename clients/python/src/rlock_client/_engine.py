@@ -68,6 +68,7 @@ class Acquisition:
         self.link: Commands | None = None  # to the server of the lock, as far as it is known
         self.tied: Link | None = None  # of the last command that the server answered by a place or a hold
         self.followed_at = 0
+        self.untied = 0  # the last command that was refused as UNTIED
         self.give_up_at: int | None = None  # when a release that nobody answers is unknown
         self.timer: asyncio.TimerHandle | None = None
         self.timer_at = 0
@@ -497,10 +498,9 @@ class Engine:
                 waits = one.machine.pending == send.number
                 if there is not None and waits and self._redirect(one, send, code, there):
                     return
-                if code == "UNTIED" and waits and link is one.link and send.command == "RENEW":
-                    # The refusal came here: the server protects the hold against closed connections only.
-                    link.send(wire.words_of(send._replace(keep=True), one.spec, one.owner, b""), ignore)
-                    self._send(one, send)
+                if code == "UNTIED" and waits and link is one.link and one.untied != send.number:
+                    one.untied, plain = send.number, send._replace(command="RENEW", keep=True)
+                    link.send(wire.words_of(plain, one.spec, one.owner, b""), kept, one.spec.plan.response)
                     return
             elif value is None and asking is not None and queues:
                 value = Failed("passing", Denied(lock=one.spec.lock))  # of a server that gets the slot
@@ -510,6 +510,13 @@ class Engine:
             if counts and (answer == 1 or isinstance(answer, (Granted, Waits))):
                 one.tied = link
             self.give(one, one.machine.reply, send.number, sent_at, answer)
+
+        def kept(value: Any, sent_at: int) -> None:
+            """A closed connection, against which the server protects the hold, receives no answer: only now the tie."""
+            if isinstance(value, Failed):
+                receive(value, sent_at)
+            elif one.machine.pending == send.number and link is one.link:
+                self._send(one, send)
 
         def looked(value: Any, sent_at: int) -> None:
             one.holder_lease = value

@@ -19,6 +19,8 @@ struct Sent {
     denied: Denied,
     /// Whether it was sent to another server than that of the session, which may tie the session there.
     beside: bool,
+    /// After a refusal as UNTIED.
+    is_repeated: bool,
 }
 
 /// The meaning of null in the reply to a request for the lock.
@@ -56,7 +58,11 @@ impl Acquisition {
             _ => commands.push(self.words(command)),
         }
         let denied = if polls { Denied::Again } else { Denied::Final };
-        node.order(self.order(commands, node.clone(), Sent { n, command, denied, beside: false }));
+        node.order(self.order(
+            commands,
+            node.clone(),
+            Sent { n, command, denied, beside: false, is_repeated: false },
+        ));
     }
 
     /// Sends the command once to a server that is receiving the slot.
@@ -174,21 +180,39 @@ impl Acquisition {
                 let words = self.words(sent.command);
                 self.send_again(node, vec![words], Sent { denied: Denied::Refused(error), ..sent });
             }
-            Next::Refused if refusal.is_untied() && self.is_at(node) => self.send_tying(node, sent),
+            Next::Refused if refusal.is_untied() && !sent.is_repeated && self.is_under_way(node, sent.n) => {
+                self.send_tying(node, sent);
+            }
             Next::Refused => self.failed(sent.n, at, failure(refusal, &error), error),
         }
     }
 
-    /// Another connection has untied the hold: RENEW without SESSION, and then the command again. The server protects the hold against
-    /// closed connections, and this connection has received an answer.
+    /// The owner has used a younger connection. RENEW without SESSION, and once that is answered the command again: a closed connection,
+    /// against which the server protects the hold, receives no answer.
     fn send_tying(self: &Arc<Self>, node: &Arc<Node>, sent: Sent) {
         let lease = if let Command::Renew { lease } = sent.command { lease } else { None };
-        let commands = vec![self.renew(lease, None), self.words(sent.command)];
-        self.send_again(node, commands, sent);
+        let (acquisition, there) = (self.clone(), node.clone());
+        let answered = Box::new(move |at, answers: Result<_, NoAnswer>| match answers {
+            Ok(_) => acquisition.send_once_more(&there, sent, at),
+            Err(no_answer) => drop(acquisition.read(&there, sent, at, Err(no_answer))),
+        });
+        let response = self.all.shared.config.response_for(self.terms.lease);
+        node.order(Order { commands: vec![self.renew(lease, None)], response, answered });
     }
 
-    fn is_at(&self, node: &Arc<Node>) -> bool {
-        Arc::ptr_eq(&self.state().servers.lock, node)
+    fn send_once_more(self: &Arc<Self>, node: &Arc<Node>, sent: Sent, at: Instant) {
+        let queues = matches!(sent.command, Command::Enqueue { .. });
+        let denied = if queues { Denied::Again } else { sent.denied.clone() };
+        let (n, commands) = (sent.n, vec![self.words(sent.command)]);
+        if !self.send_again(node, commands, Sent { denied, is_repeated: true, ..sent }) {
+            self.failed(n, at, Failure::Passing, node.fault().into());
+        }
+    }
+
+    /// Whether the machine waits for this command, of this server.
+    fn is_under_way(&self, node: &Arc<Node>, n: u64) -> bool {
+        let state = self.state();
+        state.machine.pending() == Some(n) && Arc::ptr_eq(&state.servers.lock, node)
     }
 
     fn replied(self: &Arc<Self>, node: &Arc<Node>, n: u64, at: Instant, reply: Reply) {

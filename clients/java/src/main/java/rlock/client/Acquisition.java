@@ -82,6 +82,7 @@ final class Acquisition {
   // Where commands are under way that may tie it.
   private final List<Commands> tying = new ArrayList<>();
   private long followed; // when a refusal led it to another server
+  private int untied; // the last command that was refused as UNTIED
   private boolean heard; // the server has answered a command
   private RlockException last; // why the last command failed, if it did
   private Loop.Timer timer;
@@ -533,12 +534,9 @@ final class Acquisition {
     }
     Receiver receiver =
         (value, sentAt) -> {
-          boolean renews = send.command() == Command.RENEW && machine.pending == send.number();
-          if (renews && value instanceof Refusal refusal && refusal.untied() && to == link) {
-            // The refusal came here: the server protects the hold against closed connections only.
-            Send plain = new Send(send.number(), Command.KEEP, send.ms(), false);
-            to.send(Wire.words(plain, plan, claim, null), Link.IGNORE);
-            send(send, to, false);
+          if (value instanceof Refusal refusal && refusal.untied() && mayTie(send, to)) {
+            untied = send.number();
+            tie(send, to);
           } else if (value instanceof Refusal refusal) {
             refused(send, sentAt, engine.refusal(refusal, lock(), to));
           } else if (value instanceof Failed failed) {
@@ -553,6 +551,28 @@ final class Acquisition {
         };
     String channel = queues ? to.messages.channel : null;
     to.send(Wire.words(send, plan, claim, channel), tying(to, receiver), response);
+  }
+
+  private boolean mayTie(Send send, Commands to) {
+    return machine.pending == send.number() && to == link && untied != send.number();
+  }
+
+  /**
+   * RENEW without a session, and once that is answered the command again: a closed connection,
+   * against which the server protects the hold, receives no answer.
+   */
+  private void tie(Send send, Commands to) {
+    long lease = send.command() == Command.RENEW ? send.ms() : 0;
+    Send plain = new Send(send.number(), Command.KEEP, lease, false);
+    Receiver answered =
+        (value, sentAt) -> {
+          if (value instanceof Failed failed) {
+            reply(send, sentAt, failed);
+          } else if (machine.pending == send.number() && to == link) {
+            send(send, to, false);
+          }
+        };
+    to.send(Wire.words(plain, plan, claim, null), answered, response);
   }
 
   private void refused(Send send, long sentAt, Refused refused) {
