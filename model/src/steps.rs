@@ -237,7 +237,12 @@ fn renew(scene: &Scene, sim: &Sim, ghost: &mut Ghost, party: Party) -> Result<()
     let falls_back = sessions::falls_back(ghost, owner);
     match (renew_on(scene, sim, ghost, party, newest), believed) {
         (Ok(Reply::Renewed), _) | (Ok(Reply::NotRenewed), None) => Ok(()),
-        (Err(Error::Untied), _) if falls_back => sessions::untie(sim, ghost, (party, newest)),
+        (Err(Error::Untied), _) if falls_back => {
+            sessions::untie(sim, ghost, (party, newest))?;
+            let again = renew_on(scene, sim, ghost, party, newest);
+            let is_tied = again == Ok(Reply::Renewed);
+            is_tied.then_some(()).ok_or_else(|| format!("o{owner}: RENEW again answered {again:?}"))
+        }
         (Err(Error::TiedToAnother), _) if falls_back => Ok(()),
         (other, _) => Err(format!("o{owner} holds k{lock}, and RENEW answered {other:?}")),
     }
