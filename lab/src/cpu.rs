@@ -4,6 +4,8 @@ use std::fs::{self, ReadDir};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rlock_testkit::TestServer;
+
 /// A process whose CPU time is read from outside, at no cost to that process.
 pub(crate) struct CpuMeter {
     tasks: PathBuf,
@@ -27,6 +29,17 @@ impl CpuMeter {
         });
         sum(listing)
     }
+}
+
+/// The commands that a server has executed since its counts were reset, those in scripts too, but for these.
+pub(crate) fn commands_but(server: &TestServer, own: &[&str]) -> f64 {
+    let stats = server.info("commandstats");
+    let calls = |(command, text): (&String, &String)| -> Option<u64> {
+        let is_own = own.iter().any(|own| command.starts_with(&format!("cmdstat_{own}")));
+        let calls = text.strip_prefix("calls=")?.split(',').next()?.parse().ok()?;
+        (!is_own).then_some(calls)
+    };
+    stats.iter().filter_map(calls).sum::<u64>() as f64
 }
 
 /// The CPU time of a process, all its threads; `None` if it has ended.

@@ -21,18 +21,15 @@ pub(crate) struct Rivals {
 /// acquisitions, as for a holder that renews three times in each lease.
 pub(crate) fn freed_after(rivals: Vec<Rivals>, lease_ms: u64, rng: &mut Rng) -> Vec<f64> {
     let hold = |Rivals { mut holder, waiter, acquire }| {
-        holder.tell(&acquire);
-        holder.answer();
+        holder.ask(&acquire);
         (Some(holder), (waiter, acquire))
     };
     let (mut holders, mut waiters): (Vec<Option<Worker>>, Vec<(Worker, String)>) =
         rivals.into_iter().map(hold).unzip();
     waiters.iter_mut().for_each(|(waiter, acquire)| waiter.tell(acquire));
     sleep(Duration::from_millis(LEAST_MS + rng.below(lease_ms / 3 - LEAST_MS)));
-    let mut order: Vec<usize> = (0..holders.len()).collect();
-    rng.shuffle(&mut order);
     let mut killed = vec![0; holders.len()];
-    for index in order {
+    for index in rng.order(holders.len()) {
         killed[index] = clock();
         drop(holders[index].take());
     }

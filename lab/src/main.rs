@@ -36,7 +36,7 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime};
 
 use clients::Clients;
-use plan::{Plan, Task};
+use plan::{Apart, Plan, Task};
 use progress::Progress;
 use redisson::Release;
 use report::doc;
@@ -49,12 +49,12 @@ fn main() -> ExitCode {
     }
     let outcome = match Task::parse(&arguments, seed()) {
         Ok(Task::Render) => store::render(),
-        Ok(Task::Systems { is_quick, seed }) => systems::run(seed, is_quick),
-        Ok(Task::Fleet { is_quick, seed }) => fleet::run(is_quick, seed),
         Ok(Task::Measure(plan)) => run(&plan),
-        Ok(Task::Scale { is_quick, seed }) => scale::run(is_quick, seed),
         Ok(Task::Simulate) => scale::simulate(),
-        Ok(Task::Threads { is_quick, seed }) => threads::run(is_quick, seed),
+        Ok(Task::Apart(Apart::Scale, is_quick, seed)) => scale::run(is_quick, seed),
+        Ok(Task::Apart(Apart::Systems, is_quick, seed)) => systems::run(seed, is_quick),
+        Ok(Task::Apart(Apart::Threads, is_quick, seed)) => threads::run(is_quick, seed),
+        Ok(Task::Apart(Apart::Fleet, is_quick, seed)) => fleet::run(is_quick, seed),
         Err(text) => Err(text),
     };
     match outcome {

@@ -1,5 +1,6 @@
 //! What is measured, how often, and on what.
 
+use crate::named::named;
 use crate::uncontended::Setting;
 
 /// The kinds of benchmark, in the order of a full run.
@@ -56,26 +57,22 @@ pub(crate) struct Plan {
 pub(crate) enum Task {
     Render,
     Measure(Plan),
-    Scale {
-        is_quick: bool,
-        seed: u64,
-    },
     Simulate,
-    /// Other systems, which a run of everything leaves out: they are installed for it.
-    Systems {
-        is_quick: bool,
-        seed: u64,
-    },
-    /// Where the time of a lock goes, and I/O threads.
-    Threads {
-        is_quick: bool,
-        seed: u64,
-    },
-    /// A fleet of Redisson, which moves to the Java client.
-    Fleet {
-        is_quick: bool,
-        seed: u64,
-    },
+    /// The part, whether it is quick, and its seed.
+    Apart(Apart, bool, u64),
+}
+
+named! {
+    /// The parts that a run of everything leaves out.
+    enum Apart {
+        Scale = "scale";
+        /// They are installed for it.
+        Systems = "systems";
+        /// Where the time of a lock goes, and I/O threads.
+        Threads = "threads";
+        /// A fleet of Redisson, which moves to the Java client.
+        Fleet = "fleet";
+    }
 }
 
 impl Task {
@@ -86,10 +83,11 @@ impl Task {
         match words().filter(|word| *word != QUICK).collect::<Vec<&str>>()[..] {
             ["render"] if !is_quick => return Ok(Task::Render),
             ["simulate"] if !is_quick => return Ok(Task::Simulate),
-            ["scale"] => return Ok(Task::Scale { is_quick, seed }),
-            ["systems"] => return Ok(Task::Systems { is_quick, seed }),
-            ["threads"] => return Ok(Task::Threads { is_quick, seed }),
-            ["fleet"] => return Ok(Task::Fleet { is_quick, seed }),
+            [word] => {
+                if let Some(part) = Apart::ALL.into_iter().find(|part| part.name() == word) {
+                    return Ok(Task::Apart(part, is_quick, seed));
+                }
+            }
             _ => {}
         }
         let mut plan = Plan::full(seed);
@@ -258,14 +256,11 @@ mod tests {
         }
         assert_eq!(parse("render"), Ok(Task::Render));
         assert_eq!(parse("simulate"), Ok(Task::Simulate));
-        for (name, task) in [
-            ("scale", (|is_quick| Task::Scale { is_quick, seed: 1 }) as fn(bool) -> Task),
-            ("systems", |is_quick| Task::Systems { is_quick, seed: 1 }),
-            ("threads", |is_quick| Task::Threads { is_quick, seed: 1 }),
-        ] {
-            assert_eq!(parse(name), Ok(task(false)));
-            assert_eq!(parse(&format!("{name} --quick")), Ok(task(true)));
-            assert_eq!(parse(&format!("--quick {name}")), Ok(task(true)));
+        for part in Apart::ALL {
+            let name = part.name();
+            assert_eq!(parse(name), Ok(Task::Apart(part, false, 1)));
+            assert_eq!(parse(&format!("{name} --quick")), Ok(Task::Apart(part, true, 1)));
+            assert_eq!(parse(&format!("--quick {name}")), Ok(Task::Apart(part, true, 1)));
         }
     }
 }

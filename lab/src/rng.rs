@@ -33,6 +33,13 @@ impl Rng {
         Rng(Rng(seed).next() ^ Rng(index).next())
     }
 
+    /// The numbers below this one in random order.
+    pub(crate) fn order(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        self.shuffle(&mut order);
+        order
+    }
+
     /// Puts the items in random order.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {

@@ -17,6 +17,16 @@ impl Spread {
         let at = |share| rounded(quantile(&values, share));
         Spread { median: at(0.5), p10: at(0.1), p90: at(0.9) }
     }
+
+    /// Of a figure of each round.
+    pub(crate) fn by<T>(own: &[T], figure: fn(&T) -> f64) -> Spread {
+        Spread::of(own.iter().map(figure).collect())
+    }
+
+    /// Of the ratios of a figure to the same figure of a base, round by round.
+    pub(crate) fn ratio<T>(own: &[T], base: &[T], figure: fn(&T) -> f64) -> Spread {
+        Spread::of(own.iter().zip(base).map(|(own, base)| figure(own) / figure(base)).collect())
+    }
 }
 
 /// The value below which this share of the sorted values lies, between two neighbours in proportion.

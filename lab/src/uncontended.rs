@@ -154,8 +154,8 @@ fn summary(setting: Setting, placement: Placement, depth: usize, lanes: &[Lane])
     let find = |contender| lanes.iter().filter(here).find(|lane| lane.contender == contender);
     let costs = Contender::ALL.into_iter().filter_map(find).map(|lane| {
         let against = |base: Contender| {
-            let ratios = lane.costs.iter().zip(&find(base)?.costs).map(|(cost, base)| cost / base);
-            Some(Ratio { to: base.name().into(), ratio: Spread::of(ratios.collect()) })
+            let ratio = Spread::ratio(&lane.costs, &find(base)?.costs, |one| *one);
+            Some(Ratio { to: base.name().into(), ratio })
         };
         Cost {
             contender: lane.contender.name().into(),

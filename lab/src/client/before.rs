@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rlock_testkit::TestServer;
 
-use super::contended::{HOLDS_MS, Round, WAITERS, figures_of, hand_around};
+use super::contended::{HOLDS_MS, Round, WAITERS, in_turns};
 use super::process::{Who, Worker};
 use crate::environment::{peers_target, root};
 use crate::placement::Placement;
@@ -108,20 +108,9 @@ pub(super) fn run_beside(
         let now = (0..=waiters).map(|_| Worker::start(Who::Client, server.port())).collect();
         let mut workers = [then, now];
         for hold_ms in HOLDS_MS {
-            let mut figures = [Vec::new(), Vec::new()];
-            for round in 0..=plan.contention_rounds {
+            let figures = in_turns(&mut workers, hold_ms, plan.contention_rounds, rng, |round| {
                 progress.show(&format!("client: {waiters} waiters beside {}, round {round}", earlier.commit));
-                let mut order = [0, 1];
-                rng.shuffle(&mut order);
-                for index in order {
-                    let key = format!("bench:before:{waiters}:{hold_ms}:{round}");
-                    let (holds, span) = hand_around(&mut workers[index], hold_ms, &key);
-                    // The first round connects and warms up.
-                    if round > 0 {
-                        figures[index].push(figures_of(holds, span, &key));
-                    }
-                }
-            }
+            });
             rows.push(compared((waiters, hold_ms), &figures));
         }
     }
@@ -134,15 +123,13 @@ fn server_of(module: &Path) -> TestServer {
 
 fn compared((waiters, hold_ms): (usize, u64), [then, now]: &[Vec<Round>; 2]) -> Compared {
     let median = |round: &Round| quantile(&round.times, 0.5);
-    let medians = |rounds: &[Round]| rounds.iter().map(median).collect::<Vec<f64>>();
-    let (before, after) = (medians(then), medians(now));
     Compared {
         waiters,
         hold_ms,
         rounds: now.len(),
-        ratio: Spread::of(after.iter().zip(&before).map(|(after, before)| after / before).collect()),
-        before_us: Spread::of(before),
-        us: Spread::of(after),
+        ratio: Spread::ratio(now, then, median),
+        before_us: Spread::by(then, median),
+        us: Spread::by(now, median),
     }
 }
 

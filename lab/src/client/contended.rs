@@ -41,20 +41,9 @@ pub(super) fn run(server: &TestServer, plan: &Plan, rng: &mut Rng, progress: &Pr
             |who: Who| -> Vec<Worker> { (0..=waiters).map(|_| Worker::start(who, server.port())).collect() };
         let mut workers = Who::OWN.map(start);
         for hold_ms in HOLDS_MS {
-            let mut figures = [Vec::new(), Vec::new()];
-            for round in 0..=rounds {
+            let figures = in_turns(&mut workers, hold_ms, rounds, rng, |round| {
                 progress.show(&format!("client: {waiters} waiters, {hold_ms} ms, round {round} of {rounds}"));
-                let mut order = [0, 1];
-                rng.shuffle(&mut order);
-                for index in order {
-                    let key = format!("bench:{}:{waiters}:{hold_ms}:{round}", Who::OWN[index].name());
-                    let (holds, span) = hand_around(&mut workers[index], hold_ms, &key);
-                    // The first round connects and warms up.
-                    if round > 0 {
-                        figures[index].push(figures_of(holds, span, &key));
-                    }
-                }
-            }
+            });
             let [raw, _] = &figures;
             let row = |(who, own): (Who, &Vec<Round>)| contended(who, (waiters, hold_ms), own, raw);
             all.extend(Who::OWN.into_iter().zip(&figures).map(row));
@@ -88,7 +77,30 @@ pub(super) fn hand_around(workers: &mut [Worker], hold_ms: u64, key: &str) -> (V
     (holds, begin..end)
 }
 
-pub(super) fn figures_of(holds: Vec<Hold>, span: Range<u64>, key: &str) -> Round {
+/// Both let a lock around in each round, in random order.
+pub(super) fn in_turns(
+    workers: &mut [Vec<Worker>; 2],
+    hold_ms: u64,
+    rounds: usize,
+    rng: &mut Rng,
+    show: impl Fn(usize),
+) -> [Vec<Round>; 2] {
+    let mut figures = [Vec::new(), Vec::new()];
+    for round in 0..=rounds {
+        show(round);
+        for index in rng.order(2) {
+            let key = format!("bench:{index}:{}:{hold_ms}:{round}", workers[index].len());
+            let (holds, span) = hand_around(&mut workers[index], hold_ms, &key);
+            // The first round connects and warms up.
+            if round > 0 {
+                figures[index].push(figures_of(holds, span, &key));
+            }
+        }
+    }
+    figures
+}
+
+fn figures_of(holds: Vec<Hold>, span: Range<u64>, key: &str) -> Round {
     let acquired = holds.iter().filter(|hold| span.contains(&hold.acquired)).count();
     let per_second = acquired as f64 * 1e9 / (span.end - span.start) as f64;
     Round { times: between_processes(holds, span, key), per_second }
@@ -96,7 +108,6 @@ pub(super) fn figures_of(holds: Vec<Hold>, span: Range<u64>, key: &str) -> Round
 
 fn contended(who: Who, (waiters, hold_ms): (usize, u64), own: &[Round], raw: &[Round]) -> Contended {
     let median = |round: &Round| quantile(&round.times, 0.5);
-    let ratio = |(own, raw): (&Round, &Round)| median(own) / median(raw);
     let mut times: Vec<f64> = own.iter().flat_map(|round| round.times.clone()).collect();
     times.sort_by(f64::total_cmp);
     Contended {
@@ -104,10 +115,10 @@ fn contended(who: Who, (waiters, hold_ms): (usize, u64), own: &[Round], raw: &[R
         waiters,
         hold_ms,
         rounds: own.len(),
-        us: Spread::of(own.iter().map(median).collect()),
-        to_raw: Spread::of(own.iter().zip(raw).map(ratio).collect()),
+        us: Spread::by(own, median),
+        to_raw: Spread::ratio(own, raw, median),
         p99_us: rounded(quantile(&times, 0.99)),
-        per_second: Spread::of(own.iter().map(|round| round.per_second).collect()),
+        per_second: Spread::by(own, |round| round.per_second),
     }
 }
 

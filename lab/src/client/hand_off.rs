@@ -32,9 +32,7 @@ pub(super) fn run(
     let mut figures = vec![Vec::new(); who.len()];
     for round in 0..=rounds {
         progress.show(&format!("client: hand-offs, round {round} of {rounds}"));
-        let mut order: Vec<usize> = (0..who.len()).collect();
-        rng.shuffle(&mut order);
-        for index in order {
+        for index in rng.order(who.len()) {
             let median = measure(&mut workers[index], who[index], round);
             // The first round connects and warms up.
             if round > 0 {
@@ -46,7 +44,7 @@ pub(super) fn run(
     let hand_off = |(who, own): (&Who, Vec<f64>)| HandOff {
         contender: who.name().into(),
         rounds,
-        to_raw: Spread::of(own.iter().zip(&raw).map(|(own, raw)| own / raw).collect()),
+        to_raw: Spread::ratio(&own, &raw, |one| *one),
         us: Spread::of(own),
     };
     who.iter().zip(figures).map(hand_off).collect()

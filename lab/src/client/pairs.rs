@@ -3,6 +3,7 @@
 use rlock_testkit::TestServer;
 
 use super::process::{Who, Worker};
+use crate::cpu::commands_but;
 use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -32,9 +33,7 @@ pub(super) fn run(
         let mut figures = vec![Vec::new(); who.len()];
         for round in 0..rounds {
             progress.show(&format!("client: pairs, {}, round {} of {rounds}", placement.name(), round + 1));
-            let mut order: Vec<usize> = (0..who.len()).collect();
-            rng.shuffle(&mut order);
-            for index in order {
+            for index in rng.order(who.len()) {
                 figures[index].push(measure(&mut workers[index]));
             }
         }
@@ -48,8 +47,7 @@ pub(super) fn run(
 
 /// Wall and CPU time of a pair, in µs.
 fn measure(worker: &mut Worker) -> (f64, f64) {
-    worker.tell(&format!("pairs {PAIRS} bench:pairs"));
-    let (wall, cpu) = worker.answer();
+    let (wall, cpu) = worker.ask(&format!("pairs {PAIRS} bench:pairs"));
     (per_pair(wall), per_pair(cpu))
 }
 
@@ -62,29 +60,18 @@ fn count_commands(server: &TestServer, worker: &mut Worker) -> f64 {
     let mut raw = server.connect();
     redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut raw).expect("RESETSTAT");
     measure(worker);
-    let stats = server.info("commandstats");
-    let calls = |(command, text): (&String, &String)| -> Option<u64> {
-        let ours =
-            ["info", "config", "ping"].iter().any(|own| command.starts_with(&format!("cmdstat_{own}")));
-        let calls = text.strip_prefix("calls=")?.split(',').next()?.parse().ok()?;
-        (!ours).then_some(calls)
-    };
-    stats.iter().filter_map(calls).sum::<u64>() as f64 / PAIRS as f64
+    commands_but(server, &["info", "config", "ping"]) / PAIRS as f64
 }
 
 fn pairs(who: Who, placement: Placement, own: &[(f64, f64)], raw: &[(f64, f64)], commands: f64) -> Pairs {
-    let spread = |value: fn(&(f64, f64)) -> f64| Spread::of(own.iter().map(value).collect());
-    let ratio = |value: fn(&(f64, f64)) -> f64| {
-        Spread::of(own.iter().zip(raw).map(|(own, raw)| value(own) / value(raw)).collect())
-    };
     Pairs {
         contender: who.name().into(),
         placement: placement.name().into(),
         rounds: own.len(),
-        wall_us: spread(|one| one.0),
-        wall_to_raw: ratio(|one| one.0),
-        cpu_us: spread(|one| one.1),
-        cpu_to_raw: ratio(|one| one.1),
+        wall_us: Spread::by(own, |one| one.0),
+        wall_to_raw: Spread::ratio(own, raw, |one| one.0),
+        cpu_us: Spread::by(own, |one| one.1),
+        cpu_to_raw: Spread::ratio(own, raw, |one| one.1),
         commands: rounded(commands),
     }
 }

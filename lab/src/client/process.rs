@@ -69,6 +69,12 @@ impl Worker {
         writeln!(self.input, "{work}").expect("a process that reads");
     }
 
+    /// Sends one line of work, and returns the two numbers of its answer.
+    pub(crate) fn ask(&mut self, work: &str) -> (u64, u64) {
+        self.tell(work);
+        self.answer()
+    }
+
     /// The next line.
     pub(crate) fn line(&mut self) -> String {
         self.output.next().expect("a process that lives").expect("its output")

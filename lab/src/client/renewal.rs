@@ -40,7 +40,6 @@ pub(super) fn run(server: &TestServer, plan: &Plan, progress: &Progress) -> Rene
 
 /// The CPU time, in seconds, of holding `locks` locks for the time measured.
 fn measure(worker: &mut Worker, locks: u64) -> f64 {
-    worker.tell(&format!("hold {locks} {SECONDS}"));
-    let (_wall, cpu) = worker.answer();
+    let (_wall, cpu) = worker.ask(&format!("hold {locks} {SECONDS}"));
     cpu as f64 / 1e9
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rlock_testkit::TestServer;
 
 use crate::client::Worker;
-use crate::cpu::CpuMeter;
+use crate::cpu::{CpuMeter, commands_but};
 use crate::kill::{Rivals, freed_after};
 use crate::placement::Placement;
 use crate::plan::Plan;
@@ -66,9 +66,7 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<LibraryCosts> {
     let mut lanes = Library::ALL.map(|library| (library, start(library), Figures::default()));
     for round in 0..=plan.process_rounds {
         progress.show(&format!("clients: round {round} of {}", plan.process_rounds));
-        let mut order: Vec<usize> = (0..lanes.len()).collect();
-        rng.shuffle(&mut order);
-        for index in order {
+        for index in rng.order(lanes.len()) {
             let (library, workers, figures) = &mut lanes[index];
             if round == 0 {
                 figures.footprint = Some(footprint(*library, &mut workers[0]));
@@ -97,10 +95,10 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<LibraryCosts> {
 /// Of a process that has done nothing yet.
 fn footprint(library: Library, worker: &mut Worker) -> Footprint {
     let name = library.name();
-    ask(worker, &format!("pairs 1 pairs:{name}"));
+    worker.ask(&format!("pairs 1 pairs:{name}"));
     sleep(Duration::from_millis(300));
     let idle = Resident::of(worker.pid());
-    ask(worker, &format!("wait {WAITERS} crowd:{name}"));
+    worker.ask(&format!("wait {WAITERS} crowd:{name}"));
     let crowd = Resident::of(worker.pid());
     open(worker);
     Footprint { idle, crowd, installed_bytes: library.installed_bytes() }
@@ -110,7 +108,7 @@ fn footprint(library: Library, worker: &mut Worker) -> Footprint {
 fn rivals(workers: [Worker; 2], library: Library, kill: usize) -> Rivals {
     let name = library.name();
     let [holder, waiter] = workers.map(|mut worker| {
-        ask(&mut worker, &format!("pairs 1 warm:{name}"));
+        worker.ask(&format!("pairs 1 warm:{name}"));
         worker
     });
     Rivals { holder, waiter, acquire: format!("take 1 kill:{name}:{kill}") }
@@ -125,7 +123,7 @@ fn measure(
 ) {
     let name = library.name();
     let (pair, server_us, commands) =
-        counted(server, PAIRS, || ask(&mut workers[0], &format!("pairs {PAIRS} pairs:{name}")));
+        counted(server, PAIRS, || workers[0].ask(&format!("pairs {PAIRS} pairs:{name}")));
     figures.pair_us.push(per(pair.0, PAIRS));
     figures.pair_cpu_us.push(per(pair.1, PAIRS));
     figures.pair_server_us.push(server_us);
@@ -134,7 +132,7 @@ fn measure(
     figures.hand_off_us.push(quantile(&times, 0.5));
     figures.hand_offs.extend(times);
     let ((times, overtaken), server_us, commands) = counted(server, WAITERS, || {
-        ask(&mut workers[0], &format!("wait {WAITERS} crowd:{name}"));
+        workers[0].ask(&format!("wait {WAITERS} crowd:{name}"));
         open(&mut workers[0])
     });
     figures.crowd_us.push(times.iter().map(|one| one.whole_us).fold(0.0, f64::max) / WAITERS as f64);
@@ -151,19 +149,19 @@ fn hand_offs(library: Library, workers: &mut [Worker; 2], rng: &mut Rng) -> Vec<
     let key = format!("hand-off:{}", library.name());
     let polls = library.polls_every_ms();
     let count = if polls == 0 { HAND_OFFS } else { HAND_OFFS_POLLED };
-    ask(&mut workers[0], &format!("take 1 {key}"));
+    workers[0].ask(&format!("take 1 {key}"));
     let mut times = Vec::new();
     for _ in 0..count {
         let [holder, waiter] = workers;
         waiter.tell(&format!("take 1 {key}"));
         // A poller is met anywhere between two of its tries.
         sleep(UNTIL_IT_WAITS + Duration::from_micros(rng.below(polls.max(1) * 1_000)));
-        let (released, _) = ask(holder, &format!("give 1 {key}"));
+        let (released, _) = holder.ask(&format!("give 1 {key}"));
         let (acquired, _) = waiter.answer();
         times.push(elapsed_us(released, acquired, &key));
         workers.swap(0, 1);
     }
-    ask(&mut workers[0], &format!("give 1 {key}"));
+    workers[0].ask(&format!("give 1 {key}"));
     sorted(times)
 }
 
@@ -175,7 +173,7 @@ struct Turn {
 
 /// Lets the waiters have the lock; all their turns, and the most later waiters that were served before one.
 fn open(worker: &mut Worker) -> (Vec<Turn>, u64) {
-    let (_, first) = ask(worker, &format!("open {WAITERS} crowd"));
+    let (_, first) = worker.ask(&format!("open {WAITERS} crowd"));
     let mut before = first;
     let turn = |_| {
         let (acquired, released) = worker.answer();
@@ -197,11 +195,6 @@ fn sorted(mut times: Vec<f64>) -> Vec<f64> {
     times
 }
 
-fn ask(worker: &mut Worker, work: &str) -> (u64, u64) {
-    worker.tell(work);
-    worker.answer()
-}
-
 fn per(nanoseconds: u64, count: u64) -> f64 {
     nanoseconds as f64 / 1e3 / count as f64
 }
@@ -214,20 +207,13 @@ fn counted<T>(server: &TestServer, count: u64, work: impl FnOnce() -> T) -> (T, 
     let before = meter.used();
     let answer = work();
     let used = meter.used().saturating_sub(before);
-    let stats = server.info("commandstats");
-    let calls = |(command, text): (&String, &String)| -> Option<u64> {
-        let ours = ["info", "config"].iter().any(|own| command.starts_with(&format!("cmdstat_{own}")));
-        let calls = text.strip_prefix("calls=")?.split(',').next()?.parse().ok()?;
-        (!ours).then_some(calls)
-    };
-    let commands = stats.iter().filter_map(calls).sum::<u64>() as f64 / count as f64;
+    let commands = commands_but(server, &["info", "config"]) / count as f64;
     (answer, used.as_secs_f64() * 1e6 / count as f64, commands)
 }
 
 fn costs(library: Library, own: &Figures, base: &Figures) -> LibraryCosts {
     let spread = |values: &[f64]| Spread::of(values.to_vec());
-    let ratio =
-        |own: &[f64], base: &[f64]| Spread::of(own.iter().zip(base).map(|(own, base)| own / base).collect());
+    let ratio = |own: &[f64], base: &[f64]| Spread::ratio(own, base, |one| *one);
     let p99 = |times: &[f64]| Some(rounded(quantile(&sorted(times.to_vec()), 0.99)));
     LibraryCosts {
         library: library.name().into(),

@@ -128,14 +128,12 @@ pub(crate) fn run(plan: &Plan, environment: &Environment, progress: &Progress) -
         progress.show(&format!("Redisson: {what}: they come"));
         for (program, worker) in Java::ALL.into_iter().zip(&mut bed.workers) {
             let key = format!("field:{}:{processes}:{threads}:{hold_ms}", program.name());
-            worker.tell(&format!("field {processes} {threads} {hold_ms} {key}"));
-            worker.answer();
+            worker.ask(&format!("field {processes} {threads} {hold_ms} {key}"));
         }
         fields.push((field, bed.rounds(rounds, &what, progress, Bed::span)));
-        for worker in &mut bed.workers {
-            worker.tell("end");
-            worker.answer();
-        }
+        bed.workers.iter_mut().for_each(|worker| {
+            worker.ask("end");
+        });
     }
     // Last, when the processes have compiled what they use.
     let pairs = bed.rounds(rounds, "pairs", progress, Bed::pair);
@@ -154,9 +152,7 @@ impl Bed {
         let mut all = vec![Vec::new(); self.workers.len()];
         for round in 0..self.warm_up + rounds {
             progress.show(&format!("Redisson: {what}: round {} of {}", round + 1, self.warm_up + rounds));
-            let mut order: Vec<usize> = (0..self.workers.len()).collect();
-            self.rng.shuffle(&mut order);
-            for index in order {
+            for index in self.rng.order(self.workers.len()) {
                 let figures = measure(self, index);
                 if round >= self.warm_up {
                     all[index].push(figures);
@@ -221,13 +217,13 @@ fn summary(
         Pairs {
             library: program.name(),
             rounds: own.len(),
-            us: spread(own, |one| one.us),
-            to_own: ratio(own, base, |one| one.us),
-            server_us: spread(own, |one| one.server_us),
-            server_to_own: ratio(own, base, |one| one.server_us),
-            client_us: spread(own, |one| one.client_us),
-            client_to_own: ratio(own, base, |one| one.client_us),
-            commands: spread(own, |one| one.commands),
+            us: Spread::by(own, |one| one.us),
+            to_own: Spread::ratio(own, base, |one| one.us),
+            server_us: Spread::by(own, |one| one.server_us),
+            server_to_own: Spread::ratio(own, base, |one| one.server_us),
+            client_us: Spread::by(own, |one| one.client_us),
+            client_to_own: Spread::ratio(own, base, |one| one.client_us),
+            commands: Spread::by(own, |one| one.commands),
         }
     };
     let of_field = |(field, all): &(Field, Vec<Vec<Figures>>)| {
@@ -248,22 +244,14 @@ fn costs(program: Java, field: Field, own: &[Figures], base: &[Figures]) -> Cost
         threads: field.threads,
         hold_ms: field.hold_ms,
         rounds: own.len(),
-        us: spread(own, |one| one.us),
-        to_own: ratio(own, base, |one| one.us),
-        server_us: spread(own, |one| one.server_us),
-        server_to_own: ratio(own, base, |one| one.server_us),
-        client_us: spread(own, |one| one.client_us),
-        client_to_own: ratio(own, base, |one| one.client_us),
-        commands: spread(own, |one| one.commands),
-        again_percent: spread(own, |one| one.again_percent),
-        per_second: spread(own, |one| one.per_second),
+        us: Spread::by(own, |one| one.us),
+        to_own: Spread::ratio(own, base, |one| one.us),
+        server_us: Spread::by(own, |one| one.server_us),
+        server_to_own: Spread::ratio(own, base, |one| one.server_us),
+        client_us: Spread::by(own, |one| one.client_us),
+        client_to_own: Spread::ratio(own, base, |one| one.client_us),
+        commands: Spread::by(own, |one| one.commands),
+        again_percent: Spread::by(own, |one| one.again_percent),
+        per_second: Spread::by(own, |one| one.per_second),
     }
-}
-
-fn spread(own: &[Figures], figure: fn(&Figures) -> f64) -> Spread {
-    Spread::of(own.iter().map(figure).collect())
-}
-
-fn ratio(own: &[Figures], base: &[Figures], figure: fn(&Figures) -> f64) -> Spread {
-    Spread::of(own.iter().zip(base).map(|(own, base)| figure(own) / figure(base)).collect())
 }

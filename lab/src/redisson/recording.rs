@@ -39,8 +39,7 @@ pub(super) fn record(server: &TestServer, release: Release) -> Result<Recording,
     monitor.set_read_timeout(Some(DEADLINE)).expect("a time-out");
     monitor.write_all(&command(&["MONITOR"])).expect("sending to the server");
     let mut worker = Worker::spawn(java(Java::Redisson(release), server.port()));
-    worker.tell(&format!("record {LOCKS}"));
-    worker.answer();
+    worker.ask(&format!("record {LOCKS}"));
     wire.text(&["ECHO", LAST_WORD]);
     let mut commands = Vec::new();
     for line in BufReader::new(monitor).lines() {

@@ -63,7 +63,7 @@ pub(super) fn measure(effort: Effort, seed: u64, show: &dyn Fn(&str)) -> Vec<Tra
                 command: command.into(),
                 rounds: costs.len(),
                 cpu_us: Spread::of(costs.clone()),
-                to_without: Spread::of(costs.iter().zip(base).map(|(cost, base)| cost / base).collect()),
+                to_without: Spread::ratio(costs, base, |one| *one),
             }
         })
     };

@@ -47,16 +47,11 @@ impl Lane {
         Lane { system, worker: host.worker(LEASE), host }
     }
 
-    fn tell(&mut self, work: &str) -> (u64, u64) {
-        self.worker.tell(work);
-        self.worker.answer()
-    }
-
     fn repeat(&mut self, work: &str) -> (f64, f64) {
         let count = if self.system.waits_for_disks() { PAIRS_ON_DISK } else { PAIRS };
         let (processes, per) = (self.host.pids(), 1e6 / count as f64);
         let before = Used::by(&processes);
-        let (nanoseconds, _) = self.tell(&format!("{work} {count} bench-{work}"));
+        let (nanoseconds, _) = self.worker.ask(&format!("{work} {count} bench-{work}"));
         let used = Used::by(&processes).since(&before);
         (nanoseconds as f64 / 1e9 * per, used.as_secs_f64() * per)
     }
@@ -64,12 +59,12 @@ impl Lane {
     fn hand_offs(&mut self, waiters: usize, key: &str) -> (f64, f64) {
         let count = if self.system.polls() { HAND_OFFS_POLLED } else { HAND_OFFS };
         let processes = self.host.pids();
-        self.tell(&format!("wait {waiters} {key}"));
+        self.worker.ask(&format!("wait {waiters} {key}"));
         let before = Used::by(&processes);
         self.worker.tell(&format!("hand-off {count}"));
         let times: Vec<(u64, u64)> = (0..count).map(|_| self.worker.answer()).collect();
         let used = Used::by(&processes).since(&before);
-        self.tell("leave");
+        self.worker.ask("leave");
         (median_us(&times), used.as_secs_f64() * 1e6 / count as f64)
     }
 }
@@ -96,7 +91,7 @@ pub(super) fn repeat(
     let mut figures = vec![Figures::new(); lanes.len()];
     for round in 0..=rounds {
         progress.show(&format!("systems: {work}, round {round} of {rounds}"));
-        for index in shuffled(lanes.len(), rng) {
+        for index in rng.order(lanes.len()) {
             if !has(lanes[index].system) {
                 continue;
             }
@@ -111,9 +106,9 @@ pub(super) fn repeat(
     let of = |(lane, own): (&Lane, &Figures)| Pair {
         system: lane.system.name().into(),
         rounds,
-        us: spread(own, |one| one.0),
-        to_rlock: ratio(own, &figures[0]),
-        server_us: spread(own, |one| one.1),
+        us: Spread::by(own, |one| one.0),
+        to_rlock: Spread::ratio(own, &figures[0], |one| one.0),
+        server_us: Spread::by(own, |one| one.1),
     };
     lanes.iter().zip(&figures).filter(|(_, own)| !own.is_empty()).map(of).collect()
 }
@@ -127,7 +122,7 @@ pub(super) fn hand_offs(
     let cases = lanes.len() * SIZES.len();
     let mut figures = vec![Figures::new(); cases];
     for round in 0..=rounds.hand_offs {
-        for (step, case) in shuffled(cases, rng).into_iter().enumerate() {
+        for (step, case) in rng.order(cases).into_iter().enumerate() {
             let (lane, waiters) = (&mut lanes[case / SIZES.len()], SIZES[case % SIZES.len()]);
             let most = match round {
                 // It warms up.
@@ -153,9 +148,9 @@ pub(super) fn hand_offs(
         system: lanes[case / SIZES.len()].system.name().into(),
         waiters: SIZES[case % SIZES.len()],
         rounds: own.len(),
-        us: spread(own, |one| one.0),
-        to_rlock: ratio(own, &figures[case % SIZES.len()]),
-        server_us: spread(own, |one| one.1),
+        us: Spread::by(own, |one| one.0),
+        to_rlock: Spread::ratio(own, &figures[case % SIZES.len()], |one| one.0),
+        server_us: Spread::by(own, |one| one.1),
     };
     figures.iter().enumerate().filter(|(_, own)| !own.is_empty()).map(of).collect()
 }
@@ -165,11 +160,11 @@ pub(super) fn loads(lanes: &mut [Lane], rounds: usize, rng: &mut Rng, progress: 
     let mut figures = vec![Vec::new(); cases];
     for round in 1..=rounds {
         progress.show(&format!("systems: many connections, round {round} of {rounds}"));
-        for case in shuffled(cases, rng) {
+        for case in rng.order(cases) {
             let (lane, connections) =
                 (&mut lanes[case / CONNECTIONS.len()], CONNECTIONS[case % CONNECTIONS.len()]);
             if lane.system.is_loaded() {
-                let (pairs, nanoseconds) = lane.tell(&format!("load {connections} {LOAD_MS}"));
+                let (pairs, nanoseconds) = lane.worker.ask(&format!("load {connections} {LOAD_MS}"));
                 figures[case].push(pairs as f64 * 1e9 / nanoseconds as f64);
             }
         }
@@ -179,26 +174,9 @@ pub(super) fn loads(lanes: &mut [Lane], rounds: usize, rng: &mut Rng, progress: 
         connections: CONNECTIONS[case % CONNECTIONS.len()],
         rounds,
         per_second: Spread::of(own.clone()),
-        to_rlock: Spread::of(
-            own.iter().zip(&figures[case % CONNECTIONS.len()]).map(|(own, base)| own / base).collect(),
-        ),
+        to_rlock: Spread::ratio(own, &figures[case % CONNECTIONS.len()], |one| *one),
     };
     figures.iter().enumerate().filter(|(_, own)| !own.is_empty()).map(of).collect()
-}
-
-fn shuffled(count: usize, rng: &mut Rng) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    rng.shuffle(&mut order);
-    order
-}
-
-fn spread(own: &Figures, figure: fn(&(f64, f64)) -> f64) -> Spread {
-    Spread::of(own.iter().map(figure).collect())
-}
-
-/// Of the times, round by round.
-fn ratio(own: &Figures, base: &Figures) -> Spread {
-    Spread::of(own.iter().zip(base).map(|(own, base)| own.0 / base.0).collect())
 }
 
 #[cfg(test)]
@@ -208,8 +186,8 @@ mod tests {
     #[test]
     fn a_ratio_is_that_of_times_of_one_round() {
         let (own, base) = (vec![(4.0, 1.0), (9.0, 1.0)], vec![(2.0, 7.0), (3.0, 7.0)]);
-        assert_eq!(ratio(&own, &base), Spread::of(vec![2.0, 3.0]));
-        assert_eq!(spread(&own, |one| one.1), Spread::of(vec![1.0, 1.0]));
+        assert_eq!(Spread::ratio(&own, &base, |one| one.0), Spread::of(vec![2.0, 3.0]));
+        assert_eq!(Spread::by(&own, |one| one.1), Spread::of(vec![1.0, 1.0]));
         assert!((median_us(&[(1_000, 3_000), (5_000, 6_000), (0, 9_000)]) - 2.0).abs() < 1e-9);
     }
 }

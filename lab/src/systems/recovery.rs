@@ -31,8 +31,7 @@ pub(super) fn run(lanes: &[Lane], rounds: usize, rng: &mut Rng, progress: &Progr
 fn ready(lane: &Lane, round: usize) -> Rivals {
     let start = |role: &str| {
         let mut worker = lane.host.worker(LEASE);
-        worker.tell(&format!("pairs 10 bench-{role}"));
-        worker.answer();
+        worker.ask(&format!("pairs 10 bench-{role}"));
         worker
     };
     Rivals { holder: start("holder"), waiter: start("waiter"), acquire: format!("hold bench-kill-{round}") }

@@ -61,9 +61,7 @@ pub(super) fn run(rounds: usize, has_dflockd: bool, rng: &mut Rng, progress: &Pr
     let mut figures = [const { Vec::new() }; 4];
     for round in 1..=rounds {
         progress.show(&format!("systems: kill -9 of the server, round {round} of {rounds}"));
-        let mut order = [0, 1, 2, 3];
-        rng.shuffle(&mut order);
-        for index in order {
+        for index in rng.order(What::ALL.len()) {
             let what = What::ALL[index];
             if what == What::Dflockd {
                 figures[index].extend(has_dflockd.then(restart_dflockd));
@@ -80,7 +78,7 @@ pub(super) fn run(rounds: usize, has_dflockd: bool, rng: &mut Rng, progress: &Pr
         locks: if what == What::Dflockd { 0 } else { LOCKS },
         rounds,
         ms: Spread::of(own.clone()),
-        to_without_module: Spread::of(own.iter().zip(&figures[1]).map(|(own, base)| own / base).collect()),
+        to_without_module: Spread::ratio(own, &figures[1], |one| *one),
     };
     What::ALL.into_iter().zip(&figures).filter(|(_, own)| !own.is_empty()).map(of).collect()
 }

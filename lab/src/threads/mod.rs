@@ -91,9 +91,7 @@ pub(crate) fn run(is_quick: bool, seed: u64) -> Result<(), String> {
     let (effort, begin, progress) = (if is_quick { QUICK } else { FULL }, Instant::now(), Progress::start());
     let (mut environment, mut rng, mut beds) = (Environment::now(seed), Rng::new(seed), beds());
     for round in 1..=effort.rounds {
-        let mut order: Vec<usize> = (0..beds.len()).collect();
-        rng.shuffle(&mut order);
-        for (done, bed) in order.into_iter().enumerate() {
+        for (done, bed) in rng.order(beds.len()).into_iter().enumerate() {
             progress.show(&format!("threads: round {round} of {}, {done} of {}", effort.rounds, beds.len()));
             beds[bed].round(&effort);
         }
