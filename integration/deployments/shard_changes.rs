@@ -119,7 +119,6 @@ fn a_primary_that_is_replaced_on_purpose() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::too_many_lines, reason = "one history")]
 async fn never_two_holders_of_any_kind() {
     fastrand::seed(clients::seed());
     let mut cluster = cluster();

@@ -1,4 +1,4 @@
-//! The counts of `make cost STORE=1`, as integration/cost/store.rs writes them: a file for each server.
+//! The figures of `make cost STORE=1`, as integration/cost/store.rs writes them: a file for each server.
 
 use std::fs;
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ use super::{IO_THREADS, Row, Threads};
 /// The cores of the computed column.
 const CORES: f64 = 16.0;
 
-/// The figures of the page besides what is stored.
+/// The figures of the page that are not stored.
 pub(crate) fn computed(threads: &Threads) -> Value {
     context! {
         on_many_cores => threads.rows.iter().map(Row::on_many_cores).collect::<Vec<_>>(),

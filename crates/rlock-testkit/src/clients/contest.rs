@@ -27,7 +27,7 @@ struct Inside {
     last_token: AtomicU64,
 }
 
-/// The locks, and the holders inside each.
+/// The locks, and the holders of each.
 pub struct Contest {
     /// The names of the locks.
     pub names: Vec<String>,
