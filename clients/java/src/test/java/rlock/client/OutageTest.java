@@ -8,8 +8,12 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.lettuce.core.ScriptOutputType;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -97,6 +101,35 @@ class OutageTest {
       later.start();
       client.lock("a").tryAcquire().release();
       later.join();
+    }
+  }
+
+  /** They had the 2 s of an answer, which a first connection may take longer than. */
+  @Test
+  void questionsWaitForTheFirstConnection() throws Exception {
+    List<Consumer<NamedLock>> questions =
+        List.of(NamedLock::info, NamedLock::locked, NamedLock::forceRelease);
+    try (Server server = new Server()) {
+      CompletableFuture<Object> busy =
+          CompletableFuture.supplyAsync(
+              () ->
+                  server.commands.eval(
+                      "local function now() local t = redis.call('TIME') return t[1] + t[2] / 1e6 end "
+                          + "local over = now() + 2.5 while now() < over do end",
+                      ScriptOutputType.VALUE));
+      Server.pause(100);
+      List<CompletableFuture<Void>> asked = new ArrayList<>();
+      for (Consumer<NamedLock> question : questions) {
+        asked.add(
+            CompletableFuture.runAsync(
+                () -> {
+                  try (Client client = new Client(server.url)) {
+                    question.accept(client.lock("a"));
+                  }
+                }));
+      }
+      busy.join();
+      asked.forEach(CompletableFuture::join);
     }
   }
 
