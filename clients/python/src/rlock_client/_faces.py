@@ -19,6 +19,7 @@ from ._wire import LONGEST_MS, Info, Spec, info
 RESPONSE = 2_000 * MS
 BRIEF = 0.1  # how long an end that is in a hurry waits for a release, in s
 Seconds = float | timedelta
+Time = Seconds | None
 L = TypeVar("L", bound="BaseLock")
 W = TypeVar("W", bound="BaseLock")
 A = TypeVar("A", bound="BaseLockAll")
@@ -33,22 +34,15 @@ def nanoseconds(what: str, time: Seconds, least_ms: int = 0, reason: str = "") -
     return round(value * 1e9)
 
 
-def planned(
-    plan: Plan,
-    lease: Seconds | None,
-    wait: Seconds | None,
-    session_grace: Seconds | None,
-    at_least: Seconds | None = None,
-    max_hold: Seconds | None = None,
-) -> Plan:
+def planned(plan: Plan, lease: Time, wait: Time, grace: Time, at_least: Time = None, max_hold: Time = None) -> Plan:
     """The plan with these settings instead of its own."""
     if lease is not None:
         time = nanoseconds("a lease", lease, 100, " (a shorter one ends between two renewals)") // MS * MS
         plan = plan._replace(lease=time, response=min(plan.response, max(50 * MS, time // 6)))
     if wait is not None:
         plan = plan._replace(wait=nanoseconds("a wait", wait))
-    if session_grace is not None:
-        plan = plan._replace(grace=nanoseconds("a session grace", session_grace, 100))
+    if grace is not None:
+        plan = plan._replace(grace=nanoseconds("a session grace", grace, 100))
     if at_least is not None:
         plan = plan._replace(at_least=nanoseconds("at_least", at_least))
     if max_hold is not None:
@@ -83,9 +77,8 @@ class BaseLock:
 
     def _ask(self, guard: type[B], timeout: Seconds | None, began: int) -> B | Promise[None]:
         """A guard that can begin; or what to wait for, if its owner has an earlier acquisition."""
-        plan, waited = self._spec.plan, now() - began
+        spec, plan, waited = self._spec, self._spec.plan, now() - began
         wait = plan.wait if timeout is None else nanoseconds("a timeout", timeout)
-        spec = self._spec
         if wait is not None or plan.wait is not None or spec.owner:
             spec = spec._replace(plan=plan._replace(wait=wait and max(1, wait - waited)))
         one = self._engine.acquire(spec)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -76,11 +78,11 @@ class Promise(Gate, Generic[T]):
         self._error: BaseException | None = None
         self._then: list[Callable[[], object]] = []
 
-    def settle(self, value: Any = None, error: BaseException | None = None) -> None:
-        """Only the first outcome counts."""
+    def settle(self, value: Any = None, error: BaseException | None = None, last: deque[Any] | None = None) -> None:
+        """Only the first outcome counts. `last`: of what is called at the end of this step, when the gate opens."""
         if not self.is_set():
-            self._value, self._error = value, error
-            self.set()
+            self._value, self._error, self._flag = value, error, True
+            (self._open if last is None else partial(last.append, self._open))()
             while self._then:
                 self._then.pop()()
 

@@ -228,16 +228,15 @@ impl Follow {
             Some(Answer::Error(why @ (TIED | UNTIED))) => {
                 let certain = claims.iter().map(|claim| hold(*claim)).chain(wait).all(|by| by == Some(false));
                 assert!(!certain, "{story}: refused, and the call could tie the hold");
-                let may_be = |claim: &Claim| match self.past_before(before, served, *claim) {
-                    Some(past) => self.is_tied(past) == (*why == TIED),
-                    None => true,
-                };
                 let by_wait = *why == TIED && wait.is_some_and(|stays| stays != Some(false));
+                let may_be = |claim: &Claim| {
+                    let past = self.past_before(before, served, *claim);
+                    past.is_none_or(|past| self.is_tied(past) == (*why == TIED))
+                };
                 assert!(by_wait || claims.iter().any(may_be), "{story}: {why} is not the reason");
-                for claim in claims.iter().filter(|claim| !served.contains(claim)) {
-                    let (was, is) = (&before.stands[claim.0.0], self.stand(claim.0));
-                    assert_eq!(was.of(claim.1, claim.2), is.of(claim.1, claim.2), "{story}: {claim:?}");
-                }
+                claims.iter().filter(|claim| !served.contains(claim)).for_each(|claim| {
+                    self.check_unchanged(before, *claim, story);
+                });
             }
             Some(Answer::Holds(..) | Answer::One) => {
                 let held: Vec<_> = claims.into_iter().filter(|claim| self.holds(*claim)).collect();
@@ -250,6 +249,11 @@ impl Follow {
             }
             _ => {}
         }
+    }
+
+    fn check_unchanged(&self, before: &Before, (lock, owner, word): Claim, story: &str) {
+        let (was, is) = (&before.stands[lock.0], self.stand(lock));
+        assert_eq!(was.of(owner, word), is.of(owner, word), "{story}: {owner:?} {word:?}");
     }
 
     /// Updates the ties of an owner after its call: a call that succeeds is tied to its own connection.
