@@ -228,15 +228,11 @@ impl Follow {
             Some(Answer::Error(why @ (TIED | UNTIED))) => {
                 let certain = claims.iter().map(|claim| hold(*claim)).chain(wait).all(|by| by == Some(false));
                 assert!(!certain, "{story}: refused, and the call could tie the hold");
+                let may_be = |claim: &Claim| self.may_be_tied(before, served, *claim, *why == TIED);
                 let by_wait = *why == TIED && wait.is_some_and(|stays| stays != Some(false));
-                let may_be = |claim: &Claim| {
-                    let past = self.past_before(before, served, *claim);
-                    past.is_none_or(|past| self.is_tied(past) == (*why == TIED))
-                };
                 assert!(by_wait || claims.iter().any(may_be), "{story}: {why} is not the reason");
-                claims.iter().filter(|claim| !served.contains(claim)).for_each(|claim| {
-                    self.check_unchanged(before, *claim, story);
-                });
+                let unchanged = claims.iter().filter(|claim| !served.contains(claim));
+                unchanged.for_each(|claim| self.check_unchanged(before, *claim, story));
             }
             Some(Answer::Holds(..) | Answer::One) => {
                 let held: Vec<_> = claims.into_iter().filter(|claim| self.holds(*claim)).collect();
@@ -249,6 +245,11 @@ impl Follow {
             }
             _ => {}
         }
+    }
+
+    /// Whether a hold may have been tied to a connection that has not ended, or not to one.
+    fn may_be_tied(&self, before: &Before, served: &[Claim], claim: Claim, tied: bool) -> bool {
+        self.past_before(before, served, claim).is_none_or(|past| self.is_tied(past) == tied)
     }
 
     fn check_unchanged(&self, before: &Before, (lock, owner, word): Claim, story: &str) {
