@@ -84,7 +84,7 @@ pub(crate) fn run(plan: &Plan, redisson: Option<&Imitation>, progress: &Progress
         readers: bed.readers,
         rounds: bed.costs(way).len(),
         cpu_us: Spread::of(bed.costs(way).to_vec()),
-        to_fewest: Spread::of(bed.costs(way).iter().zip(first).map(|(cost, first)| cost / first).collect()),
+        to_fewest: Spread::ratio(bed.costs(way), first, |one| *one),
     };
     let of_way = |(way, first): (Way, Vec<f64>)| {
         let beds = beds.iter().filter(move |bed| !bed.costs(way).is_empty());
