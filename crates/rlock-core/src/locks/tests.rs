@@ -25,6 +25,28 @@ pub(super) fn waiter(owner: &str, ticket: u64) -> Waiter {
     }
 }
 
+/// A call with SESSION on this connection.
+pub(super) fn with(client: u64) -> Call {
+    Call { client, grace: Some(LeaseMs::SHORTEST) }
+}
+
+/// One without.
+pub(super) fn plain(client: u64) -> Call {
+    Call { client, grace: None }
+}
+
+/// The owners whose holds the end of this connection finds, a stale entry as `None`.
+pub(super) fn ended(locks: &mut Locks, client: u64) -> Vec<Option<u8>> {
+    locks.session_ended(client);
+    std::iter::from_fn(|| {
+        let tie = locks.next_ended_tie()?;
+        let owner = tie.grace.map(|_| tie.owner[0]);
+        locks.tie_has_ended(tie);
+        Some(owner)
+    })
+    .collect()
+}
+
 /// Whether there are no waiters, no pending grants, and no grants to revoke or departed owners to remove.
 pub(super) fn is_idle(locks: &Locks) -> bool {
     let Locks { agenda, calls, .. } = locks;

@@ -91,3 +91,7 @@ impl Weighed for EndedTie {
         self.lock.bytes().saturating_add(self.owner.len())
     }
 }
+
+#[cfg(test)]
+#[path = "ties_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
 //! What counts for a user, whatever becomes of its waiters and ties.
 
-use super::super::tests::{enqueued, lock, waiter};
+use super::super::tests::{enqueued, lock, waiter, with};
 use super::*;
 use crate::error::Error;
 use crate::locks::{Call, Databases, Limits, LockName, Locks, Session, Ticket, TieLimits};
@@ -12,10 +12,6 @@ fn user(name: &str) -> Option<User> {
 
 fn by(client: u64) -> Option<Session> {
     Some(Session { client, grace: LeaseMs::SHORTEST })
-}
-
-fn with(client: u64) -> Call {
-    Call { client, grace: Some(LeaseMs::SHORTEST) }
 }
 
 fn usage(locks: &Locks, name: &str) -> (usize, usize) {
