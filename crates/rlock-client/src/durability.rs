@@ -58,10 +58,12 @@ async fn try_ensure(hold: &Arc<Acquisition>, durability: Durability) -> Result<(
     };
     confirm(hold, needed).await?;
     let Some(session) = hold.terms.extras.session else { return Ok(()) };
-    // Ties the hold to the usual connection: the renewals that replicas were waited for on another have untied it.
-    let command = command::renew(&hold.claim, hold.terms.lease, Some(session));
-    let reply = hold.request(command).await;
-    held(hold, &reply.map_err(|failed| unsure(key, failed, None))?);
+    // Ties the hold to the usual connection. The renewals that replicas were waited for on another, a younger one, have untied it: on
+    // this one a RENEW without SESSION comes first.
+    for session in [None, Some(session)] {
+        let reply = hold.request(command::renew(&hold.claim, hold.terms.lease, session)).await;
+        held(hold, &reply.map_err(|failed| unsure(key, failed, None))?);
+    }
     Ok(())
 }
 
