@@ -18,7 +18,7 @@ missing() {
 command -v go >/dev/null 2>&1 || missing go "install Go 1.22 or later"
 out=$(realpath -m "${CARGO_TARGET_DIR:-../../target}")/clients/go
 mkdir -p "$out"
-# Code lines of these files, neither blank nor comment, are at most LIMIT. The limits only get smaller.
+# Code lines of these files, neither blank nor comment, are at most LIMIT. A change that raises a limit says why.
 size() { # LIMIT FILE...
     limit=$1
     shift
