@@ -440,18 +440,19 @@ func (m *machine) released(sentAt time.Duration, a answer) {
 		m.settle(outReleaseUnknown, m.lastError)
 	default:
 		// 0 is certain after a repeat too: only RENEW was sent.
+		m.keepUntil = 0
 		m.settle(outReleaseLost, nil)
 	}
 }
 
 func (m *machine) settle(kind outputKind, err error) {
 	m.tell(output{kind: kind, err: err})
-	// A stray request may prolong what is kept, and its clean-up would release that.
-	m.stray = m.stray && (kind == outReleaseLost || !m.kept())
+	// The process that adopts the hold sets its lease. If it is unknown what became of the hold, its lease ends it.
+	m.stray = m.stray && (!m.kept() || kind == outReleased && m.keepUntil < forever)
 	m.done()
 }
 
-// done: the release was answered. A stray request that the server carries out after it would hold for no caller.
+// done: the release was answered. A stray request that the server carries out after it would hold for no caller, or shorten what is kept.
 func (m *machine) done() {
 	m.answered = true
 	if !m.stray || m.down {
@@ -481,7 +482,7 @@ func (m *machine) depart() {
 	m.next = forever
 	switch {
 	case m.down:
-	case m.phase == phaseReleasing && left > 0:
+	case left > 0:
 		m.send(output{command: cmdKeep, lease: wholeMS(left)})
 	case m.phase == phaseCancelling && m.queued:
 		// In this order: a grant between the two is released by the second.

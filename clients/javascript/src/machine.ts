@@ -299,13 +299,12 @@ export class Machine {
       return this.#send("RENEW", this.#renewed() ? {} : { lease: left });
     }
     // The release before may have been carried out.
-    if (this.phase === "releasing") {
-      this.#repeated ||= this.pending !== undefined;
-      const left = (this.#keptUntil ?? 0) - this.#now;
-      if (left > 0) return this.#send("RENEW", { lease: left === Infinity ? this.#plan.lease : Math.ceil(left), session: false });
-    } else if (this.phase !== "cancelling") return;
+    if (this.phase === "releasing") this.#repeated ||= this.pending !== undefined;
+    else if (this.phase !== "cancelling") return;
+    const left = (this.#keptUntil ?? 0) - this.#now;
+    if (left > 0) return this.#send("RENEW", { lease: left === Infinity ? this.#plan.lease : Math.ceil(left), session: false });
     // In this order: a grant between the two is released by the second.
-    else if (this.#queued) this.#send("CANCEL");
+    if (this.phase === "cancelling" && this.#queued) this.#send("CANCEL");
     this.#send("RELEASE");
   }
 
@@ -475,12 +474,13 @@ export class Machine {
 
   #settle(outcome: "ok" | "lost" | "unknown" | "error", error?: Error): void {
     this.#out.push({ type: "released", outcome, ...(error && { error }) });
-    // A stray request may prolong what is kept, and its clean-up would release that.
-    if (this.kept && outcome !== "lost") this.#stray = false;
+    if (outcome === "lost") this.#keptUntil = undefined;
+    // The process that adopts the hold sets its lease. If it is unknown what became of the hold, its lease ends it.
+    if (this.kept && (outcome !== "ok" || this.#keptUntil === Infinity)) this.#stray = false;
     this.#done();
   }
 
-  /** The release was answered; a stray request that the server carries out after it would hold for no caller. */
+  /** The release was answered; a stray request that the server carries out after it would hold for no caller, or shorten what is kept. */
   #done(): void {
     if (!this.#stray || this.down) return this.#finish();
     this.phase = "cancelling";

@@ -144,11 +144,11 @@ def test_a_thread_that_keeps_the_interpreter_busy(server: Server, name: str) -> 
             pass
 
     threads = [threading.Thread(target=spin) for _ in range(3)]
-    with Client(server.url, lease=1) as client, client.lock(name) as held:
+    with Client(server.url, lease=2) as client, client.lock(name) as held:
         for thread in threads:
             thread.start()
         try:
-            end = time.monotonic() + 3
+            end = time.monotonic() + 5
             while time.monotonic() < end:
                 held.check()
                 time.sleep(0.05)

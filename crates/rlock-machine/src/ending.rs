@@ -75,8 +75,15 @@ impl Machine {
 
     pub(super) fn settle(&mut self, outcome: Outcome, out: &mut Vec<Output>) {
         out.push(Output::Released(outcome));
-        // A stray request may prolong what is kept, and its clean-up would release that.
-        self.stray &= outcome == Outcome::Lost || !self.is_kept();
+        if outcome == Outcome::Lost {
+            self.ending = Ending::Release;
+        }
+        // The process that adopts the hold sets its lease. If it is unknown what became of the hold, its lease ends it.
+        self.stray &= match self.ending {
+            Ending::Release => true,
+            Ending::At(_) => outcome == Outcome::Ok,
+            Ending::Elsewhere => false,
+        };
         self.done(out);
     }
 
@@ -96,6 +103,9 @@ impl Machine {
         if self.down {
             return;
         }
+        if matches!(self.ending, Ending::At(until) if self.now < until) {
+            return self.send_end(out);
+        }
         // In this order: a grant between the two is released by the second.
         if self.queued {
             self.send(Command::Cancel, out);
@@ -110,7 +120,8 @@ impl Machine {
         }
     }
 
-    /// The server has nothing of the hold any more. If a request may still be carried out late, CANCEL and RELEASE follow later.
+    /// The server has nothing of the hold any more, or keeps it until a time. If a request may still be carried out late, what ended
+    /// the hold, or set its lease, is sent once more later.
     pub(super) fn done(&mut self, out: &mut Vec<Output>) {
         if !self.stray || self.down {
             return self.finish(out);

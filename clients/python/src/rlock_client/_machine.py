@@ -279,17 +279,15 @@ class Machine:
             self._ask()
         elif self.down:
             return
-        elif self.phase == "cancelling":
-            # In this order: a grant between the two is released by the second.
-            if self._queued:
-                self._send("CANCEL")
-            self._send("RELEASE")
-        elif self.phase == "releasing":
+        elif self.phase in ("cancelling", "releasing"):
             left = self._plan.lease if self.kept == ELSEWHERE else (self.kept or 0) - self._now
             if left > 0:
                 self._send("RENEW", lease_ms=-(-left // MS), keep=True)
-            else:
-                self._send("RELEASE")
+                return
+            # In this order: a grant between the two is released by the second.
+            if self.phase == "cancelling" and self._queued:
+                self._send("CANCEL")
+            self._send("RELEASE")
 
     def _ask(self) -> None:
         self.phase, self._next, self.pending = "confirming" if self._adopts else "asking", None, None
@@ -436,12 +434,14 @@ class Machine:
     def _settle(self, outcome: Outcome, error: Error | None = None) -> None:
         self.why = "taken" if outcome == "lost" else None
         self._out.append(Tell("released", error, outcome=outcome))
-        # A stray request may prolong what is kept, and its clean-up would release that.
-        self._stray &= outcome == "lost" or self.kept is None
+        if outcome == "lost":
+            self.kept = None
+        # The process that adopts the hold sets its lease. If it is unknown what became of the hold, its lease ends it.
+        self._stray &= self.kept is None or (outcome == "ok" and self.kept != ELSEWHERE)
         self._done()
 
     def _done(self) -> None:
-        """The server has nothing of the hold; a request that is still under way would come after that."""
+        """The server has answered; a request that is still under way would come after that."""
         if not self._stray or self.down:
             self._finish()
             return

@@ -321,7 +321,8 @@ final class Machine {
           renew();
         }
       }
-      default -> goOn();
+      case RELEASING, CANCELLING -> depart();
+      default -> {}
     }
   }
 
@@ -341,15 +342,16 @@ final class Machine {
           renew();
         }
       }
-      default -> {
-        if (now < giveUp && due) {
-          goOn();
-        } else if (now >= giveUp && phase == Phase.RELEASING) {
+      case RELEASING, CANCELLING -> {
+        if (now >= giveUp && phase == Phase.RELEASING) {
           settle(Outcome.UNKNOWN);
-        } else if (now >= giveUp && phase == Phase.CANCELLING) {
+        } else if (now >= giveUp) {
           finish();
+        } else if (due) {
+          depart();
         }
       }
+      default -> {}
     }
   }
 
@@ -538,29 +540,26 @@ final class Machine {
       phase = Phase.RELEASING;
       keptUntil = keep;
       giveUp = deadline;
-      next = NEVER;
-      if (!down) {
-        sendEnd();
-      }
-    }
-  }
-
-  private void goOn() {
-    if (phase == Phase.RELEASING) {
-      sendEnd();
-    } else if (phase == Phase.CANCELLING) {
       depart();
     }
   }
 
-  private void sendEnd() {
+  /** Sends what ends the hold, or keeps it for its time. */
+  private void depart() {
     next = NEVER;
+    if (down) {
+      return;
+    }
     if (now < keptUntil) {
       long lease = keptUntil == NEVER ? plan.lease : keptUntil - now;
       send(Command.KEEP, (lease + MS - 1) / MS, false);
-    } else {
-      send(Command.RELEASE, 0, false);
+      return;
     }
+    // In this order: a grant between the two is released by the second.
+    if (phase == Phase.CANCELLING && queued) {
+      send(Command.CANCEL, 0, false);
+    }
+    send(Command.RELEASE, 0, false);
   }
 
   private void released(long sentAt, Answer answer) {
@@ -581,8 +580,10 @@ final class Machine {
   private void settle(Outcome outcome) {
     why = outcome == Outcome.LOST ? LostReason.TAKEN : null;
     out.add(new Told(What.RELEASED, 0, outcome));
-    // A stray request may prolong what is kept, and its clean-up would release that.
-    stray &= outcome == Outcome.LOST || !kept();
+    keptUntil = outcome == Outcome.LOST ? 0 : keptUntil;
+    // The process that adopts the hold sets its lease. If it is unknown what became of the hold,
+    // its lease ends it.
+    stray &= !kept() || outcome == Outcome.OK && keptUntil != NEVER;
     done();
   }
 
@@ -597,17 +598,6 @@ final class Machine {
     phase = Phase.CANCELLING;
     pause = FIRST_PAUSE;
     depart();
-  }
-
-  private void depart() {
-    next = NEVER;
-    // In this order: a grant between the two is released by the second.
-    if (!down && queued) {
-      send(Command.CANCEL, 0, false);
-    }
-    if (!down) {
-      send(Command.RELEASE, 0, false);
-    }
   }
 
   /** The server has answered the release; a request that is still under way would come after it. */
