@@ -20,6 +20,7 @@ pub(crate) struct Clients {
 pub(crate) struct LibraryCosts {
     pub(crate) library: String,
     pub(crate) rounds: usize,
+    pub(crate) pair_rounds: usize,
     /// An acquire and a release, one after the other and without contention.
     pub(crate) pair_us: Spread,
     pub(crate) pair_to_own: Spread,

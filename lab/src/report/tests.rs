@@ -91,6 +91,7 @@ fn costs(library: Library) -> LibraryCosts {
     LibraryCosts {
         library: library.name().into(),
         rounds: 8,
+        pair_rounds: 40,
         pair_us: spread,
         pair_to_own: spread,
         pair_cpu_us: spread,
