@@ -173,28 +173,33 @@ build_tests() {
 # The program of a test file.
 program() { printf '%s\n' "$tests" | grep "/$1-[0-9a-f]*$"; }
 
-# Runs this in a folder of the copy for at most so many seconds. True if it fails: a mutant was found. A run that does not end has found
-# nothing.
+# Runs this in a folder of the copy for at most so many seconds, as in 200, or so many of a processor, as in 200cpu: a busy machine does
+# not shorten these. True if it fails: a mutant was found. A run that does not end has found nothing.
 fails() { # folder, seconds, command...
-    folder=$tree/$1
-    shift
+    folder=$tree/$1 limit=$2
+    shift 2
     code=0
-    (cd "$folder" && RLOCK_MODULE=$module RUST_BACKTRACE=0 exec timeout "$@") >"$log" 2>&1 || code=$?
+    (
+        cd "$folder"
+        case $limit in *cpu) ulimit -S -t "${limit%cpu}" ;; *) set -- timeout "$limit" "$@" ;; esac
+        RLOCK_MODULE=$module RUST_BACKTRACE=0 exec "$@"
+    ) >"$log" 2>&1 || code=$?
     case $code in 125 | 126 | 127)
         cat "$log" >&2
         die "cannot run: $*"
         ;;
     esac
-    [ "$code" != 0 ] && [ "$code" != 124 ]
+    # timeout's, and 128 + SIGXCPU
+    [ "$code" != 0 ] && [ "$code" != 124 ] && [ "$code" != 152 ]
 }
 
-corpus_finds() { fails crates/rlock-core 120 "$corpus_program" --exact "${corpus_test#* }"; }
+corpus_finds() { fails crates/rlock-core 120cpu "$corpus_program" --exact "${corpus_test#* }"; }
 # All stories are played: the one that the mutant names must differ.
 story_finds() {
-    fails crates/rlock-machine 60 "$stories_program" --exact "${stories_test#* }" && { [ -z "${1:-}" ] || grep -qF "/$1.jsonl: " "$log"; }
+    fails crates/rlock-machine 60cpu "$stories_program" --exact "${stories_test#* }" && { [ -z "${1:-}" ] || grep -qF "/$1.jsonl: " "$log"; }
 }
-scene_finds() { fails . 240 "$out/target/release/rlock-model" --scene "$1"; }
-model_finds() { fails . 240 "$out/target/release/rlock-model" --deeper=-2; }
+scene_finds() { fails . 480cpu "$out/target/release/rlock-model" --scene "$1"; }
+model_finds() { fails . 480cpu "$out/target/release/rlock-model" --deeper=-2; }
 server_finds() {
     use_server "${3:-}"
     fails . 200 "$(program "$(room_of "$1")")" --exact "$1::$2"
