@@ -1,4 +1,4 @@
-"""The face for asyncio. The links live in the engine's thread, so that a busy loop does not stop the renewals."""
+"""The public classes for asyncio. Renewals run in the engine's thread, where a busy event loop cannot delay them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ G = TypeVar("G", bound="AsyncGuard")
 async def settled(
     promise: Promise[Any], within: float | None = None, unheard: Callable[[], object] = lambda: None
 ) -> None:
-    """Waits for the engine, at most so long. Where this loop has been closed, `unheard` is called in its thread."""
+    """Waits until the promise is settled, for at most `within` seconds.
+
+    If this loop is closed when the promise is settled, the engine's thread calls `unheard`.
+    """
     loop = asyncio.get_running_loop()
     done = loop.create_future()
 
@@ -50,21 +53,21 @@ async def outcome(promise: Promise[T]) -> T:
 
 
 class AsyncHeld:
-    """What is held until it is released, or its block ends."""
+    """Base of guards, which are released by `release` or at the end of an `async with` block."""
 
     _over: bool
     _ones: list[Acquisition]
     _drop: Callable[[], list[Promise[None]]]
 
     def _watch(self) -> None:
-        self.lost = asyncio.Event()  # set as soon as others may hold the lock
+        self.lost = asyncio.Event()  # set when the client notices a loss
         self._task: asyncio.Task[Any] | None = None
-        self._requests = 0  # to cancel the task, before it entered the block
+        self._requests = 0  # to cancel the task, that were made before the block
         self._cancelled = False
         loop, me = asyncio.get_running_loop(), weakref.ref(self)
 
         def tell() -> None:
-            # Unless the loop has been closed.
+            # A closed loop raises RuntimeError, and nothing waits in it.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(lambda: held._lose() if (held := me()) else None)
 
@@ -83,7 +86,11 @@ class AsyncHeld:
             self._task.cancel()
 
     async def release(self) -> None:
-        """Raises LockLost if the lock was lost before, OutcomeUnknown if nobody can know."""
+        """Ends this guard and releases its lock, or its locks for a `lock_all`. A lock with other guards stays held.
+
+        Raises LockLost if a lock was lost or released before. Raises OutcomeUnknown if no answer arrives within
+        `response_timeout`; the release then continues in the background until lease end.
+        """
         errors: list[Error] = []
         for promise in self._drop():
             try:
@@ -101,12 +108,12 @@ class AsyncHeld:
         return self
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
-        """Releases the lock. A task that is cancelled ends now, and the release goes on without it."""
+        """Releases the lock. A cancelled task waits for this for at most BRIEF; the release continues without it."""
         task, self._task = self._task, None
         interrupted, failure = kind is asyncio.CancelledError, None
         try:
             if not self._over and interrupted:
-                # A server that is well answers in this time, and a process that ends now has released its lock.
+                # A healthy server answers within BRIEF, so a process that ends after this has released its lock.
                 await asyncio.wait_for(self.release(), BRIEF)
             elif not self._over:
                 await self.release()
@@ -119,7 +126,7 @@ class AsyncHeld:
         if self._cancelled and task is not None:
             if hasattr(task, "uncancel"):
                 task.uncancel()
-            # Else somebody else wants the task to end.
+            # Only further requests show that other code cancels the task too.
             interrupted = interrupted and requests(task) > self._requests
             if not interrupted and (kind is None or kind is asyncio.CancelledError):
                 raise failure or self._loss() or self._ones[0].loss("expired") from None
@@ -137,16 +144,20 @@ class AsyncGuard(BaseGuard, AsyncHeld):
         self._watch()
 
     async def detach(self) -> float:
-        """Leaves the lock to another process, which adopts it by the name of its owner.
+        """Ends this guard without a release, so that another process can `adopt` the lock with this guard's `owner`.
 
-        Returns for how many seconds the lock is certainly held. Raises LockLost if it was lost before.
+        Renews the lock once, and returns the seconds for which it certainly stays held. Raises Invalid if the hold has
+        other guards, LockLost if the lock was lost before, OutcomeUnknown without an answer within `response_timeout`.
         """
         self._detach()
         await outcome(self._one.released)
         return self._left()
 
     async def reenter(self: G) -> G:
-        """Another guard of the same hold. The lock is held until all of them are released."""
+        """Re-enters the lock as the same owner, and returns a new guard. The lock is held until all guards have ended.
+
+        Raises LockLost if the lock is no longer held, Unreachable if no server answers within `response_timeout`.
+        """
         return await type(self)(self._lock, self._one)._acquired(self)
 
     async def _acquired(self: G, entered: BaseGuard | None = None) -> G:
@@ -172,7 +183,7 @@ class AsyncGuardAll(BaseGuardAll, AsyncHeld):
 
 
 def requests(task: asyncio.Task[Any] | None) -> int:
-    """How many requests to cancel the task are not taken back; Python 3.10 does not count them."""
+    """The number of requests to cancel the task that were not undone. Python 3.10 does not count them: 0."""
     return task.cancelling() if task is not None and hasattr(task, "cancelling") else 0
 
 
@@ -180,20 +191,27 @@ class AsyncWriteGuard(AsyncGuard):
     __doc__ = BaseGuard.__doc__
 
     async def downgrade(self) -> AsyncGuard:
-        """Turns this guard into a reader's, without another writer in between."""
+        """Turns the write hold into a read hold and returns its guard. No other writer holds the lock in between.
+
+        Ends this guard. Raises LockLost if the lock was lost before, and the errors of `try_acquire` and `release`.
+        """
         read = await AsyncLock(self._lock._client, self._as_reader()).try_acquire()
         await self.release()
         return read
 
 
 class AsyncAcquires(Generic[H]):
-    """A lock, or several: what is acquired at once, or for a block."""
+    """Base of locks and groups of locks, acquired by `try_acquire` or for an `async with` block."""
 
     acquire: Callable[..., Awaitable[H]]
     _entered: list[tuple[int, H]]
 
     async def try_acquire(self) -> H:
-        """Asks once. Raises Denied if another owner holds the lock, or one of several."""
+        """Acquires the lock, or all locks of a `lock_all`, and returns the guard. Does not wait for other owners.
+
+        Raises Denied if another owner holds one of the locks, Unreachable if no server answers within
+        `response_timeout`, or the error for the server's refusal.
+        """
         return await self.acquire(0)
 
     async def __aenter__(self) -> H:
@@ -209,25 +227,34 @@ class AnyAsyncLock(BaseLock, AsyncAcquires[G]):
     _guard: type[G]
 
     async def acquire(self, timeout: Seconds | None = None) -> G:
-        """Waits for the lock, for at most `timeout`; 0 asks once, as `try_acquire` does."""
+        """Waits for the lock, and returns its guard. The limit is `timeout` seconds, by default the lock's `wait`.
+
+        With 0 this is `try_acquire`. Raises Timeout at the limit, Unreachable if the client cannot connect and never
+        could, or the error for the server's refusal.
+        """
         began = now()
         while isinstance(guard := self._ask(self._guard, timeout, began), Promise):
             await outcome(guard)
         return await guard._acquired()
 
     async def adopt(self, owner: str | bytes) -> G:
-        """Continues a hold that another process has detached. Raises LockLost if the owner holds nothing."""
+        """Continues a hold that another process has detached, and returns its guard. Waits at most `response_timeout`.
+
+        `owner` is that of the detached guard. Raises LockLost if this owner does not hold the lock, Invalid if this
+        client uses the owner for the lock already.
+        """
         return await self._adopt(self._guard, owner)._acquired()
 
     async def locked(self) -> bool:
+        """Whether any owner holds the lock. Raises the errors of `info`."""
         return (await self.info()).kind != "none"
 
     async def info(self) -> Info:
-        """Holders and queue, as the server sees them."""
+        """The lock's holders and queue, by the server. Raises Unreachable without an answer in `response_timeout`."""
         return await outcome(self._info())
 
     async def force_release(self) -> bool:
-        """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
+        """Removes all holds of the lock. Holders notice the loss at their next renewal. False if the lock was free."""
         return await outcome(self._force_release())
 
 
@@ -245,7 +272,10 @@ class AsyncLockAll(BaseLockAll, AsyncAcquires[AsyncGuardAll]):
     __doc__ = BaseLockAll.__doc__
 
     async def acquire(self, timeout: Seconds | None = None) -> AsyncGuardAll:
-        """Waits for all locks, for at most `timeout`; 0 asks once, as `try_acquire` does."""
+        """Waits for all locks and returns a guard. The limit is `timeout` seconds, by default the `wait` of `lock_all`.
+
+        With 0 this is `try_acquire`. Raises the errors of a single lock's `acquire`, and releases all locks after one.
+        """
         with contextlib.closing(self._steps(AsyncGuard, timeout)) as steps:
             try:
                 while True:
@@ -260,7 +290,11 @@ class AsyncClient(BaseClient[AsyncLock, AsyncWriteLock, AsyncLockAll]):
     _lock, _write_lock, _lock_all = AsyncLock, AsyncWriteLock, AsyncLockAll
 
     async def close(self, timeout: Seconds | None = None) -> None:
-        """Ends all waits, marks held locks as lost, and sends releases for at most a response timeout."""
+        """Ends all waits, marks held locks as lost, and closes the connections.
+
+        Guards that end within 0.25 s still release their locks. The call waits for the answers for at most `timeout`
+        seconds, by default `response_timeout`. Other locks stay held until lease end or for their `session_grace`.
+        """
         await outcome(self._close(timeout))
         self._engine.join()
 

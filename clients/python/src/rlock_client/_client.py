@@ -1,4 +1,4 @@
-"""The face for threads."""
+"""The public classes for threads, whose methods block."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ G = TypeVar("G", bound="Guard")
 
 
 class Held:
-    """What is held until it is released, or its block ends."""
+    """Base of guards, which are released by `release` or at the end of a `with` block."""
 
     _over: bool
     _drop: Callable[[], list[Promise[None]]]
 
     def release(self) -> None:
-        """Raises LockLost if the lock was lost before, OutcomeUnknown if nobody can know."""
+        """Ends this guard and releases its lock, or its locks for a `lock_all`. A lock with other guards stays held.
+
+        Raises LockLost if a lock was lost or released before. Raises OutcomeUnknown if no answer arrives within
+        `response_timeout`; the release then continues in the background until lease end.
+        """
         errors: list[Error] = []
         for outcome in self._drop():
             try:
@@ -45,7 +49,7 @@ class Held:
             if kind is None or issubclass(kind, Exception):
                 self.release()
             else:
-                # Ctrl-C and the like end now. A server that is well answers in this time.
+                # Ctrl-C and the like end the block after BRIEF, in which a healthy server answers.
                 for outcome in self._drop():
                     outcome.wait(BRIEF)
         except Exception:
@@ -59,21 +63,25 @@ class Guard(BaseGuard, Held):
 
     @property
     def lost(self) -> threading.Event:
-        """Set as soon as others may hold the lock."""
+        """An event that is set when the client notices that the lock is lost, and stays set."""
         self._lost = self._lost or self._one.flag(Flag())
         return self._lost
 
     def detach(self) -> float:
-        """Leaves the lock to another process, which adopts it by the name of its owner.
+        """Ends this guard without a release, so that another process can `adopt` the lock with this guard's `owner`.
 
-        Returns for how many seconds the lock is certainly held. Raises LockLost if it was lost before.
+        Renews the lock once, and returns the seconds for which it certainly stays held. Raises Invalid if the hold has
+        other guards, LockLost if the lock was lost before, OutcomeUnknown without an answer within `response_timeout`.
         """
         self._detach()
         self._one.released.result()
         return self._left()
 
     def reenter(self: G) -> G:
-        """Another guard of the same hold. The lock is held until all of them are released."""
+        """Re-enters the lock as the same owner, and returns a new guard. The lock is held until all guards have ended.
+
+        Raises LockLost if the lock is no longer held, Unreachable if no server answers within `response_timeout`.
+        """
         return type(self)(self._lock, self._one)._acquired(self)
 
     def _acquired(self: G, entered: BaseGuard | None = None) -> G:
@@ -92,7 +100,7 @@ class GuardAll(BaseGuardAll, Held):
     def __init__(self, guards: list[Guard]) -> None:
         super().__init__(guards)
         lost = Flag()
-        self.lost: threading.Event = lost  # set as soon as others may hold one of the locks
+        self.lost: threading.Event = lost  # set when the loss of one lock is noticed
         for one in self._ones:
             one.flag(lost)
 
@@ -101,20 +109,27 @@ class WriteGuard(Guard):
     __doc__ = BaseGuard.__doc__
 
     def downgrade(self) -> Guard:
-        """Turns this guard into a reader's, without another writer in between."""
+        """Turns the write hold into a read hold and returns its guard. No other writer holds the lock in between.
+
+        Ends this guard. Raises LockLost if the lock was lost before, and the errors of `try_acquire` and `release`.
+        """
         read = Lock(self._lock._client, self._as_reader()).try_acquire()
         self.release()
         return read
 
 
 class Acquires(Generic[T]):
-    """A lock, or several: what is acquired at once, or for a block."""
+    """Base of locks and groups of locks, acquired by `try_acquire` or for a `with` block."""
 
     acquire: Callable[..., T]
     _entered: list[tuple[int, T]]
 
     def try_acquire(self) -> T:
-        """Asks once. Raises Denied if another owner holds the lock, or one of several."""
+        """Acquires the lock, or all locks of a `lock_all`, and returns the guard. Does not wait for other owners.
+
+        Raises Denied if another owner holds one of the locks, Unreachable if no server answers within
+        `response_timeout`, or the error for the server's refusal.
+        """
         return self.acquire(0)
 
     def __enter__(self) -> T:
@@ -130,25 +145,34 @@ class AnyLock(BaseLock, Acquires[G]):
     _guard: type[G]
 
     def acquire(self, timeout: Seconds | None = None) -> G:
-        """Waits for the lock, for at most `timeout`; 0 asks once, as `try_acquire` does."""
+        """Waits for the lock, and returns its guard. The limit is `timeout` seconds, by default the lock's `wait`.
+
+        With 0 this is `try_acquire`. Raises Timeout at the limit, Unreachable if the client cannot connect and never
+        could, or the error for the server's refusal.
+        """
         began = now()
         while isinstance(guard := self._ask(self._guard, timeout, began), Promise):
             guard.result()
         return guard._acquired()
 
     def adopt(self, owner: str | bytes) -> G:
-        """Continues a hold that another process has detached. Raises LockLost if the owner holds nothing."""
+        """Continues a hold that another process has detached, and returns its guard. Waits at most `response_timeout`.
+
+        `owner` is that of the detached guard. Raises LockLost if this owner does not hold the lock, Invalid if this
+        client uses the owner for the lock already.
+        """
         return self._adopt(self._guard, owner)._acquired()
 
     def locked(self) -> bool:
+        """Whether any owner holds the lock. Raises the errors of `info`."""
         return self.info().kind != "none"
 
     def info(self) -> Info:
-        """Holders and queue, as the server sees them."""
+        """The lock's holders and queue, by the server. Raises Unreachable without an answer in `response_timeout`."""
         return self._info().result()
 
     def force_release(self) -> bool:
-        """Takes the lock from its holders, who learn of it at their next renewal. False: nobody held it."""
+        """Removes all holds of the lock. Holders notice the loss at their next renewal. False if the lock was free."""
         return self._force_release().result()
 
 
@@ -166,7 +190,10 @@ class LockAll(BaseLockAll, Acquires[GuardAll]):
     __doc__ = BaseLockAll.__doc__
 
     def acquire(self, timeout: Seconds | None = None) -> GuardAll:
-        """Waits for all locks, for at most `timeout`; 0 asks once, as `try_acquire` does."""
+        """Waits for all locks and returns a guard. The limit is `timeout` seconds, by default the `wait` of `lock_all`.
+
+        With 0 this is `try_acquire`. Raises the errors of a single lock's `acquire`, and releases all locks after one.
+        """
         with contextlib.closing(self._steps(Guard, timeout)) as steps:
             try:
                 while True:
@@ -181,7 +208,11 @@ class Client(BaseClient[Lock, WriteLock, LockAll]):
     _lock, _write_lock, _lock_all = Lock, WriteLock, LockAll
 
     def close(self, timeout: Seconds | None = None) -> None:
-        """Ends all waits, marks held locks as lost, and sends releases for at most a response timeout."""
+        """Ends all waits, marks held locks as lost, and closes the connections.
+
+        Guards that end within 0.25 s still release their locks. The call waits for the answers for at most `timeout`
+        seconds, by default `response_timeout`. Other locks stay held until lease end or for their `session_grace`.
+        """
         self._close(timeout).result()
         self._engine.join()
 
