@@ -1,4 +1,4 @@
-"""Imported first: what the other modules import of the driver is not in all of its versions."""
+"""Checks the version of redis-py, before other modules import names that older versions lack."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Errors: what is wrong, then what to do."""
+"""The errors of this package. Each text says what is wrong, and most say what to do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REASONS = {
 
 
 class Error(Exception):
-    """Every error of this package."""
+    """The base of all errors of this package. `lock`, `server`, `why` and `waited` (in seconds) may be empty or 0."""
 
     text = "{message}"
 
@@ -45,7 +45,10 @@ class LockLost(Error):
 
 
 class Timeout(Error, TimeoutError):
-    """The wait ended without the lock. `__cause__`: why no server answered; None if another owner held it."""
+    """The wait ended without the lock, after `waited` seconds. `__cause__` is the outage that caused this.
+
+    Without a cause, another owner held the lock.
+    """
 
     text = "the lock {lock} was not acquired within {waited:.3f} s{message}"
 
@@ -55,29 +58,32 @@ class Timeout(Error, TimeoutError):
 
 
 class Denied(Error):
-    """The lock was asked for once, and another owner holds it."""
+    """Another owner holds the lock, and the call did not wait."""
 
     text = "another owner holds the lock {lock}; wait for it, or try again later"
 
 
 class OutcomeUnknown(Error):
-    """A release was not answered in time; it is unknown whether the owner still held the lock. The release goes on."""
+    """A release had no answer within `response_timeout`, so it is unknown whether the owner still held the lock.
+
+    The client repeats the release in the background until lease end, unless it is closed.
+    """
 
     text = "it is unknown if the lock {lock} was held at its release{because}; it is free now or at its lease end"
 
 
 class ModuleMissing(Error):
-    """The server does not know the commands."""
+    """The server does not know the RLOCK commands."""
 
     text = "the server {server} has no rlock module ({message}); add `loadmodule /path/to/librlock.so` to its settings"
 
 
 class Unsupported(Error):
-    """The server, its module or this client lacks something."""
+    """This version of redis-py, of the server's module or of this client lacks what the call needs."""
 
 
 class Permission(Error):
-    """The server does not admit the user, or the user lacks a permission."""
+    """The server refused the login, or the user lacks a permission."""
 
     text = (
         "the server {server} denies access: {message}; check the user's password and permissions: +@rlock (or the "
@@ -86,7 +92,7 @@ class Permission(Error):
 
 
 class QueueFull(Error):
-    """The queue is full, by a limit of the server."""
+    """The lock's queue is full, or another limit of the server on waiters or sessions is reached."""
 
     text = "the queue of the lock {lock} is full ({server}: {message}); try again later, or raise the server's limit"
 
@@ -98,7 +104,7 @@ class NotALock(Error):
 
 
 class Refused(Error):
-    """The server refused for another reason: out of memory, draining, replicas missing."""
+    """The server refused a command for a reason without its own class, as for lack of memory or during a drain."""
 
     text = "the server {server} refused: {message}; fix the cause, then try again"
 
@@ -108,11 +114,11 @@ class Unreachable(Error):
 
     text = "the server {server} {message}; check its address, its state and the network"
 
-    replica = False  # it is there, and not the primary
+    replica = False  # whether the server answered that it is a replica
 
 
 class Invalid(Error, ValueError):
-    """An invalid setting or name."""
+    """A setting, a name or a call is invalid."""
 
 
 class Closed(Error):

@@ -1,4 +1,4 @@
-"""What happened to locks and connections."""
+"""The events of locks and connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ log = logging.getLogger("rlock_client")
 
 
 class Event(NamedTuple):
-    """`seconds`: the wait of acquired and timed_out, the hold time of released and lost, the outage of reconnected."""
+    """Something that happened to a lock or a connection, passed to the `on_event` of the client.
+
+    `seconds` is the wait for acquired and timed_out, the time held for released and lost, the outage for reconnected.
+    """
 
     kind: Kind
     lock: str = ""
@@ -26,7 +29,10 @@ class Event(NamedTuple):
 
 
 def hook(receiver: Callable[[Event], object] | None) -> Callable[[Event], None]:
-    """Tells the user's receiver and the log. What the receiver raises ends here: elsewhere it would end renewals."""
+    """A function that passes events to the log and the user's receiver.
+
+    It logs the errors of the receiver, which would otherwise end the renewals of all locks.
+    """
 
     def tell(event: Event) -> None:
         if event.kind == "lost" and event.why != "closed":

@@ -1,4 +1,4 @@
-"""What the two faces share: the settings of clients, the handles of locks, the guards."""
+"""Base classes of clients, locks and guards, for threads and for asyncio."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._promise import Promise
 from ._wire import LONGEST_MS, Info, Spec, info
 
 RESPONSE = 2_000 * MS
-BRIEF = 0.1  # how long an end that is in a hurry waits for a release, in s
+BRIEF = 0.1  # how long an interrupted block waits for its release, in s
 Seconds = float | timedelta
 Time = Seconds | None
 L = TypeVar("L", bound="BaseLock")
@@ -35,7 +35,7 @@ def nanoseconds(what: str, time: Seconds, least_ms: int = 0, reason: str = "") -
 
 
 def planned(plan: Plan, lease: Time, wait: Time, grace: Time, at_least: Time = None, max_hold: Time = None) -> Plan:
-    """The plan with these settings instead of its own."""
+    """A copy of the plan, changed by these settings unless they are None."""
     if lease is not None:
         time = nanoseconds("a lease", lease, 100, " (a shorter one ends between two renewals)") // MS * MS
         plan = plan._replace(lease=time, response=min(plan.response, max(50 * MS, time // 6)))
@@ -58,17 +58,20 @@ def named(owner: str | bytes) -> bytes:
 
 
 def leave(entered: list[tuple[int, Any]], who: int) -> Any:
-    """The last guard that this thread or task entered by a handle."""
+    """Removes and returns the guard of the last block that this thread or task (`who`) entered."""
     entry = next((entry for entry in reversed(entered) if entry[0] == who), entered[-1])
     entered.remove(entry)
     return entry[1]
 
 
 class BaseLock:
-    """A lock by its name. It does no I/O until it is acquired; unless named, each acquisition is another owner."""
+    """A lock with its options, which you acquire by `acquire`, `try_acquire` or a block. Making one does no I/O.
+
+    Each acquisition has a new owner, unless the option `owner` names one.
+    """
 
     def __init__(self, client: BaseClient[Any, Any, Any], spec: Spec) -> None:
-        # The client lives as long as its handles and guards.
+        # This reference keeps the client alive as long as its locks and guards.
         self._client, self._spec, self._engine, self.name = client, spec, client._engine, spec.key
         self._entered: list[tuple[int, Any]] = []
 
@@ -76,7 +79,10 @@ class BaseLock:
         return f"<{type(self).__name__} {self._spec.lock}>"
 
     def _ask(self, guard: type[B], timeout: Seconds | None, began: int) -> B | Promise[None]:
-        """A guard that can begin; or what to wait for, if its owner has an earlier acquisition."""
+        """A guard that can begin, or a promise after which to call again.
+
+        The promise is for a named owner whose earlier acquisition of the lock has not ended.
+        """
         spec, plan, waited = self._spec, self._spec.plan, now() - began
         wait = plan.wait if timeout is None else nanoseconds("a timeout", timeout)
         if wait is not None or plan.wait is not None or spec.owner:
@@ -84,16 +90,16 @@ class BaseLock:
         one = self._engine.acquire(spec)
         if not spec.owner or one.spec is spec:
             return guard(self, one)
-        # Chosen before the look at the phase: a change in between is not missed.
+        # Chosen before the phase is read, so that a change in between is not missed.
         change: Promise[Any] = one.ended if one.acquired.is_set() else one.acquired
         with one.mutex:
             if one.guards and (one.machine.phase == "held" or one.machine.why):
-                # While a lost one has guards, there is no next: their release would end its hold.
+                # Raises LockLost for a lost acquisition, whose guards by their release would end the hold of a new one.
                 one.check()
                 again = guard(self, one)
                 if len(one.guards) > 1:
                     return again
-                again._end()  # the others have ended in between, and the release is on its way
+                again._end()  # the other guards have ended in between, and the release has begun
         if wait is not None and waited >= wait:
             cause = one.link.trouble if one.link is not None and not one.link.up else None
             raise Timeout(lock=spec.lock, waited=waited / 1e9, cause=cause) if wait else Denied(lock=spec.lock)
@@ -116,24 +122,26 @@ class BaseLock:
 
 
 class ReadWriteLock(Generic[L, W]):
-    """Many readers hold it together, or one writer alone."""
+    """A lock that many readers hold together, or one writer alone."""
 
     def __init__(self, client: BaseClient[L, W, Any], spec: Spec) -> None:
         self._client, self._spec = client, spec
 
     def read(self) -> L:
+        """The lock for a reader."""
         return self._client._lock(self._client, self._spec._replace(mode=b"READ"))
 
     def write(self, *, fenced: bool = False) -> W:
+        """The lock for a writer. `fenced`: each guard has a `token`, larger than those of all earlier holders."""
         plan = self._spec.plan._replace(fenced=fenced)
         return self._client._write_lock(self._client, self._spec._replace(mode=b"WRITE", plan=plan))
 
 
 class BaseLockAll:
-    """Several locks, acquired together, in an order that all clients share: by name.
+    """Several locks that are acquired together and released together. If all are free, this takes one round trip.
 
-    Free ones take one round trip. If another owner holds one of them, those before it stay held, those after it are
-    released, and the client waits for that one. Two of these never wait for each other.
+    Otherwise the client waits for the first held lock by name. It keeps the locks before this one and releases those
+    after it. All clients use this order, so two groups of locks never wait for each other.
     """
 
     def __init__(self, locks: list[Any], wait: int | None) -> None:
@@ -143,7 +151,7 @@ class BaseLockAll:
     def _steps(
         self, kind: type[B], timeout: Seconds | None
     ) -> Generator[tuple[Promise[int], float | None], None, list[B]]:
-        """Yields what to wait for, and for how long at most."""
+        """Yields promises to wait for, each with a limit in seconds or None. Returns the guards."""
         limit, began = self._wait if timeout is None else nanoseconds("a timeout", timeout), now()
         guards: dict[int, B] = {}
 
@@ -170,7 +178,7 @@ class BaseLockAll:
                 missing = [number for number in range(len(self._locks)) if number not in guards]
                 if not missing:
                     return [guards[number] for number in range(len(self._locks))]
-                # All at once. None of these requests waits, so that none is part of a deadlock.
+                # All requests at once. None of them waits in a queue, so none can be part of a deadlock.
                 batch = [(number, begin(number, 0)) for number in missing]
                 errors: list[BaseException] = []
                 for number, promise in batch:
@@ -199,14 +207,18 @@ class BaseLockAll:
 
 
 class BaseClient(Generic[L, W, A]):
-    """One per process. `server` is a URL, or a client of redis-py, whose settings are taken and not its connections.
+    """A client for locks on one server, behind Sentinels or in a cluster. Use one per process.
 
-    `name`: for owners and connections; the program's by default. `lease`: how long a lock is held unless renewed, as
-    it is every third of that. `wait`: the limit of `acquire`, none by default. `session_grace`: how long a lock
-    outlives the connection of its process; without it, only the lease counts. `response_timeout`: how long every call
-    takes that does not wait for a lock, whatever becomes of the server; 2 s by default, and a connection is given up
-    after a sixth of the lease, if that is less. `on_event`: receives every `Event`, in the thread that renews the
-    locks: it must be quick, and must not use locks.
+    Times are seconds, as numbers or `timedelta`. Bad settings raise Invalid. The client connects at the first call.
+
+    `server`: a URL, or a client of redis-py. The settings of that client are used, and not its connections.
+    `name`: a part of owners and connection names. The default is the program's name.
+    `lease`: how long a lock stays held without a renewal, at least 0.1. Locks are renewed every third of their lease.
+    `wait`: the limit of `acquire`. The default is none.
+    `session_grace`: how long a lock stays held after its connection ends, at least 0.1. The default is until lease end.
+    `response_timeout`: the limit of each call that does not wait for a lock, 2 by default. A connection that does not
+    answer within this time is replaced, by default after a sixth of the lease if that is less.
+    `on_event`: receives each `Event`, in the thread that renews the locks. It must be quick, and must not use locks.
     """
 
     _lock: type[L]
@@ -237,7 +249,7 @@ class BaseClient(Generic[L, W, A]):
 
     @property
     def identity(self) -> str:
-        """The owners of this client begin with it."""
+        """`name@host:pid:random`, with which the generated owners of this client begin."""
         return f"{self._engine.called}:{self._engine.random}"
 
     def lock(
@@ -254,11 +266,15 @@ class BaseClient(Generic[L, W, A]):
         max_hold: Seconds | None = None,
         owner: str | bytes | None = None,
     ) -> L:
-        """`fair`: one order with Redisson's fair waiters. `fenced`: guards have a token that grows with each holder.
+        """The lock with this name, of 1 to 1024 bytes. One owner holds it at a time. Bad arguments raise Invalid.
 
-        `lease`, `wait` and `session_grace` are those of the client by default. `at_least`: a release before this time,
-        from the guard on, keeps the lock held for the rest of it. `max_hold`: after this time it is not renewed.
-        `owner`: not a new one for each acquisition; acquiring a lock that it holds in this client re-enters it.
+        `fair`: native and Redisson fair waiters are served in one order.
+        `fenced`: each guard has a `token`, larger than those of all earlier holders.
+        `lease`, `wait`, `session_grace`: those of the client by default, in seconds.
+        `renew`: if False, the lock ends with its first lease.
+        `at_least`: the lock stays held for this time, in seconds from the acquisition, even if you release it sooner.
+        `max_hold`: the lock is renewed for this time, in seconds from the acquisition, and then ends with its lease.
+        `owner`: the owner of each acquisition, instead of a new one. It re-enters a lock that it holds in this client.
         """
         plan = planned(self._plan, lease, wait, session_grace, at_least, max_hold)
         return self._lock(self, self._spec(name, plan, owner, renew, fenced, fair))
@@ -275,7 +291,7 @@ class BaseClient(Generic[L, W, A]):
         max_hold: Seconds | None = None,
         owner: str | bytes | None = None,
     ) -> ReadWriteLock[L, W]:
-        """The options are those of `lock`."""
+        """The read/write lock with this name. The options are those of `lock`."""
         plan = planned(self._plan, lease, wait, session_grace, at_least, max_hold)
         return ReadWriteLock(self, self._spec(name, plan, owner, renew))
 
@@ -292,9 +308,9 @@ class BaseClient(Generic[L, W, A]):
         max_hold: Seconds | None = None,
         owner: str | bytes | None = None,
     ) -> L:
-        """At most `permits` owners hold it at once. Use the same number everywhere: the server does not store it.
+        """The semaphore with this name, which at most `permits` owners hold at once.
 
-        The options are those of `lock`.
+        Use the same number in all clients, since the server does not store it. The options are those of `lock`.
         """
         if not isinstance(permits, int) or not 1 <= permits < 2**31:
             raise Invalid(f"a semaphore has from 1 to {2**31 - 1} permits, not {permits!r}")
@@ -303,9 +319,12 @@ class BaseClient(Generic[L, W, A]):
         return self._lock(self, spec._replace(mode=b"PERMIT", permits=permits))
 
     def lock_all(self, names: Iterable[str | bytes], *, lease: Seconds | None = None, wait: Seconds | None = None) -> A:
-        """All these locks as one: acquired together, lost as soon as one is lost, released together."""
+        """These locks as one, acquired and released together. The guard is lost as soon as one lock is lost.
+
+        `lease` and `wait` are those of the client by default, in seconds. Raises Invalid if `names` is empty or a text.
+        """
         plan = planned(self._plan, lease, wait, None)
-        # Text and bytes name the same locks.
+        # A name as text and the same name as bytes are one lock.
         specs = {spec.key: spec for spec in (self._spec(name, plan, None) for name in names)}
         if isinstance(names, (str, bytes)) or not specs:
             raise Invalid(f"lock_all takes the names of at least one lock, not {names!r}")
@@ -323,14 +342,18 @@ class BaseClient(Generic[L, W, A]):
         key = lock.encode() if isinstance(lock, str) else lock
         if not isinstance(key, bytes) or not 1 <= len(key) <= 1024:
             raise Invalid(f"the name of a lock is a text or bytes, of 1 to 1024 bytes, not {lock!r}")
-        # An owner that was used before may have earlier grants.
+        # A named owner may have been used before, and a message may be of an earlier grant.
         if owner is not None or fenced or not renew:
             plan = plan._replace(renew=renew, fenced=fenced, confirm_first=owner is not None)
         return Spec(key, plan, fair=fair, owner=b"" if owner is None else named(owner))
 
 
 class BaseGuard:
-    """A hold of a lock, renewed until it is released. Keep a reference to it: without one, the lock is released."""
+    """A held lock, renewed in the background until it is released or lost.
+
+    Keep a reference to the guard. Without one, the lock is released. `owner` is the holder, for `adopt`. `token` is the
+    fencing token, or 0 without `fenced`.
+    """
 
     _over = True
 
@@ -343,16 +366,19 @@ class BaseGuard:
         self._over = False
 
     def check(self) -> float:
-        """The seconds left by the local clock. Raises LockLost if others may hold the lock. It sends nothing."""
+        """The seconds for which the lock is held without a renewal, by the local clock. Sends nothing.
+
+        Raises LockLost if the lock was lost or released, or if another owner may hold it by now.
+        """
         left = self._one.check()
-        # Looked at after that has had the mutex: a guard that was new before it is one that a detach counts.
+        # Tested after the mutex was held. Under it, a detach counted this guard before, counts it later, or ended it.
         if weakref.ref(self) not in self._one.guards:
             raise self._one.loss("released")
         return left
 
     def _begin(self, entered: BaseGuard | None) -> Promise[int]:
         if entered is not None:
-            # Checked when this guard counts too: one that is released before that waits for the end of the hold.
+            # This guard counts already, so a later end of `entered` keeps the hold. An earlier one raises LockLost.
             entered.check()
         if self._one.machine.phase != "new":
             return self._engine.ask(self._engine.enter, self._one)
@@ -360,20 +386,20 @@ class BaseGuard:
         return self._one.acquired
 
     def _detach(self) -> None:
-        self.check()  # in the child of a fork, nobody gives back the mutex
+        self.check()  # before the mutex, which can stay locked in the child of a fork
         with self._one.mutex:
             self.check()
             if len(self._one.guards) > 1:
                 raise Invalid(f"the lock {self._one.spec.lock} has other guards: release them before you detach it")
             self._one.detached = True
-            self._one.guards.discard(weakref.ref(self))  # from here on, there is no other guard of this hold
+            self._one.guards.discard(weakref.ref(self))  # the hold cannot be re-entered from here on
         self._end()
 
     def _left(self) -> float:
         return max(0.0, (self._one.machine.lease_end - now()) / 1e9)
 
     def _settled(self, acquired: Promise[int]) -> BaseException | None:
-        """Takes what the engine has answered."""
+        """Reads the settled promise. Sets the token, or returns the error."""
         try:
             self.token = acquired.result()
             self._one.received = True
@@ -382,7 +408,7 @@ class BaseGuard:
         return None
 
     def _drop(self) -> list[Promise[None]]:
-        """Begins the release: the outcomes to wait for."""
+        """Begins the release, and returns the promises to wait for. Raises LockLost after a loss or a release."""
         if self._over:
             raise self._one.loss("released")
         self._end()
@@ -392,7 +418,7 @@ class BaseGuard:
 
     def _end(self) -> None:
         if not self._over:
-            # A signal may end this method at any point: then it is called again, at the latest by the finalizer.
+            # A signal may interrupt this method at any line. The finalizer calls it again at the latest.
             self._one.guards.discard(weakref.ref(self))
             self._one.on_lost.pop(id(self), None)
             self._engine.drop(self._one)
@@ -410,14 +436,17 @@ class BaseGuard:
 
 
 class BaseGuardAll:
-    """Holds of several locks, lost as soon as one of them is. Keep a reference to it, as to each guard."""
+    """Several held locks, lost as soon as one is lost. Keep a reference to the guard. Without one they are released."""
 
     def __init__(self, guards: list[Any]) -> None:
         self._guards, self._over = guards, False
         self._ones: list[Acquisition] = [guard._one for guard in guards]
 
     def check(self) -> float:
-        """The seconds left of the first to end. Raises LockLost if others may hold one of the locks. Sends nothing."""
+        """The seconds for which all locks are held without a renewal, by the local clock. Sends nothing.
+
+        Raises LockLost if a lock was lost or released, or if another owner may hold it by now.
+        """
         return min(float(guard.check()) for guard in self._guards)
 
     def _drop(self) -> list[Promise[None]]:
