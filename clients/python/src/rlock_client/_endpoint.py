@@ -1,4 +1,4 @@
-"""Where the server is: from a URL, or from the settings of a client of the driver."""
+"""The address and settings of the server, from a URL or a client of redis-py."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FORMS = (
     "unix://[user:password@]/path[?db=database], redis+sentinel://[user:password@]host:port,host:port/service[/database]"
     "[?sentinel_password=…], or redis+cluster://[user:password@]host:port,host:port"
 )
-# What is taken from the driver's settings. Its retries, time-outs, codecs and pools are not: the machine repeats.
+# The driver's settings that are used. Its retries, time-outs, codecs and pools are not, since the machine repeats.
 TAKEN = {"host", "port", "path", "db", "username", "password", "credential_provider"}
 TAKEN |= {"socket_keepalive", "socket_keepalive_options", "socket_type"}
-# Errors of the server that the driver counts among those of the connection.
+# Error replies of the server. In the driver, two of these classes are connection errors.
 REPLIES = (ResponseError, BusyLoadingError, AuthenticationError)
 
 Settings = Mapping[str, Any]
@@ -37,7 +37,7 @@ Address = tuple[str, int] | None
 
 
 class Endpoint:
-    """Makes connections to one server, the first of `seeds`, which a cluster has several of."""
+    """Opens connections to one server, the first of `seeds`. A cluster has several seeds."""
 
     def __init__(self, settings: Settings, kind: Any = None) -> None:
         self.settings = {name: value for name, value in settings.items() if name in TAKEN or name.startswith("ssl_")}
@@ -46,7 +46,7 @@ class Endpoint:
         secure = isinstance(kind, type) and issubclass(kind, (sync.SSLConnection, driver.SSLConnection))
         self.tls, self.cluster = secure or bool(settings.get("ssl")), False
         self.sentinels: list[Endpoint] = []
-        self.service, self.by = "", ""  # by: which Sentinel names it
+        self.service, self.by = "", ""  # by: for errors, the Sentinel that named this server
         self.seeds: list[Address] = [None]
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Endpoint:
         return self.settings.get("path") or f"{host}:{port}"
 
     def at(self, address: Address, by: str = "") -> Endpoint:
-        """Another server, with the same settings."""
+        """The endpoint of another server, with the same settings."""
         other = copy.copy(self)
         other.seeds, other.by = [address], by
         return other
@@ -68,7 +68,7 @@ class Endpoint:
         return error
 
     async def open(self, within: float, primary: bool = False) -> Any:
-        """A connection, within this time (in s); with `primary`, to a server that does not say that it is a replica."""
+        """Opens a connection in `within` seconds. With `primary`, a server that says it is a replica is an error."""
         try:
             return await asyncio.wait_for(self._opened(primary), within)
         except Error:
@@ -81,7 +81,7 @@ class Endpoint:
             return self.silent("no connection in time")
         if isinstance(error, REPLIES) and not isinstance(error, BusyLoadingError):
             return refusal(error, str(self)).error
-        # What the system said, without the driver's words around it.
+        # The operating system's error, without the text that the driver adds.
         cause = error.__cause__ or error.__context__ or error
         code = cause.errno if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError) else None
         plain = os.strerror(code).lower() if code is not None and code > 0 else str(cause)
@@ -95,7 +95,7 @@ class Endpoint:
         if "path" in settings:
             kind = driver.UnixDomainSocketConnection
             settings = {name: value for name, value in settings.items() if not name.startswith("socket_")}
-        # The driver's two faces do not know the same settings of TLS.
+        # The driver's classes for asyncio lack some TLS settings of its classes for threads.
         known = inspect.signature(kind).parameters
         strange = {name: settings.pop(name) for name in [*settings] if name.startswith("ssl_") and name not in known}
         if any(strange.values()):
@@ -115,7 +115,7 @@ class Endpoint:
 
 
 async def disconnect(connection: Any, drivers: Any, **named: Any) -> None:
-    """Disconnects, and closes the socket at once. The driver waits for the server's part in the end of TLS."""
+    """Disconnects, and closes the socket at once. The driver alone would wait for the server to end TLS."""
     writer = connection._writer
     await drivers(**named | {"nowait": True})
     if writer is not None:
@@ -126,7 +126,7 @@ async def says_replica(connection: Any) -> bool:
     await connection.send_command(*HELLO, check_health=False)
     try:
         return is_replica(await connection.read_response(disconnect_on_error=False))
-    except REPLIES:  # an older server, or a proxy; or this user is not admitted, as the first command will say
+    except REPLIES:  # an older server, a proxy, or a refused user, whose first command will fail
         return False
 
 
@@ -144,7 +144,7 @@ def of_url(url: str) -> Endpoint:
     service, _, database = parts.path.strip("/").partition("/")
     if kind == "sentinel" and not service:
         raise ValueError("it lacks the name that the Sentinels have for the primary")
-    # The driver reads the rest as that of one server.
+    # The driver parses user, database and options, as in the URL of one server.
     path = f"/{database}" if kind == "sentinel" else ""
     settings = dict(driver.parse_url(f"{base}://{login}{at}localhost{path}?{parts.query}"))
     secure = settings.get("connection_class")
@@ -165,7 +165,7 @@ def of_url(url: str) -> Endpoint:
 
 
 def of(server: Any) -> Endpoint:
-    """From a URL, or the settings of a Redis client of the driver, for asyncio or not, or of a RedisCluster."""
+    """The endpoint of a URL, or of a redis-py client: Redis or RedisCluster, for threads or for asyncio."""
     if isinstance(server, str):
         try:
             return of_url(server)

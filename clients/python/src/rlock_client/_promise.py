@@ -1,8 +1,8 @@
-"""Results and events that cross threads.
+"""Promises and flags, by which the engine's thread passes results to other threads.
 
-A signal can raise in a user's thread between any two steps of Python code. In `threading.Condition`, and so in futures
-and events of the standard library, it can leave a lock behind that nobody releases, and the engine would wait for it
-with all its renewals. Here the engine waits for nobody.
+A signal handler can raise in a user's thread between any two steps of Python code. In `threading.Condition`, and so in
+futures and events of the standard library, this can leave a lock that no thread releases. The engine would wait for
+this lock, and all renewals would stop. In the classes of this module the engine waits for no lock.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-# The longest wait in one piece: Python does not notice a signal that arrives just before it, and one that arrives
-# between the last two lines of `wait` keeps the gate closed for others.
+# The longest wait in one piece, in s. Python handles a signal that arrives just before a wait only after the wait. A
+# signal between `acquire` and `_open` in `wait` keeps the gate closed for other threads.
 LOOK = 1.0
 
 
 class Gate:
-    """Opens once."""
+    """A flag on which threads wait, set once."""
 
     def __init__(self) -> None:
         self._flag = False
@@ -37,12 +37,15 @@ class Gate:
             self._open()
 
     def mark(self) -> None:
-        """Sets it in the child of a fork, where nobody waits: a thread of the parent may have had the gate."""
+        """Sets the flag in the child of a fork, and leaves the gate, which a thread of the parent may have held.
+
+        No thread waits in the child.
+        """
         self._flag = True
 
     def _open(self) -> None:
-        # Another thread may set it, and has opened the gate already.
-        try:  # noqa: SIM105, each acquisition and release come here
+        # The error means that another thread has opened the gate at the same time.
+        try:  # noqa: SIM105, each acquisition and release runs this
             self._gate.release()
         except RuntimeError:
             pass
@@ -66,11 +69,11 @@ class Flag(Gate, threading.Event):
         super().__init__()
 
     def clear(self) -> None:
-        """Does nothing: what is lost stays lost."""
+        """Does nothing, since a lost lock stays lost."""
 
 
 class Promise(Gate, Generic[T]):
-    """What the engine will answer; whoever waits for it cannot cancel it."""
+    """The future outcome of work of the engine. A thread that waits for it cannot cancel the work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +82,7 @@ class Promise(Gate, Generic[T]):
         self._then: list[Callable[[], object]] = []
 
     def settle(self, value: Any = None, error: BaseException | None = None, last: deque[Any] | None = None) -> None:
-        """Only the first outcome counts. `last`: of what is called at the end of this step, when the gate opens."""
+        """Sets the outcome, if none is set. `last`: a queue of calls, to which this adds the opening of the gate."""
         if not self.is_set():
             self._value, self._error, self._flag = value, error, True
             (self._open if last is None else partial(last.append, self._open))()
@@ -87,7 +90,7 @@ class Promise(Gate, Generic[T]):
                 self._then.pop()()
 
     def then(self, work: Callable[[], object]) -> None:
-        """Calls it when there is an outcome, in the thread of the engine, or now."""
+        """Calls `work` when the outcome is set, in the thread that sets it. Calls it now if there is an outcome."""
         self._then.append(work)
         if self.is_set() and work in self._then:
             self._then.remove(work)

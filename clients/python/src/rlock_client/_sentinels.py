@@ -1,4 +1,4 @@
-"""Sentinels: which server is the primary, by all of them that are known."""
+"""Finds the primary by asking all known Sentinels."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ._wire import Words, pairs, refusal
 if TYPE_CHECKING:
     from ._engine import Engine
 
-MOST = 32  # that are asked and listened to
-# After the first answer of one the others have this time: one that hangs keeps nobody waiting.
+MOST = 32  # the most Sentinels that are used
+# After the first answer the other Sentinels have this time, so that one that hangs delays no caller for longer.
 LATE = 250 * MS
 SWITCH = b"+switch-master"
-# In this order: during a fail-over the epoch is new before the address is, and the address may not be older.
+# In this order, as the address must not be older than the epoch. In a fail-over, a Sentinel changes the epoch first.
 QUESTIONS = (b"MASTER", b"SENTINELS", b"GET-MASTER-ADDR-BY-NAME")
 
 Place = tuple[str, int]
@@ -28,11 +28,11 @@ Place = tuple[str, int]
 
 class Answer(NamedTuple):
     epoch: int  # of the configuration
-    place: Place | None  # None: it does not know the service
+    place: Place | None  # None: the Sentinel does not know the service
 
 
 class Watch(Link):
-    """To one Sentinel, whatever the leases and graces of locks are."""
+    """A connection to one Sentinel. Its time-outs do not depend on the leases and graces of locks."""
 
     tells = False
 
@@ -48,7 +48,7 @@ class Watch(Link):
 
 
 class Ears(Watch):
-    """Hears of a fail-over."""
+    """The connection for the messages of a Sentinel about fail-overs."""
 
     pulses = ((b"PING",), (b"SUBSCRIBE", SWITCH))
 
@@ -62,7 +62,7 @@ class Ears(Watch):
 
 
 class Asker(Watch):
-    """Asks, on a connection that stays open."""
+    """The connection for questions to a Sentinel, which stays open between them."""
 
     def __init__(self, engine: Engine, sentinels: Sentinels, place: Endpoint) -> None:
         self._answer: asyncio.Future[Answer] | None = None
@@ -70,7 +70,7 @@ class Asker(Watch):
         super().__init__(engine, sentinels, place)
 
     def ask(self) -> asyncio.Future[Answer]:
-        """What it says; or why it says nothing."""
+        """The Sentinel's answer, or the reason why it does not answer."""
         if self._answer is None or self._answer.done():
             self._answer = self.loop.create_future()
             self._answer.add_done_callback(lambda answer: answer.cancelled() or answer.exception())
@@ -92,7 +92,7 @@ class Asker(Watch):
     def _ask(self) -> None:
         replies: dict[bytes, Any] = {}
         for word in QUESTIONS:
-            # What this user may not ask is not asked again: it would fill ACL LOG.
+            # A refused question is not repeated, since it would fill ACL LOG.
             if word not in self._refused:
                 words: Words = (b"SENTINEL", word, self._sentinels.service.encode())
                 self.send(words, partial(self._told, replies, word), self.engine.limit)
@@ -119,7 +119,7 @@ class Asker(Watch):
 
 
 class Sentinels:
-    """Those of the settings, and those that they name."""
+    """The Sentinels of the settings, and those that they name."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.service = engine, engine.endpoint.service
@@ -140,7 +140,7 @@ class Sentinels:
             self.heard.append(Ears(self.engine, self, place))
 
     def moved(self, place: Place | None, by: Endpoint | str) -> None:
-        """Connections to another server end."""
+        """Ends the connections to servers other than the primary, which is at `place` by now."""
         primary = str(self.engine.endpoint.at(place))
         for link in self.engine.own_links():
             if link.server != primary:
@@ -148,7 +148,7 @@ class Sentinels:
                 link.drop(Unreachable(text, server=link.server))
 
     def look(self) -> None:
-        """Asks all of them whether the primary is another one."""
+        """Asks all Sentinels for the primary. A newer answer ends connections to the old one."""
         for one in self.asked.values():
             one.ask().add_done_callback(partial(self._told, one))
 
@@ -160,7 +160,7 @@ class Sentinels:
                 self.believed = answer
 
     async def primary(self, within: float) -> Endpoint:
-        """The primary, by those that answer in time. Both connections learn of the same one."""
+        """The primary, by the Sentinels that answer in `within` seconds. Calls at the same time share one search."""
         if self._search is None or self._search.done():
             self._search = asyncio.get_running_loop().create_task(self._find(within))
         return await asyncio.shield(self._search)
@@ -175,7 +175,7 @@ class Sentinels:
                 return self._choose(asked)
             await asyncio.wait(waiting, timeout=(end - now()) / 1e9, return_when=asyncio.FIRST_COMPLETED)
             done = [one.result() for one in asked.values() if one.done() and one.exception() is None]
-            # An older configuration than the one that is known of keeps the time for those that know it.
+            # Only an answer with the known configuration, or a newer one, shortens the time for the others.
             if not late and any(answer.epoch >= self.believed.epoch for answer in done):
                 late, end = True, min(end, now() + LATE)
 
@@ -189,11 +189,11 @@ class Sentinels:
         best = max(named, key=lambda answer: (answer.epoch, named.count(answer)))
         by = next(one.server for one, answer in answers.items() if answer == best)
         primary = self.engine.endpoint.at(best.place, f" (named by the Sentinel {by})")
-        # Sentinels that were set up anew have lower epochs, and so has one that was cut off: the others decide.
+        # A lower epoch is that of a Sentinel that was cut off, or of new Sentinels, which count if most answer.
         if best.epoch < self.believed.epoch and 2 * len(answers) <= len(asked):
             raise Unreachable(f"is the primary of an earlier time{primary.by}", server=str(primary))
         self.believed = best
-        # The other connection may be older than this news.
+        # The other connection of the client may still be to the old primary.
         self.moved(best.place, by)
         return primary
 

@@ -1,6 +1,7 @@
-"""Commands as bytes, and replies from bytes: RESP 2.
+"""The protocol RESP 2: writes commands, and reads replies.
 
-The driver connects and logs in. After that, its own reader would take a task's step and several calls for each reply.
+The driver connects and logs in. Its reader is not used after that, since each reply would take it a step of a task and
+several calls.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Partial(Exception):
 
 
 def read(data: bytes, at: int) -> tuple[Any, int]:
-    """The reply that begins at this place, and where it ends. An error of the server is returned, not raised."""
+    """Returns the reply that begins at index `at`, and the index of its end. An error reply is returned, not raised."""
     line = data.find(b"\r\n", at)
     if line < 0:
         raise Partial
@@ -51,14 +52,14 @@ def read(data: bytes, at: int) -> tuple[Any, int]:
 
 
 class Stream(asyncio.Protocol):
-    """A connection that the driver has opened: gives each reply to `receive`, until `over` has why it ended."""
+    """A connection that the driver has opened. Passes each reply to `receive`. At its end, `over` has the reason."""
 
     def __init__(self, connection: Any, receive: Callable[[Any], None]) -> None:
         self._receive, self._rest = receive, b""
         self.over: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._transport = connection._writer.transport
         self._transport.set_protocol(self)
-        # The end may have come before this protocol did. What the driver left unread is an error: nothing was asked.
+        # The connection may have ended before `set_protocol`. Unread bytes are an error, since no command was sent.
         reader, gone = connection._reader, self._transport.get_extra_info("socket") is None
         if gone or self._transport.is_closing() or reader.at_eof() or reader._buffer:
             self.connection_lost(None)
@@ -66,7 +67,7 @@ class Stream(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         data, at = self._rest + data, 0
         try:
-            # A connection with TLS may bring more while it closes: that would answer commands of the next one.
+            # A TLS connection may deliver bytes while it closes. They would answer commands of the next connection.
             while at < len(data) and not self.over.done():
                 value, at = read(data, at)
                 self._receive(value)
@@ -88,9 +89,9 @@ class Stream(asyncio.Protocol):
 
     def abort(self) -> None:
         self._transport.abort()
-        self.connection_lost(None)  # also where the transport's end has gone to the driver
+        self.connection_lost(None)  # the transport may have reported its end to the driver alone
 
     def fileno(self) -> int:
-        """Of the socket; -1 once it is closed."""
+        """The file descriptor of the socket, or -1 once the socket is closed."""
         socket = self._transport.get_extra_info("socket")
         return -1 if socket is None else int(socket.fileno())

@@ -12,21 +12,21 @@ from . import _errors as errors
 from ._machine import MS, Answer, Command, Failed, Failure, Granted, Plan, Send, Waits
 
 Words = tuple[bytes, ...]
-Claim = tuple[bytes, bytes, bytes]  # whose acquisition it is: key, owner and mode
+Claim = tuple[bytes, bytes, bytes]  # key, owner and mode of an acquisition
 
-LONGEST_MS = 2**43  # the longest time that the server takes
+LONGEST_MS = 2**43  # the longest time that the server accepts
 
 
 class Spec(NamedTuple):
-    """What is asked for."""
+    """The lock and the options of an acquisition."""
 
     key: bytes
     plan: Plan
     mode: bytes = b""  # READ, WRITE, PERMIT, or none
     permits: int = 0  # of a semaphore
     fair: bool = False
-    owner: bytes = b""  # one that the caller named
-    adopts: bool = False  # what that owner holds
+    owner: bytes = b""  # empty unless the caller named one
+    adopts: bool = False  # whether it continues a hold of this owner
 
     @property
     def lock(self) -> str:
@@ -34,13 +34,13 @@ class Spec(NamedTuple):
 
 
 def shown(key: bytes) -> str:
-    """A name, for people."""
+    """The name of a lock, as printable text."""
     text = key.decode("utf-8", "backslashreplace")
     return text if text.isprintable() else repr(text)[1:-1]
 
 
 def mode_of(mode: bytes) -> Words:
-    """As RELEASE and RENEW say it: the server knows permits by the key."""
+    """The mode as a word of a command. Permits have none, since the server recognises them by the key."""
     return (mode,) if mode in (b"READ", b"WRITE") else ()
 
 
@@ -72,12 +72,12 @@ def words_of(send: Send, spec: Spec, owner: bytes, channel: bytes) -> Words:
     return (b"RLOCK.CANCEL", spec.key, owner) if send.command == "CANCEL" else release_of(claim)
 
 
-# Every user may say this, whatever the ACL. A reply has the role of the server.
+# Every user may send HELLO, whatever the ACL. Its reply has the role of the server.
 HELLO: Words = (b"HELLO",)
 REPLICA = "is a replica"
 NOT_SERVED = "does not serve the channel's slot"
 
-# The driver takes the codes that it knows off the text.
+# The codes that the driver removes from the texts of errors, by its classes.
 CODES = {kind: code for code, kind in DefaultParser.EXCEPTION_CLASSES.items() if isinstance(kind, type)}
 # What the server's refusals mean, by the beginnings of their texts.
 REFUSALS: list[tuple[str, Failure, type[errors.Error]]] = [
@@ -93,7 +93,7 @@ REFUSALS: list[tuple[str, Failure, type[errors.Error]]] = [
 
 
 def text_of(error: Exception) -> str:
-    """What the server said; its first word is the code."""
+    """The text of an error reply, with the code as its first word."""
     text, code = str(error), CODES.get(type(error), "")
     if code in ("NOAUTH", "WRONGPASS"):
         code = "NOAUTH" if "required" in text else "WRONGPASS"
@@ -103,7 +103,7 @@ def text_of(error: Exception) -> str:
 
 
 def refusal(error: Exception, server: str, lock: str = "") -> Failed:
-    """What the server's refusal means."""
+    """The kind of failure that an error reply means, with this package's error."""
     text = text_of(error)
     if text.startswith("READONLY "):
         return Failed("passing", errors.Unreachable(REPLICA, server=server))
@@ -112,20 +112,20 @@ def refusal(error: Exception, server: str, lock: str = "") -> Failed:
 
 
 def is_replica(value: Any) -> bool:
-    """Whether the reply to HELLO says so."""
+    """Whether the reply to HELLO is that of a replica."""
     fields = value if isinstance(value, list) else []
     return (b"role", b"replica") in zip(fields[::2], fields[1::2], strict=False)
 
 
 def answer(command: Command, value: Any, holder_lease_ms: Any = None) -> Answer:
-    """Any reply of a lock's command; those of ACQUIRE are an array that may grow, or null."""
+    """The machine's form of a reply. Replies to ACQUIRE are null or an array, to which later versions may append."""
     if value is None or (isinstance(value, int) and command not in ("ENQUEUE", "ACQUIRE")):
         return value
     if not isinstance(value, list) or not value or not isinstance(value[0], int):
         return unexpected(f"RLOCK.{command}", value)
     if value[0] > 0:
         return Granted(value[2] if len(value) > 2 and isinstance(value[2], int) else 0)
-    # -1 is a lock without an end, and -2 is none.
+    # PTTL is -1 for a lock without a lease end, and -2 for a free lock.
     known = isinstance(holder_lease_ms, int) and holder_lease_ms != -1
     return Waits(max(0, holder_lease_ms) * MS if known else None)
 
@@ -146,23 +146,23 @@ def parse(payload: bytes) -> Message | None:
     """Reads a message; None for an unknown first word."""
     fields = payload.split(b" ")
     word = fields[0].decode("ascii", "replace")
-    # Before the mode a grant has holds, lease and token, and a drop its reason.
+    # The index of the mode. Before it, a grant has holds, lease and token, and a drop has its reason.
     at = {"granted": 7, "timeout": 4, "dropped": 5}.get(word)
     if at is None or len(fields) < 4:
         return None
     mode = fields[at].upper() if len(fields) > at else b""
-    # Other clients can publish as well.
+    # Other clients can publish on the channel too, so these fields may be anything.
     lease, token = (int(field) if field.isdigit() and len(field) < 20 else 0 for field in (*fields[5:7], b"", b"")[:2])
     claim = (unquote_to_bytes(fields[3]), unquote_to_bytes(fields[2]), mode)
     return Message(word, claim, token, min(lease, LONGEST_MS) * MS)
 
 
 class Info(NamedTuple):
-    """A lock, as its server sees it. `holders` and `queue` have the fields of RLOCK.INFO."""
+    """The state of a lock in its server. The dictionaries in `holders` and `queue` have the fields of RLOCK.INFO."""
 
     kind: str  # none, mutex, readwrite or permits
-    lease_ms: int  # -1: it has no end, -2: the lock is free
-    token: int
+    lease_ms: int  # what is left of the lease; -1: no end, -2: the lock is free
+    token: int  # the last fencing token, or 0
     holder_count: int
     waiter_count: int
     holders: list[dict[str, Any]]
