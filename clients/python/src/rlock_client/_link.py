@@ -1,4 +1,4 @@
-"""Connections, one for commands and one for messages: connect, send in batches, read, ask for life, again, for ever."""
+"""Links: connections that are opened anew after each end. A server has one for commands and one for messages."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 1.0
 GRACE = 20 * MS
-# A connection has at least this time, whatever the lease is: it takes several round trips.
+# A connection may take at least this time, whatever the lease is, since it needs several round trips.
 LEAST_TO_CONNECT = 1_000 * MS
 NO_GRACE = 2**62
 
-# Takes the reply, the server's error or what became of the command, and when it was sent.
+# Is called with the reply, an error reply or a `Failed`, and with the time at which the command was sent.
 Receiver = Callable[[Any, int], object]
 
 
@@ -42,14 +42,14 @@ class Sent(NamedTuple):
 
 
 class Link:
-    """A connection to one server, and the next one when it is lost. Lives in the engine's loop.
+    """A connection to one server, opened anew after each end. It lives in the engine's loop.
 
-    Subclasses say who uses it, and what happens when it comes, goes and brings a message.
+    Subclasses define its users, and what happens when it is opened, has ended or receives a message.
     """
 
-    # What asks whether the server is there; the next one where it is refused, and nothing after the last.
+    # The command of heartbeats. If the server refuses it, the next one is used, and none after the last.
     pulses: tuple[Words, ...] = (HELLO, (b"PING",))
-    tells = True  # the user, of its ends
+    tells = True  # whether the user gets events of this connection
 
     def __init__(self, engine: Engine, place: Endpoint) -> None:
         self.engine, self.place, self.loop = engine, place, asyncio.get_running_loop()
@@ -73,11 +73,11 @@ class Link:
 
     @property
     def server(self) -> str:
-        """The last one that it was connected to, or should be."""
+        """The address of the server to which it was last connected, or is being connected."""
         return str(self.place)
 
     def came(self) -> None: ...
-    def went(self) -> None: ...  # or did not come
+    def went(self) -> None: ...  # also after a failed attempt to connect
     def message(self, payload: bytes) -> None: ...
     def lives(self, value: Any, sent_at: int) -> None: ...
 
@@ -88,19 +88,19 @@ class Link:
         return await self.place.open(within)
 
     def grace(self) -> int:
-        """The shortest of the sessions that end with it."""
+        """The shortest grace of the sessions that end with this connection."""
         return NO_GRACE
 
     def pace(self) -> int:
-        """How often it is asked whether it lives."""
+        """The time between two heartbeats."""
         return min(self.engine.response, self.grace() // 4)
 
     def patience(self, least: int = 0) -> int:
-        """For an answer, or the next connection: half the grace of a session, so that both fit into it."""
+        """The limit of an answer or a new connection. At most half the grace of a session, so that both fit in it."""
         return min(max(self.engine.response, least), self.grace() // 2 if self.engine.reached else NO_GRACE)
 
     def beat(self) -> None:
-        """Asks now whether it lives, and then again and again; not while it is down."""
+        """Sends a heartbeat now and after each `pace`. Sends none while the connection is down."""
         if self._heart is not None:
             self._heart.cancel()
         if self.up and self._pulses:
@@ -109,13 +109,13 @@ class Link:
 
     def _beaten(self, value: Any, sent_at: int) -> None:
         if isinstance(value, Exception):
-            # What the server refuses is not repeated: it would fill ACL LOG.
+            # A refused command is not repeated, since it would fill ACL LOG.
             self._pulses.pop(0)
         if not isinstance(value, Failed):
             self.lives(value, sent_at)
 
     def send(self, words: Words, receive: Receiver, within: int | None = None) -> None:
-        """Sends a command; a connection that does not answer it within this time (in ns) is given up."""
+        """Sends a command. A connection that does not answer it within this time (in ns) is closed."""
         if not self.up:
             receive(Failed("passing", self.trouble), now())
             return
@@ -134,7 +134,7 @@ class Link:
             self.stream.write(batch)
 
     def _set_alarm(self, at: int, work: Callable[[], None]) -> None:
-        """One for all commands, since most are answered long before."""
+        """Sets the one timer of all commands, since most are answered long before their limit."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm_at, self._alarm = at, self.loop.call_later(max(0, at - now()) / 1e9, work)
@@ -147,17 +147,17 @@ class Link:
         if again and first + GRACE <= at:
             self.drop(self.place.silent("no reply in time"))
         elif first <= at:
-            # The reply may have arrived while this thread stood still.
+            # The reply may have arrived while this thread was not running.
             self._set_alarm(at + GRACE, partial(self._late, True))
         else:
             self._set_alarm(first, self._late)
 
     def kept(self) -> Error:
-        """Why it does not answer."""
+        """The reason why the server does not answer."""
         return self.place.silent("no reply in time") if self.up else self.trouble
 
     def drop(self, why: Error) -> None:
-        """Gives the connection up; another one follows."""
+        """Closes the connection, after which the link opens another one."""
         if self.up:
             self._doubt = self._doubt or why
             self.stream.abort()
@@ -167,7 +167,7 @@ class Link:
         self._again.set()
 
     async def close(self) -> None:
-        # Python 3.10 and 3.11 can lose a cancellation in `wait_for`, which comes to its end at that moment.
+        # Repeated, since Python 3.10 and 3.11 can lose a cancellation that arrives as a `wait_for` ends.
         self._closing = True
         while not self._task.done():
             self._task.cancel()
@@ -188,13 +188,13 @@ class Link:
                 await self._use(connection)
                 if now() - began > 1e9:
                     pause = FIRST_PAUSE
-            # Clients that lost the same server should not come back in step.
+            # A random pause, so that clients of the same lost server do not reconnect in step.
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._again.wait(), pause * random.uniform(0.5, 1))
             pause = min(pause * 2, LONGEST_PAUSE, within / 4e9)
 
     def _fail(self, error: Error) -> None:
-        """A wrong password stays wrong, and an address where nothing was ever found may be wrong: waits end."""
+        """Ends the waits after a refused login. Outside a cluster, also if no server was ever found at the address."""
         if isinstance(error, Permission) or not (self.engine.reached or self.engine.endpoint.cluster):
             for one in self.users():
                 self.engine.give(one, one.machine.cancel, error)
@@ -255,7 +255,7 @@ def ignore(*_: object) -> None: ...
 
 
 class PrimaryLink(Link):
-    """To a server that says it is the primary, wherever its address comes from; in a cluster to any of its nodes."""
+    """A link to a server that says it is the primary, at the address or by Sentinels; in a cluster, to any node."""
 
     async def open(self, within: float) -> Any:
         engine, began = self.engine, now()
@@ -271,10 +271,10 @@ class PrimaryLink(Link):
 
 
 class Commands(PrimaryLink):
-    """For the commands of locks; sessions end with it."""
+    """The link for the commands of locks. Sessions end with its connection."""
 
-    looks = True  # for how long another owner still holds a lock, as far as this user may
-    surveys = True  # the slots of a cluster, as far as this user may
+    looks = True  # whether this user may ask for the holder's lease (PTTL)
+    surveys = True  # whether this user may ask for the slots of a cluster
 
     def __init__(self, engine: Engine, address: Address) -> None:
         self.address, self.used_at = address, 0
@@ -285,7 +285,7 @@ class Commands(PrimaryLink):
         return [one for one in self.engine.acquisitions.values() if one.link is self]
 
     def listen(self) -> None:
-        """Sees to it that messages arrive."""
+        """Opens the link for messages, or subscribes again after a refusal."""
         if self.subscription is None:
             self.subscription = Subscription(self)
         elif self.subscription.hearing == "no" and self.subscription.up:
@@ -295,7 +295,7 @@ class Commands(PrimaryLink):
         self.looks = self.surveys = True
         if self.engine.ending:
             return
-        # Renewals first: their locks have a deadline.
+        # Renewals first, since their locks have a deadline.
         for one in sorted(self.users(), key=lambda one: one.machine.phase != "held"):
             if not one.waits:
                 self.engine.match(one)
@@ -331,10 +331,10 @@ class Commands(PrimaryLink):
 
 
 class Subscription(PrimaryLink):
-    """The link for the messages to waiters, at the server of a link for commands."""
+    """The link for the messages to waiters, to the server of a link for commands."""
 
-    # unmapped: no slot of the server is known; asking; heard: the server has confirmed it; sure: it is the server of
-    # the commands, which makes the grants.
+    # no; unmapped: no slot of the server is known; asking: SUBSCRIBE is under way; heard: a server has confirmed it;
+    # sure: this server is that of the commands, which makes the grants.
     hearing = "no"
 
     def __init__(self, commands: Commands) -> None:
@@ -345,7 +345,7 @@ class Subscription(PrimaryLink):
         return [one for one in self.commands.users() if one.waits]
 
     def came(self) -> None:
-        # Each connection has a channel of its own: one that is half-open must not count as its receiver.
+        # A new channel for each connection, since an old half-open one must not count as the receiver.
         engine, tag = self.engine, ""
         if engine.endpoint.cluster:
             number = engine.tag(self.commands.address)
@@ -356,7 +356,7 @@ class Subscription(PrimaryLink):
         self.channel = f"rlock:grants:{engine.random}:{next(engine.numbers)}{tag}".encode()
         self.hearing = "asking"
         subscribe = (b"SSUBSCRIBE" if tag else b"SUBSCRIBE", self.channel)
-        # All that may be said there, and by a user without more permissions.
+        # RESP 2 allows few commands on a subscribed connection, and a user may have permission for one of these only.
         self._pulses = [(b"PING",), subscribe]
         self.send(subscribe, self._subscribed)
 
@@ -375,7 +375,7 @@ class Subscription(PrimaryLink):
             self.count()
 
     def count(self) -> None:
-        """The server of the command link must know the subscription. In a cluster, both have the same address."""
+        """Asks the server of the commands for the subscription. In a cluster, the common address is proof enough."""
         self.hearing = "heard"
         if self.engine.endpoint.cluster:
             self._sure()
@@ -397,7 +397,7 @@ class Subscription(PrimaryLink):
         self._match()
 
     def _unheard(self, error: Exception) -> None:
-        """No messages for this user: waits end. The next one subscribes again, for the rules may have changed."""
+        """Ends the waits of a user without permission to subscribe. The next wait tries again, as rules may change."""
         _, _, refused = self.engine.refusal(error, self.commands)
         self.hearing = "no"
         if refused.failure == "passing":
@@ -412,9 +412,9 @@ class Subscription(PrimaryLink):
         if message is None:
             return
         if one is not None:
-            # What a connection that is given up still brings may be older than a fail-over.
+            # A message on a connection that is being closed may be older than a fail-over.
             current = self.hearing == "sure" and self.trusted and self.commands.trusted and one.link is self.commands
             engine.give(one, one.machine.message, message.word, message.token, message.lease, current)
         elif message.word == "granted" and engine.may_release(message.claim):
-            # Of an acquisition that has ended: the server has granted a repeat of its requests.
+            # The server has granted a repeated request of an acquisition that has ended.
             self.commands.send(release_of(message.claim), ignore)

@@ -1,4 +1,4 @@
-"""One acquisition, from its first request to its last: decisions only.
+"""The decisions of one acquisition, from its first request to its last.
 
 The machine reads no clock and does no I/O. The engine feeds it inputs with the time, and carries out what it returns.
 Times are in nanoseconds.
@@ -13,19 +13,19 @@ from ._errors import Error
 
 MS = 1_000_000
 
-# A waiter that has heard nothing asks again after this time, and then as often as the holder's lease lasts.
+# A waiter without a message asks again after FIRST_LOOK, and later at the holder's lease end or after LONGEST_LOOK.
 FIRST_LOOK = 1_000 * MS
 LONGEST_LOOK = 30_000 * MS
 # The pause after a request that failed; each next is twice as long.
 FIRST_PAUSE = 20 * MS
 LONGEST_PAUSE = 1_000 * MS
-# Renewals that are due so soon go along with those that are due now.
+# Renewals that are due within this time are sent together with those that are due now.
 WINDOW = 100 * MS
 DOUBLINGS = 6
-# A request without an answer can be carried out late: a release is repeated after this time.
+# The server can run an unanswered request late, so a release is repeated after this time.
 STRAY = 1_000 * MS
 
-ELSEWHERE = -1  # where a hold ends that was detached
+ELSEWHERE = -1  # `kept` of a detached hold, which ends in another process
 
 Command = Literal["ENQUEUE", "ACQUIRE", "RENEW", "CANCEL", "RELEASE"]
 Why = Literal["expired", "overdue", "taken", "closed", "forked"]
@@ -35,9 +35,9 @@ Told = Literal[
 ]
 Outcome = Literal["ok", "lost", "unknown", "error"]
 WAITING = ("new", "asking", "queued", "confirming")
-# What a failure means for the next command. Final: refused, and the same would be refused again. Passing: refused for
-# now, or not sent. Draining: refused until another server takes over. Gone: the key holds something else. Unanswered:
-# the server may have carried it out.
+# What a failure means for the next command. Final: refused, as a repeat would be. Passing: refused for now, or not
+# sent. Draining: refused until another server takes over. Gone: the key holds something else. Unanswered: the server
+# may have run the command.
 Failure = Literal["final", "passing", "draining", "gone", "unanswered"]
 
 
@@ -46,11 +46,11 @@ class Plan(NamedTuple):
     wait: int | None = None  # None waits for ever, 0 asks once
     renew: bool = True
     fenced: bool = False
-    confirm_first: bool = False  # whatever a message proves: the owner may have been used before
+    confirm_first: bool = False  # before a hold, since the owner may have been used earlier
     response: int = 5_000 * MS  # how long the server may take to answer a command
-    grace: int | None = None  # of a session
-    at_least: int = 0  # how long the lock stays held from the guard on, also if it is released sooner
-    max_hold: int | None = None  # how long the lock is renewed from the guard on
+    grace: int | None = None  # of a session; None without one
+    at_least: int = 0  # how long the lock stays held from its acquisition, even if released sooner
+    max_hold: int | None = None  # how long the lock is renewed, from its acquisition
 
 
 class Granted(NamedTuple):
@@ -79,12 +79,12 @@ class Send(NamedTuple):
     command: Command
     wait_ms: int = 0  # of ENQUEUE; 0 is for ever
     look: bool = False  # also ask for the holder's lease
-    lease_ms: int | None = None  # of RENEW, where it is not the whole lease
-    keep: bool = False  # RENEW without a session: the hold then ends by itself
+    lease_ms: int | None = None  # of RENEW; None for the whole lease
+    keep: bool = False  # RENEW without SESSION, so that only the lease ends the hold
 
 
 class Tell(NamedTuple):
-    """`ended`: nothing of the acquisition is left here nor, as far as it is known, in the server."""
+    """Something that happened to the acquisition. `ended`: nothing of it is left here, nor probably in the server."""
 
     what: Told
     error: Error | None = None
@@ -98,22 +98,22 @@ P = ParamSpec("P")
 
 
 def end_of(sent_at: int, time: int) -> int:
-    """When a lease or a grace ends by the local clock: before the server's, whose clock may run faster."""
+    """The end of a lease or a grace by the local clock, a little early, since the server's clock may run faster."""
     return sent_at + time - time // 100 - 2 * MS
 
 
 class Machine:
-    """The inputs are its public methods, given by `take`.
+    """The state of one acquisition. Its inputs are the public methods, called by `take`.
 
-    A grant by message is held at once if it cannot be older than the first request: the owner was never used before.
-    A RENEW confirms it later, or never if the lock is released before. Where that is not proved, RENEW comes first.
+    A grant by message is a hold at once if it cannot be older than the first request, since the owner is new. A later
+    RENEW confirms the hold, unless the lock is released first. Any other grant by message is a hold after a RENEW.
     """
 
     def __init__(self, plan: Plan, up: bool = True) -> None:
         self.phase: Phase = "new"
         self.down = not up
         self.why: Why | None = None
-        self.ended = False  # lost since a lease that is not renewed came to its end
+        self.ended = False  # lost at the end of a lease that is not renewed
         self.pending: int | None = None  # the request whose reply counts
         self.kept: int | None = None  # until when the hold outlasts its release, or ELSEWHERE
         self.lease_end = 0  # by the local clock
@@ -126,10 +126,10 @@ class Machine:
         self._asked_at = self._asks = self._looks = self._failures = 0
         self._first_sent = 0  # no grant of this owner is older
         self._renew_at = self._held_at = 0
-        self._heard_at = 0  # the last message
+        self._heard_at = 0  # when the last message arrived
         self._unconfirmed: int | None = None  # the lease of a grant by message that no RENEW has confirmed
-        # Whether all requests went by this connection, or it confirmed the hold: with a session the hold ends with it.
-        # It lived at `proven`.
+        # tied: all requests were sent on the present connection, or it confirmed the hold. A session's hold ends with
+        # this connection. proven: when the last command was sent that this connection answered.
         self.tied, self._proven = False, 0
         self._stray = False  # a request was not answered
         self._overtaken = False  # a request was under way when a message ended the wait
@@ -138,9 +138,9 @@ class Machine:
         self._error: Error | None = None
 
     def take(self, now: int, work: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> list[Output]:
-        """One input at this time: what is to be done."""
+        """Processes one input at this time, and returns what the engine must do."""
         self._out, self._now = [], now
-        # Before anything else: a reply that comes too late must not bring a lost lock back.
+        # Before the input, since a late reply must not turn a lost lock into a held one.
         if self.phase == "held" and now >= self.end:
             self._lose("overdue" if self.overdue(now) else "expired")
         work(*arguments, **named)
@@ -148,13 +148,13 @@ class Machine:
 
     @property
     def end(self) -> int:
-        """Of a held lock, by the local clock: by its lease, and with a session by the life of the connection."""
+        """The end of a hold by the local clock: lease end, or with a session the end of its grace if that is sooner."""
         grace = self._plan.grace
         return self.lease_end if grace is None else min(self.lease_end, end_of(self._proven, grace))
 
     @property
     def wake_at(self) -> int | None:
-        """When it needs a tick."""
+        """When the machine needs a tick."""
         if self.phase == "held":
             return min(self.end, self._renew_at) if self._renews() else self.end
         if self.down or self._next is None or (self._until is not None and self._until < self._next):
@@ -167,7 +167,7 @@ class Machine:
         self._ask()
 
     def adopt(self) -> None:
-        """Instead of `start`: with a hold that another process has detached."""
+        """Starts with a hold that another process has detached."""
         self._adopts = True
         self.start()
 
@@ -220,12 +220,12 @@ class Machine:
             self._request()
 
     def message(self, word: str, token: int = 0, lease: int = 0, current: bool = False) -> None:
-        """`current`: by the channel of the last ENQUEUE, from its server, while the command link is up."""
+        """`current`: by the channel of the last ENQUEUE and from its server, and the command link is up."""
         if self.phase not in ("asking", "queued"):
             return
         self._heard_at = self._now
         if word != "granted":
-            # "dropped" or "timeout", maybe of an earlier wait of this owner: only the clock ends this one.
+            # "dropped" or "timeout" may be of an earlier wait of this owner, so only the clock ends this wait.
             self._overtaken |= self.pending is not None
             self.phase, self.pending = "asking", None
             self._rest()
@@ -233,11 +233,11 @@ class Machine:
         self._token, self.lease_end = token, end_of(self._first_sent, lease)
         # After a repeat, the token may be that of an earlier grant.
         proved = current and self.tied and not self._plan.confirm_first and (self._asks == 1 or not self._plan.fenced)
-        # Half of the lease must be left: a RENEW must reach the server before it ends.
+        # Half of the lease must be left, since a RENEW must reach the server before lease end.
         if not proved or self.lease_end - self._now < lease // 2 or self.end <= self._now:
             self._confirm()
             return
-        # A repeat without an answer may be carried out after this grant has ended.
+        # The server may run an unanswered repeat after this grant has ended.
         self._stray |= self._asks > 1 and (self.pending is not None or self._overtaken)
         self._unconfirmed, self._renew_at = lease, self._now + lease // 10
         self._begin_hold()
@@ -284,7 +284,7 @@ class Machine:
             if left > 0:
                 self._send("RENEW", lease_ms=-(-left // MS), keep=True)
                 return
-            # In this order: a grant between the two is released by the second.
+            # In this order, so that RELEASE also ends a grant that is made between the two commands.
             if self.phase == "cancelling" and self._queued:
                 self._send("CANCEL")
             self._send("RELEASE")
@@ -319,7 +319,7 @@ class Machine:
             self.lease_end, self.tied, self._proven = end_of(sent_at, self._plan.lease), True, sent_at
             self._renew_at = sent_at + self._plan.lease // 3
             if self.end <= self._now:
-                # The reply lay in a buffer for longer than the lease: only the server can tell.
+                # The reply was in a buffer for longer than the lease, so that only the server knows the state.
                 self._confirm()
             else:
                 self._begin_hold()
@@ -339,10 +339,10 @@ class Machine:
         self._out.append(Tell("acquired", token=self._token))
 
     def _failed(self, answer: Failed) -> None:
-        """A request for the lock failed: it is made again, unless that is pointless."""
+        """Repeats a failed request for the lock, unless a repeat is pointless."""
         self._error = answer.error
         if answer.failure in ("final", "gone") or (answer.failure == "draining" and self._plan.wait == 0):
-            # It was not carried out, but those before it may have been.
+            # The server did not run this request, but may have run earlier ones.
             self._leave("error", clean=self._asks == 1 and self.phase == "asking")
         else:
             self.phase = "confirming" if self._adopts else "asking"
@@ -357,7 +357,7 @@ class Machine:
         return self._plan.max_hold is not None and now >= self._held_at + self._plan.max_hold
 
     def _renewed_now(self) -> bool:
-        """Whether the lease is renewed now: a fixed one is not, once it is confirmed."""
+        """Whether a RENEW prolongs the lease now. A confirmed lease without renewal keeps its end."""
         return (self._plan.renew and not self.overdue(self._now)) or self._unconfirmed is not None
 
     def _renews(self) -> bool:
@@ -366,18 +366,18 @@ class Machine:
 
     def _renew(self) -> None:
         left = self.lease_end - self._now
-        # A lease that is not renewed keeps its end: only its tie is new.
+        # A lease that is not renewed keeps its end, and only gets a new tie.
         self._send("RENEW", lease_ms=None if self._renewed_now() else (left + left // 99) // MS + 4)
 
     def _confirmed(self, sent_at: int) -> None:
-        """The server has confirmed the hold: the lease counts from the sending of that command."""
+        """The server has confirmed the hold by a command that was sent at this time, from which the lease counts."""
         if self._renewed_now():
             self.lease_end = max(self.lease_end, end_of(sent_at, self._plan.lease))
         self._unconfirmed, self._renew_at = None, sent_at + self._plan.lease // 3
 
     def _renewed(self, sent_at: int, answer: Answer) -> None:
         if isinstance(answer, Failed) and answer.failure != "gone":
-            # Short pauses first: most failures are over soon.
+            # Short pauses first, since most failures are over soon.
             lease = self._unconfirmed or self._plan.lease
             self._renew_at = self._now + lease // 12 // 2 ** (DOUBLINGS - min(self._failures, DOUBLINGS))
             self._failures += 1
@@ -399,15 +399,15 @@ class Machine:
             self._done()
 
     def _end(self, kept: int | None) -> None:
-        """The caller has the lock no longer; until `kept` nobody has."""
+        """The caller no longer has the lock. Until `kept`, the server still keeps it from others."""
         if self.phase == "lost":
             self.phase, self._queued, self._until = "cancelling", False, self._now + self._plan.lease
             self.kept = kept
             if kept is not None:
-                # Its lease will end, and that is not too soon.
+                # Without a release, which would free the lock before `kept`. The lease will end.
                 self._finish()
                 return
-            # The server may have the hold still, and others wait for it.
+            # The server may still have the hold, and other owners may wait for its end.
             self._request()
         elif self.phase == "held":
             self.phase, self._until, self.kept = "releasing", self.lease_end, kept
@@ -422,7 +422,7 @@ class Machine:
             self._repeated |= answer.failure == "unanswered"
             self._rest()
         elif answer == 0 and self.kept is not None:
-            # Of RENEW. It is asked for again by RENEW only, so that 0 is certain.
+            # The reply to RENEW. Only RENEW was sent before, which ends no hold, so the lock was lost.
             self._settle("lost")
         elif isinstance(answer, int):
             if self.kept == ELSEWHERE:
@@ -441,7 +441,7 @@ class Machine:
         self._done()
 
     def _done(self) -> None:
-        """The server has answered; a request that is still under way would come after that."""
+        """The server has answered. Ends, or first waits for what a stray request may do after the answer."""
         if not self._stray or self.down:
             self._finish()
             return
@@ -449,7 +449,7 @@ class Machine:
         self._next, self._until = self._now + STRAY, self._now + 3 * STRAY
 
     def _leave(self, kind: Told, error: Error | None = None, clean: bool = False) -> None:
-        """Ends the acquisition without the lock, and leaves nothing of it in the server, which is `clean` at times."""
+        """Ends the acquisition without the lock. Clears the server of its requests, unless that is `clean`."""
         unanswered = self.phase != "queued" and self._now > max(self._asked_at, self._heard_at) + WINDOW
         self._out.append(Tell(kind, error or self._error, silent=self.down or unanswered))
         if clean or self._asks == 0 or self._adopts:
