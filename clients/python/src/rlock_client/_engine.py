@@ -35,41 +35,41 @@ from ._wire import Claim, Spec
 
 P = ParamSpec("P")
 Reader = Callable[[Any, int], Any]
-NAP = 1.0  # timers stand still in suspend: while locks are held, the deadlines are looked at so often
-FAR = 1_250 * MS  # a later time needs no timer before the next look, and most locks are released before that
-BLOCKS_END = 250 * MS  # the time that blocks have, after a close, to end and release their locks
-SETTLES = 250 * MS  # servers that name each other for a slot need a moment
-KEEP = 60_000 * MS  # how long a link to a server without slots is kept: it may be given some
-KEPT = 1_000  # how many holds are remembered that outlast their release: a message is late by seconds at most
+NAP = 1.0  # s between two checks of all deadlines, since timers stand still while the machine is suspended
+FAR = 1_250 * MS  # a later deadline gets its timer at a later check; most locks are released before
+BLOCKS_END = 250 * MS  # how long blocks may take, after a close, to end and release their locks
+SETTLES = 250 * MS  # between two redirections, since servers of a cluster can name each other for a slot
+KEEP = 60_000 * MS  # how long an unused link to a server without slots is kept, as the server may get slots
+KEPT = 1_000  # how many detached and `at_least` holds are remembered, for late messages
 engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 inherited: list[Any] = []
 
 
 class Acquisition:
-    """One owner, from its first request to its last. It keeps no guard alive: a guard that nobody has must end."""
+    """The acquisition of a lock by one owner. It keeps no guard alive, since a guard without references must end."""
 
     def __init__(self, spec: Spec, owner: bytes, limit: int, pid: int) -> None:
         self.spec, self.owner, self.pid = spec, owner, pid
         self.claim = (spec.key, owner, spec.mode)
-        # The machine decides under this lock: `check` never sees a deadline that has passed and is moved later.
+        # Held while the machine decides, so that `check` reads no deadline that a renewal is just moving.
         self.mutex = threading.RLock()
-        # Asked once, it is given up after two response times, which are the caller's limit here.
+        # The machine ends a single request after two of its response times, which are the caller's limit together.
         self.machine = Machine(spec.plan._replace(response=limit // 2), up=False)
         self.acquired: Promise[int] = Promise()
         self.released: Promise[None] = Promise()
         self.ended: Promise[None] = Promise()
-        self.flags: list[Flag] = []  # that the loss sets, also of several locks as one
-        self.on_lost: dict[int, Callable[[], None]] = {}  # by the guard that it tells
+        self.flags: list[Flag] = []  # set by a loss, those of GuardAll included
+        self.on_lost: dict[int, Callable[[], None]] = {}  # called by a loss; the key is the id of a guard
         self.guards: set[weakref.ref[Any]] = set()
         self.level = 1  # how many holds the server has at least, while no re-entry is under way
         self.entry: Promise[int] = self.acquired  # the last re-entry
         self.began, self.held_since = now(), 0
-        self.received = self.detached = False  # by the caller
+        self.received = self.detached = False  # whether the caller received the lock, or detached it
         self.link: Commands | None = None  # to the server of the lock, as far as it is known
-        self.tied: Link | None = None  # of the last command that the server answered by a place or a hold
+        self.tied: Link | None = None  # the link of the last command that was answered by a place or a hold
         self.followed_at = 0
-        self.untied = 0  # the last command that was refused as UNTIED
-        self.give_up_at: int | None = None  # when a release that nobody answers is unknown
+        self.untied = 0  # the number of the last command that was refused as UNTIED
+        self.give_up_at: int | None = None  # when an unanswered release becomes OutcomeUnknown
         self.timer: asyncio.TimerHandle | None = None
         self.timer_at = 0
         self.holder_lease: Any = None
@@ -79,7 +79,7 @@ class Acquisition:
         return self.spec.plan.wait != 0 and self.machine.phase in WAITING
 
     def flag(self, flag: Flag) -> Flag:
-        """That the loss sets, now if it was before."""
+        """Registers a flag that a loss sets. After a loss, sets it now."""
         self.flags.append(flag)
         if self.machine.why is not None:
             flag.set()
@@ -89,7 +89,7 @@ class Acquisition:
         return self.machine.phase == "held" and now() < self.machine.end
 
     def check(self) -> float:
-        """The seconds that are left by the local clock; raises LockLost if there are none."""
+        """The seconds for which the lock is still held by the local clock. Raises LockLost if it is not."""
         if self.pid != os.getpid():
             raise self.loss("forked")
         with self.mutex:
@@ -100,7 +100,7 @@ class Acquisition:
         raise self.loss("released" if not held else "overdue" if self.machine.overdue(at) else "expired")
 
     def leave(self) -> None:
-        """An input: the last guard has ended. Under the mutex, since a guard of a named owner can come meanwhile."""
+        """The machine's input after the end of a guard. Needs the mutex, as a named owner can add a guard."""
         if not self.guards:
             machine = self.machine
             (machine.detach if self.detached else machine.release if self.received else machine.abandon)()
@@ -117,14 +117,14 @@ class Acquisition:
 
 
 class Waker(int):
-    """The number of an eventfd, which is closed when nobody uses it any more: it can be that of another file then."""
+    """The number of an eventfd, closed with its last reference. After that, another file can have the number."""
 
     def __del__(self) -> None:
         os.close(self)
 
 
 class Selector(selectors.DefaultSelector):
-    """Opens gates before it waits: threads that go on need the interpreter, which a wait leaves to them."""
+    """Opens gates just before each wait. During the wait, the threads behind the gates can use the interpreter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,31 +137,31 @@ class Selector(selectors.DefaultSelector):
 
 
 class Engine:
-    """Other threads only post to the loop. One per client; the thread starts with the first call."""
+    """The engine of one client. Its thread starts with the first call. Other threads only post to its loop."""
 
     def __init__(
         self, endpoint: Endpoint, name: str | None, response: int, limit: int, hook: Callable[[Event], None]
     ) -> None:
-        # limit: of every call that does not wait for a lock, whatever becomes of the server
+        # response: the limit of an answer. limit: that of each call that does not wait for a lock.
         self.endpoint, self.response, self.limit, self.hook = endpoint, response, limit, hook
         self.to_connect = min(limit, LEAST_TO_CONNECT)
         self.name = name or (Path(sys.argv[0]).stem if sys.argv else "")
-        self.closed = self.reached = False  # reached: a server was found at the address, if not the primary
+        self.closed = self.reached = False  # reached: a server was found at the address, even a replica
         self._reset()
         engines.add(self)
 
     def _reset(self) -> None:
-        """A new identity, without thread and links: of a new client, and in the child of a fork."""
+        """Starts a new identity without thread and links, for a new client and in the child of a fork."""
         self.pid, self.random = os.getpid(), secrets.token_hex(16)
         self.called = f"{plain(self.name) or 'rlock-client'}@{plain(socket.gethostname()) or 'localhost'}:{self.pid}"
         self.acquisitions: dict[Claim, Acquisition] = {}
-        # Of owners that the caller named. Guards keep theirs here, lost or not.
+        # Acquisitions of owners that the caller named. Each stays here while it has guards, lost or not.
         self.named: weakref.WeakValueDictionary[Claim, Acquisition] = weakref.WeakValueDictionary()
         self.links: dict[Address, Commands] = {}
         self.slots: dict[int, Address] = {}
         self.sentinels: Sentinels | None = None
         self.numbers = itertools.count(1)
-        self.working = False  # what is sent goes at the end of this step
+        self.working = False  # whether commands are collected until the end of this step
         self.ending = False  # no new links
         self._kept: deque[Claim] = deque(maxlen=KEPT)
         self._survey_at, self._survey_due = 0, False
@@ -172,19 +172,19 @@ class Engine:
         self._wake: Callable[[], object] = int
         self._thread: threading.Thread | None = None
         self._once, self._ready, self._ended = threading.Lock(), Flag(), Promise[None]()
-        self._promises: dict[Promise[Any], Error | None] = {}  # with what the server said last
+        self._promises: dict[Promise[Any], Error | None] = {}  # with the last error of the server
         self.graces: Counter[int | None] = Counter()
         self._end_by = 0
 
     def after_fork(self) -> None:
-        """In the child: the parent still holds the locks, and its connections must be neither used nor shut down."""
-        # Finalizers of these would act on what the parent shares.
+        """Resets the engine in the child of a fork, without an effect on the locks and connections of the parent."""
+        # Kept for ever, since their finalizers would act on files that the parent shares.
         inherited.append((self._loop, self._wake, self._thread, self._links(), self.acquisitions))
         null = os.open(os.devnull, os.O_RDWR)
         for link in self._links():
-            # Not of one that was given up, and is closed.
+            # A dropped link has no open socket.
             if link.up and (number := link.stream.fileno()) >= 0:
-                # In its place, since the parent's objects still own the number.
+                # Puts another file under the socket's number, which objects of the parent still own.
                 os.dup2(null, number)
         os.close(null)
         for one in self.acquisitions.values():
@@ -207,14 +207,14 @@ class Engine:
             if self.closed:
                 raise Closed
             if self._loop is None:
-                # A signal handler may do the same in between: the first thread stays.
+                # A signal handler may start another thread meanwhile, of which only the first runs the loop.
                 threading.Thread(target=self._run, args=(self._ready,), name="rlock-client", daemon=True).start()
                 self._ready.wait()
             self._inbox.append((work, arguments))
             self._wake()
 
     def acquire(self, spec: Spec) -> Acquisition:
-        """A new one; of an owner that the caller named, its earlier one of this lock while anything of that is left."""
+        """A new acquisition, or the earlier one of an owner that the caller named, while anything of that is left."""
         self._check_caller()
         if not spec.owner:
             return Acquisition(spec, f"{self.called}:{self.random}:{next(self.numbers)}".encode(), self.limit, self.pid)
@@ -228,13 +228,13 @@ class Engine:
         return one
 
     def turn(self, change: Promise[Any], within: int | None) -> Promise[None]:
-        """When an owner with an earlier acquisition looks at it again: at this change, or after this time."""
+        """A promise for the next try of an owner with an earlier acquisition: at `change`, or after `within` ns."""
         turn = self.ask(self._turn, NAP if within is None else min(NAP, within / 1e9))
         change.then(turn.settle)
         return turn
 
     def drop(self, one: Acquisition) -> None:
-        """A guard has ended. For finalizers too: it does not block."""
+        """A guard has ended. This does not block, so finalizers can call it."""
         if self._loop is not None and one.pid == os.getpid():
             try:  # a signal has less to interrupt than in a context manager
                 self._inbox.append((self._drop, (one,)))
@@ -243,13 +243,13 @@ class Engine:
                 pass  # the engine has ended
 
     def ask(self, work: Callable[..., object], *arguments: Any) -> Promise[Any]:
-        """What `work`, given a promise too, answers in the engine's thread."""
+        """A promise that `work` settles in the engine's thread. It is the first argument of `work`."""
         promise: Promise[Any] = Promise()
         self.post(work, promise, *arguments)
         return promise
 
     def close(self, timeout: int | None = None) -> Promise[None]:
-        """Ends all waits, marks held locks as lost, and ends the thread. Sends releases for at most this time."""
+        """Ends all waits, marks held locks as lost, and ends the thread. Sends releases for at most this time (ns)."""
         # A finalizer, which gives no time, may run in the engine's thread.
         if timeout is not None:
             self._check_caller()
@@ -264,14 +264,14 @@ class Engine:
         return self._ended
 
     def join(self) -> None:
-        """The thread is at its end."""
+        """Waits for the end of the thread."""
         if self._thread is not None:
             self._thread.join()
 
     # In the engine's thread.
 
     def _work(self, waker: Waker | None = None) -> None:
-        """What other threads have posted. What it sends goes at once: somebody waits for it."""
+        """Does the work that other threads have posted. Flushes its commands at once, since callers wait for them."""
         if waker is not None:
             os.eventfd_read(waker)
         self.working = True
@@ -293,7 +293,7 @@ class Engine:
         loop, self._last = asyncio.SelectorEventLoop(selector), selector.last
         self._wake = partial(loop.call_soon_threadsafe, self._work)
         if hasattr(os, "eventfd"):
-            # In a fifth of the time of the loop's own way, which reads twice.
+            # An eventfd takes a fifth of the time of the loop's own wake-up, which reads twice.
             waker = Waker(os.eventfd(0))
             loop.add_reader(waker, self._work, waker)
             self._wake = partial(os.eventfd_write, waker, 1)
@@ -337,7 +337,7 @@ class Engine:
         if any(one.machine.down for one in self.acquisitions.values()):
             self.survey()
         for one in list(self.acquisitions.values()):
-            # A signal can end a finalizer, or a release before it was posted.
+            # A signal may have interrupted a finalizer, or a release before it was posted.
             if not one.guards:
                 self._drop(one)
             if one.machine.phase == "held" and now() >= one.machine.end:
@@ -353,7 +353,7 @@ class Engine:
         return self.own_links() + (self.sentinels.links() if self.sentinels else [])
 
     def leave(self, why: Error) -> None:
-        """The server is not, or no longer, the primary: its address is asked for and resolved anew."""
+        """Drops all links, since their server is not the primary. They ask for its address and resolve it anew."""
         for link in self.own_links():
             link.drop(why)
 
@@ -380,21 +380,22 @@ class Engine:
         self.give(one, one.machine.adopt if one.spec.adopts else one.machine.start)
 
     def _linked(self, one: Acquisition) -> bool:
-        """Whether there are the links that its machine needs. One that does not wait any more needs no messages."""
+        """Whether the links are up that the acquisition needs. Only a wait needs the link for messages."""
         link = one.link
         if link is None or not link.up:
             return False
         return not one.waits or (link.subscription is not None and link.subscription.hearing == "sure")
 
     def match(self, one: Acquisition) -> None:
-        """Its machine learns of the links."""
+        """Informs the acquisition's machine if its links went up or down."""
         if (ready := self._linked(one)) == one.machine.down:
             self.give(one, one.machine.link_up if ready else one.machine.link_down)
 
     def follow(self, one: Acquisition, under_way: int | None = None) -> None:
-        """Goes to the server that has the lock by now: for the machine, that is another connection.
+        """Moves an acquisition to the server that has its lock by now, which for the machine is a new connection.
 
-        Only if this command is under way, which its server refused, or none is: else its answer will say so.
+        `under_way` is the refused command, or None. Does nothing while another command is pending, whose answer will
+        redirect it.
         """
         link = self.link_for(one.spec.key)
         if one.machine.pending == under_way and (under_way is not None or link is not one.link):
@@ -404,7 +405,7 @@ class Engine:
             self.give(one, one.machine.link_down)
 
     def tag(self, address: Address) -> int | None:
-        """A hash tag whose slot is at this server of a cluster, as far as it is known."""
+        """A hash tag whose slot is at this server of a cluster; None if no slot of the server is known."""
         mine = {slot for slot, at in self.slots.items() if at == address}
         return next((number for number in range(2**18) if mine and key_slot(b"%d" % number) in mine), None)
 
@@ -426,7 +427,7 @@ class Engine:
             self.link(self.endpoint.seeds[0])
 
     def _surveyed(self, link: Commands, value: Any, sent_at: int) -> None:
-        # Not again, where this user may not: it would fill ACL LOG.
+        # A refused command is not repeated, since it would fill ACL LOG.
         link.surveys &= not isinstance(value, Exception)
         if isinstance(value, list) and value:
             self._map(link, value)
@@ -452,7 +453,7 @@ class Engine:
             self.follow(each)
 
     def kept(self, one: Acquisition) -> Error:
-        """What keeps the server from answering."""
+        """The error that says why the server does not answer."""
         link: Link = one.link or self.link_for(one.spec.key)
         deaf = one.link.subscription if one.link and link.up and one.spec.plan.wait != 0 else None
         return (deaf if deaf is not None and not deaf.up else link).kept()
@@ -464,12 +465,12 @@ class Engine:
             self._set_timer(one)
         holds = len(one.guards)
         if 0 < holds < one.level and one.entry.is_set() and one.link is not None and one.machine.phase == "held":
-            # A courtesy: the last guard releases them all.
+            # Optional, since the last guard releases all holds.
             one.level = holds
             one.link.send(wire.release_of(one.claim, holds), ignore)
 
     def give(self, one: Acquisition, work: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
-        """An input for a machine, and what is to be done then."""
+        """Runs an input of the acquisition's machine, and does what the machine returns."""
         with one.mutex:
             outputs = one.machine.take(now(), work, *arguments, **named)
         for output in outputs:
@@ -479,7 +480,7 @@ class Engine:
                 self._tell(one, output)
         self._set_timer(one)
         if one.machine.down and self._linked(one):
-            # It only lacked the subscription, which it needs no more, or went to another server.
+            # It lacked only the subscription, which it no longer needs, or it has moved to another server.
             self.give(one, one.machine.link_up)
 
     def _set_timer(self, one: Acquisition) -> None:
@@ -488,26 +489,26 @@ class Engine:
             at = one.give_up_at
         if one.timer is not None:
             if at is not None and one.timer_at <= at:
-                return  # it looks again then
+                return  # the timer is due before, and sets the next one
             one.timer.cancel()
             one.timer = None
         if at is None or (left := at - now()) > FAR:
             return
         if one.machine.phase == "held" and at < one.machine.end:
-            # Renewals that are due at nearly the same time go in one piece.
+            # Renewals that are due at nearly the same time are sent together.
             at -= min(max(0, left), at % max(1, min(WINDOW, one.spec.plan.lease // 30)))
         one.timer_at, one.timer = at, asyncio.get_running_loop().call_later(max(0, at - now()) / 1e9, self._tick, one)
 
     def _tick(self, one: Acquisition) -> None:
         one.timer = None
         if one.give_up_at is not None and now() >= one.give_up_at:
-            # The release goes on until the lease ends, and nobody waits for it.
+            # The release continues until lease end, but its caller waits no longer.
             one.give_up_at = None
             one.released.settle(error=OutcomeUnknown(lock=one.spec.lock, cause=self.kept(one)))
         self.give(one, one.machine.tick)
 
     def _send(self, one: Acquisition, send: Send, asking: Commands | None = None) -> None:
-        """`asking`: a server that gets the slot of the lock, and is asked once."""
+        """Sends a command of the machine. `asking`: a server that is getting the lock's slot, for this command only."""
         link, queues = asking or one.link or self.link_for(one.spec.key), send.command == "ENQUEUE"
 
         def receive(value: Any, sent_at: int) -> None:
@@ -521,16 +522,16 @@ class Engine:
                     link.send(wire.words_of(plain, one.spec, one.owner, b""), kept, one.spec.plan.response)
                     return
             elif value is None and asking is not None and queues:
-                value = Failed("passing", Denied(lock=one.spec.lock))  # of a server that gets the slot
+                value = Failed("passing", Denied(lock=one.spec.lock))  # null to ACQUIRE, sent for ENQUEUE
             answer = value if isinstance(value, Failed) else wire.answer(send.command, value, one.holder_lease)
-            # Not of a connection that it has left before this answer.
+            # The answer does not count if the acquisition has left its connection before.
             counts = one.machine.pending == send.number or link is one.link
             if counts and (answer == 1 or isinstance(answer, (Granted, Waits))):
                 one.tied = link
             self.give(one, one.machine.reply, send.number, sent_at, answer)
 
         def kept(value: Any, sent_at: int) -> None:
-            """A closed connection, against which the server protects the hold, receives no answer: only now the tie."""
+            """Sends the UNTIED command again. The answer shows that its connection is open, so it may tie the hold."""
             if isinstance(value, Failed):
                 receive(value, sent_at)
             elif one.machine.pending == send.number and link is one.link:
@@ -539,15 +540,15 @@ class Engine:
         def looked(value: Any, sent_at: int) -> None:
             one.holder_lease = value
             if isinstance(value, Exception):
-                # Not again, where this user may not: it would fill ACL LOG.
+                # A command without permission is not repeated, since it would fill ACL LOG.
                 link.looks &= not isinstance(wire.refusal(value, "").error, Permission)
 
         asked = send
         if asking is not None:
-            # It may tie the session: until an answer says where it is, no heartbeat of another server proves the hold.
+            # The command may tie the hold to this server. Until its answer, heartbeats of other servers prove nothing.
             one.machine.tied &= one.tied is asking
             link.send((b"ASKING",), ignore)
-            # That server sends no grants before it has the slot.
+            # ACQUIRE for ENQUEUE, since this server sends no grants before it has the slot.
             asked = send._replace(command="ACQUIRE" if queues else send.command)
         elif send.look and link.looks:
             link.send((b"PTTL", one.spec.key), looked)
@@ -555,7 +556,7 @@ class Engine:
         link.send(wire.words_of(asked, one.spec, one.owner, channel), receive, one.spec.plan.response)
 
     def _redirect(self, one: Acquisition, send: Send, code: str, there: Commands) -> bool:
-        """Sends a command where a server of the cluster says."""
+        """Sends a refused command to the server of the cluster that has the slot. Returns whether it will be sent."""
         if code == "ASK":
             if there.up:
                 self._send(one, send, there)
@@ -567,7 +568,7 @@ class Engine:
         return True
 
     def refusal(self, error: Exception, link: Link, lock: str = "") -> tuple[str, Commands | None, Failed]:
-        """Its code, where a cluster sends the command, and what a refusal means."""
+        """The code of an error reply, the link to which a cluster redirects the command, and the failure it means."""
         there, (code, *words) = None, wire.text_of(error).split(" ")
         if code == "READONLY" and not self.endpoint.cluster:
             self.leave(link.place.demoted())
@@ -583,7 +584,7 @@ class Engine:
         return code, there, wire.refusal(error, link.server, lock)
 
     def may_release(self, claim: Claim) -> bool:
-        """Whether a grant that came late is one of this client's, and no hold that outlasts its release."""
+        """Whether a late grant may be released: its owner is of this client, and no kept hold has the same claim."""
         return claim[1].startswith(f"{self.called}:{self.random}:".encode()) and claim not in self._kept
 
     def _tell(self, one: Acquisition, told: Tell) -> None:
@@ -625,7 +626,7 @@ class Engine:
     # Other commands.
 
     def query(self, promise: Promise[Any], words: wire.Words, read: Reader, one: Acquisition | None = None) -> None:
-        """What `read` makes of the reply to a command of a lock and of when it was sent. `one`: that it re-enters."""
+        """Sends a command of a lock, and settles the promise with `read(reply, sent_at)`. `one`: that it re-enters."""
         key, loop = words[1], asyncio.get_running_loop()
         link = self.link_for(key)
         if promise.is_set():
@@ -646,7 +647,7 @@ class Engine:
                 elif value.failure != "passing" or self.closed:
                     promise.settle(error=Closed() if self.closed else value.error)
                 elif promise in self._promises:
-                    # It was surely not carried out.
+                    # The server did not run the command.
                     self._promises[promise] = value.error
                     loop.call_later(0.005, self.query, promise, words, read, one)
             except Error as error:
@@ -666,15 +667,18 @@ class Engine:
         promise.settle(error=self._promises.get(promise) or self.link_for(key).kept())
 
     def enter(self, promise: Promise[int], one: Acquisition) -> None:
-        """One more hold of the same owner: its token. One after the other, or the server would deny it."""
+        """Adds a hold of the same owner, and settles the promise with its token.
+
+        Entries wait for each other, since each names the number of holds that it leads to.
+        """
         before, one.entry = one.entry, promise
 
         def enter() -> None:
             if self.closed or one.spec.permits:
-                # The server counts one permit, however many guards there are here.
+                # The server counts one permit, for any number of guards.
                 promise.settle(0, Closed() if self.closed else None)
             else:
-                # Never the first hold: one that was lost must not come back in silence.
+                # Never the first hold, since a lost lock must not be acquired again unnoticed.
                 words = wire.acquire(one.spec, one.owner, one.level + 1)
                 self.query(promise, words, partial(self._reentered, one), one)
 
@@ -694,7 +698,7 @@ class Engine:
 
 
 def plain(word: str) -> str:
-    """At most 64 characters that mean nothing to servers and channels."""
+    """At most 64 characters of the word. Those with a meaning in commands, channels or owners become `_`."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", word.strip()[:64])
 
 
