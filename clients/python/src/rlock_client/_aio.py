@@ -229,8 +229,8 @@ class AnyAsyncLock(BaseLock, AsyncAcquires[G]):
     async def acquire(self, timeout: Seconds | None = None) -> G:
         """Waits for the lock, and returns its guard. The limit is `timeout` seconds, by default the lock's `wait`.
 
-        With 0 this is `try_acquire`. Raises Timeout at the limit, Unreachable if the client cannot connect and never
-        could, or the error for the server's refusal.
+        With 0 this is `try_acquire`. Raises Timeout at the limit, Unreachable if this client cannot connect and has
+        never reached a server, or the error for the server's refusal.
         """
         began = now()
         while isinstance(guard := self._ask(self._guard, timeout, began), Promise):
@@ -250,11 +250,17 @@ class AnyAsyncLock(BaseLock, AsyncAcquires[G]):
         return (await self.info()).kind != "none"
 
     async def info(self) -> Info:
-        """The lock's holders and queue, by the server. Raises Unreachable without an answer in `response_timeout`."""
+        """Asks the server for the lock's holders and queue.
+
+        Raises Unreachable if no server answers within `response_timeout`, or the error for the server's refusal.
+        """
         return await outcome(self._info())
 
     async def force_release(self) -> bool:
-        """Removes all holds of the lock. Holders notice the loss at their next renewal. False if the lock was free."""
+        """Removes all holds of the lock. Returns False if the lock was free. Raises the errors of `info`.
+
+        Holders notice the loss at their next renewal.
+        """
         return await outcome(self._force_release())
 
 
@@ -274,7 +280,7 @@ class AsyncLockAll(BaseLockAll, AsyncAcquires[AsyncGuardAll]):
     async def acquire(self, timeout: Seconds | None = None) -> AsyncGuardAll:
         """Waits for all locks and returns a guard. The limit is `timeout` seconds, by default the `wait` of `lock_all`.
 
-        With 0 this is `try_acquire`. Raises the errors of a single lock's `acquire`, and releases all locks after one.
+        With 0 this is `try_acquire`. Raises the errors of a single lock's `acquire`. After an error, none is held.
         """
         with contextlib.closing(self._steps(AsyncGuard, timeout)) as steps:
             try:

@@ -49,7 +49,7 @@ class Held:
             if kind is None or issubclass(kind, Exception):
                 self.release()
             else:
-                # Ctrl-C and the like end the block after BRIEF, in which a healthy server answers.
+                # Ctrl-C and the like end the block after at most BRIEF, in which a healthy server answers.
                 for outcome in self._drop():
                     outcome.wait(BRIEF)
         except Exception:
@@ -147,8 +147,8 @@ class AnyLock(BaseLock, Acquires[G]):
     def acquire(self, timeout: Seconds | None = None) -> G:
         """Waits for the lock, and returns its guard. The limit is `timeout` seconds, by default the lock's `wait`.
 
-        With 0 this is `try_acquire`. Raises Timeout at the limit, Unreachable if the client cannot connect and never
-        could, or the error for the server's refusal.
+        With 0 this is `try_acquire`. Raises Timeout at the limit, Unreachable if this client cannot connect and has
+        never reached a server, or the error for the server's refusal.
         """
         began = now()
         while isinstance(guard := self._ask(self._guard, timeout, began), Promise):
@@ -168,11 +168,17 @@ class AnyLock(BaseLock, Acquires[G]):
         return self.info().kind != "none"
 
     def info(self) -> Info:
-        """The lock's holders and queue, by the server. Raises Unreachable without an answer in `response_timeout`."""
+        """Asks the server for the lock's holders and queue.
+
+        Raises Unreachable if no server answers within `response_timeout`, or the error for the server's refusal.
+        """
         return self._info().result()
 
     def force_release(self) -> bool:
-        """Removes all holds of the lock. Holders notice the loss at their next renewal. False if the lock was free."""
+        """Removes all holds of the lock. Returns False if the lock was free. Raises the errors of `info`.
+
+        Holders notice the loss at their next renewal.
+        """
         return self._force_release().result()
 
 
@@ -192,7 +198,7 @@ class LockAll(BaseLockAll, Acquires[GuardAll]):
     def acquire(self, timeout: Seconds | None = None) -> GuardAll:
         """Waits for all locks and returns a guard. The limit is `timeout` seconds, by default the `wait` of `lock_all`.
 
-        With 0 this is `try_acquire`. Raises the errors of a single lock's `acquire`, and releases all locks after one.
+        With 0 this is `try_acquire`. Raises the errors of a single lock's `acquire`. After an error, none is held.
         """
         with contextlib.closing(self._steps(Guard, timeout)) as steps:
             try:

@@ -65,9 +65,9 @@ def leave(entered: list[tuple[int, Any]], who: int) -> Any:
 
 
 class BaseLock:
-    """A lock with its options, which you acquire by `acquire`, `try_acquire` or a block. Making one does no I/O.
+    """A lock with its options. Acquire it by `acquire`, `try_acquire` or a block (`with`, or `async with` for asyncio).
 
-    Each acquisition has a new owner, unless the option `owner` names one.
+    Making one does no I/O. Each acquisition has a new owner, unless the option `owner` names one.
     """
 
     def __init__(self, client: BaseClient[Any, Any, Any], spec: Spec) -> None:
@@ -215,7 +215,7 @@ class BaseClient(Generic[L, W, A]):
     `name`: a part of owners and connection names. The default is the program's name.
     `lease`: how long a lock stays held without a renewal, at least 0.1. Locks are renewed every third of their lease.
     `wait`: the limit of `acquire`. The default is none.
-    `session_grace`: how long a lock stays held after its connection ends, at least 0.1. The default is until lease end.
+    `session_grace`: how long a lock can stay held after its connection ends, at least 0.1. By default until lease end.
     `response_timeout`: the limit of each call that does not wait for a lock, 2 by default. A connection that does not
     answer within this time is replaced, by default after a sixth of the lease if that is less.
     `on_event`: receives each `Event`, in the thread that renews the locks. It must be quick, and must not use locks.
@@ -291,7 +291,7 @@ class BaseClient(Generic[L, W, A]):
         max_hold: Seconds | None = None,
         owner: str | bytes | None = None,
     ) -> ReadWriteLock[L, W]:
-        """The read/write lock with this name. The options are those of `lock`."""
+        """The read/write lock with this name. The options are those of `lock`; `fenced` is one of `write`."""
         plan = planned(self._plan, lease, wait, session_grace, at_least, max_hold)
         return ReadWriteLock(self, self._spec(name, plan, owner, renew))
 
@@ -351,8 +351,8 @@ class BaseClient(Generic[L, W, A]):
 class BaseGuard:
     """A held lock, renewed in the background until it is released or lost.
 
-    Keep a reference to the guard. Without one, the lock is released. `owner` is the holder, for `adopt`. `token` is the
-    fencing token, or 0 without `fenced`.
+    The lock is released when no reference to the guard is left. `owner` is the holder, which `adopt` takes. `token` is
+    the fencing token, or 0 without `fenced`.
     """
 
     _over = True
@@ -418,7 +418,7 @@ class BaseGuard:
 
     def _end(self) -> None:
         if not self._over:
-            # A signal may interrupt this method at any line. The finalizer calls it again at the latest.
+            # A signal may interrupt this method at any line. It is called again, at the latest by the finalizer.
             self._one.guards.discard(weakref.ref(self))
             self._one.on_lost.pop(id(self), None)
             self._engine.drop(self._one)
@@ -436,7 +436,7 @@ class BaseGuard:
 
 
 class BaseGuardAll:
-    """Several held locks, lost as soon as one is lost. Keep a reference to the guard. Without one they are released."""
+    """Several held locks, lost as soon as one is lost. They are released when no reference to the guard is left."""
 
     def __init__(self, guards: list[Any]) -> None:
         self._guards, self._over = guards, False
