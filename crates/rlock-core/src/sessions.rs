@@ -53,8 +53,8 @@ pub fn on_beat<P: InTask>(node: Node<'_, P>) {
     }
 }
 
-/// Whether the owner still holds the lock, and what the keys count that were read for that. The fields of dead readers, and ended
-/// permits, do not count.
+/// Whether the owner still holds the lock, and the weight of the keys that were read to find this. Fields of dead readers and ended
+/// permits are not holds.
 fn is_held<L: Lock>(lock: &mut L, (owner, mode): (&[u8], Mode), now: UnixMs) -> (bool, usize) {
     let Ok(fields) = fields(lock, Some(owner)) else { return (false, 1) };
     match (mode, fields.shared) {
@@ -109,7 +109,7 @@ pub(crate) fn end_sessions<P: InTask>(node: Node<'_, P>) -> WorkOutcome {
 }
 
 impl<P: Server> Turn<'_, '_, P> {
-    /// Shortens the lease of a tied hold. Returns what came of it, and what the lease keys count that were read and written for it.
+    /// Shortens the lease of a tied hold. Returns the outcome, and the weight of the lease keys that were read and written.
     fn end_session(&mut self, tie: &EndedTie, grace: LeaseMs) -> (WorkOutcome, usize) {
         // Asking is a command, in which the lease may end: it comes before the look.
         let access = self.at.lock.write_access();

@@ -38,7 +38,8 @@ impl Tying {
         if self.ties() && succeeds { check(node, lock(), owner, &decision.change) } else { Ok(None) }
     }
 
-    /// The call has succeeded with this decision. A plain one does not come here.
+    /// Changes the tie of the hold after a successful call with this decision. A call without SESSION skips this on a lock that is not
+    /// watched, since that lock has no ties.
     #[cold]
     pub(crate) fn note<P: InCommand>(
         self,

@@ -9,7 +9,7 @@ use super::ties::{Hold, Ties};
 use super::{Call, Databases, LockName, LockRef, Session, Ticket, Tie, User, Via, Waiter};
 use crate::types::{Mode, UnixMs};
 
-/// A tie was refused: the sweep comes to every tie in two rounds, of which the first is under way.
+/// How many rounds of the sweep are hurried after a tie was refused. The first one is under way, and only the second checks every tie.
 const HURRIED_ROUNDS: u8 = 2;
 
 /// All ties, by connection. Holds that were tied and untied have entries too, until they end.
@@ -34,8 +34,9 @@ pub struct Sessions {
     by_end: BTreeSet<(UnixMs, LockRef)>,
     /// How often the keys of databases were replaced.
     replaced: u64,
-    /// That number when the keys of all databases were last replaced, and those of one: the larger one is its generation.
+    /// The number in `replaced` when the keys of all databases were last replaced.
     all_replaced: u64,
+    /// The number in `replaced` when the keys of one database were last replaced. The larger of both is the database's generation.
     one_replaced: BTreeMap<i32, u64>,
     /// The rounds of the sweep that are hurried, since a tie was refused.
     hurried_rounds: u8,
@@ -161,17 +162,17 @@ impl Sessions {
         self.holds.get(&client)?.get(hold)?.clone()
     }
 
-    /// A tie was refused. The sweep is hurried after that: some ties may be those of holds that have ended.
+    /// Hurries the sweep after a tie was refused, since some ties may be those of holds that have ended.
     pub(super) fn hurry_sweep(&mut self) {
         self.hurried_rounds = HURRIED_ROUNDS;
     }
 
-    /// Whether a tie was refused since the sweep last came to every tie.
+    /// Whether a tie was refused since the sweep last checked every tie.
     pub fn hurries_sweep(&self) -> bool {
         self.hurried_rounds > 0
     }
 
-    /// The next tied hold of the sweep, as a lock may have very many; `None` at the end of a round.
+    /// The next tied hold that the sweep checks; `None` at the end of a round. One hold at a time, since a lock may have very many.
     pub(crate) fn next_swept_tie(&mut self) -> Option<Hold> {
         let after = self.swept_up_to.take();
         let mut clients = self.holds.range(after.as_ref().map_or(0, |(client, _)| *client)..);
