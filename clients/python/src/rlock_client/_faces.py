@@ -214,7 +214,7 @@ class BaseClient(Generic[L, W, A]):
     `server`: a URL, or a client of redis-py. The settings of that client are used, and not its connections.
     `name`: a part of owners and connection names. The default is the program's name.
     `lease`: how long a lock stays held without a renewal, at least 0.1. Locks are renewed every third of their lease.
-    `wait`: the limit of `acquire`. The default is none.
+    `wait`: the limit of `acquire`. By default there is no limit.
     `session_grace`: how long a lock can stay held after its connection ends, at least 0.1. By default until lease end.
     `response_timeout`: the limit of each call that does not wait for a lock, 2 by default. A connection that does not
     answer within this time is replaced, by default after a sixth of the lease if that is less.

@@ -73,7 +73,7 @@ class Link:
 
     @property
     def server(self) -> str:
-        """The address of the server to which it was last connected, or is being connected."""
+        """The server of the present or last connection, or of the next attempt."""
         return str(self.place)
 
     def came(self) -> None: ...
@@ -333,8 +333,8 @@ class Commands(PrimaryLink):
 class Subscription(PrimaryLink):
     """The link for the messages to waiters, to the server of a link for commands."""
 
-    # no; unmapped: no slot of the server is known; asking: SUBSCRIBE is under way; heard: a server has confirmed it;
-    # sure: this server is that of the commands, which makes the grants.
+    # no: not subscribed; unmapped: no slot of the server is known; asking: SUBSCRIBE is under way; heard: a server has
+    # confirmed it; sure: this server is that of the commands, which makes the grants.
     hearing = "no"
 
     def __init__(self, commands: Commands) -> None:
@@ -375,7 +375,7 @@ class Subscription(PrimaryLink):
             self.count()
 
     def count(self) -> None:
-        """Asks the server of the commands for the subscription. In a cluster, the common address is proof enough."""
+        """Asks the server of the commands if it has the subscription. In a cluster, the common address proves it."""
         self.hearing = "heard"
         if self.engine.endpoint.cluster:
             self._sure()

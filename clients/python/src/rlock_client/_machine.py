@@ -46,7 +46,7 @@ class Plan(NamedTuple):
     wait: int | None = None  # None waits for ever, 0 asks once
     renew: bool = True
     fenced: bool = False
-    confirm_first: bool = False  # before a hold, since the owner may have been used earlier
+    confirm_first: bool = False  # grants by message: the owner may have been used before
     response: int = 5_000 * MS  # how long the server may take to answer a command
     grace: int | None = None  # of a session; None without one
     at_least: int = 0  # how long the lock stays held from its acquisition, even if released sooner
@@ -84,7 +84,7 @@ class Send(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """Something that happened to the acquisition. `ended`: nothing of it is left here, nor probably in the server."""
+    """An event of the acquisition. `ended`: nothing of it is left here, nor in the server as far as it is known."""
 
     what: Told
     error: Error | None = None
@@ -106,7 +106,7 @@ class Machine:
     """The state of one acquisition. Its inputs are the public methods, called by `take`.
 
     A grant by message is a hold at once if it cannot be older than the first request, since the owner is new. A later
-    RENEW confirms the hold, unless the lock is released first. Any other grant by message is a hold after a RENEW.
+    RENEW confirms the hold, unless the lock is released first. Any other grant by message must be confirmed first.
     """
 
     def __init__(self, plan: Plan, up: bool = True) -> None:
@@ -220,7 +220,10 @@ class Machine:
             self._request()
 
     def message(self, word: str, token: int = 0, lease: int = 0, current: bool = False) -> None:
-        """`current`: by the channel of the last ENQUEUE and from its server, and the command link is up."""
+        """A message about the wait has arrived.
+
+        `current`: it came by the channel of the last ENQUEUE, from the same server, while the command link is up.
+        """
         if self.phase not in ("asking", "queued"):
             return
         self._heard_at = self._now
@@ -449,7 +452,7 @@ class Machine:
         self._next, self._until = self._now + STRAY, self._now + 3 * STRAY
 
     def _leave(self, kind: Told, error: Error | None = None, clean: bool = False) -> None:
-        """Ends the acquisition without the lock. Clears the server of its requests, unless that is `clean`."""
+        """Ends the acquisition without the lock. Unless the server is `clean`, clears it of the requests."""
         unanswered = self.phase != "queued" and self._now > max(self._asked_at, self._heard_at) + WINDOW
         self._out.append(Tell(kind, error or self._error, silent=self.down or unanswered))
         if clean or self._asks == 0 or self._adopts:
