@@ -62,7 +62,7 @@ class AsyncHeld:
     def _watch(self) -> None:
         self.lost = asyncio.Event()  # set when the client notices a loss
         self._task: asyncio.Task[Any] | None = None
-        self._requests = 0  # to cancel the task, that were made before the block
+        self._requests = 0  # the number of requests to cancel the task when it entered the block
         self._cancelled = False
         loop, me = asyncio.get_running_loop(), weakref.ref(self)
 
@@ -183,7 +183,7 @@ class AsyncGuardAll(BaseGuardAll, AsyncHeld):
 
 
 def requests(task: asyncio.Task[Any] | None) -> int:
-    """The number of requests to cancel the task that were not undone. Python 3.10 does not count them: 0."""
+    """The number of requests to cancel the task that were not undone. Always 0 in Python 3.10, which counts none."""
     return task.cancelling() if task is not None and hasattr(task, "cancelling") else 0
 
 

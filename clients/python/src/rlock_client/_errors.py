@@ -34,7 +34,7 @@ class Error(Exception):
 
 
 class LockLost(Error):
-    """The lock was acquired and is no longer held. `why` is expired, overdue, taken, closed, forked or released."""
+    """The owner does not hold the lock any more. `why` is expired, overdue, taken, closed, forked or released."""
 
     text = "the lock {lock} {message}"
 
