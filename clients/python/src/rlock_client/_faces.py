@@ -217,7 +217,7 @@ class BaseClient(Generic[L, W, A]):
     `wait`: the limit of `acquire`. By default there is no limit.
     `session_grace`: how long a lock can stay held after its connection ends, at least 0.1. By default until lease end.
     `response_timeout`: the limit of each call that does not wait for a lock, 2 by default. A connection that does not
-    answer within this time is replaced, by default after a sixth of the lease if that is less.
+    answer within this time is replaced; one that carries a lock's command, after a sixth of the lease if that is less.
     `on_event`: receives each `Event`, in the thread that renews the locks. It must be quick, and must not use locks.
     """
 
@@ -237,11 +237,9 @@ class BaseClient(Generic[L, W, A]):
         on_event: Callable[[Event], object] | None = None,
     ) -> None:
         limit = RESPONSE if response_timeout is None else nanoseconds("a response timeout", response_timeout, 1)
-        plan = planned(Plan(0, response=RESPONSE), lease, wait, session_grace)
-        if response_timeout is not None:
-            plan = plan._replace(response=limit)
-        self._plan = plan
-        self._engine = Engine(_endpoint.of(server), name, plan.response, limit, hook(on_event))
+        self._plan = plan = planned(Plan(0, response=limit), lease, wait, session_grace)
+        response = plan.response if response_timeout is None else limit
+        self._engine = Engine(_endpoint.of(server), name, response, limit, hook(on_event))
         weakref.finalize(self, self._engine.close)
 
     def _close(self, timeout: Seconds | None) -> Promise[None]:
@@ -310,7 +308,8 @@ class BaseClient(Generic[L, W, A]):
     ) -> L:
         """The semaphore with this name, which at most `permits` owners hold at once.
 
-        Use the same number in all clients, since the server does not store it. The options are those of `lock`.
+        Use the same number in all clients, since the server does not store it. The options are those of `lock`, but
+        for `fair` and `fenced`.
         """
         if not isinstance(permits, int) or not 1 <= permits < 2**31:
             raise Invalid(f"a semaphore has from 1 to {2**31 - 1} permits, not {permits!r}")
