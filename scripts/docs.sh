@@ -18,24 +18,17 @@ die() {
 
 is_mdbook() { [ "$("$1" --version 2>/dev/null)" = "mdbook v$mdbook_version" ]; }
 
-# Sets mdbook to a program of the version that the site is made for. One that is missing goes where cargo installs programs, so
-# that the next clone on this machine finds it; beside one of another version it goes into .deps.
+# Sets mdbook to a program of the version that the site is made for: on PATH, or in .deps. Its build is not optimised: that would take longer
+# than all pages.
 find_mdbook() {
-    installed=${CARGO_HOME:-$HOME/.cargo}/bin/mdbook
-    for mdbook in mdbook "$installed" "$PWD/.deps/mdbook/bin/mdbook"; do
+    for mdbook in mdbook "$PWD/.deps/mdbook/bin/mdbook"; do
         if is_mdbook "$mdbook"; then return; fi
     done
-    mdbook=$installed
-    set --
-    if command -v mdbook >/dev/null 2>&1 || [ -e "$installed" ]; then
-        mdbook=$PWD/.deps/mdbook/bin/mdbook
-        set -- --root .deps/mdbook
-    fi
-    say "installing mdbook $mdbook_version as $mdbook (a few minutes)"
+    say "installing mdbook $mdbook_version in .deps (a minute)"
     # CARGO may hold arguments, such as `cargo +stable`.
     # shellcheck disable=SC2086
-    ${CARGO:-cargo} install mdbook --version "=$mdbook_version" --locked --quiet --no-default-features --features search \
-        --target-dir "$target/mdbook" "$@" || die "mdbook $mdbook_version is missing: cargo install mdbook"
+    CARGO_PROFILE_DEV_DEBUG=0 ${CARGO:-cargo} install mdbook --version "=$mdbook_version" --locked --quiet --debug --no-default-features \
+        --features search --root .deps/mdbook --target-dir "$target/mdbook" || die "mdbook $mdbook_version is missing: cargo install mdbook"
     rm -rf "$target/mdbook"
     is_mdbook "$mdbook" || die "mdbook $mdbook_version was installed, and does not run"
 }
