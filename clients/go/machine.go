@@ -207,8 +207,7 @@ func (m *machine) confirm(token int64) {
 
 // hold: a reply says that the owner holds the lock.
 func (m *machine) hold(sentAt time.Duration) {
-	m.lease, m.proven, m.tied = endOf(sentAt, m.plan.lease), sentAt, true
-	m.renewAt = sentAt + m.plan.lease/3
+	m.lease, m.renewAt, m.proven, m.tied = endOf(sentAt, m.plan.lease), sentAt+m.plan.lease/3, sentAt, true
 	if m.deadline() <= m.now {
 		// The reply lay in a buffer for longer than the lease: only the server can tell.
 		m.confirm(m.token)
