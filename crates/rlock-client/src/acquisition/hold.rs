@@ -198,8 +198,9 @@ impl Acquisition {
         self.state().machine.state() == rlock_machine::State::Held
     }
 
-    /// Whether the caller of this acquisition has had the lock.
+    /// Whether the caller of this acquisition has had the lock, and the server has not answered its release.
     pub(super) fn is_in_use(&self) -> bool {
-        self.state().settled == Some(Ok(()))
+        let state = self.state();
+        state.settled == Some(Ok(())) && state.released.is_none()
     }
 }

@@ -10,7 +10,7 @@ use super::server::{Mood, VirtualServer};
 use super::{SECOND, client, client_with};
 use crate::config::Config;
 use crate::events::Hook;
-use crate::{Error, Event, Guard, Lost};
+use crate::{Error, Event, Guard, Lock, Lost};
 
 /// A wait for the turn of a named owner continued after the client was closed, until the server answered.
 #[tokio::test(start_paused = true)]
@@ -163,6 +163,30 @@ async fn a_late_message_does_not_end_what_is_kept() {
     server.say(&format!("granted 0 {owner} lock 1 5000 0"));
     sleep(SECOND).await;
     assert!(server.times("RLOCK.RELEASE").is_empty() && server.holder("lock").is_some());
+}
+
+/// A lock with a renewal that stayed unanswered.
+async fn with_a_stray(server: &VirtualServer, lock: Lock) -> Guard {
+    let guard = lock.lease(3 * SECOND).acquire().await.unwrap();
+    sleep(SECOND * 9 / 10).await;
+    server.set(Mood::Silent);
+    sleep(SECOND).await;
+    server.set(Mood::Answers(Duration::ZERO));
+    sleep(SECOND).await;
+    guard.check().unwrap();
+    guard
+}
+
+/// A lock whose release was answered counted as one that was not released, while late requests were awaited.
+#[tokio::test(start_paused = true)]
+async fn a_close_after_the_answer_to_a_release_leaves_no_lock() {
+    for at_least in [0, 60] {
+        let server = VirtualServer::start();
+        let client = client(&server);
+        let guard = with_a_stray(&server, client.lock("lock").at_least(at_least * SECOND)).await;
+        guard.release().await.unwrap();
+        assert_eq!(client.close(SECOND / 10).await, Ok(()), "{at_least} s");
+    }
 }
 
 /// Holds that were never answered kept a client alive that was closed, with all its memory.
