@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from rlock_client import AsyncClient, Client, LockLost, Unreachable
-from support import Server, eventually
+from support import Proxy, Server, eventually
 
 LIMIT = 2.0  # of a call, by default
 ENDS: dict[str, tuple[int, str]] = {
@@ -95,3 +96,15 @@ def test_a_cancelled_task_ends_now(ending: Any, name: str) -> None:
         assert took(began)
 
     asyncio.run(work())
+
+
+def test_the_limit_of_an_answer_is_of_the_lock_s_own_lease(server: Server, proxy: Proxy, name: str) -> None:
+    lost: list[str] = []
+    client = Client(proxy.url, lease=1, response_timeout=3, on_event=lambda event: lost.append(event.kind))
+    with client, client.lock(name, lease=60) as held:
+        held.check()
+        lost.clear()
+        threading.Timer(0.6, proxy.holding.clear).start()
+        proxy.holding.set()
+        assert client.lock(f"{name}:other", lease=60).try_acquire().check() > 50
+        assert "disconnected" not in lost

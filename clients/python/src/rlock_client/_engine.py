@@ -519,7 +519,7 @@ class Engine:
                     return
                 if code == "UNTIED" and waits and link is one.link and one.untied != send.number:
                     one.untied, plain = send.number, send._replace(command="RENEW", keep=True)
-                    link.send(wire.words_of(plain, one.spec, one.owner, b""), kept, one.spec.plan.response)
+                    link.send(wire.words_of(plain, one.spec, one.owner, b""), kept, within)
                     return
             elif value is None and asking is not None and queues:
                 value = Failed("passing", Denied(lock=one.spec.lock))  # null to ACQUIRE, sent for ENQUEUE
@@ -543,7 +543,7 @@ class Engine:
                 # A command without permission is not repeated, since it would fill ACL LOG.
                 link.looks &= not isinstance(wire.refusal(value, "").error, Permission)
 
-        asked = send
+        within, asked = answered_within(self.response, one.spec.plan.lease), send
         if asking is not None:
             # The command may tie the hold to this server. Until its answer, heartbeats of other servers prove nothing.
             one.machine.tied &= one.tied is asking
@@ -553,7 +553,7 @@ class Engine:
         elif send.look and link.looks:
             link.send((b"PTTL", one.spec.key), looked)
         channel = link.subscription.channel if link.subscription else b""
-        link.send(wire.words_of(asked, one.spec, one.owner, channel), receive, one.spec.plan.response)
+        link.send(wire.words_of(asked, one.spec, one.owner, channel), receive, within)
 
     def _redirect(self, one: Acquisition, send: Send, code: str, there: Commands) -> bool:
         """Sends a refused command to the server of the cluster that has the slot. Returns whether it will be sent."""
@@ -695,6 +695,11 @@ class Engine:
             self.give(one, one.machine.lose, "taken")
         one.check()
         return answer.token if isinstance(answer, Granted) else 0
+
+
+def answered_within(response: int, lease: int) -> int:
+    """How long a lock's command may take: a sixth of the lease, if that is less than the client's limit."""
+    return min(response, max(50 * MS, lease // 6))
 
 
 def plain(word: str) -> str:

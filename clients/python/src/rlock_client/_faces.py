@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from . import _endpoint
 from ._clock import now
-from ._engine import Acquisition, Engine
+from ._engine import Acquisition, Engine, answered_within
 from ._errors import Denied, Error, Invalid, LockLost, Timeout
 from ._events import Event, hook
 from ._machine import MS, Plan
@@ -38,7 +38,7 @@ def planned(plan: Plan, lease: Time, wait: Time, grace: Time, at_least: Time = N
     """A copy of the plan, changed by these settings unless they are None."""
     if lease is not None:
         time = nanoseconds("a lease", lease, 100, " (a shorter one ends between two renewals)") // MS * MS
-        plan = plan._replace(lease=time, response=min(plan.response, max(50 * MS, time // 6)))
+        plan = plan._replace(lease=time)
     if wait is not None:
         plan = plan._replace(wait=nanoseconds("a wait", wait))
     if grace is not None:
@@ -237,8 +237,8 @@ class BaseClient(Generic[L, W, A]):
         on_event: Callable[[Event], object] | None = None,
     ) -> None:
         limit = RESPONSE if response_timeout is None else nanoseconds("a response timeout", response_timeout, 1)
-        self._plan = plan = planned(Plan(0, response=limit), lease, wait, session_grace)
-        response = plan.response if response_timeout is None else limit
+        self._plan = plan = planned(Plan(0), lease, wait, session_grace)
+        response = answered_within(limit, plan.lease) if response_timeout is None else limit
         self._engine = Engine(_endpoint.of(server), name, response, limit, hook(on_event))
         weakref.finalize(self, self._engine.close)
 
