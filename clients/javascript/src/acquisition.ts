@@ -287,7 +287,8 @@ export class Acquisition {
   #lost(why: LostReason, ended = false): void {
     const { lock } = this.order;
     this.client.tell({ type: "lost", lock, why, held: this.client.clock.now() - this.#acquired });
-    if (this.order.atLeast > 0) this.client.keep(this.order);
+    // The server has nothing of one that was taken: a late message grants it anew.
+    if (this.order.atLeast > 0 && why !== "taken") this.client.keep(this.order);
     // A lost lock needs no release; one that is released all the same enters again.
     if (why === "expired" || why === "overdue") this.client.leave(this);
     this.loss.abort(new LockLost(lock, why, ended));

@@ -100,6 +100,23 @@ for (const driver of await drivers()) {
         await held.release();
       }));
 
+    test("atLeast, and the lock was taken: a late grant is released", () =>
+      through(async (client) => {
+        const lock = client.lock(fresh(), { atLeast: 60_000 });
+        await raw.send("RLOCK.ACQUIRE", lock.name, "other", "60000");
+        const waiting = lock.acquire();
+        await until("it waits", async () => (await waiters(raw, lock.name)) === 1);
+        await raw.send("RLOCK.RELEASE", lock.name, "other");
+        const held = await waiting;
+        await raw.send("RLOCK.FORCERELEASE", lock.name);
+        await assert.rejects(held.release(), { name: "LockLost" });
+        await raw.send("RLOCK.ACQUIRE", lock.name, held.owner, "60000");
+        for (const channel of await raw.send("PUBSUB", "CHANNELS", "rlock:grants:*")) {
+          await raw.send("PUBLISH", channel, `granted 0 ${held.owner} ${encodeURIComponent(lock.name)} 1 60000 0`);
+        }
+        await until("it is released", async () => (await raw.send("EXISTS", lock.name)) === 0, 1_500);
+      }));
+
     test("heartbeats of a session are not put off by others that begin", () =>
       through(async (client) => {
         const held = await client.lock(fresh(), { lease: 30_000, sessionGrace: 1_500 }).acquire();
