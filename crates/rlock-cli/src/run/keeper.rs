@@ -31,8 +31,8 @@ pub(super) enum Release {
     Unknown,
 }
 
-/// How long the end of the process may wait for the server.
-const GOODBYE: Duration = Duration::from_secs(1);
+/// How long the end of the process may wait for the server. What late requests could change is sent once more 1 s after a release.
+const GOODBYE: Duration = Duration::from_millis(1_500);
 
 /// Keeps one lock.
 pub(super) struct Keeper {

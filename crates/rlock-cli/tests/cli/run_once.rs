@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::support::{Files, ask, await_waiters, rlock, start};
-use rlock_testkit::TestServer;
+use crate::support::{Files, SOON, ask, await_owner, await_waiters, rlock, start};
+use rlock_testkit::{TestServer, eventually};
 
 /// Five starts of a job of 50 ms, 200 ms apart, ran it four times.
 #[test]
@@ -38,6 +38,22 @@ fn a_lock_is_kept_with_a_session_too_and_whatever_became_of_the_command() {
         let left: i64 = ask(client, &format!("PTTL {name}"));
         assert!((10_000..20_000).contains(&left), "{name}: {left}");
     }
+}
+
+/// A renewal stays unanswered, and could be carried out after the release: PEXPIRE does here what that would do.
+#[test]
+fn a_late_request_does_not_shorten_what_is_kept() {
+    let server = TestServer::start();
+    let client = &mut server.connect();
+    let run = start(&server, &["run", "job", "--lease", "3s", "--at-least", "30s", "--", "sleep", "2.2"]);
+    await_owner(client, "job");
+    std::thread::sleep(Duration::from_millis(600));
+    ask::<()>(client, "CLIENT PAUSE 900 ALL");
+    eventually("the release", SOON, || (ask::<i64>(client, "PTTL job") > 10_000).then_some(()));
+    assert_eq!(ask::<i64>(client, "PEXPIRE job 3000"), 1);
+    run.ended().fails(0, &["trying again"]);
+    let left: i64 = ask(client, "PTTL job");
+    assert!((10_000..30_000).contains(&left), "{left}");
 }
 
 /// On another machine it may run.
