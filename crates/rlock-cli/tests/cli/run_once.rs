@@ -45,10 +45,10 @@ fn a_lock_is_kept_with_a_session_too_and_whatever_became_of_the_command() {
 fn a_late_request_does_not_shorten_what_is_kept() {
     let server = TestServer::start();
     let client = &mut server.connect();
-    let run = start(&server, &["run", "job", "--lease", "3s", "--at-least", "30s", "--", "sleep", "2.2"]);
+    let run = start(&server, &["run", "job", "--lease", "6s", "--at-least", "30s", "--", "sleep", "4.4"]);
     await_owner(client, "job");
-    std::thread::sleep(Duration::from_millis(600));
-    ask::<()>(client, "CLIENT PAUSE 900 ALL");
+    std::thread::sleep(Duration::from_millis(1_600));
+    ask::<()>(client, "CLIENT PAUSE 1800 ALL");
     eventually("the release", SOON, || (ask::<i64>(client, "PTTL job") > 10_000).then_some(()));
     assert_eq!(ask::<i64>(client, "PEXPIRE job 3000"), 1);
     run.ended().fails(0, &["trying again"]);
