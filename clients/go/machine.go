@@ -142,10 +142,7 @@ func (m *machine) start() {
 }
 
 // adopt begins with the hold of another process.
-func (m *machine) adopt() {
-	m.adopts = true
-	m.start()
-}
+func (m *machine) adopt() { m.adopts = true; m.start() }
 
 // cancel: the caller is gone without the lock.
 func (m *machine) cancel(err error) {
@@ -217,7 +214,11 @@ func (m *machine) hold(sentAt time.Duration) {
 }
 
 func (m *machine) beginHold() {
-	m.phase, m.heldAt, m.adopts, m.pending, m.next = phaseHeld, m.now, false, 0, forever
+	m.phase, m.heldAt, m.pending, m.next = phaseHeld, m.now, 0, forever
+	if m.adopts {
+		// A RENEW of the process that detached the hold may be carried out late, with another lease.
+		m.renewAt = min(m.renewAt, m.now+strayPause)
+	}
 	m.tell(output{kind: outHeld, token: m.token})
 }
 
@@ -350,7 +351,7 @@ func (m *machine) overdue() bool { return m.plan.maxHold > 0 && m.now >= m.heldA
 func (m *machine) prolongs() bool { return m.plan.renew && !m.overdue() || m.unconfirmed > 0 }
 
 func (m *machine) mayRenew() bool {
-	return m.pending == 0 && !m.down && (m.prolongs() || m.plan.grace > 0 && !m.tied)
+	return m.pending == 0 && !m.down && (m.prolongs() || m.adopts || m.plan.grace > 0 && !m.tied)
 }
 
 // sendRenewal: a lease that is not renewed keeps its end, and only its tie is new.
@@ -373,7 +374,7 @@ func (m *machine) renewed(sentAt time.Duration, a answer) {
 		if m.prolongs() {
 			m.lease = max(m.lease, endOf(sentAt, m.plan.lease))
 		}
-		m.failures, m.unconfirmed, m.tied, m.proven = 0, 0, true, max(m.proven, sentAt)
+		m.failures, m.unconfirmed, m.adopts, m.tied, m.proven = 0, 0, false, true, max(m.proven, sentAt)
 		m.renewAt = sentAt + m.plan.lease/3
 		m.tell(output{kind: outRenewed})
 	default:

@@ -30,7 +30,7 @@ size() { # LIMIT FILE...
     }
 }
 size 400 src/machine.ts
-size 2562 src/*.ts
+size 2563 src/*.ts
 [ "${1:-}" != driver ] || exit 0
 
 npm run --silent lint

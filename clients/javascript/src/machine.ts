@@ -393,7 +393,8 @@ export class Machine {
     this.phase = "held";
     this.#token = token;
     this.#heldAt = this.#now;
-    this.#adopts = false;
+    // A RENEW of the process that detached the hold may be carried out late, with another lease.
+    if (this.#adopts) this.#renewAt = Math.min(this.#renewAt, this.#now + STRAY);
     this.pending = undefined;
     this.#out.push({ type: "held", token });
   }
@@ -415,7 +416,7 @@ export class Machine {
   }
 
   #renews(): boolean {
-    const wanted = this.#renewed() || (this.#plan.grace > 0 && !this.#tied);
+    const wanted = this.#renewed() || this.#adopts || (this.#plan.grace > 0 && !this.#tied);
     return wanted && this.pending === undefined && !this.down;
   }
 
@@ -431,6 +432,7 @@ export class Machine {
       this.#confirmed(sentAt);
       if (this.#renewed()) this.leaseEnd = Math.max(this.leaseEnd, endOf(sentAt, this.#plan.lease, this.#plan.slack));
       this.#unconfirmed = undefined;
+      this.#adopts = false;
       this.#out.push({ type: "renewed" });
     } else this.#lose("taken");
   }

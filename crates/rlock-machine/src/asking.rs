@@ -169,7 +169,9 @@ impl Machine {
     fn begin_hold(&mut self, out: &mut Vec<Output>) {
         self.state = State::Held;
         self.held_at = self.now;
-        self.adopts = false;
+        if self.adopts {
+            self.renew_at = self.renew_at.min(self.now + STRAY);
+        }
         self.pending = None;
         self.next = None;
         out.push(Output::Guard { token: self.token });

@@ -46,7 +46,7 @@ impl Machine {
     }
 
     pub(super) fn renews(&self) -> bool {
-        let wanted = self.is_renewed() || self.plan.grace.is_some() && !self.tied;
+        let wanted = self.is_renewed() || self.adopts || self.plan.grace.is_some() && !self.tied;
         wanted && self.pending.is_none() && !self.down
     }
 
@@ -76,6 +76,7 @@ impl Machine {
             }
             Reply::Integer(1) => {
                 self.failures = 0;
+                self.adopts = false;
                 self.tied = true;
                 self.proven = self.proven.max(sent);
                 if self.is_renewed() {

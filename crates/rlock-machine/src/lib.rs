@@ -298,7 +298,8 @@ pub struct Machine {
     held_at: Nanos,
     /// How a hold ends that its caller has released.
     ending: Ending,
-    /// Whether it began with the hold of another process.
+    /// Whether it began with the hold of another process, which may have sent a RENEW that is carried out late: 1 s after the first, the
+    /// lease is asked for once more.
     adopts: bool,
     give_up: Nanos,
     timer: Option<Nanos>,

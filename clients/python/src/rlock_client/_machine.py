@@ -337,8 +337,9 @@ class Machine:
             self._leave("denied", clean=True)
 
     def _begin_hold(self) -> None:
-        self.phase, self._held_at = "held", self._now
-        self._adopts, self.pending, self._next, self._until = False, None, None, None
+        self.phase, self._held_at, self.pending, self._next, self._until = "held", self._now, None, None, None
+        # A RENEW of the process that detached the hold may be carried out late, with another lease.
+        self._renew_at = min(self._renew_at, self._now + STRAY) if self._adopts else self._renew_at
         self._out.append(Tell("acquired", token=self._token))
 
     def _failed(self, answer: Failed) -> None:
@@ -364,7 +365,7 @@ class Machine:
         return (self._plan.renew and not self.overdue(self._now)) or self._unconfirmed is not None
 
     def _renews(self) -> bool:
-        wanted = self._renewed_now() or (self._plan.grace is not None and not self.tied)
+        wanted = self._renewed_now() or self._adopts or (self._plan.grace is not None and not self.tied)
         return wanted and self.pending is None and not self.down
 
     def _renew(self) -> None:
@@ -386,7 +387,7 @@ class Machine:
             self._failures += 1
             self._out.append(Tell("renewal_failed", answer.error))
         elif answer == 1:
-            self._failures, self.tied, self._proven = 0, True, max(self._proven, sent_at)
+            self._failures, self._adopts, self.tied, self._proven = 0, False, True, max(self._proven, sent_at)
             self._confirmed(sent_at)
             self._out.append(Tell("renewed"))
         else:

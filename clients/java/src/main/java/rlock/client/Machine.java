@@ -436,7 +436,8 @@ final class Machine {
   private void held() {
     phase = Phase.HELD;
     heldAt = now;
-    adopts = false;
+    // A RENEW of the process that detached the hold may be carried out late, with another lease.
+    renewAt = adopts ? Math.min(renewAt, now + STRAY) : renewAt;
     pending = 0;
     next = NEVER;
     out.add(new Told(What.ACQUIRED, token, null));
@@ -472,7 +473,8 @@ final class Machine {
   }
 
   private boolean renews() {
-    return (wantsWholeLease() || (plan.grace > 0 && !tied)) && pending == 0 && !down;
+    boolean wanted = wantsWholeLease() || adopts || plan.grace > 0 && !tied;
+    return wanted && pending == 0 && !down;
   }
 
   private void renew() {
@@ -489,6 +491,7 @@ final class Machine {
       failures++;
       out.add(new Told(What.RENEWAL_FAILED, 0, null));
     } else if (answer.equals(ONE)) {
+      adopts = false;
       confirmed(sentAt, wantsWholeLease() ? plan.lease : 0);
       out.add(new Told(What.RENEWED, 0, null));
     } else {
