@@ -38,8 +38,8 @@ type Options struct {
 	// SessionGrace is how long a lock outlives the connection of its process, from 100 ms. Without it, and where the server does not
 	// notice the end of the connection, only the lease counts.
 	SessionGrace time.Duration
-	// ResponseTimeout is the limit of each call but Acquire and Run, and of one answer of the server: 2 s by default. Unless you set
-	// it, a connection without an answer is replaced after a sixth of the lease already, if that is shorter.
+	// ResponseTimeout is the limit of each call but Acquire and Run, and of one answer of the server: 2 s by default. A connection
+	// without an answer to a lock's command is replaced after a sixth of the lease already, if that is shorter.
 	ResponseTimeout time.Duration
 	// OnEvent receives what happens to locks and connections, one event after the other. It must not close the client.
 	OnEvent func(Event)

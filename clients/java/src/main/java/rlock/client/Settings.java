@@ -88,7 +88,7 @@ public final class Settings implements Cloneable {
 
   /**
    * The limit of each call that does not wait for a lock, and of one answer of the server: 2 s by
-   * default. Unless you set it, a connection without an answer is replaced after a sixth of the
+   * default. A connection without an answer to a lock's command is replaced after a sixth of the
    * lease already, if that is shorter.
    *
    * @param timeout from 1 ms
