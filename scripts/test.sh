@@ -11,7 +11,7 @@ run_cargo() { "${CARGO:-cargo}" "$@"; }
 
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-# In each of seven lanes: more than there are cores, for the same reason.
+# In each of six lanes: more than there are cores, for the same reason.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-2}"
 
 # Test targets are selected by name, wherever they are: all of the workspace is selected in each lane, so that nothing
@@ -62,9 +62,7 @@ wait "$module_built" || {
 {
     lane clients $(selected <<<"$clients") &
     lane commands $(selected <<<"$commands") &
-    lane module $(selected < <(grep -vx waiting <<<"$module")) &
-    # A third of the time of all of the module's.
-    lane waiting --test waiting &
+    lane module $(selected <<<"$module") &
     lane servers $(selected <<<"$servers") &
     lane others $(selected <<<"$others") &
     # The module's own library has no tests: it would call a server that is not there.
@@ -76,7 +74,7 @@ lane docs --doc
 
 sources=()
 broken=
-for name in clients commands module waiting servers others units docs; do
+for name in clients commands module servers others units docs; do
     sources+=("$logs/$name")
     if [ "$(cat "$logs/$name.code" 2>/dev/null)" != 0 ]; then
         broken="$broken $logs/$name"
