@@ -67,7 +67,7 @@ fn requests<'a>(
     })
 }
 
-/// How many follow one that goes once more: without an answer it is repeated, and may be carried out late itself.
+/// How many requests follow the repeat: without an answer it is sent again, and may be carried out late itself.
 fn more_after(reply: Option<&Replied>) -> u32 {
     match reply {
         Some(reply) if reply.delivered => u32::from(matches!(reply.value, Frame::Error(_))),

@@ -31,7 +31,7 @@ pub(super) enum Release {
     Unknown,
 }
 
-/// How long the end of the process may wait for the server. What late requests could change is sent once more 1 s after a release.
+/// How long the end of the process may wait for the server. A release that late requests could undo is repeated after 1 s.
 const GOODBYE: Duration = Duration::from_millis(1_500);
 
 /// Keeps one lock.
