@@ -181,6 +181,7 @@ fails() { # folder, seconds, command...
     code=0
     (
         cd "$folder"
+        # shellcheck disable=SC3045 # dash has it, too
         case $limit in *cpu) ulimit -S -t "${limit%cpu}" ;; *) set -- timeout "$limit" "$@" ;; esac
         RLOCK_MODULE=$module RUST_BACKTRACE=0 exec "$@"
     ) >"$log" 2>&1 || code=$?
