@@ -67,19 +67,19 @@ pub(crate) fn run(plan: &Plan, progress: &Progress) -> Vec<LibraryCosts> {
     let start = |library: Library| [library.start(server.port()), library.start(server.port())];
     let mut lanes = Library::ALL.map(|library| (library, start(library), Figures::default()));
     progress.show("clients: acquire + release");
-    for round in 0..=PAIR_ROUNDS * plan.process_rounds {
+    for (library, workers, figures) in &mut lanes {
+        figures.footprint = Some(footprint(*library, &mut workers[0]));
+        // The first round warms up.
+        measure_pairs(&server, *library, &mut workers[0], &mut Figures::default());
+    }
+    for _ in 0..PAIR_ROUNDS * plan.process_rounds {
         for index in rng.order(lanes.len()) {
             let (library, workers, figures) = &mut lanes[index];
-            if round == 0 {
-                figures.footprint = Some(footprint(*library, &mut workers[0]));
-            }
-            // The first round warms up.
-            let mut unused = Figures::default();
-            measure_pairs(&server, *library, &mut workers[0], if round == 0 { &mut unused } else { figures });
+            measure_pairs(&server, *library, &mut workers[0], figures);
         }
     }
-    let warm_up = usize::from(!plan.is_quick());
-    for round in 1 - warm_up..=plan.process_rounds {
+    // The first round, 0, warms up.
+    for round in usize::from(plan.is_quick())..=plan.process_rounds {
         progress.show(&format!("clients: round {round} of {}", plan.process_rounds));
         for index in rng.order(lanes.len()) {
             let (library, workers, figures) = &mut lanes[index];
