@@ -180,9 +180,9 @@ fails() { # folder, seconds, command...
     shift 2
     code=0
     (
-        cd "$folder"
+        cd "$folder" || exit 126
         # shellcheck disable=SC3045 # dash has it, too
-        case $limit in *cpu) ulimit -S -t "${limit%cpu}" ;; *) set -- timeout "$limit" "$@" ;; esac
+        case $limit in *cpu) ulimit -S -t "${limit%cpu}" || exit 126 ;; *) set -- timeout "$limit" "$@" ;; esac
         RLOCK_MODULE=$module RUST_BACKTRACE=0 exec "$@"
     ) >"$log" 2>&1 || code=$?
     case $code in 125 | 126 | 127)

@@ -68,7 +68,7 @@ const renewalWindow = 100 * time.Millisecond
 // After a renewal that failed, the first pause is doubled so often.
 const doublings = 6
 
-// How long after the last answer a stray request is released.
+// How long after the last answer the effect of a stray request is undone.
 const strayPause = time.Second
 
 // endOf is when a lease or a grace ends by the local clock: before the server's, whose clock may run faster.

@@ -85,7 +85,7 @@ const LONGEST_PAUSE = 1_000;
 /** Renewals that are due so soon go along with those that are due now. */
 const WINDOW = 100;
 const DOUBLINGS = 6;
-/** How long after the last answer a stray request is released. */
+/** How long after the last answer the effect of a stray request is undone. */
 const STRAY = 1_000;
 
 /** When a time that counts from sending ends by the local clock: before it ends by the server's, which may run faster. */

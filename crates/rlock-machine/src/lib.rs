@@ -25,7 +25,7 @@ pub const MS: Nanos = 1_000_000;
 
 const FIRST_PAUSE: Nanos = 20 * MS;
 const LONGEST_PAUSE: Nanos = 1_000 * MS;
-/// How long after the last answer the machine releases what a late request may have acquired.
+/// How long after the last answer the machine undoes what a late request may have done.
 const STRAY: Nanos = 1_000 * MS;
 
 /// The state of an acquisition.

@@ -201,6 +201,7 @@ impl Acquisition {
     /// Whether the caller of this acquisition has had the lock, and the server has not answered its release.
     pub(super) fn is_in_use(&self) -> bool {
         let state = self.state();
-        state.settled == Some(Ok(())) && state.released.is_none()
+        let unanswered = matches!(state.released, None | Some(Err(Error::OutcomeUnknown { .. })));
+        state.settled == Some(Ok(())) && unanswered
     }
 }
