@@ -11,8 +11,8 @@ run_cargo() { "${CARGO:-cargo}" "$@"; }
 
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-# In each of six lanes: more than there are cores, for the same reason.
-export RUST_TEST_THREADS="${RUST_TEST_THREADS:-2}"
+# In each of six lanes: more than there are cores, for the same reason. The two longest lanes have one more.
+threads=${RUST_TEST_THREADS:-2}
 
 # Test targets are selected by name, wherever they are: all of the workspace is selected in each lane, so that nothing
 # is built twice with other features.
@@ -32,9 +32,10 @@ servers=$(names_in integration/*.rs integration/*/main.rs)
 known=$(printf '%s\n' "$clients" "$commands" "$module" "$servers")
 others=$(names_in crates/*/tests/*.rs crates/*/tests/*/main.rs clients/*/tests/*.rs | grep -vxF "$known")
 
-lane() { # name arguments...
+lane() { # name threads arguments...
     local name=$1
-    shift
+    local -x RUST_TEST_THREADS=$2
+    shift 2
     {
         local code=0
         run_cargo test --workspace --locked --no-fail-fast "$@" 2>&1 || code=$?
@@ -60,17 +61,18 @@ wait "$module_built" || {
 }
 # shellcheck disable=SC2046 # lists of arguments
 {
-    lane clients $(selected <<<"$clients") &
-    lane commands $(selected <<<"$commands") &
-    lane module $(selected <<<"$module") &
-    lane servers $(selected <<<"$servers") &
-    lane others $(selected <<<"$others") &
+    lane clients $((threads + 1)) $(selected <<<"$clients") &
+    lane commands "$threads" $(selected <<<"$commands") &
+    lane module $((threads + 1)) $(selected <<<"$module") &
+    lane servers "$threads" $(selected <<<"$servers") &
+    lane others "$threads" $(selected <<<"$others") &
     # The module's own library has no tests: it would call a server that is not there.
-    lane units --exclude rlock-module --lib --bins &
+    {
+        lane units "$threads" --exclude rlock-module --lib --bins
+        lane docs "$threads" --doc
+    } &
 }
 wait
-# They compile for each example, which leaves the cores to nothing else.
-lane docs --doc
 
 sources=()
 broken=

@@ -10,8 +10,8 @@ use rlock_testkit::prelude::*;
 /// The workspace's root.
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Where the projects are built: they have the same dependencies.
-const TARGET: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/quick-start");
+/// Where the project is built: the folder of these tests, which has half of the dependencies built.
+const TARGET: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/..");
 
 /// The commands of the page that make the project.
 fn commands(page: &str) -> Vec<&str> {
@@ -48,22 +48,27 @@ fn shell(folder: &Path, script: &str) -> Output {
 
 #[test]
 fn a_new_user_gets_the_first_lock() {
-    for path in ["README.md", "crates/rlock-client/README.md"] {
-        let page = std::fs::read_to_string(Path::new(ROOT).join(path)).unwrap();
-        let server = TestServer::start();
-        // A folder of the server will do: it is removed with the server.
-        let folder = server.dir().join("new");
-        std::fs::create_dir(&folder).unwrap();
-        symlink(ROOT, folder.join("rlock")).unwrap();
-        let main = program(&page);
+    let pages = ["README.md", "crates/rlock-client/README.md"]
+        .map(|path| (path, std::fs::read_to_string(Path::new(ROOT).join(path)).unwrap()));
+    let [(_, readme), (_, package)] = &pages;
+    let [new, rest @ ..] = &commands(readme)[..] else { panic!("no commands") };
+    assert_eq!(commands(readme), commands(package), "one project tries both pages");
+    let server = TestServer::start();
+    // A folder of the server will do: it is removed with the server.
+    let folder = server.dir().join("new");
+    std::fs::create_dir(&folder).unwrap();
+    symlink(ROOT, folder.join("rlock")).unwrap();
+    let script = format!("{new}\ncp ../rlock/Cargo.lock .\n{}\npwd\n", rest.join("\n"));
+    let output = shell(&folder, &script);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let project = Path::new(said.trim_end());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (path, page) in &pages {
+        let main = program(page);
         assert!(main.contains("redis://127.0.0.1:6399"), "{path}: {main}");
-        std::fs::write(folder.join("main.rs"), main.replace("6399", &server.port().to_string())).unwrap();
-        let [new, rest @ ..] = &commands(&page)[..] else { panic!("{path}: no commands") };
-        let script = format!(
-            "{new}\ncp ../rlock/Cargo.lock .\n{}\ncp ../main.rs src/\ncargo run --quiet\n",
-            rest.join("\n")
-        );
-        let output = shell(&folder, &script);
+        let main = main.replace("6399", &server.port().to_string());
+        std::fs::write(project.join("src/main.rs"), main).unwrap();
+        let output = shell(project, "cargo run --quiet");
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{path}: {stderr}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "working\n", "{path}: {stderr}");

@@ -57,8 +57,8 @@ fn word() -> impl Strategy<Value = Vec<u8>> {
         ">me",
     ];
     prop_oneof![
-        8 => prop::sample::select(near.to_vec()).prop_map(|word| word.as_bytes().to_vec()),
-        1 => prop::collection::vec(any::<u8>(), 0..24),
+        40 => prop::sample::select(near.to_vec()).prop_map(|word| word.as_bytes().to_vec()),
+        4 => prop::collection::vec(any::<u8>(), 0..24),
         1 => (any::<u8>(), prop_oneof![500..525_usize, 1_020..1_030_usize]).prop_map(|(byte, length)| vec![byte; length]),
     ]
 }

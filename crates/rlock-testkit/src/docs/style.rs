@@ -230,8 +230,7 @@ mod tests {
     ];
 
     /// The patterns by number that are found in a sentence.
-    fn found(sentence: &str) -> Vec<usize> {
-        let style = Style::new();
+    fn found(style: &Style, sentence: &str) -> Vec<usize> {
         let prose = Prose::markdown(sentence);
         let findings = style.findings(&prose);
         let number = |finding: &Finding| PATTERNS.iter().position(|one| one.better == finding.better);
@@ -240,11 +239,12 @@ mod tests {
 
     #[test]
     fn each_pattern_is_found_in_a_bad_sentence_and_not_in_a_good_one() {
+        let style = Style::new();
         for (number, (bad, good)) in EXAMPLES.into_iter().enumerate() {
-            assert!(found(bad).contains(&number), "not found: {}", bad);
+            assert!(found(&style, bad).contains(&number), "not found: {}", bad);
             let broken = bad.replace(' ', "\n");
-            assert!(found(&broken).contains(&number), "not found over lines: {}", bad);
-            assert_eq!(found(good), [0; 0], "{}", good);
+            assert!(found(&style, &broken).contains(&number), "not found over lines: {}", bad);
+            assert_eq!(found(&style, good), [0; 0], "{}", good);
         }
     }
 
