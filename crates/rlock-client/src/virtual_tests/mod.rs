@@ -1,7 +1,6 @@
 //! What only the client's own time decides, in virtual time: hours pass in milliseconds.
 
 mod ends;
-mod leases;
 mod limits;
 mod server;
 mod session;
@@ -13,13 +12,10 @@ use rlock_links::{Clock, Router};
 use tokio::time::{Instant, sleep};
 
 use crate::config::Config;
-use crate::{Client, Error, Lost, State};
+use crate::{Client, Error, State};
 use server::{Mood, VirtualServer};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// What the client counts on of a lease of 30 s.
-const COUNTED: Duration = Duration::from_millis(29_698);
 
 fn client(server: &VirtualServer) -> Client {
     client_with(server, Config::default())
@@ -32,51 +28,48 @@ fn client_with(server: &VirtualServer, config: Config) -> Client {
     })
 }
 
+/// Only the Rust client did not renew a lock with its own lease: the lock was lost after that lease.
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_renewed_every_third_of_its_lease_for_hours() {
+async fn a_lease_of_a_lock_is_renewed_every_third_of_it() {
     let server = VirtualServer::start();
     let client = client(&server);
-    let guard = client.lock("lock").acquire().await.unwrap();
-    for _ in 0..3 * 3600 {
-        sleep(SECOND).await;
-        assert!(guard.check().unwrap() >= Duration::from_secs(19));
-        assert_eq!(server.holder("lock").unwrap(), guard.owner());
+    for lease in [3 * SECOND, 6 * SECOND, 300 * SECOND] {
+        let before = server.times("RLOCK.RENEW").len();
+        let guard = client.lock("lock").lease(lease).acquire().await.unwrap();
+        for _ in 0..3600 {
+            sleep(SECOND).await;
+            let left = guard.check().unwrap();
+            assert!(left >= lease * 6 / 10 && left < lease, "{left:?} of {lease:?}");
+        }
+        let renewals = (server.times("RLOCK.RENEW").len() - before) as u32;
+        let planned = (3600 * SECOND).as_millis() as u32 * 3 / lease.as_millis() as u32;
+        assert!((planned * 99 / 100..=planned).contains(&renewals), "{renewals} of {planned}");
+        guard.release().await.unwrap();
     }
-    let times = server.times("RLOCK.RENEW");
-    // Timers are exact to the millisecond, and their lateness adds up.
-    assert!((1_078..=1_080).contains(&times.len()), "{}", times.len());
-    for (number, at) in times.iter().enumerate() {
-        let due = Duration::from_secs(10 * (number as u64 + 1));
-        assert!(*at >= due && *at < due + Duration::from_millis(2) * (number as u32 + 1), "{number}: {at:?}");
-    }
-    guard.release().await.unwrap();
-    sleep(100 * SECOND).await;
-    assert_eq!(server.times("RLOCK.RENEW").len(), times.len(), "renewed after its end");
 }
 
+/// The renewal waited for a sixth of the client's lease, and the lock was lost before.
 #[tokio::test(start_paused = true)]
-async fn failing_renewals_are_tried_again_until_the_deadline_and_no_longer() {
-    for mood in [Mood::Down, Mood::Silent] {
-        let server = VirtualServer::start();
-        let client = client(&server);
-        let begin = Instant::now();
-        let guard = client.lock("lock").acquire().await.unwrap();
-        sleep(15 * SECOND).await;
-        server.set(mood);
-        let renewed_at = 10 * SECOND;
-        sleep(10 * SECOND).await;
-        assert_eq!(guard.state(), State::Renewing, "{mood:?}: a failed renewal loses nothing");
-        guard.check().unwrap();
-        assert_eq!(guard.lost().await, Lost::Unreachable);
-        let took = begin.elapsed();
-        let end = renewed_at + COUNTED;
-        assert!(took >= end && took < end + Duration::from_millis(10), "{mood:?}: {took:?}");
-        // Lost stays lost when the server is back.
+async fn a_short_lease_leaves_a_connection_that_does_not_answer_in_time() {
+    let server = VirtualServer::start();
+    let client = client(&server);
+    let guard = client.lock("lock").lease(3 * SECOND).acquire().await.unwrap();
+    for _ in 0..20 {
+        let renewals = server.times("RLOCK.RENEW").len();
+        while server.times("RLOCK.RENEW").len() == renewals {
+            sleep(SECOND / 20).await;
+            guard.check().unwrap();
+        }
+        sleep(SECOND / 20).await;
+        // The next renewal is not answered.
+        server.set(Mood::Silent);
+        sleep(SECOND * 12 / 10).await;
         server.set(Mood::Answers(Duration::ZERO));
-        sleep(60 * SECOND).await;
-        assert_eq!(guard.state(), State::Lost(Lost::Unreachable));
-        assert!(matches!(guard.release().await, Err(Error::LockLost { why: Lost::Unreachable, .. })));
+        sleep(SECOND).await;
+        guard.check().unwrap();
     }
+    assert!(server.state().dials.len() > 20, "{} connections", server.state().dials.len());
+    guard.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,26 +80,12 @@ async fn one_renewal_that_succeeds_in_time_saves_the_lock() {
     for _ in 0..20 {
         server.set(Mood::Down);
         sleep(18 * SECOND).await;
+        assert_eq!(guard.state(), State::Renewing);
         server.set(Mood::Answers(Duration::ZERO));
         sleep(12 * SECOND).await;
         assert_eq!(guard.state(), State::Held);
     }
     guard.release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lease_counts_from_the_sending_of_its_request() {
-    let server = VirtualServer::start();
-    let client = client(&server);
-    server.set(Mood::Answers(SECOND));
-    let guard = client.lock("lock").lease(30 * SECOND).try_acquire().await.unwrap();
-    let left = guard.check().unwrap();
-    assert!(left <= COUNTED - SECOND, "{left:?}");
-    // A reply after the end of the lease gives no lock.
-    let late = client.lock("late").lease(SECOND / 2).try_acquire().await;
-    assert!(matches!(late, Err(Error::Transport { .. })), "{late:?}");
-    sleep(20 * SECOND).await;
-    assert_eq!(server.holder("late"), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,60 +112,6 @@ async fn connecting_is_tried_for_ever_at_bounded_intervals() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_wait_outlives_every_time_limit_of_a_request() {
-    let server = VirtualServer::start();
-    let client = client(&server);
-    server.occupy("lock", 3600 * SECOND);
-    let lock = client.lock("lock");
-    let waiting = tokio::spawn(async move { lock.acquire().await });
-    sleep(600 * SECOND).await;
-    assert!(!waiting.is_finished());
-    // It asked now and then, as the holder's lease suggests, and no more.
-    let asked = server.times("RLOCK.ACQUIRE").len();
-    assert!((10..30).contains(&asked), "{asked}");
-    server.free("lock");
-    let guard = waiting.await.unwrap().unwrap();
-    // Confirmed, so it has its full lease.
-    sleep(9 * SECOND).await;
-    assert_eq!(server.holder("lock").unwrap(), guard.owner());
-    assert_eq!(server.times("RLOCK.RENEW").len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_wait_does_not_depend_on_one_message() {
-    let server = VirtualServer::start();
-    let client = client(&server);
-    server.occupy("lock", 20 * SECOND);
-    let lock = client.lock("lock");
-    let waiting = tokio::spawn(lock.acquire());
-    sleep(5 * SECOND).await;
-    // The lock is granted, and the message is lost.
-    server.grant_in_silence("lock");
-    let begin = Instant::now();
-    let guard = waiting.await.unwrap().unwrap();
-    assert_eq!(server.holder("lock").unwrap(), guard.owner());
-    // It asked at the end of the lease that the holder had left.
-    assert!(begin.elapsed() <= 20 * SECOND, "{:?}", begin.elapsed());
-    guard.release().await.unwrap();
-}
-
-/// The end of a named owner's wait was taken for the end of that owner's next one, which had just begun.
-#[tokio::test(start_paused = true)]
-async fn a_message_about_an_earlier_wait_does_not_end_the_next_one() {
-    let server = VirtualServer::start();
-    let client = client(&server);
-    server.occupy("lock", 3600 * SECOND);
-    let waiting = tokio::spawn(client.lock("lock").owner("me").acquire_timeout(10 * SECOND));
-    sleep(SECOND).await;
-    server.say("timeout 0 me lock");
-    sleep(SECOND).await;
-    server.free("lock");
-    let guard = tokio::time::timeout(2 * SECOND, waiting).await.expect("the lock").unwrap().unwrap();
-    assert_eq!(server.holder("lock").unwrap(), guard.owner());
-    guard.release().await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_release_is_sent_behind_the_renewal_under_way() {
     let server = VirtualServer::start();
     let client = client(&server);
@@ -209,21 +134,6 @@ async fn a_release_is_sent_behind_the_renewal_under_way() {
         assert!(released.len() == 1 && released[0] >= renewed, "{renewed:?} {released:?}");
         assert_eq!(server.holder("lock"), None);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_grant_after_a_wait_has_timed_out_leaves_no_holder() {
-    let server = VirtualServer::start();
-    let client = client(&server);
-    server.occupy("lock", 3600 * SECOND);
-    let lock = client.lock("lock");
-    let error = lock.acquire_timeout(10 * SECOND).await.unwrap_err();
-    assert!(matches!(error, Error::Timeout { .. }));
-    sleep(SECOND).await;
-    assert_eq!(server.times("RLOCK.CANCEL").len(), 1);
-    server.free("lock");
-    sleep(SECOND).await;
-    assert_eq!(server.holder("lock"), None);
 }
 
 /// The confirmation waited for a connection for as long as it took, whatever limit the wait had.

@@ -66,10 +66,6 @@ impl VirtualServer {
         }
     }
 
-    pub(super) fn since_start(&self) -> Duration {
-        self.state().started.elapsed()
-    }
-
     /// When a command came, since the start.
     pub(super) fn times(&self, command: &str) -> Vec<Duration> {
         self.state().log.iter().filter(|(_, word)| word == command).map(|(at, _)| *at).collect()
@@ -92,14 +88,6 @@ impl VirtualServer {
         for events in &state.events {
             let _ = events.send(Incoming::Message(message.clone().into_bytes()));
         }
-    }
-
-    /// The first in the queue is granted the lock, and the message is lost.
-    pub(super) fn grant_in_silence(&self, key: &str) {
-        let mut state = self.state();
-        let (first, owner, lease) = state.queue.pop_front().expect("a waiter");
-        assert_eq!(first, key.as_bytes());
-        state.locks.insert(first, (owner, Instant::now() + lease));
     }
 
     /// Sends a message to all clients.
