@@ -5,7 +5,7 @@ use std::time::Duration;
 use rlock_client::{Client, Error, Lost, State};
 use rlock_testkit::TestServer;
 use rlock_testkit::clients::{
-    SOON, connect, connect_with, denied, eventually, holder, run, seconds, url, waiters, within,
+    connect, connect_with, denied, eventually, holder, run, seconds, waiters, within,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,15 +36,6 @@ async fn a_lock_is_taken_denied_and_released() {
     guard.release().await.unwrap();
     assert_eq!((holder(&mut raw, "lock"), held.state()), (None, State::Released));
     assert!(matches!(held.check(), Err(Error::LockLost { why: Lost::Released, .. })));
-}
-
-#[tokio::test]
-async fn a_guard_that_is_dropped_releases() {
-    let server = TestServer::start();
-    let (client, mut raw) = (connect(&server).await, server.connect());
-    drop(client.lock("lock").acquire().await.unwrap());
-    eventually("the release", || holder(&mut raw, "lock").is_none().then_some(())).await;
-    client.close(SOON).await.unwrap();
 }
 
 /// Drivers give up a reply after half a second, and some after a few seconds more; servers close connections
@@ -83,44 +74,6 @@ async fn a_wait_outlasts_all_limits_of_time() {
     let guard = within("the lock", waiting).await.unwrap().unwrap();
     assert_eq!(holder(&mut server.connect(), "lock").unwrap().0.as_bytes(), guard.owner());
     guard.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_wait_ends_in_time() {
-    let server = TestServer::start();
-    let client = connect(&server).await;
-    let guard = client.lock("lock").acquire().await.unwrap();
-    let begin = std::time::Instant::now();
-    let error = client.lock("lock").acquire_timeout(Duration::from_millis(200)).await.unwrap_err();
-    let took = begin.elapsed();
-    assert!(matches!(error, Error::Timeout { .. }), "{error}");
-    assert!(took >= Duration::from_millis(198) && took < Duration::from_secs(10), "{took:?}");
-    let error = client.lock("lock").wait(Duration::ZERO).acquire().await.unwrap_err();
-    assert!(matches!(error, Error::Timeout { .. }), "{error}");
-    eventually("an empty queue", || (waiters(&server) == 0).then_some(())).await;
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_forced_release_is_a_loss_and_says_so() {
-    let server = TestServer::start();
-    let client = connect_with(&server, Client::builder().lease(Duration::from_secs(3))).await;
-    let lock = client.lock("lock");
-    assert!(!lock.force_release().await.unwrap());
-    let guard = lock.acquire().await.unwrap();
-    assert!(lock.force_release().await.unwrap());
-    let token = guard.cancellation_token();
-    assert!(!token.is_cancelled());
-    assert_eq!(within("the loss", guard.lost()).await, Lost::Taken);
-    within("the token", token.cancelled()).await;
-    // Another owner holds it by now: the end of the guard must not release it.
-    let other = lock.acquire().await.unwrap();
-    drop(guard);
-    other.release().await.unwrap();
-    // Without a renewal in between the release finds out.
-    let guard = lock.acquire().await.unwrap();
-    assert!(lock.force_release().await.unwrap());
-    assert_eq!(guard.release().await.unwrap_err(), Error::LockLost { lock: "lock".into(), why: Lost::Taken });
 }
 
 #[tokio::test]
@@ -196,16 +149,6 @@ async fn work_runs_under_the_lock_and_is_dropped_when_it_is_lost() {
     });
     let error = within("the loss", lost).await.unwrap_err();
     assert_eq!(error, Error::LockLost { lock: "lock".into(), why: Lost::Taken });
-}
-
-#[tokio::test]
-async fn a_server_without_the_module_is_recognized_at_once() {
-    let server = TestServer::builder().without_module().start();
-    let error = within("an answer", Client::connect(&url(&server))).await.unwrap_err();
-    assert!(matches!(error, Error::ModuleMissing { .. }), "{error}");
-    assert!(error.to_string().contains("loadmodule"), "{error}");
-    let error = Client::connect("redis://127.0.0.1:1").await.unwrap_err();
-    assert!(matches!(error, Error::Transport { .. }), "{error}");
 }
 
 #[tokio::test]

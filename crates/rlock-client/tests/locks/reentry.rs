@@ -3,7 +3,7 @@
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use rlock_client::{Client, Error, Lost};
+use rlock_client::{Client, Error};
 use rlock_testkit::TestServer;
 use rlock_testkit::clients::proxy::{Fate, Proxy};
 use rlock_testkit::clients::{SOON, connect, eventually, holder, within};
@@ -81,24 +81,4 @@ async fn a_release_that_is_given_up_late_ends_no_later_hold_of_its_owner() {
         assert_eq!(holder(&mut raw, "lock"), Some(("me".to_string(), 1)));
         later.release().await.unwrap();
     }
-}
-
-/// An owner that the user names waited for the end of its own guard, which it might have had itself.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_lost_guard_of_a_named_owner_must_be_dropped_first() {
-    let server = TestServer::start();
-    let client = connect(&server).await;
-    let lock = client.lock("lock").owner("job");
-    let guard = lock.clone().lease(Duration::from_millis(100)).renew(false).acquire().await.unwrap();
-    within("the loss", guard.lost()).await;
-    for outcome in [within("an answer", lock.acquire()).await, within("an answer", lock.try_acquire()).await]
-    {
-        let error = outcome.unwrap_err();
-        assert!(matches!(error, Error::LockLost { why: Lost::Expired, .. }), "{error:?}");
-    }
-    drop(guard);
-    let guard = within("the lock", lock.acquire()).await.unwrap();
-    assert_eq!(holder(&mut server.connect(), "lock").unwrap().0, "job");
-    guard.release().await.unwrap();
-    client.close(SOON).await.unwrap();
 }

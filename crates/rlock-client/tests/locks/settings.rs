@@ -167,6 +167,8 @@ async fn a_clients_settings_are_those_of_its_locks() {
         matches!(error, Error::Timeout { waited, .. } if waited >= Duration::from_millis(100)),
         "{error}"
     );
+    let error = client.lock("lock").wait(Duration::ZERO).acquire().await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error}");
     // Unless a lock says otherwise: it waits for the end of the lease of the first, which is not renewed.
     let next = within("the lock", client.lock("lock").wait(SOON).lease(SOON).acquire()).await.unwrap();
     assert_eq!(guard.release().await, Err(Error::LockLost { lock: "lock".into(), why: Lost::Expired }));

@@ -6,7 +6,7 @@ use rlock_client::{Client, Durability, Error};
 use rlock_testkit::TestServer;
 use rlock_testkit::clients;
 use rlock_testkit::clients::cluster::Cluster;
-use rlock_testkit::clients::{connect_with, counter, denied, eventually, holder, run, waiters, within};
+use rlock_testkit::clients::{connect_with, denied, eventually, holder, run, waiters, within};
 use rlock_testkit::rights::{refusals, set_user};
 
 async fn connect(cluster: &Cluster) -> Client {
@@ -71,39 +71,6 @@ async fn the_least_rights_suffice_in_a_cluster() {
     client.close(Duration::from_secs(5)).await.unwrap();
     for primary in &cluster.primaries {
         assert_eq!(refusals(&mut primary.connect(), "billing").unwrap(), (0, String::new()));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn waits_are_handed_over_on_every_shard() {
-    let cluster = Cluster::start(3);
-    let (here, there) = (connect(&cluster).await, connect(&cluster).await);
-    let (order, mut got) = tokio::sync::mpsc::unbounded_channel();
-    let mut held = Vec::new();
-    let names: Vec<_> = (0..3).map(|number| cluster.lock_on(number, 'a')).collect();
-    for (number, name) in names.iter().enumerate() {
-        held.push(here.lock(name).acquire().await.unwrap());
-        for turn in 0..10 {
-            let lock = if turn % 2 == 0 { &here } else { &there }.lock(name);
-            let order = order.clone();
-            tokio::spawn(async move {
-                let guard = lock.acquire().await.unwrap();
-                order.send((number, turn)).unwrap();
-                guard.release().await.unwrap();
-            });
-            let primary = &cluster.primaries[number];
-            eventually("a waiter", || (waiters(primary) == turn + 1).then_some(())).await;
-        }
-    }
-    for (number, guard) in held.into_iter().enumerate() {
-        guard.release().await.unwrap();
-        for turn in 0..10 {
-            assert_eq!(within("a turn", got.recv()).await, Some((number, turn)));
-        }
-    }
-    for primary in &cluster.primaries {
-        // Two clients, each with one connection for commands and one for messages.
-        assert_eq!((counter(primary, "hand_offs"), clients(primary)), (10, 4));
     }
 }
 

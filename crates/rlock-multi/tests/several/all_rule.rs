@@ -190,20 +190,3 @@ async fn a_lock_that_another_owner_has_by_then_is_waited_for_in_order() {
     let guard = within("the locks", waiting).await.unwrap().unwrap();
     guard.check().unwrap();
 }
-
-/// Each acquisition waits in each place: in the batch, for a, for b with a held. Whatever was on its way comes back.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_wait_that_is_cancelled_at_any_lock_leaves_nothing() {
-    let server = TestServer::start();
-    let (client, mut raw) = (connect(&server).await, server.connect());
-    for taken in ["a", "b", "c"] {
-        run::<Vec<u64>>(&mut raw, &format!("RLOCK.ACQUIRE {taken} other 60000"));
-        let waiting = tokio::spawn(lock_all(locks(&client, &["a", "b", "c"])));
-        eventually("a waiter", || (waiters(&server) == 1).then_some(())).await;
-        waiting.abort();
-        held(&server, &[taken]).await;
-        eventually("an empty queue", || (waiters(&server) == 0).then_some(())).await;
-        run::<u64>(&mut raw, &format!("RLOCK.RELEASE {taken} other"));
-    }
-    client.close(Duration::from_secs(5)).await.unwrap();
-}
