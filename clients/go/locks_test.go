@@ -90,65 +90,12 @@ func TestTheContextBoundsTheWait(t *testing.T) {
 	check(t, err == nil && held.Release(bounded) == nil && !s.exists("a"), "released with a context that was done", err)
 }
 
-func TestRenewalsAndALossByForce(t *testing.T) {
-	ctx, s := within(t, 30*time.Second), startServer(t)
-	var events sync.Map
-	client := connectTo(t, s.url(), Options{Lease: 600 * time.Millisecond, OnEvent: func(e Event) { events.Store(e.Kind, e) }})
-	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
-	work := held.Context(context.WithValue(ctx, t, "value"))
-	for range 20 {
-		time.Sleep(100 * time.Millisecond)
-		_, err := held.Check()
-		check(t, err == nil && work.Err() == nil, err)
-	}
-	forced, err := client.Lock("a").ForceRelease(ctx)
-	check(t, err == nil && forced, err)
-	<-work.Done()
-	<-held.Lost()
-	wantError(t, context.Cause(work), ErrLost)
-	var lost *Error
-	check(t, errors.As(held.Release(ctx), &lost) && lost.Why == WhyTaken && lost.Lock == "a" && work.Value(t) == "value", lost)
-	_, err = held.Reenter(ctx)
-	wantError(t, err, ErrLost)
-	eventually(t, "the events", func() bool {
-		for _, kind := range []EventKind{Acquired, Renewed, Lost} {
-			if e, ok := events.Load(kind); !ok || e.(Event).Lock != "a" {
-				return false
-			}
-		}
-		return true
-	})
-	forced, err = client.Lock("a").ForceRelease(ctx)
-	check(t, err == nil && !forced, "nobody held it")
-}
-
-// A grant by message is confirmed later than a session's grace, in which heartbeats prove that the connection lives.
-func TestASessionThatBeginsWithAMessage(t *testing.T) {
-	ctx, s := within(t, 30*time.Second), startServer(t)
-	client, other := connectTo(t, s.url(), Options{}), connectTo(t, s.url(), Options{})
-	for range 3 {
-		held := must[*Held](t)(other.Lock("a").Acquire(ctx))
-		next := make(chan *Held)
-		go func() {
-			held, err := client.Lock("a", SessionGrace(400*time.Millisecond)).Acquire(ctx)
-			check(t, err == nil, err)
-			next <- held
-		}()
-		eventually(t, "it waits", func() bool { return s.waiters(t, "a") == 1 })
-		check(t, held.Release(ctx) == nil, "released")
-		held = <-next
-		time.Sleep(700 * time.Millisecond)
-		_, err := held.Check()
-		check(t, err == nil && held.Release(ctx) == nil, err)
-	}
-}
-
 func TestRun(t *testing.T) {
 	ctx, s := within(t, 30*time.Second), startServer(t)
 	client := connectTo(t, s.url(), Options{Lease: 600 * time.Millisecond})
 	lock := client.Lock("a")
-	err := lock.Run(ctx, func(work context.Context, held *Held) error {
-		check(t, s.exists("a") && work.Err() == nil, "held")
+	err := lock.Run(context.WithValue(ctx, t, "value"), func(work context.Context, held *Held) error {
+		check(t, s.exists("a") && work.Err() == nil && work.Value(t) == "value", "held")
 		return nil
 	})
 	check(t, err == nil && !s.exists("a"), err)
@@ -196,30 +143,6 @@ func TestReentryAfterTheLastRelease(t *testing.T) {
 	check(t, !strings.Contains(s.Info(ctx, "commandstats").Val(), "rlock.acquire"), "nothing was sent")
 	guards(1)
 	check(t, held.Release(ctx) == nil && !s.exists("a"), "free")
-}
-
-func TestASecondAcquisitionOfAWaitingOwnerWaitsWithTheFirst(t *testing.T) {
-	ctx, s := within(t, 30*time.Second), startServer(t)
-	client := connectTo(t, s.url(), Options{})
-	named := client.Lock("n", Owner("me \x00 %"))
-	held := must[*Held](t)(client.Lock("n").Acquire(ctx))
-	both := make(chan *Held, 2)
-	for range 2 {
-		go func() {
-			got, err := named.Acquire(ctx)
-			check(t, err == nil, err)
-			both <- got
-		}()
-	}
-	eventually(t, "one waits", func() bool { return s.waiters(t, "n") == 1 })
-	_, err := named.TryAcquire(ctx)
-	wantError(t, err, ErrDenied)
-	_, err = client.Lock("n", Owner("me \x00 %"), Wait(20*time.Millisecond)).Acquire(ctx)
-	wantError(t, err, ErrTimeout)
-	check(t, held.Release(ctx) == nil, "released")
-	first, second := <-both, <-both
-	check(t, first.Owner() == "me \x00 %" && s.HGet(ctx, "n", first.Owner()).Val() == "2", "re-entered")
-	check(t, first.Release(ctx) == nil && second.Release(ctx) == nil && !s.exists("n"), "free")
 }
 
 // The last guard is released after the next acquisition has found the hold, and before that adds one.
