@@ -254,62 +254,6 @@ class LocksTest {
   }
 
   @Test
-  void aNamedOwnerReEnters() throws Exception {
-    String me = "me \0 %ü";
-    try (Client client = client()) {
-      NamedLock named = client.lock("a").withOwner(me);
-      Guard first = named.acquire();
-      Guard second = named.tryAcquire();
-      assertEquals(me, second.owner());
-      assertEquals("2", server.commands.hget("a", me));
-      first.release();
-      assertThrows(LockLost.class, first::check);
-      second.check();
-      assertEquals("1", server.commands.hget("a", me));
-      second.release();
-      assertEquals(0L, server.commands.exists("a"));
-    }
-  }
-
-  @Test
-  void anAcquisitionOfAWaitingOwnerWaitsWithTheFirst() throws Exception {
-    try (Client client = client()) {
-      NamedLock named = client.lock("a").withOwner("me");
-      Guard held = client.lock("a").acquire();
-      CompletableFuture<Guard> one = named.acquireAsync();
-      CompletableFuture<Guard> another = named.acquireAsync();
-      CompletableFuture<Guard> cancelled = named.acquireAsync();
-      Server.until("one waits", () -> server.waiters("a") == 1);
-      assertThrows(Denied.class, named::tryAcquire);
-      assertThrows(Timeout.class, () -> named.acquire(Duration.ofMillis(20)));
-      cancelled.cancel(true);
-      held.release();
-      Guard first = one.get(5, SECONDS);
-      Guard second = another.get(5, SECONDS);
-      assertEquals("2", server.commands.hget("a", "me"));
-      first.release();
-      second.release();
-      assertEquals(0L, server.commands.exists("a"));
-    }
-  }
-
-  @Test
-  void theNextOneAsksWhenTheFirstGivesUp() throws Exception {
-    try (Client client = client()) {
-      NamedLock named = client.lock("a").withOwner("me");
-      Guard held = client.lock("a").acquire();
-      CompletableFuture<Guard> brief = named.acquireAsync(Duration.ofMillis(200));
-      CompletableFuture<Guard> next = named.acquireAsync();
-      ExecutionException error =
-          assertThrows(ExecutionException.class, () -> brief.get(5, SECONDS));
-      assertInstanceOf(Timeout.class, error.getCause());
-      Server.until("the next one waits", () -> server.waiters("a") == 1);
-      held.release();
-      next.get(5, SECONDS).release();
-    }
-  }
-
-  @Test
   void aNamedOwnerWaitsForTwoLocks() throws Exception {
     try (Client client = client()) {
       Guard a = client.lock("a").acquire();
@@ -322,24 +266,6 @@ class LocksTest {
       assertFalse(forA.isDone());
       a.release();
       forA.get(900, TimeUnit.MILLISECONDS).release();
-    }
-  }
-
-  @Test
-  void aLostHoldOfANamedOwner() throws Exception {
-    try (Client client = client()) {
-      NamedLock named = client.lock("a").withOwner("me");
-      Guard lost = named.acquire();
-      Guard inner = lost.reenter();
-      server.force("a");
-      assertEquals(LostReason.TAKEN, lost.lost().join());
-      assertThrows(LockLost.class, named::tryAcquire);
-      assertThrows(LockLost.class, lost::release);
-      assertThrows(LockLost.class, () -> named.acquire(Duration.ofSeconds(5)));
-      assertThrows(LockLost.class, inner::release);
-      try (Guard next = named.acquire(Duration.ofSeconds(5))) {
-        next.check();
-      }
     }
   }
 
@@ -493,25 +419,6 @@ class LocksTest {
             return null;
           });
       assertEquals(0L, server.commands.exists("a"));
-    }
-  }
-
-  @Test
-  void closeEndsAllWaitsOfANamedOwner() throws Exception {
-    Client client = client();
-    NamedLock named = client.lock("a").withOwner("me");
-    try (Client another = client();
-        Guard held = another.lock("a").acquire()) {
-      CompletableFuture<Guard> one = named.acquireAsync();
-      CompletableFuture<Guard> next = named.acquireAsync();
-      Server.until("one waits", () -> server.waiters("a") == 1);
-      client.close();
-      for (CompletableFuture<Guard> each : List.of(one, next)) {
-        ExecutionException error =
-            assertThrows(ExecutionException.class, () -> each.get(5, SECONDS));
-        assertInstanceOf(Closed.class, error.getCause());
-      }
-      held.check();
     }
   }
 

@@ -8,10 +8,10 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 
-/** An address that can lead elsewhere, refuse, or be silent. */
+/** An address that can refuse, or be silent. */
 final class Proxy implements AutoCloseable {
   final String address;
-  volatile int target;
+  private final int target;
   volatile boolean refusing;
   volatile boolean silent;
 

@@ -25,48 +25,36 @@ final class Server implements AutoCloseable {
 
   /** With the module. */
   Server(String... options) {
-    this(null, List.of(options));
-  }
-
-  /** A Sentinel of this primary, which two of them replace. */
-  static Server sentinel(Server primary) {
-    String settings =
-        "sentinel monitor main 127.0.0.1 %d 2\nsentinel down-after-milliseconds main 2000\n";
-    return new Server(settings.formatted(primary.port), List.of());
+    this(true, List.of(options));
   }
 
   /** Without the module. */
   static Server plain() {
-    return new Server("", List.of());
+    return new Server(false, List.of());
   }
 
-  private Server(String settings, List<String> options) {
+  private Server(boolean withModule, List<String> options) {
     try (ServerSocket free = new ServerSocket(0)) {
       port = free.getLocalPort();
     } catch (IOException error) {
       throw new IllegalStateException(error);
     }
     url = "redis://127.0.0.1:" + port;
-    process = started(settings, options);
+    process = started(withModule, options);
     driver = RedisClient.create(url);
     commands = connected();
   }
 
-  private Process started(String settings, List<String> options) {
+  private Process started(boolean withModule, List<String> options) {
     Map<String, String> env = System.getenv();
     String module = env.getOrDefault("RLOCK_MODULE", "../../target/release/librlock.so");
     List<String> words = new ArrayList<>();
     words.add(env.getOrDefault("REDIS_SERVER", "redis-server"));
     try {
       Path folder = Files.createTempDirectory("rlock");
-      if (settings != null && !settings.isEmpty()) {
-        Path file = Files.writeString(folder.resolve("sentinel.conf"), settings);
-        words.addAll(List.of(file.toString(), "--sentinel", "--port", "" + port));
-      } else {
-        words.addAll(List.of("--port", "" + port, "--save", ""));
-        words.addAll(options);
-      }
-      if (settings == null) {
+      words.addAll(List.of("--port", "" + port, "--save", ""));
+      words.addAll(options);
+      if (withModule) {
         words.addAll(List.of("--loadmodule", Path.of(module).toAbsolutePath().toString()));
       }
       return new ProcessBuilder(words)

@@ -11,6 +11,7 @@ import java.net.Socket;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /** A Sentinel that answers as the test sets it, after some time. */
 final class Teller implements AutoCloseable {
@@ -21,6 +22,9 @@ final class Teller implements AutoCloseable {
 
   /** How long it takes to say who the others are: a search waits for that, a heartbeat does not. */
   volatile int slow;
+
+  /** The connections that have not ended. */
+  final AtomicInteger open = new AtomicInteger();
 
   private final ServerSocket listener;
 
@@ -43,6 +47,7 @@ final class Teller implements AutoCloseable {
   }
 
   private void serve(Socket client) {
+    open.incrementAndGet();
     try (client) {
       BufferedReader from =
           new BufferedReader(new InputStreamReader(client.getInputStream(), ISO_8859_1));
@@ -56,6 +61,8 @@ final class Teller implements AutoCloseable {
       }
     } catch (IOException | InterruptedException ended) {
       // So has the client.
+    } finally {
+      open.decrementAndGet();
     }
   }
 
