@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rlock_client import AsyncClient, Client, Denied, LockLost, Timeout
+from rlock_client import AsyncClient, Client, LockLost
 from support import Proxy, Server, eventually
 
 
@@ -30,35 +30,6 @@ def test_re_entries_leave_nothing_in_memory(server: Server, name: str) -> None:
             for _ in range(20):
                 await (await held.reenter()).release()
             assert len(held._one.on_lost) == 1
-
-    run(work())
-
-
-def test_tasks_of_one_owner(server: Server, name: str) -> None:
-    async def work() -> None:
-        async with AsyncClient(server.url) as client:
-            lock = client.lock(name, owner="me")
-            held = await client.lock(name).acquire()
-            tasks = [asyncio.create_task(lock.acquire()) for _ in range(5)]
-            await soon(lambda: server.waiters(name) == 1)
-            with pytest.raises(Timeout):
-                await lock.acquire(0.05)
-            with pytest.raises(Denied):
-                await lock.try_acquire()
-            # The others go on where the wait of the first one is cancelled.
-            tasks[0].cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await tasks[0]
-            await soon(lambda: server.waiters(name) == 1)
-            await held.release()
-            guards = await asyncio.gather(*tasks[1:])
-            assert server.do("HGET", name, "me") == b"4"
-            async with lock:
-                pass
-            for guard in guards:
-                guard.check()
-                await guard.release()
-            assert not await lock.locked()
 
     run(work())
 
