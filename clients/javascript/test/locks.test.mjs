@@ -140,16 +140,6 @@ for (const driver of await drivers()) {
         await held.release();
       }));
 
-    test("a named owner that acquires twice at once re-enters", () =>
-      using({}, async (client) => {
-        const cron = client.lock(fresh(), { owner: "cron" });
-        const [one, other] = await Promise.all([cron.acquire(), cron.acquire()]);
-        assert.equal((await cron.info()).holders[0].holds, 2);
-        await one.release();
-        await other.release();
-        assert.equal(await cron.locked(), false);
-      }));
-
     test("two guards that are released at once: neither is told that the other was", () =>
       using({}, async (client) => {
         const lock = client.lock(fresh());
