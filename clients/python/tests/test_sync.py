@@ -159,7 +159,9 @@ def test_threads_of_one_owner(server: Server, client: Client, name: str) -> None
 
 def test_a_writer_reads_on(client: Client, name: str) -> None:
     lock = client.read_write_lock(name)
-    reader = lock.write(fenced=True).acquire().downgrade()
+    writer = lock.write(fenced=True).acquire()
+    assert writer.token > 0
+    reader = writer.downgrade()
     with lock.read().try_acquire():
         reader.check()
     reader.release()

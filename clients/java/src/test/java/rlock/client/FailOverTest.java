@@ -3,6 +3,7 @@ package rlock.client;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -10,6 +11,7 @@ import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import rlock.client.Endpoint.Address;
+import rlock.client.RlockException.Timeout;
 import rlock.client.RlockException.Unreachable;
 import rlock.client.Sentinels.Verdict;
 
@@ -120,6 +122,19 @@ class FailOverTest {
         fresh.slow = 0;
         waits.get(10, SECONDS).release();
       }
+    }
+  }
+
+  @Test
+  void aWaitAtAReplicaSaysSo() throws Exception {
+    try (Server server = new Server();
+        Client client = new Client(server.url)) {
+      client.lock("a").acquire().release();
+      server.commands.replicaof("127.0.0.1", 1);
+      Timeout error =
+          assertThrows(Timeout.class, () -> client.lock("a").acquire(Duration.ofMillis(300)));
+      assertInstanceOf(Unreachable.class, error.getCause());
+      assertTrue(error.getMessage().contains("127.0.0.1:" + server.port), error.getMessage());
     }
   }
 }
