@@ -54,3 +54,18 @@ fn the_blocking_interface_has_sessions_too() {
     assert!(lock.info().unwrap().holders[0].session.is_some());
     guard.release().unwrap();
 }
+
+#[tokio::test]
+async fn a_grace_that_no_heartbeat_keeps_alive_is_refused() {
+    let server = TestServer::start();
+    let client = connect(&server).await;
+    for grace in [Duration::ZERO, Duration::MAX] {
+        let lock = client.lock("lock").session_grace(grace);
+        let builder = Client::builder().session_grace(grace);
+        for error in
+            [lock.acquire().await.unwrap_err(), builder.connect(&clients::url(&server)).await.unwrap_err()]
+        {
+            assert!(matches!(error, Error::Invalid { .. }), "{error}");
+        }
+    }
+}
