@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStringExt;
 
+use serde::Serializer;
+
 /// The bytes of an argument.
 pub(crate) fn bytes(argument: &OsString) -> Vec<u8> {
     argument.clone().into_vec()
@@ -35,6 +37,16 @@ pub(crate) fn json(name: &[u8]) -> String {
         Ok(text) => text.to_string(),
         Err(_) => shown(name),
     }
+}
+
+/// A name in JSON, for serde.
+pub(crate) fn serialized<S: Serializer>(name: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&json(name))
+}
+
+/// A number of things.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A text of at most `width` characters, with `…` in place of its middle: owners differ at their end.

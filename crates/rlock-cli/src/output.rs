@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
 use serde::Serialize;
+use serde_json::json;
 
 use crate::error::Error;
 use crate::{names, terminal};
@@ -102,12 +103,6 @@ pub(crate) struct Notes {
     quiet: bool,
 }
 
-/// A note in JSON.
-#[derive(Serialize)]
-struct Note<'a> {
-    note: &'a str,
-}
-
 impl Notes {
     /// Checks the standard error and TERM.
     pub(crate) fn new(json: bool) -> Notes {
@@ -144,11 +139,7 @@ impl Notes {
         if self.quiet {
             return;
         }
-        let line = if self.json {
-            serde_json::to_string(&Note { note: text }).unwrap_or_default()
-        } else {
-            format!("rlock: {text}")
-        };
+        let line = if self.json { json!({ "note": text }).to_string() } else { format!("rlock: {text}") };
         match writer() {
             // The thread ends with the process only.
             Some(writer) => _ = writer.send(Job::Line(line)),

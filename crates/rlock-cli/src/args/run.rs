@@ -127,24 +127,23 @@ fn variable(name: &str) -> Result<OsString, String> {
     Ok(name.into())
 }
 
-/// A session's grace must leave time to notice a broken connection, and to end the command.
-fn session_grace(text: &str) -> Result<Duration, String> {
-    match duration::parse(text)? {
-        grace if grace < SHORTEST_LEASE => {
-            Err("a session grace below 1s leaves no time to end the command: set 1s or more".to_string())
-        }
-        grace => Ok(grace),
-    }
-}
-
-/// A lease must leave time to notice that it cannot be renewed, and to end the command.
-const SHORTEST_LEASE: Duration = Duration::from_secs(1);
+/// A lease must leave time to notice that it cannot be renewed, a session's grace to notice a broken connection, and both to end the
+/// command.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 fn lease(text: &str) -> Result<Duration, String> {
+    long_enough("a lease", text)
+}
+
+fn session_grace(text: &str) -> Result<Duration, String> {
+    long_enough("a session grace", text)
+}
+
+fn long_enough(what: &str, text: &str) -> Result<Duration, String> {
     match duration::parse(text)? {
-        lease if lease < SHORTEST_LEASE => {
-            Err("a lease below 1s leaves no time to end the command: set 1s or more".to_string())
+        time if time < SHORTEST => {
+            Err(format!("{what} below 1s leaves no time to end the command: set 1s or more"))
         }
-        lease => Ok(lease),
+        time => Ok(time),
     }
 }

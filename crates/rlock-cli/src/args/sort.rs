@@ -23,24 +23,12 @@ pub(crate) enum Sort {
 impl Sort {
     /// The next order, for the key `s`.
     pub(crate) fn next(self) -> Sort {
-        match self {
-            Sort::Waited => Sort::Waiters,
-            Sort::Waiters => Sort::Longest,
-            Sort::Longest => Sort::Waits,
-            Sort::Waits => Sort::Denied,
-            Sort::Denied => Sort::Name,
-            Sort::Name => Sort::Waited,
-        }
+        let all = Sort::value_variants().iter().copied();
+        all.cycle().skip_while(|sort| *sort != self).nth(1).unwrap_or_default()
     }
 
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Sort::Waited => "waited",
-            Sort::Waiters => "waiters",
-            Sort::Longest => "longest",
-            Sort::Waits => "waits",
-            Sort::Denied => "denied",
-            Sort::Name => "name",
-        }
+    /// Its word on the command line.
+    pub(crate) fn word(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::status::{bar, holder_text, lease, state};
+use super::status::{bar, holder_text, lease, more, state, waiting_for};
 use crate::duration::shown;
 use crate::names;
 use crate::output::{Output, Tone};
@@ -119,20 +119,14 @@ impl Frame<'_> {
         let age = shown(waiter.age_ms);
         let bar =
             if self.size.0 >= WIDE { bar(waiter.age_ms, longest, WAIT_BAR) + "  " } else { String::new() };
-        let mode = waiter.mode.as_ref().map(|mode| format!("{mode}, ")).unwrap_or_default();
-        let left = match waiter.wait_left_ms {
-            -1 => "never gives up".to_string(),
-            ms => format!("gives up in {}", shown(ms)),
-        };
-        let (number, rest) =
-            (format!("{place:>6}."), format!("  {owner:width$}  waits {age:>6}  {bar}{mode}{left}"));
+        let (number, left) = (format!("{place:>6}."), waiting_for(waiter));
+        let rest = format!("  {owner:width$}  waits {age:>6}  {bar}{left}");
         let rest = names::cut(&rest, self.size.0.saturating_sub(number.len()));
         self.output.toned(Tone::Quiet, &names::cut(&number, self.size.0)) + &rest
     }
 
     fn more(&self, count: u64, listed: usize, what: &str) -> Option<String> {
-        let more = count.saturating_sub(u64::try_from(listed).unwrap_or(u64::MAX));
-        (more > 0).then(|| self.fit(&format!("  and {more} more {what}")))
+        more(count, listed, what).map(|line| self.fit(&line))
     }
 
     fn lease(&self, info: &LockInfo) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use redis::{Cmd, Value, cmd, pipe};
+use redis::{Cmd, Pipeline, Value, cmd, pipe};
 
 use super::YES;
 use super::status::{holder_text, lease, state};
@@ -128,13 +128,12 @@ fn waited_for(link: &mut Link, cursor: &[u8]) -> Result<(Vec<u8>, Vec<Vec<u8>>),
 
 /// Asks for a page: the next cursor, and the entries.
 fn ask_for_page(link: &mut Link, command: &Cmd, what: &'static str) -> Result<(Vec<u8>, Vec<Value>), Error> {
-    match link.ask(command, PATIENCE)? {
-        Value::Array(parts) => match <[Value; 2]>::try_from(parts) {
-            Ok([Value::BulkString(next), Value::Array(entries)]) => Ok((next, entries)),
-            _ => Err(Error::Unexpected { address: link.address(), what }),
-        },
-        _ => Err(Error::Unexpected { address: link.address(), what }),
+    if let Value::Array(parts) = link.ask(command, PATIENCE)?
+        && let Ok([Value::BulkString(next), Value::Array(entries)]) = <[Value; 2]>::try_from(parts)
+    {
+        return Ok((next, entries));
     }
+    Err(Error::Unexpected { address: link.address(), what })
 }
 
 fn binary(value: &Value) -> Option<Vec<u8>> {
@@ -146,34 +145,24 @@ fn binary(value: &Value) -> Option<Vec<u8>> {
 
 /// Hashes of one field, or with a field `mode`: a lock is nothing else.
 fn hashes(link: &mut Link, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
-    let questions = keys.iter().flat_map(|key| {
-        let (mut length, mut mode) = (cmd("HLEN"), cmd("HEXISTS"));
-        length.arg(key);
-        mode.arg(key).arg("mode");
-        [length, mode]
-    });
-    let answers = together(link, questions)?;
-    let could_be = |answers: &[Value]| answers.iter().any(|answer| integer(answer) == Some(1));
-    let candidates = keys.iter().zip(answers.chunks(2)).filter(|(_, answers)| could_be(answers));
-    Ok(candidates.map(|(key, _)| key.clone()).collect())
+    let mut questions = pipe();
+    for key in keys {
+        questions.cmd("HLEN").arg(key).cmd("HEXISTS").arg(key).arg("mode");
+    }
+    candidates(link, keys, &questions, |answers| answers.iter().any(|answer| integer(answer) == Some(1)))
 }
 
 /// Sorted sets whose keys expire, and whose lowest score is a time in ms: those of locks with permits are.
 fn sorted_sets(link: &mut Link, keys: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Error> {
-    let questions = keys.iter().flat_map(|key| {
-        let (mut lowest, mut expiry) = (cmd("ZRANGE"), cmd("PTTL"));
-        lowest.arg(key).arg(0).arg(0).arg("WITHSCORES");
-        expiry.arg(key);
-        [lowest, expiry]
-    });
-    let answers = together(link, questions)?;
-    let could_be = |answers: &[Value]| {
+    let mut questions = pipe();
+    for key in keys {
+        questions.cmd("ZRANGE").arg(key).arg(0).arg(0).arg("WITHSCORES").cmd("PTTL").arg(key);
+    }
+    candidates(link, keys, &questions, |answers| {
         let score = answers.first().and_then(lowest_score);
         let expires = answers.get(1).and_then(integer).is_some_and(|left| left > 0);
         expires && score.is_some_and(|score| score >= 1e12)
-    };
-    let candidates = keys.iter().zip(answers.chunks(2)).filter(|(_, answers)| could_be(answers));
-    Ok(candidates.map(|(key, _)| key.clone()).collect())
+    })
 }
 
 /// The score in the reply to ZRANGE … 0 0 WITHSCORES, in RESP2 or RESP3.
@@ -185,10 +174,14 @@ fn lowest_score(reply: &Value) -> Option<f64> {
     }
 }
 
-fn together(link: &mut Link, commands: impl Iterator<Item = Cmd>) -> Result<Vec<Value>, Error> {
-    let mut pipeline = pipe();
-    commands.for_each(|command| {
-        pipeline.add_command(command);
-    });
-    if pipeline.is_empty() { Ok(Vec::new()) } else { link.ask_all(&pipeline, PATIENCE) }
+/// The keys that may be locks, by the answers to two questions for each.
+fn candidates(
+    link: &mut Link,
+    keys: &[Vec<u8>],
+    questions: &Pipeline,
+    could_be: impl Fn(&[Value]) -> bool,
+) -> Result<Vec<Vec<u8>>, Error> {
+    let answers = if keys.is_empty() { Vec::new() } else { link.ask_all(questions, PATIENCE)? };
+    let candidates = keys.iter().zip(answers.chunks(2)).filter(|(_, answers)| could_be(answers));
+    Ok(candidates.map(|(key, _)| key.clone()).collect())
 }

@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::{NO, YES};
 use crate::error::Error;
 use crate::output::{Output, Tone};
-use crate::server::{Hindrance, Place, servers};
+use crate::server::facts::SECTIONS;
+use crate::server::servers::{Found, ask_all, described};
+use crate::server::{Hindrance, Place, hindrance};
 
 /// All servers, in JSON.
 #[derive(Serialize)]
@@ -21,7 +23,7 @@ struct Report {
 }
 
 /// One server.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Line {
     address: String,
     server: Option<String>,
@@ -44,43 +46,37 @@ struct Line {
 
 /// Asks all servers, and returns [`NO`] if locking could end when one of them becomes the primary.
 pub(crate) fn ping(place: &Place, output: Output) -> Result<u8, Error> {
-    let servers: Vec<Line> = servers::all(place)?.into_iter().map(line).collect();
+    let servers: Vec<Line> = ask_all(place, &SECTIONS, hindrance)?.into_iter().map(line).collect();
     let report = Report { ok: servers.iter().all(|line| line.ok), advice: advice(&servers), servers };
     output.either(&report, || text(&report, output))?;
     Ok(if report.ok { YES } else { NO })
 }
 
-fn line(server: servers::Server) -> Line {
-    let (address, hindrance) = (server.address, server.hindrance);
-    match server.state {
-        Ok(described) => Line {
-            address,
-            server: Some(described.kind.to_string()),
-            version: Some(described.version),
-            role: Some(described.role),
-            ok: (described.module.is_some() || !described.may_lead) && hindrance.is_none(),
-            module: described.module,
-            may_become_primary: described.may_lead,
-            warnings: described.warnings,
-            error: None,
-            refuses: hindrance.as_ref().map(Hindrance::text),
-            cause: None,
-            hindrance,
-        },
+fn line(Found { address, outcome }: Found<Option<Hindrance>>) -> Line {
+    match outcome {
+        Ok((fields, hindrance)) => {
+            let described = described(&fields);
+            Line {
+                address,
+                server: Some(described.kind.to_string()),
+                version: Some(described.version),
+                role: Some(described.role),
+                ok: (described.module.is_some() || !described.may_lead) && hindrance.is_none(),
+                module: described.module,
+                may_become_primary: described.may_lead,
+                warnings: described.warnings,
+                refuses: hindrance.as_ref().map(Hindrance::text),
+                hindrance,
+                ..Line::default()
+            }
+        }
         // An unreachable server may return as primary and without the module.
         Err(error) => Line {
             address,
-            server: None,
-            version: None,
-            role: None,
-            module: None,
             may_become_primary: true,
-            ok: false,
-            warnings: Vec::new(),
             error: Some(error.to_string()),
-            refuses: None,
             cause: Some(error),
-            hindrance: None,
+            ..Line::default()
         },
     }
 }

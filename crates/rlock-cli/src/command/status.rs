@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{NO, YES};
 use crate::duration;
 use crate::error::Error;
-use crate::names;
+use crate::names::{self, counted};
 use crate::output::{Output, Tone};
 use crate::owners;
 use crate::server::{Holder, LockInfo, Locks, Place, Waiter, primaries};
@@ -65,7 +65,7 @@ pub(crate) fn text(info: &LockInfo, output: Output) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  holder  {}", holder_text(holder, usize::MAX));
     }
-    more(&mut text, info.holder_count, info.holders.len(), "holders");
+    text.extend(more(info.holder_count, info.holders.len(), "holders").map(|line| line + "\n"));
     let owners: Vec<String> = info.queue.iter().map(|waiter| names::shown(&waiter.owner)).collect();
     let width = owners.iter().map(|owner| owner.chars().count()).max().unwrap_or_default();
     let longest = info.queue.iter().map(|waiter| waiter.age_ms).max().unwrap_or_default();
@@ -75,7 +75,7 @@ pub(crate) fn text(info: &LockInfo, output: Output) -> String {
         let bar = output.toned(Tone::Wait, &bar(waiter.age_ms, longest, BAR));
         let _ = writeln!(text, "{place}  {owner:width$}  waits {age}  {bar}  {}", waiter_text(waiter));
     }
-    more(&mut text, info.waiter_count, info.queue.len(), "waiters");
+    text.extend(more(info.waiter_count, info.queue.len(), "waiters").map(|line| line + "\n"));
     text
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn holder_text(holder: &Holder, width: usize) -> String {
     if holder.mode.as_deref() == Some("permit") {
         return format!("{owner}  1 permit{}{tied}{client}", lease(holder.lease_ms));
     }
-    let holds = if holder.holds == 1 { "1 hold".to_string() } else { format!("{} holds", holder.holds) };
+    let holds = counted(holder.holds, "hold");
     let mode = holder.mode.as_ref().map(|mode| format!(", {mode}")).unwrap_or_default();
     format!("{owner}  {holds}{mode}{tied}{client}")
 }
@@ -125,20 +125,23 @@ fn client(owner: &[u8], width: usize) -> String {
 }
 
 fn waiter_text(waiter: &Waiter) -> String {
-    let left = match waiter.wait_left_ms {
-        -1 => "never gives up".to_string(),
-        ms => format!("gives up in {}", duration::shown(ms)),
-    };
-    let mode = waiter.mode.as_ref().map(|mode| format!(", {mode}")).unwrap_or_default();
     let client = client(&waiter.owner, usize::MAX);
-    format!("by {}{mode}, {left}, client {}{client}", waiter.via, waiter.client_id)
+    format!("by {}, {}, client {}{client}", waiter.via, waiting_for(waiter), waiter.client_id)
 }
 
-fn more(text: &mut String, count: u64, listed: usize, what: &str) {
-    let listed = u64::try_from(listed).unwrap_or(u64::MAX);
-    if count > listed {
-        let _ = writeln!(text, "  and {} more {what}", count.saturating_sub(listed));
+/// The mode that a waiter waits for, if the lock has modes, and how long it still waits.
+pub(super) fn waiting_for(waiter: &Waiter) -> String {
+    let mode = waiter.mode.as_ref().map(|mode| format!("{mode}, ")).unwrap_or_default();
+    match waiter.wait_left_ms {
+        -1 => format!("{mode}never gives up"),
+        ms => format!("{mode}gives up in {}", duration::shown(ms)),
     }
+}
+
+/// The line that counts those that are not listed, if any.
+pub(super) fn more(count: u64, listed: usize, what: &str) -> Option<String> {
+    let more = count.saturating_sub(u64::try_from(listed).unwrap_or(u64::MAX));
+    (more > 0).then(|| format!("  and {more} more {what}"))
 }
 
 #[cfg(test)]

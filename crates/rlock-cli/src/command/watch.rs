@@ -180,29 +180,13 @@ mod tests {
     use super::*;
     use crate::server::{Holder, Waiter};
 
-    fn held(owner: &str, holds: u64, lease_ms: i64) -> LockInfo {
-        let holder = Holder { owner: owner.into(), holds, lease_ms, ..Holder::default() };
-        let mut info = free();
-        info.holder_count = 1;
-        info.held = true;
-        info.lease_ms = lease_ms;
-        info.holders.push(holder);
-        info
+    fn free() -> LockInfo {
+        LockInfo { lease_ms: -2, ..LockInfo::default() }
     }
 
-    fn free() -> LockInfo {
-        LockInfo {
-            key: b"lock".to_vec(),
-            kind: "none".to_string(),
-            held: false,
-            lease_ms: -2,
-            token: 0,
-            holder_count: 0,
-            waiter_count: 0,
-            probably_no_lock: false,
-            holders: Vec::new(),
-            queue: Vec::new(),
-        }
+    fn held(owner: &str, holds: u64, lease_ms: i64) -> LockInfo {
+        let holder = Holder { owner: owner.into(), holds, lease_ms, ..Holder::default() };
+        LockInfo { held: true, holder_count: 1, lease_ms, holders: vec![holder], ..free() }
     }
 
     fn beside(mut info: LockInfo, owner: &str) -> LockInfo {

@@ -8,27 +8,29 @@ use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, Me
 /// Names and values of labels.
 pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
 
-/// A metric: its name, its type and its help.
+/// A metric.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Definition {
-    pub(super) name: &'static str,
+    /// Its name without the suffix, as the module calls its field.
+    pub(super) field: &'static str,
+    pub(super) suffix: &'static str,
     pub(super) kind: MetricType,
     pub(super) help: &'static str,
 }
 
 /// A value that rises and falls.
-pub(super) const fn gauge(name: &'static str, help: &'static str) -> Definition {
-    Definition { name, kind: MetricType::GAUGE, help }
+pub(super) const fn gauge(field: &'static str, help: &'static str) -> Definition {
+    Definition { field, suffix: "", kind: MetricType::GAUGE, help }
 }
 
-/// A number of events since a start.
-pub(super) const fn counter(name: &'static str, help: &'static str) -> Definition {
-    Definition { name, kind: MetricType::COUNTER, help }
+/// A number of events since a start; its name ends with `_total`.
+pub(super) const fn counter(field: &'static str, help: &'static str) -> Definition {
+    Definition { field, suffix: "_total", kind: MetricType::COUNTER, help }
 }
 
 /// The metrics so far, by name.
 #[derive(Default)]
-pub(super) struct Page(BTreeMap<&'static str, MetricFamily>);
+pub(super) struct Page(BTreeMap<String, MetricFamily>);
 
 impl Page {
     /// Adds a value of a counter or a gauge.
@@ -49,7 +51,7 @@ impl Page {
     /// Adds a histogram: how many were up to each bound, all, and their sum.
     pub(super) fn add_histogram(
         &mut self,
-        (name, help): (&'static str, &'static str),
+        definition: Definition,
         labels: Labels<'_>,
         up_to: &[(f64, u64)],
         (count, sum): (u64, f64),
@@ -66,12 +68,13 @@ impl Page {
         histogram.set_sample_sum(sum);
         let mut metric = labelled(labels);
         metric.set_histogram(histogram);
-        self.push(Definition { name, kind: MetricType::HISTOGRAM, help }, metric);
+        self.push(definition, metric);
     }
 
     fn push(&mut self, definition: Definition, metric: Metric) {
-        let family = self.0.entry(definition.name).or_default();
-        family.set_name(definition.name.to_string());
+        let name = format!("{}{}", definition.field, definition.suffix);
+        let family = self.0.entry(name.clone()).or_default();
+        family.set_name(name);
         family.set_help(definition.help.to_string());
         family.set_field_type(definition.kind);
         family.mut_metric().push(metric);

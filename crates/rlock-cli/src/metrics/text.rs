@@ -16,7 +16,7 @@ const DISCOVERED: Definition = gauge(
     "1 if a server that the URL names has answered, which shows what servers there are.",
 );
 const ERRORS: Definition = counter(
-    "rlock_scrape_errors_total",
+    "rlock_scrape_errors",
     "Questions to a server that failed: info is INFO and what it takes to find the other servers, hot is RLOCK.HOT.",
 );
 const UP: Definition = gauge("rlock_up", "1 if the server has answered.");
@@ -31,16 +31,14 @@ const REFUSED: Definition = gauge(
     "1 if the primary refuses acquisitions now; the code is the first word of its error, DRAIN where rlock.accept is no.",
 );
 
-const HOT_WAITED: Definition = counter(
-    "rlock_hot_lock_waited_seconds_total",
-    "How long the waiters of a hot lock have waited together.",
-);
+const HOT_WAITED: Definition =
+    counter("rlock_hot_lock_waited_seconds", "How long the waiters of a hot lock have waited together.");
 const HOT_ERROR: Definition = gauge(
     "rlock_hot_lock_error_seconds",
     "By how much rlock_hot_lock_waited_seconds_total may be too large.",
 );
-const HOT_WAITS: Definition = counter("rlock_hot_lock_waits_total", "Waits for a hot lock that have ended.");
-const HOT_DENIED: Definition = counter("rlock_hot_lock_denied_total", "Denials by a hot lock.");
+const HOT_WAITS: Definition = counter("rlock_hot_lock_waits", "Waits for a hot lock that have ended.");
+const HOT_DENIED: Definition = counter("rlock_hot_lock_denied", "Denials by a hot lock.");
 const HOT_LONGEST: Definition =
     gauge("rlock_hot_lock_longest_wait_seconds", "The longest wait for a hot lock, ended or running.");
 const HOT_WAITERS: Definition = gauge("rlock_hot_lock_waiters", "Waiters of a hot lock now.");
@@ -81,9 +79,10 @@ fn add_server(page: &mut Page, server: &str, answer: &Answer) {
         let code = answer.hindrance.as_ref().map(Hindrance::code).unwrap_or_default();
         page.add(REFUSED, &[("server", server), ("code", code)], flag(answer.hindrance.is_some()));
     }
-    for (field, definition) in SERVER.iter().chain(&MODULE) {
+    let of_module = MODULE.iter().map(|definition| (definition.field, *definition));
+    for (field, definition) in SERVER.into_iter().chain(of_module) {
         if let Some(value) = number(fields, field) {
-            page.add(*definition, &labels, value as f64);
+            page.add(definition, &labels, value as f64);
         }
     }
     let mut causes: Vec<&str> = fields.keys().filter_map(|name| name.strip_prefix(FOUND_PREFIX)).collect();

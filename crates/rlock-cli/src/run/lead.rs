@@ -39,7 +39,8 @@ pub(crate) fn lead(place: Place, arguments: &LeadArgs, notes: Notes) -> Result<u
     let mut seen_before = false;
     loop {
         let keeper = Keeper::start(request.clone(), events.clone())?;
-        let progress = Progress::once(&keeper, notes, &request.key);
+        // The wait may last for days: a log gets one line.
+        let progress = Progress::new(&keeper, notes, &request.key, Duration::MAX);
         match await_lock(&keeper, &inbox, notes, progress) {
             Ok(Awaited::Held(guard)) => {
                 seen_before = true;

@@ -30,7 +30,7 @@ use group::Group;
 use keeper::{Keeper, Release};
 use kind::Kind;
 pub(crate) use lead::lead;
-use progress::Progress;
+use progress::{EVERY_LINE, Progress};
 use request::{Request, Wait};
 use supervisor::Supervisor;
 use timing::Timing;
@@ -72,7 +72,7 @@ pub(crate) fn run(place: Place, arguments: &RunArgs, notes: Notes) -> Result<u8,
     let at_least = arguments.at_least.unwrap_or_default();
     let request = Request { place, key, timing, wait, kind, fenced, at_least };
     let keeper = Keeper::start(request, events)?;
-    let progress = Progress::new(&keeper, notes, &names::bytes(&arguments.under.key));
+    let progress = Progress::new(&keeper, notes, &names::bytes(&arguments.under.key), EVERY_LINE);
     let awaited = match await_lock(&keeper, &inbox, notes, progress) {
         // A limited wait would time out: it ends at once, with the reason.
         Err(error @ Error::Nested { .. }) if wait != Wait::ForEver => Ok(Awaited::Nested(error)),

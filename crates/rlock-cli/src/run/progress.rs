@@ -16,7 +16,7 @@ const QUIET: Duration = Duration::from_secs(1);
 const EVERY: Duration = Duration::from_secs(1);
 
 /// How often the server is asked where each answer is a line of a log.
-const EVERY_LINE: Duration = Duration::from_secs(60);
+pub(super) const EVERY_LINE: Duration = Duration::from_secs(60);
 
 /// How long the first words wait for the server's answer.
 const ANSWER: Duration = Duration::from_millis(500);
@@ -37,26 +37,11 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    pub(super) fn new(keeper: &'a Keeper, notes: Notes, key: &[u8]) -> Progress<'a> {
+    /// `every_line`: how often a log gets a line.
+    pub(super) fn new(keeper: &'a Keeper, notes: Notes, key: &[u8], every_line: Duration) -> Progress<'a> {
         let (start, lock) = (Moment::now(), names::shortened(&names::shown(key), OWNER));
-        Progress {
-            keeper,
-            notes,
-            lock,
-            start,
-            every_line: EVERY_LINE,
-            asked: None,
-            seen: None,
-            last: String::new(),
-            said: false,
-        }
-    }
-
-    /// The progress of a wait that may last for days: a log gets one line.
-    pub(super) fn once(keeper: &'a Keeper, notes: Notes, key: &[u8]) -> Progress<'a> {
-        let mut progress = Progress::new(keeper, notes, key);
-        progress.every_line = Duration::MAX;
-        progress
+        let (asked, seen, last, said) = (None, None, String::new(), false);
+        Progress { keeper, notes, lock, start, every_line, asked, seen, last, said }
     }
 
     /// Receives the server's view of the wait; `None` if it is unknown.

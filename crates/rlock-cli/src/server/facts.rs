@@ -14,7 +14,7 @@ use crate::error::Error;
 pub(crate) type Fields = HashMap<String, String>;
 
 /// The sections of INFO that describe servers.
-pub(super) const SECTIONS: [&str; 5] = ["server", "replication", "cluster", "memory", "rlock"];
+pub(crate) const SECTIONS: [&str; 5] = ["server", "replication", "cluster", "memory", "rlock"];
 
 /// The fields of INFO that matter for every command.
 pub(crate) fn about(link: &mut Link) -> Result<Fields, Error> {

@@ -106,9 +106,7 @@ fn refused(link: &mut Link, fields: &Fields) -> Result<Option<Hindrance>, Error>
         }
     }
     let Probe::With(key) = &link.probe else { return Ok(None) };
-    let mut probe = cmd("RLOCK.CANCEL");
-    probe.arg(key).arg(OWNER);
-    match link.ask(&probe, USUAL) {
+    match link.ask(cmd("RLOCK.CANCEL").arg(key).arg(OWNER), USUAL) {
         Ok(_) => Ok(None),
         // A server that answers other questions.
         Err(Error::NoAnswer { .. }) => facts::info(link, &["server"]).map(|_| Some(Hindrance::Pauses)),

@@ -1,16 +1,19 @@
 //! The locks that cost most waiting on a server: RLOCK.HOT.
 
 use redis::{Value, cmd};
+use serde::Serialize;
 
 use super::{Link, PATIENCE, fields, integer};
 use crate::error::Error;
+use crate::names::serialized;
 
 /// A lock that cost waiting since it entered the server's table.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct HotLock {
     /// The database.
     pub(crate) db: i64,
     /// The lock.
+    #[serde(serialize_with = "serialized")]
     pub(crate) key: Vec<u8>,
     /// How long its waiters have waited together, in ms.
     pub(crate) waited_ms: u64,

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use rlock_client::Info;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::duration;
-use crate::names;
+use crate::names::serialized;
 use crate::owners::{Origin, Process};
 
 /// A lock, as the server sees it. In JSON the field names are these.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct LockInfo {
     /// The lock's name.
-    #[serde(serialize_with = "name")]
+    #[serde(serialize_with = "serialized")]
     pub(crate) key: Vec<u8>,
     /// `none` if the lock is not held.
     pub(crate) kind: String,
@@ -38,7 +38,7 @@ pub(crate) struct LockInfo {
 /// One holder of a lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Holder {
-    #[serde(serialize_with = "name")]
+    #[serde(serialize_with = "serialized")]
     pub(crate) owner: Vec<u8>,
     /// The process, if the owner names one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ pub(crate) struct Holder {
 /// One waiter for a lock.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Waiter {
-    #[serde(serialize_with = "name")]
+    #[serde(serialize_with = "serialized")]
     pub(crate) owner: Vec<u8>,
     /// The process, if the owner names one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,10 +72,6 @@ pub(crate) struct Waiter {
     pub(crate) wait_left_ms: i64,
     /// The client that asked.
     pub(crate) client_id: u64,
-}
-
-fn name<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&names::json(bytes))
 }
 
 impl LockInfo {

@@ -47,9 +47,7 @@ fn range(word: &str) -> Option<(usize, usize)> {
 }
 
 pub(super) fn nodes(link: &mut Link, asked: &Target) -> Result<Vec<Node>, Error> {
-    let mut command = cmd("CLUSTER");
-    command.arg("NODES");
-    let lines = text(&link.ask(&command, PATIENCE)?).unwrap_or_default();
+    let lines = text(&link.ask(cmd("CLUSTER").arg("NODES"), PATIENCE)?).unwrap_or_default();
     Ok(lines.lines().filter_map(|line| Node::read(line, asked)).collect())
 }
 

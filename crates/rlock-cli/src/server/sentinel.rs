@@ -37,9 +37,7 @@ fn services(link: &mut Link) -> Result<Vec<String>, Error> {
 
 /// What a Sentinel lists: names and addresses.
 pub(super) fn listed(link: &mut Link, what: &str, of: Option<&str>) -> Result<Vec<(String, Address)>, Error> {
-    let mut command = cmd("SENTINEL");
-    command.arg(what).arg(of);
-    let Value::Array(servers) = link.ask(&command, PATIENCE)? else {
+    let Value::Array(servers) = link.ask(cmd("SENTINEL").arg(what).arg(of), PATIENCE)? else {
         return Err(Error::Unexpected { address: link.address(), what: "SENTINEL" });
     };
     let read = |server: Value| {

@@ -3,23 +3,11 @@
 use std::collections::HashSet;
 
 use super::diagnosis;
-use super::facts::{Fields, SECTIONS, is_sentinel};
-use super::hindrance::{Hindrance, hindrance};
+use super::facts::{Fields, is_sentinel};
 use super::link::Link;
 use super::target::{Place, Target};
 use super::walk::{self, Asked, Seen, Walk};
 use crate::error::Error;
-
-/// One server, as it describes itself.
-#[derive(Debug)]
-pub(crate) struct Server {
-    /// Where the server was asked.
-    pub(crate) address: String,
-    /// What it says, or why it says nothing.
-    pub(crate) state: Result<Described, Error>,
-    /// Why it gives no locks now, if it is a primary with the module.
-    pub(crate) hindrance: Option<Hindrance>,
-}
 
 /// What a server says.
 #[derive(Debug, Clone)]
@@ -58,16 +46,8 @@ impl<T> AsRef<Seen> for Answers<T> {
     }
 }
 
-/// The servers asked first, then all that they and the others know of.
-pub(crate) fn all(place: &Place) -> Result<Vec<Server>, Error> {
-    let server = |Found { address, outcome }| match outcome {
-        Ok((fields, hindrance)) => Server { address, state: Ok(described(&fields)), hindrance },
-        Err(error) => Server { address, state: Err(error), hindrance: None },
-    };
-    Ok(ask_all(place, &SECTIONS, hindrance)?.into_iter().map(server).collect())
-}
-
-/// As [`all`], with the fields of these sections of INFO, and what `more` asks of each.
+/// The servers asked first, then all that they and the others know of: each with the fields of these sections of INFO, and what `more`
+/// asks of it.
 pub(crate) fn ask_all<T>(
     place: &Place,
     sections: &[&str],

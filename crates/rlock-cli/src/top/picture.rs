@@ -29,7 +29,7 @@ fn lock((key, waited_ms, error_ms, waits, longest_ms, denied, waiters, owner): H
     let holder = Holder { owner: owner.into(), process, lease_ms: 20_000, session: None };
     let (holders, holder) = if owner.is_empty() { (0, None) } else { (1, Some(holder)) };
     let hot = HotLock { db: 0, key: key.into(), waited_ms, error_ms, waits, longest_ms, denied, waiters };
-    Lock { holders: Some(holders), holder, ..hot.into() }
+    Lock { hot, holders: Some(holders), holder, holder_error: None }
 }
 
 /// A server whose counters have grown by these in a second.

@@ -1,11 +1,11 @@
 //! The answers of one server at one moment.
 
 use redis::{Cmd, Value, cmd, pipe};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::clock::Moment;
 use crate::error::Error;
-use crate::names;
+use crate::names::serialized;
 use crate::owners::{Origin, Process};
 use crate::server::{Hindrance, HotLock, Link, PATIENCE, facts, fields, hindrance, hot, integer};
 
@@ -34,17 +34,10 @@ pub(super) struct Counters {
 }
 
 /// A lock that cost waiting, and its holder.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Lock {
-    pub(super) db: i64,
-    #[serde(serialize_with = "name")]
-    pub(super) key: Vec<u8>,
-    pub(super) waited_ms: u64,
-    pub(super) error_ms: u64,
-    pub(super) waits: u64,
-    pub(super) longest_ms: u64,
-    pub(super) denied: u64,
-    pub(super) waiters: u64,
+    #[serde(flatten)]
+    pub(super) hot: HotLock,
     /// The number of holders, unless the server answered with an error.
     pub(super) holders: Option<u64>,
     /// One of the holders.
@@ -57,7 +50,7 @@ pub(super) struct Lock {
 /// A holder of a lock.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Holder {
-    #[serde(serialize_with = "name")]
+    #[serde(serialize_with = "serialized")]
     pub(super) owner: Vec<u8>,
     /// The process, if the owner names one.
     pub(super) process: Option<Process>,
@@ -66,10 +59,6 @@ pub(super) struct Holder {
     /// The id of the connection that it is tied to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) session: Option<i64>,
-}
-
-fn name<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&names::json(bytes))
 }
 
 impl Sample {
@@ -89,7 +78,7 @@ impl Sample {
             hand_offs: count("rlock_hand_offs"),
             timeouts: count("rlock_timeouts"),
         };
-        let mut locks: Vec<Lock> = hot(link, MOST)?.into_iter().map(Lock::from).collect();
+        let mut locks: Vec<Lock> = hot(link, MOST)?.into_iter().map(Lock::of).collect();
         ask_for_holders(link, database, &mut locks)?;
         // The table of a node keeps the locks of slots that have moved: where the slot is now, another table has them.
         locks.retain(|lock| lock.holder_error.as_deref() != Some("MOVED"));
@@ -110,38 +99,24 @@ impl Sample {
     }
 }
 
-impl From<HotLock> for Lock {
-    fn from(hot: HotLock) -> Lock {
-        let HotLock { db, key, waited_ms, error_ms, waits, longest_ms, denied, waiters } = hot;
-        let (holders, holder, holder_error) = (None, None, None);
-        Lock {
-            db,
-            key,
-            waited_ms,
-            error_ms,
-            waits,
-            longest_ms,
-            denied,
-            waiters,
-            holders,
-            holder,
-            holder_error,
-        }
+impl Lock {
+    fn of(hot: HotLock) -> Lock {
+        Lock { hot, ..Lock::default() }
     }
 }
 
 /// Asks for the holders of all locks at once. A lock that moved, or that the user may not see, has an error in their place.
 fn ask_for_holders(link: &mut Link, database: i64, locks: &mut [Lock]) -> Result<(), Error> {
-    locks.sort_by_key(|lock| lock.db);
+    locks.sort_by_key(|lock| lock.hot.db);
     let select = |db: i64| cmd("SELECT").arg(db).to_owned();
     let (mut questions, mut selected) = (pipe(), database);
     for lock in &mut *locks {
-        if lock.db != selected {
-            questions.add_command(select(lock.db));
-            selected = lock.db;
+        if lock.hot.db != selected {
+            questions.add_command(select(lock.hot.db));
+            selected = lock.hot.db;
         }
         let mut info: Cmd = cmd("RLOCK.INFO");
-        questions.add_command(info.arg(&lock.key).arg("LIMIT").arg(1).to_owned());
+        questions.add_command(info.arg(&lock.hot.key).arg("LIMIT").arg(1).to_owned());
     }
     if selected != database {
         questions.add_command(select(database));
@@ -152,8 +127,8 @@ fn ask_for_holders(link: &mut Link, database: i64, locks: &mut [Lock]) -> Result
     let mut answers = link.ask_all(&questions, PATIENCE)?.into_iter();
     let (mut selected, mut elsewhere) = (database, None);
     for lock in locks {
-        if lock.db != selected {
-            selected = lock.db;
+        if lock.hot.db != selected {
+            selected = lock.hot.db;
             // Without the permission the answers are those of another database.
             elsewhere = answers.next().as_ref().and_then(code);
         }

@@ -11,7 +11,7 @@ use super::table::{
     LOCK_TITLES, SERVER_TITLES, Server, holder, lock_columns, lock_name, rows, server_columns,
 };
 use super::view::{Filter, View};
-use crate::names;
+use crate::names::{self, counted};
 
 /// The most lines for servers where there are more: the others are counted.
 const MOST_SERVERS: usize = 6;
@@ -42,7 +42,7 @@ fn draw_totals(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let silent = servers.values().filter(|server| server.error.is_some()).count();
     let mut spans = vec![
         Span::styled("rlock top", Modifier::BOLD),
-        Span::raw(format!("  {}, {}", counted(servers.len(), "server"), waiting(waiters))),
+        Span::raw(format!("  {}, {}", counted(servers.len() as u64, "server"), counted(waiters, "waiter"))),
     ];
     let refusing = servers.values().filter(|server| server.refuses().is_some()).count();
     for (count, what) in [(silent, "without an answer"), (refusing, "without new locks")] {
@@ -62,14 +62,6 @@ fn draw_totals(frame: &mut Frame<'_>, view: &View, area: Rect) {
         (None, false) => Span::raw(format!("by {}", view.sort.word())),
     };
     frame.render_widget(Paragraph::new(right).alignment(Alignment::Right), area);
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-fn waiting(waiters: u64) -> String {
-    format!("{waiters} waiter{}", if waiters == 1 { "" } else { "s" })
 }
 
 fn draw_servers(frame: &mut Frame<'_>, view: &View, area: Rect) {
@@ -136,7 +128,7 @@ fn draw_locks(frame: &mut Frame<'_>, view: &mut View, area: Rect) {
 }
 
 fn lock_row(view: &View, lock: &Lock, of_name: usize, of_holder: usize) -> Row<'static> {
-    let style = if lock.waiters > 0 { view.coloured(Color::Yellow) } else { Style::new() };
+    let style = if lock.hot.waiters > 0 { view.coloured(Color::Yellow) } else { Style::new() };
     let name = names::shortened(&lock_name(lock), of_name);
     let holder = names::shortened(&holder(lock), of_holder);
     let first = [Cell::from(name).style(style)].into_iter();

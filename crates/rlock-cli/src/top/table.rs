@@ -58,13 +58,13 @@ pub(super) fn rows<'a>(servers: &'a Servers, sort: Sort, filter: &str) -> Vec<&'
     let locks = servers.values().flat_map(Server::locks);
     let mut rows: Vec<&Lock> = locks.filter(|lock| matches(lock, filter)).collect();
     // A stable order: locks do not change their places without a reason.
-    rows.sort_by(|a, b| (a.db, &a.key).cmp(&(b.db, &b.key)));
+    rows.sort_by(|a, b| (a.hot.db, &a.hot.key).cmp(&(b.hot.db, &b.hot.key)));
     match sort {
-        Sort::Waited => rows.sort_by_key(|lock| Reverse(lock.waited_ms)),
-        Sort::Waiters => rows.sort_by_key(|lock| Reverse((lock.waiters, lock.waited_ms))),
-        Sort::Longest => rows.sort_by_key(|lock| Reverse(lock.longest_ms)),
-        Sort::Waits => rows.sort_by_key(|lock| Reverse(lock.waits)),
-        Sort::Denied => rows.sort_by_key(|lock| Reverse(lock.denied)),
+        Sort::Waited => rows.sort_by_key(|lock| Reverse(lock.hot.waited_ms)),
+        Sort::Waiters => rows.sort_by_key(|lock| Reverse((lock.hot.waiters, lock.hot.waited_ms))),
+        Sort::Longest => rows.sort_by_key(|lock| Reverse(lock.hot.longest_ms)),
+        Sort::Waits => rows.sort_by_key(|lock| Reverse(lock.hot.waits)),
+        Sort::Denied => rows.sort_by_key(|lock| Reverse(lock.hot.denied)),
         Sort::Name => {}
     }
     rows
@@ -78,8 +78,8 @@ fn matches(lock: &Lock, filter: &str) -> bool {
 
 /// The name of a lock, with its database unless that is 0.
 pub(super) fn lock_name(lock: &Lock) -> String {
-    let name = names::shown(&lock.key);
-    if lock.db == 0 { name } else { format!("[{}] {name}", lock.db) }
+    let name = names::shown(&lock.hot.key);
+    if lock.hot.db == 0 { name } else { format!("[{}] {name}", lock.hot.db) }
 }
 
 /// The holder of a lock in a few words, and the number of others.
@@ -97,8 +97,8 @@ pub(super) fn holder(lock: &Lock) -> String {
 
 /// A time for a narrow column; `≤` where the server may have counted the time of another lock.
 pub(super) fn waited(lock: &Lock) -> String {
-    let time = time(lock.waited_ms);
-    if lock.error_ms > 0 { format!("≤{time}") } else { time }
+    let time = time(lock.hot.waited_ms);
+    if lock.hot.error_ms > 0 { format!("≤{time}") } else { time }
 }
 
 /// A time in ms.
@@ -131,10 +131,10 @@ pub(super) const SERVER_TITLES: [&str; 5] =
 pub(super) fn lock_columns(lock: &Lock) -> [String; 5] {
     [
         waited(lock),
-        lock.waiters.to_string(),
-        time(lock.longest_ms),
-        lock.waits.to_string(),
-        lock.denied.to_string(),
+        lock.hot.waiters.to_string(),
+        time(lock.hot.longest_ms),
+        lock.hot.waits.to_string(),
+        lock.hot.denied.to_string(),
     ]
 }
 

@@ -95,9 +95,8 @@ fn allowed(link: &mut Link, command: &Cmd) -> Result<Option<Value>, Error> {
 }
 
 fn options(link: &mut Link) -> Result<BTreeMap<String, String>, Error> {
-    let mut question = cmd("CONFIG");
-    question.arg("GET").arg("rlock.*").arg("appendfsync");
-    let pairs = allowed(link, &question)?.map(fields).unwrap_or_default();
+    let pairs =
+        allowed(link, cmd("CONFIG").arg(&["GET", "rlock.*", "appendfsync"]))?.map(fields).unwrap_or_default();
     Ok(pairs.into_iter().filter_map(|(name, value)| Some((name, text(&value)?))).collect())
 }
 
@@ -120,21 +119,16 @@ fn now_ms() -> i64 {
 }
 
 fn denied(link: &mut Link) -> Result<Vec<String>, Error> {
-    let mut who = cmd("ACL");
-    who.arg("WHOAMI");
-    let Some(user) = allowed(link, &who)?.as_ref().and_then(text) else { return Ok(Vec::new()) };
+    let user = allowed(link, cmd("ACL").arg("WHOAMI"))?;
+    let Some(user) = user.as_ref().and_then(text) else { return Ok(Vec::new()) };
     let mut denied = Vec::new();
     for line in USES {
-        let mut question = cmd("ACL");
-        question.arg("DRYRUN").arg(&user);
-        line.split(' ').for_each(|word| {
-            question.arg(word);
-        });
-        match allowed(link, &question)?.as_ref().and_then(text) {
+        let words: Vec<&str> = line.split(' ').collect();
+        match allowed(link, cmd("ACL").arg("DRYRUN").arg(&user).arg(&words))?.as_ref().and_then(text) {
             // This user may not ask, or the module that has the command is missing.
             None => return Ok(denied),
             Some(answer) if answer == "OK" => (),
-            Some(_) => denied.extend(line.split(' ').next().map(str::to_string)),
+            Some(_) => denied.extend(words.first().map(ToString::to_string)),
         }
     }
     Ok(denied)

@@ -10,6 +10,7 @@ use serde::Serialize;
 use self::examination::{Patient, examine};
 use self::findings::{Finding, Severity, findings};
 use crate::error::Error;
+use crate::names::counted;
 use crate::output::{Output, Tone};
 use crate::server::Place;
 
@@ -22,7 +23,7 @@ struct Report {
 }
 
 /// What a server says of itself, in JSON; nothing of one that did not answer.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Facts {
     address: String,
     role: Option<&'static str>,
@@ -30,7 +31,7 @@ struct Facts {
     module: Option<String>,
     memory: Option<String>,
     persistence: Option<String>,
-    replicas: Option<u32>,
+    replicas: Option<u64>,
 }
 
 /// Examines all servers. The exit code is 0, 1 with warnings, or 2 where something is wrong.
@@ -44,42 +45,28 @@ pub(crate) fn doctor(place: &Place, output: Output) -> Result<u8, Error> {
 }
 
 fn facts(patient: &Patient) -> Facts {
-    let Ok(healthy) = &patient.state else {
-        let (role, server, module, memory, persistence, replicas) = (None, None, None, None, None, None);
-        return Facts {
-            address: patient.address.clone(),
-            role,
-            server,
-            module,
-            memory,
-            persistence,
-            replicas,
-        };
-    };
-    let is = |name: &str, value: &str| healthy.fields.get(name).is_some_and(|field| field == value);
-    let persistence = match (is("aof_enabled", "1"), &healthy.fsync) {
+    let address = patient.address.clone();
+    let Ok(healthy) = &patient.state else { return Facts { address, ..Facts::default() } };
+    let persistence = match (healthy.is("aof_enabled", "1"), &healthy.fsync) {
         (true, Some(fsync)) => format!("AOF {fsync}"),
         (true, None) => "AOF".to_string(),
         (false, _) => "no AOF".to_string(),
     };
-    let policy = healthy.field("maxmemory_policy").unwrap_or("?");
+    let field = |name| healthy.field(name).unwrap_or("?");
+    let used = field("used_memory_human");
     let memory = match healthy.number("maxmemory") {
-        0 => format!("{}, no maxmemory", healthy.field("used_memory_human").unwrap_or("?")),
-        _ => {
-            let human = |name| healthy.field(name).unwrap_or("?");
-            format!("{} of {}, {policy}", human("used_memory_human"), human("maxmemory_human"))
-        }
+        0 => format!("{used}, no maxmemory"),
+        _ => format!("{used} of {}, {}", field("maxmemory_human"), field("maxmemory_policy")),
     };
     let described = &healthy.described;
     Facts {
-        address: patient.address.clone(),
+        address,
         role: Some(described.role),
         server: Some(format!("{} {}", described.kind, described.version)),
         module: described.module.clone(),
         memory: Some(memory),
         persistence: Some(persistence),
-        replicas: (described.role == "primary")
-            .then(|| u32::try_from(healthy.number("connected_slaves")).unwrap_or(u32::MAX)),
+        replicas: (described.role == "primary").then(|| healthy.number("connected_slaves")),
     }
 }
 
@@ -107,9 +94,6 @@ fn line(server: &Facts) -> String {
     let mut parts = vec![role.to_string(), server.server.clone().unwrap_or_default(), module];
     parts.extend(server.persistence.clone());
     parts.extend(server.memory.clone());
-    parts.extend(server.replicas.map(|count| match count {
-        1 => "1 replica".to_string(),
-        count => format!("{count} replicas"),
-    }));
+    parts.extend(server.replicas.map(|count| counted(count, "replica")));
     parts.join("  ")
 }

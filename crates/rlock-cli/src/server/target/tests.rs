@@ -1,5 +1,9 @@
 use super::*;
 
+fn place_of(url: &str) -> Place {
+    Place::parse(url, Certificates::default()).unwrap()
+}
+
 #[test]
 fn urls_name_places() {
     let cases = [
@@ -12,7 +16,7 @@ fn urls_name_places() {
         ("valkey://a", "a:6379", None),
     ];
     for (url, address, service) in cases {
-        let place = Place::parse(url, Certificates::default()).unwrap();
+        let place = place_of(url);
         assert_eq!((place.address().as_str(), place.service()), (address, service), "{url}");
         assert_eq!(place.url, url);
     }
@@ -24,15 +28,12 @@ fn urls_name_places() {
 #[test]
 fn a_server_of_either_scheme_leads_to_its_cluster() {
     for scheme in ["redis", "rediss", "valkey", "valkeys"] {
-        let cluster = Place::parse(&format!("{scheme}://u:p@a:1"), Certificates::default())
-            .unwrap()
-            .as_cluster()
-            .unwrap();
+        let cluster = place_of(&format!("{scheme}://u:p@a:1")).as_cluster().unwrap();
         assert_eq!(cluster.url, format!("{scheme}+cluster://u:p@a:1"));
-        assert_eq!(Place::parse(&cluster.url, Certificates::default()).unwrap().kind, ServerKind::Cluster);
+        assert_eq!(place_of(&cluster.url).kind, ServerKind::Cluster);
     }
     for url in ["unix:///run/redis", "redis+cluster://a"] {
-        assert!(Place::parse(url, Certificates::default()).unwrap().as_cluster().is_none());
+        assert!(place_of(url).as_cluster().is_none());
     }
 }
 
@@ -49,24 +50,17 @@ fn other_servers_are_reached_as_the_same_user() {
         ("unix:///run/redis?db=2&user=u&pass=p", "redis://u:p@c:5/2"),
     ];
     for (url, other) in cases {
-        let place = Place::parse(url, Certificates::default()).unwrap();
+        let place = place_of(url);
         assert_eq!(Place::only(place.starts[0].at("c", 5)).url, other);
     }
-    let sentinel =
-        Place::parse("redis+sentinel://u:p@a:1/app", Certificates::default()).unwrap().starts.remove(0);
-    assert_eq!(sentinel.url(), "redis://a:1/0");
+    assert_eq!(place_of("redis+sentinel://u:p@a:1/app").starts[0].url(), "redis://a:1/0");
     let url = "redis+sentinel://u:p@a:1/app/3?sentinel_username=asker&sentinel_password=p%40/w";
-    let place = Place::parse(url, Certificates::default()).unwrap();
+    let place = place_of(url);
     assert_eq!(
         (place.starts[0].url(), place.service()),
         ("redis://asker:p%40%2Fw@a:1/0".into(), Some("app"))
     );
     assert_eq!(Place::only(place.starts[0].at("c", 5)).url, "redis://u:p@c:5/3");
-    let socket = Place::only(
-        Place::parse("unix:///run/redis?db=2&user=u&pass=p", Certificates::default())
-            .unwrap()
-            .starts
-            .remove(0),
-    );
-    assert_eq!(socket.url, "unix:///run/redis?db=2&user=u&pass=p");
+    let socket = place_of("unix:///run/redis?db=2&user=u&pass=p").starts.remove(0);
+    assert_eq!(Place::only(socket).url, "unix:///run/redis?db=2&user=u&pass=p");
 }
