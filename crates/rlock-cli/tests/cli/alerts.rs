@@ -1,20 +1,13 @@
 //! The alerts, the dashboard and the table of docs/OPERATIONS.md are about the same, and about metrics that exist.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use rlock_testkit::TestServer;
 use rlock_testkit::waiting::Waiting;
 use serde_json::Value;
 
 use crate::support::metrics::{dashboard, printed};
-use crate::support::{ask, url};
-
-#[track_caller]
-fn file(path: &str) -> String {
-    let path = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
+use crate::support::{ask, file, url};
 
 /// The words of a text that begin so.
 fn words<'a>(text: &'a str, start: &str) -> BTreeSet<&'a str> {
@@ -22,23 +15,11 @@ fn words<'a>(text: &'a str, start: &str) -> BTreeSet<&'a str> {
     words.filter(|word| word.len() > start.len() && word.starts_with(start)).collect()
 }
 
-/// The expressions of the alerts, without the texts around them.
+/// The expressions of the alerts, without the texts around them: an expression is followed by its duration or its labels.
 fn expressions() -> String {
     let rules = file("packaging/prometheus/rlock.rules.yml");
-    let mut inside = false;
-    let mut text = String::new();
-    for line in rules.lines() {
-        // The lines of an expression are followed by its duration or its labels.
-        inside = match line.trim_start() {
-            line if line.starts_with("expr:") => true,
-            line if line.starts_with("for:") || line.starts_with("labels:") => false,
-            _ => inside,
-        };
-        if inside {
-            text.push_str(line);
-        }
-    }
-    text
+    let expression = |rest: &str| rest.split(" for:").next()?.split(" labels:").next().map(str::to_string);
+    rules.split(" expr:").skip(1).filter_map(expression).collect()
 }
 
 /// The queries of the dashboard, those of its variables too.

@@ -1,24 +1,18 @@
 //! The checks of the image and the probes of Kubernetes, its hook and its configuration: run here as these files say them.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use rlock_testkit::{ServerName, TestServer, eventually, module_path};
 
-use crate::hindrance::{CASES, hindered};
 use crate::support::metrics::printed;
-use crate::support::{Ended, Files, RLOCK, Running, SOON, Signal, ask, program, url};
+use crate::support::{
+    Ended, Files, RLOCK, Running, SOON, Signal, ask, at, file, program, rlock, url, url_of,
+};
 
 const MANIFEST: &str = "packaging/kubernetes/server.yaml";
-
-#[track_caller]
-fn file(path: &str) -> String {
-    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
 
 /// What follows `mark` in its line, the first time after `before`.
 #[track_caller]
@@ -31,7 +25,7 @@ fn after(path: &str, before: &str, mark: &str) -> String {
 
 /// A command in the form of JSON, and the seconds that it may take.
 #[derive(Debug)]
-struct Check {
+pub(crate) struct Check {
     words: Vec<String>,
     seconds: String,
 }
@@ -43,20 +37,20 @@ impl Check {
         Check { words, seconds: seconds.to_string() }
     }
 
-    fn of_the_image() -> Check {
+    pub(crate) fn of_the_image() -> Check {
         let timeout = after("Dockerfile", "HEALTHCHECK ", "--timeout=");
         let seconds = timeout.split('s').next().unwrap_or_default();
         Check::new(&after("Dockerfile", "HEALTHCHECK ", " CMD "), seconds)
     }
 
-    fn probe(name: &str) -> Check {
+    pub(crate) fn probe(name: &str) -> Check {
         let list = after(MANIFEST, name, "command: ");
         Check::new(&list, &after(MANIFEST, name, "timeoutSeconds: "))
     }
 
     /// Runs it beside a server; without an answer in time it fails.
     #[track_caller]
-    fn run(&self, server: &TestServer) -> Ended {
+    pub(crate) fn run(&self, server: &TestServer) -> Ended {
         let (name, arguments) = self.words.split_first().expect("a program");
         let mut command = program(&["timeout", &self.seconds]);
         match Path::new(name).file_name().and_then(|name| name.to_str()) {
@@ -94,22 +88,12 @@ fn the_image_and_kubernetes_ask_the_same() {
     assert_eq!((image.words[0].as_str(), probe.words[0].as_str()), ("rlock", "/rlock/rlock"));
 }
 
-/// The check asked for the state of a lock, and a server with a full disk was healthy.
 #[test]
-fn a_server_that_refuses_writes_is_unhealthy_and_is_not_restarted() {
-    let (image, readiness, liveness) =
-        (Check::of_the_image(), Check::probe("readinessProbe:"), Check::probe("livenessProbe:"));
-    for (command, code, _) in CASES {
-        let server = hindered(command);
-        let expected = if code == "DRAIN" { 0 } else { 1 };
-        assert_eq!(image.run(&server).code, Some(expected), "{code}");
-        assert_eq!(readiness.run(&server).code, Some(expected), "{code}");
-        assert_eq!(liveness.run(&server).code, Some(0), "{code}");
-    }
+fn a_server_that_loads_its_data_is_unhealthy_and_is_not_restarted() {
     let server = loading();
-    let ended = image.run(&server);
-    assert!(ended.code == Some(1) && ended.stdout.contains("→ wait until "), "while it loads: {ended:?}");
-    assert_eq!(liveness.run(&server).code, Some(0), "while it loads");
+    let ended = Check::of_the_image().run(&server);
+    assert!(ended.code == Some(1) && ended.stdout.contains("→ wait until "), "{ended:?}");
+    assert_eq!(Check::probe("livenessProbe:").run(&server).code, Some(0));
 }
 
 #[test]
@@ -123,21 +107,6 @@ fn a_server_that_hangs_is_restarted_and_one_that_wants_a_password_is_not() {
     server.signal(Signal::CONT.as_raw());
 }
 
-/// The folder of a pod: the programs by the names that the container has for them.
-fn pod(server: &TestServer) -> Files {
-    let files = Files::new();
-    symlink(RLOCK, files.path("rlock")).expect("a link");
-    let cli = format!("#!/bin/sh\nexec '{}' -p {} \"$@\"\n", server.cli_path().display(), server.port());
-    executable(&files, "valkey-cli", &cli);
-    files
-}
-
-fn executable(files: &Files, name: &str, script: &str) {
-    fs::write(files.path(name), script).expect("a script");
-    fs::set_permissions(files.path(name), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .expect("permissions");
-}
-
 #[test]
 fn the_hook_before_the_end_drains_the_server_and_waits_for_holders() {
     assert_eq!(
@@ -145,20 +114,19 @@ fn the_hook_before_the_end_drains_the_server_and_waits_for_holders() {
         r#"["sh", "/etc/rlock/conf/drain.sh"]"#,
         "what this test runs"
     );
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 60000");
-    let files = pod(&server);
+    let files = Files::new();
     let folder = files.dir().display().to_string();
-    // The first list fails, and shows no lock.
-    let failing =
-        format!("#!/bin/sh\nmkdir '{folder}/failed' 2>/dev/null && exit 125\nexec '{RLOCK}' \"$@\"\n");
-    fs::remove_file(files.path("rlock")).expect("the link");
-    executable(&files, "rlock", &failing);
+    // The programs by the names that the container has for them. The first list fails, and shows no lock.
+    let failing = format!("mkdir '{folder}/failed' 2>/dev/null && exit 125\nexec '{RLOCK}' \"$@\"\n");
+    files.program("rlock", &format!("#!/bin/sh\n{failing}"));
+    let cli = format!("'{}' -p {}", server.cli_path().display(), server.port());
+    files.program("valkey-cli", &format!("#!/bin/sh\nexec {cli} \"$@\"\n"));
     let script = file("packaging/kubernetes/drain.sh").replace("/rlock/rlock", &format!("{folder}/rlock"));
     let path = format!("{folder}:{}", std::env::var("PATH").expect("a PATH"));
     let mut command = program(&["sh", "-c", &script]);
-    command.env("PATH", path).env("REDIS_URL", url(&server));
+    command.env("PATH", path).env("REDIS_URL", url(server));
     let mut running = Running::start(command);
     eventually("the drain", SOON, || (server.info("rlock")["rlock_accept"] == "0").then_some(()));
     thread::sleep(Duration::from_millis(1_500));
@@ -202,18 +170,13 @@ fn a_server_with_this_configuration_and_these_users_gives_locks() {
         };
     }
     let server = builder.start();
-    let by =
-        |user: &str, password: &str| url(&server).replace("redis://", &format!("redis://{user}:{password}@"));
-    let with = |url: &str, arguments: &[&str]| {
-        let mut command = program(&[RLOCK]);
-        command.args(["--url", url]).args(arguments);
-        Running::start(command).ended()
-    };
-    assert_eq!(with(&by("", "ADMIN_PASSWORD"), &["health"]).code, Some(0));
-    let doctor = with(&by("", "ADMIN_PASSWORD"), &["doctor"]);
+    let by = |login: &str| url_of(login, &server);
+    let admin = by(":ADMIN_PASSWORD");
+    assert_eq!(at(&admin, &["health"]).code, Some(0));
+    let doctor = at(&admin, &["doctor"]);
     assert!(!doctor.stdout.contains("WRONG"), "{doctor:?}");
-    with(&by("app", "APP_PASSWORD"), &["run", "job", "--", "echo", "ran"]).is(0, "ran\n");
-    let (_, metrics) = printed(&by("exporter", "EXPORTER_PASSWORD"), &[]);
+    at(&by("app:APP_PASSWORD"), &["run", "job", "--", "echo", "ran"]).is(0, "ran\n");
+    let (_, metrics) = printed(&by("exporter:EXPORTER_PASSWORD"), &[]);
     assert_eq!(metrics.of(&server, ["rlock_up", "rlock_acquired_total"]), [1.0, 1.0], "{}", metrics.0);
-    assert_eq!(with(&url(&server), &["ls"]).code, Some(125), "without a password");
+    assert_eq!(rlock(&server, &["ls"]).code, Some(125), "without a password");
 }

@@ -1,28 +1,38 @@
 //! The wrong server, protocol, database, user or kind of lock: each error says what is wrong, then what to do.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::thread;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support::{Files, Running, ask, bare};
-use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
+use crate::support::servers::{quiet_sentinel, replica, url_by};
+use crate::support::{address, ask, at, url, url_of};
+use rlock_testkit::{TestServer, answering_port};
 
 /// Subcommands that ask in different ways: by the client crate once, for as long as it takes, and server by server.
-const ALL: [&[&str]; 4] =
+pub(crate) const ALL: [&[&str]; 4] =
     [&["status", "job"], &["run", "job", "--no-wait", "--", "echo", "ran"], &["ls"], &["ping"]];
+
+/// Every subcommand that asks a server, and must not do anything without it.
+pub(crate) const EVERY: [&[&str]; 8] = [
+    ALL[0],
+    ALL[1],
+    ALL[2],
+    ALL[3],
+    &["release", "job", "--owner", "alice:1"],
+    &["force-release", "job", "--yes"],
+    &["watch", "job"],
+    &["top", "--once"],
+];
 
 /// An answer that needs no waiting has come within this time, on a busy machine too; a time-out takes 5 s.
 const AT_ONCE: Duration = Duration::from_secs(4);
 
 /// Shows that each of the commands fails at once, and says these words.
 #[track_caller]
-fn all_fail(commands: &[&[&str]], url: &str, words: &[&str]) {
+pub(crate) fn all_fail(commands: &[&[&str]], url: &str, words: &[&str]) {
     for arguments in commands {
-        let mut command = bare();
-        command.arg("--url").arg(url).args(*arguments);
         let begin = Instant::now();
-        let ended = Running::start(command).ended();
+        let ended = at("", &[&["--url", url], *arguments].concat());
         assert!(begin.elapsed() < AT_ONCE, "{arguments:?} at {url}: {:?} {ended:?}", begin.elapsed());
         assert_eq!(ended.stdout, "", "{arguments:?} at {url}: {ended:?}");
         ended.fails(125, &[words, &["\n  → "]].concat());
@@ -30,20 +40,11 @@ fn all_fail(commands: &[&[&str]], url: &str, words: &[&str]) {
     }
 }
 
-fn address(server: &TestServer) -> String {
-    format!("127.0.0.1:{}", server.port())
-}
-
-fn sentinel(primary: &TestServer) -> TestServer {
-    let watched = format!("monitor app 127.0.0.1 {} 1", primary.port());
-    TestServer::builder().sentinel().conf("sentinel", watched).start()
-}
-
 /// It said that the module is not loaded, and `ping` of a server by the URL of a Sentinel said `ok`.
 #[test]
 fn servers_and_sentinels_are_distinguished() {
     let server = TestServer::start();
-    let sentinel = sentinel(&server);
+    let sentinel = quiet_sentinel(&server);
     let (at, by) = (address(&server), address(&sentinel));
     let not = format!("{at} is not a Sentinel");
     all_fail(&ALL, &format!("redis+sentinel://{at}/app"), &[&not, &format!("write redis://{at} ")]);
@@ -60,30 +61,23 @@ fn servers_and_sentinels_are_distinguished() {
 #[test]
 fn ping_names_a_server_that_is_not_a_sentinel() {
     let server = TestServer::start();
-    let sentinel = sentinel(&server);
-    let mut command = bare();
-    let url = format!("redis+sentinel://{},{}/app", address(&sentinel), address(&server));
-    command.args(["--url", &url, "ping"]);
-    let ended = Running::start(command).ended();
+    let sentinel = quiet_sentinel(&server);
+    let ended = at(&url_by(&[&sentinel, &server]), &["ping"]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.stdout.contains("is not a Sentinel") && ended.stdout.contains("→ write"), "{ended:?}");
 }
 
+/// Errors name the server that is down, and not the Sentinels, which are well.
 #[test]
 fn what_a_sentinel_names_may_be_wrong_itself() {
     let without = TestServer::builder().without_module().start();
-    let by = sentinel(&without);
+    let by = quiet_sentinel(&without);
     let missing = format!("the module rlock is not loaded on {}", address(&without));
-    all_fail(&ALL[..3], &format!("redis+sentinel://{}/app", address(&by)), &[&missing, "loadmodule"]);
-    let down = TestServer::start();
-    let (by, at) = (sentinel(&down), address(&down));
-    drop(down);
-    let refused = format!("no answer from {at}: Connection refused");
-    all_fail(
-        &ALL[..3],
-        &format!("redis+sentinel://{}/app", address(&by)),
-        &[&refused, "check that a server runs"],
-    );
+    all_fail(&ALL[..3], &url_by(&[&by]), &[&missing, "loadmodule"]);
+    let refused = format!("rlock: no answer from {}: Connection refused", address(&without));
+    let advice = format!("check that a server runs at {},", address(&without));
+    drop(without);
+    all_fail(&ALL[..3], &url_by(&[&by]), &[&refused, &advice]);
 }
 
 #[test]
@@ -111,8 +105,8 @@ fn databases_that_are_not_there() {
         &format!("redis://{at}/99"),
         &[&format!("{at} has no database 99"), "redis://host:port/0"],
     );
-    let sentinel = sentinel(&server);
-    let url = format!("redis+sentinel://{}/app/99", address(&sentinel));
+    let sentinel = quiet_sentinel(&server);
+    let url = format!("{}/99", url_by(&[&sentinel]));
     all_fail(&ALL[..3], &url, &["has no database 99", "redis://host:port/0"]);
     // Valkey 9 has databases in a cluster too, if configured.
     let node = TestServer::builder().conf("cluster-enabled", "yes").start();
@@ -133,52 +127,16 @@ fn tls_that_is_not_there() {
     all_fail(&ALL[..3], &format!("rediss+sentinel://{at}/app"), &words);
 }
 
-#[test]
-fn tls_that_is_not_asked_for() {
-    let files = Files::new();
-    let (_server, port) = crate::support::tls::server(&files, "no");
-    let url = format!("redis://localhost:{port}");
-    let words = [&format!("localhost:{port} accepts TLS connections only")[..], "write rediss://"];
-    all_fail(&ALL, &url, &words);
-}
-
-#[test]
-fn certificates_that_are_wrong_or_missing() {
-    let files = Files::new();
-    let (_server, port) = crate::support::tls::server(&files, "no");
-    all_fail(&ALL, &format!("rediss://localhost:{port}"), &["UnknownIssuer", "SSL_CERT_FILE"]);
-    let (_server, asking) = crate::support::tls::server(&files, "yes");
-    for (host, port, words) in [
-        ("127.0.0.1", port, ["not valid for name", "use a host name of the server's certificate in the URL"]),
-        ("localhost", asking, ["CertificateRequired", "--cert and --key"]),
-    ] {
-        for arguments in ALL {
-            let mut command = bare();
-            command.args(["--url", &format!("rediss://{host}:{port}")]).args(arguments);
-            command.env("SSL_CERT_FILE", files.path("ca.crt"));
-            Running::start(command).ended().fails(125, &words);
-        }
-    }
-}
-
 /// Answers each connection so, as soon as it has said something, or at once.
 fn other_server(listens: bool, answer: &'static [u8]) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    let serve = move |mut stream: TcpStream| {
+    answering_port(move |mut stream: TcpStream| {
         if listens {
             let _ = stream.read(&mut [0; 4096]);
         }
         let _ = stream.write_all(answer);
         // Until the client has gone.
         let _ = stream.read_to_end(&mut Vec::new());
-    };
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            thread::spawn(move || serve(stream));
-        }
-    });
-    port
+    })
 }
 
 #[test]
@@ -199,7 +157,9 @@ fn ports_of_other_servers() {
 
 #[test]
 fn addresses_without_a_server() {
-    all_fail(&ALL, "redis://127.0.0.1:1", &["Connection refused", "check that a server runs at 127.0.0.1:1"]);
+    let refused = "no answer from 127.0.0.1:1: Connection refused";
+    let words = [refused, "check that a server runs at 127.0.0.1:1", "--url or REDIS_URL"];
+    all_fail(&EVERY, "redis://127.0.0.1:1", &words);
     all_fail(&ALL, "redis+cluster://127.0.0.1:1", &["Connection refused", "check that a server runs"]);
     all_fail(&ALL, "redis+sentinel://127.0.0.1:1/app", &["Connection refused", "check that a server runs"]);
     all_fail(&ALL, "redis://no-such-host.invalid", &["no-such-host.invalid", "check the host name"]);
@@ -209,26 +169,21 @@ fn addresses_without_a_server() {
 #[test]
 fn servers_that_answer_but_do_not_serve() {
     let server = TestServer::start();
-    let replica = TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", server.port())).start();
-    wait_for_replicas_in_sync(&server, &replica);
+    let replica = replica(&server);
     let words =
         [&format!("{} is a replica", address(&replica))[..], "the URL of the primary, ", &address(&server)];
-    all_fail(&ALL[1..2], &format!("redis://{}", address(&replica)), &words);
+    all_fail(&ALL[1..2], &url(&replica), &words);
     let stale = TestServer::builder().conf("replica-serve-stale-data", "no").start();
     ask::<String>(&mut stale.connect(), "REPLICAOF 127.0.0.1 1");
-    let url = format!("redis://{}", address(&stale));
-    all_fail(&ALL[..2], &url, &["is a replica without its primary", "the URL of the primary, 127.0.0.1:1"]);
+    let stale = url(&stale);
+    all_fail(&ALL[..2], &stale, &["is a replica without its primary", "the URL of the primary, 127.0.0.1:1"]);
     // The primary has the locks.
-    all_fail(&ALL[2..3], &url, &["no answer from 127.0.0.1:1", "check that a server runs"]);
+    all_fail(&ALL[2..3], &stale, &["no answer from 127.0.0.1:1", "check that a server runs"]);
     let full = TestServer::start();
     // The one connection that there may be.
     let only = &mut full.connect();
     ask::<String>(only, "CONFIG SET maxclients 1");
-    all_fail(
-        &ALL,
-        &format!("redis://{}", address(&full)),
-        &["max number of clients", "raise the server's option `maxclients`"],
-    );
+    all_fail(&ALL, &url(&full), &["max number of clients", "raise the server's option `maxclients`"]);
 }
 
 /// Users and what they may: told apart by what is missing.
@@ -247,33 +202,31 @@ fn users_that_may_not() {
     ] {
         ask::<String>(admin, &format!("ACL SETUSER {rules}"));
     }
-    let url = |login: &str| format!("redis://{login}{}", address(&server));
-    all_fail(&ALL, &url(""), &["NOAUTH Authentication required.", "write redis://user:password@host"]);
-    for login in [":wrong@", "nobody:pass@", "locks:wrong@", "off:pass@"] {
-        all_fail(&ALL, &url(login), &["WRONGPASS", "correct the user and the password"]);
+    let url_of = |login: &str| url_of(login, &server);
+    all_fail(&ALL, &url(&server), &["NOAUTH Authentication required.", "write redis://user:password@host"]);
+    for login in [":wrong", "nobody:pass", "locks:wrong", "off:pass"] {
+        all_fail(&ALL, &url_of(login), &["WRONGPASS", "correct the user and the password"]);
     }
     // Locking needs no INFO; `ls` and `ping` do, and say so.
     let waiting: &[&str] = &["ls", "--waiting"];
     all_fail(
         &[ALL[2], ALL[3], waiting],
-        &url("locks:pass@"),
+        &url_of("locks:pass"),
         &["'info'", "+info for `rlock ping` and `rlock ls`"],
     );
-    all_fail(&ALL[2..3], &url("noscan:pass@"), &["'scan'", "+scan +hlen +hexists"]);
-    all_fail(&ALL[..1], &url("nothing:pass@"), &["'rlock.info'", "+@rlock"]);
-    all_fail(&ALL[1..2], &url("nothing:pass@"), &["'rlock.acquire'", "+@rlock"]);
-    all_fail(&ALL[..2], &url("keys:pass@"), &["NOPERM", "allow the user the lock's key"]);
-    all_fail(&ALL, &format!("{}/2", url("nodb:pass@")), &["'select'", "+select"]);
+    all_fail(&ALL[2..3], &url_of("noscan:pass"), &["'scan'", "+scan +hlen +hexists"]);
+    all_fail(&ALL[..1], &url_of("nothing:pass"), &["'rlock.info'", "+@rlock"]);
+    all_fail(&ALL[1..2], &url_of("nothing:pass"), &["'rlock.acquire'", "+@rlock"]);
+    all_fail(&ALL[..2], &url_of("keys:pass"), &["NOPERM", "allow the user the lock's key"]);
+    all_fail(&ALL, &format!("{}/2", url_of("nodb:pass")), &["'select'", "+select"]);
 }
 
 /// What `run` asks for by the wrong word.
 #[test]
 fn locks_of_the_other_kind() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE pages a:1 100000 READ");
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job a:1 100000");
-    let url = format!("redis://{}", address(&server));
     for (words, advice) in [
         (&["run", "pages"][..], "add --read or --write"),
         (&["run", "pages", "--fair"], "add --read or --write"),
@@ -281,16 +234,14 @@ fn locks_of_the_other_kind() {
         (&["run", "job", "--read"], "leave out --read and --write"),
         (&["run", "job", "--write"], "leave out --read and --write"),
     ] {
-        all_fail(&[&[words, &["--", "echo", "ran"]].concat()], &url, &["WRONGLOCK", advice]);
+        all_fail(&[&[words, &["--", "echo", "ran"]].concat()], &url(server), &["WRONGLOCK", advice]);
     }
 }
 
 /// A module that is older than this command. No server here has one: the test sends its answers.
 #[test]
 fn a_module_that_is_older() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    let serve = move |mut stream: TcpStream| {
+    let port = answering_port(|mut stream: TcpStream| {
         let mut buffer = [0; 4096];
         while let Ok(length @ 1..) = stream.read(&mut buffer) {
             let words = String::from_utf8_lossy(&buffer[..length]).to_ascii_uppercase();
@@ -307,11 +258,6 @@ fn a_module_that_is_older() {
                     return;
                 }
             }
-        }
-    };
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            thread::spawn(move || serve(stream));
         }
     });
     let words = ["is older than this command (rlock 0.0.1)", "update the module to"];

@@ -3,8 +3,9 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support::metrics::{Exporter, Metrics, address, each, read, send};
-use crate::support::{Running, SOON, Signal, ask, bare, url};
+use crate::support::metrics::{Exporter, Metrics, each, read, send};
+use crate::support::servers::replica;
+use crate::support::{SOON, Signal, address, ask, rlock};
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
 
 #[test]
@@ -30,12 +31,8 @@ fn a_restart_between_scrapes_is_not_an_outage() {
     let server = TestServer::start();
     let exporter = Exporter::of(&server);
     exporter.scrape();
-    let connections = |server: &TestServer| {
-        ask::<String>(&mut server.connect(), "INFO stats")
-            .lines()
-            .find_map(|line| line.strip_prefix("total_connections_received:")?.trim().parse::<u64>().ok())
-            .unwrap()
-    };
+    let connections =
+        |server: &TestServer| server.info("stats")["total_connections_received"].parse::<u64>().unwrap();
     let before = connections(&server);
     exporter.scrape();
     assert_eq!(connections(&server), before + 1, "only that which asks");
@@ -50,19 +47,17 @@ fn a_restart_between_scrapes_is_not_an_outage() {
 #[test]
 fn servers_that_are_no_longer_named_are_remembered() {
     let primary = TestServer::start();
-    let replica_of = || TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", primary.port()));
-    let (one, two) = (replica_of().start(), replica_of().start());
-    for replica in [&one, &two] {
-        wait_for_replicas_in_sync(&primary, replica);
-    }
+    let (one, two) = (replica(&primary), replica(&primary));
     let exporter = Exporter::of(&primary);
     assert_eq!(exporter.scrape().servers("rlock_up"), each(&[(&primary, "1"), (&one, "1"), (&two, "1")]));
 
     let gone = (address(&one), "0".to_string());
     one.kill9();
-    eventually("the primary to forget it", SOON, || {
-        ask::<String>(&mut primary.connect(), "INFO replication").contains("connected_slaves:1").then_some(())
-    });
+    let forgets = |left: &str| {
+        let has_left = || (primary.info("replication")["connected_slaves"] == left).then_some(());
+        eventually("the primary to forget it", SOON, has_left);
+    };
+    forgets("1");
     let mut expected = each(&[(&primary, "1"), (&two, "1")]);
     expected.insert(gone.clone());
     assert_eq!(exporter.scrape().servers("rlock_up"), expected);
@@ -70,9 +65,7 @@ fn servers_that_are_no_longer_named_are_remembered() {
 
     // A replica that became a primary of its own has left.
     redis::cmd("REPLICAOF").arg("NO").arg("ONE").exec(&mut two.connect()).unwrap();
-    eventually("the primary to forget it", SOON, || {
-        ask::<String>(&mut primary.connect(), "INFO replication").contains("connected_slaves:0").then_some(())
-    });
+    forgets("0");
     expected = each(&[(&primary, "1")]);
     expected.insert(gone.clone());
     assert_eq!(exporter.scrape().servers("rlock_up"), expected);
@@ -92,8 +85,7 @@ fn servers_that_are_no_longer_named_are_remembered() {
 #[test]
 fn a_server_that_hangs_delays_no_scrape_past_its_deadline() {
     let primary = TestServer::start();
-    let replica = TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", primary.port())).start();
-    wait_for_replicas_in_sync(&primary, &replica);
+    let replica = replica(&primary);
     let exporter = Exporter::of(&primary);
     exporter.scrape();
     replica.signal(Signal::STOP.as_raw());
@@ -145,9 +137,7 @@ fn a_signal_ends_it_after_the_scrapes_that_are_under_way() {
 fn an_address_that_is_taken_is_refused() {
     let server = TestServer::start();
     for address in [address(&server), "nonsense".to_string(), "192.0.2.1:9821".to_string()] {
-        let mut command = bare();
-        command.env("REDIS_URL", url(&server)).args(["exporter", "--listen", &address]);
-        let ended = Running::start(command).ended();
+        let ended = rlock(&server, &["exporter", "--listen", &address]);
         ended.fails(125, &[&format!("cannot listen on {address}"), "--listen 127.0.0.1:9821"]);
     }
 }

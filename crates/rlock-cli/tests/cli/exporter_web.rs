@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::metrics::Exporter;
-use crate::support::{Files, Running, bare, url};
+use crate::support::metrics::{Exporter, send};
+use crate::support::{Files, rlock, url};
 use rlock_testkit::{TestServer, certificates};
 
 /// The password is `open sesame`.
@@ -19,6 +19,14 @@ fn write(files: &Files, text: &str) -> String {
     let path = files.path("web.yml");
     std::fs::write(&path, text).expect("the file");
     path.display().to_string()
+}
+
+/// An exporter with this configuration file.
+#[track_caller]
+fn exporter(files: &Files, text: &str) -> (TestServer, Exporter) {
+    let server = TestServer::start();
+    let exporter = Exporter::start(&url(&server), &["--web-config", &write(files, text)]);
+    (server, exporter)
 }
 
 /// The status and the body of a page, by curl; the status is 0 where there is no answer.
@@ -38,10 +46,9 @@ fn curl(files: &Files, scheme: &str, exporter: &Exporter, arguments: &[&str]) ->
 
 #[test]
 fn it_serves_tls_and_reads_a_new_certificate_without_a_restart() {
-    let (server, files) = (TestServer::start(), Files::new());
+    let files = Files::new();
     certificates(files.dir(), &[]);
-    let file = write(&files, TLS);
-    let exporter = Exporter::start_with(&url(&server), &["--web-config", &file]);
+    let (_server, exporter) = exporter(&files, TLS);
     let (status, body) = curl(&files, "https", &exporter, &[]);
     assert!(status == 200 && body.contains("\nrlock_up{"), "{status} {body}");
     assert_eq!(curl(&files, "http", &exporter, &[]).0, 0, "without encryption");
@@ -69,9 +76,9 @@ fn it_serves_tls_and_reads_a_new_certificate_without_a_restart() {
 /// Clients that begin a connection and say nothing, or half a word.
 #[test]
 fn slow_clients_at_the_handshake_hold_nothing_up() {
-    let (server, files) = (TestServer::start(), Files::new());
+    let files = Files::new();
     certificates(files.dir(), &[]);
-    let exporter = Exporter::start_with(&url(&server), &["--web-config", &write(&files, TLS)]);
+    let (_server, exporter) = exporter(&files, TLS);
     let slow: Vec<_> =
         (0..20).map(|_| TcpStream::connect(exporter.address()).expect("a connection")).collect();
     let began = Instant::now();
@@ -82,14 +89,13 @@ fn slow_clients_at_the_handshake_hold_nothing_up() {
 
 #[test]
 fn clients_show_certificates_where_the_file_asks_for_them() {
-    let (server, files) = (TestServer::start(), Files::new());
-    certificates(files.dir(), &[]);
+    let files = Files::new();
     let asks = |policy: &str| {
         let tls = "cert_file: server.crt, key_file: server.key, client_ca_file: ca.crt";
         format!("tls_server_config: {{{tls}, client_auth_type: {policy}}}\n")
     };
-    let file = write(&files, &asks("RequireAndVerifyClientCert"));
-    let exporter = Exporter::start_with(&url(&server), &["--web-config", &file]);
+    certificates(files.dir(), &[]);
+    let (_server, exporter) = exporter(&files, &asks("RequireAndVerifyClientCert"));
     let own = ["--cert", "client.crt", "--key", "client.key"];
     assert_eq!(curl(&files, "https", &exporter, &own).0, 200);
     assert_eq!(curl(&files, "https", &exporter, &[]).0, 0);
@@ -100,9 +106,9 @@ fn clients_show_certificates_where_the_file_asks_for_them() {
 
 #[test]
 fn users_log_in_and_those_that_are_removed_do_not() {
-    let (server, files) = (TestServer::start(), Files::new());
+    let files = Files::new();
     let users = format!("basic_auth_users:\n  {ALICE}\n");
-    let exporter = Exporter::start_with(&url(&server), &["--web-config", &write(&files, &users)]);
+    let (_server, exporter) = exporter(&files, &users);
     let page = exporter.request("GET", "/metrics", "");
     assert!(page.status == 401 && page.head.contains("www-authenticate: basic realm=\"rlock\""), "{page:?}");
     assert!(!page.body.contains("rlock_"), "{page:?}");
@@ -130,16 +136,15 @@ fn users_log_in_and_those_that_are_removed_do_not() {
 /// Wrong passwords are verified one after the other; a login that was right before waits for none of them.
 #[test]
 fn guesses_do_not_hold_up_a_scrape() {
-    let (server, files) = (TestServer::start(), Files::new());
+    let files = Files::new();
     // Their hash takes seconds each in this build.
     let slow = ALICE.replace("alice", "slow").replace("$05$", "$11$");
     let users = format!("basic_auth_users:\n  {ALICE}\n  {slow}\n");
-    let exporter = Exporter::start_with(&url(&server), &["--web-config", &write(&files, &users)]);
+    let (_server, exporter) = exporter(&files, &users);
     let scrape = || curl(&files, "http", &exporter, &["--user", "alice:open sesame"]).0;
     assert_eq!(scrape(), 200);
     let guess = "Authorization: Basic c2xvdzpndWVzcw==\r\n";
-    let guesses: Vec<_> =
-        (0..8).map(|_| crate::support::metrics::send(exporter.address(), "GET", "/metrics", guess)).collect();
+    let guesses: Vec<_> = (0..8).map(|_| send(exporter.address(), "GET", "/metrics", guess)).collect();
     let began = Instant::now();
     assert_eq!(scrape(), 200);
     let waiting = guesses.iter().filter(|stream| {
@@ -152,9 +157,9 @@ fn guesses_do_not_hold_up_a_scrape() {
 /// Strangers that open connections and say nothing, or half a word, filled all places for two minutes.
 #[test]
 fn strangers_keep_no_place() {
-    let (server, files) = (TestServer::start(), Files::new());
+    let files = Files::new();
     let users = format!("basic_auth_users:\n  {ALICE}\n");
-    let exporter = Exporter::start_with(&url(&server), &["--web-config", &write(&files, &users)]);
+    let (_server, exporter) = exporter(&files, &users);
     let mut known = TcpStream::connect(exporter.address()).expect("a connection");
     let mut scrape = || {
         let login = "Authorization: Basic YWxpY2U6b3BlbiBzZXNhbWU=\r\n";
@@ -207,9 +212,7 @@ fn a_file_that_it_cannot_follow_ends_the_start() {
         ),
         (TLS.to_string(), "os error 2"),
     ] {
-        let mut command = bare();
-        command.env("REDIS_URL", url(&server));
-        command.args(["exporter", "--listen", "127.0.0.1:0", "--web-config", &write(&files, &text)]);
-        Running::start(command).ended().fails(125, &["web.yml: ", expected, "man rlock-exporter"]);
+        let arguments = ["exporter", "--listen", "127.0.0.1:0", "--web-config", &write(&files, &text)];
+        rlock(&server, &arguments).fails(125, &["web.yml: ", expected, "man rlock-exporter"]);
     }
 }

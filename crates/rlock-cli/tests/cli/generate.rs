@@ -3,32 +3,14 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::{Ended, Files, Running, bare};
+use crate::support::{Ended, Files, at};
 
-const SUBCOMMANDS: [&str; 16] = [
-    "run",
-    "lead",
-    "status",
-    "release",
-    "force-release",
-    "ls",
-    "watch",
-    "top",
-    "ping",
-    "health",
-    "doctor",
-    "exporter",
-    "metrics",
-    "dashboard",
-    "completions",
-    "man",
-];
+const SUBCOMMANDS: &str = "run lead status release force-release ls watch top ping health doctor exporter metrics dashboard \
+    completions man";
 
 #[track_caller]
 fn printed(arguments: &[&str]) -> Ended {
-    let mut command = bare();
-    command.args(arguments);
-    let ended = Running::start(command).ended();
+    let ended = at("", arguments);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     ended
 }
@@ -37,7 +19,7 @@ fn printed(arguments: &[&str]) -> Ended {
 fn completions_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let text = printed(&["completions", shell]).stdout;
-        for subcommand in SUBCOMMANDS {
+        for subcommand in SUBCOMMANDS.split(' ') {
             assert!(text.contains(subcommand), "{subcommand} for {shell}");
         }
         assert!(text.contains("no-wait"), "options for {shell}");
@@ -65,7 +47,7 @@ fn the_manual_has_a_page_for_every_subcommand() {
     let directory = files.path("man").display().to_string();
     printed(&["man", "--dir", &directory]);
     assert_eq!(fs::read_to_string(files.path("man/rlock.1")).unwrap(), page);
-    for subcommand in SUBCOMMANDS {
+    for subcommand in SUBCOMMANDS.split(' ') {
         let page = fs::read_to_string(files.path(&format!("man/rlock-{subcommand}.1"))).expect(subcommand);
         let call = format!("rlock {}", subcommand.replace('-', "\\-"));
         assert!(page.contains(".SH SYNOPSIS") && page.contains(&call), "{subcommand}: {page}");

@@ -2,19 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use rlock_testkit::TestServer;
 use rlock_testkit::clients::cluster::Cluster;
-use rlock_testkit::{TestServer, wait_for_replicas_in_sync};
 
-use crate::hindrance::{CASES, hindered};
-use crate::support::metrics::address;
-use crate::support::{Ended, Running, Signal, ask, bare, rlock, url};
-
-#[track_caller]
-fn by_url(url: &str) -> Ended {
-    let mut command = bare();
-    command.env("REDIS_URL", url).arg("health");
-    Running::start(command).ended()
-}
+use crate::support::servers::{quiet_sentinel, replica, replica_for_ever, replica_of};
+use crate::support::{Signal, address, ask, at, rlock, url_of};
 
 #[test]
 fn a_primary_that_gives_locks_is_well() {
@@ -24,22 +16,6 @@ fn a_primary_that_gives_locks_is_well() {
     let report = rlock(&server, &["health", "--json"]).json().remove(0);
     assert_eq!((&report["ok"], &report["address"]), (&true.into(), &place.into()), "{report}");
     assert!(report["what"].is_null() && report["advice"].is_null(), "{report}");
-}
-
-#[test]
-fn a_primary_that_refuses_locks_is_not_unless_an_operator_drained_it() {
-    for (command, code, text) in CASES {
-        let server = hindered(command);
-        let ended = rlock(&server, &["health"]);
-        let place = address(&server);
-        if code == "DRAIN" {
-            ended.is(0, &format!("ok  {place}  primary\n"));
-            continue;
-        }
-        assert_eq!(ended.code, Some(1), "{ended:?}");
-        assert!(ended.stdout.starts_with(&format!("NO  {place}  primary; it {text}")), "{ended:?}");
-        assert!(ended.stdout.lines().nth(1).is_some_and(|line| line.starts_with("→ ")), "{ended:?}");
-    }
 }
 
 /// Health checks wait 3 s, and show no reason after them.
@@ -55,16 +31,15 @@ fn a_server_that_hangs_is_named_before_a_health_check_gives_up() {
 
 #[test]
 fn a_user_that_may_not_ask_for_writes_learns_so() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     ask::<redis::Value>(client, "ACL SETUSER app on >secret -@all +info");
-    let by_app = || by_url(&url(&server).replace("redis://", "redis://app:secret@"));
+    let by_app = || at(&url_of("app:secret", server), &["health"]);
     let ended = by_app();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.stdout.contains("primary; whether it takes writes is not known"), "{ended:?}");
     assert!(ended.stdout.contains("→ allow it: ACL SETUSER <user> +rlock.cancel ~rlock:probe*"), "{ended:?}");
     ask::<redis::Value>(client, "ACL SETUSER app +rlock.cancel ~rlock:probe*");
-    by_app().is(0, &format!("ok  {}  primary\n", address(&server)));
+    by_app().is(0, &format!("ok  {}  primary\n", address(server)));
 }
 
 #[test]
@@ -75,12 +50,7 @@ fn a_server_without_the_module_is_not_unless_it_is_never_promoted() {
         ended.code == Some(1) && ended.stdout.contains("; the module is not loaded\n→ add "),
         "{ended:?}"
     );
-    let replica = TestServer::builder()
-        .without_module()
-        .conf("replicaof", format!("127.0.0.1 {}", server.port()))
-        .conf("replica-priority", 0)
-        .start();
-    wait_for_replicas_in_sync(&server, &replica);
+    let replica = replica_for_ever(&server);
     rlock(&replica, &["health"]).is(0, &format!("ok  {}  replica\n", address(&replica)));
 }
 
@@ -88,34 +58,34 @@ fn a_server_without_the_module_is_not_unless_it_is_never_promoted() {
 #[test]
 fn a_replica_is_well_once_it_has_its_primarys_data_also_without_its_primary() {
     let primary = TestServer::start();
-    let replica_of = |port: u16| TestServer::builder().conf("replicaof", format!("127.0.0.1 {port}")).start();
-    let replica = replica_of(primary.port());
-    wait_for_replicas_in_sync(&primary, &replica);
+    // The second is started while no primary answers.
+    let (replica, second) = (replica(&primary), replica_of(&primary));
     rlock(&replica, &["health"]).is(0, &format!("ok  {}  replica\n", address(&replica)));
-    let port = primary.port();
     let stopped = primary.kill9();
     rlock(&replica, &["health"]).is(0, &format!("ok  {}  replica\n", address(&replica)));
-    // It was started while no primary answers.
-    let second = replica_of(port);
-    let ended = rlock(&second, &["health"]);
+    let ended = rlock(&second.start(), &["health"]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.stdout.contains("it does not have its primary's data yet"), "{ended:?}");
     drop(stopped);
 }
 
+/// `rlock ping` asks each node.
 #[test]
 fn a_node_is_asked_alone_and_a_sentinel_or_several_servers_are_refused() {
     let cluster = Cluster::start(3);
     let [one, two, _] = cluster.primaries.as_slice() else { panic!("three primaries") };
+    assert_eq!(at(&cluster.url(), &["ping"]).code, Some(0));
     ask::<redis::Value>(&mut one.connect(), "CONFIG SET min-replicas-to-write 1");
+    let ended = at(&cluster.url(), &["ping"]);
+    let refuses: Vec<&str> = ended.stdout.lines().filter(|line| line.contains("NOREPLICAS")).collect();
+    assert!(ended.code == Some(1) && refuses.len() == 1, "{ended:?}");
+    assert!(refuses[0].contains(&address(one)), "{ended:?}");
     let node = |server: &TestServer| format!("redis+cluster://{}", address(server));
-    assert_eq!(by_url(&node(one)).code, Some(1));
-    by_url(&node(two)).is(0, &format!("ok  {}  primary\n", address(two)));
+    assert_eq!(at(&node(one), &["health"]).code, Some(1));
+    at(&node(two), &["health"]).is(0, &format!("ok  {}  primary\n", address(two)));
     rlock(two, &["health"]).is(0, &format!("ok  {}  primary\n", address(two)));
-    by_url(&format!("redis+cluster://{},{}", address(one), address(two)))
+    at(&format!("redis+cluster://{},{}", address(one), address(two)), &["health"])
         .fails(125, &["checks one server: the URL names several servers", "name the server itself"]);
-    by_url("redis+sentinel://127.0.0.1:1/app").fails(125, &["the URL names Sentinels"]);
-    let watched = format!("monitor app 127.0.0.1 {} 1", two.port());
-    let sentinel = TestServer::builder().sentinel().conf("sentinel", watched).start();
-    rlock(&sentinel, &["health"]).fails(125, &["a Sentinel has no locks"]);
+    at("redis+sentinel://127.0.0.1:1/app", &["health"]).fails(125, &["the URL names Sentinels"]);
+    rlock(&quiet_sentinel(two), &["health"]).fails(125, &["a Sentinel has no locks"]);
 }

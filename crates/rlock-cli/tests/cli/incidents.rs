@@ -1,21 +1,13 @@
 //! Each incident of docs/OPERATIONS.md, as an operator meets it: on a cluster of three and with Sentinels `doctor`, `top` or an alert says
 //! what it is and what to do next. That Prometheus fires the alerts is what `make exporter` shows.
 
-use std::fs;
-
 use rlock_testkit::clients::cluster::Cluster;
-use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
+use rlock_testkit::{TestServer, eventually};
 
-use crate::support::metrics::{Exporter, address, printed};
-use crate::support::{Ended, Files, Running, SOON, ask, bare, tls};
-
-/// `rlock` as an operator calls it.
-#[track_caller]
-fn rlock(url: &str, arguments: &[&str]) -> Ended {
-    let mut command = bare();
-    command.env("REDIS_URL", url).args(arguments);
-    Running::start(command).ended()
-}
+use crate::hindrance::fill_disk;
+use crate::support::metrics::{Exporter, printed};
+use crate::support::servers::{await_replica, replica_without_module, sentinel, url_by, with_tls};
+use crate::support::{Ended, Files, SOON, address, ask, at, file};
 
 /// Shows that the doctor has a finding about a server, which begins so, and the advice behind it.
 #[track_caller]
@@ -30,8 +22,7 @@ fn finds(doctor: &Ended, severity: &str, place: &str, what: &str, advice: &str) 
 /// Shows that an alert watches this expression, and that its text has these words.
 #[track_caller]
 fn alerts(name: &str, expression: &str, words: &[&str]) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/prometheus/rlock.rules.yml");
-    let rules = fs::read_to_string(path).expect("the rules");
+    let rules = file("packaging/prometheus/rlock.rules.yml");
     let alert = rules.split("- alert: ").find(|alert| alert.lines().next() == Some(name)).expect(name);
     let (rule, text) = alert.split_once("annotations:").expect("a text");
     assert!(rule.contains(expression), "{rule}");
@@ -40,7 +31,7 @@ fn alerts(name: &str, expression: &str, words: &[&str]) {
 }
 
 /// A lock with a holder and waiters, and a denial, by which `top` shows it at once.
-fn contended(server: &TestServer, lock: &str, holder: &str, waiters: usize) {
+pub(crate) fn contended(server: &TestServer, lock: &str, holder: &str, waiters: usize) {
     let client = &mut server.connect();
     ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE {lock} {holder} 600000"));
     ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE {lock} other:1 1000"));
@@ -48,24 +39,9 @@ fn contended(server: &TestServer, lock: &str, holder: &str, waiters: usize) {
         let waiter = format!("shop@web-1:318:4be17c9a03d25f86:{number}");
         ask::<redis::Value>(
             client,
-            &format!("RLOCK.ACQUIRE {lock} {waiter} 60000 ENQUEUE 0 news:{{{lock}}}"),
+            &format!("RLOCK.ACQUIRE {lock} {waiter} 600000 ENQUEUE 0 news:{{{lock}}}"),
         );
     }
-}
-
-/// A snapshot cannot be written, as with a full disk.
-fn fill_disk(server: &TestServer) {
-    let client = &mut server.connect();
-    redis::cmd("CONFIG").arg("SET").arg("save").arg("3600 1").exec(client).expect("snapshots");
-    let dir: Vec<String> = ask(client, "CONFIG GET dir");
-    let file = format!("{}/dump.rdb", dir[1]);
-    let _ = fs::remove_file(&file);
-    fs::create_dir(&file).expect("a directory in its place");
-    fs::write(format!("{file}/file"), "").expect("a file in it");
-    eventually("a snapshot that fails", SOON, || {
-        let _: redis::RedisResult<()> = redis::cmd("BGSAVE").exec(client);
-        (server.info("persistence")["rdb_last_bgsave_status"] == "err").then_some(())
-    });
 }
 
 /// A stuck holder and a herd are in the table with their holders, and have alerts.
@@ -73,7 +49,7 @@ fn fill_disk(server: &TestServer) {
 fn shows_stuck_and_herd(url: &str, server: &TestServer, [stuck, herd]: [&str; 2]) {
     contended(server, stuck, "batch@db-1:4711:9c02e6f7b1a84d35:3", 3);
     contended(server, herd, "shop@web-2:99:9c02e6f7b1a84d35:1", 120);
-    let top = rlock(url, &["top", "--once", "--interval", "100ms", "--sort", "waiters"]).stdout;
+    let top = at(url, &["top", "--once", "--interval", "100ms", "--sort", "waiters"]).stdout;
     let rows: Vec<Vec<&str>> = top
         .lines()
         .skip_while(|line| !line.starts_with("LOCK"))
@@ -82,7 +58,7 @@ fn shows_stuck_and_herd(url: &str, server: &TestServer, [stuck, herd]: [&str; 2]
         .collect();
     let shown: Vec<_> = rows.iter().map(|row| (row[0], row[2], row[row.len() - 1])).collect();
     assert_eq!(shown, [(herd, "120", "shop@web-2:99"), (stuck, "3", "batch@db-1:4711")], "{top}");
-    let status = rlock(url, &["status", stuck]).stdout;
+    let status = at(url, &["status", stuck]).stdout;
     assert!(status.contains("(batch on db-1, process 4711)"), "{status}");
     alerts(
         "RlockLockStuck",
@@ -101,7 +77,7 @@ fn shows_stuck_and_herd(url: &str, server: &TestServer, [stuck, herd]: [&str; 2]
 fn shows_refusals(url: &str, [full, drained, evicts]: [&TestServer; 3]) {
     ask::<redis::Value>(&mut drained.connect(), "CONFIG SET rlock.accept no");
     ask::<redis::Value>(&mut evicts.connect(), "CONFIG SET maxmemory 1gb maxmemory-policy allkeys-lru");
-    let doctor = rlock(url, &["doctor"]);
+    let doctor = at(url, &["doctor"]);
     let (full_at, drained_at, evicts_at) = (address(full), address(drained), address(evicts));
     finds(
         &doctor,
@@ -121,7 +97,7 @@ fn shows_refusals(url: &str, [full, drained, evicts]: [&TestServer; 3]) {
     alerts("RlockLocksMayBeEvicted", "rlock_locks_may_be_evicted == 1", &["Set maxmemory-policy noeviction"]);
 
     fill_disk(full);
-    let doctor = rlock(url, &["doctor"]);
+    let doctor = at(url, &["doctor"]);
     assert_eq!(doctor.code, Some(2), "{doctor:?}");
     finds(&doctor, "WRONG", &full_at, "it refuses writes: MISCONF", "such as a full disk");
     let sample = format!("rlock_writes_refused{{server=\"{full_at}\",code=\"MISCONF\"}}");
@@ -135,7 +111,7 @@ fn shows_refusals(url: &str, [full, drained, evicts]: [&TestServer; 3]) {
 fn shows_dead(url: &str, place: &str) {
     let refused = format!("no answer from {place}: Connection refused");
     let advice = format!("check that a server runs at {place}");
-    finds(&rlock(url, &["doctor"]), "WRONG", place, &refused, &advice);
+    finds(&at(url, &["doctor"]), "WRONG", place, &refused, &advice);
     alerts("RlockServerDown", "rlock_up == 0", &["has not answered", "rlock doctor"]);
 }
 
@@ -156,23 +132,13 @@ fn in_a_cluster_each_incident_is_found() {
 #[test]
 fn with_sentinels_each_incident_is_found() {
     let primary = TestServer::start();
-    let replicates = format!("127.0.0.1 {}", primary.port());
-    let replica = TestServer::builder().without_module().conf("replicaof", replicates).start();
-    wait_for_replicas_in_sync(&primary, &replica);
-    let sentinel = || {
-        let sentinel = TestServer::builder().sentinel();
-        let watched = format!("monitor app 127.0.0.1 {} 2", primary.port());
-        sentinel.conf("sentinel", watched).conf("sentinel", "down-after-milliseconds app 60000").start()
-    };
-    let sentinels = [sentinel(), sentinel(), sentinel()];
-    let url = format!("redis+sentinel://{}/app", sentinels.each_ref().map(address).join(","));
+    let replica = replica_without_module(&primary);
+    let sentinels = [(); 3].map(|()| sentinel(&primary, 2, 60_000));
+    let url = url_by(&sentinels.each_ref());
     let (first, second) = (address(&primary), address(&replica));
-    eventually("the Sentinels to know the replica", SOON, || {
-        let replicas: Vec<redis::Value> = ask(&mut sentinels[0].connect(), "SENTINEL REPLICAS app");
-        (replicas.len() == 1).then_some(())
-    });
-    let exporter = Exporter::start(&url);
-    finds(&rlock(&url, &["doctor"]), "WRONG", &second, "the module is not loaded", "loadmodule");
+    await_replica(&sentinels[0]);
+    let exporter = Exporter::start(&url, &[]);
+    finds(&at(&url, &["doctor"]), "WRONG", &second, "the module is not loaded", "loadmodule");
     let loaded = format!("rlock_module_loaded{{server=\"{second}\"}}");
     assert_eq!(exporter.scrape().get(&loaded), Some(0.0));
     alerts("RlockModuleMissing", "rlock_module_loaded == 0", &["Load the module", "replica-priority 0"]);
@@ -195,13 +161,13 @@ fn with_sentinels_each_incident_is_found() {
 fn a_certificate_that_expires_is_found_before_and_after() {
     let doctor = |files: &Files, port: u16| {
         let ca = files.path("ca.crt").display().to_string();
-        rlock(&format!("rediss://localhost:{port}"), &["--cacert", &ca, "doctor"])
+        at(&format!("rediss://localhost:{port}"), &["--cacert", &ca, "doctor"])
     };
     let (soon, now) = (Files::new(), Files::new());
-    let (_server, port) = tls::server(&soon, "no");
+    let (_server, port) = with_tls(&soon, "2", "no");
     let place = format!("localhost:{port}");
     finds(&doctor(&soon, port), "warning", &place, "its certificate expires in 1d23h", "renew it");
-    let (_server, port) = tls::server_for("0", &now, "no");
+    let (_server, port) = with_tls(&now, "0", "no");
     let expired = eventually("the certificate to expire", SOON, || {
         let ended = doctor(&now, port);
         (ended.code == Some(125)).then_some(ended)

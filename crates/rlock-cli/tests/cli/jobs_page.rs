@@ -3,10 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 
 use crate::figures;
-use crate::support::{Files, RLOCK, Running, SOON, Signal, ask, await_owner, await_waiters, program, url};
+use crate::support::{
+    Files, RLOCK, Running, SOON, Signal, ask, await_owner, await_waiters, file, program, url,
+};
 use rlock_testkit::{TestServer, eventually};
 
 const CRON: &str = "jobs/report.cron";
@@ -16,8 +17,7 @@ const CRON_JOB: &str = "kubernetes/jobs/report.yaml";
 const DEPLOYMENT: &str = "kubernetes/jobs/indexer.yaml";
 
 fn packaged(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    file(&format!("packaging/{name}"))
 }
 
 /// A machine or container with the files that the page names, below a directory of the test.
@@ -32,8 +32,7 @@ impl Machine {
         let log = files.path("log").display().to_string();
         let script = format!("#!/bin/sh\ntrap 'exit 0' TERM\n[ $# = 0 ] || exit 0\necho ran >>{log}\n");
         for (name, rest) in [("report", ""), ("indexer", "sleep 600 & wait\n")] {
-            fs::write(files.path(name), format!("{script}{rest}")).unwrap();
-            fs::set_permissions(files.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+            files.program(name, &format!("{script}{rest}"));
         }
         fs::write(files.path("url"), format!("{}\n", url(server))).unwrap();
         Machine { files }
@@ -51,17 +50,13 @@ impl Machine {
         paths.iter().fold(word.to_string(), |word, (shown, here)| word.replace(shown, here))
     }
 
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = program(words);
+    fn start<W: AsRef<str>>(&self, words: &[W]) -> Running {
+        let words: Vec<String> = words.iter().map(|word| self.path(word.as_ref())).collect();
+        let mut command = program(&words.iter().map(String::as_str).collect::<Vec<_>>());
         let programs = Path::new(RLOCK).parent().expect("a directory").display();
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{}:{programs}:{path}", self.files.dir().display()));
-        command
-    }
-
-    fn start<W: AsRef<str>>(&self, words: &[W]) -> Running {
-        let words: Vec<String> = words.iter().map(|word| self.path(word.as_ref())).collect();
-        Running::start(self.command(&words.iter().map(String::as_str).collect::<Vec<_>>()))
+        Running::start(command)
     }
 
     /// How often the job was run.
@@ -90,54 +85,36 @@ fn the_page_shows_the_files_and_the_figures() {
     assert!(remade == page, "docs/JOBS.md does not show docs/jobs.json: make jobs DOC=1");
 }
 
-/// Three machines have the same line, and cron gives it to a shell.
+/// Three machines start the job at the same time: by the line of cron, which cron gives to a shell; by the unit, which names another
+/// user than root; by the CronJob.
 #[test]
-fn the_line_of_cron_runs_the_job_once() {
-    let server = TestServer::start();
-    let machine = Machine::new(&server);
+fn the_job_runs_once() {
     let text = packaged(CRON);
     let line = text.lines().last().expect("a line");
     let (when, command) = line.split_once(" reports ").expect("the user");
     assert_eq!(when.split(' ').count(), 5, "{line}");
     assert!(!command.contains('%'), "cron takes % for the end of the line");
-    let machines = [(); 3].map(|()| machine.start(&["sh", "-c", command]));
-    machines.into_iter().for_each(|machine| machine.ended().is(0, ""));
-    assert_eq!(machine.runs(), 1);
-}
-
-/// As another user than root, as the unit says.
-#[test]
-fn the_units_command_runs_the_job_once() {
-    let server = TestServer::start();
-    let machine = Machine::new(&server);
+    let by_cron = ["sh", "-c", command].map(str::to_string).to_vec();
     let text = packaged(SERVICE);
     let command = text.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
-    let root = rustix::process::geteuid().is_root();
     let user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-    let words: Vec<&str> = if root { user.to_vec() } else { Vec::new() };
-    let words: Vec<&str> = words.into_iter().chain(command.split(' ')).collect();
-    let machines = [(); 3].map(|()| machine.start(&words));
-    machines.into_iter().for_each(|machine| machine.ended().is(0, ""));
-    assert_eq!(machine.runs(), 1);
+    let user = if rustix::process::geteuid().is_root() { &user[..] } else { &[] };
+    let by_unit = user.iter().copied().chain(command.split(' ')).map(str::to_string).collect();
     assert!(packaged(TIMER).contains("OnCalendar="));
-}
-
-#[test]
-fn the_cron_job_runs_the_job_once() {
-    let server = TestServer::start();
-    let machine = Machine::new(&server);
-    let words = entry(CRON_JOB, 0);
-    let pods = [(); 2].map(|()| machine.start(&words));
-    pods.into_iter().for_each(|pod| pod.ended().is(0, ""));
-    assert_eq!(machine.runs(), 1);
+    for words in [by_cron, by_unit, entry(CRON_JOB, 0)] {
+        let server = TestServer::start();
+        let machine = Machine::new(&server);
+        let machines = [(); 3].map(|()| machine.start(&words));
+        machines.into_iter().for_each(|machine| machine.ended().is(0, ""));
+        assert_eq!(machine.runs(), 1, "{words:?}");
+    }
 }
 
 #[test]
 fn one_pod_of_the_deployment_leads_and_its_probes_say_so() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     let [words, ready, alive] = [0, 1, 2].map(|nth| entry(DEPLOYMENT, nth));
-    let pods = [Machine::new(&server), Machine::new(&server)];
+    let pods = [Machine::new(server), Machine::new(server)];
     let is = |pod: &Machine, probe: &[String]| pod.start(probe).ended().code == Some(0);
     assert!(!is(&pods[0], &ready));
     let first = pods[0].start(&words);

@@ -4,38 +4,40 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Files, Running, SOON, Signal, ask, await_end_of, await_owner, await_waiters, bare, rlock, start, url,
+    Files, Running, SOON, Signal, ask, await_end_of, await_owner, await_waiters, rlock, start,
 };
 use rlock_testkit::{TestServer, eventually};
 
 /// A command that notes when its term begins and ends.
 fn term(files: &Files, name: &str) -> String {
     let (log, pid) = (files.path("log").display().to_string(), files.path("pid").display().to_string());
-    format!(
-        "echo $$ >{pid}; trap 'echo {name} ends >>{log}; exit 0' TERM; echo {name} begins >>{log}; while :; do sleep 0.02; done"
-    )
+    let trap = format!("trap 'echo {name} ends >>{log}; exit 0' TERM");
+    format!("echo $$ >{pid}; {trap}; echo {name} begins >>{log}; while :; do sleep 0.1; done")
 }
 
-fn log(files: &Files) -> Vec<String> {
-    let text = fs::read_to_string(files.path("log")).unwrap_or_default();
-    text.lines().map(str::to_string).collect()
+/// Starts a process that wants to lead, and runs [`term`].
+#[track_caller]
+fn lead(server: &TestServer, files: &Files, options: &[&str], name: &str) -> Running {
+    start(server, &[&["lead", "cluster"], options, &["--", "sh", "-c", &term(files, name)]].concat())
 }
 
 #[track_caller]
 fn await_log(files: &Files, lines: &[&str]) {
-    eventually(&format!("the terms {lines:?}"), SOON, || (log(files) == lines).then_some(()));
+    eventually(&format!("the terms {lines:?}"), SOON, || {
+        let log = fs::read_to_string(files.path("log")).unwrap_or_default();
+        log.lines().eq(lines.iter().copied()).then_some(())
+    });
 }
 
 #[test]
 fn one_leads_and_the_next_follows() {
     let server = TestServer::start();
     let files = Files::new();
-    let (one, two) = (term(&files, "one"), term(&files, "two"));
     let file = files.path("leads").display().to_string();
     fs::write(&file, "of a process that crashed\n").unwrap();
-    let first = start(&server, &["lead", "cluster", "--", "sh", "-c", &one]);
+    let first = lead(&server, &files, &[], "one");
     await_log(&files, &["one begins"]);
-    let second = start(&server, &["lead", "cluster", "--lead-file", &file, "--", "sh", "-c", &two]);
+    let second = lead(&server, &files, &["--lead-file", &file], "two");
     await_waiters(&mut server.connect(), "cluster", 1);
     assert!(!fs::exists(&file).unwrap(), "it does not lead yet");
     first.tells("leading as ");
@@ -54,9 +56,7 @@ fn one_leads_and_the_next_follows() {
 fn a_leader_that_crashes_is_replaced_when_its_session_ends() {
     let server = TestServer::start();
     let files = Files::new();
-    let lead = |name: &str| {
-        start(&server, &["lead", "cluster", "--session-grace", "1s", "--", "sh", "-c", &term(&files, name)])
-    };
+    let lead = |name: &str| lead(&server, &files, &["--session-grace", "1s"], name);
     let first = lead("one");
     await_log(&files, &["one begins"]);
     let command = files.pid("pid");
@@ -76,7 +76,7 @@ fn a_leader_that_crashes_is_replaced_when_its_session_ends() {
 fn a_lead_that_is_lost_ends_the_command_and_is_sought_again() {
     let server = TestServer::start();
     let files = Files::new();
-    let one = start(&server, &["lead", "cluster", "--lease", "2s", "--", "sh", "-c", &term(&files, "one")]);
+    let one = lead(&server, &files, &["--lease", "2s"], "one");
     await_log(&files, &["one begins"]);
     rlock(&server, &["force-release", "cluster", "--yes"]).is(0, "cluster  released\n");
     await_log(&files, &["one begins", "one ends", "one begins"]);
@@ -89,7 +89,7 @@ fn a_lead_that_is_lost_ends_the_command_and_is_sought_again() {
 fn a_leader_without_its_server_stops_and_leads_again_once_it_is_back() {
     let server = TestServer::start();
     let files = Files::new();
-    let one = start(&server, &["lead", "cluster", "--lease", "2s", "--", "sh", "-c", &term(&files, "one")]);
+    let one = lead(&server, &files, &["--lease", "2s"], "one");
     await_log(&files, &["one begins"]);
     let port = server.port();
     drop(server);
@@ -124,10 +124,9 @@ fn a_command_that_ends_gives_the_lead_up_for_a_moment() {
 
 #[test]
 fn a_signal_ends_it_while_it_waits() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE cluster other 100000");
-    let waits = start(&server, &["lead", "cluster", "--", "true"]);
+    let waits = start(server, &["lead", "cluster", "--", "true"]);
     waits.tells("waiting for the lock cluster, held by other");
     waits.signal(Signal::TERM);
     assert_eq!(waits.ended().code, Some(143));
@@ -143,7 +142,5 @@ fn what_cannot_lead_says_why() {
     let texts = ["the file of --lead-file, /no/such/folder/file: ", "name a file in a folder that exists"];
     rlock(&server, &nowhere).fails(125, &texts);
     assert_eq!(ask::<i64>(&mut server.connect(), "EXISTS cluster"), 0);
-    let mut command = bare();
-    command.args(["--url", &url(&server), "lead", "", "--", "true"]);
-    Running::start(command).ended().fails(125, &["the lock's name is empty"]);
+    rlock(&server, &["lead", "", "--", "true"]).fails(125, &["the lock's name is empty"]);
 }

@@ -3,14 +3,10 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::support::metrics::{Exporter, address, each, printed};
-use crate::support::{SOON, Signal, ask, url};
+use crate::support::metrics::{Exporter, printed};
+use crate::support::{address, ask, file, url, url_of};
+use rlock_testkit::TestServer;
 use rlock_testkit::waiting::Waiting;
-use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
-
-fn replica_of(primary: &TestServer) -> ServerBuilder {
-    TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", primary.port()))
-}
 
 #[test]
 fn they_count_what_happened_to_locks() {
@@ -57,7 +53,7 @@ fn they_count_what_happened_to_locks() {
 fn they_leave_out_no_field() {
     let server = TestServer::start();
     let (_, metrics) = printed(&url(&server), &[]);
-    let contract = include_str!("../../../../docs/COMMANDS.md");
+    let contract = &file("docs/COMMANDS.md");
     // Metrics with labels and a histogram have the values of these.
     let others = ["rlock_version", "rlock_server_warning", "rlock_found_", "rlock_waited"];
     let is_other = |name: &String| others.iter().any(|other| name.starts_with(other));
@@ -71,20 +67,19 @@ fn they_leave_out_no_field() {
 /// Locks are named in labels, whatever bytes their names have; the option bounds their number for each server.
 #[test]
 fn they_name_hot_locks() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     let names: [&[u8]; 3] = [b"plain", b"line\n \"q\" \\ \xff", b"other"];
     for (name, waits) in names.into_iter().zip([3, 2, 1]) {
         redis::cmd("RLOCK.ACQUIRE").arg(name).arg("alice").arg(60_000).exec(client).unwrap();
         for _ in 0..waits {
             let words: [&[u8]; 6] = [b"RLOCK.ACQUIRE", name, b"bob", b"60000", b"BLOCK", b"60"];
-            assert_eq!(Waiting::start(&server, &words).answer(), "null");
+            assert_eq!(Waiting::start(server, &words).answer(), "null");
         }
     }
-    let _carol = Waiting::start(&server, &["RLOCK.ACQUIRE", "plain", "carol", "60000", "BLOCK", "0"]);
-    let (_, metrics) = printed(&url(&server), &["--hot-locks", "2"]);
+    let _carol = Waiting::start(server, &["RLOCK.ACQUIRE", "plain", "carol", "60000", "BLOCK", "0"]);
+    let (_, metrics) = printed(&url(server), &["--hot-locks", "2"]);
     let of = |name: &str, key: &str| {
-        let labels = format!("{{server=\"{}\",db=\"0\",key=\"{key}\"}}", address(&server));
+        let labels = format!("{{server=\"{}\",db=\"0\",key=\"{key}\"}}", address(server));
         metrics.get(&format!("rlock_hot_lock_{name}{labels}"))
     };
     assert_eq!(
@@ -97,101 +92,17 @@ fn they_name_hot_locks() {
     // The name as `rlock ls` shows it, with the quotes and backslashes of the text format.
     assert_eq!(of("waits_total", r#"line\\x0a \"q\" \\\\ \\xff"#), Some(2.0), "{}", metrics.0);
     assert_eq!(of("waits_total", "other"), None);
-    let (_, metrics) = printed(&url(&server), &["--hot-locks", "0"]);
+    let (_, metrics) = printed(&url(server), &["--hot-locks", "0"]);
     assert!(!metrics.0.contains("rlock_hot_lock"));
 }
 
-/// Every server that INFO leads to, with what it is.
 #[test]
-fn they_show_replicas_and_where_the_module_is_missing() {
-    let primary = TestServer::start();
-    let with = replica_of(&primary).start();
-    let without = replica_of(&primary).without_module().conf("replica-priority", 0).start();
-    for replica in [&with, &without] {
-        wait_for_replicas_in_sync(&primary, replica);
-    }
-    for start in [&primary, &with, &without] {
-        let (ended, metrics) = printed(&url(start), &[]);
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        assert_eq!(metrics.servers("rlock_up"), each(&[(&primary, "1"), (&with, "1"), (&without, "1")]));
-        let loaded = each(&[(&primary, "1"), (&with, "1"), (&without, "0")]);
-        assert_eq!(metrics.servers("rlock_module_loaded"), loaded);
-        assert_eq!(metrics.servers("rlock_may_become_primary"), loaded, "of priority 0");
-        assert_eq!(metrics.servers("rlock_waiters"), each(&[(&primary, "0"), (&with, "0")]));
-        let info = format!("rlock_server_info{{server=\"{}\",role=\"replica\"", address(&with));
-        assert!(metrics.0.contains(&info), "{}", metrics.0);
-    }
-}
-
-#[test]
-fn a_server_that_is_down_is_shown_as_down() {
-    let primary = TestServer::start();
-    let replica = replica_of(&primary).start();
-    wait_for_replicas_in_sync(&primary, &replica);
-    replica.signal(Signal::STOP.as_raw());
-    let (ended, metrics) = printed(&url(&primary), &[]);
-    replica.signal(Signal::CONT.as_raw());
-    ended.fails(1, &["no reply within 2.0s"]);
-    assert_eq!(metrics.servers("rlock_up"), each(&[(&primary, "1"), (&replica, "0")]));
-    let errors = |server: &TestServer, question: &str| {
-        let labels = format!("{{server=\"{}\",question=\"{question}\"}}", address(server));
-        metrics.get(&format!("rlock_scrape_errors_total{labels}")).unwrap()
-    };
-    assert_eq!(
-        [errors(&replica, "info"), errors(&primary, "info"), errors(&primary, "hot")],
-        [1.0, 0.0, 0.0]
-    );
-    assert_eq!(metrics.servers("rlock_waiters"), each(&[(&primary, "0")]));
-
+fn a_server_that_is_not_there_is_shown_as_down() {
     let (ended, metrics) = printed("redis://127.0.0.1:1", &[]);
     ended.fails(1, &["no answer from 127.0.0.1:1"]);
     assert_eq!(metrics.get("rlock_up{server=\"127.0.0.1:1\"}"), Some(0.0));
     assert_eq!(metrics.get("rlock_discovery_up"), Some(0.0));
     printed("nonsense", &[]).0.fails(125, &["the server's URL has no scheme"]);
-}
-
-#[test]
-fn sentinels_lead_to_the_servers() {
-    let primary = TestServer::start();
-    let replica = replica_of(&primary).start();
-    wait_for_replicas_in_sync(&primary, &replica);
-    let watched = format!("monitor app 127.0.0.1 {} 1", primary.port());
-    let sentinel = TestServer::builder().sentinel().conf("sentinel", watched).start();
-    eventually("the sentinel to know the replica", SOON, || {
-        let replicas: Vec<redis::Value> = ask(&mut sentinel.connect(), "SENTINEL REPLICAS app");
-        (replicas.len() == 1).then_some(())
-    });
-    let both = each(&[(&primary, "1"), (&replica, "1")]);
-    let (ended, metrics) = printed(&url(&sentinel), &[]);
-    assert_eq!((ended.code, metrics.servers("rlock_up")), (Some(0), both.clone()), "{ended:?}");
-    // One of the Sentinels is out of order: not a server that locks need, but an error of the scrape.
-    let (ended, metrics) = printed(&format!("redis+sentinel://127.0.0.1:1,{}/app", address(&sentinel)), &[]);
-    ended.fails(1, &["no answer from 127.0.0.1:1"]);
-    assert_eq!(metrics.servers("rlock_up"), both);
-    assert_eq!(metrics.get("rlock_discovery_up"), Some(1.0));
-}
-
-#[test]
-fn a_node_leads_to_its_cluster() {
-    let node = || TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", 1_000);
-    let (one, two) = (node().start(), node().start());
-    ask::<String>(&mut one.connect(), &format!("CLUSTER MEET 127.0.0.1 {}", two.port()));
-    eventually("the nodes to meet", SOON, || {
-        let nodes: String = ask(&mut one.connect(), "CLUSTER NODES");
-        (nodes.matches(" connected").count() == 2 && !nodes.contains("handshake")).then_some(())
-    });
-    let cluster = format!("redis+cluster://{}", address(&one));
-    for url in [url(&one), cluster.clone()] {
-        let (ended, metrics) = printed(&url, &[]);
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        assert_eq!(metrics.servers("rlock_up"), each(&[(&one, "1"), (&two, "1")]));
-    }
-    // The others still name a node that is down.
-    let gone = address(&two);
-    two.kill9();
-    let (ended, metrics) = printed(&cluster, &[]);
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert_eq!(metrics.get(&format!("rlock_up{{server=\"{gone}\"}}")), Some(0.0));
 }
 
 /// The permissions of docs/OPERATIONS.md, and nothing else.
@@ -200,7 +111,7 @@ fn a_user_with_few_permissions_is_enough() {
     let server = TestServer::builder().conf("cluster-enabled", "yes").start();
     let client = &mut server.connect();
     ask::<()>(client, "ACL SETUSER exporter on >secret -@all +info +cluster|nodes +rlock.hot");
-    let url = format!("redis://exporter:secret@{}", address(&server));
+    let url = url_of("exporter:secret", &server);
     let (ended, metrics) = printed(&url, &[]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
     assert_eq!(metrics.of(&server, ["rlock_up", "rlock_module_loaded"]), [1.0, 1.0]);
@@ -223,9 +134,8 @@ fn a_user_with_few_permissions_is_enough() {
 /// full, and each of its locks has waiters.
 #[test]
 fn a_scrape_costs_a_server_less_than_a_millisecond() {
-    const SCRAPES: u32 = 200;
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    const SCRAPES: u32 = 100;
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     for number in 0..128 {
         let key = format!("invoice:{number}");
         ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE {key} alice:1 600000"));
@@ -237,7 +147,7 @@ fn a_scrape_costs_a_server_less_than_a_millisecond() {
     }
     assert_eq!(ask::<Vec<redis::Value>>(client, "RLOCK.HOT").len(), 128, "a full table");
     for hot_locks in ["10", "100"] {
-        let exporter = Exporter::start_with(&url(&server), &["--hot-locks", hot_locks]);
+        let exporter = Exporter::start(&url(server), &["--hot-locks", hot_locks]);
         let shown =
             exporter.scrape().0.lines().filter(|line| line.starts_with("rlock_hot_lock_waiters{")).count();
         assert_eq!(shown.to_string(), hot_locks);

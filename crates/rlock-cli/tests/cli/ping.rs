@@ -1,16 +1,12 @@
-//! `rlock ping`: every server that may become the primary.
+//! `rlock ping` and `rlock metrics`: every server that may become the primary, from whichever the URL names.
 
-use crate::support::{Ended, SOON, Signal, ask, rlock};
-use rlock_testkit::{ServerBuilder, TestServer, eventually, wait_for_replicas_in_sync};
+use crate::support::metrics::{each, printed};
+use crate::support::servers::{
+    await_replica, quiet_sentinel, replica, replica_for_ever, replica_without_module, url_by,
+};
+use crate::support::{Ended, RLOCK, SOON, Signal, address, ask, at, rlock, url};
+use rlock_testkit::{TestServer, eventually};
 use serde_json::Value;
-
-fn replica_of(primary: &TestServer) -> ServerBuilder {
-    TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", primary.port()))
-}
-
-fn address(server: &TestServer) -> String {
-    format!("127.0.0.1:{}", server.port())
-}
 
 /// Its line about a server: the role, whether it has the module, whether it may become the primary, whether that is ok.
 #[track_caller]
@@ -48,6 +44,8 @@ fn one_server_with_the_module() {
     assert_eq!((&report["ok"], &report["advice"]), (&true.into(), &Value::Null));
     assert_eq!(report["servers"][0]["module"], module.as_str());
     assert_eq!(seen(&report, &server), ("primary".into(), true, true, true));
+    let refused = format!("rlock_writes_refused{{server=\"{}\",code=\"\"}}", address(&server));
+    assert_eq!(printed(&url(&server), &[]).1.get(&refused), Some(0.0));
 }
 
 #[test]
@@ -66,10 +64,7 @@ fn what_the_module_warns_of_is_shown() {
 #[test]
 fn replicas_need_it_unless_they_are_never_promoted() {
     let primary = TestServer::start();
-    let with = replica_of(&primary).start();
-    let never = replica_of(&primary).without_module().conf("replica-priority", 0).start();
-    wait_for_replicas_in_sync(&primary, &with);
-    wait_for_replicas_in_sync(&primary, &never);
+    let (with, never) = (replica(&primary), replica_for_ever(&primary));
     // From a replica the others are found by the primary.
     for start in [&primary, &with, &never] {
         let ended = rlock(start, &["ping", "--json"]);
@@ -79,9 +74,20 @@ fn replicas_need_it_unless_they_are_never_promoted() {
         assert_eq!(seen(&report, &with), ("replica".into(), true, true, true));
         assert_eq!(seen(&report, &never), ("replica".into(), false, false, true));
         assert_eq!(report["servers"].as_array().unwrap().len(), 3);
+        let (ended, metrics) = printed(&url(start), &[]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert_eq!(metrics.servers("rlock_up"), each(&[(&primary, "1"), (&with, "1"), (&never, "1")]));
+        let loaded = each(&[(&primary, "1"), (&with, "1"), (&never, "0")]);
+        assert_eq!(metrics.servers("rlock_module_loaded"), loaded);
+        assert_eq!(metrics.servers("rlock_may_become_primary"), loaded, "of priority 0");
+        assert_eq!(metrics.servers("rlock_waiters"), each(&[(&primary, "0"), (&with, "0")]));
+        let info = format!("rlock_server_info{{server=\"{}\",role=\"replica\"", address(&with));
+        assert!(metrics.0.contains(&info), "{}", metrics.0);
+        // By a replica's URL the table showed the replica, on which nothing is acquired.
+        let top = rlock(start, &["top", "--once", "--interval", "100ms", "--json"]).json();
+        assert!(top.len() == 1 && top[0]["server"] == address(&primary), "{top:?}");
     }
-    let without = replica_of(&primary).without_module().start();
-    wait_for_replicas_in_sync(&primary, &without);
+    let without = replica_without_module(&primary);
     let ended = rlock(&primary, &["ping"]);
     assert_eq!(ended.code, Some(1));
     let line = |server: &TestServer| {
@@ -95,36 +101,51 @@ fn replicas_need_it_unless_they_are_never_promoted() {
 }
 
 #[test]
-fn a_replica_that_does_not_answer_is_a_no() {
+fn a_replica_that_does_not_answer_is_a_no_and_down() {
     let primary = TestServer::start();
-    let replica = replica_of(&primary).start();
-    wait_for_replicas_in_sync(&primary, &replica);
+    let replica = replica(&primary);
     replica.signal(Signal::STOP.as_raw());
-    let ended = rlock(&primary, &["ping", "--json"]);
+    let pinged = rlock(&primary, &["ping", "--json"]);
+    let (ended, metrics) = printed(&url(&primary), &[]);
     replica.signal(Signal::CONT.as_raw());
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    let report = report(&ended);
+    assert_eq!(pinged.code, Some(1), "{pinged:?}");
+    let report = report(&pinged);
     assert_eq!(seen(&report, &replica), ("none".into(), false, true, false));
     assert!(report["servers"][1]["error"].as_str().unwrap().contains("no reply within"), "{report:#}");
     assert!(report["advice"].as_str().unwrap().starts_with("start 127.0.0.1:"), "{report:#}");
+    ended.fails(1, &["no reply within 2.0s"]);
+    assert_eq!(metrics.servers("rlock_up"), each(&[(&primary, "1"), (&replica, "0")]));
+    let errors = |server: &TestServer, question: &str| {
+        let labels = format!("{{server=\"{}\",question=\"{question}\"}}", address(server));
+        metrics.get(&format!("rlock_scrape_errors_total{labels}")).unwrap()
+    };
+    assert_eq!(
+        [errors(&replica, "info"), errors(&primary, "info"), errors(&primary, "hot")],
+        [1.0, 0.0, 0.0]
+    );
+    assert_eq!(metrics.servers("rlock_waiters"), each(&[(&primary, "0")]));
 }
 
 #[test]
 fn a_sentinel_names_the_servers() {
     let primary = TestServer::start();
-    let replica = replica_of(&primary).without_module().start();
-    wait_for_replicas_in_sync(&primary, &replica);
-    let sentinel = sentinel(&primary);
-    eventually("the sentinel to know the replica", SOON, || {
-        let replicas: Vec<redis::Value> = ask(&mut sentinel.connect(), "SENTINEL REPLICAS app");
-        (replicas.len() == 1).then_some(())
-    });
+    let replica = replica_without_module(&primary);
+    let sentinel = quiet_sentinel(&primary);
+    await_replica(&sentinel);
     let ended = rlock(&sentinel, &["ping", "--json"]);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let report = report(&ended);
     assert_eq!(seen(&report, &primary), ("primary".into(), true, true, true));
     assert_eq!(seen(&report, &replica), ("replica".into(), false, true, false));
     assert_eq!(report["servers"].as_array().unwrap().len(), 2, "the sentinel holds no locks");
+    let both = each(&[(&primary, "1"), (&replica, "1")]);
+    let (ended, metrics) = printed(&url(&sentinel), &[]);
+    assert_eq!((ended.code, metrics.servers("rlock_up")), (Some(0), both.clone()), "{ended:?}");
+    // One of the Sentinels is out of order: not a server that locks need, but an error of the scrape.
+    let (ended, metrics) = printed(&format!("redis+sentinel://127.0.0.1:1,{}/app", address(&sentinel)), &[]);
+    ended.fails(1, &["no answer from 127.0.0.1:1"]);
+    assert_eq!(metrics.servers("rlock_up"), both);
+    assert_eq!(metrics.get("rlock_discovery_up"), Some(1.0));
     // It also tells where the locks are.
     ask::<redis::Value>(&mut primary.connect(), "RLOCK.ACQUIRE job alice:1 100000");
     assert!(rlock(&sentinel, &["ls"]).stdout.starts_with("job  alice:1"));
@@ -140,12 +161,9 @@ fn a_sentinel_names_the_servers() {
 #[test]
 fn the_url_of_a_service_is_enough_for_everything() {
     let primary = TestServer::start();
-    let sentinel = sentinel(&primary);
-    let url = |service: &str| format!("redis+sentinel://127.0.0.1:1,127.0.0.1:{}/{service}", sentinel.port());
+    let sentinel = quiet_sentinel(&primary);
     let at = |service: &str, arguments: &[&str]| {
-        let mut command = crate::support::bare();
-        command.env("REDIS_URL", url(service)).args(arguments);
-        crate::support::Running::start(command).ended()
+        at(&format!("redis+sentinel://127.0.0.1:1,{}/{service}", address(&sentinel)), arguments)
     };
     at("app", &["run", "job", "--", "echo", "ran"]).is(0, "ran\n");
     ask::<redis::Value>(&mut primary.connect(), "RLOCK.ACQUIRE job alice:1 100000");
@@ -163,17 +181,13 @@ fn the_url_of_a_service_is_enough_for_everything() {
 #[test]
 fn sentinels_may_ask_for_a_user_and_a_password_of_their_own() {
     let primary = TestServer::start();
-    let sentinel = sentinel(&primary);
+    let sentinel = quiet_sentinel(&primary);
     let mut admin = sentinel.connect();
     ask::<()>(&mut admin, "ACL SETUSER default resetpass >p@ss");
     ask::<()>(&mut admin, "ACL SETUSER asker on >other +@all");
     ask::<redis::Value>(&mut primary.connect(), "RLOCK.ACQUIRE job alice:1 100000");
-    let at = |query: &str, arguments: &[&str]| {
-        let mut command = crate::support::bare();
-        let url = format!("redis+sentinel://127.0.0.1:{}/app{query}", sentinel.port());
-        command.env("REDIS_URL", url).args(arguments);
-        crate::support::Running::start(command).ended()
-    };
+    let url = url_by(&[&sentinel]);
+    let at = |query: &str, arguments: &[&str]| at(&format!("{url}{query}"), arguments);
     for query in ["?sentinel_password=p%40ss", "?sentinel_username=asker&sentinel_password=other"] {
         // One of these asks by the client crate, the others by their own connections.
         assert!(at(query, &["status", "job"]).stdout.contains("holder  alice:1"));
@@ -187,15 +201,8 @@ fn sentinels_may_ask_for_a_user_and_a_password_of_their_own() {
     }
 }
 
-/// A sentinel is the server program by another name.
-#[track_caller]
-fn sentinel(primary: &TestServer) -> TestServer {
-    let watched = format!("monitor app 127.0.0.1 {} 1", primary.port());
-    TestServer::builder().sentinel().conf("sentinel", watched).start()
-}
-
-#[test]
-fn a_cluster_is_asked_node_by_node() {
+/// Two nodes of a cluster, the second without the module.
+fn two_nodes() -> (TestServer, TestServer) {
     let node = || TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", 5_000);
     let (one, two) = (node().start(), node().without_module().start());
     ask::<String>(&mut one.connect(), "CLUSTER ADDSLOTSRANGE 0 8191");
@@ -211,6 +218,12 @@ fn a_cluster_is_asked_node_by_node() {
             (nodes.contains(" 0-8191") && nodes.contains(" 8192-16383")).then_some(())
         });
     }
+    (one, two)
+}
+
+#[test]
+fn a_cluster_is_asked_node_by_node() {
+    let (one, two) = two_nodes();
     for start in [&one, &two] {
         let ended = rlock(start, &["ping", "--json"]);
         assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -218,6 +231,11 @@ fn a_cluster_is_asked_node_by_node() {
         assert_eq!(seen(&report, &one), ("primary".into(), true, true, true));
         assert_eq!(seen(&report, &two), ("primary".into(), false, true, false));
         assert_eq!(report["servers"].as_array().unwrap().len(), 2, "{report:#}");
+        for url in [url(start), format!("redis+cluster://{}", address(start))] {
+            let (ended, metrics) = printed(&url, &[]);
+            assert_eq!(ended.code, Some(0), "{ended:?}");
+            assert_eq!(metrics.servers("rlock_up"), each(&[(&one, "1"), (&two, "1")]));
+        }
     }
     let path = rlock_testkit::module_path().display().to_string();
     ask::<String>(&mut two.connect(), &format!("MODULE LOAD {path}"));
@@ -226,13 +244,16 @@ fn a_cluster_is_asked_node_by_node() {
     for start in [&one, &two] {
         rlock(start, &["run", "foo", "--", "echo", "ran"]).is(0, "ran\n");
         rlock(start, &["run", "bar", "--", "echo", "ran"]).is(0, "ran\n");
-        let script = format!("{} ls", crate::support::RLOCK);
-        let ended = rlock(
-            start,
-            &["run", "foo", "--", crate::support::RLOCK, "run", "bar", "--", "sh", "-c", &script],
-        );
+        let words = ["run", "foo", "--", RLOCK, "run", "bar", "--", RLOCK, "ls"];
+        let ended = rlock(start, &words);
         let mut keys: Vec<&str> = ended.stdout.lines().filter_map(|line| line.split(' ').next()).collect();
         keys.sort_unstable();
         assert_eq!(keys, ["bar", "foo"], "{ended:?}");
     }
+    // The others still name a node that is down.
+    let gone = address(&two);
+    two.kill9();
+    let (ended, metrics) = printed(&format!("redis+cluster://{}", address(&one)), &[]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(metrics.get(&format!("rlock_up{{server=\"{gone}\"}}")), Some(0.0));
 }

@@ -1,15 +1,13 @@
 //! The sessions in the README and on the page of the command print what they show.
 
-use std::fs;
 use std::path::Path;
-use std::process::Stdio;
 
-use crate::support::{RLOCK, Running, program, url};
+use crate::support::{RLOCK, Running, file, program, url};
 use rlock_testkit::TestServer;
 
 /// The lines of the block of a page that begins with the command.
 fn session(page: &str) -> Vec<String> {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).expect(page);
+    let text = file(page);
     let blocks = text.split("```console\n").skip(1).filter_map(|rest| rest.split("\n```").next());
     let block = blocks.into_iter().find(|block| block.starts_with("$ rlock run")).expect("a session");
     block
@@ -33,8 +31,8 @@ fn is_as_shown(line: &str, shown: &str) -> bool {
 
 #[test]
 fn the_sessions_print_what_they_show() {
-    prints_what_it_shows("../../README.md");
     prints_what_it_shows("README.md");
+    prints_what_it_shows("crates/rlock-cli/README.md");
 }
 
 #[track_caller]
@@ -56,7 +54,7 @@ fn prints_what_it_shows(page: &str) {
     }
     let programs = Path::new(RLOCK).parent().expect("a directory").display().to_string();
     let mut command = program(&["sh"]);
-    command.args(["-c", &script]).stdin(Stdio::null()).env("REDIS_URL", url(&server));
+    command.args(["-c", &script]).env("REDIS_URL", url(&server));
     command.env("PATH", format!("{programs}:{}", std::env::var("PATH").unwrap_or_default()));
     let ended = Running::start(command).ended();
     let mut printed = ended.stdout.split("<end>\n");

@@ -5,13 +5,13 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crate::support::{
-    Files, RLOCK, Running, SOON, Signal, ask, await_end_of, await_owner, await_waiters, bare, program, rlock,
-    send_signal, start, url,
+    Files, RLOCK, Running, SOON, Signal, ask, at, await_end_of, await_owner, await_waiters, bare, program,
+    rlock, run, send_signal, start, url,
 };
 use rlock_testkit::{TestServer, eventually};
 
@@ -63,7 +63,7 @@ fn the_command_is_a_child_of_rlock_and_leads_a_group() {
     let files = Files::new();
     let script = "echo $$ $PPID $(ps -o pgid= -p $$) $(ps -o comm= -p $$) > ids; tr '\\0' ' ' < /proc/$$/cmdline > cmdline; \
         readlink /proc/$$/fd/* > fds; true";
-    let run = start(&server, &["run", "job", "--", "sh", "-c", &files.script(script)]);
+    let run = run(&server, &files, &[], script);
     let parent = run.pid().to_string();
     run.ended().is(0, "");
     let ids = files.line("ids");
@@ -83,23 +83,21 @@ fn names_and_arguments_are_bytes() {
     for name in [&b"--help"[..], b"-x", b"__launch", b"na\xffme", b"two words"] {
         let name = OsStr::from_bytes(name);
         let file = files.dir().join(name);
-        fs::write(&file, "#!/bin/sh\nprintf '<%s>' \"$0\" \"$@\"\n").unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        files.program(name, "#!/bin/sh\nprintf '<%s>' \"$0\" \"$@\"\n");
         let mut command = bare();
         command.env("PATH", &path).env("REDIS_URL", url(&server)).args(["run", "job", "--"]);
-        command.arg(name).args([OsStr::from_bytes(b"\xfe\xff"), OsStr::new("--"), OsStr::new("")]);
+        command.arg(name).args([
+            OsStr::from_bytes(b"\xfe\xff"),
+            OsStr::new("--"),
+            OsStr::new(""),
+            OsStr::new("--lease"),
+        ]);
         let output = command.output().unwrap();
-        let wanted = [b"<", file.as_os_str().as_bytes(), b"><\xfe\xff><--><>"].concat();
+        let wanted = [b"<", file.as_os_str().as_bytes(), b"><\xfe\xff><--><><--lease>"].concat();
         assert_eq!(output.stdout.escape_ascii().to_string(), wanted.escape_ascii().to_string());
         assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()), "{name:?}");
     }
-}
-
-/// The name in `argv` is the one that was typed: programs such as busybox do what it says.
-#[test]
-fn the_command_has_the_name_that_was_typed() {
-    let server = TestServer::start();
-    let files = Files::new();
+    // The name in `argv` is the one that was typed: programs such as busybox do what it says.
     symlink("/bin/sh", files.path("my shell")).unwrap();
     let typed = files.path("my shell").display().to_string();
     let ended = rlock(&server, &["run", "job", "--", &typed, "-c", "tr '\\0' '|' < /proc/$$/cmdline"]);
@@ -113,21 +111,18 @@ fn the_command_has_the_very_input_of_rlock() {
     let files = Files::new();
     fs::write(files.path("input"), "first\nsecond\nthird\n").unwrap();
     let mut command = program(&["sh", "-c", "read -r line; \"$@\"; cat", "sh", RLOCK, "run", "job", "--"]);
-    command.args(["sh", "-c", "read -r line; echo \"$line\""]).env("REDIS_URL", url(&server));
+    command
+        .args(["sh", "-c", "read -r line; echo \"$line\"; echo problem >&2"])
+        .env("REDIS_URL", url(&server));
     command.stdin(fs::File::open(files.path("input")).unwrap());
-    Running::start(command).ended().is(0, "second\nthird\n");
+    let ended = Running::start(command).ended();
+    ended.is(0, "second\nthird\n");
+    assert_eq!(ended.stderr, "problem\n");
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.write_all(b"from a socket").unwrap();
     let mut command = bare();
-    command.env("REDIS_URL", url(&server)).args([
-        "run",
-        "job",
-        "--",
-        "sh",
-        "-c",
-        "head -c 13; echo back >&0",
-    ]);
-    command.stdin(OwnedFd::from(theirs));
+    command.args(["run", "job", "--", "sh", "-c", "head -c 13; echo back >&0"]);
+    command.env("REDIS_URL", url(&server)).stdin(OwnedFd::from(theirs));
     Running::start(command).ended().is(0, "from a socket");
     let mut back = String::new();
     ours.read_to_string(&mut back).unwrap();
@@ -141,20 +136,18 @@ fn the_command_has_the_very_input_of_rlock() {
 /// An update replaces the program while it waits for a lock.
 #[test]
 fn an_executable_that_was_deleted_still_starts_the_command() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     let files = Files::new();
     fs::copy(RLOCK, files.path("rlock")).unwrap();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
     let copy = files.path("rlock").display().to_string();
     let script = files.script("echo $$ > pid; exec sleep 60");
-    let mut command = program(&[&copy, "--url", &url(&server), "run", "job", "--"]);
+    let mut command = program(&[&copy, "--url", &url(server), "run", "job", "--"]);
     command.args(["sh", "-c", &script]);
     let run = Running::start(command);
     await_waiters(client, "job", 1);
     fs::remove_file(&copy).unwrap();
-    fs::write(&copy, "#!/bin/sh\necho another version\n").unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    files.program("rlock", "#!/bin/sh\necho another version\n");
     ask::<i64>(client, "RLOCK.RELEASE job other");
     let pid = files.pid("pid");
     run.signal(Signal::KILL);
@@ -166,12 +159,10 @@ fn an_executable_that_was_deleted_still_starts_the_command() {
 /// Whether rlock is killed before, while or after the command is started.
 #[test]
 fn no_command_outlives_a_run_that_is_killed_early() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     for pause in 0..20 {
         let files = Files::new();
-        let script = files.script("echo $$ > pid; exec sleep 60");
-        let run = start(&server, &["run", "job", "--session-grace", "1s", "--", "sh", "-c", &script]);
+        let run = run(server, &files, &["--session-grace", "1s"], "echo $$ > pid; exec sleep 60");
         await_owner(client, "job");
         std::thread::sleep(Duration::from_micros(300 * pause));
         let group = fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.pid())).unwrap_or_default();
@@ -241,9 +232,7 @@ fn the_group_of_rlock_may_be_outside_its_pid_namespace() {
 #[test]
 fn only_rlock_itself_calls_its_launcher() {
     for words in [&["__launch"][..], &["__launch", "1", "echo", "ran"]] {
-        let mut command = bare();
-        command.args(words);
-        let ended = Running::start(command).ended();
+        let ended = at("", words);
         ended.is(125, "");
         ended.fails(125, &["only `rlock run` uses __launch"]);
     }

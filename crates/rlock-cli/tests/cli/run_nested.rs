@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{RLOCK, Running, ask, await_owner, bare, rlock, start, url};
+use crate::support::{
+    Ended, RLOCK, Running, ask, await_owner, await_waiters, bare, rlock, start, url, url_of,
+};
 use rlock_testkit::TestServer;
 
 /// Runs `outer`, which runs `inner`.
 #[track_caller]
-fn nested(server: &TestServer, outer: &[&str], inner: &[&str]) -> crate::support::Ended {
+fn nested(server: &TestServer, outer: &[&str], inner: &[&str]) -> Ended {
     let words = [&["run"], outer, &["--", RLOCK, "run"], inner, &["--", "echo", "ran"]].concat();
     start(server, &words).ended_within(Duration::from_secs(30))
 }
@@ -18,32 +20,18 @@ fn permits_are_for_as_many_runs_as_there_are() {
     let two = ["job", "--permits", "2"];
     nested(&server, &two, &two).is(0, "ran\n");
     nested(&server, &["job", "--permits", "1"], &["job", "--permits", "1"]).fails(125, &["around this one"]);
-    let words = [
-        &["run"],
-        &two[..],
-        &["--", RLOCK, "run"],
-        &two[..],
-        &["--", RLOCK, "run"],
-        &two[..],
-        &["--", "true"],
-    ];
-    start(&server, &words.concat()).ended_within(Duration::from_secs(30)).fails(125, &["around this one"]);
+    let third = [&two[..], &["--", RLOCK, "run"], &two[..]].concat();
+    nested(&server, &two, &third).fails(125, &["around this one"]);
     nested(&server, &two, &["job"]).fails(125, &["WRONGLOCK"]);
-    rlock(&server, &["run", "job", "--permits", "0", "--", "true"]).fails(125, &["0"]);
 }
 
 /// Each of these hung: the inner run waited for the outer, and the outer for the inner.
 #[test]
 fn a_run_that_would_wait_for_itself_is_refused() {
     let server = TestServer::start();
-    let cases: [(&[&str], &[&str]); 6] = [
-        (&["job"], &["job"]),
-        (&["job"], &["job", "--fair"]),
-        (&["job", "--fair"], &["job"]),
-        (&["job", "--read"], &["job", "--write"]),
-        (&["job", "--write"], &["job", "--read"]),
-        (&["job", "--write"], &["job", "--write"]),
-    ];
+    // All pairs of kinds are in the tests of `run/nesting.rs`.
+    let cases: [(&[&str], &[&str]); 3] =
+        [(&["job"], &["job"]), (&["job", "--fair"], &["job"]), (&["job", "--read"], &["job", "--write"])];
     for (outer, inner) in cases {
         let ended = nested(&server, outer, inner);
         ended.is(125, "");
@@ -93,13 +81,12 @@ fn deeper_and_by_another_url_it_is_the_same_lock() {
 /// A daemon that was started under a lock keeps the variable when the lock is long free.
 #[test]
 fn a_variable_that_outlives_its_run_forbids_nothing() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let ended = rlock(&server, &["run", "job", "--", "sh", "-c", "printf %s \"$RLOCK_HELD\""]);
+    let (server, client) = &mut TestServer::builder().start_and_connect();
+    let ended = rlock(server, &["run", "job", "--", "sh", "-c", "printf %s \"$RLOCK_HELD\""]);
     assert!(ended.code == Some(0) && ended.stdout.contains(",plain,"), "{ended:?}");
     let with = |value: &str| {
         let mut command = bare();
-        command.env("REDIS_URL", url(&server)).env("RLOCK_HELD", value);
+        command.env("REDIS_URL", url(server)).env("RLOCK_HELD", value);
         command.args(["run", "job", "--", "echo", "ran"]);
         Running::start(command)
     };
@@ -107,7 +94,7 @@ fn a_variable_that_outlives_its_run_forbids_nothing() {
     // Nor does it when the lock is another's by now, or when it is nonsense.
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
     let runs = [with(&ended.stdout), with("nonsense , ,,, %zz,plain,a,job")];
-    crate::support::await_waiters(client, "job", 2);
+    await_waiters(client, "job", 2);
     assert_eq!(await_owner(client, "job"), "other");
     ask::<i64>(client, "RLOCK.RELEASE job other");
     for run in runs {
@@ -119,11 +106,10 @@ fn a_variable_that_outlives_its_run_forbids_nothing() {
 #[test]
 fn without_the_permission_to_look_the_name_decides() {
     let server = TestServer::start();
-    let user = "ACL SETUSER app on >pass ~* allchannels -@all \
-        +rlock.acquire +rlock.release +rlock.renew +rlock.cancel +subscribe";
-    let admin = &mut server.connect();
-    ask::<redis::Value>(admin, &user.split_whitespace().collect::<Vec<_>>().join(" "));
-    let app = format!("redis://app:pass@127.0.0.1:{}", server.port());
+    let locks = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +subscribe";
+    let user = format!("ACL SETUSER app on >pass ~* allchannels -@all {locks}");
+    ask::<()>(&mut server.connect(), &user);
+    let app = url_of("app:pass", &server);
     nested(&server, &["job", "--url", &app], &["job", "--url", &app]).fails(125, &["around this one"]);
     nested(&server, &["job", "--url", &app], &["another", "--url", &app]).is(0, "ran\n");
 }

@@ -2,24 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Files, SOON, Signal, ask, await_end_of, await_owner, rlock, start};
+use crate::support::{Files, SOON, Signal, UNTIL_GO, ask, await_end_of, await_owner, rlock, run};
 use rlock_testkit::{TestServer, eventually};
-
-/// Works until the file `go` is there.
-const WORK: &str =
-    "echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do date +%s%3N > beat; sleep 0.05; done";
 
 #[test]
 fn the_lock_of_a_run_that_is_killed_is_free_after_the_grace() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     let files = Files::new();
-    let script = files.script(WORK);
-    let run = start(&server, &["run", "job", "--session-grace", "1s", "--", "sh", "-c", &script]);
+    let run = run(server, &files, &["--session-grace", "1s"], UNTIL_GO);
     let pid = files.pid("pid");
     await_owner(client, "job");
     let id: String = ask(client, "CLIENT LIST");
-    let tied = rlock(&server, &["status", "job"]).stdout;
+    let tied = rlock(server, &["status", "job"]).stdout;
     let client_id =
         tied.split("tied to client ").nth(1).and_then(|rest| rest.split(' ').next()).expect(&tied);
     assert!(id.contains(&format!("id={client_id} ")), "{tied}{id}");
@@ -34,11 +28,9 @@ fn the_lock_of_a_run_that_is_killed_is_free_after_the_grace() {
 
 #[test]
 fn a_broken_connection_ends_no_command() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     let files = Files::new();
-    let script = files.script(WORK);
-    let run = start(&server, &["run", "job", "--session-grace", "2s", "--", "sh", "-c", &script]);
+    let run = run(server, &files, &["--session-grace", "2s"], UNTIL_GO);
     files.pid("pid");
     for _ in 0..3 {
         // The first connection is subscribed, since `run` would have waited; those after it are not.
@@ -48,18 +40,16 @@ fn a_broken_connection_ends_no_command() {
         std::thread::sleep(Duration::from_millis(1_500));
         assert!(ask::<i64>(client, "PTTL job") > 20_000, "it is tied to another connection");
     }
-    std::fs::write(files.path("go"), "").unwrap();
+    files.go();
     run.ended().is(0, "");
 }
 
 #[test]
 fn a_server_that_hangs_ends_the_group_before_the_grace_is_over() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     let files = Files::new();
-    let script = files.script(WORK);
     // The command has a sixth of it to end in, which must be enough on a busy machine.
-    let run = start(&server, &["run", "job", "--session-grace", "8s", "--", "sh", "-c", &script]);
+    let run = run(server, &files, &["--session-grace", "8s"], UNTIL_GO);
     let pid = files.pid("pid");
     await_owner(client, "job");
     let stopped = Instant::now();
@@ -70,12 +60,4 @@ fn a_server_that_hangs_ends_the_group_before_the_grace_is_over() {
     let ended = run.ended();
     server.signal(Signal::CONT.as_raw());
     ended.fails(123, &["the lock was lost", "ending the command"]);
-}
-
-#[test]
-fn a_grace_that_leaves_no_time_is_refused() {
-    let server = TestServer::start();
-    rlock(&server, &["run", "job", "--session-grace", "900ms", "--", "true"]).fails(125, &["set 1s or more"]);
-    let too_long = ["run", "job", "--session-grace", "4s", "--grace", "2s", "--", "true"];
-    rlock(&server, &too_long).fails(125, &["quarter of the session grace", "lengthen --session-grace"]);
 }

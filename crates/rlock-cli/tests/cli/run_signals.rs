@@ -1,9 +1,6 @@
 //! `rlock run`: signals reach the whole group.
 
-use crate::support::{
-    Files, RLOCK, Running, SOON, Signal, ask, await_end_of, await_owner, program, runs, send_signal, start,
-    url,
-};
+use crate::support::{Files, RLOCK, Running, Signal, UNTIL_GO, ask, program, run, runs, send_signal, url};
 use rlock_testkit::TestServer;
 
 /// A command of several processes; two of them leave a note when they get a signal. (A pipeline, since
@@ -16,8 +13,7 @@ note leader TERM 40; note leader INT 41; note leader HUP 42; note leader USR1 43
 
 #[test]
 fn signals_are_forwarded_to_the_whole_group() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     let cases = [
         (Signal::TERM, "TERM", 40),
         (Signal::INT, "INT", 41),
@@ -26,8 +22,7 @@ fn signals_are_forwarded_to_the_whole_group() {
     ];
     for (signal, name, code) in cases {
         let files = Files::new();
-        let script = files.script(&format!("echo $$ > leader.pid; {FAMILY}"));
-        let run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
+        let run = run(server, &files, &[], &format!("echo $$ > leader.pid; {FAMILY}"));
         let pids = [files.pid("leader.pid"), files.pid("child.pid")];
         run.signal(signal);
         let ended = run.ended();
@@ -39,21 +34,17 @@ fn signals_are_forwarded_to_the_whole_group() {
     }
 }
 
-/// The script counts without `seq`: on a busy machine a slow `seq` sometimes got the signal and ended, and the command
-/// ended as if it were done.
+/// The signal ends the sleep too, which else would be the last thing that the loop did, with its code.
 #[test]
 fn a_command_may_continue_after_a_signal() {
     let server = TestServer::start();
     let files = Files::new();
-    // The signal ends the sleep too, which else would be the last thing that the loop did, with its code.
-    let script =
-        files.script("trap 'echo got >> notes' HUP; echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done; exit 0");
-    let mut run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
+    let mut run = run(&server, &files, &[], &format!("trap 'echo got >> notes' HUP; {UNTIL_GO}; exit 0"));
     files.pid("pid");
     run.signal(Signal::HUP);
     assert_eq!(files.line("notes"), "got");
     run.still_runs();
-    std::fs::write(files.path("go"), "").unwrap();
+    files.go();
     run.ended().is(0, "");
 }
 
@@ -63,8 +54,7 @@ fn a_command_may_continue_after_a_signal() {
 fn a_run_that_holds_a_lock_is_not_suspended() {
     let server = TestServer::start();
     let files = Files::new();
-    let script = files.script("echo $$ > pid; exec sleep 60");
-    let run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
+    let run = run(&server, &files, &[], "echo $$ > pid; exec sleep 60");
     let pid = files.pid("pid");
     run.signal(Signal::TSTP);
     run.tells("cannot be suspended");
@@ -82,29 +72,13 @@ fn what_nohup_ignores_stays_ignored() {
     let server = TestServer::start();
     let files = Files::new();
     let mut command = program(&["nohup", RLOCK]);
-    let script =
-        files.script("echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done");
-    command.args(["--url", &url(&server), "run", "job", "--", "sh", "-c", &script]);
-    command.stdin(std::process::Stdio::null());
+    command.args(["--url", &url(&server), "run", "job", "--", "sh", "-c", &files.script(UNTIL_GO)]);
     let mut run = Running::start(command);
     let pid = files.pid("pid");
     run.signal(Signal::HUP);
     // The command ignores it too.
     send_signal(pid, Signal::HUP);
     run.still_runs();
-    std::fs::write(files.path("go"), "").unwrap();
+    files.go();
     run.ended().is(0, "");
-}
-
-#[test]
-fn the_command_dies_with_a_run_that_is_killed() {
-    let server = TestServer::start();
-    let files = Files::new();
-    let script = files.script("echo $$ > pid; exec sleep 60");
-    let run = start(&server, &["run", "job", "--", "sh", "-c", &script]);
-    let pid = files.pid("pid");
-    await_owner(&mut server.connect(), "job");
-    run.signal(Signal::KILL);
-    assert_eq!(run.ended().signal, Some(Signal::KILL.as_raw()));
-    await_end_of(&[pid], SOON);
 }

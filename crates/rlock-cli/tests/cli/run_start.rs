@@ -2,32 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use rlock_testkit::TestServer;
+use rlock_testkit::{TestServer, free_port};
 
-use crate::support::{Running, ask, await_owner, await_waiters, bare, rlock, start};
-
-/// `rlock` with a URL of its own.
-fn at(url: &str, arguments: &[&str]) -> Running {
-    let mut command = bare();
-    command.env("REDIS_URL", url).args(arguments);
-    Running::start(command)
-}
-
-/// A port without a server, on which one can be started.
-fn free_port() -> u16 {
-    let server = TestServer::start();
-    server.port()
-}
+use crate::support::servers::url_by;
+use crate::support::{address, ask, at, await_owner, await_waiters, rlock, start, start_at, url};
 
 /// An outage at the very start was an error at once, whatever the limit of the wait.
 #[test]
 fn a_server_that_is_down_at_the_start_is_waited_for() {
     for wait in [&["--wait", "1m"][..], &[]] {
         let port = free_port();
-        let run = at(
-            &format!("redis://127.0.0.1:{port}"),
-            &[&["run", "job"], wait, &["--", "echo", "ran"]].concat(),
-        );
+        let words = [&["run", "job"], wait, &["--", "echo", "ran"]].concat();
+        let run = start_at(&format!("redis://127.0.0.1:{port}"), &words);
         run.tells(&format!("no answer from 127.0.0.1:{port}: Connection refused"));
         run.tells("still waiting");
         let _server = TestServer::builder().port(port).start();
@@ -40,10 +26,9 @@ fn a_server_that_is_down_at_the_start_is_waited_for() {
 fn a_server_of_another_protocol_is_not_waited_for() {
     let server = TestServer::start();
     let begun = Instant::now();
-    let url = format!("rediss://127.0.0.1:{}", server.port());
-    at(&url, &["run", "job", "--", "echo", "ran"]).ended().fails(125, &["accepts no TLS connections"]);
-    let url = format!("redis+sentinel://127.0.0.1:{}/app", server.port());
-    at(&url, &["run", "job", "--", "echo", "ran"]).ended().fails(125, &["is not a Sentinel"]);
+    let tls = url(&server).replace("redis", "rediss");
+    at(&tls, &["run", "job", "--", "echo", "ran"]).fails(125, &["accepts no TLS connections"]);
+    at(&url_by(&[&server]), &["run", "job", "--", "echo", "ran"]).fails(125, &["is not a Sentinel"]);
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
@@ -52,12 +37,12 @@ fn the_limit_of_the_wait_holds_for_the_server_too() {
     let port = free_port();
     let begun = Instant::now();
     let url = format!("redis://127.0.0.1:{port}");
-    let ended = at(&url, &["run", "job", "--wait", "700ms", "--", "echo", "ran"]).ended();
+    let ended = at(&url, &["run", "job", "--wait", "700ms", "--", "echo", "ran"]);
     // Not 124: no other owner holds it, as far as is known.
     ended.fails(125, &["no answer from 127.0.0.1:", "Connection refused"]);
     assert_eq!(ended.stdout, "");
     assert!((Duration::from_millis(500)..Duration::from_secs(4)).contains(&begun.elapsed()));
-    at(&url, &["run", "job", "--no-wait", "--", "echo", "ran"]).ended().fails(125, &["Connection refused"]);
+    at(&url, &["run", "job", "--no-wait", "--", "echo", "ran"]).fails(125, &["Connection refused"]);
 }
 
 /// A wait that only an outage explains ended as if another owner held the lock.
@@ -68,47 +53,18 @@ fn a_wait_that_ends_in_an_outage_names_the_server_that_is_down() {
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job other 100000");
     let run = start(&server, &["run", "job", "--wait", "4s", "--", "echo", "ran"]);
     await_waiters(client, "job", 1);
-    let address = format!("127.0.0.1:{}", server.port());
+    let address = address(&server);
     server.kill9();
     let ended = run.ended();
     ended.fails(125, &["still waiting", &format!("no answer from {address}: ")]);
     assert!(!ended.stderr.contains("shows its holder"), "{ended:?}");
 }
 
-/// The seeds of the URL were named, which are well.
-#[test]
-fn errors_name_the_server_that_is_down_and_not_the_sentinels() {
-    let primary = TestServer::start();
-    let sentinel = TestServer::builder()
-        .sentinel()
-        .conf("sentinel", format!("monitor app 127.0.0.1 {} 1", primary.port()))
-        .conf("sentinel", "down-after-milliseconds app 300000")
-        .start();
-    let address = format!("127.0.0.1:{}", primary.port());
-    let url = format!("redis+sentinel://127.0.0.1:{}/app", sentinel.port());
-    primary.kill9();
-    for arguments in [&["status", "job"][..], &["run", "job", "--no-wait", "--", "true"]] {
-        let ended = at(&url, arguments).ended();
-        ended.fails(125, &[&format!("no answer from {address}: ")]);
-        assert!(!ended.stderr.contains(&sentinel.port().to_string()), "{ended:?}");
-    }
-}
-
-#[test]
-fn a_server_that_is_drained_says_so() {
-    let server = TestServer::start();
-    ask::<redis::Value>(&mut server.connect(), "CONFIG SET rlock.accept no");
-    let ended = rlock(&server, &["run", "job", "--wait", "600ms", "--", "echo", "ran"]);
-    ended.fails(124, &["the lock job was not acquired in time: ", "rlock.accept is no"]);
-    assert!(!ended.stderr.contains("shows its holder"), "{ended:?}");
-}
-
 /// The note said that the server had not answered.
 #[test]
 fn a_server_that_refuses_renewals_is_quoted() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let run = start(&server, &["run", "job", "--lease", "4s", "--", "sleep", "600"]);
+    let (server, client) = &mut TestServer::builder().start_and_connect();
+    let run = start(server, &["run", "job", "--lease", "4s", "--", "sleep", "600"]);
     await_owner(client, "job");
     ask::<redis::Value>(client, "CONFIG SET min-replicas-to-write 1");
     let ended = run.ended();
@@ -119,9 +75,8 @@ fn a_server_that_refuses_renewals_is_quoted() {
 /// With a lease of 30 s, renewed every third of it, a fail-over of a cluster ended every job.
 #[test]
 fn the_default_lease_is_renewed_every_tenth() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let mut run = start(&server, &["run", "job", "--", "sleep", "600"]);
+    let (server, client) = &mut TestServer::builder().start_and_connect();
+    let mut run = start(server, &["run", "job", "--", "sleep", "600"]);
     await_owner(client, "job");
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(8) {
@@ -131,7 +86,7 @@ fn the_default_lease_is_renewed_every_tenth() {
         std::thread::sleep(Duration::from_millis(100));
     }
     run.still_runs();
-    let help = rlock(&server, &["run", "--help"]).stdout;
+    let help = rlock(server, &["run", "--help"]).stdout;
     for words in ["42s by default", "three quarters of that time"] {
         assert!(help.replace("\n          ", " ").contains(words), "{help}");
     }

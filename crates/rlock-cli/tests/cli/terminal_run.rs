@@ -44,8 +44,7 @@ fn a_terminal_that_stops_writers_in_the_background_does_not_stop_rlock() {
 /// A read from the background stops the whole group of the reader: also rlock, which lost its lock while its command continued.
 #[test]
 fn a_pager_beside_rlock_does_not_stop_rlock() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     let files = Files::new();
     let write = |name: &str, text: &str| fs::write(files.path(name), text).unwrap();
     write("front.sh", "front() { [ $(ps -o tpgid= -p $$) = $(ps -o pgid= -p $$) ]; }");
@@ -56,9 +55,9 @@ fn a_pager_beside_rlock_does_not_stop_rlock() {
     let script = files.script(&format!(
         ". ./front.sh; until front; do sleep 0.05; done; \
          '{RLOCK}' --url {} run job --lease 3s -- sh ./command.sh | sh ./reader.sh",
-        url(&server)
+        url(server)
     ));
-    let mut terminal = Terminal::start(&server, &["run", "outer", "--", "sh", "-c", &script], &[]);
+    let mut terminal = Terminal::start(server, &["run", "outer", "--", "sh", "-c", &script], &[]);
     let reader = files.pid("reader");
     let stopped = || (state(Path::new(&format!("/proc/{reader}"))) == Some('T')).then_some(());
     eventually("the reader to stop", SOON, stopped);

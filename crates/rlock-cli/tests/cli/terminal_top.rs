@@ -8,10 +8,6 @@ use crate::support::{Signal, ask, url};
 
 const SIZE: (u16, u16) = (80, 24);
 
-fn parser((columns, rows): (u16, u16)) -> vt100::Parser {
-    vt100::Parser::new(rows, columns, 0)
-}
-
 /// A wait for this lock that took this long, while this owner held it. The lock stays held.
 fn wait(client: &mut Connection, key: &str, owner: &str, ms: u64) {
     ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE {key} {owner} 1000000 HOLDS 1"));
@@ -24,14 +20,12 @@ fn line<'a>(lines: &'a [String], begins: &str) -> Option<&'a str> {
 
 #[test]
 fn the_table_shows_servers_locks_and_holders() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     wait(client, "invoice:7", "web@app-3:4711:0f8fad5bd9cb469f:5", 300);
     wait(client, "stock", "0f8fad5b-d9cb-469f-a165-70867728950e:42", 100);
     ask::<redis::Value>(client, "RLOCK.ACQUIRE invoice:7 carol:1 1000");
-    let mut terminal = Terminal::sized(SIZE, &server, &["top", "--interval", "200ms"], &[]);
-    let screen = &mut parser(SIZE);
-    let lines = terminal.screen(screen, |lines| lines.iter().any(|line| line.starts_with("stock ")));
+    let mut terminal = Terminal::at(SIZE, &url(server), &["top", "--interval", "200ms"], &[]);
+    let lines = terminal.screen(|lines| lines.iter().any(|line| line.starts_with("stock ")));
     assert!(
         lines[0].starts_with("rlock top  1 server, 0 waiters") && lines[0].ends_with("by waited"),
         "{lines:#?}"
@@ -53,9 +47,9 @@ fn the_table_shows_servers_locks_and_holders() {
     // Then a waiter, and rates.
     let waiter = client;
     ask::<redis::Value>(waiter, "RLOCK.ACQUIRE invoice:7 dave:1 1000 ENQUEUE 0 news");
-    terminal.screen(screen, |lines| lines[0].contains("1 server, 1 waiter "));
+    terminal.screen(|lines| lines[0].contains("1 server, 1 waiter "));
     let mut number = 0;
-    terminal.screen(screen, |lines| {
+    terminal.screen(|lines| {
         // Before each screen, since a rate is that of one interval.
         for _ in 0..20 {
             number += 1;
@@ -70,45 +64,43 @@ fn the_table_shows_servers_locks_and_holders() {
 
 #[test]
 fn keys_sort_filter_pause_and_quit() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     wait(client, "a", "anna:1", 300);
     wait(client, "b", "berta:1", 50);
     wait(client, "b", "berta:1", 50);
-    let mut terminal = Terminal::sized(SIZE, &server, &["top", "--interval", "100ms"], &[]);
-    let screen = &mut parser(SIZE);
+    let mut terminal = Terminal::at(SIZE, &url(server), &["top", "--interval", "100ms"], &[]);
     let order = |lines: &[String]| {
         let of = |lock: &str| lines.iter().position(|line| line.starts_with(lock));
         Some((of("a ")?, of("b ")?))
     };
-    terminal.screen(screen, |lines| order(lines).is_some_and(|(a, b)| a < b));
+    terminal.screen(|lines| order(lines).is_some_and(|(a, b)| a < b));
     // Waited, waiters, longest, waits.
     for (key, sorted) in [("s", "by waiters"), ("s", "by longest"), ("s", "by waits")] {
         terminal.type_text(key);
-        terminal.screen(screen, |lines| lines[0].ends_with(sorted));
+        terminal.screen(|lines| lines[0].ends_with(sorted));
     }
-    terminal.screen(screen, |lines| order(lines).is_some_and(|(a, b)| b < a));
+    terminal.screen(|lines| order(lines).is_some_and(|(a, b)| b < a));
     terminal.type_text("/berta");
-    terminal.screen(screen, |lines| {
+    terminal.screen(|lines| {
         line(lines, "a ").is_none() && line(lines, "b ").is_some() && lines[23].starts_with("filter: berta")
     });
     terminal.type_text("x\x7f\r");
-    terminal.screen(screen, |lines| lines[23].contains("/ filter: berta"));
+    terminal.screen(|lines| lines[23].contains("/ filter: berta"));
     terminal.type_text("\x1b");
-    terminal.screen(screen, |lines| order(lines).is_some());
+    terminal.screen(|lines| order(lines).is_some());
     terminal.type_text("/nothing\r");
-    terminal.screen(screen, |lines| line(lines, "No lock matches.").is_some());
+    terminal.screen(|lines| line(lines, "No lock matches.").is_some());
     terminal.type_text("\x1b");
-    terminal.screen(screen, |lines| order(lines).is_some());
+    terminal.screen(|lines| order(lines).is_some());
     // While it is paused nothing changes; afterwards all is new.
     terminal.type_text("p");
-    terminal.screen(screen, |lines| lines[0].ends_with("paused") && order(lines).is_some());
+    terminal.screen(|lines| lines[0].ends_with("paused") && order(lines).is_some());
     wait(client, "c", "clara:1", 50);
     std::thread::sleep(std::time::Duration::from_millis(500));
     terminal.type_text("j");
-    terminal.screen(screen, |lines| line(lines, "c ").is_none());
+    terminal.screen(|lines| line(lines, "c ").is_none());
     terminal.type_text("p");
-    terminal.screen(screen, |lines| line(lines, "c ").is_some() && lines[0].ends_with("by waits"));
+    terminal.screen(|lines| line(lines, "c ").is_some() && lines[0].ends_with("by waits"));
     terminal.type_text("\x03");
     let (code, text) = terminal.ended();
     // The user's own screen is back, and what was typed before is seen.
@@ -117,8 +109,7 @@ fn keys_sort_filter_pause_and_quit() {
 
 #[test]
 fn it_fits_terminals_of_any_size() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     for number in 0..60 {
         let key = format!("{}:{number:02}", "x".repeat(number));
         ask::<redis::Value>(
@@ -127,48 +118,29 @@ fn it_fits_terminals_of_any_size() {
         );
         ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE {key} b 1"));
     }
-    let mut terminal = Terminal::sized(SIZE, &server, &["top", "--interval", "100ms", "--sort", "name"], &[]);
-    terminal.screen(&mut parser(SIZE), |lines| line(lines, ":00").is_some());
+    let mut terminal =
+        Terminal::at(SIZE, &url(server), &["top", "--interval", "100ms", "--sort", "name"], &[]);
+    terminal.screen(|lines| line(lines, ":00").is_some());
     for size in [(50, 10), (20, 5), (200, 60), (1, 1), (80, 24)] {
         terminal.resize(size);
         // After another size everything is drawn anew.
         terminal.shows("\x1b[2J");
     }
-    let screen = &mut parser(SIZE);
-    terminal.screen(screen, |lines| line(lines, ":00").is_some());
+    terminal.screen(|lines| line(lines, ":00").is_some());
     // The last one is in the last line of the table.
     terminal.type_text(&"\x1b[6~".repeat(9));
-    let lines = terminal.screen(screen, |lines| lines[22].contains(":59 "));
+    let lines = terminal.screen(|lines| lines[22].contains(":59 "));
     assert!(lines[22].contains('…') && lines[22].ends_with("28950e:1"), "{lines:#?}");
     terminal.type_text("\x1b[H");
-    terminal.screen(screen, |lines| line(lines, ":00").is_some());
+    terminal.screen(|lines| line(lines, ":00").is_some());
 }
 
 #[test]
 fn a_signal_restores_the_terminal() {
     let server = TestServer::start();
     let mut terminal = Terminal::start(&server, &["top"], &[("NO_COLOR", "1")]);
-    terminal.screen(&mut parser(SIZE), |lines| line(lines, "No lock has cost any waiting.").is_some());
+    terminal.screen(|lines| line(lines, "No lock has cost any waiting.").is_some());
     terminal.signal(Signal::TERM);
     let (code, text) = terminal.ended();
     assert!(code == Some(0) && text.contains("\x1b[?1049l"), "{code:?} {text:?}");
-}
-
-/// A server that is gone is a red line; when it is back, its locks are.
-#[test]
-fn an_outage_is_a_line_of_the_table() {
-    let server = TestServer::start();
-    let (port, at) = (server.port(), url(&server));
-    wait(&mut server.connect(), "job", "anna:1", 50);
-    let mut terminal = Terminal::at(SIZE, &at, &["top", "--interval", "100ms"], &[]);
-    let screen = &mut parser(SIZE);
-    terminal.screen(screen, |lines| line(lines, "job ").is_some());
-    let data = server.kill9();
-    let lines = terminal.screen(screen, |lines| lines[0].contains(", 1 without an answer"));
-    assert!(lines[2].contains("no answer from 127.0.0.1:") && line(&lines, "job ").is_none(), "{lines:#?}");
-    let colour = screen.screen().cell(2, 0).expect("a cell").fgcolor();
-    assert_eq!(colour, vt100::Color::Idx(1));
-    let server = TestServer::builder().port(port).dir(data).start();
-    wait(&mut server.connect(), "other", "berta:1", 50);
-    terminal.screen(screen, |lines| line(lines, "other ").is_some() && !lines[0].contains("without"));
 }

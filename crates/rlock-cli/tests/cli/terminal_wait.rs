@@ -3,18 +3,17 @@
 use std::time::{Duration, Instant};
 
 use crate::support::terminal::Terminal;
-use crate::support::{SOON, ask, await_waiters, rlock, start};
+use crate::support::{SOON, ask, await_waiters, rlock, start, url_of};
 use rlock_testkit::{Subscriber, TestServer};
 
 #[test]
 fn a_wait_shows_the_holder_and_the_waiters_before() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let _listener = Subscriber::channel(&server, "news");
+    let (server, client) = &mut TestServer::builder().start_and_connect();
+    let _listener = Subscriber::channel(server, "news");
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 1000000");
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job bob:1 1000000 ENQUEUE 0 news");
     let begin = Instant::now();
-    let mut terminal = Terminal::start(&server, &["run", "job", "--", "echo", "ran"], &[]);
+    let mut terminal = Terminal::start(server, &["run", "job", "--", "echo", "ran"], &[]);
     terminal.shows("rlock: waiting for the lock job, held by alice:1; 1 waiter before this one (");
     assert!(begin.elapsed() >= Duration::from_secs(1), "a short wait is not worth a word");
     ask::<i64>(client, "RLOCK.RELEASE job alice:1");
@@ -31,16 +30,15 @@ fn a_wait_shows_the_holder_and_the_waiters_before() {
 
 #[test]
 fn a_wait_that_ends_otherwise_ends_its_line_too() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 1000000");
     let arguments = ["run", "job", "--wait", "3s", "--", "echo", "ran"];
-    let mut terminal = Terminal::start(&server, &arguments, &[]);
+    let mut terminal = Terminal::start(server, &arguments, &[]);
     terminal.shows("held by alice:1; next in the queue (");
     let (code, text) = terminal.ended();
     assert_eq!(code, Some(124));
     assert!(text.contains("s)\x1b[K\r\nrlock: the lock job was not acquired in time"), "{text:?}");
-    let mut terminal = Terminal::start(&server, &["run", "job", "--", "echo", "ran"], &[]);
+    let mut terminal = Terminal::start(server, &["run", "job", "--", "echo", "ran"], &[]);
     terminal.shows("held by alice:1; next in the queue (");
     terminal.type_text("\x03");
     let (code, text) = terminal.ended();
@@ -50,15 +48,12 @@ fn a_wait_that_ends_otherwise_ends_its_line_too() {
 /// A user that may not read locks still sees that it waits.
 #[test]
 fn without_the_permission_a_wait_shows_less() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let user = "ACL SETUSER app on >pass ~job &rlock:grants:* -@all \
-        +rlock.acquire +rlock.release +rlock.renew +rlock.cancel +subscribe";
-    ask::<redis::Value>(client, &user.split_whitespace().collect::<Vec<_>>().join(" "));
+    let (server, client) = &mut TestServer::builder().start_and_connect();
+    let locks = "+rlock.acquire +rlock.release +rlock.renew +rlock.cancel +subscribe";
+    ask::<()>(client, &format!("ACL SETUSER app on >pass ~job &rlock:grants:* -@all {locks}"));
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 1000000");
-    let app = format!("redis://app:pass@127.0.0.1:{}", server.port());
-    let arguments = ["--url", &app, "run", "job", "--", "echo", "ran"];
-    let mut terminal = Terminal::start(&server, &arguments, &[]);
+    let arguments = ["--url", &url_of("app:pass", server), "run", "job", "--", "echo", "ran"];
+    let mut terminal = Terminal::start(server, &arguments, &[]);
     terminal.shows("rlock: waiting for the lock job (");
     ask::<i64>(client, "RLOCK.RELEASE job alice:1");
     let (code, text) = terminal.ended();
@@ -67,16 +62,12 @@ fn without_the_permission_a_wait_shows_less() {
 
 #[test]
 fn only_a_terminal_has_a_line_that_changes() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE job alice:1 1000000");
-    let run = start(&server, &["run", "job", "--wait", "3s", "--", "echo", "ran"]);
-    let (dumb, json) = (
-        &["run", "job", "--wait", "3s", "--", "true"],
-        &["--json", "run", "job", "--wait", "3s", "--", "true"],
-    );
-    let mut dumb = Terminal::start(&server, dumb, &[("TERM", "dumb")]);
-    let mut json = Terminal::start(&server, json, &[]);
+    let run = start(server, &["run", "job", "--wait", "3s", "--", "echo", "ran"]);
+    let words = ["--json", "run", "job", "--wait", "3s", "--", "true"];
+    let mut dumb = Terminal::start(server, &words[1..], &[("TERM", "dumb")]);
+    let mut json = Terminal::start(server, &words, &[]);
     await_waiters(client, "job", 3);
     let ended = run.ended_within(SOON);
     let lines = |text: &str| text.matches("waiting for the lock job, held by alice:1; ").count();
@@ -86,5 +77,5 @@ fn only_a_terminal_has_a_line_that_changes() {
         assert!(code == Some(124) && lines(&text) == 1, "{text:?}");
     }
     ask::<i64>(client, "RLOCK.RELEASE job alice:1");
-    rlock(&server, &["run", "job", "--", "true"]).is(0, "");
+    rlock(server, &["run", "job", "--", "true"]).is(0, "");
 }

@@ -1,7 +1,7 @@
 //! `rlock watch` on terminals of any size.
 
-use crate::support::ask;
 use crate::support::terminal::Terminal;
+use crate::support::{ask, url};
 use rlock_testkit::{Subscriber, TestServer};
 
 /// What a picture begins and ends with: no wrapping, the first line, nothing left of the last picture.
@@ -23,9 +23,8 @@ fn watch_redraws() {
 /// Owners of 46 characters made lines wrap, and the first lines left the terminal.
 #[test]
 fn every_picture_fits_the_terminal() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let _listener = Subscriber::channel(&server, "news");
+    let (server, client) = &mut TestServer::builder().start_and_connect();
+    let _listener = Subscriber::channel(server, "news");
     let owner = |number: u32| format!("0f8fad5b-d9cb-469f-a165-{number:012}:1234567");
     // Twenty waiters, and more changes than a picture shows.
     ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE job {} 1000000", owner(0)));
@@ -33,7 +32,7 @@ fn every_picture_fits_the_terminal() {
         ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE job {} 1000000 ENQUEUE 0 news", owner(number)));
     }
     for (columns, rows) in [(80, 24), (50, 10), (20, 5), (200, 60)] {
-        let mut terminal = Terminal::sized((columns, rows), &server, &["watch", "job"], &[]);
+        let mut terminal = Terminal::at((columns, rows), &url(server), &["watch", "job"], &[]);
         for lease in (2_000_000..).step_by(1_000_000).take(9) {
             fits(&terminal.picture(FRAME, |_| true), (columns, rows));
             ask::<redis::Value>(client, &format!("RLOCK.RENEW job {} {lease}", owner(0)));
@@ -46,11 +45,10 @@ fn every_picture_fits_the_terminal() {
 
 #[test]
 fn a_terminal_that_is_resized_is_drawn_anew() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     let owner = "0f8fad5b-d9cb-469f-a165-70867728950e:1234567";
     ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE job {owner} 1000000"));
-    let mut terminal = Terminal::sized((100, 24), &server, &["watch", "job"], &[]);
+    let mut terminal = Terminal::at((100, 24), &url(server), &["watch", "job"], &[]);
     let shortened = |lines: &[String]| lines[1].contains('…') && lines[1].contains(":1234567");
     terminal.picture(FRAME, |lines| lines.len() > 5 && shortened(lines));
     for size in [(50, 10), (160, 30), (30, 8)] {
@@ -69,13 +67,12 @@ fn a_terminal_that_is_resized_is_drawn_anew() {
 /// A lock's name is as long as its user likes, and so is the list of readers.
 #[test]
 fn long_names_and_many_holders_fit() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     let key = format!("invoices:{}:7", "x".repeat(300));
     for number in 0..30 {
         ask::<redis::Value>(client, &format!("RLOCK.ACQUIRE {key} reader:{number} 1000000 READ"));
     }
-    let mut terminal = Terminal::sized((50, 10), &server, &["watch", &key], &[]);
+    let mut terminal = Terminal::at((50, 10), &url(server), &["watch", &key], &[]);
     let lines = terminal.picture(FRAME, |lines| lines.len() > 5);
     assert!(lines.iter().all(|line| line.chars().count() <= 50) && lines.len() < 10, "{lines:#?}");
     assert!(lines[0].starts_with("invoices:") && lines[0].contains("…"), "{lines:#?}");

@@ -1,38 +1,33 @@
 //! `rlock top --once`, for scripts and for a look without a terminal.
 
+use rlock_testkit::TestServer;
 use rlock_testkit::clients::cluster::Cluster;
 use rlock_testkit::commands::{say, story};
-use rlock_testkit::{TestServer, eventually};
 
-use crate::support::{Running, SOON, ask, bare, rlock, url};
+use crate::support::{address, ask, at, rlock, url_of};
 
-/// Three nodes of a cluster, each with a third of the slots.
-fn cluster() -> [TestServer; 3] {
-    let node =
-        || TestServer::builder().conf("cluster-enabled", "yes").conf("cluster-node-timeout", "60000").start();
-    let nodes = [node(), node(), node()];
-    let mut clients = nodes.each_ref().map(TestServer::connect);
-    for (number, slots) in ["0 5460", "5461 10922", "10923 16383"].into_iter().enumerate() {
-        let epoch = format!("CLUSTER SET-CONFIG-EPOCH {}", number + 1);
-        story(&mut clients[number], &[(&epoch, "OK"), (&format!("CLUSTER ADDSLOTSRANGE {slots}"), "OK")]);
-    }
-    for node in &nodes[1..] {
-        story(&mut clients[0], &[(&format!("CLUSTER MEET 127.0.0.1 {}", node.port()), "OK")]);
-    }
-    for client in &mut clients {
-        eventually("the nodes to agree", SOON, || {
-            let info = say(client, "CLUSTER INFO");
-            (info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")).then_some(())
-        });
-    }
-    nodes
+/// Prints the tables after a tenth of a second.
+const ONCE: [&str; 4] = ["top", "--once", "--interval", "100ms"];
+
+fn is_the_same_in_json(server: &TestServer) {
+    let objects = rlock(server, &[&ONCE[..], &["--json"]].concat()).json();
+    let [object] = &objects[..] else { panic!("{objects:?}") };
+    assert_eq!(object["server"], address(server));
+    assert_eq!((&object["waiters"], &object["rates"]["timeouts"]), (&0.into(), &0.0.into()));
+    let job = &object["locks"][0];
+    assert_eq!(
+        (&job["db"], &job["key"], &job["waits"], &job["waiters"]),
+        (&0.into(), &"job".into(), &1.into(), &0.into())
+    );
+    assert!(job["waited_ms"].as_u64() >= Some(30) && job["longest_ms"] == job["waited_ms"], "{job}");
+    let process = serde_json::json!({"name": "web", "host": "app-3", "pid": 4711});
+    assert_eq!((&job["holders"], &job["holder"]["process"]), (&1.into(), &process));
 }
 
 #[test]
 fn prints_the_tables_once() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    let empty = rlock(&server, &["top", "--once", "--interval", "100ms"]);
+    let (server, client) = &mut TestServer::builder().start_and_connect();
+    let empty = rlock(server, &ONCE);
     assert!(empty.stdout.ends_with("\nNo lock has cost any waiting.\n"), "{empty:?}");
     story(
         client,
@@ -46,7 +41,7 @@ fn prints_the_tables_once() {
             ("RLOCK.ACQUIRE other b 1 WRITE", "null"),
         ],
     );
-    let ended = rlock(&server, &["top", "--once", "--interval", "100ms"]);
+    let ended = rlock(server, &ONCE);
     let lines: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!((ended.code, lines.len()), (Some(0), 6), "{ended:?}");
     let words = |line: &str| line.split_whitespace().map(str::to_string).collect::<Vec<_>>();
@@ -54,7 +49,7 @@ fn prints_the_tables_once() {
         words(lines[0]),
         ["SERVER", "ACQUIRED/s", "DENIED/s", "HAND-OFFS/s", "TIME-OUTS/s", "WAITERS"]
     );
-    let address = format!("127.0.0.1:{}", server.port());
+    let address = address(server);
     assert_eq!(words(lines[1]), [&address, "0.0", "0.0", "0.0", "0.0", "0"]);
     let job = words(lines[4]);
     assert_eq!(
@@ -62,78 +57,35 @@ fn prints_the_tables_once() {
         ("job", &"0".to_string(), &["1", "1", "web@app-3:4711"].map(String::from)[..])
     );
     assert!(lines[5].starts_with("[3] other ") && lines[5].ends_with(" +1"), "{ended:?}");
-    let filtered =
-        rlock(&server, &["top", "--once", "--interval", "100ms", "--filter", "other", "--sort", "name"]);
+    is_the_same_in_json(server);
+    let filtered = rlock(server, &[&ONCE[..], &["--filter", "other", "--sort", "name"]].concat());
     assert!(!filtered.stdout.contains("job") && filtered.stdout.contains("[3] other"), "{filtered:?}");
-}
-
-#[test]
-fn json_has_an_object_for_each_server() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
-    story(
-        client,
-        &[
-            ("RLOCK.ACQUIRE job web@app-3:4711:0f8fad5bd9cb469f:5 100000", "[1, 100000, 0]"),
-            ("RLOCK.ACQUIRE job b 1 BLOCK 30", "null"),
-        ],
-    );
-    let objects = rlock(&server, &["top", "--once", "--json", "--interval", "100ms"]).json();
-    let [object] = &objects[..] else { panic!("{objects:?}") };
-    assert_eq!(object["server"], format!("127.0.0.1:{}", server.port()));
-    assert_eq!((&object["waiters"], &object["rates"]["timeouts"]), (&0.into(), &0.0.into()));
-    let job = &object["locks"][0];
-    assert_eq!(
-        (&job["db"], &job["key"], &job["waits"], &job["waiters"]),
-        (&0.into(), &"job".into(), &1.into(), &0.into())
-    );
-    assert!(job["waited_ms"].as_u64() >= Some(30) && job["longest_ms"] == job["waited_ms"], "{job}");
-    let process = serde_json::json!({"name": "web", "host": "app-3", "pid": 4711});
-    assert_eq!((&job["holders"], &job["holder"]["process"]), (&1.into(), &process));
 }
 
 /// As an operator would: three servers, a stuck lock, a herd, and a server that dies.
 #[test]
 fn a_cluster_is_shown_from_any_node() {
-    let [one, two, three] = cluster();
-    // `b`, `a`, `c` are in slots of the first, the second and the third server.
+    let mut cluster = Cluster::start(3);
+    let keys = [0, 1, 2].map(|number| cluster.lock_on(number, 'a'));
     let owner = "batch@db-1:99:0f8fad5bd9cb469f:1";
-    for (node, key) in [(&one, "b"), (&two, "c"), (&three, "a")] {
-        let client = &mut node.connect();
-        story(
-            client,
-            &[
-                (&format!("RLOCK.ACQUIRE {key} {owner} 1000000"), "[1, 1000000, 0]"),
-                (&format!("RLOCK.ACQUIRE {key} b:1 1 BLOCK 30"), "null"),
-            ],
-        );
+    for (node, key) in cluster.primaries.iter().zip(&keys) {
+        let held = format!("RLOCK.ACQUIRE {key} {owner} 1000000");
+        let waited = format!("RLOCK.ACQUIRE {key} b:1 1 BLOCK 30");
+        story(&mut node.connect(), &[(&held, "[1, 1000000, 0]"), (&waited, "null")]);
     }
-    let url = format!("redis+cluster://127.0.0.1:{}", two.port());
-    let top = |arguments: &[&str]| {
-        let mut command = bare();
-        command.args(["--url", &url, "top", "--once", "--interval", "100ms"]).args(arguments);
-        Running::start(command).ended()
-    };
-    let ended = top(&[]);
+    let url = format!("redis+cluster://{}", address(&cluster.primaries[1]));
+    let ended = at(&url, &ONCE);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    for key in ["a", "b", "c"] {
-        assert!(
-            ended
-                .stdout
-                .lines()
-                .any(|line| line.starts_with(&format!("{key} ")) && line.ends_with("batch@db-1:99")),
-            "{ended:?}"
-        );
+    for key in &keys {
+        let is_row = |line: &str| line.starts_with(&format!("{key} ")) && line.ends_with("batch@db-1:99");
+        assert!(ended.stdout.lines().any(is_row), "{ended:?}");
     }
-    let dead = three.port();
-    drop(three.kill9());
-    let ended = top(&["--json"]);
+    let dead = address(&cluster.primaries[2]);
+    cluster.kill(2);
+    let ended = at(&url, &[&ONCE[..], &["--json"]].concat());
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let objects = ended.json();
-    let object = objects
-        .iter()
-        .find(|object| object["server"] == format!("127.0.0.1:{dead}"))
-        .expect("the dead server");
+    let object = objects.iter().find(|object| object["server"] == dead).expect("the dead server");
     assert!(object["error"].as_str().is_some_and(|error| error.starts_with("no answer from")), "{object}");
     assert_eq!((objects.len(), &object["rates"]), (3, &serde_json::Value::Null));
 }
@@ -143,16 +95,12 @@ fn a_cluster_is_shown_from_any_node() {
 fn a_lock_that_moved_is_shown_once() {
     let cluster = Cluster::start(2);
     let lock = cluster.lock_on(0, 'a');
-    let denied = |number: usize| {
-        ask::<redis::Value>(
-            &mut cluster.primaries[number].connect(),
-            &format!("RLOCK.ACQUIRE {lock} bob:1 1000"),
-        );
+    let acquire = |number: usize, words: &str| {
+        let line = format!("RLOCK.ACQUIRE {lock} {words}");
+        ask::<redis::Value>(&mut cluster.primaries[number].connect(), &line);
     };
     let rows = || {
-        let mut command = bare();
-        command.args(["--url", &cluster.url(), "top", "--once", "--json", "--interval", "100ms"]);
-        let servers = Running::start(command).ended().json();
+        let servers = at(&cluster.url(), &[&ONCE[..], &["--json"]].concat()).json();
         let rows = servers.iter().flat_map(|server| {
             let (address, locks) = (&server["server"], server["locks"].as_array().expect("locks"));
             locks.iter().map(move |row| format!("{} {} {}", address, row["key"], row["holder"]["owner"]))
@@ -160,16 +108,16 @@ fn a_lock_that_moved_is_shown_once() {
         rows.collect::<Vec<_>>()
     };
     let row_on =
-        |number: usize| format!("\"127.0.0.1:{}\" \"{lock}\" \"alice:1\"", cluster.primaries[number].port());
-    ask::<redis::Value>(&mut cluster.primaries[0].connect(), &format!("RLOCK.ACQUIRE {lock} alice:1 600000"));
-    denied(0);
+        |number: usize| format!("\"{}\" \"{lock}\" \"alice:1\"", address(&cluster.primaries[number]));
+    acquire(0, "alice:1 600000");
+    acquire(0, "bob:1 1000");
     assert_eq!(rows(), [row_on(0)]);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(cluster.move_slot_of(&lock, 0, 1, async || ()));
     let table = say(&mut cluster.primaries[0].connect(), "RLOCK.HOT");
     assert!(table.contains(&lock), "the node has forgotten it: {table}");
     assert_eq!(rows(), [""; 0]);
-    denied(1);
+    acquire(1, "bob:1 1000");
     assert_eq!(rows(), [row_on(1)]);
 }
 
@@ -178,17 +126,9 @@ fn errors_say_what_to_do() {
     let server = TestServer::start();
     let usage = rlock(&server, &["top"]);
     usage.fails(125, &["the live table needs a terminal", "add --once"]);
-    rlock(&server, &["top", "--json"]).fails(125, &["--json needs --once"]);
-    rlock(&server, &["top", "--once", "--interval", "5ms"]).fails(125, &["set 100ms or more"]);
-    let bare = TestServer::builder().without_module().start();
-    rlock(&bare, &["top", "--once"]).fails(125, &["the module rlock is not loaded on", "loadmodule"]);
+    let eye = url_of("eye:secret", &server);
     ask::<()>(&mut server.connect(), "ACL SETUSER eye on >secret ~* +info +rlock.info");
-    let url = url(&server).replace("redis://", "redis://eye:secret@");
-    let mut command = crate::support::bare();
-    command.args(["--url", &url, "top", "--once"]);
-    Running::start(command).ended().fails(125, &["rlock.hot", "+rlock.hot"]);
+    at(&eye, &["top", "--once"]).fails(125, &["rlock.hot", "+rlock.hot"]);
     ask::<()>(&mut server.connect(), "ACL SETUSER eye +rlock.hot +select");
-    let mut command = crate::support::bare();
-    command.args(["--url", &url, "top", "--once", "--interval", "100ms"]);
-    assert_eq!(Running::start(command).ended().code, Some(0));
+    assert_eq!(at(&eye, &ONCE).code, Some(0));
 }

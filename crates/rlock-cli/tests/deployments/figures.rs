@@ -94,17 +94,11 @@ fn store(change: impl FnOnce(&mut Figures)) {
 }
 
 fn measured<T>(figures: T, seed: Option<u64>) -> Measured<T> {
-    let text = |program: &str, words: &[&str]| {
-        let output = Command::new(program).args(words).output().expect("a program that runs");
-        String::from_utf8(output.stdout).expect("UTF-8").trim().to_string()
-    };
-    let server = rlock_testkit::TestServer::start().info("server");
-    let field = |name: &str| server.get(name).cloned().unwrap_or_default();
-    let server = match field("valkey_version") {
-        version if version.is_empty() => format!("Redis {}", field("redis_version")),
-        version => format!("Valkey {version}"),
-    };
-    Measured { date: text("date", &["-u", "+%Y-%m-%d"]), server, seed, figures }
+    let date = Command::new("date").args(["-u", "+%Y-%m-%d"]).output().expect("a program that runs");
+    let date = String::from_utf8(date.stdout).expect("UTF-8").trim().to_string();
+    let version = rlock_testkit::TestServer::start().version();
+    let server = format!("{:?} {}.{}.{}", version.name, version.major, version.minor, version.patch);
+    Measured { date, server, seed, figures }
 }
 
 /// The page with these figures.

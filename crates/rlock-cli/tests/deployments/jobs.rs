@@ -5,20 +5,16 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use redis::Connection;
 use rlock_testkit::clients::cluster::{self, Cluster};
 use rlock_testkit::{TestServer, eventually, wait_for_replicas_in_sync};
-use support::{Running, Signal, ask, await_owner, bare, renewed};
+use support::servers::{replica, sentinel, url_by};
+use support::{Running, Signal, ask, await_owner, renewed, start_at};
 
 /// Longer than the job can last without contact.
 const FAILED_OVER: Duration = Duration::from_secs(60);
 
-/// A command under a lock, with a URL of its own.
-fn job(url: &str) -> Running {
-    let mut command = bare();
-    command.env("REDIS_URL", url).args(["run", "job", "--", "sleep", "600"]);
-    Running::start(command)
-}
+/// A command under a lock.
+const JOB: [&str; 5] = ["run", "job", "--", "sleep", "600"];
 
 /// Waits until the lock is renewed at the new primary, and shows that the job continues there. Prints how long that took.
 #[track_caller]
@@ -30,18 +26,14 @@ fn goes_on(what: &str, mut job: Running, began: Instant, new: &TestServer, befor
     job.ended().is(143, "");
 }
 
-fn own(client: &mut Connection) -> String {
-    await_owner(client, "job")
-}
-
 #[test]
 fn a_job_survives_a_fail_over_of_a_cluster_with_the_default_time_out() {
     let mut cluster = Cluster::start_failing_after(3, 15_000);
     let slot = cluster::slot(&mut cluster.primaries[0].connect(), "job");
     // As the slots are shared out.
     let holder = (0..3).rev().find(|number| number * 16_384 / 3 <= slot).expect("a primary");
-    let job = job(&cluster.url());
-    own(&mut cluster.primaries[holder].connect());
+    let job = start_at(&cluster.url(), &JOB);
+    await_owner(&mut cluster.primaries[holder].connect(), "job");
     let replica = &cluster.replicas[holder];
     wait_for_replicas_in_sync(&cluster.primaries[holder], replica);
     let before = renewed(replica).expect("a replica that answers");
@@ -53,17 +45,8 @@ fn a_job_survives_a_fail_over_of_a_cluster_with_the_default_time_out() {
 #[test]
 fn a_job_survives_a_fail_over_by_sentinels_with_the_default_time_out() {
     let primary = TestServer::start();
-    let replica = TestServer::builder().conf("replicaof", format!("127.0.0.1 {}", primary.port())).start();
-    wait_for_replicas_in_sync(&primary, &replica);
-    let sentinels: Vec<TestServer> = (0..3)
-        .map(|_| {
-            TestServer::builder()
-                .sentinel()
-                .conf("sentinel", format!("monitor app 127.0.0.1 {} 2", primary.port()))
-                .conf("sentinel", "down-after-milliseconds app 30000")
-                .start()
-        })
-        .collect();
+    let replica = replica(&primary);
+    let sentinels = [(); 3].map(|()| sentinel(&primary, 2, 30_000));
     for sentinel in &sentinels {
         eventually("the Sentinel to know the others", FAILED_OVER, || {
             let others: Vec<redis::Value> = ask(&mut sentinel.connect(), "SENTINEL SENTINELS app");
@@ -71,9 +54,8 @@ fn a_job_survives_a_fail_over_by_sentinels_with_the_default_time_out() {
             (others.len() == 2 && replicas.len() == 1).then_some(())
         });
     }
-    let hosts: Vec<String> = sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port())).collect();
-    let job = job(&format!("redis+sentinel://{}/app", hosts.join(",")));
-    own(&mut primary.connect());
+    let job = start_at(&url_by(&sentinels.each_ref()), &JOB);
+    await_owner(&mut primary.connect(), "job");
     wait_for_replicas_in_sync(&primary, &replica);
     let before = renewed(&replica).expect("a replica that answers");
     let began = Instant::now();

@@ -10,7 +10,7 @@ use rlock_testkit::clients::watched::{FAILED_OVER, Member, Watched, await_heir};
 use rlock_testkit::{Door, TestServer, eventually};
 
 use crate::figures::{self, Recovery};
-use crate::support::{Files, Running, SOON, Signal, await_waiters, bare, renewed};
+use crate::support::{Files, Running, SOON, Signal, await_waiters, renewed, start_at};
 
 /// That of a leader election in Kubernetes: `--leader-elect-lease-duration`.
 const LEASE: Duration = Duration::from_secs(15);
@@ -49,10 +49,7 @@ fn lead(url: &str, options: Options, log: &Path, name: &str) -> Running {
     let log = log.display();
     let script =
         format!("trap 'echo {name} ends >>{log}; exit 0' TERM; echo {name} begins >>{log}; sleep 600 & wait");
-    let mut command = bare();
-    command.env("REDIS_URL", url).args(["lead", "cluster"]).args(options.words());
-    command.args(["--", "sh", "-c", &script]);
-    Running::start(command)
+    start_at(url, &[&["lead", "cluster"], options.words(), &["--", "sh", "-c", &script]].concat())
 }
 
 fn terms(log: &Path) -> Vec<String> {

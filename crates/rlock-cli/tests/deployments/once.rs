@@ -18,7 +18,7 @@ use rlock_testkit::clients;
 use rlock_testkit::clients::watched::{Member, Watched, await_heir};
 
 use crate::figures::{self, Starts};
-use crate::support::{Files, Running, Signal, ask, bare};
+use crate::support::{Files, Running, Signal, ask, start_at};
 
 /// `--at-least` and the lease: a machine that dies does not end the hold sooner.
 const AT_LEAST: Duration = Duration::from_secs(8);
@@ -138,15 +138,9 @@ fn round(times: usize, random: &mut Rng, sum: &mut Starts, faults: &mut Vec<Stri
 fn start_all(url: &str, log: &str, job: usize, number: usize, due: Instant, random: &mut Rng) -> Due {
     sleep(due.saturating_duration_since(Instant::now()));
     let at = now();
-    let mut machines: Vec<(Duration, Option<Duration>)> = LATENESS
-        .iter()
-        .map(|most| {
-            (
-                up_to(random, *most),
-                (random.u8(..DIES) == 0).then(|| up_to(random, Duration::from_millis(400))),
-            )
-        })
-        .collect();
+    let death =
+        |random: &mut Rng| (random.u8(..DIES) == 0).then(|| up_to(random, Duration::from_millis(400)));
+    let mut machines: Vec<_> = LATENESS.iter().map(|most| (up_to(random, *most), death(random))).collect();
     machines.sort_unstable();
     let running: Vec<_> = machines
         .into_iter()
@@ -168,21 +162,11 @@ fn start_all(url: &str, log: &str, job: usize, number: usize, due: Instant, rand
 }
 
 fn start(url: &str, log: &str, job: usize, number: usize) -> Running {
-    let mut command = bare();
-    let name = format!("report:{job}");
-    let script = format!("echo {number} $TOKEN >>'{log}'; sleep 0.05");
-    let keep = format!("{}s", AT_LEAST.as_secs());
-    command.env("REDIS_URL", url).args([
-        "run",
-        &name,
-        "--no-wait",
-        "--conflict-exit-code",
-        "0",
-        "--lease",
-        &keep,
-    ]);
-    command.args(["--at-least", &keep, "--fence-env", "TOKEN", "--", "sh", "-c", &script]);
-    Running::start(command)
+    let key = format!("report:{job}");
+    let (keep, script) =
+        (format!("{}s", AT_LEAST.as_secs()), format!("echo {number} $TOKEN >>'{log}'; sleep 0.05"));
+    let once = ["run", &key, "--no-wait", "--conflict-exit-code", "0", "--lease", &keep, "--at-least", &keep];
+    start_at(url, &[&once[..], &["--fence-env", "TOKEN", "--", "sh", "-c", &script]].concat())
 }
 
 /// Cuts the replicas off, kills the primary a second later, and waits until another one has taken over. Also returns the servers.

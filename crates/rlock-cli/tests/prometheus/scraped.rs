@@ -17,14 +17,13 @@ use support::metrics::Exporter;
 
 #[test]
 fn promtool_finds_no_fault_in_the_metrics() {
-    let server = TestServer::start();
-    let client = &mut server.connect();
+    let (server, client) = &mut TestServer::builder().start_and_connect();
     ask::<redis::Value>(client, "RLOCK.ACQUIRE lock alice 60000");
     assert_eq!(
-        Waiting::start(&server, &["RLOCK.ACQUIRE", "lock", "bob", "60000", "BLOCK", "20"]).answer(),
+        Waiting::start(server, &["RLOCK.ACQUIRE", "lock", "bob", "60000", "BLOCK", "20"]).answer(),
         "null"
     );
-    let metrics = Exporter::of(&server).scrape();
+    let metrics = Exporter::of(server).scrape();
     assert!(metrics.0.contains("rlock_hot_lock_waits_total"), "all metrics are there");
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])

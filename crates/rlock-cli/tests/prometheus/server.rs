@@ -2,20 +2,16 @@
 
 use std::fs;
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 use rlock_testkit::{DataDir, eventually, free_port};
 use serde_json::Value;
 
-use crate::support::SOON;
 use crate::support::metrics::{Exporter, dashboard, read, send};
-
-const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging");
+use crate::support::{Running, SOON, file, program};
 
 /// A Prometheus that scrapes an exporter each second, with the alerts: a minute of theirs is a second here.
 pub(crate) struct Prometheus {
-    child: Child,
+    _running: Running,
     address: String,
     _data: DataDir,
 }
@@ -47,18 +43,14 @@ impl Prometheus {
             exporter.address()
         );
         fs::write(data.path().join("prometheus.yml"), configuration).unwrap();
-        let rules = fs::read_to_string(Path::new(PACKAGING).join("prometheus/rlock.rules.yml")).unwrap();
-        fs::write(data.path().join("rlock.rules.yml"), sixty_times_faster(&rules)).unwrap();
+        let rules = sixty_times_faster(&file("packaging/prometheus/rlock.rules.yml"));
+        fs::write(data.path().join("rlock.rules.yml"), rules).unwrap();
         let address = format!("127.0.0.1:{}", free_port());
-        let child = Command::new("prometheus")
-            .current_dir(data.path())
-            .args(["--config.file=prometheus.yml", "--storage.tsdb.path=data"])
-            .arg(format!("--web.listen-address={address}"))
-            .stdout(Stdio::null())
-            .stderr(fs::File::create(data.path().join("log")).unwrap())
-            .spawn()
-            .expect("prometheus");
-        let prometheus = Prometheus { child, address, _data: data };
+        let mut command =
+            program(&["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data"]);
+        command.current_dir(data.path()).arg(format!("--web.listen-address={address}"));
+        let running = Running::start(command);
+        let prometheus = Prometheus { _running: running, address, _data: data };
         eventually("Prometheus to be ready", SOON, || {
             TcpStream::connect(&prometheus.address).ok()?;
             (read(send(&prometheus.address, "GET", "/-/ready", "")).status == 200).then_some(())
@@ -120,13 +112,6 @@ impl Prometheus {
         let groups = data["groups"].as_array().unwrap().iter();
         let rules = groups.flat_map(|group| group["rules"].as_array().unwrap());
         rules.filter(|rule| rule["health"] != "ok").cloned().collect()
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -13,9 +13,9 @@ use rlock_testkit::{TestServer, eventually};
 
 use crate::report::Report;
 use crate::server::{Alert, Prometheus, queries};
-use crate::support::metrics::{Exporter, address};
+use crate::support::metrics::Exporter;
 use crate::support::terminal::Terminal;
-use crate::support::{Running, SOON, await_owner, bare, state, url};
+use crate::support::{SOON, address, at, await_owner, start_at, state, url};
 
 /// Both are in slots of the first primary: a lock that is stuck is found also beside others that are busy.
 const STUCK: &str = "report:daily";
@@ -25,15 +25,6 @@ const MOVED: &str = "mail:queue";
 
 /// Clients of the herd.
 const MANY: usize = 24;
-
-const SIZE: (u16, u16) = (80, 24);
-
-/// `rlock` with the cluster's URL.
-fn rlock(url: &str, arguments: &[&str]) -> Running {
-    let mut command = bare();
-    command.env("REDIS_URL", url).args(arguments);
-    Running::start(command)
-}
 
 /// Clients that all want one lock for a moment, again and again. A fail-over interrupts them, as it does all clients of a cluster.
 struct Crowd {
@@ -148,12 +139,12 @@ fn an_operator_finds_what_is_wrong() {
     let cluster_url = cluster.url();
     let servers: Vec<String> = cluster.servers().map(address).collect();
     let [one, two, three, _, _, heir] = &servers[..] else { panic!("{servers:?}") };
-    let exporter = Exporter::start(&cluster_url);
+    let exporter = Exporter::start(&cluster_url, &[]);
     let prometheus = Prometheus::of(&exporter);
     let mut report = Report::new(&servers);
 
     // A command that stops; the `rlock run` around it renews the lock.
-    let holder = rlock(&cluster_url, &["run", STUCK, "--", "sh", "-c", "kill -STOP $$"]);
+    let holder = start_at(&cluster_url, &["run", STUCK, "--", "sh", "-c", "kill -STOP $$"]);
     eventually("a stopped holder", SOON, || (state_of_child(holder.pid()) == Some('T')).then_some(()));
     report.hides(&holder);
     let owners = (1..=3).map(|number| format!("batch@db-2:97:9c02e6f7b1a84d35:{number}"));
@@ -163,9 +154,9 @@ fn an_operator_finds_what_is_wrong() {
 
     let owners = (0..MANY).map(|number| format!("shop@web-{}:318:4be17c9a03d25f86:{number}", number % 3 + 1));
     let _herd = Crowd::start(&cluster.primaries[0], HERD, owners.collect());
-    let _holds = rlock(&cluster_url, &["run", MOVED, "--", "sleep", "600"]);
+    let _holds = start_at(&cluster_url, &["run", MOVED, "--", "sleep", "600"]);
     await_owner(&mut cluster.primaries[2].connect(), MOVED);
-    let _follows = rlock(&cluster_url, &["run", MOVED, "--", "true"]);
+    let _follows = start_at(&cluster_url, &["run", MOVED, "--", "true"]);
     let named = |lock: &str, server: &str| format!("{lock} on {server}");
     await_value(&prometheus, "Waiters by hot lock", &named(HERD, one), |waiters| waiters >= 10.0);
     await_value(&prometheus, "Ended waits by hot lock", &named(HERD, one), |rate| rate > 1.0);
@@ -174,15 +165,14 @@ fn an_operator_finds_what_is_wrong() {
     await_alerts(&prometheus, &[stuck[0], stuck[1], ["RlockWaitersGrow", "", one]]);
     every_query_answers(&prometheus);
 
-    let mut terminal = Terminal::at(SIZE, &cluster_url, &["top", "--interval", "200ms"], &[]);
-    let screen = &mut vt100::Parser::new(SIZE.1, SIZE.0, 0);
+    let mut terminal = Terminal::at((80, 24), &cluster_url, &["top", "--interval", "200ms"], &[]);
     let row = |lines: &[String], lock: &str| lines.iter().position(|line| line.starts_with(lock));
-    terminal.screen(screen, |lines| {
+    terminal.screen(|lines| {
         let herd = row(lines, HERD);
         herd.is_some() && herd < row(lines, STUCK) && row(lines, MOVED).is_some()
     });
     cluster.kill(2);
-    terminal.screen(screen, |lines| {
+    terminal.screen(|lines| {
         let dead = lines[2].starts_with(&format!("no answer from {three}: Connection refused"));
         let others = row(lines, one).is_some() && row(lines, two).is_some();
         dead && others
@@ -190,9 +180,9 @@ fn an_operator_finds_what_is_wrong() {
             && row(lines, HERD).is_some()
             && row(lines, STUCK).is_some()
     });
-    report.draw(screen.screen());
+    report.draw(terminal.cells());
     // The replica takes over: the red line ends, and the waiters of the lock are where it is now.
-    terminal.screen(screen, |lines| {
+    terminal.screen(|lines| {
         !lines[0].contains("without") && row(lines, heir).is_some() && row(lines, MOVED).is_some()
     });
     drop(terminal);
@@ -212,7 +202,7 @@ fn an_operator_finds_what_is_wrong() {
     assert!(prometheus.broken_rules().is_empty(), "{:?}", prometheus.broken_rules());
     report.record(&alerts(&prometheus), &prometheus);
 
-    let status = rlock(&cluster_url, &["status", STUCK]).ended().stdout;
+    let status = at(&cluster_url, &["status", STUCK]).stdout;
     assert_eq!(process_of(&status), holder.pid());
     assert_eq!(state_of_child(process_of(&status)), Some('T'));
     report.add("$ rlock status report:daily", &status);

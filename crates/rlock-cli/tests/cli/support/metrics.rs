@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use rlock_testkit::{TestServer, eventually};
 use serde_json::Value;
 
-use super::{Ended, Running, SOON, bare, url};
+use super::{Ended, Running, SOON, address, at, start_at, url};
 
 /// Metrics in Prometheus' text format.
 #[derive(Debug)]
@@ -46,10 +46,6 @@ impl Metrics {
     }
 }
 
-pub(crate) fn address(server: &TestServer) -> String {
-    format!("127.0.0.1:{}", server.port())
-}
-
 /// What [`Metrics::servers`] is for these.
 pub(crate) fn each(servers: &[(&TestServer, &str)]) -> BTreeSet<(String, String)> {
     servers.iter().map(|(server, value)| (address(server), (*value).to_string())).collect()
@@ -58,9 +54,7 @@ pub(crate) fn each(servers: &[(&TestServer, &str)]) -> BTreeSet<(String, String)
 /// What `rlock dashboard` prints.
 #[track_caller]
 pub(crate) fn dashboard() -> Value {
-    let mut command = bare();
-    command.arg("dashboard");
-    let ended = Running::start(command).ended();
+    let ended = at("", &["dashboard"]);
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{ended:?}");
     serde_json::from_str(&ended.stdout).expect("JSON")
 }
@@ -68,9 +62,7 @@ pub(crate) fn dashboard() -> Value {
 /// Runs `rlock metrics` with a URL.
 #[track_caller]
 pub(crate) fn printed(url: &str, arguments: &[&str]) -> (Ended, Metrics) {
-    let mut command = bare();
-    command.env("REDIS_URL", url).arg("metrics").args(arguments);
-    let ended = Running::start(command).ended();
+    let ended = at(url, &[&["metrics"], arguments].concat());
     let metrics = Metrics(ended.stdout.clone());
     (ended, metrics)
 }
@@ -93,19 +85,12 @@ impl Exporter {
     /// Starts one for the servers of this one.
     #[track_caller]
     pub(crate) fn of(server: &TestServer) -> Exporter {
-        Exporter::start(&url(server))
+        Exporter::start(&url(server), &[])
     }
 
     #[track_caller]
-    pub(crate) fn start(url: &str) -> Exporter {
-        Exporter::start_with(url, &[])
-    }
-
-    #[track_caller]
-    pub(crate) fn start_with(url: &str, arguments: &[&str]) -> Exporter {
-        let mut command = bare();
-        command.env("REDIS_URL", url).args(["exporter", "--listen", "127.0.0.1:0"]).args(arguments);
-        let running = Running::start(command);
+    pub(crate) fn start(url: &str, arguments: &[&str]) -> Exporter {
+        let running = start_at(url, &[&["exporter", "--listen", "127.0.0.1:0"], arguments].concat());
         let address = eventually("the exporter's address", SOON, || {
             let told = running.told();
             let (_, rest) = told.split_once("serves http")?.1.split_once("://")?;

@@ -3,23 +3,27 @@
 #![allow(dead_code, reason = "each file of tests uses its own part")]
 
 pub(crate) mod metrics;
+pub(crate) mod servers;
 pub(crate) mod terminal;
-pub(crate) mod tls;
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use redis::{Connection, FromRedisValue};
+use redis::Connection;
+pub(crate) use rlock_testkit::clients::run as ask;
+use rlock_testkit::waiting::queue;
 use rlock_testkit::{DataDir, TestServer, eventually};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub(crate) use rustix::process::Signal;
-use rustix::process::{Pid, kill_process};
+use rustix::process::{Pid, PidfdFlags, kill_process, pidfd_open};
 
 /// How long anything may take that needs no particular time.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
@@ -94,22 +98,56 @@ pub(crate) fn program(words: &[&str]) -> Command {
     command
 }
 
+/// The text of a file of this repository.
+#[track_caller]
+pub(crate) fn file(path: &str) -> String {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+pub(crate) fn address(server: &TestServer) -> String {
+    format!("127.0.0.1:{}", server.port())
+}
+
 pub(crate) fn url(server: &TestServer) -> String {
-    format!("redis://127.0.0.1:{}", server.port())
+    format!("redis://{}", address(server))
+}
+
+/// The URL with a login: `user:password`.
+pub(crate) fn url_of(login: &str, server: &TestServer) -> String {
+    format!("redis://{login}@{}", address(server))
 }
 
 /// Runs the program against a server.
 #[track_caller]
 pub(crate) fn rlock<A: AsRef<OsStr>>(server: &TestServer, arguments: &[A]) -> Ended {
-    start(server, arguments).ended()
+    at(&url(server), arguments)
 }
 
 /// Starts the program against a server.
 #[track_caller]
 pub(crate) fn start<A: AsRef<OsStr>>(server: &TestServer, arguments: &[A]) -> Running {
+    start_at(&url(server), arguments)
+}
+
+/// Runs the program with a URL.
+#[track_caller]
+pub(crate) fn at<A: AsRef<OsStr>>(url: &str, arguments: &[A]) -> Ended {
+    start_at(url, arguments).ended()
+}
+
+/// Starts the program with a URL.
+#[track_caller]
+pub(crate) fn start_at<A: AsRef<OsStr>>(url: &str, arguments: &[A]) -> Running {
     let mut command = bare();
-    command.env("REDIS_URL", url(server)).args(arguments);
+    command.env("REDIS_URL", url).args(arguments);
     Running::start(command)
+}
+
+/// Starts `rlock run job` with these options, and a script in the directory of these files.
+#[track_caller]
+pub(crate) fn run(server: &TestServer, files: &Files, options: &[&str], script: &str) -> Running {
+    start(server, &[&["run", "job"], options, &["--", "sh", "-c", &files.script(script)]].concat())
 }
 
 impl Running {
@@ -166,13 +204,28 @@ impl Running {
 
     #[track_caller]
     pub(crate) fn ended_within(mut self, within: Duration) -> Ended {
-        let status: ExitStatus =
-            eventually("the program to end", within, || self.child.try_wait().expect("an own child"));
+        await_end(Pid::from_child(&self.child), within);
+        let status = self.child.wait().expect("an own child");
         for stream in [&self.stdout, &self.stderr] {
             eventually("the end of its output", SOON, || stream.reader.is_finished().then_some(()));
         }
         let (stdout, stderr) = (self.stdout.so_far(), self.stderr.so_far());
         Ended { code: status.code(), signal: status.signal(), stdout, stderr }
+    }
+
+    /// The line of this number of its output, once it is whole.
+    #[track_caller]
+    pub(crate) fn prints(&self, number: usize) -> String {
+        eventually("a line of its output", SOON, || {
+            let text = self.printed();
+            let line = text.split_inclusive('\n').nth(number)?;
+            line.strip_suffix('\n').map(str::to_string)
+        })
+    }
+
+    /// Its output so far.
+    pub(crate) fn printed(&self) -> String {
+        self.stdout.so_far()
     }
 
     /// Its standard error so far.
@@ -215,6 +268,11 @@ impl Stream {
     }
 }
 
+/// A script that notes its process id, and works until [`Files::go`], for a minute at most. It counts without `seq`: on a busy machine
+/// a slow `seq` sometimes got the signal of a test and ended, and the command ended as if it were done.
+pub(crate) const UNTIL_GO: &str =
+    "echo $$ > pid; n=0; until [ -e go ] || [ $((n+=1)) -gt 1200 ]; do sleep 0.05; done";
+
 /// A directory for the files that commands leave for tests.
 pub(crate) struct Files(DataDir);
 
@@ -229,6 +287,18 @@ impl Files {
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
+    }
+
+    /// Lets [`UNTIL_GO`] end.
+    pub(crate) fn go(&self) {
+        fs::write(self.path("go"), "").expect("a file");
+    }
+
+    /// Writes a program, which is a script.
+    pub(crate) fn program(&self, name: impl AsRef<Path>, script: &str) {
+        let path = self.0.path().join(name);
+        fs::write(&path, script).expect("a file");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permissions");
     }
 
     /// A script for `sh -c`, run in this directory.
@@ -269,18 +339,17 @@ pub(crate) fn state(directory: &Path) -> Option<char> {
 
 #[track_caller]
 pub(crate) fn await_end_of(pids: &[i32], within: Duration) {
-    eventually("the processes to end", within, || (!pids.iter().any(|pid| runs(*pid))).then_some(()));
+    pids.iter().for_each(|pid| await_end(Pid::from_raw(*pid).expect("a process id"), within));
 }
 
-/// What the server answers.
+/// Waits until a process has ended, collected or not; the system reports it, so that nothing polls.
 #[track_caller]
-pub(crate) fn ask<T: FromRedisValue>(client: &mut Connection, line: &str) -> T {
-    let mut words = line.split(' ');
-    let mut command = redis::cmd(words.next().unwrap());
-    words.for_each(|word| {
-        command.arg(word);
-    });
-    command.query(client).unwrap_or_else(|error| panic!("{line}: {error}"))
+fn await_end(pid: Pid, within: Duration) {
+    // It may be gone.
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let within = Timespec::try_from(within).expect("a short time");
+    let ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&within)).expect("a process");
+    assert!(ended == 1, "waited {within:?} in vain for the end of the process {pid:?}");
 }
 
 /// The owner of a lock, once it is held.
@@ -292,14 +361,7 @@ pub(crate) fn await_owner(client: &mut Connection, key: &str) -> String {
 /// Waits until a lock has `count` waiters.
 #[track_caller]
 pub(crate) fn await_waiters(client: &mut Connection, key: &str, count: usize) {
-    eventually("the waiters", SOON, || (waiters(client, key) == count).then_some(()));
-}
-
-pub(crate) fn waiters(client: &mut Connection, key: &str) -> usize {
-    let info: Vec<redis::Value> = ask(client, &format!("RLOCK.INFO {key} LIMIT 0"));
-    let name = redis::Value::BulkString(b"waiter-count".to_vec());
-    let place = info.iter().position(|value| *value == name).expect("waiter-count");
-    redis::from_redis_value(info[place + 1].clone()).unwrap()
+    eventually("the waiters", SOON, || (queue(client, key).len() == count).then_some(()));
 }
 
 /// How many renewals the server has counted; `None` if it cuts the connection, as Sentinels make a server do that they promote.

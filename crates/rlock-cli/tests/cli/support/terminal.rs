@@ -2,19 +2,19 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Instant;
 
-use rlock_testkit::{TestServer, eventually};
+use rlock_testkit::TestServer;
 use rustix::process::{Pid, kill_process};
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use super::{RLOCK, SOON, Signal, program, url};
+use super::{RLOCK, SOON, Signal, await_end, program, url};
 
 /// The program in a session of its own, with a terminal that the test types on and reads.
 pub(crate) struct Terminal {
@@ -22,26 +22,16 @@ pub(crate) struct Terminal {
     keyboard: File,
     screen: Receiver<String>,
     seen: String,
+    parser: vt100::Parser,
 }
 
 impl Terminal {
     #[track_caller]
     pub(crate) fn start(server: &TestServer, arguments: &[&str], environment: &[(&str, &str)]) -> Terminal {
-        Terminal::sized((80, 24), server, arguments, environment)
+        Terminal::at((80, 24), &url(server), arguments, environment)
     }
 
-    /// As [`Terminal::start`], with these columns and rows.
-    #[track_caller]
-    pub(crate) fn sized(
-        size: (u16, u16),
-        server: &TestServer,
-        arguments: &[&str],
-        environment: &[(&str, &str)],
-    ) -> Terminal {
-        Terminal::at(size, &url(server), arguments, environment)
-    }
-
-    /// As [`Terminal::sized`], for servers that a URL names.
+    /// As [`Terminal::start`], with these columns and rows, for servers that a URL names.
     #[track_caller]
     pub(crate) fn at(
         size: (u16, u16),
@@ -49,13 +39,9 @@ impl Terminal {
         arguments: &[&str],
         environment: &[(&str, &str)],
     ) -> Terminal {
-        let (keyboard, theirs) = open(size);
         let mut command = program(&["setsid", "--ctty", RLOCK]);
-        command.args(arguments).env("REDIS_URL", url).env("TERM", "xterm");
-        command.envs(environment.iter().copied());
-        let copy = || Stdio::from(theirs.try_clone().expect("a copy"));
-        command.stdin(copy()).stdout(copy()).stderr(copy());
-        let child = command.spawn().expect("rlock");
+        command.args(arguments).env("TERM", "xterm").envs(environment.iter().copied());
+        let (keyboard, child) = spawn(command, size, url);
         let mut output = keyboard.try_clone().expect("a copy");
         let (sender, screen) = channel();
         thread::spawn(move || {
@@ -71,7 +57,7 @@ impl Terminal {
                 }
             }
         });
-        Terminal { child, keyboard, screen, seen: String::new() }
+        Terminal { child, keyboard, screen, seen: String::new(), parser: parser(size) }
     }
 
     /// Sends a signal to the program.
@@ -82,8 +68,9 @@ impl Terminal {
     }
 
     /// Gives the terminal another size, as a user does that drags its corner.
-    pub(crate) fn resize(&self, size: (u16, u16)) {
+    pub(crate) fn resize(&mut self, size: (u16, u16)) {
         set_size(&self.keyboard, size);
+        self.parser = parser(size);
     }
 
     /// The lines of the next whole picture between `begin` and `end` that is as wanted, without colours.
@@ -110,19 +97,15 @@ impl Terminal {
         }
     }
 
-    /// Reads on until the whole screen of this size is as wanted, and returns its lines.
+    /// Reads on until the whole screen is as wanted, and returns its lines.
     #[track_caller]
-    pub(crate) fn screen(
-        &mut self,
-        parser: &mut vt100::Parser,
-        mut wanted: impl FnMut(&[String]) -> bool,
-    ) -> Vec<String> {
+    pub(crate) fn screen(&mut self, mut wanted: impl FnMut(&[String]) -> bool) -> Vec<String> {
         let by = Instant::now() + SOON;
         loop {
-            parser.process(self.seen.as_bytes());
+            self.parser.process(self.seen.as_bytes());
             self.seen.clear();
-            let (_, columns) = parser.screen().size();
-            let lines: Vec<String> = parser.screen().rows(0, columns).collect();
+            let (_, columns) = self.parser.screen().size();
+            let lines: Vec<String> = self.parser.screen().rows(0, columns).collect();
             if wanted(&lines) {
                 return lines;
             }
@@ -131,6 +114,11 @@ impl Terminal {
                 Err(error) => panic!("{error}: another screen, at last {lines:#?}"),
             }
         }
+    }
+
+    /// The screen as it was returned last.
+    pub(crate) fn cells(&self) -> &vt100::Screen {
+        self.parser.screen()
     }
 
     pub(crate) fn type_text(&mut self, text: &str) {
@@ -155,7 +143,8 @@ impl Terminal {
     /// Waits for the end, and returns the code and all output that was not checked.
     #[track_caller]
     pub(crate) fn ended(&mut self) -> (Option<i32>, String) {
-        let status = eventually("the program to end", SOON, || self.child.try_wait().expect("an own child"));
+        await_end(Pid::from_child(&self.child), SOON);
+        let status = self.child.wait().expect("an own child");
         // Until no process has the terminal any more.
         loop {
             match self.screen.recv_timeout(SOON) {
@@ -176,15 +165,22 @@ impl Drop for Terminal {
     }
 }
 
-/// A new terminal: its keyboard and screen, and what a program gets of it.
+fn parser((columns, rows): (u16, u16)) -> vt100::Parser {
+    vt100::Parser::new(rows, columns, 0)
+}
+
+/// Starts a program with a new terminal; its keyboard and screen, and the process.
 #[track_caller]
-pub(crate) fn open(size: (u16, u16)) -> (File, OwnedFd) {
+pub(crate) fn spawn(mut command: Command, size: (u16, u16), url: &str) -> (File, Child) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let keyboard = openpt(flags).expect("a terminal");
     unlockpt(&keyboard).expect("its lock");
     let theirs = ioctl_tiocgptpeer(&keyboard, flags).expect("its other side");
     set_size(&keyboard, size);
-    (keyboard.into(), theirs)
+    let copy = || Stdio::from(theirs.try_clone().expect("a copy"));
+    command.stdin(copy()).stdout(copy()).stderr(copy()).env("REDIS_URL", url);
+    let child = command.spawn().expect("rlock");
+    (keyboard.into(), child)
 }
 
 #[track_caller]
