@@ -324,7 +324,7 @@ pub(crate) const GIVEN: [&str; 8] = [
 ];
 
 /// Calls that are denied, find their result already true, or are errors.
-pub(crate) const CHANGES_NOTHING: [(&str, &str); 32] = [
+pub(crate) const CHANGES_NOTHING: [(&str, &str); 33] = [
     ("RLOCK.ACQUIRE lock bob 100000", "null"),
     ("RLOCK.ACQUIRE lock bob 100000 HOLDS 1", "null"),
     ("RLOCK.ACQUIRE lock alice 100000 HOLDS 4", "null"),
@@ -356,6 +356,7 @@ pub(crate) const CHANGES_NOTHING: [(&str, &str); 32] = [
     ("RLOCK.ACQUIRE written b 100000 WRITE", "null"),
     ("RLOCK.RELEASE written b READ", "null"),
     ("RLOCK.ACQUIRE shared a 1000 READ HOLDS 1", "[1, ~100000, 0]"),
+    ("RLOCK.RELEASE shared a READ HOLDS 1", "0"),
     ("RLOCK.ACQUIRE shared a 100000 WRITE", "null"),
 ];
 

@@ -80,6 +80,7 @@ fn call() -> impl Strategy<Value = Vec<Vec<u8>>> {
         "READ",
         "write",
         "FAIR",
+        "SESSION 0",
         "SESSION 1000",
         "PERMITS 2",
         "LIMIT 0",
