@@ -152,6 +152,10 @@ fn words_are_given_once_and_with_their_value() {
         ("RLOCK.RELEASE lock me ALL ALL", "ALL"),
         ("RLOCK.RELEASE lock me LEASE 5 all LEASE 5", "LEASE"),
         ("RLOCK.INFO lock LIMIT 1 LIMIT 1", "LIMIT"),
+        ("RLOCK.ACQUIRE lock me 100000 BLOCK 1 BLOCK 1", "BLOCK"),
+        ("RLOCK.ACQUIRE lock me 100000 FENCED fenced", "FENCED"),
+        ("RLOCK.ACQUIRE lock me 100000 FAIR FAIR", "FAIR"),
+        ("RLOCK.ACQUIRE lock me 100000 WRITE write", "WRITE"),
     ] {
         client.story(&[(line, &format!("!ERR {word} appears twice; use it once"))]);
     }
@@ -160,6 +164,8 @@ fn words_are_given_once_and_with_their_value() {
         ("RLOCK.RELEASE lock me holds", "HOLDS"),
         ("RLOCK.RELEASE lock me ALL LEASE", "LEASE"),
         ("RLOCK.INFO lock LIMIT", "LIMIT"),
+        ("RLOCK.ACQUIRE lock me 100000 BLOCK", "BLOCK"),
+        ("RLOCK.ACQUIRE lock me 100000 ENQUEUE", "ENQUEUE"),
     ] {
         client.story(&[(line, &format!("!ERR {word} needs a value"))]);
     }

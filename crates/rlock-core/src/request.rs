@@ -302,7 +302,3 @@ impl<'a> ForceRelease<'a> {
         Ok(Self { owner })
     }
 }
-
-#[cfg(test)]
-#[path = "request_tests.rs"]
-mod tests;

@@ -34,34 +34,3 @@ impl Hot {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(words: &str) -> Result<Hot, Error> {
-        Hot::parse(words.split_whitespace().map(str::as_bytes))
-    }
-
-    #[test]
-    fn shows_all_or_some_or_empties_the_table() {
-        let cases = [
-            ("", Ok(Hot::Show { limit: None })),
-            ("LIMIT 1", Ok(Hot::Show { limit: Some(1) })),
-            ("limit 4294967295", Ok(Hot::Show { limit: Some(10_000) })),
-            ("Reset", Ok(Hot::Reset)),
-            ("LIMIT", Err(Error::MissingValue("LIMIT"))),
-            ("LIMIT 0", Err(Error::BadLimit { least: 1 })),
-            ("LIMIT x", Err(Error::BadLimit { least: 1 })),
-            ("LIMIT 1 LIMIT 2", Err(Error::RepeatedOption("LIMIT"))),
-            ("RESET RESET", Err(Error::RepeatedOption("RESET"))),
-            ("RESET LIMIT 1", Err(Error::LimitAndReset)),
-            ("LIMIT 1 RESET", Err(Error::LimitAndReset)),
-            ("FAIR", Err(Error::UnknownOption(b"FAIR".to_vec()))),
-            ("RESET 7", Err(Error::UnknownOption(b"7".to_vec()))),
-        ];
-        for (words, expected) in cases {
-            assert_eq!(parse(words), expected, "{words}");
-        }
-    }
-}
