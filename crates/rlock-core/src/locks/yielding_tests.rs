@@ -3,7 +3,7 @@
 use super::super::tests::{lock, waiter};
 use super::super::{Locks, Waiter};
 use super::{Turns, Yielding};
-use crate::types::{LeaseMs, Mode, MonoMs, UnixMs, Wanted};
+use crate::types::{LeaseMs, MonoMs, UnixMs, Wanted};
 
 const fn counting(admitted: u32, since: u64, last: u64) -> Yielding {
     Yielding::Counting { admitted, since: MonoMs(since), last: MonoMs(last) }
