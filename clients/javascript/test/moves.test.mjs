@@ -1,4 +1,4 @@
-// Servers that are demoted while they run: the clients leave them. With both drivers.
+// Servers that are demoted while they run: the clients leave them, and no lock has two holders. With both drivers.
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createConnection, createServer } from "node:net";
@@ -140,6 +140,34 @@ async function service() {
 }
 
 describe("behind Sentinels", { timeout: 240_000 }, () => {
+  test("a planned fail-over: nothing is lost, and no second owner is granted the lock", async () => {
+    const all = await service();
+    const clients = await Promise.all(BEHIND.map(({ connect }) => connected(connect, all.nodes, { lease: 3_000 })));
+    const held = await Promise.all(clients.map((client, number) => client.lock(`a${number}`).acquire()));
+    const waiting = clients.map((client, number) => client.lock(`a${1 - number}`).acquire({ timeout: 30_000 }));
+    await until("they wait", async () => field(await ask(all.first.port, "RLOCK.INFO", "a0"), "waiter-count") === 1);
+    await until("they wait", async () => field(await ask(all.first.port, "RLOCK.INFO", "a1"), "waiter-count") === 1);
+    await all.failOver();
+    await all.promoted();
+    const start = performance.now();
+    for (const name of ["a0", "a1"])
+      await until("they wait at the new one", async () => field(await ask(all.second.port, "RLOCK.INFO", name), "waiter-count") === 1);
+    const moved = performance.now() - start;
+    const other = await ioredis.Client.connect(all.second.url);
+    const end = performance.now() + 6_000;
+    while (performance.now() < end) {
+      for (const name of ["a0", "a1"]) await assert.rejects(other.lock(name).tryAcquire(), { name: "Denied" });
+      for (const each of held) each.check();
+      await sleep(200);
+    }
+    assert(moved < 3_000 + stall(), `moved after ${moved} ms`);
+    for (const each of held) await each.release();
+    for (const each of await Promise.all(waiting)) await each.release();
+    await until("they are free", async () => (await ask(all.second.port, "EXISTS", "a0", "a1")) === 0);
+    await Promise.all([...clients, other].map((client) => client.close()));
+    await all.stop();
+  });
+
   test("a Sentinel that was cut off is outvoted, also where it is the only one in the settings", async () => {
     const all = await service();
     // It can neither publish nor subscribe, on the servers and at the others: they never hear of it, nor it of the fail-over.

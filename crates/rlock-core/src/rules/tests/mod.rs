@@ -6,7 +6,7 @@ mod end_session;
 use super::*;
 use crate::decision::{Admission, KeyChange};
 use crate::request::{Acquire, Release};
-use crate::types::{LeaseMs, Owner, Wanted};
+use crate::types::{LeaseMs, Owner, PermitLimit, Wanted};
 use crate::view::{Need, Others};
 
 const NOW: UnixMs = UnixMs(1_000_000);
@@ -147,6 +147,16 @@ fn a_rule_asks_for_other_owners_only_if_the_answer_depends_on_them() {
     ] {
         assert!(matches!(take(view, wanted), Ok(Step::Done(_))), "{view:?} {wanted:?}");
     }
+    let out = |members| View {
+        kind: Kind::Permits,
+        others: Others::Permits { members, living: None, first_end: at(1), last_end: at(LEFT) },
+        key_end: ENDS,
+        ..FREE
+    };
+    let one_of_three = Wanted::Permit(PermitLimit::new(3).expect("a limit"));
+    let ask_for_one = |view| acquire(&view, &ask(one_of_three), None, NOW, Admission::Open, false);
+    assert!(matches!(ask_for_one(out(2)), Ok(Step::Done(_))));
+    assert_eq!(ask_for_one(out(3)), Ok(Step::Look(Need::Room)));
     let give_all = |view| release(&view, &give(Some(Mode::Read), DownTo::AtMost(0)), NOW);
     assert_eq!(give_all(reading(2, 3)), last);
     assert_eq!(Ok(force_release(&reading(1, 3), true)), last);
