@@ -72,6 +72,25 @@ fn each_change_of_permits_raises_the_events_of_its_effects_and_those_of_rlock() 
     scene.step("RLOCK.FORCERELEASE lock", &["del lock", "rlock.forcerelease lock"]);
 }
 
+/// Of rlock only: lease keys have events of their own.
+#[test]
+fn each_release_of_readers_and_writers_raises_its_event() {
+    let mut scene = Scene::new("Ed");
+    let (acquired, released) = (["rlock.acquire lock"], "rlock.release lock");
+    for owner in ["alice", "alice", "bob"] {
+        scene.step(&format!("RLOCK.ACQUIRE lock {owner} 100000 READ"), &acquired);
+    }
+    scene.step("RLOCK.RELEASE lock alice", &[released]);
+    scene.step("RLOCK.RELEASE lock alice", &[released]);
+    scene.step("RLOCK.RELEASE lock bob", &[released, "redisson_rwlock:{lock} 0"]);
+    scene.step("RLOCK.ACQUIRE lock alice 100000 WRITE", &acquired);
+    scene.step("RLOCK.ACQUIRE lock alice 100000 READ", &acquired);
+    scene.step(
+        "RLOCK.RELEASE lock alice WRITE",
+        &[released, "redisson_rwlock:{lock} 0", "redisson_rwlock:{lock} 1"],
+    );
+}
+
 #[test]
 fn the_events_of_rlock_are_of_class_d() {
     let mut scene = Scene::new("Ed");
