@@ -56,9 +56,9 @@ func TestTheContextBoundsTheWait(t *testing.T) {
 	held := must[*Held](t)(client.Lock("a").Acquire(ctx))
 	lock := client.Lock("a")
 
+	began := time.Now()
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	began := time.Now()
 	_, err := lock.Acquire(short)
 	waited := time.Since(began)
 	wantError(t, err, ErrTimeout, context.DeadlineExceeded)
