@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -50,19 +51,20 @@ func modulePath(t *testing.T) string {
 	return path
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// freePort is below the ports of outgoing connections: one of those took that of a server before it began.
+func freePort() int {
+	for {
+		port := 20_000 + rand.IntN(12_700)
+		if listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			_ = listener.Close()
+			return port
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 func startServer(t *testing.T, words ...string) *server {
 	t.Helper()
-	return startOn(t, freePort(t), append(words, "--loadmodule", modulePath(t))...)
+	return startOn(t, freePort(), append(words, "--loadmodule", modulePath(t))...)
 }
 
 func startOn(t *testing.T, port int, words ...string) *server {

@@ -45,10 +45,10 @@ func TestPermissions(t *testing.T) {
 
 func TestServersThatAreNone(t *testing.T) {
 	ctx := within(t, 30*time.Second)
-	plain := startOn(t, freePort(t))
+	plain := startOn(t, freePort())
 	_, err := Connect(ctx, plain.url(), Options{})
 	check(t, errors.Is(err, ErrModuleMissing) && strings.Contains(err.Error(), "loadmodule"), err)
-	_, err = Connect(ctx, fmt.Sprintf("redis://127.0.0.1:%d", freePort(t)), Options{})
+	_, err = Connect(ctx, fmt.Sprintf("redis://127.0.0.1:%d", freePort()), Options{})
 	wantError(t, err, ErrUnreachable)
 	_, err = Connect(ctx, plain.url()+"/99", Options{})
 	wantError(t, err, ErrRefused)
@@ -138,7 +138,7 @@ func TestAFailOver(t *testing.T) {
 	file := t.TempDir() + "/sentinel.conf"
 	settings := fmt.Sprintf("sentinel monitor main 127.0.0.1 %d 1\nsentinel down-after-milliseconds main 500\nsentinel failover-timeout main 2000\n", first.port)
 	writeFile(t, file, settings)
-	sentinel := startOn(t, freePort(t), "--sentinel", file)
+	sentinel := startOn(t, freePort(), "--sentinel", file)
 	eventually(t, "the replica is known", func() bool {
 		list, _ := sentinel.do(t, "SENTINEL", "REPLICAS", "main").([]any)
 		return len(list) == 1 && strings.Contains(first.Info(ctx, "replication").Val(), "state=online")
@@ -203,7 +203,7 @@ func TestACluster(t *testing.T) {
 	nodes := startCluster(ctx, t)
 	_, err := Connect(ctx, nodes[0].url(), Options{})
 	check(t, errors.Is(err, ErrUnsupported) && strings.Contains(err.Error(), "redis+cluster://"), err)
-	dead := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	dead := fmt.Sprintf("127.0.0.1:%d", freePort())
 	app := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{dead, fmt.Sprintf("127.0.0.1:%d", nodes[0].port)}})
 	defer app.Close()
 	var client *Client

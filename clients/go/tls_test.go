@@ -45,7 +45,7 @@ func TestTheReadmeShowsTLS(t *testing.T) {
 
 // Servers ask clients for certificates by default.
 func TestAClientCertificate(t *testing.T) {
-	ctx, folder, port := within(t, 30*time.Second), t.TempDir(), freePort(t)
+	ctx, folder, port := within(t, 30*time.Second), t.TempDir(), freePort()
 	output, err := exec.Command("sh", "../../scripts/certificates.sh", folder).CombinedOutput()
 	check(t, err == nil, string(output))
 	s := startServer(t, "--tls-port", fmt.Sprint(port), "--tls-auth-clients", "yes", "--tls-ca-cert-file", folder+"/ca.crt",

@@ -42,12 +42,12 @@ after(() => {
   setTimeout(report, 10_000).unref();
 });
 
+/** Below the ports of outgoing connections: one of those can take that of a server before it begins. */
 export function freePort() {
+  const port = 20_000 + Math.floor(Math.random() * 12_700);
   return new Promise((done) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = probe.address();
-      probe.close(() => done(port));
-    });
+    const probe = createServer().on("error", () => done(freePort()));
+    probe.listen(port, "127.0.0.1", () => probe.close(() => done(port)));
   });
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import socket
 import subprocess
 import threading
@@ -20,10 +21,12 @@ SERVER = os.environ.get("RLOCK_TEST_SERVER") or os.environ.get("REDIS_SERVER") o
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+    """Is below the ports of outgoing connections: one of those can take that of a server before it begins."""
+    while True:
+        port = random.randrange(20_000, 32_700)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            return port
 
 
 def eventually(true: Callable[[], Any], within: float = 10.0) -> Any:

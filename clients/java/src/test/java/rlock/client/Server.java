@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 
@@ -33,12 +34,20 @@ final class Server implements AutoCloseable {
     return new Server(false, List.of());
   }
 
-  private Server(boolean withModule, List<String> options) {
-    try (ServerSocket free = new ServerSocket(0)) {
-      port = free.getLocalPort();
-    } catch (IOException error) {
-      throw new IllegalStateException(error);
+  /** Is below the ports of outgoing connections: one of those can take that of a server before it begins. */
+  private static int freePort() {
+    while (true) {
+      int port = ThreadLocalRandom.current().nextInt(20_000, 32_700);
+      try (ServerSocket free = new ServerSocket(port)) {
+        return free.getLocalPort();
+      } catch (IOException taken) {
+        // The next one may be free.
+      }
     }
+  }
+
+  private Server(boolean withModule, List<String> options) {
+    port = freePort();
     url = "redis://127.0.0.1:" + port;
     process = started(withModule, options);
     driver = RedisClient.create(url);
