@@ -55,8 +55,10 @@ ONLY ?= *
 EXCEPT ?=
 # On these the tests of the client and the command too.
 CLIENTS ?= valkey-9.1 redis-8.6
+# WITHOUT='stalls leaks' leaves out these tests of the module.
+WITHOUT ?=
 matrix: build ## Run every test on every supported server: Redis, Valkey, Redict
-	@$(ENV) CLIENTS='$(CLIENTS)' ./integration/matrix.sh '$(ONLY)' '$(EXCEPT)'
+	@$(ENV) CLIENTS='$(CLIENTS)' WITHOUT='$(WITHOUT)' ./integration/matrix.sh '$(ONLY)' '$(EXCEPT)'
 
 # PART=clients runs only the clients of all languages in planned fail-overs, with leases of LEASE=3 seconds.
 PART ?=
