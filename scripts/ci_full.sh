@@ -23,7 +23,7 @@ longer() { RLOCK_WAIT_SECONDS=60 RLOCK_OUTAGE_SECONDS=15 run_cargo "$@"; }
 
 step ./.ci/run
 # The model and the fuzzer compute, all others mostly wait: for servers, leases and fail-overs.
-# .ci/run has the newest Valkey, and the distribution's server.
+# .ci/run has the distribution's server.
 on_servers() { make matrix EXCEPT=redis-7.0 && make interop ONLY=long && make clients LONG=1; }
 steps_beside on_servers histories 'nice -n 19 make model DEEPER=1'
 # .ci/run has leases of 6 s.
