@@ -34,7 +34,7 @@ final class Server implements AutoCloseable {
     return new Server(false, List.of());
   }
 
-  /** Is below the ports of outgoing connections: one of those can take that of a server before it begins. */
+  /** Is below the ports of outgoing connections, one of which can take it before a server begins. */
   private static int freePort() {
     while (true) {
       int port = ThreadLocalRandom.current().nextInt(20_000, 32_700);
