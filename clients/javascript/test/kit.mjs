@@ -42,9 +42,9 @@ after(() => {
   setTimeout(report, 10_000).unref();
 });
 
-/** Below the ports of outgoing connections: one of those can take that of a server before it begins. */
+/** Below the ports of outgoing connections, as a cluster's bus, 10,000 above: one of those can take that of a server before it begins. */
 export function freePort() {
-  const port = 20_000 + Math.floor(Math.random() * 12_700);
+  const port = 10_000 + Math.floor(Math.random() * 12_700);
   return new Promise((done) => {
     const probe = createServer().on("error", () => done(freePort()));
     probe.listen(port, "127.0.0.1", () => probe.close(() => done(port)));

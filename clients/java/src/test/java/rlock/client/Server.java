@@ -34,10 +34,10 @@ final class Server implements AutoCloseable {
     return new Server(false, List.of());
   }
 
-  /** Is below the ports of outgoing connections, one of which can take it before a server begins. */
+  /** Below those of outgoing connections: one of these can take it before a server begins. */
   private static int freePort() {
     while (true) {
-      int port = ThreadLocalRandom.current().nextInt(20_000, 32_700);
+      int port = ThreadLocalRandom.current().nextInt(10_000, 22_700);
       try (ServerSocket free = new ServerSocket(port)) {
         return free.getLocalPort();
       } catch (IOException taken) {
