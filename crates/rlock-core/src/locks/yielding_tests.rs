@@ -1,9 +1,9 @@
-//! When a lock's yielding is due, ends or is forgotten, and what a lock's record makes of it.
+//! What becomes of a lock's yielding, as tables, and what a lock's record makes of it.
 
 use super::super::tests::{lock, waiter};
 use super::super::{Locks, Waiter};
 use super::{Turns, Yielding};
-use crate::types::{LeaseMs, MonoMs, UnixMs, Wanted};
+use crate::types::{LeaseMs, Mode, MonoMs, UnixMs, Wanted};
 
 const fn counting(admitted: u32, since: u64, last: u64) -> Yielding {
     Yielding::Counting { admitted, since: MonoMs(since), last: MonoMs(last) }
@@ -12,6 +12,40 @@ const fn counting(admitted: u32, since: u64, last: u64) -> Yielding {
 const DRAINING: Yielding = Yielding::Draining { look_at: MonoMs(70) };
 const WINDOW: Yielding = Yielding::Window { until: MonoMs(80) };
 const COUNT: Yielding = counting(2, 10, 30);
+
+#[test]
+fn each_event_leads_to_one_state() {
+    let until = Some(MonoMs(90));
+    let window = Some(Yielding::Window { until: MonoMs(90) });
+    for (state, freed, without_window, held, by_mutex, by_reader) in [
+        (COUNT, None, None, Some(COUNT), Some(COUNT), Some(COUNT)),
+        (DRAINING, window, None, Some(DRAINING), Some(DRAINING), Some(DRAINING)),
+        (WINDOW, Some(WINDOW), Some(WINDOW), None, None, Some(WINDOW)),
+    ] {
+        assert_eq!(state.freed(until), freed, "{state:?}");
+        assert_eq!(state.freed(None), without_window, "{state:?}");
+        assert_eq!(state.found_held(), held, "{state:?}");
+        assert_eq!(state.left_by_last_waiter(Mode::Mutex), by_mutex, "{state:?}");
+        assert_eq!(state.left_by_last_waiter(Mode::Permit), by_mutex, "{state:?}");
+        assert_eq!(state.left_by_last_waiter(Mode::Read), by_reader, "{state:?}");
+        assert_eq!(state.left_by_last_waiter(Mode::Write), by_reader, "{state:?}");
+    }
+}
+
+#[test]
+fn natives_are_counted_from_the_first_one_on() {
+    let now = MonoMs(40);
+    for (before, after) in [
+        (None, counting(1, 40, 40)),
+        (Some(counting(0, 10, 10)), counting(1, 10, 40)),
+        (Some(COUNT), counting(3, 10, 40)),
+        (Some(counting(u32::MAX, 10, 30)), counting(u32::MAX, 10, 40)),
+        (Some(DRAINING), DRAINING),
+        (Some(WINDOW), counting(1, 40, 40)),
+    ] {
+        assert_eq!(Yielding::admit(before, now), after, "{before:?}");
+    }
+}
 
 #[test]
 fn a_turn_comes_after_the_set_number_of_natives_or_the_set_time() {
